@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from evalreg.boards.judges import Judging as Judging
     from evalreg.covariance.assembly import covariance as covariance
     from evalreg.covariance.covariance import Covariance as Covariance
-    from evalreg.data.summed import SummedLog as SummedLog
+    from evalreg.data.sums import SummedLog as SummedLog
     from evalreg.estimate.estimate import Estimate as Estimate
     from evalreg.estimators.ability import ability as ability
     from evalreg.estimators.bradley_terry import bradley_terry as bradley_terry
@@ -109,7 +109,7 @@ _HOMES = {
     "ResultsTable": "suites.table",
     "StoredComparisons": "results.stored_files",
     "StoredResults": "results.stored",
-    "SummedLog": "data.summed",
+    "SummedLog": "data.sums",
     "WildTest": "resampling.wild_result",
     "ability": "estimators.ability",
     "bootstrap": "resampling.sampling",

@@ -166,8 +166,13 @@ def test_a_stratum_is_not_the_model_nor_the_answer(engine):
 def _modules() -> list[Path]:
     """The modules that make columns in an engine."""
     package = Path(er.__file__).parent
-    patterns = ("data/engine*.py", "data/summed*.py", "data/filters.py", "scores/lazy*.py", "estimators/*engine*.py")
-    return [path for pattern in (*patterns, "estimators/summed*.py") for path in sorted(package.glob(pattern))]
+    patterns = ["data/engine*.py", "data/sum*.py", "data/filters.py", "scores/lazy*.py", "scores/engine.py"]
+    patterns += ["estimators/ratio.py", "estimators/shards.py", "estimators/*engine*.py"]
+    return [
+        path
+        for pattern in (*patterns, "estimators/ratio.py", "estimators/shards.py", "estimators/*engine*.py")
+        for path in sorted(package.glob(pattern))
+    ]
 
 
 def _names(nodes: Iterable[ast.AST]) -> frozenset[str]:
@@ -228,8 +233,8 @@ def _used(ask: Callable[..., er.Results], data: object, roles: dict[str, str]) -
 
 
 def test_the_names_that_are_tried_are_those_that_engines_make():
-    assert {"__x", "__s", "__key0", "__n", "__part0", "__rescaled_weights", "__sum_0"} <= _texts()
-    assert {"n", "s", "t", "lo", "hi", "low", "rows", "total"} <= _texts()
+    assert {"__n", "__part0", "__rescaled_weights", "__reason"} <= _texts()
+    assert {"n", "s", "t", "lo", "hi", "low", "total"} <= _texts()
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -266,13 +271,13 @@ def test_roles_may_have_any_name_but_those_that_engines_keep(engine, name):
 def test_a_role_that_has_a_name_of_an_engine_is_refused_by_that_name(engine, name):
     ask, make, roles = ASKED[name]
     for role, column in roles.items():
-        for data in (engine(make().rename(columns={column: "__x"})), make().rename(columns={column: "__x"})):
-            there = found(ask, data, {**roles, role: "__x"})
+        for data in (engine(make().rename(columns={column: "__sum0"})), make().rename(columns={column: "__sum0"})):
+            there = found(ask, data, {**roles, role: "__sum0"})
             if isinstance(data, pd.DataFrame) and not name.startswith("sums"):
                 assert isinstance(there, er.Results), (role, there)
                 continue
             assert isinstance(there, MissingColumnError | ArgumentError), (role, there)
-            assert '"__x"' in str(there), (role, there)
+            assert '"__sum0"' in str(there), (role, there)
             assert "rename" in str(there), (role, there)
 
 

@@ -128,7 +128,6 @@ def test_what_leaves_an_engine_are_sums(engine, collected):
     results = er.ratio(engine(log()), "errors", "words", by="model", groups="passage")
     str(results.summary())
     results.with_cov(cov="CR3").diagnostics()
-    assert len(collected) == 4
     assert max(collected) <= 30 * 3
 
 
@@ -237,13 +236,3 @@ def test_models_whose_ratios_differ_by_orders_of_magnitude_lose_no_digits(engine
     np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-8)
     np.testing.assert_allclose(found.conf_int(), expected.conf_int(), rtol=1e-8)
     assert found.notes == expected.notes
-
-
-@quiet
-def test_ratios_too_far_apart_for_their_digits_are_refused(monkeypatch):
-    monkeypatch.setattr("evalreg.data.centres.MOST_CENTRES", 1)
-    rng = np.random.default_rng(2)
-    frame = pd.DataFrame({"model": np.arange(300) % 3, "words": rng.integers(1, 20, 300).astype(float)})
-    frame["errors"] = frame["words"] * 1e7 ** frame["model"] * (1 + rng.normal(0, 1e-4, 300))
-    with pytest.raises(errors.DataError, match=r'lose digits; more than 1 are, such as "1"'):
-        er.ratio(pl.from_pandas(frame).lazy(), "errors", "words", by="model")

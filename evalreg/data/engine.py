@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
+from typing import Any, ClassVar, Concatenate, Literal, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -17,6 +17,7 @@ from pandas.api.types import infer_dtype
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis, factorize, refuse_inexact
 from evalreg.data.columns import refuse_nested
+from evalreg.data.engine_spark import fold_in_spark, is_spark
 from evalreg.data.names import MADE, known_column
 from evalreg.errors import DataError, EngineError, EvalregError, MissingLabelsError, NonNumericError, NotAvailableError
 from evalreg.numerics.matrices import Matrix, in_rows, single_column
@@ -269,6 +270,14 @@ class Query:
     frame: nw.LazyFrame[Any]
     whole: nw.LazyFrame[Any] | None = None
 
+    rows_of: ClassVar[tuple[str, ...]] = ()
+    """Columns that hold rows of lines, where a row of the frame counts as several."""
+
+    @property
+    def rows(self) -> nw.Expr:
+        """Rows of a group."""
+        return nw.len()
+
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
@@ -357,8 +366,17 @@ class Query:
     def fold(
         self, by: Axis, cells: CellKeys, values: Mapping[str, nw.Expr], piece: Callable[[Sums], FloatArray]
     ) -> FloatArray:
-        """What `piece` makes of each block, added up."""
-        return functools.reduce(np.add, map(piece, self.sums(by, cells, values)))
+        """What `piece` makes of each block, added up: by the executors of Spark, which need this package for it."""
+        if not is_spark(self.frame) or not by:
+            return functools.reduce(np.add, map(piece, self.sums(by, cells, values)))
+        keys, names = [f"{MADE}key{i}" for i in range(len(by))], tuple(values)
+
+        def work(tables: Iterator[Any]) -> Iterator[FloatArray]:
+            return (piece(sums_of(lines, by, cells, names)) for lines in whole_clusters(tables, keys))
+
+        with engine_answers(self.frame, "work on clusters"):
+            asked = self._grouped(by, cells.columns, values).to_native()
+            return functools.reduce(np.add, fold_in_spark(asked, keys, work))
 
     def _grouped(self, by: Axis, cells: Axis, values: Mapping[str, nw.Expr]) -> nw.LazyFrame[Any]:
         """Rows and sums by (cluster, cell), sorted by cluster, under names that no engine parses."""
@@ -368,13 +386,17 @@ class Query:
         made = [nw.col(name).alias(key) for name, key in zip(columns, keys, strict=True)]
         made += [value.cast(nw.Float64).alias(name) for name, value in zip(names, values.values(), strict=True)]
         held = self.holding(columns)
+        made += [nw.col(name) for name in self.rows_of]
         rows = held.select(*(made or [nw.col(next(iter(schema_of(held)))).alias(f"{MADE}any")]))
-        added = [nw.len().alias(f"{MADE}rows"), *(nw.col(name).sum() for name in names)]
+        added = [self.rows.alias(f"{MADE}rows"), *(nw.col(name).sum() for name in names)]
         grouped = rows.group_by(*keys).agg(*added) if keys else rows.select(*added)
         return grouped.sort(*keys[: len(by)]) if by else grouped
 
 
 LazyTable = Query
+
+Measure: TypeAlias = tuple[nw.Expr, Literal["sum", "min", "max"]]
+"""A column that is made of rows, and what is made of it in each cell."""
 
 
 def batches(frame: nw.LazyFrame[Any], lines: int = LINES) -> Iterator[Any]:

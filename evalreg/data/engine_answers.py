@@ -14,7 +14,7 @@ from evalreg.data.cells import CellRows, read_cells
 from evalreg.data.clusters import Axis, as_codes, factorize, joint, union
 from evalreg.data.engine import LazyTable, aggregated, as_pandas, engine_answers, fetched
 from evalreg.data.engine_missing import REASONS, reason_number, refuse_missing
-from evalreg.data.engine_spark import keep
+from evalreg.data.engine_spark import refuse_spark_names
 from evalreg.data.engine_sqlite import refuse_text_among_numbers
 from evalreg.data.filters import refuse_filters
 from evalreg.data.frame import Table
@@ -143,7 +143,7 @@ def used_answers(engine: LazyTable, roles: Roles, groups: Groups) -> UsedAnswers
     }
     names_in_use = [*roles.by, *(name for some in asked.values() for name in some)]
     refuse_text_among_numbers(engine, names_in_use)
-    engine = keep(engine, names_in_use)
+    refuse_spark_names(engine.frame, names_in_use)
     n_rows, dropped, absent, n_other = _counted(engine, asked, roles)
     names = [name for some in asked.values() for name in some]
     used = engine.present(names) if any(dropped.values()) else engine

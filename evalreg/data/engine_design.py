@@ -23,7 +23,7 @@ from evalreg.data.engine_missing import (
     rescaled,
 )
 from evalreg.data.engine_parts import maps_to_parts, multiplied_in_parts, names_of_parts, with_parts
-from evalreg.data.engine_spark import keep
+from evalreg.data.engine_spark import refuse_spark_names
 from evalreg.data.engine_sqlite import refuse_text_among_numbers
 from evalreg.data.engine_terms import Factors
 from evalreg.data.filters import refuse_filters
@@ -133,7 +133,7 @@ def read_design_in_engine(table: LazyTable, roles: DesignRoles, groups: Groups) 
     in_use = (*roles.score_columns, *roles.covariates, *roles.keys, roles.weights)
     names_in_use = (*in_use, *(name for axis in axes or () for name in axis))
     refuse_text_among_numbers(table, names_in_use)
-    table = keep(table, names_in_use)
+    refuse_spark_names(table.frame, names_in_use)
     gone = _reason(table, roles, axes)
     found = _kinds(table, roles, gone)
     codes, reasons = found.keys[_GONE]

@@ -21,7 +21,7 @@ from evalreg.data.engine_missing import (
     refuse_light_weights,
     rescaled,
 )
-from evalreg.data.engine_spark import keep
+from evalreg.data.engine_spark import refuse_spark_names
 from evalreg.data.engine_sqlite import refuse_text_among_numbers
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups
@@ -107,7 +107,7 @@ def read_pairs_in_engine(
             table.check_numeric(name, argument)
     names_in_use = _columns_in_use(roles, axes)
     refuse_text_among_numbers(table, names_in_use)
-    table = keep(table, names_in_use)
+    refuse_spark_names(table.frame, names_in_use)
     kinds = _kinds(table, roles, axes)
     # The rules of rows in memory, on the labels of the kinds.
     labels = Table(nw.from_native(pd.DataFrame(kinds.numbers)), dict(kinds.keys))

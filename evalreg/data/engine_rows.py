@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import narwhals.stable.v2 as nw
@@ -9,7 +10,7 @@ import numpy as np
 
 from evalreg.checks import FloatArray
 from evalreg.data.clusters import Axis, union
-from evalreg.data.engine import CellKeys, LazyTable, aggregated
+from evalreg.data.engine import CellKeys, LazyTable, Measure, Query, aggregated
 from evalreg.data.engine_groups import Grouped, grouped
 from evalreg.data.engine_missing import (
     RESCALED,
@@ -19,11 +20,11 @@ from evalreg.data.engine_missing import (
     refuse_missing,
     rescaled,
 )
-from evalreg.data.engine_spark import keep
+from evalreg.data.engine_spark import refuse_spark_names
 from evalreg.data.engine_sqlite import refuse_text_among_numbers
 from evalreg.data.filters import refuse_filters
 from evalreg.data.groups import Groups, parse_groups
-from evalreg.data.names import known_column
+from evalreg.data.names import MADE, known_column
 from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentError, DuplicateRowsError, EmptyDataError
 
@@ -63,10 +64,23 @@ class EngineRows:
     sums: dict[str, FloatArray] = field(default_factory=dict)
 
 
-def read_in_engine(table: LazyTable, roles: Roles, groups: Groups, values: dict[str, str] | None = None) -> EngineRows:
-    """The rows in use, what is missing counted, and sums of the score by cell: one query.
+def mean_measures(score: nw.Expr, weight: nw.Expr | None) -> dict[str, Measure]:
+    """Sums t of values and s of their squares about the middle, and their ends lo and hi."""
+    w = nw.lit(1.0) if weight is None else weight
+    squares = w * (score - MIDDLE) * (score - MIDDLE)
+    return {"t": (w * score, "sum"), "s": (squares, "sum"), "lo": (score, "min"), "hi": (score, "max")}
 
-    `values` are columns of numbers by argument, by default the score.
+
+def read_in_engine(
+    table: LazyTable,
+    roles: Roles,
+    groups: Groups,
+    values: dict[str, str] | None = None,
+    measures: Callable[..., dict[str, Measure]] = mean_measures,
+) -> EngineRows:
+    """The rows in use, what is missing counted, and what is measured of each cell: one query.
+
+    `values` are columns of numbers by argument, by default the score; `measures` are made of these and the weight.
     """
     refuse_arrays_of_weights(roles.weights)
     values = {"score": roles.score} if values is None else values
@@ -78,9 +92,11 @@ def read_in_engine(table: LazyTable, roles: Roles, groups: Groups, values: dict[
     asked = _asked(roles, axes, list(values.values()))
     names_in_use = [name for names in asked.values() for name in names]
     refuse_text_among_numbers(table, names_in_use)
-    table = keep(table, names_in_use)
+    refuse_spark_names(table.frame, names_in_use)
     weights = roles.weights
-    found = _by_reason(table, roles, asked)
+    numbers = [nw.col(name).cast(nw.Float64) for name in values.values()]
+    w = None if roles.weights is None else nw.col(roles.weights).cast(nw.Float64)
+    found = _by_reason(table, roles, asked, measures(*numbers, w) | _of_weights(w))
     codes, reasons = found.keys[_REASON]
     why, rows = np.asarray(reasons)[codes], found.numbers[_ROWS]
     dropped = {name: int(rows[why == number].sum()) for number, name in enumerate(asked, 1)}
@@ -96,7 +112,7 @@ def read_in_engine(table: LazyTable, roles: Roles, groups: Groups, values: dict[
         power = power_of_weights(float(sums["light"].min()), float(sums["heavy"].max()), weights)
     if weights is not None and power:
         table, weights = rescaled(table, weights, power), RESCALED
-        sums = sums | {name: np.ldexp(sums[name], power) for name in ("w", "t", "s", "light", "heavy")}
+        sums |= {name: np.ldexp(sums[name], power) for name in ("w", "t", "s", "b", "light", "heavy") if name in sums}
     refuse_filters(table, None, roles.cell_columns)
     if roles.item is not None:
         _refuse_repeats(table, roles)
@@ -122,23 +138,30 @@ def _asked(roles: Roles, axes: tuple[Axis, ...] | None, values: list[str]) -> di
     }
 
 
-def _by_reason(table: LazyTable, roles: Roles, asked: dict[str, list[str]]) -> Grouped:
-    """Sums of the score by cell and by the number of the reason for which rows are not in use, 0 for those that are."""
-    x = nw.col(roles.score).cast(nw.Float64)
-    w = nw.lit(1.0) if roles.weights is None else nw.col(roles.weights).cast(nw.Float64)
+def _of_weights(weight: nw.Expr | None) -> dict[str, Measure]:
+    return {} if weight is None else {"w": (weight, "sum"), "light": (weight, "min"), "heavy": (weight, "max")}
+
+
+def _by_reason(table: LazyTable, roles: Roles, asked: dict[str, list[str]], measures: Mapping[str, Measure]) -> Grouped:
+    """What is measured, by cell and the number of the reason for which rows are not in use, 0 for those that are."""
     # Columns are made first: not every engine has products or casts inside a sum.
-    made = {"__x": x, "__s": w * (x - MIDDLE) * (x - MIDDLE)}
-    sums = {"lo": nw.col("__x").min(), "hi": nw.col("__x").max(), "s": nw.col("__s").sum()}
-    if roles.weights is None:
-        sums |= {"t": nw.col("__x").sum()}
-    else:
-        made |= {"__w": w, "__t": w * x}
-        sums |= {"t": nw.col("__t").sum(), "w": nw.col("__w").sum()}
-        sums |= {"light": nw.col("__w").min(), "heavy": nw.col("__w").max()}
+    made = {name: f"{MADE}sum{i}" for i, name in enumerate(measures)}
+    columns = [expression.alias(made[name]) for name, (expression, _) in measures.items()]
+    sums = {name: getattr(nw.col(made[name]), how)() for name, (_, how) in measures.items()}
     reason = reason_number(table, asked.values()).alias(_REASON)
-    columns = dict.fromkeys((*roles.cell_columns,))
-    frame = table.frame.select(reason, *columns, *(one.alias(name) for name, one in made.items()))
-    return grouped(frame, (_REASON, *columns), {_ROWS: nw.len()} | sums)
+    keys = dict.fromkeys(roles.cell_columns)
+    return grouped(table.frame.select(reason, *keys, *columns), (_REASON, *keys), {_ROWS: nw.len()} | sums)
+
+
+def measured_cells(
+    table: Query, columns: tuple[str, ...], measures: Mapping[str, Measure]
+) -> tuple[CellKeys, dict[str, FloatArray]]:
+    """The cells of rows in which nothing is missing, and what is measured of each."""
+    made = {name: f"{MADE}sum{i}" for i, name in enumerate(measures)}
+    chosen = [expression.alias(made[name]) for name, (expression, _) in measures.items()]
+    sums = {name: getattr(nw.col(made[name]), how)() for name, (_, how) in measures.items()}
+    found = grouped(table.frame.select(*columns, *table.rows_of, *chosen), columns, {_ROWS: table.rows} | sums)
+    return _cells(found, columns)
 
 
 def _cells(found: Grouped, columns: tuple[str, ...]) -> tuple[CellKeys, dict[str, FloatArray]]:

@@ -17,7 +17,7 @@ from evalreg.data.engine import LazyTable, as_pandas, engine_answers, fetched, s
 from evalreg.data.engine_duckdb import without_parsed
 from evalreg.data.engine_text import bytewise
 from evalreg.data.frame import Table
-from evalreg.data.summed import SummedLog
+from evalreg.data.sums import SummedLog
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, EmptyDataError, NotAvailableError
 
 

@@ -11,8 +11,7 @@ import pandas as pd
 
 from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis, Codes, as_codes, factorize, joint
-from evalreg.data.engine import LazyTable
-from evalreg.data.engine_groups import grouped_lines
+from evalreg.data.engine import LazyTable, Measure
 from evalreg.data.engine_pairs import SCORE, read_pairs_in_engine
 from evalreg.data.formula import sides_design
 from evalreg.data.frame import Table
@@ -20,13 +19,11 @@ from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.names import known_column
 from evalreg.data.pair_rules import cells_of_pairs, sides_of, strata_of
 from evalreg.data.pairs import PairCells, open_pairs
-from evalreg.data.summed import SummedLog, as_lazy, hashes_of, in_order, kinds_of
-from evalreg.data.summed_roles import (
+from evalreg.data.sums import (
     HEAVIEST,
     HIGH,
     LOSSES,
     LOW,
-    QUESTIONS,
     ROWS,
     SQUARES,
     SQUARES2,
@@ -36,7 +33,13 @@ from evalreg.data.summed_roles import (
     WEIGHT,
     WEIGHT2,
     WINS,
-    SummedPairRoles,
+    SummedLog,
+    SummedRoles,
+    as_query,
+    grouped_lines,
+    refuse_far_weights,
+    refuse_kind,
+    refuse_other,
 )
 from evalreg.data.verdicts import PairRoles
 from evalreg.errors import ArgumentError, NotAvailableError, ScoreRangeError
@@ -46,40 +49,43 @@ DAVIDSON = '`ties="davidson"`'
 
 
 def summarised_pairs(data: Any, roles: PairRoles, groups: str | list[str]) -> SummedLog:
-    """Sums by (left, right, stratum, cluster), by three queries; one more for hashes where there is a key."""
+    """Sums by (left, right, stratum, cluster)."""
     opened, roles = open_pairs(data, roles, groups)
     if roles.weights is not None and not isinstance(roles.weights, str):
         raise NotAvailableError("`weights` must name a column here, so that its sums say what they are of.")
-    table = as_lazy(opened, {"score": roles.score, "weights": roles.weights})
+    table = as_query(opened, {"score": roles.score, "weights": roles.weights})
     columns = sorted({name for axis in parse_groups(groups, table.columns) for name in axis})
-    own = SummedPairRoles(
-        roles.left, roles.right, roles.score, roles.winner, roles.key, roles.strata, roles.weights, tuple(columns)
+    own = SummedRoles(
+        "pairs",
+        tuple(columns),
+        left=roles.left,
+        right=roles.right,
+        score=roles.score,
+        winner=roles.winner,
+        key=roles.key,
+        strata=roles.strata,
+        weights=roles.weights,
     )
-    kinds = kinds_of(table, own)
     if roles.winner is not None:
         known_column(roles.winner, table.columns, "winner")
     read = read_pairs_in_engine(table, roles, groups, as_given=True)
-    lines = _summed_lines(read.table, own, read.weights)
-    lines[QUESTIONS] = hashes_of(read.table, own, lines)
-    return SummedLog(in_order(lines, own), own, kinds, read.dropped, power=read.power)
+    refuse_far_weights(read.power, roles.weights)
+    return SummedLog(_summed_lines(read.table, own, read.weights), own, read.dropped)
 
 
-def _summed_lines(table: LazyTable, own: SummedPairRoles, weights: str | None) -> pd.DataFrame:
+def _summed_lines(table: LazyTable, own: SummedRoles, weights: str | None) -> pd.DataFrame:
     score, one = nw.col(SCORE), nw.lit(1)
     v = score - 0.5
     w = nw.lit(1.0) if weights is None else nw.col(weights).cast(nw.Float64)
     counted = {WINS: score == 1, TIES: score == 0.5, LOSSES: score == 0}
-    made = {name: nw.when(said).then(one).otherwise(nw.lit(0)) for name, said in counted.items()}
-    made |= {TOTAL: w * v, SQUARES: w * v * v, LOW: score, HIGH: score}
+    made: dict[str, Measure] = {
+        name: (nw.when(said).then(one).otherwise(nw.lit(0)), "sum") for name, said in counted.items()
+    }
+    made |= {TOTAL: (w * v, "sum"), SQUARES: (w * v * v, "sum"), LOW: (score, "min"), HIGH: (score, "max")}
     if weights is not None:
-        made |= {WEIGHT: w, WEIGHT2: w * w, TOTAL2: w * w * v, SQUARES2: w * w * v * v, HEAVIEST: w}
-    # Columns are made first: not every engine has products inside a sum.
-    frame = table.frame.select(*map(nw.col, own.labels), *(column.alias(name) for name, column in made.items()))
-    sums = {name: nw.col(name).sum() for name in made if name not in (LOW, HIGH, HEAVIEST)}
-    ends = {LOW: nw.col(LOW).min(), HIGH: nw.col(HIGH).max()}
-    ends |= {} if weights is None else {HEAVIEST: nw.col(HEAVIEST).max()}
-    found = {ROWS: nw.len(), **sums, **ends}
-    return grouped_lines(frame, own.labels, found)
+        made |= {WEIGHT: (w, "sum"), WEIGHT2: (w * w, "sum"), HEAVIEST: (w, "max")}
+        made |= {TOTAL2: (w * w * v, "sum"), SQUARES2: (w * w * v * v, "sum")}
+    return grouped_lines(table, own, made)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +122,7 @@ def read_summed_pairs(
     line, sums = _outcomes(_sums_of(log.lines, own.weights is not None), needs_rows)
     codes = {name: factorize(log.lines[name]) for name in own.labels}
     labels = {name: Codes(of[line], len(names), names) for name, (of, names) in codes.items()}
-    sides = Table(nw.from_native(log.lines[[ROWS]]), {name: codes[name] for name in (own.left, own.right)})
+    sides = Table(nw.from_native(log.lines[[ROWS]]), {str(name): codes[str(name)] for name in (own.left, own.right)})
     (left, right), models = sides_of(sides, roles)
     left, right = left[line], right[line]
     strata: tuple[str, ...] = ("",)
@@ -148,24 +154,11 @@ def read_summed_pairs(
     )
 
 
-def _checked(log: SummedLog, roles: PairRoles, needs_rows: str | None) -> SummedPairRoles:
+def _checked(log: SummedLog, roles: PairRoles, needs_rows: str | None) -> SummedRoles:
     """The roles of the sums; raises where other ones are asked for, or what needs rows."""
+    refuse_kind(log, "pairs")
     own = log.roles
-    if not isinstance(own, SummedPairRoles):
-        raise NotAvailableError(
-            f"a board needs comparisons, and this log holds sums of {own.what}: {own.takers}. "
-            "Summarise comparisons with `left` and `right`."
-        )
-    names = ("left", "right", "score", "winner", "weights")
-    for name in names:
-        asked, summed = getattr(roles, name), getattr(own, name)
-        if asked is not summed and (not isinstance(asked, str | None) or asked != summed):
-            say = f"leave `{name}` out" if summed is None else f"say {name}={summed!r}"
-            given = repr(asked) if isinstance(asked, str | None) else f"an array ({type(asked).__name__})"
-            raise ArgumentError(
-                f"`{name}` must be as the log was summed, {summed!r}; got {given}. To take these sums, {say}; for "
-                "others summarise the log again."
-            )
+    refuse_other(log, {name: getattr(roles, name) for name in ("left", "right", "score", "winner", "weights")})
     if roles.labels is not None:
         raise ArgumentError("`labels` said what verdicts mean when the log was summed; leave it out here.")
     if roles.key and roles.key != own.key:

@@ -26,9 +26,7 @@ from evalreg.checks import (
     nearest,
     option,
 )
-from evalreg.covariance.options import check_cov_options, documented, takes_each_cluster
-from evalreg.covariance.summed_leverages import SummedProducts
-from evalreg.data.engine_spark import one_scan
+from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.formula import parse_sides
 from evalreg.data.groups import Groups
 from evalreg.data.verdicts import PairRoles, as_names
@@ -46,7 +44,6 @@ from evalreg.estimators.ratings import (
     fit_half,
 )
 from evalreg.estimators.subsets import chooses_rows
-from evalreg.scores.lazy_spark import SparkScores
 
 ELO = 400.0 / np.log(10.0)
 
@@ -101,7 +98,6 @@ def estimate_of(
 
 
 @chooses_rows()
-@one_scan
 @documented
 def bradley_terry(
     data: Any,
@@ -213,8 +209,6 @@ def bradley_terry(
     roles = PairRoles(left, right, score, winner, labels, as_names(key), None, weights, missing, sides)
     needs_rows = "`formula`" if formula is not None else '`ties="davidson"`' if ties == "davidson" else None
     pairs = gather_pairs(data, roles, groups, needs_rows)
-    if groups is not None and isinstance(pairs.scores, SparkScores) and takes_each_cluster(asked):
-        pairs.scores.fetch_clusters(pairs.axes or (), SummedProducts.size(len(pairs.models) - 1))
     reference = None if reference is None else _known(reference, pairs.models)
     check_connected(pairs.first, pairs.second, pairs.mean, pairs.models)
     contest = contest_of(pairs)

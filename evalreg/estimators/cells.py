@@ -13,21 +13,20 @@ from evalreg.checks import FloatArray, listed
 from evalreg.covariance.memory import refuse_parameters
 from evalreg.data.cells import CellRows, read_cells
 from evalreg.data.clusters import Axis
-from evalreg.data.engine import LazyTable
-from evalreg.data.engine_answers import read_used, used_answers
-from evalreg.data.engine_rows import read_in_engine
-from evalreg.data.engine_spark_answers import answers_in_spark
-from evalreg.data.engine_spark_answers import stays_in_spark as answers_stay
-from evalreg.data.engine_spark_shared import shared_answers
+from evalreg.data.engine import LazyTable, Measure
+from evalreg.data.engine_answers import read_answers
+from evalreg.data.engine_rows import MIDDLE, measured_cells, read_in_engine
 from evalreg.data.frame import Table
-from evalreg.data.groups import Groups
+from evalreg.data.groups import Groups, parse_groups
+from evalreg.data.joint_ids import joint_parts
 from evalreg.data.rows import Roles
+from evalreg.data.sums import HIGH, LOW, ROWS, SQUARES, TOTAL, Lines, refuse_repeats
 from evalreg.errors import ConstantScoreError
 from evalreg.estimate import About, Cells, Estimate, Refit, same_questions
 from evalreg.estimate.about import on_one_side
 from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.scores.cells import CellScores
-from evalreg.scores.engine import EngineScores, Measured, engine_scores
+from evalreg.scores.engine import EngineScores, Measured, SummedRows, engine_scores
 from evalreg.scores.paired_means import paired_answers
 from evalreg.scores.sums import CellSums, cell_sums
 
@@ -51,25 +50,37 @@ def estimate_cells(
 
     With the estimate come the clusterings asked for. Missing ids of `groups` count among the missing values.
     """
+    if isinstance(table, Lines):
+        return _of_lines(table, roles, groups, solve, about)
     if not isinstance(table, LazyTable):
         return estimate_read(read_cells(table, roles, groups), roles, solve, about)
     if roles.sample is not None or roles.questions == "shared":
-        used = used_answers(table, roles, groups)
-        if not answers_stay(used):
-            return estimate_read(read_used(used, roles, groups), roles, solve, about)
-        averaged, dropped = answers_in_spark(used, roles), used.dropped
-        if roles.questions == "shared":
-            averaged, n_others, line = shared_answers(averaged, roles)
-            about = replace(about, lines=(*about.lines, line))
-            dropped = dropped | ({"unshared": n_others} if n_others else {})
-        alone = replace(roles, sample=None, questions="own")
-        estimate, axes = estimate_cells(averaged, alone, groups, solve, about)
-        return replace(estimate, dropped=dropped), axes
+        return estimate_read(read_answers(table, roles, groups), roles, solve, about)
     read = read_in_engine(table, roles, groups)
     weight = None if read.weights is None else nw.col(read.weights).cast(nw.Float64)
-    rows = Measured(read.table, nw.col(roles.score).cast(nw.Float64), weight)
+    rows = Measured(read.table, nw.col(roles.score).cast(nw.Float64), weight=weight)
     scores = engine_scores(rows, read.cells, read.sums, roles.score, roles.weights)
     return estimate_sums(read.cells.keys, scores.sums, scores, roles, solve, about, read.axes, read.dropped), read.axes
+
+
+def _of_lines(
+    table: Lines, roles: Roles, groups: Groups, solve: Solve, about: About
+) -> tuple[Estimate, tuple[Axis, ...] | None]:
+    """The same of lines of sums."""
+    assert table.log is not None
+    if roles.item is not None:
+        first, *more = joint_parts(roles.item) or (roles.item,)
+        models = [part for name in roles.by for part in joint_parts(name) or (name,)]
+        refuse_repeats(table.log.lines, (*models, *more), first)
+    n, total, squares = (nw.col(name) for name in (ROWS, TOTAL, SQUARES))
+    away = total / n - MIDDLE
+    measures: dict[str, Measure] = {"t": (total, "sum"), "s": (squares + n * away * away, "sum")}
+    measures |= {"lo": (nw.col(LOW), "min"), "hi": (nw.col(HIGH), "max")}
+    cells, sums = measured_cells(table, roles.cell_columns, measures)
+    rows = SummedRows(table, total, n=n, squares=((squares, nw.lit(0.0), n),))
+    scores = engine_scores(rows, cells, {"w": sums["n"]} | sums, roles.score)
+    axes = None if groups is None else parse_groups(groups, table.columns)
+    return estimate_sums(cells.keys, scores.sums, scores, roles, solve, about, axes, table.log.dropped), axes
 
 
 def estimate_read(read: CellRows, roles: Roles, solve: Solve, about: About) -> tuple[Estimate, tuple[Axis, ...] | None]:

@@ -26,8 +26,7 @@ from evalreg.data.answer_noise import read_noise
 from evalreg.data.answers import answers_of
 from evalreg.data.cells import read_cells
 from evalreg.data.engine import LazyTable
-from evalreg.data.engine_answers import read_used, used_answers
-from evalreg.data.engine_spark import one_scan
+from evalreg.data.engine_answers import read_answers
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import with_roles
@@ -35,15 +34,13 @@ from evalreg.data.names import refuse_same
 from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
 from evalreg.data.spelling import quoted_pair
-from evalreg.data.summed import SummedLog, with_joint_lines
-from evalreg.data.summed_scores import lines_as_rows, refuse_beside_sums
+from evalreg.data.sums import SummedLog, lines_as_rows, lines_of
 from evalreg.errors import ArgumentTypeError, IndependenceWarning, NotAvailableError, Note, UnlikeScalesWarning
 from evalreg.estimate import About
 from evalreg.estimators.answer_noise import noise_of_differences
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.differences import HeldCompared, compared_in_memory
 from evalreg.estimators.pair_facts import Facts
-from evalreg.estimators.spark_difference import SparkCompared, compared_in_spark
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.estimators.targets import PopulationSize, SampleFacts, check_target, with_population
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
@@ -56,7 +53,6 @@ Notes: TypeAlias = tuple[Note, ...]
 
 
 @chooses_rows()
-@one_scan
 @documented
 def compare(
     data: Any,
@@ -179,8 +175,8 @@ def compare(
     check_target(target, n_population, {} if strata is None else by_stratum)
     dropped = data.dropped if isinstance(data, SummedLog) else None
     if isinstance(data, SummedLog):
-        refuse_beside_sums(data, score, {"sample": sample})
-        data = lines_as_rows(with_joint_lines(data, model=model, item=item, strata=strata), model, item)
+        lines_of(data, "scores", score, {"sample": sample})
+        data = lines_as_rows(data, model, item)
     labels = {"model": model, "item": item, "sample": sample, "strata": strata}
     table, _ = with_roles(open_frame(data), {"score": score}, **labels)
     named = {"score": score, **labels}
@@ -192,7 +188,6 @@ def compare(
     noise = None
     if n_population is not None and sample is not None:
         apart = answers_of(read_noise(table, roles, groups), roles)
-        assert isinstance(found, HeldCompared)  # Nor is the noise told where rows are in an engine.
         noise = noise_of_differences(apart.values, found.pairs)
     facts = found.facts
     lines, notes = _lines_and_notes(found, named, paired)
@@ -213,18 +208,14 @@ def compare(
 
 def _compared(
     table: Table | LazyTable, roles: Roles, groups: Groups, baseline: str | None, paired: bool
-) -> HeldCompared | SparkCompared:
-    """The pairs of models: in Spark where there are many answers; else in memory, of lines that an engine makes."""
+) -> HeldCompared:
+    """The pairs of models, of rows in memory or of one line for each model and question that an engine makes."""
     if isinstance(table, LazyTable):
-        used = used_answers(table, roles, groups)
-        there = compared_in_spark(used, roles, groups, baseline, paired)
-        return there or compared_in_memory(read_used(used, roles, groups), roles, baseline, paired)
+        return compared_in_memory(read_answers(table, roles, groups), roles, baseline, paired)
     return compared_in_memory(read_cells(table, roles, groups), roles, baseline, paired)
 
 
-def _lines_and_notes(
-    found: HeldCompared | SparkCompared, named: dict[str, str | None], asked: bool
-) -> tuple[tuple[str, ...], Notes]:
+def _lines_and_notes(found: HeldCompared, named: dict[str, str | None], asked: bool) -> tuple[tuple[str, ...], Notes]:
     """Sentences for the summary, and warnings."""
     facts = found.facts
     lines: list[str] = []

@@ -13,7 +13,6 @@ import numpy as np
 
 from evalreg.checks import FloatArray, MissingName, listed
 from evalreg.covariance.options import CovOptions, takes_each_cluster
-from evalreg.covariance.summed_leverages import SummedProducts
 from evalreg.data.clusters import union
 from evalreg.data.engine import LazyTable, schema_of
 from evalreg.data.engine_design import VALUE, DesignRoles, DesignRows, read_design_in_engine
@@ -34,7 +33,6 @@ from evalreg.numerics.basis import basis_of
 from evalreg.numerics.fitting import PERFECT_FIT
 from evalreg.results.results import Results, results_of
 from evalreg.scores.lazy import LazyScores
-from evalreg.scores.lazy_spark import SparkScores, stays_in_spark
 from evalreg.scores.lazy_sums import product_places
 from evalreg.scores.mapped import Information, MappedScores
 from evalreg.scores.sums import CellSums
@@ -104,8 +102,6 @@ def _solve(rows: DesignRows, design: CellDesign, roles: DesignRoles, about: Abou
         raise _constant(roles.outcome, f"is {low:g} in every row")
     powers = cell_powers(rows, roles) if K == 1 else None
     scores = _scores(rows, roles, K, k, rows.total if powers is None else powers.wv)
-    if by_cluster and isinstance(scores, SparkScores):
-        scores.fetch_clusters((scores.jointly,), SummedProducts.size(k))
     solved = _least_squares(rows, design, *scores.totals_by_cell(rows.axes or ()))
     if powers is not None:
         squared, left = powers.squares_about(solved.fitted[:, 0], rows, roles.weights is not None)
@@ -165,8 +161,7 @@ def _scores(rows: DesignRows, roles: DesignRoles, K: int, k: int, total: FloatAr
     # cell may all be zero.
     low, high = np.minimum(rows.low, 0.0) + rows.centre, np.maximum(rows.high, 0.0) + rows.centre
     sums = CellSums(rows.count, rows.weight, total, none, low, high)
-    stays = stays_in_spark(rows.table, roles.keys, int(rows.count.sum()), rows.count.size, K * k)
-    return (SparkScores if stays else LazyScores)(
+    return LazyScores(
         rows.table,
         VALUE,
         roles.keys,

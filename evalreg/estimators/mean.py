@@ -31,14 +31,14 @@ from evalreg.covariance.options import check_cov_options, clustered_by_items, do
 from evalreg.data.answer_noise import read_noise
 from evalreg.data.cells import joint_names
 from evalreg.data.clusters import Axis
-from evalreg.data.engine_spark import one_scan
+from evalreg.data.engine import Query
+from evalreg.data.frame import Table
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import with_roles
-from evalreg.data.names import known_columns, refuse_same
+from evalreg.data.names import refuse_same
 from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
-from evalreg.data.summed import SummedLog, with_joint_lines
-from evalreg.data.summed_scores import refuse_beside_sums
+from evalreg.data.sums import Lines, SummedLog, lines_of, refuse_unsummed
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.answer_noise import noise_of_means
@@ -46,7 +46,6 @@ from evalreg.estimators.cells import Solved, estimate_cells
 from evalreg.estimators.drawn_clusters import counts_clusters, estimated_shares, with_clusters_in_strata
 from evalreg.estimators.over_templates import mean_over
 from evalreg.estimators.subsets import chooses_rows
-from evalreg.estimators.summed import summed_estimate, unequal_questions
 from evalreg.estimators.targets import (
     PopulationSize,
     SampleFacts,
@@ -129,7 +128,6 @@ def _is_positive(value: object) -> bool:
 
 
 @chooses_rows()
-@one_scan
 @documented
 def mean(
     data: Any,
@@ -264,14 +262,15 @@ def mean(
     check_target(target, n_population, _refused(weights))
     if isinstance(data, SummedLog):
         shared = questions if questions == "shared" else None
-        refuse_beside_sums(data, score, {"sample": sample, "weights": weights, "questions": shared})
-    summed = isinstance(data, SummedLog)
-    table = with_joint_lines(data, by=by, item=item, strata=strata) if summed else open_frame(data)
-    _check_strata_and_sample(strata, strata_weights, item, sample)
-    if isinstance(table, SummedLog):
-        by_columns = known_columns(by, table.roles.labels, "by")
+        table: Table | Query = lines_of(
+            data, "scores", score, {"sample": sample, "weights": weights, "questions": shared}
+        )
+        refuse_unsummed(data, item)
     else:
-        table, by_columns = with_roles(table, {"score": score}, by=by, item=item, sample=sample, strata=strata)
+        table = open_frame(data)
+    _check_strata_and_sample(strata, strata_weights, item, sample)
+    numbers = {} if isinstance(table, Lines) else {"score": score}
+    table, by_columns = with_roles(table, numbers, by=by, item=item, sample=sample, strata=strata)
     refuse_same({"by": by_columns, "item": item, "sample": sample, "strata": strata})
     _check_questions(by_columns, item, questions)
     items = item if groups is None else None
@@ -294,12 +293,9 @@ def mean(
         return solve(keys, sums, n_by=len(by_columns), strata_weights=given, argument=named)
 
     noise = None
-    if isinstance(table, SummedLog):
-        estimate, axes = summed_estimate(table, roles, groups, solved, about)
-    else:
-        if n_population is not None and sample is not None:
-            noise = noise_of_means(read_noise(table, roles, groups))
-        estimate, axes = estimate_cells(table, roles, groups, solved, about)
+    if n_population is not None and sample is not None:
+        noise = noise_of_means(read_noise(table, roles, groups))
+    estimate, axes = estimate_cells(table, roles, groups, solved, about)
     if given == "as_sampled" and not whole:
         estimate = estimated_shares(estimate)
     if n_population is not None:
@@ -310,8 +306,6 @@ def mean(
     notes = _notes(by_columns, groups)
     if by_columns:
         notes = (*notes, *scale_notes(estimate), *unequal_notes(estimate, item, axes))
-    if isinstance(table, SummedLog) and by_columns and item is None:
-        notes = (*notes, *unequal_questions(table, by_columns))
     with clustered_by_items(estimate, items):
         return results_of(estimate, axes, asked, notes)
 

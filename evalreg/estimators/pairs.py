@@ -15,13 +15,12 @@ from evalreg.data.engine_pairs import EXCHANGED, FIRST, SCORE, PairsInEngine, ra
 from evalreg.data.groups import Groups
 from evalreg.data.labels import Labels
 from evalreg.data.pairs import PairCells, open_pairs, read_pairs
-from evalreg.data.summed import SummedLog, with_joint_lines
 from evalreg.data.summed_pairs import SummedPairCells, read_summed_pairs
+from evalreg.data.sums import SummedLog, with_joint
 from evalreg.data.verdicts import PairRoles
 from evalreg.errors import IndependenceWarning, Note
 from evalreg.scores.cells import CellScores
 from evalreg.scores.lazy import LazyScores
-from evalreg.scores.lazy_spark import SparkScores, stays_in_spark
 from evalreg.scores.summed import SummedPairScores
 from evalreg.scores.sums import CellSums, cell_sums
 
@@ -84,7 +83,7 @@ def gather_pairs(data: Any, roles: PairRoles, groups: Groups, needs_rows: str | 
     Rows in an engine stay there, unless `needs_rows` says what needs them.
     """
     if isinstance(data, SummedLog):
-        data = with_joint_lines(data, by=roles.strata)
+        data = with_joint(data, roles.strata)
         return _of_sums(read_summed_pairs(data, roles, groups, needs_rows), data)
     table, roles = open_pairs(data, roles, groups, needs_rows)
     if isinstance(table, LazyTable):
@@ -126,8 +125,7 @@ def _of_engine(read: PairsInEngine, roles: PairRoles) -> Pairs:
     heaviest = np.zeros(n_cells)
     np.maximum.at(heaviest, read.cell, kinds["heaviest"])
     exchanged = FIRST in read.cell_columns
-    stays = exchanged and stays_in_spark(read.table, read.cell_columns, int(sums.count.sum()), n_cells)
-    scores = (SparkScores if stays else LazyScores)(
+    scores = LazyScores(
         read.table,
         SCORE,
         read.cell_columns,

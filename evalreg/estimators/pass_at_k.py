@@ -17,8 +17,6 @@ from evalreg.data.cells import CellRows, read_cells
 from evalreg.data.clusters import Axis, Codes
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_answers import EngineAnswers, UsedAnswers, read_used, used_answers
-from evalreg.data.engine_spark import one_scan
-from evalreg.data.engine_spark_answers import SparkAnswers, answers_in_spark, few_answers, stays_in_spark, with_shares
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_roles
@@ -28,7 +26,7 @@ from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import About, Estimate
-from evalreg.estimators.cells import Solved, estimate_cells, estimate_read
+from evalreg.estimators.cells import Solved, estimate_read
 from evalreg.estimators.mean import solve
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.inference.questions import unequal_notes
@@ -53,7 +51,6 @@ def all_of_k(right: FloatArray, answers: FloatArray, k: int) -> FloatArray:
 
 
 @chooses_rows()
-@one_scan
 @documented
 def pass_at_k(
     data: Any,
@@ -213,11 +210,7 @@ def _of_one(
         return estimate_read(read_cells(table, roles, clusters), roles, solved, about)
     used = used_answers(table, roles, clusters)
     _refuse_other(used, roles.score)
-    if not stays_in_spark(used):
-        return estimate_read(_in_engine(used, roles, clusters, k, require), roles, solved, about)
-    lines = _in_spark(used, roles, k, require)
-    estimate, axes = estimate_cells(lines, replace(roles, sample=None, combine=None), clusters, solved, about)
-    return replace(estimate, dropped=used.dropped), axes
+    return estimate_read(_in_engine(used, roles, clusters, k, require), roles, solved, about)
 
 
 def _each(k: object) -> list[int]:
@@ -248,14 +241,6 @@ def _refuse_other(used: UsedAnswers, score: str) -> None:
             column=score,
             count=used.n_other,
         )
-
-
-def _in_spark(used: UsedAnswers, roles: Roles, k: int, require: str) -> SparkAnswers:
-    """Lines of Spark with pass@k or pass^k of each question, which is made of one of each two numbers of answers."""
-    lines = answers_in_spark(used, roles)
-    found = few_answers(lines, k)
-    _refuse_few(found.n_few, found.n_lines, found.fewest, found.first, roles.score, k)
-    return with_shares(lines, roles.score, lambda right, answers: _shares(np.rint(right), answers, k, require))
 
 
 def _in_engine(used: UsedAnswers, roles: Roles, groups: Groups, k: int, require: str) -> CellRows:

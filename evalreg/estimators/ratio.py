@@ -2,34 +2,82 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
-from evalreg.checks import MISSING, CovName, DofName, FloatArray, MissingName, RepairName, SscName, option
+from evalreg.checks import (
+    MISSING,
+    BoolArray,
+    CovName,
+    DofName,
+    FloatArray,
+    MissingName,
+    RepairName,
+    SscName,
+    listed,
+    option,
+)
 from evalreg.covariance.options import check_cov_options, documented
-from evalreg.data.clusters import joint, pair_codes
-from evalreg.data.engine import LazyTable
-from evalreg.data.engine_spark import one_scan
-from evalreg.data.groups import Groups
+from evalreg.data.cells import joint_names
+from evalreg.data.clusters import Axis, joint, pair_codes
+from evalreg.data.engine import CellKeys, Measure, Query
+from evalreg.data.engine_rows import measured_cells, read_in_engine
+from evalreg.data.frame import refuse_extreme
+from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.joint_ids import with_roles
-from evalreg.data.names import known_columns
 from evalreg.data.opening import open_frame
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import Roles
-from evalreg.data.summed import SummedLog, with_joint_lines
-from evalreg.errors import ArgumentError, DenominatorWarning, Note, ScoreRangeError
-from evalreg.estimate import About, Estimate
+from evalreg.data.sums import (
+    BOTTOM,
+    BOTTOM2,
+    CROSS,
+    CROSS2,
+    HIGH,
+    IDLE,
+    INSIDE,
+    LEAST,
+    LOW,
+    MOST,
+    OWN,
+    ROWS,
+    SQUARES,
+    SQUARES2,
+    STRAY,
+    TOP,
+    WEIGHT,
+    WEIGHT2,
+    WEIGHT2_BOTTOM,
+    WEIGHT2_BOTTOM2,
+    Lines,
+    SummedLog,
+    lines_of,
+    refuse_kind,
+    refuse_other,
+)
+from evalreg.errors import ArgumentError, DataError, DenominatorWarning, NonFiniteError, Note, ScoreRangeError
+from evalreg.estimate import About, Cells, Estimate, Refit
 from evalreg.estimate.about import on_one_side
-from evalreg.estimators.engine_ratio import idle_lines, ratio_in_engine, refuse_empty
-from evalreg.estimators.linearized import Linearized, Split, independence_note, linearized_estimate, split_rows
+from evalreg.estimators.linearized import (
+    Linearized,
+    Split,
+    independence_note,
+    linearized_estimate,
+    refuse_constant,
+    split_rows,
+)
 from evalreg.estimators.subsets import chooses_rows
-from evalreg.estimators.summed import unequal_questions
-from evalreg.estimators.summed_ratio import ratio_of_sums
 from evalreg.results.results import Results, results_of
+from evalreg.scores.engine import EngineScores, Measured, SummedRows, near_centres
+from evalreg.scores.sums import CellSums
 
+# Ratios of rows that differ by less, as a share of them, are alike.
+ALIKE = 2e-13
 # A residual below this fraction of its two terms is rounding.
 ROUNDING = 1e-13
 # Above this relative standard error of a denominator, first-order variances of a ratio are not to be relied on.
@@ -55,7 +103,6 @@ def solve(split: Split, numerator: FloatArray, denominator: FloatArray) -> Linea
 
 
 @chooses_rows()
-@one_scan
 @documented
 def ratio(
     data: Any,
@@ -150,27 +197,27 @@ def ratio(
         interval="widened",
     )
     columns = {"numerator": numerator, "denominator": denominator}
-    more: list[Note] = []
-    table = with_joint_lines(data, by=by) if isinstance(data, SummedLog) else open_frame(data)
-    if isinstance(table, SummedLog):
-        by_columns = known_columns(by, table.roles.labels, "by")
+    if isinstance(data, SummedLog):
+        refuse_kind(data, "ratios")
+        refuse_other(data, {"numerator": numerator, "denominator": denominator, "weights": weights})
+    table = lines_of(data, "ratios") if isinstance(data, SummedLog) else open_frame(data)
+    if isinstance(table, Query):
+        query, by_columns = with_roles(table, {} if isinstance(table, Lines) else columns, by=by)
         roles = Roles(numerator, by_columns, weights=weights, missing=missing)
-        found = ratio_of_sums(table, (numerator, denominator), roles, groups, about)
-        estimate, axes, names, relative = found.estimate, found.axes, found.estimate.names, found.relative
-        if by_columns:
-            more = unequal_questions(table, by_columns)
-    elif isinstance(table, LazyTable):
-        lazy, by_columns = with_roles(table, columns, by=by)
-        roles = Roles(numerator, by_columns, weights=weights, missing=missing)
-        found = ratio_in_engine(lazy, (numerator, denominator), roles, groups, about)
-        estimate, axes, names, relative = found.estimate, found.axes, found.estimate.names, found.relative
+        pair = numerator, denominator
+        if isinstance(query, Lines):
+            read = _ratios_of_lines(query, pair, roles, groups)
+        else:
+            read = read_ratios(query, pair, roles, groups)
+        estimate, relative = _from_sums(read, pair, about)
+        axes, names = read.axes, estimate.names
     else:
         split = split_rows(
             table, {"numerator": numerator, "denominator": denominator}, by, groups, weights, missing, "ratio"
         )
         estimate, relative = _in_memory(split, (numerator, denominator), about)
         axes, names = split.rows.axes, split.names
-    notes = (*independence_note(by, groups), *_denominator_notes(names, relative, denominator), *more)
+    notes = (*independence_note(by, groups), *_denominator_notes(names, relative, denominator))
     return results_of(estimate, axes, asked, notes)
 
 
@@ -217,11 +264,187 @@ def _check_denominator(split: Split, bottom: FloatArray, column: str) -> None:
     if negative.any():
         where, count = row_list(negative)
         rows = [int(row) for row in split.rows.source.positions()[where]]
-        raise ScoreRangeError(
-            f"`denominator` must not be negative; column {column!r} is in {rows_text(rows, count)}. A sum of both "
-            "signs can come near zero, where a ratio has no error bar.",
-            column=column,
-            rows=rows,
-            count=count,
-        )
+        raise _negative(column, rows_text(rows, count), rows=rows, count=count)
     refuse_empty([name for name, total in zip(split.names, split.total(bottom), strict=True) if total == 0], column)
+
+
+def ratio_measures(n: nw.Expr, d: nw.Expr, weight: nw.Expr | None) -> dict[str, Measure]:
+    """What is measured of numerators and denominators: weighted sums t and b, ends, and counts of what is refused."""
+    w, one, no = nw.lit(1.0) if weight is None else weight, nw.lit(1), nw.lit(0)
+    counted = {
+        # Nothing but a finite number times zero is zero.
+        "sound": (n * 0.0 == 0.0) & (d * 0.0 == 0.0),
+        "negative": d < 0,
+        "inside": (n >= 0) & (n <= d),
+        "stray": (d == 0) & (n != 0),
+        "idle": (d == 0) & (n == 0),
+    }
+    found: dict[str, Measure] = {
+        name: (nw.when(condition).then(one).otherwise(no), "sum") for name, condition in counted.items()
+    }
+    own = nw.when(d > 0).then(n / positive(d))
+    found |= {"t": (w * n, "sum"), "b": (w * d, "sum"), "lo": (own, "min"), "hi": (own, "max")}
+    return found | {"least": (n, "min"), "most": (n, "max"), "shortest": (d, "min"), "longest": (d, "max")}
+
+
+def positive(d: nw.Expr) -> nw.Expr:
+    """The denominator, 1 where it is not positive: engines differ in what dividing by zero is."""
+    return nw.when(d > 0).then(d).otherwise(nw.lit(1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class RatioSums:
+    """Rows of ratios, and what is measured of their cells by `ratio_measures`."""
+
+    rows: Measured
+    cells: CellKeys
+    sums: dict[str, FloatArray]
+    axes: tuple[Axis, ...] | None
+    dropped: dict[str, int]
+    power: int = 0
+
+
+def read_ratios(table: Query, columns: tuple[str, str], roles: Roles, groups: Groups) -> RatioSums:
+    """The rows of an engine, by one query."""
+    values = dict(zip(("numerator", "denominator"), columns, strict=True))
+    read = read_in_engine(table, roles, groups, values, ratio_measures)
+    _check_sums(read.sums, columns, roles.weights)
+    n, d = (nw.col(name).cast(nw.Float64) for name in columns)
+    weight = None if read.weights is None else nw.col(read.weights).cast(nw.Float64)
+    return RatioSums(Measured(read.table, n, d, weight), read.cells, read.sums, read.axes, read.dropped, read.power)
+
+
+def _ratios_of_lines(table: Lines, columns: tuple[str, str], roles: Roles, groups: Groups) -> RatioSums:
+    """The same of lines of sums."""
+    assert table.log is not None
+    weighted = table.log.roles.weights is not None
+    first = {"t": TOP, "b": BOTTOM, "inside": INSIDE, "stray": STRAY, "idle": IDLE}
+    measures: dict[str, Measure] = {name: (nw.col(of), "sum") for name, of in first.items()}
+    measures |= {"lo": (nw.col(LOW), "min"), "hi": (nw.col(HIGH), "max")}
+    measures |= {"least": (nw.col(LEAST), "min"), "most": (nw.col(MOST), "max")}
+    measures |= {"w": (nw.col(WEIGHT if weighted else ROWS), "sum")}
+    cells, sums = measured_cells(table, roles.by, measures)
+    one = nw.col(SQUARES), nw.col(CROSS), nw.col(BOTTOM2)
+    two = nw.col(SQUARES2), nw.col(CROSS2), nw.col(WEIGHT2_BOTTOM2)
+    own = nw.col(OWN), nw.col(WEIGHT2 if weighted else ROWS), nw.col(WEIGHT2_BOTTOM if weighted else BOTTOM)
+    rows = SummedRows(
+        table,
+        nw.col(TOP),
+        nw.col(BOTTOM),
+        nw.col(WEIGHT) if weighted else None,
+        n=nw.col(ROWS),
+        squares=(one, two) if weighted else (one,),
+        own=own,
+    )
+    axes = None if groups is None else parse_groups(groups, table.columns)
+    return RatioSums(rows, cells, sums, axes, table.log.dropped)
+
+
+def centred(read: RatioSums) -> tuple[FloatArray, BoolArray, dict[str, FloatArray]]:
+    """Centres of the cells, which of them are flat, and moments and spread about the centres."""
+    sums = read.sums
+    top, bottom = sums["t"], sums["b"]
+    flat = (sums["hi"] - sums["lo"] <= ALIKE * np.fmax(np.abs(sums["lo"]), np.abs(sums["hi"]))) & (sums["stray"] == 0)
+    middle = np.full(top.size, float(top.sum() / max(bottom.sum(), np.finfo(float).tiny)))
+    ratio = np.divide(top, bottom, out=middle.copy(), where=bottom > 0)
+    rows, cells = read.rows, read.cells
+    centre, found = near_centres(
+        rows, cells, ratio, middle, flat, lambda about: rows.spread(cells, about) | rows.sizes()
+    )
+    return centre, flat, found
+
+
+def _from_sums(read: RatioSums, columns: tuple[str, str], about: About) -> tuple[Estimate, FloatArray]:
+    """The estimate from sums of cells, and the relative error of each denominator."""
+    sums, cells = read.sums, read.cells
+    w, top, bottom = sums["w"], sums["t"], sums["b"]
+    names = joint_names(cells.keys) if cells.columns else ("ratio",)
+    refuse_empty([name for name, total in zip(names, bottom, strict=True) if total == 0], columns[1])
+    centre, flat, found = centred(read)
+    ratio, mean = top / bottom, bottom / w
+    bounded = bool(np.all(sums["inside"] == sums["n"]))
+    if not bounded:
+        refuse_constant([name for name, one in zip(names, flat, strict=True) if one], columns[0])
+    shift = ratio - centre
+    squares = np.where(flat, 0.0, found["ee"] - 2 * shift * found["ed"] + shift**2 * found["dd"])
+    spread = np.where(flat, 0.0, found["each"] - 2 * shift * found["e"] + shift**2 * bottom)
+    squares, spread = np.maximum(squares, 0.0) / mean**2, np.maximum(spread, 0.0) / bottom
+    weighted = read.rows.weight is not None
+    moments = [] if weighted else [{name: found[name] for name in ("ee", "ed", "dd")}]
+    of_cells = CellSums(sums["n"], w, top / mean, squares, sums["least"] / mean, sums["most"] / mean)
+    scores = EngineScores(
+        read.rows, cells, of_cells, ratio, centre, weighted, mean_size=mean, flat=flat, _moments=moments
+    )
+    low, high = (sums["lo"], sums["hi"]) if bounded else (np.full(ratio.size, -np.inf), np.full(ratio.size, np.inf))
+    levels = bounded or on_one_side(sums["least"], sums["most"])
+    estimate = Estimate(
+        names=names,
+        params=ratio,
+        scores=scores,
+        bread=np.diag(1.0 / w),
+        kind="mean",
+        coefficient_map=np.eye(ratio.size),
+        refit=Refit(1.0 / w),
+        cells=Cells(sums["n"] - sums["idle"], w, ratio, squares, low, high, spread=spread if bounded else None),
+        bounded=bounded,
+        dropped=read.dropped,
+        about=replace(about, lines=idle_lines(int(sums["idle"].sum())), levels=levels),
+    )
+    apart = found["wdd"] / mean**2 - 2 * found["wd"] / mean + found["ww"]
+    return estimate, _relative_error(scores, read.axes, np.maximum(apart, 0.0))
+
+
+def _relative_error(scores: EngineScores, axes: tuple[Axis, ...] | None, squares: FloatArray) -> FloatArray:
+    """Standard error of each cell's mean denominator over that mean, the largest over the clusterings.
+
+    `squares` are those of rows, sums of w^2 (d/mean - 1)^2.
+    """
+    for axis in axes or ():
+        squares = np.maximum(squares, scores.shares_apart(axis))
+    return np.asarray(np.sqrt(squares) / scores.sums.weight)
+
+
+def _check_sums(sums: Mapping[str, FloatArray], columns: tuple[str, str], weights: str | None) -> None:
+    """Raise where numbers are not finite or denominators negative."""
+    n_rows = int(sums["n"].sum())
+    if unsound := n_rows - int(sums["sound"].sum()):
+        raise NonFiniteError(
+            f"`numerator` and `denominator` must be finite; columns {listed(columns)} hold infinities in {unsound} of "
+            f"{n_rows} rows in use. Set them to missing, or leave the rows out.",
+            count=unsound,
+        )
+    refuse_extreme(np.array([sums["least"], sums["most"]]), columns[0], "`numerator`")
+    refuse_extreme(np.array([sums["shortest"], sums["longest"]]), columns[1], "`denominator`")
+    if not np.isfinite(sums["w"]).all():
+        raise NonFiniteError(f"`weights` must be finite; column {weights!r} holds infinities.", column=weights)
+    if negative := int(sums["negative"].sum()):
+        raise _negative(columns[1], f"{negative} of {n_rows} rows in use", count=negative)
+
+
+def _negative(column: str, where: str, **fields: Any) -> ScoreRangeError:
+    return ScoreRangeError(
+        f"`denominator` must not be negative; column {column!r} is in {where}. A sum of both signs can come near zero, "
+        "where a ratio has no error bar.",
+        column=column,
+        **fields,
+    )
+
+
+def refuse_empty(empty: Sequence[str], column: str) -> None:
+    """Raise where all denominators of a model are zero."""
+    if empty:
+        raise DataError(
+            f"the denominators must not all be zero; column {column!r} is 0 in every row of {listed(empty)}. Leave "
+            "those rows out.",
+            column=column,
+            count=len(empty),
+        )
+
+
+def idle_lines(n_idle: int) -> tuple[str, ...]:
+    """What a summary says of leverages, and of rows without any part in the ratio."""
+    share = "Leverages and sizes of clusters are shares of the denominator."
+    if not n_idle:
+        return (share,)
+    rows = f"{n_idle} row{'s have' if n_idle > 1 else ' has'}"
+    return (share, f"{rows} a numerator and a denominator of 0 and no part in the ratio.")

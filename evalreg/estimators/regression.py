@@ -13,7 +13,6 @@ from evalreg.checks import MISSING, CovName, DofName, FamilyName, FloatArray, Mi
 from evalreg.covariance.options import CovOptions, check_cov_options, documented
 from evalreg.data.absorbed import read_absorbed
 from evalreg.data.engine import LazyTable
-from evalreg.data.engine_spark import one_scan
 from evalreg.data.formula import ParsedFormula, design_frame, formula_columns, parse_formula, refuse_large_design
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups
@@ -34,7 +33,6 @@ from evalreg.results.results import Results, results_of
 
 
 @chooses_rows(1)
-@one_scan
 @documented
 def fit(
     formula: str,

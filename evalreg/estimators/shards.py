@@ -7,18 +7,57 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal
 
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
 from evalreg.checks import MISSING, MissingName, option
+from evalreg.data.engine import Measure, Query, changed_rows
+from evalreg.data.engine_rows import read_in_engine
+from evalreg.data.groups import parse_groups
 from evalreg.data.joint_ids import with_roles
 from evalreg.data.names import refuse_same
 from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
-from evalreg.data.shard_files import Expected, merge, write_sums
-from evalreg.data.summed import SummedLog, summarised
 from evalreg.data.summed_pairs import summarised_pairs
+from evalreg.data.sums import (
+    BOTTOM,
+    BOTTOM2,
+    CROSS,
+    CROSS2,
+    HIGH,
+    IDLE,
+    INSIDE,
+    LEAST,
+    LOW,
+    MOST,
+    OWN,
+    ROWS,
+    SQUARES,
+    SQUARES2,
+    STRAY,
+    TOP,
+    TOTAL,
+    WEIGHT,
+    WEIGHT2,
+    WEIGHT2_BOTTOM,
+    WEIGHT2_BOTTOM2,
+    SummedLog,
+    SummedRoles,
+    as_query,
+    grouped_lines,
+    merge,
+    refuse_far_weights,
+    write_sums,
+)
 from evalreg.data.verdicts import PairRoles, as_names
-from evalreg.errors import ArgumentError, ArgumentTypeError
-from evalreg.estimators.summed_ratio import summarised_ratio
+from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
+from evalreg.estimators.ratio import centred, ratio_measures, read_ratios
 from evalreg.report.documents import versions
+from evalreg.scores.engine import Measured, engine_scores, of_cell
+
+# Of lines while they are made: what values are taken about, and residuals of rows with a denominator.
+CENTRE, _POSITIVE = "__centre", "__positive"
 
 
 def summarise(
@@ -53,9 +92,8 @@ def summarise(
     by : str or list of str, optional
         Columns of the models. Of comparisons one column, of strata.
     item : str, optional
-        Column of the questions. Each (by, item) may have one row then, and the sums hold a hash of the questions, which
-        tells later whether models have the same ones, and whether some were lost or counted twice. The ids themselves
-        are read, and stay out of the sums unless `groups` names them.
+        Column of the questions. Each (by, item) may have one row then. The ids themselves stay out of the sums unless
+        `groups` names them.
     strata : str, optional
         Column of a fixed list of subjects.
     left, right : str, optional
@@ -65,8 +103,7 @@ def summarise(
     labels : mapping, optional
         What other verdicts mean, as in `win_rate`.
     key : str or list of str, optional
-        Columns that, with the two models, identify a comparison, which may then not be repeated. The sums hold a hash
-        of the comparisons then, as of questions with `item`.
+        Columns that, with the two models, identify a comparison, which may then not be repeated.
     numerator, denominator : str, optional
         Of a ratio (`ratio`): columns of numbers, in the place of `score`.
     weights : str, optional
@@ -86,8 +123,7 @@ def summarise(
     Raises
     ------
     ArgumentError
-        If labels are neither text, whole numbers, Booleans nor dates, the file cannot be written, or a role of
-        comparisons or of ratios stands beside one of scores.
+        If the file cannot be written, or a role of comparisons or of ratios stands beside one of scores.
     ArgumentTypeError
         If `groups` does not name columns.
     MissingColumnError, NonNumericError, NonFiniteError, DuplicateRowsError, EmptyDataError
@@ -118,9 +154,9 @@ def summarise(
     _check_groups(groups)
     pairs = {"left": left, "right": right, "winner": winner, "labels": labels, "key": key}
     if numerator is not None or denominator is not None:
-        columns = _of_ratio(numerator, denominator, {"score": score, "strata": strata, **pairs})
+        columns = _ratio_columns(numerator, denominator, {"score": score, "strata": strata, **pairs})
         own = Roles(columns[0], as_names(by), item, None, None, weights, missing)
-        sums = summarised_ratio(data, columns, own, groups)
+        sums = _of_ratios(data, columns, own, groups)
     elif left is not None or right is not None:
         sides = _sides(left, right, {"item": item, "strata": strata}, by)
         outcome = None if score is None and winner is not None else score or "score"
@@ -163,7 +199,7 @@ def _sides(left: str | None, right: str | None, of_scores: dict[str, Any], by: A
     return left, right
 
 
-def _of_ratio(numerator: str | None, denominator: str | None, others: dict[str, Any]) -> tuple[str, str]:
+def _ratio_columns(numerator: str | None, denominator: str | None, others: dict[str, Any]) -> tuple[str, str]:
     """The two columns of a ratio; raises where one is missing, they are one, or roles are those of something else."""
     if numerator is None or denominator is None:
         raise ArgumentError(
@@ -191,10 +227,87 @@ def _of_scores(
     groups: str | list[str],
     missing: MissingName,
 ) -> SummedLog:
-    """Sums of scores of single models."""
+    """Sums of scores of single models: two queries, the second about centres that lose no digits of squares."""
     table, by_columns = with_roles(open_frame(data), {"score": score}, by=by, item=item, strata=strata)
     refuse_same({"by": by_columns, "item": item})
-    return summarised(table, missing, Roles(score, by_columns, item, None, strata, None, missing), groups)
+    query = as_query(table, {"score": score})
+    own = SummedRoles("scores", _columns(groups, query), by_columns, score, item, strata)
+    read = read_in_engine(query, Roles(score, by_columns, item, None, strata, None, missing), groups)
+    x = nw.col(score).cast(nw.Float64)
+    scores = engine_scores(Measured(read.table, x), read.cells, read.sums, score)
+    centre = of_cell(scores.of, scores.centre)
+    measures: dict[str, Measure] = {TOTAL: (x, "sum"), SQUARES: ((x - centre) * (x - centre), "sum"), LOW: (x, "min")}
+    measures |= {HIGH: (x, "max"), CENTRE: (centre, "max")}
+    lines = grouped_lines(read.table, own, measures)
+    _refuse_changed(lines, read.sums)
+    within = lines[SQUARES] - lines[ROWS] * (lines[TOTAL] / lines[ROWS] - lines[CENTRE]) ** 2
+    lines[SQUARES] = np.where(lines[LOW] == lines[HIGH], 0.0, np.maximum(within, 0.0))
+    return SummedLog(lines.drop(columns=CENTRE), own, read.dropped)
+
+
+def _refuse_changed(lines: pd.DataFrame, sums: Mapping[str, Any]) -> None:
+    """Raise if an engine has other rows than when their cells were summed."""
+    n, rows = int(sums["n"].sum()), int(lines[ROWS].sum())
+    total = TOTAL if TOTAL in lines else TOP
+    if n != rows or not np.isclose(lines[total].sum(), sums["t"].sum(), rtol=1e-9, atol=1e-9 * n):
+        raise changed_rows(f"its {n} rows are now {rows}, or their scores differ")
+
+
+def _columns(groups: str | list[str], table: Query) -> tuple[str, ...]:
+    """The columns of all clusterings."""
+    return tuple(sorted({name for axis in parse_groups(groups, table.columns) for name in axis}))
+
+
+def _of_ratios(data: Any, columns: tuple[str, str], roles: Roles, groups: str | list[str]) -> SummedLog:
+    """Sums of numerators and denominators, with squares about the ratio of each line."""
+    values = dict(zip(("numerator", "denominator"), columns, strict=True))
+    if roles.weights is not None and not isinstance(roles.weights, str):
+        raise NotAvailableError("`weights` must name a column here, so that its sums say what they are of.")
+    opened = as_query(open_frame(data), {**values, "weights": roles.weights})
+    table, by_columns = with_roles(opened, values, by=roles.by or None, item=roles.item)
+    own = SummedRoles(
+        "ratios",
+        _columns(groups, table),
+        by_columns,
+        item=roles.item,
+        numerator=columns[0],
+        denominator=columns[1],
+        weights=roles.weights,
+    )
+    read = read_ratios(table, columns, replace(roles, by=by_columns), groups)
+    refuse_far_weights(read.power, roles.weights)
+    centre, _, _ = centred(read)
+    n, d = (nw.col(name).cast(nw.Float64) for name in columns)
+    rows, about, first = read.rows, of_cell(read.cells, centre), ratio_measures(n, d, read.rows.weight)
+    of_first = {TOP: "t", BOTTOM: "b", LOW: "lo", HIGH: "hi", LEAST: "least", MOST: "most"}
+    measures = {name: first[of] for name, of in (of_first | {one: one for one in (INSIDE, STRAY, IDLE)}).items()}
+    moments = rows.moments(read.cells, centre, 1) | rows.spread(read.cells, centre)
+    measures |= {name: (moments[of], "sum") for name, of in _ABOUT.items()} | {CENTRE: (about, "max")}
+    if rows.weight is not None:
+        squares, sizes = rows.moments(read.cells, centre, 2), rows.sizes()
+        more = {SQUARES2: squares["ee"], CROSS2: squares["ed"], WEIGHT2_BOTTOM2: squares["dd"], WEIGHT: rows.weight}
+        more |= {WEIGHT2: sizes["ww"], WEIGHT2_BOTTOM: sizes["wd"]}
+        measures |= {name: (expression, "sum") for name, expression in more.items()}
+    assert isinstance(rows.engine, Query)
+    lines = _about_own(grouped_lines(rows.engine, own, measures))
+    _refuse_changed(lines, read.sums)
+    return SummedLog(lines[[*own.labels, *own.sums]], own, read.dropped)
+
+
+_ABOUT = {SQUARES: "ee", CROSS: "ed", BOTTOM2: "dd", OWN: "each", _POSITIVE: "e"}
+
+
+def _about_own(lines: pd.DataFrame) -> pd.DataFrame:
+    """Lines with squares about their own ratio: e + s d stands for e, s being the centre less it."""
+    top, bottom = (lines[name].to_numpy(dtype=float) for name in (TOP, BOTTOM))
+    s = lines[CENTRE].to_numpy() - np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
+    made = {OWN: np.maximum(lines[OWN] + 2 * s * lines[_POSITIVE] + s**2 * bottom, 0.0)}
+    for squares, cross, bottom2 in ((SQUARES, CROSS, BOTTOM2), (SQUARES2, CROSS2, WEIGHT2_BOTTOM2)):
+        if squares in lines:
+            made[squares] = np.maximum(lines[squares] + 2 * s * lines[cross] + s**2 * lines[bottom2], 0.0)
+            made[cross] = lines[cross] + s * lines[bottom2]
+    ends = {LOW: lines[LOW].astype(float).fillna(np.inf), HIGH: lines[HIGH].astype(float).fillna(-np.inf)}
+    return lines.assign(**made, **ends)
 
 
 def merged(
@@ -202,7 +315,6 @@ def merged(
     *,
     cells: Literal["same", "any"] = "same",
     n_shards: int | None = None,
-    questions: int | str | None = None,
 ) -> SummedLog:
     """Files of sums added up; clusters and models may be split over them.
 
@@ -214,9 +326,6 @@ def merged(
         Whether every shard must have the same models and strata; of comparisons the same pairs of models.
     n_shards : int, optional
         How many shards there are: a missing one is refused.
-    questions : int or str, optional
-        How many questions each model has in all, or their hash (`questions` of a `SummedLog`): a lost shard is refused.
-        Of comparisons how many there are in all, or their hash.
 
     Returns
     -------
@@ -227,13 +336,13 @@ def merged(
     Raises
     ------
     LogFormatError
-        If a file was cut off or changed, holds no sums, or has those of a newer version.
+        If a file was cut off, or holds no sums.
     ArgumentError, ArgumentTypeError
         If shards have other roles or kinds of labels.
     DataError
-        If shards have other models, labels that differ by case or blanks, or questions are lost.
+        If shards have other models, or one is missing.
     DuplicateRowsError
-        If a shard is there twice, or the questions of a line are.
+        If a shard is there twice.
 
     Examples
     --------
@@ -249,4 +358,4 @@ def merged(
     """
     if cells not in ("same", "any"):
         raise ArgumentError(f'`cells` must be "same" or "any"; got {cells!r}.')
-    return merge(paths, Expected(cells, n_shards, questions))
+    return merge(paths, cells, n_shards)

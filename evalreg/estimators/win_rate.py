@@ -14,7 +14,6 @@ from scipy import sparse
 from evalreg.boards.board import Board, board_of
 from evalreg.checks import MISSING, OPPONENTS, CovName, DofName, MissingName, OpponentsName, RepairName, SscName, option
 from evalreg.covariance.options import check_cov_options, documented
-from evalreg.data.engine_spark import one_scan
 from evalreg.data.groups import Groups
 from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.errors import ArgumentError
@@ -145,7 +144,6 @@ def _extremes(pairs: Pairs, n_models: int) -> tuple[Any, Any]:
 
 
 @chooses_rows()
-@one_scan
 @documented
 def win_rate(
     data: Any,

@@ -112,13 +112,13 @@ def skewed_means(estimate: Estimate, cov: Covariance) -> list[Note]:
     """A warning of means of scores without bounds to which a few clusters (or rows) add far more than the others.
 
     The skewness of such a mean is sum u^3 / (sum u^2)^(3/2), u being what a cluster adds to it. The t interval is then
-    too short on the side of the long tail (Johnson 1978). Only where the rows are in memory.
+    too short on the side of the long tail (Johnson 1978). Of independent rows only where these are in memory.
     """
-    if estimate.bounded or estimate.about.interval == "wald" or estimate.scores.row_labels() is None:
+    if estimate.bounded or estimate.about.interval == "wald":
         return []
     notes: list[Note] = []
     for axis in cov.axes or (None,):
-        if axis is None and _short_tails(estimate):
+        if axis is None and (estimate.scores.row_labels() is None or _short_tails(estimate)):
             continue
         skewness, count = _of_rows(estimate) if axis is None else _of_clusters(estimate, axis)
         # Few clusters have a warning of their own.

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from evalreg.data.asked_names import formula_names, group_names, role_names
-from evalreg.data.shard_files import holds_sums
+from evalreg.data.sums import holds_sums
 from evalreg.data.where import parse
 from evalreg.errors import LogFormatError
 from evalreg.logs.files import read_head

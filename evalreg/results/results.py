@@ -22,7 +22,6 @@ from evalreg.covariance.options import (
     takes_ssc,
 )
 from evalreg.data.clusters import Axis, axis_name
-from evalreg.data.engine_spark import one_scan
 from evalreg.errors import ArgumentError, Note, issue
 from evalreg.estimate import Estimate, Scale
 from evalreg.estimate.about import NOT_GIVEN
@@ -202,7 +201,6 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
         )
 
     @with_hints
-    @one_scan
     def with_cov(
         self,
         *,

@@ -162,9 +162,6 @@ class Scores(ABC):
     mapped: ClassVar[bool] = False
     """Whether the columns are what an estimate solves for, made of the sums of cells."""
 
-    of_means: ClassVar[bool] = True
-    """Whether the values of cells, where there are any, are averaged."""
-
     stackable: ClassVar[bool] = False
     """Whether scores of the same rows can stand beside these."""
 
@@ -239,6 +236,11 @@ class Scores(ABC):
         codes = labels.codes(by)
         sums = np.bincount(codes.codes, self.residual).astype(float, copy=False)
         return ResidualSums.of(codes.counts.astype(float), sums, float(self.residual @ self.residual))
+
+    @property
+    def of_means(self) -> bool:
+        """Whether the values of cells, where there are any, are averaged."""
+        return True
 
     @property
     def side_by_side(self) -> tuple[Scores, ...]:

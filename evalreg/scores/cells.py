@@ -124,7 +124,11 @@ class LinearizedScores(CellScores):
 
     # Sampling weights.
     row_weights: FloatArray | None = None
-    of_means = False
+
+    @property
+    def of_means(self) -> bool:
+        """Whether the values of cells are averaged."""
+        return False
 
     @property
     def row_scores(self) -> FloatArray:

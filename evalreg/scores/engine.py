@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis, factorize, pair_codes, union
 from evalreg.data.engine import CellKeys, Engine, Sums, changed_rows
 from evalreg.data.engine_rows import MIDDLE
 from evalreg.data.frame import refuse_extreme
 from evalreg.data.labels import no_source
 from evalreg.errors import NonFiniteError, NotAvailableError
-from evalreg.numerics.matrices import Matrix, dense
+from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores.base import Scores, meat_of_sums
 from evalreg.scores.sums import Block, CellSums
 
@@ -27,32 +27,112 @@ HELD = 1 << 29
 UNCHANGED = 1e-9
 # Squares that are a smaller share of the terms they are a difference of have lost digits.
 LOST, LOST_AT_FIRST = 1e-6, 0.05
-# CellKeys whose numbers stand in one expression: engines bound how deep one goes.
+# Cells whose numbers stand in one expression: engines bound how deep one goes.
 MOST_CELLS = 500
 # One less a leverage below this is rounding.
 FULL = 1e-10
-WEIGHT, TOTAL = "w", "t"
+WEIGHT, SIZE, TOTAL = "w", "d", "t"
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Rows that an engine holds, each with a value, and a sampling weight where not all are one."""
+    """Rows that an engine holds: a value each, of a ratio also a size (its denominator), and a sampling weight.
+
+    Size and weight are None where all are one. A mean is the ratio whose sizes are one.
+    """
 
     engine: Engine
     value: nw.Expr
+    size: nw.Expr | None = None
     weight: nw.Expr | None = None
 
-    def summed(self, cells: CellKeys, centre: FloatArray) -> dict[str, nw.Expr]:
-        """What is summed: weights, and weighted distances of values from the centres of their cells."""
-        distance = self.value - of_cell(cells, centre)
-        return {TOTAL: distance} if self.weight is None else {WEIGHT: self.weight, TOTAL: self.weight * distance}
+    def residual(self, cells: CellKeys, centre: FloatArray) -> nw.Expr:
+        """Value less size times the centre of the cell."""
+        about = of_cell(cells, centre)
+        return self.value - (about if self.size is None else self.size * about)
 
-    def squares(self, cells: CellKeys, centre: FloatArray, power: int) -> dict[str, FloatArray]:
-        """Sums over the rows of each cell of w^p, w^p e and w^p e^2, e being the distance from its centre."""
-        distance = self.value - of_cell(cells, centre)
-        w = nw.lit(1.0) if self.weight is None else self.weight**power
-        (sums,) = self.engine.sums((), cells, {"w": w, "we": w * distance, "wee": w * distance * distance})
+    def weighted(self, number: nw.Expr, power: int = 1) -> nw.Expr:
+        """A number times a power of the weight."""
+        for _ in range(power if self.weight is not None else 0):
+            number = number * self.weight
+        return number
+
+    def summed(self, cells: CellKeys, centre: FloatArray) -> dict[str, nw.Expr]:
+        """What is summed: weighted residuals; sizes and weights, where not all are one."""
+        found = {TOTAL: self.weighted(self.residual(cells, centre))}
+        if self.size is not None:
+            found[SIZE] = self.weighted(self.size)
+        return found if self.weight is None else found | {WEIGHT: self.weight}
+
+    def moments(self, cells: CellKeys, centre: FloatArray, power: int) -> dict[str, nw.Expr]:
+        """Products of w^p with e^2, e d and d^2, e being the residual about the centre and d the size."""
+        e, d = self.residual(cells, centre), nw.lit(1.0) if self.size is None else self.size
+        return {name: self.weighted(one, power) for name, one in {"ee": e * e, "ed": e * d, "dd": d * d}.items()}
+
+    def spread(self, cells: CellKeys, centre: FloatArray) -> dict[str, nw.Expr]:
+        """Products of w with e^2/d and e, of rows whose size is positive: their own ratios differ by e/d."""
+        assert self.size is not None
+        some = nw.when(self.size > 0)
+        e = some.then(self.residual(cells, centre)).otherwise(nw.lit(0.0))
+        each = e * e / some.then(self.size).otherwise(nw.lit(1.0))
+        return {"each": self.weighted(each), "e": self.weighted(e)}
+
+    def sizes(self) -> dict[str, nw.Expr]:
+        """w^2, w^2 d and w^2 d^2."""
+        assert self.size is not None
+        values = {"ww": nw.lit(1.0), "wd": self.size, "wdd": self.size * self.size}
+        return {name: self.weighted(one, 2) for name, one in values.items()}
+
+    def by_cell(self, cells: CellKeys, values: Mapping[str, nw.Expr]) -> dict[str, FloatArray]:
+        """Sums of some values over the rows of each cell."""
+        (sums,) = self.engine.sums((), cells, values)
         return {name: by_cell(sums, one, len(cells.labels)) for name, one in sums.totals.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class SummedRows(Measured):
+    """The same of lines, `value`, `size` and `weight` being sums over the rows of a line, and `n` their number.
+
+    The residuals of a line are held about its own ratio; about another one they are those of that and its distance.
+    """
+
+    n: nw.Expr = field(kw_only=True)
+    # Sums of w^p e^2, w^p e d and w^p d^2, for p of 1 and 2; and of w e^2/d, w^2 and w^2 d.
+    squares: tuple[tuple[nw.Expr, nw.Expr, nw.Expr], ...] = field(kw_only=True)
+    own: tuple[nw.Expr, ...] = field(kw_only=True, default=())
+
+    @property
+    def _bottom(self) -> nw.Expr:
+        return self.n if self.size is None else self.size
+
+    def _away(self, cells: CellKeys, centre: FloatArray) -> nw.Expr:
+        """The ratio of the line less the centre of its cell."""
+        some = nw.when(self._bottom > 0)
+        ratio = some.then(self.value / some.then(self._bottom).otherwise(nw.lit(1.0))).otherwise(nw.lit(0.0))
+        return ratio - of_cell(cells, centre)
+
+    def residual(self, cells: CellKeys, centre: FloatArray) -> nw.Expr:
+        """Sum of the residuals of a line."""
+        return self.value - self._bottom * of_cell(cells, centre)
+
+    def weighted(self, number: nw.Expr, power: int = 1) -> nw.Expr:
+        """Sums are weighted already."""
+        return number
+
+    def moments(self, cells: CellKeys, centre: FloatArray, power: int) -> dict[str, nw.Expr]:
+        """Sums of w^p e^2, w^p e d and w^p d^2."""
+        away = self._away(cells, centre)
+        ee, ed, dd = self.squares[min(power, len(self.squares)) - 1]
+        return {"ee": ee + away * ed * 2.0 + away * away * dd, "ed": ed + away * dd, "dd": dd}
+
+    def spread(self, cells: CellKeys, centre: FloatArray) -> dict[str, nw.Expr]:
+        """About the ratio of a line the residuals of rows with a size sum to zero, where every numerator has one."""
+        away = self._away(cells, centre)
+        return {"each": self.own[0] + away * away * self._bottom, "e": away * self._bottom}
+
+    def sizes(self) -> dict[str, nw.Expr]:
+        """Sums of w^2, w^2 d and w^2 d^2."""
+        return {"ww": self.own[1], "wd": self.own[2], "wdd": self.squares[-1][2]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +162,12 @@ class EngineScores(Scores):
         What is taken from values before they are summed, so that no digits are lost.
     weighted : bool
         Whether rows have weights other than one.
+    mean_size : ndarray, shape (n_cells,), optional
+        Of ratios the mean size of each cell, which scores and leverages are divided by.
+    flat : ndarray of bool, shape (n_cells,), optional
+        Of ratios, cells of which every row has the ratio, so that no residual is other than zero.
+    by_rows : bool
+        Whether the grams of ratios count sampling weights, as those of means do.
     heaviest : ndarray, shape (n_cells,), optional
         The largest weight of a row in each cell.
     """
@@ -92,6 +178,9 @@ class EngineScores(Scores):
     fitted: FloatArray
     centre: FloatArray
     weighted: bool = False
+    mean_size: FloatArray | None = None
+    by_rows: bool = False
+    flat: BoolArray | None = None
     heaviest: FloatArray | None = None
     _clusterings: dict[Axis, HeldClustering] = field(default_factory=dict)
     _moments: list[dict[str, FloatArray]] = field(default_factory=list)
@@ -120,15 +209,30 @@ class EngineScores(Scores):
         """Sums within (cluster, cell), in blocks of whole clusters, held where they are not too many."""
         known = self._clustering(by)
         for sums in self._ask(by) if known.blocks is None else known.blocks:
-            yield block_of(sums, self.fitted - self.centre)
+            yield self._formula()(sums)
+
+    def _formula(self) -> Formula:
+        """What makes a block of a covariance of sums of the engine."""
+        size = np.ones(self.n_columns) if self.mean_size is None else self.mean_size
+        gram = WEIGHT if self.by_rows or self.mean_size is None else SIZE
+        return Formula(self.fitted - self.centre, size, self.flat, gram)
+
+    @property
+    def of_means(self) -> bool:
+        """Whether the values of cells are averaged."""
+        return self.mean_size is None
+
+    @property
+    def as_means(self) -> EngineScores:
+        """The same scores as those of means, a row counting with its sampling weight."""
+        return self if self.mean_size is None else replace(self, by_rows=True)
 
     def fold(self, by: Axis, piece: Callable[[Block], FloatArray]) -> FloatArray:
         """What `piece` makes of each block, added up; made by the engine where its blocks are not held."""
         if self._clustering(by).blocks is not None:
             return super().fold(by, piece)
         rows = self._rows_of(by)
-        values = rows.summed(self.of, self.centre)
-        return rows.engine.fold(by, self.of, values, partial(_piece_of, self.fitted - self.centre, piece))
+        return rows.engine.fold(by, self.of, rows.summed(self.of, self.centre), Folded(self._formula(), piece))
 
     def _ask(self, by: Axis) -> Iterator[Sums]:
         rows = self._rows_of(by)
@@ -146,7 +250,7 @@ class EngineScores(Scores):
             sizes, labels, n_bytes, seen = [], [], 0, np.zeros((2, self.n_columns))
             for sums in self._ask(by):
                 seen += [by_cell(sums, one, self.n_columns) for one in (sums.n, sums.totals[TOTAL])]
-                sizes.append(np.bincount(sums.cluster, sums.totals.get(WEIGHT, sums.n)).astype(float))
+                sizes.append(np.asarray(compressed(self._formula()(sums).gram).sum(axis=1)).ravel())
                 labels.append(sums.labels)
                 n_bytes += sums.nbytes
                 blocks = [*blocks, sums] if n_bytes <= HELD else []
@@ -159,7 +263,8 @@ class EngineScores(Scores):
     def _refuse_changed(self, count: FloatArray, total: FloatArray) -> None:
         """Raise if the rows are not those that the estimate was made of: an engine reads its tables again each time."""
         size = np.maximum(np.abs(self.sums.low), np.abs(self.sums.high)) + np.abs(self.centre)
-        moved = np.abs(total + self.centre * self.sums.weight - self.sums.total) > UNCHANGED * size * self.sums.weight
+        total = total / (1.0 if self.mean_size is None else self.mean_size) + self.centre * self.sums.weight
+        moved = np.abs(total - self.sums.total) > UNCHANGED * size * self.sums.weight
         if moved.any() or np.any(count != self.sums.count):
             raise changed_rows(f"its {self.n_rows} rows are now {int(count.sum())}, or their scores differ")
 
@@ -208,24 +313,32 @@ class EngineScores(Scores):
         return np.asarray(scaled.T @ scaled)
 
     def row_moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Sums over the rows of each cell of s^2, s w and w^2, s being the score of a row and w its weight."""
-        mean = np.where(self.sums.low == self.sums.high, self.sums.low, self.sums.total / self.sums.weight)
-        if not self.weighted:
-            w, shift = self.sums.count, self.fitted - mean
-            return self.sums.squares + w * shift**2, -w * shift, w
+        """Sums over the rows of each cell of s^2, s w and w^2: scores of rows, and their weights in leverages."""
         if not self._moments:
             if self.rows is None:
                 raise NotAvailableError(
                     "errors of independent rows with weights need the rows, which this result does not hold any more "
                     "(copied or unpickled). Fit again."
                 )
-            self._moments.append(self.rows.squares(self.of, mean, 2))
-        ww, wwe, wwee = (self._moments[0][name] for name in ("w", "we", "wee"))
-        shift = self.fitted - mean
-        squares = np.where(
-            (self.sums.low == self.sums.high) & (shift == 0), 0.0, wwee - 2 * shift * wwe + shift**2 * ww
-        )
-        return np.maximum(squares, 0.0), wwe - shift * ww, ww
+            self._moments.append(self.rows.by_cell(self.of, self.rows.moments(self.of, self.centre, 2)))
+        size = 1.0 if self.mean_size is None else self.mean_size
+        ee, ed, dd = (self._moments[0][name] / size**2 for name in ("ee", "ed", "dd"))
+        shift = self.fitted - self.centre
+        squares = np.maximum(ee - 2 * shift * ed + shift**2 * dd, 0.0)
+        alike = (self.sums.low == self.sums.high) & (self.fitted == self.sums.low) if self.flat is None else self.flat
+        return np.where(alike, 0.0, squares), ed - shift * dd, dd
+
+    def squares_in_cells(self, by: Axis) -> Matrix | None:
+        """Sums of w e^2 within (cluster, cell) of lines of sums; rows in an engine are not asked again for them."""
+        if not isinstance(self.rows, SummedRows):
+            return None
+        size = np.ones(self.n_columns) if self.mean_size is None else self.mean_size
+        values = self.rows.moments(self.of, self.fitted, 1)
+        parts = [
+            sums.matrix(sums.totals["ee"] / size[sums.cell] ** 2, self.n_columns)
+            for sums in self.rows.engine.sums(by, self.of, values)
+        ]
+        return sparse.vstack(parts).tocsr()
 
     def scaled_squares(self, inverse: FloatArray, power: float) -> FloatArray:
         """Sums of s^2 / (1 - h)^(2 power) over the rows of each cell, whose leverage h is their weight times `inverse`.
@@ -274,20 +387,44 @@ def _joined(parts: Iterator[Any]) -> Any:
     return np.concatenate([np.asarray(part.to_pandas(), dtype=object) for part in parts])
 
 
-def _piece_of(fitted: FloatArray, piece: Callable[[Block], FloatArray], sums: Sums) -> FloatArray:
-    return piece(block_of(sums, fitted))
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """Sums of residuals about what is fitted, and weights in leverages, from sums about the centres of cells.
+
+    Shapes (n_cells,): `away`, fitted values less the centres; `size`, which both are divided by; `flat`, cells of which
+    every row has the ratio, so that no residual is other than zero. `gram` names the weights.
+    """
+
+    away: FloatArray
+    size: FloatArray
+    flat: BoolArray | None
+    gram: str
+
+    def __call__(self, sums: Sums) -> Block:
+        """The block of a covariance."""
+        weight = sums.totals.get(WEIGHT, sums.n)
+        own, n_cells = sums.totals.get(SIZE, weight), self.away.size
+        size = self.size[sums.cell]
+        totals = (sums.totals[TOTAL] - own * self.away[sums.cell]) / size
+        totals = totals if self.flat is None else np.where(self.flat[sums.cell], 0.0, totals)
+        return Block(sums.matrix(totals, n_cells), sums.matrix(own / size if self.gram == SIZE else weight, n_cells))
+
+
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """What is made of a block, of the sums that it is made of; it can be pickled."""
+
+    formula: Formula
+    piece: Callable[[Block], FloatArray]
+
+    def __call__(self, sums: Sums) -> FloatArray:
+        """Its part of the total."""
+        return self.piece(self.formula(sums))
 
 
 def by_cell(sums: Sums, numbers: FloatArray, n_cells: int) -> FloatArray:
     """One number for each line, added up by cell, shape (n_cells,)."""
     return np.bincount(sums.cell, numbers, n_cells).astype(float)
-
-
-def block_of(sums: Sums, fitted: FloatArray) -> Block:
-    """Sums of residuals, and weights, by (cluster, cell)."""
-    weight = sums.totals.get(WEIGHT, sums.n)
-    totals = sums.totals[TOTAL] - weight * fitted[sums.cell]
-    return Block(sums.matrix(totals, fitted.size), sums.matrix(weight, fitted.size))
 
 
 def of_cell(cells: CellKeys, values: FloatArray) -> nw.Expr:
@@ -304,7 +441,7 @@ def of_cell(cells: CellKeys, values: FloatArray) -> nw.Expr:
 def engine_scores(
     rows: Measured, cells: CellKeys, first: Mapping[str, FloatArray], score: str, weight: str | None = None
 ) -> EngineScores:
-    """Scores of the cells, from their first sums: n, w, t, smallest, largest, and squares about the middle.
+    """Scores of means, from the first sums of the cells: n, w, t, smallest, largest, and squares about the middle.
 
     Where these squares have lost digits, they are asked for about the means.
     """
@@ -321,13 +458,32 @@ def engine_scores(
         squares = np.maximum(squared - beyond, 0.0)
         lost = ~alike & ~(squares > LOST_AT_FIRST * (squared + beyond))
     centre = np.full(n.size, float(total.sum() / w.sum()))
+    moments: list[dict[str, FloatArray]] = []
     if lost.any():
-        # About a common centre, unless the cells are so far from each other that digits would be lost again.
-        spread = np.maximum(high - low, 0.0)
-        centre = np.where(np.abs(mean - centre) > spread / np.sqrt(LOST), mean, centre)
-        found = rows.squares(cells, centre, 1)
-        squares = np.maximum(found["wee"] - w * (mean - centre) ** 2, 0.0)
-        mean = np.where(alike, low, centre + found["we"] / w)
+        centre, found = near_centres(rows, cells, mean, centre, alike)
+        shift = mean - centre
+        squares = np.maximum(found["ee"] - 2 * shift * found["ed"] + shift**2 * found["dd"], 0.0)
     squares = np.where(alike, 0.0, squares)
+    if rows.weight is None:  # About the mean no digits are lost where values hardly vary.
+        shift = mean - centre
+        moments.append({"ee": squares + n * shift**2, "ed": n * shift, "dd": n})
     sums = CellSums(n, w, total, squares, low, high)
-    return EngineScores(rows, cells, sums, mean, centre, rows.weight is not None)
+    return EngineScores(rows, cells, sums, mean, centre, rows.weight is not None, _moments=moments)
+
+
+def near_centres(
+    rows: Measured, cells: CellKeys, fitted: FloatArray, centre: FloatArray, alike: BoolArray, more: Any = None
+) -> tuple[FloatArray, dict[str, FloatArray]]:
+    """Centres about which no cell loses digits of its squares, and moments about them.
+
+    They are common to the cells but for those that are far from the others, whose centre is their own. `more` makes
+    further values to sum of the centres.
+    """
+    values = rows.moments(cells, centre, 1) | ({} if more is None else more(centre))
+    found = rows.by_cell(cells, values)
+    shift = fitted - centre
+    size = found["ee"] + 2 * np.abs(shift * found["ed"]) + shift**2 * found["dd"]
+    lost = ~alike & (found["ee"] - 2 * shift * found["ed"] + shift**2 * found["dd"] < LOST * size)
+    if not lost.any() or np.array_equal(centre[lost], fitted[lost]):
+        return centre, found
+    return near_centres(rows, cells, fitted, np.where(lost, fitted, centre), alike, more)

@@ -15,7 +15,7 @@ from evalreg.data.labels import Labels
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import Matrix, dense
 from evalreg.scores.base import EVERY_ROW, RowsInCells
-from evalreg.scores.cells import CellScores, LinearizedScores
+from evalreg.scores.cells import CellScores
 from evalreg.scores.stacking import StackedScores, meat_of_cell_rows
 
 Moments: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
@@ -126,42 +126,6 @@ class SummedPairScores(SummedScores):
         """The same lines in other cells, some as scores of the other side."""
         values, mean2 = (np.where(which, 1.0 - one, one) for one in (self.values, self.mean2))
         return replace(self, values=values, mean2=mean2, cell=cell, fitted=fitted)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SummedRatios(WithoutRows, LinearizedScores):
-    """Sums of ratios by line: `values`, `weights` and `row_weights` are sums over its rows."""
-
-    # Rows of each line, and sums over them of w z^2, z being the influence of a row times the weight of its cell.
-    count: FloatArray
-    squares: FloatArray
-    # Sum over the rows of each cell of (w z)^2.
-    row_squares: FloatArray
-
-    @property
-    def n_rows(self) -> int:
-        """Rows that were summed."""
-        return int(self.count.sum())
-
-    @property
-    def as_means(self) -> SummedScores:
-        """The same scores as those of means of the linearized values, a row counting with its sampling weight."""
-        assert self.row_weights is not None
-        away = self.values / self.row_weights
-        fitted = self.fitted[0] if self.cell is None else self.fitted[self.cell]
-        within = np.maximum(self.squares - self.row_weights * away**2, 0.0)
-        return SummedScores(away + fitted, self.fitted, self.labels, self.cell, self.row_weights, within=within)
-
-    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
-        """Sum over clusters of (B' T_g)(B' T_g)'; of independent rows by the squares of cells."""
-        if by is not None:
-            return super().meat(by, bread)
-        scaled = np.sqrt(self.row_squares)[:, None] * dense(bread)
-        return np.asarray(scaled.T @ scaled)
-
-    def squares_in_cells(self, by: Axis) -> Matrix:
-        """Sums of w z^2 within (cluster, cell)."""
-        return self.as_means.squares_in_cells(by)
 
 
 @dataclass(frozen=True, eq=False)

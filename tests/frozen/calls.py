@@ -301,6 +301,20 @@ FAMILIES: dict[str, Family] = {
 RANKED = {"mean by model", "win rate", "ratings"}
 
 
+# What `summarise` is told of families that take files of sums.
+SUMMED: dict[str, dict[str, Any]] = {
+    "mean": {"score": "score"},
+    "mean by model": {"score": "score", "by": "model"},
+    "mean of right by model": {"score": "right", "by": "model"},
+    "mean over strata": {"score": "score", "strata": "subject"},
+    "macro mean over strata": {"score": "score", "by": "model", "strata": "subject"},
+    "ratio": {"numerator": "count", "denominator": "weight"},
+    "ratio by model": {"numerator": "right", "denominator": "score", "by": "model"},
+    "win rate of points": {**SIDES, "score": "points"},
+    "ratings": {**SIDES, "score": "score"},
+}
+
+
 def _options(clustering: str, groups: Any, family: str) -> dict[str, dict[str, Any]]:
     if groups is None:
         return OF_ROWS if family.startswith("fit") else {"": {}}
@@ -319,6 +333,15 @@ def calls(engines: bool = False) -> Iterator[tuple[str, str, Call]]:
         for clustering, groups in {name: by for some in clusterings for name, by in some.items()}.items():
             for name, options in _options(clustering, groups, family).items():
                 yield f"{family} | {clustering} | {name}", of, functools.partial(run, groups=groups, **options)
+
+
+def summed(family: str) -> Iterator[tuple[str, str, Callable[[Any], Any], Call]]:
+    """Name, frame, what makes sums of it, and call of each entry of a family that takes files of sums."""
+    of, run, _, clusterings = FAMILIES[family]
+    for clustering, groups in {name: by for some in clusterings for name, by in some.items() if by}.items():
+        make = functools.partial(er.summarise, groups=groups, **SUMMED[family])
+        for name, options in _options(clustering, groups, family).items():
+            yield f"{family} | {clustering} | {name}", of, make, functools.partial(run, groups=groups, **options)
 
 
 def numbers(results: Any, ranked: bool = False) -> dict[str, Any]:

@@ -1,0 +1,463 @@
+"""Logs as sums by cluster and model: what their lines hold, files of Parquet, and shards added up."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from typing import Any, Literal
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import listed
+from evalreg.data.clusters import Axis
+from evalreg.data.engine import Measure, Query, as_pandas, without_own
+from evalreg.data.frame import Table
+from evalreg.data.joint_ids import joint_parts
+from evalreg.data.names import MADE, known_columns
+from evalreg.data.weights import FAR
+from evalreg.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DataError,
+    DuplicateRowsError,
+    LogFormatError,
+    NotAvailableError,
+)
+
+# Columns of sums; labels stand before them. `squares` of scores is about the mean of the line.
+ROWS, TOTAL, SQUARES, LOW, HIGH = "n_rows", "total", "squares", "low", "high"
+# Of comparisons `total` and `squares` are of w v and w v^2, v being the left score less one half and w the weight;
+# those of weighted ones also of w^2, w^2 v and w^2 v^2.
+WINS, TIES, LOSSES = "wins", "ties", "losses"
+WEIGHT, WEIGHT2, TOTAL2, SQUARES2, HEAVIEST = "weight", "weight2", "total2", "squares2", "heaviest"
+# Of ratios: sums of w n and w d, and with e = n - R d about the ratio R of the line those of w e^2, w e d, w d^2 and
+# w e^2 / d; the lowest and highest n / d and n; rows between 0 and their denominator, with a numerator and no
+# denominator, and with neither. Those of weighted ones also of w^2, w^2 d, w^2 e^2, w^2 e d and w^2 d^2.
+TOP, BOTTOM, CROSS, BOTTOM2, OWN = "numerator", "denominator", "cross", "denominator2", "own_squares"
+LEAST, MOST, INSIDE, STRAY, IDLE = "least", "most", "inside", "stray", "idle"
+WEIGHT2_BOTTOM, CROSS2, WEIGHT2_BOTTOM2 = "weight2_denominator", "cross2", "weight2_denominator2"
+
+SCORE_SUMS = (ROWS, TOTAL, SQUARES, LOW, HIGH)
+PAIR_SUMS = (*SCORE_SUMS, WINS, TIES, LOSSES)
+RATIO_SUMS = (ROWS, TOP, BOTTOM, SQUARES, CROSS, BOTTOM2, OWN, LOW, HIGH, LEAST, MOST, INSIDE, STRAY, IDLE)
+OF_WEIGHTS = {
+    "pairs": (WEIGHT, WEIGHT2, TOTAL2, SQUARES2, HEAVIEST),
+    "ratios": (WEIGHT, WEIGHT2, WEIGHT2_BOTTOM, SQUARES2, CROSS2, WEIGHT2_BOTTOM2),
+}
+WHAT = {"scores": "single scores", "pairs": "comparisons of two models", "ratios": "ratios"}
+TAKERS = {
+    "scores": "`mean` and `compare` take it",
+    "pairs": "`win_rate` and `bradley_terry` take it",
+    "ratios": "`ratio` takes it",
+}
+# In the metadata of a file.
+KEY = b"evalreg.sums"
+# Sums of the same rows in another order agree to this fraction.
+UNCHANGED = 1e-9
+
+
+@dataclass(frozen=True)
+class SummedRoles:
+    """Which columns a log was summed by: scores of single models, comparisons of two, or ratios."""
+
+    kind: Literal["scores", "pairs", "ratios"]
+    groups: tuple[str, ...]
+    by: tuple[str, ...] = ()
+    score: str | None = None
+    item: str | None = None
+    strata: str | None = None
+    left: str | None = None
+    right: str | None = None
+    winner: str | None = None
+    key: tuple[str, ...] = ()
+    numerator: str | None = None
+    denominator: str | None = None
+    weights: str | None = None
+
+    def __post_init__(self) -> None:
+        sums = {*SCORE_SUMS, *PAIR_SUMS, *RATIO_SUMS, *OF_WEIGHTS["pairs"], *OF_WEIGHTS["ratios"]}
+        named = (*self.labels, self.score, self.item, self.winner, *self.key, self.numerator, self.denominator)
+        taken = [name for name in (*named, self.weights) if name is not None and name.startswith(MADE)]
+        if taken := [*taken, *(name for name in self.labels if name in sums)]:
+            raise ArgumentError(
+                f'labels must not have the name of a column of sums, nor columns one that begins with "{MADE}"; rename '
+                f"{listed(taken)}.",
+                column=taken[0],
+            )
+
+    @property
+    def cell_columns(self) -> Axis:
+        """Columns of the cells: models, or both sides, and strata."""
+        return tuple(name for name in (*self.by, self.left, self.right, self.strata) if name is not None)
+
+    @property
+    def labels(self) -> Axis:
+        """Columns that tell lines apart."""
+        return tuple(dict.fromkeys((*self.cell_columns, *self.groups)))
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """Columns of numbers."""
+        plain = {"scores": SCORE_SUMS, "pairs": PAIR_SUMS, "ratios": RATIO_SUMS}[self.kind]
+        return plain if self.weights is None else (*plain, *OF_WEIGHTS[self.kind])
+
+    @property
+    def outcome(self) -> str:
+        """What was summed."""
+        return f"{self.numerator} / {self.denominator}" if self.kind == "ratios" else str(self.score or self.winner)
+
+
+@dataclass(frozen=True, eq=False)
+class SummedLog:
+    """Sums of a log by cluster and model; made by `summarise` and `merged`, immutable.
+
+    `mean` takes it like a data frame, `compare` does where the questions are among the groups, `win_rate` and
+    `bradley_terry` take sums of comparisons, and `ratio` those of numerators and denominators.
+
+    Parameters
+    ----------
+    lines : DataFrame
+        Lines by the joint values of the groups and `by`: the labels, n_rows, total, squares (about the mean of the
+        line), low and high. Of comparisons by both sides, strata and groups; total and squares are of the left score
+        less one half, and wins, ties and losses count the scores 1, 1/2 and 0; with weights also weight, weight2,
+        total2, squares2 and heaviest. Of ratios sums of the numerators n and denominators d; squares, cross and
+        denominator2 of e^2, e d and d^2, with e = n - R d about the ratio R of the line.
+    roles : SummedRoles
+        Which columns it was summed by.
+    dropped : dict of str to int
+        Rows dropped by reason.
+    shards : tuple of str
+        Files that it was made of; none where it was made of rows.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+    >>> sums = er.summarise(log, item="question", groups="passage")
+    >>> sums
+    <SummedLog: 200 rows of score in 40 lines, by passage>
+    """
+
+    lines: pd.DataFrame
+    roles: SummedRoles
+    dropped: dict[str, int]
+    shards: tuple[str, ...] = ()
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that were summed."""
+        return int(self.lines[ROWS].sum())
+
+    def __repr__(self) -> str:
+        return (
+            f"<SummedLog: {self.n_rows} rows of {self.roles.outcome} in {len(self.lines)} lines, by "
+            f"{', '.join(self.roles.labels)}>"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Lines(Query):
+    """Lines of sums as an engine: a line counts as its rows."""
+
+    log: SummedLog | None = None
+    rows_of = (ROWS,)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of labels."""
+        assert self.log is not None
+        made = [name for name in self.frame.collect_schema() if name not in self.log.lines]
+        return (*self.log.roles.labels, *made)
+
+    @property
+    def rows(self) -> nw.Expr:
+        """Rows of a group of lines."""
+        return nw.col(ROWS).sum()
+
+    def each(self, change: Any) -> Lines:
+        """The same change made to the lines."""
+        return replace(self, frame=change(self.frame))
+
+
+def lines_of(log: SummedLog, kind: str, score: str | None = None, needs_rows: Mapping[str, Any] | None = None) -> Lines:
+    """A log of sums as an engine; raises where it holds sums of something else, or an argument needs rows."""
+    refuse_kind(log, kind)
+    if score is not None and score != log.roles.outcome:
+        raise ArgumentError(f'`score` must be the score that was summed, "{log.roles.outcome}"; got "{score}".')
+    asked = [name for name, value in (needs_rows or {}).items() if value is not None]
+    if asked:
+        raise NotAvailableError(
+            f"{listed(asked)} {'needs' if len(asked) == 1 else 'need'} rows, which a log of sums no longer "
+            "has: give them to `summarise`, or take the log itself."
+        )
+    return Lines(nw.from_native(log.lines).lazy(), log=log)
+
+
+def refuse_kind(log: SummedLog, kind: str) -> None:
+    """Raise unless a log holds sums of one kind."""
+    if log.roles.kind != kind:
+        raise NotAvailableError(
+            f"sums of {WHAT[kind]} are needed, and this log holds sums of {WHAT[log.roles.kind]}: "
+            f"{TAKERS[log.roles.kind]}."
+        )
+
+
+def refuse_other(log: SummedLog, asked: Mapping[str, object]) -> None:
+    """Raise where an argument is not as the log was summed."""
+    for name, given in asked.items():
+        summed = getattr(log.roles, name)
+        if not isinstance(given, str | None) or given != summed:
+            say = f"leave `{name}` out" if summed is None else f"say {name}={summed!r}"
+            shown = repr(given) if isinstance(given, str | None) else f"an array ({type(given).__name__})"
+            raise ArgumentError(
+                f"`{name}` must be as the log was summed, {summed!r}; got {shown}. To take these sums, {say}; for "
+                "others summarise the log again."
+            )
+
+
+def lines_as_rows(log: SummedLog, model: str, item: str) -> pd.DataFrame:
+    """One row for each model and question of a log that was summed by question."""
+    refuse_kind(log, "scores")
+    parts = refuse_unsummed(log, item)
+    models = (model,) if model in log.roles.labels else joint_parts(model) or (model,)
+    known_columns(list(models), log.roles.labels, "model")
+    refuse_repeats(log.lines, (*models, *parts[1:]), parts[0])
+    rows = log.lines[list(log.roles.labels)].copy()
+    rows[log.roles.outcome] = log.lines[TOTAL] / log.lines[ROWS]
+    return rows
+
+
+def refuse_unsummed(log: SummedLog, item: str | None) -> tuple[str, ...]:
+    """The columns of the questions; raises where they are not among the sums."""
+    known = log.roles.labels
+    parts = (item,) if item is None or item in known else joint_parts(item) or (item,)
+    if item is not None and not set(parts) <= set(known):
+        raise NotAvailableError(
+            f"questions of column {item!r} are not among the sums, which have {listed(known)}. Leave `item` out of "
+            f'`mean` and name clusters in `groups`, or summarise with the questions among the groups, "{item} + ...".'
+        )
+    return tuple(one for one in parts if one is not None)
+
+
+def with_joint(log: SummedLog, name: str | None) -> SummedLog:
+    """A log of sums with labels for a joint id of columns that it was summed by."""
+    parts = joint_parts(name)
+    if name is None or not parts or name in log.roles.labels or not set(parts) <= set(log.roles.labels):
+        return log
+    codes, labels = Table(nw.from_native(log.lines)).with_joint(name, parts).labels(name, "by")
+    roles = replace(log.roles, groups=(*log.roles.groups, name))
+    return replace(log, lines=log.lines.assign(**{name: labels[codes]}), roles=roles)
+
+
+def refuse_repeats(lines: pd.DataFrame, by: Axis, item: str) -> None:
+    """Raise unless there is one row for each model and question."""
+    key = [*by, item]
+    rows = lines.groupby(key, sort=False, observed=True)[ROWS].sum()
+    if (rows > 1).any():
+        shown = [":".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in rows.index[rows > 1][:3]]
+        raise DuplicateRowsError(
+            f"there must be one row for each {' and '.join(map(repr, key))}; {int((rows - 1).sum())} repeat an earlier "
+            f"one, such as of {listed(shown)}. Average answers before they are summed.",
+            column=item,
+            count=int((rows - 1).sum()),
+        )
+
+
+def as_query(table: Table | Query, numbers: Mapping[str, str | None]) -> Query:
+    """Rows in memory as those of an engine; joint ids that were made are columns.
+
+    `numbers` are columns of numbers by argument; objects that are numbers become floats.
+    """
+    if isinstance(table, Query):
+        return table
+    frame = table.frame
+    for argument, column in numbers.items():
+        kind = None if column is None else frame.schema.get(column)
+        if column is not None and kind is not None and not (kind.is_numeric() or kind == nw.Boolean):
+            floats = table.floats(column, argument)
+            frame = frame.with_columns(nw.new_series(column, floats, nw.Float64, backend=frame.implementation))
+    for name in table.made:
+        codes, labels = table.labels(name, "item")
+        # One entry more, which the code -1 of a missing id finds.
+        texts = np.array([*labels, None], dtype=object)
+        frame = frame.with_columns(nw.new_series(name, list(texts[codes]), nw.String, backend=frame.implementation))
+    return Query(without_own(frame.lazy()))
+
+
+def grouped_lines(table: Query, roles: SummedRoles, measures: Mapping[str, Measure]) -> pd.DataFrame:
+    """One line for each joint value of the labels, sorted by them, with its rows and what is measured of them."""
+    keys = {name: f"{MADE}key{i}" for i, name in enumerate(roles.labels)}
+    names = {name: f"{MADE}sum{i}" for i, name in enumerate(measures)}
+    names[ROWS] = f"{MADE}rows"
+    chosen = [nw.col(name).alias(key) for name, key in keys.items()]
+    chosen += [expression.alias(names[name]) for name, (expression, _) in measures.items()]
+    sums = [getattr(nw.col(names[name]), how)() for name, (_, how) in measures.items()]
+    rows = table.holding(roles.labels).select(*chosen)
+    found = as_pandas(rows.group_by(*keys.values()).agg(table.rows.alias(names[ROWS]), *sums))
+    found = found.rename(columns={made: name for name, made in (keys | names).items()})
+    kinds = {name: found[name].dtype for name in found}
+    whole: dict[Any, Any] = {
+        name: "int64" for name, kind in kinds.items() if name not in roles.labels and kind.kind in "iu"
+    }
+    plain = {name: kind.categories.dtype for name, kind in kinds.items() if isinstance(kind, pd.CategoricalDtype)}
+    return found.astype(whole | plain).sort_values(list(roles.labels), ignore_index=True)
+
+
+def refuse_far_weights(power: int, column: str | None) -> None:
+    """Raise where weights are so far from 1 that those of other shards could not be added to them."""
+    if power:
+        raise ArgumentError(
+            f"`weights` of sums must lie between {1 / FAR:.0e} and {FAR:.0e}, so that shards add up. Multiply the "
+            "column by one number for all shards first.",
+            column=column,
+        )
+
+
+def _parquet() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise NotAvailableError(
+            'sums are kept as Parquet, which needs pyarrow; it is not installed. Run: pip install "evalreg[parquet]"'
+        ) from error
+    return pyarrow
+
+
+def write_sums(log: SummedLog, path: str | os.PathLike[str], versions: dict[str, str]) -> None:
+    """A file of the sums, whole or not at all."""
+    pa, target = _parquet(), os.fspath(path)
+    told = {"roles": asdict(log.roles), "dropped": log.dropped, "versions": versions}
+    table = pa.Table.from_pandas(log.lines[[*log.roles.labels, *log.roles.sums]], preserve_index=False)
+    table = table.replace_schema_metadata({KEY: json.dumps(told, sort_keys=True).encode()})
+    try:
+        # Two processes may write to one target: each to a file of its own, and the last one stands.
+        unfinished = f"{target}.{os.getpid()}.part"
+        pa.parquet.write_table(table, unfinished)
+        os.replace(unfinished, target)
+    except OSError as error:
+        raise ArgumentError(f"the sums could not be written to {target!r}: {error}.") from error
+
+
+def holds_sums(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is one of sums, and whole enough to say so."""
+    try:
+        with open(path, "rb") as stream:
+            if stream.read(4) != b"PAR1":
+                return False
+        pa = _parquet()
+        return KEY in (pa.parquet.read_schema(path).metadata or {})
+    except (OSError, NotAvailableError):
+        return False
+    except pa.ArrowException:
+        return False
+
+
+def read_sums(path: str | os.PathLike[str]) -> SummedLog:
+    """A file of sums."""
+    pa, name = _parquet(), os.fspath(path)
+    try:
+        table = pa.parquet.read_table(name, partitioning=None)
+    except FileNotFoundError as error:
+        raise ArgumentError(f"no file is called {name!r}.") from error
+    except (pa.ArrowException, OSError) as error:
+        raise LogFormatError(
+            f"{name} cannot be read as Parquet: it was cut off, or is not a file of sums ({error}). Copy it again, or "
+            "summarise its log again."
+        ) from error
+    told = (table.schema.metadata or {}).get(KEY)
+    if told is None:
+        raise LogFormatError(f"{name} holds no sums: it was not written by `summarise`. Summarise that log first.")
+    found = json.loads(told)
+    given: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in found["roles"].items()
+    }
+    try:
+        roles = SummedRoles(**given)
+        lines = table.to_pandas(ignore_metadata=True)[[*roles.labels, *roles.sums]]
+    except (TypeError, KeyError) as error:
+        raise LogFormatError(
+            f"{name} was written by evalreg {found.get('versions', {}).get('evalreg', '?')} in another form; summarise "
+            "its log again with this one."
+        ) from error
+    return SummedLog(lines, roles, dict(found["dropped"]), (name,))
+
+
+def merge(paths: Any, cells: str, n_shards: int | None) -> SummedLog:
+    """Files of sums, one after the other: lines of the same labels add up whenever sums are made of them."""
+    if isinstance(paths, str | os.PathLike) or not isinstance(paths, Sequence):
+        raise ArgumentTypeError(f"`paths` must be a list of files; got {type(paths).__name__}. One file: [path].")
+    if not paths:
+        raise ArgumentError("`paths` must name at least one file; the list is empty.")
+    for place, path in enumerate(paths):
+        if not isinstance(path, str | os.PathLike):
+            what = "; write sums to a file by `path` of `summarise`" if isinstance(path, SummedLog) else ""
+            raise ArgumentTypeError(f"`paths` must name files; number {place} is of type {type(path).__name__}{what}.")
+    if n_shards is not None and len(paths) != n_shards:
+        raise DataError(
+            f"`n_shards` says {n_shards} shards; `paths` names {len(paths)}. Find the others, or say "
+            f"n_shards={len(paths)}.",
+            count=len(paths),
+        )
+    parts = [read_sums(path) for path in paths]
+    for part in parts[1:]:
+        _refuse_other_roles(parts[0], part)
+        if cells == "same":
+            _refuse_other_cells(parts[0], part)
+    for one, other in combinations(parts, 2):
+        _refuse_twice(one, other)
+    dropped = {reason: sum(part.dropped.get(reason, 0) for part in parts) for reason in parts[0].dropped}
+    lines = pd.concat([part.lines for part in parts], ignore_index=True)
+    return SummedLog(lines, parts[0].roles, dropped, tuple(part.shards[0] for part in parts))
+
+
+def _refuse_other_roles(first: SummedLog, part: SummedLog) -> None:
+    kinds = ({f"labels in {name!r}": str(one.lines[name].dtype) for name in one.roles.labels} for one in (first, part))
+    one, other = (asdict(log.roles) | kind for log, kind in zip((first, part), kinds, strict=True))
+    for what in one:
+        if one[what] != other.get(what):
+            raise ArgumentError(
+                f"shards must have the same roles and kinds of labels; {what}: {one[what]!r} in {first.shards[0]}, "
+                f"{other.get(what)!r} in {part.shards[0]}. Summarise one of them again as the other."
+            )
+
+
+def _cells(part: SummedLog) -> Iterator[tuple[Any, ...]]:
+    """Models and strata, or pairs of models, either way round, and strata."""
+    columns = list(part.roles.cell_columns)
+    for cell in part.lines[columns].drop_duplicates().itertuples(index=False, name=None) if columns else ():
+        yield (*sorted(cell[:2]), *cell[2:]) if part.roles.kind == "pairs" else cell
+
+
+def _refuse_other_cells(first: SummedLog, part: SummedLog) -> None:
+    differ = sorted(":".join(map(str, one)) for one in set(_cells(first)) ^ set(_cells(part)))
+    if differ:
+        what = "pairs of models" if part.roles.kind == "pairs" else "models"
+        raise DataError(
+            f"shards must hold the same {what} and strata; {listed(differ)} "
+            f"{'is' if len(differ) == 1 else 'are'} in only one of {first.shards[0]} "
+            f'and {part.shards[0]}. If shards are meant to hold different ones, say cells="any".',
+            count=len(differ),
+        )
+
+
+def _refuse_twice(one: SummedLog, other: SummedLog) -> None:
+    """Raise if two shards hold the same sums."""
+    labels, sums = list(one.roles.labels), list(one.roles.sums)
+    if len(one.lines) != len(other.lines):
+        return
+    first, second = (part.lines.sort_values(labels, ignore_index=True) for part in (one, other))
+    if not first[labels].equals(second[labels]):
+        return
+    a, b = (part[sums].to_numpy(dtype=float) for part in (first, second))
+    # Each column by itself: weights of 1e10 have squares beside which everything else is small.
+    if np.allclose(a, b, rtol=0, atol=UNCHANGED * (1 + np.nanmax(np.abs(np.where(np.isfinite(b), b, 0)), axis=0))):
+        raise DuplicateRowsError(
+            f"a shard counts once; {one.shards[0]} and {other.shards[0]} hold the same sums. Leave one out.",
+            count=len(a),
+        )

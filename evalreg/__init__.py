@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from evalreg.inference.simultaneous import simultaneous as simultaneous
     from evalreg.logs.log import Log as Log
     from evalreg.logs.read import read_log as read_log
-    from evalreg.logs.samples_frame import log_frame as log_frame
-    from evalreg.logs.table import read_table as read_table
+    from evalreg.logs.tables import read_table as read_table
     from evalreg.noise.noise import Noise as Noise
     from evalreg.noise.noise import noise as noise
     from evalreg.planning.facet_components import components as components
@@ -130,7 +129,6 @@ _HOMES = {
     "ftest": "results.nested",
     "infer": "results.results",
     "join_evals": "suites.evals",
-    "log_frame": "logs.samples_frame",
     "mean": "estimators.mean",
     "frontier": "estimators.frontier",
     "horizon": "estimators.horizon",
@@ -147,7 +145,7 @@ _HOMES = {
     "ratio": "estimators.ratio",
     "read_log": "logs.read",
     "read_results": "results.stored_files",
-    "read_table": "logs.table",
+    "read_table": "logs.tables",
     "rectified_mean": "estimators.rectified",
     "rectified_win_rate": "estimators.rectified_pairs",
     "show": "report.shown",
@@ -192,9 +190,9 @@ def _found(name: str, module: ModuleType) -> object:
 
 
 def _with_hints(name: str, function: FunctionType) -> object:
-    """The function with hints, and with paths for rows, made once; types and examples stay those of its module."""
-    hints, paths = import_module(f"{__name__}.hints"), import_module(f"{__name__}.paths")
-    rows = function if name in _OF_NO_FILE else paths.with_files(function)
+    """The function with hints, and with logs for rows, made once; types and examples stay those of its module."""
+    hints, accept = import_module(f"{__name__}.hints"), import_module(f"{__name__}.logs.accept")
+    rows = function if name in _OF_NO_FILE else accept.with_logs(function)
     return _hinted.get(name) or _hinted.setdefault(name, hints.with_hints(rows))
 
 

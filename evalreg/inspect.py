@@ -17,7 +17,8 @@ from evalreg.checks import CovName, fraction, option
 from evalreg.covariance.options import documented
 from evalreg.errors import ArgumentError, ArgumentTypeError, TooFewClustersError, muted
 from evalreg.estimators.mean import mean
-from evalreg.logs.inspect_values import as_number, values_at
+from evalreg.logs.inspect_log import as_number
+from evalreg.logs.records import readings
 from evalreg.results.results import Results
 
 try:
@@ -159,7 +160,7 @@ def _mean(scores: list[Any], groups: list[str], cov: CovName | None) -> Results:
         columns["score"].append(number)
         columns["item"].append(f"row {place}" if scored.sample_id is None else str(scored.sample_id))
         for name in groups:
-            found = values_at(scored.sample_metadata, name)
+            found = [value for _, value in readings(scored.sample_metadata, name)]
             if len(found) != 1 or found[0] is None or found[0] != found[0]:
                 raise ArgumentError(f"`groups` must be metadata of every sample; {scored.sample_id!r} has no {name!r}.")
             columns[f"metadata.{name}"].append(str(found[0]))

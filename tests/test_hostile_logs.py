@@ -21,7 +21,7 @@ from test_promptfoo_log import document, lines, results
 import evalreg as er
 from evalreg.cli.main import main
 from evalreg.errors import EvalregError
-from evalreg.logs import inspect_file
+from evalreg.logs import inspect_log
 from evalreg.logs import records as records_module
 from evalreg.numerics import progress
 
@@ -160,13 +160,13 @@ CASES: dict[str, tuple[Callable[[Path], Path], str]] = {
     "zip cut off": (cut(lambda f: write_eval(f / "a.eval", header(), ANSWERS), 500), "still being written"),
     "promptfoo cut off": (cut(promptfoo, 4000), "still being written"),
     "lm-eval cut off": (cut(lm_eval, 900), "is the run still writing it"),
-    "two contents, Inspect": (two_contents, "12 of 'passages' differ under one id"),
-    "two contents, lm-eval": (two_hashes, "8 of 8 have several"),
+    "two contents, Inspect": (two_contents, "differ under one id"),
+    "two contents, lm-eval": (two_hashes, "8 of 8 differ"),
     "mixed": (mixed, r"inspect (1 file), promptfoo (2 files)"),
     "link": (link, "links are not followed. Name that"),
     "links only": (links_only, "1 link and no file, and links are not followed"),
     "newer promptfoo": (newer_promptfoo, "It has version 4; the newest known is 3"),
-    "newer Inspect": (newer_inspect, 'version "9"; the newest known is 2'),
+    "newer Inspect": (newer_inspect, "version 9, read as 2, the newest known"),
 }
 
 
@@ -213,13 +213,13 @@ def bomb(path: Path, members: dict[str, int]) -> Path:
     ],
 )
 def test_a_zip_file_that_is_made_to_expand_is_refused_before_it_does(tmp_path, monkeypatch, members, words):
-    monkeypatch.setattr(inspect_file, "LIMIT", 1 << 22)
+    monkeypatch.setattr(inspect_log, "LIMIT", 1 << 22)
     with pytest.raises(EvalregError, match=words):
         er.read_log(bomb(tmp_path / "a.eval", members))
 
 
 def test_summaries_that_expand_less_are_bounded_together(tmp_path, monkeypatch):
-    monkeypatch.setattr(inspect_file, "LIMIT", 1000)
+    monkeypatch.setattr(inspect_log, "LIMIT", 1000)
     with zipfile.ZipFile(tmp_path / "a.eval", "w") as archive:
         archive.writestr("header.json", json.dumps(header()))
         for i in range(5):
@@ -235,7 +235,7 @@ def test_documents_are_bounded_packed_or_not(tmp_path, monkeypatch):
     assert len(er.read_log(packed).frame) == 16
     monkeypatch.setattr(records_module, "LARGEST_DOCUMENT", 1000)
     for one in (path, packed):
-        with pytest.raises(EvalregError, match="is larger"):
+        with pytest.raises(EvalregError, match="has more"):
             er.read_log(one)
 
 
@@ -333,7 +333,7 @@ def test_nan_is_no_score_and_infinity_is_refused(tmp_path, word, n):
         assert (len(log.frame), log.left_out.to_dict()) == (n, {"unscored": 1})
         assert any("1 sample of" in note for note in log.notes)
     else:
-        with pytest.raises(EvalregError, match="inf"):
+        with pytest.raises(EvalregError, match=r"(?i)inf"):
             er.read_log(path)
     run = write(tmp_path / "run", {"quiz": QUIZ})
     samples = run / SAMPLES
@@ -341,7 +341,7 @@ def test_nan_is_no_score_and_infinity_is_refused(tmp_path, word, n):
     if n:
         assert er.read_log(run).left_out.to_dict() == {"unscored": 1}
     else:
-        with pytest.raises(EvalregError, match="1 times infinite"):
+        with pytest.raises(EvalregError, match="infinite"):
             er.read_log(run)
 
 

@@ -1,4 +1,4 @@
-"""Tables that are read in blocks: what stands in the frame does not depend on where the blocks end."""
+"""Tables, large and odd: what stands in the frame is what stands in the file."""
 
 from __future__ import annotations
 
@@ -15,19 +15,10 @@ from hypothesis import strategies as st
 
 import evalreg as er
 from evalreg.errors import ArgumentError, LogFormatError, MissingColumnError
-from evalreg.logs import content, csv_table, json_table, lines
-from evalreg.logs.content import line_blocks
-from evalreg.logs.table import read_table
+from evalreg.logs import records
+from evalreg.logs.tables import read_table
 
 SMALL = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
-
-
-@pytest.fixture
-def small_blocks(monkeypatch):
-    """Blocks of some lines."""
-    monkeypatch.setattr(json_table, "line_blocks", lambda file: line_blocks(file, 40))
-    monkeypatch.setattr(csv_table, "BLOCK", 40)
-    monkeypatch.setattr(csv_table, "CHUNK", 60)
 
 
 def _plain(frame):
@@ -67,7 +58,7 @@ COLUMNS = st.sampled_from(
 
 @SMALL
 @given(data=st.data(), kinds=st.lists(COLUMNS, min_size=1, max_size=3), n=st.integers(1, 12))
-def test_columns_of_json_lines_are_those_of_the_whole_file(tmp_path, small_blocks, data, kinds, n):
+def test_columns_of_json_lines_are_those_of_the_whole_file(tmp_path, data, kinds, n):
     names = ["a", "b", "c"][: len(kinds)]
     rows = [
         {name: data.draw(kind) for name, kind in zip(names, kinds, strict=True) if data.draw(st.booleans())}
@@ -82,19 +73,6 @@ def test_columns_of_json_lines_are_those_of_the_whole_file(tmp_path, small_block
     assert _plain(read_table(path, columns=names[:1])) == {names[0]: expected[names[0]]}
 
 
-def test_whole_numbers_that_a_fast_parser_makes_floats_of_stay_ids(tmp_path, monkeypatch):
-    # As orjson does with what does not fit in 64 bits: two ids would become one.
-    def rounding(text):
-        return json.loads(text, parse_int=lambda digits: int(digits) if abs(int(digits)) < 2**63 else float(digits))
-
-    monkeypatch.setattr(json_table, "fast_loads", lambda: rounding)
-    path = tmp_path / "log.jsonl"
-    ids = [12345678901234567890123, 12345678901234567890124]
-    path.write_text("".join(json.dumps({"item": item, "score": 1}) + "\n" for item in ids))
-    for options in ({}, {"keep": ["item"]}, {"text_columns": ["item"], "keep": ["item"]}):
-        assert read_table(path, **options)["item"].tolist() == [str(item) for item in ids]
-
-
 def test_a_key_given_twice_matters_where_it_is_read(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_text('{"a": 1}\n{"a": 1, "b": 2, "b": 3}\n{"a": 5, "n": {"a": 3}}\n')
@@ -103,7 +81,7 @@ def test_a_key_given_twice_matters_where_it_is_read(tmp_path):
         read_table(path, keep=["a", "b"])
 
 
-def test_nested_fields_are_kept_by_their_dots_and_must_mean_one_field(tmp_path, small_blocks):
+def test_nested_fields_are_kept_by_their_dots_and_must_mean_one_field(tmp_path):
     path = tmp_path / "log.jsonl"
     rows = [{"score": 1, "doc": {"passage": f"p{i}", "deep": {"er": i}}, "answer": "x" * 300} for i in range(5)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -130,7 +108,7 @@ def test_nested_fields_are_kept_by_their_dots_and_must_mean_one_field(tmp_path, 
         ('{"item": "9", "score": 1, "score": 0}', 'more than one "score"'),
     ],
 )
-def test_a_broken_line_is_named_or_left_out_and_counted(tmp_path, small_blocks, line, shown):
+def test_a_broken_line_is_named_or_left_out_and_counted(tmp_path, line, shown):
     path = tmp_path / "log.jsonl"
     good = b"".join(b'{"item": "%d", "score": %d}\n' % (i, i % 2) for i in range(8))
     path.write_bytes(good + (line if isinstance(line, bytes) else line.encode()))
@@ -143,8 +121,7 @@ def test_a_broken_line_is_named_or_left_out_and_counted(tmp_path, small_blocks, 
 
 
 def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch):
-    for module in (content, json_table):
-        monkeypatch.setattr(module, "LONGEST_LINE", 1 << 21)
+    monkeypatch.setattr(records, "LONGEST_LINE", 1 << 21)
     path = tmp_path / "log.jsonl"
     long = json.dumps({"score": 1, "answer": "x" * (3 << 20)})
     path.write_text(f'{{"score": 0}}\n{long}\n{{"score": 1}}\n{long}')
@@ -194,7 +171,7 @@ def _by_csv_module(text):
     return {name: [row[place] for row in rows[1:] if row] for place, name in enumerate(rows[0])}
 
 
-def test_csv_in_chunks_is_what_the_csv_module_reads(tmp_path, small_blocks):
+def test_csv_in_chunks_is_what_the_csv_module_reads(tmp_path):
     rng = random.Random(1)
     fields = ["x", "", '"q"', '"a ""b"" c"', '"two\nlines"', '"c,d"', '""', "é", '","', '"\r\n"']
     for end in ("\n", "\r\n"):
@@ -205,39 +182,6 @@ def test_csv_in_chunks_is_what_the_csv_module_reads(tmp_path, small_blocks):
             path.write_text(text, newline="", encoding="utf-8")
             frame = read_table(path, text_columns=["a", "b", "c"])
             assert {name: frame[name].fillna("").tolist() for name in frame} == _by_csv_module(text)
-
-
-def test_a_column_is_what_all_its_fields_are_wherever_chunks_end(tmp_path, monkeypatch):
-    columns = {
-        "whole": range(100),
-        "late": [1] * 99 + ["NA"],
-        "gap": [""] * 50 + [2] * 50,
-        "part": [1] * 60 + [0.5] * 40,
-        "flag": ["true"] * 50 + [""] * 49 + ["false"],
-        "flaw": ["true"] * 50 + ["7"] * 50,
-        "empty": [""] * 100,
-        "half": [""] * 70 + ["x"] * 30,
-        "ids": [1] * 90 + [2**70] * 10,
-    }
-    path = tmp_path / "log.csv"
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
-    whole = read_table(path)
-    assert whole["late"].tolist() == ["1"] * 99 + ["NA"]
-    assert str(whole["flag"].dtype) == "boolean"
-    for chunk in (50, 300, 1000):
-        monkeypatch.setattr(csv_table, "CHUNK", chunk)
-        pd.testing.assert_frame_equal(read_table(path), whole)
-        pd.testing.assert_frame_equal(read_table(path, keep=["flag", "late"]), whole[["late", "flag"]])
-
-
-def test_only_a_file_that_is_not_regular_is_read_record_by_record(tmp_path, monkeypatch):
-    path = tmp_path / "log.csv"
-    path.write_text('a,b\n1,"x\ny"\n2,z\n')
-    monkeypatch.setattr(csv_table, "_checked", lambda *_: pytest.fail("read record by record"))
-    assert read_table(path)["b"].tolist() == ["x\ny", "z"]
 
 
 @pytest.mark.parametrize("kind", ["parquet", "feather", "feather, zstd"])
@@ -277,13 +221,16 @@ def test_two_ways_to_one_dotted_name_are_refused_in_parquet_too(tmp_path):
     assert read_table(tmp_path / "log", columns=["score"])["score"].tolist() == [1]
 
 
-def test_both_parsers_read_the_same(tmp_path, monkeypatch):
-    pytest.importorskip("orjson")
-    rng = random.Random(3)
-    values = [1, 0.5, None, "x", "é", True, 2**63, -(2**70), 1e300, "\ud83d\ude00"]
-    path = tmp_path / "log.jsonl"
-    path.write_text("".join(json.dumps({"a": rng.choice(values), "b": rng.random()}) + "\n" for _ in range(400)))
-    fast = read_table(path)
-    monkeypatch.setattr(json_table, "fast_loads", lambda: None)
-    pd.testing.assert_frame_equal(fast, read_table(path))
-    assert lines.fast_loads() is not None
+def test_a_column_of_numbers_with_one_text_far_down_is_text_to_the_letter(tmp_path):
+    path = tmp_path / "long.csv"
+    rows = [f"{k:03d},{k % 2},{2**62 + k}" for k in range(300_000)]
+    path.write_text("id,score,large\n" + "\n".join([*rows, "a,1,1"]))
+    frame = read_table(path)
+    assert [frame["id"].iloc[row] for row in (0, 1, -1)] == ["000", "001", "a"]
+    assert (str(frame["score"].dtype), frame["large"].iloc[1]) == ("int64", 2**62 + 1)
+
+
+def test_whole_numbers_of_more_than_64_bits_stay_ids_in_json(tmp_path):
+    path = tmp_path / "ids.jsonl"
+    path.write_text("".join(json.dumps({"id": 10**30 + k, "score": k}) + "\n" for k in range(3)))
+    assert read_table(path)["id"].tolist() == [str(10**30 + k) for k in range(3)]

@@ -40,7 +40,6 @@ ROOMS = [
     "noise",
     "datasets",
     "logs",
-    "paths",
     "plots",
     "inspect",
     "__init__",

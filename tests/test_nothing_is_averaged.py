@@ -19,7 +19,6 @@ from test_lighteval_log import N as LIGHTEVAL
 from test_lighteval_log import write as lighteval
 from test_lm_eval_log import line
 from test_lm_eval_log import write as lm_eval
-from test_metric_columns import mlflow_table, ragas_frame
 from test_openai_evals_log import N as EVALS
 from test_openai_evals_log import event, log_lines
 from test_openai_evals_log import write as openai_evals
@@ -33,7 +32,7 @@ from test_swe_bench_log import report
 import evalreg as er
 from evalreg.cli.main import main
 from evalreg.errors import EvalregError
-from evalreg.logs.formats import READERS
+from evalreg.logs.formats import FORMATS
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -136,6 +135,13 @@ def two_events_of_evals(folder: Path) -> None:
     openai_evals(folder / "a.jsonl", [*log_lines(report=False), *more])
 
 
+def attempts(**detectors: list[float | None]) -> list[dict[str, Any]]:
+    setup = {"entry_type": "start_run setup", "run.eval_threshold": 0.5, "plugins.target_name": "m"}
+    attempt = {"entry_type": "attempt", "uuid": "u", "status": 2, "probe_classname": "p.A"}
+    asked = [attempt | {"prompt": prompt, "detector_results": detectors} for prompt in ("say it", "say that")]
+    return [setup, {"entry_type": "init", "garak_version": "0.13"}, *asked]
+
+
 def table(folder: Path, frame: pd.DataFrame) -> None:
     frame.to_csv(folder / "t.csv", index=False)
 
@@ -144,49 +150,46 @@ def rows(**columns: Any) -> pd.DataFrame:
     return pd.DataFrame({"model": "a", "item": [f"q{i % 4}" for i in range(8)], "score": [0, 1] * 4} | columns)
 
 
-def ragas(folder: Path, frame: pd.DataFrame | None = None, name: str = "a.csv") -> None:
-    (ragas_frame() if frame is None else frame).to_csv(folder / name, index=False)
-
-
 TWO_DICT = {"match": {"a": 1, "b": 0}}
-REPEATED_RAGAS = pd.concat([ragas_frame().drop(columns="relevancy")] * 2)
 
 PLANTS: dict[str, dict[str, Refused | Told | Counted]] = {
     "inspect": {
         "scorers": Refused(
             lambda f: inspect(f, lambda i: {"match": "C", "f1": 0.5}),
-            (r"match \(6 scores\)", r"f1 \(6 scores\)"),
+            (r"'match' \(6\)", r"'f1' \(6\)"),
             (({"scorer": "match"}, 6), ({"scorer": "f1"}, 6)),
         ),
         "metrics": Refused(
             lambda f: inspect(f, lambda i: {"match": {"value": TWO_DICT["match"]}}),
-            (r"a \(6 scores\)", r"b \(6 scores\)"),
+            (r"'a' \(6\)", r"'b' \(6\)"),
             (({"metric": "a"}, 6), ({"metric": "b"}, 6)),
         ),
         "versions": Refused(lambda f: inspect_twice(f, task_version=2, model="m/two"), ("version 1:", "version 2:")),
-        "runs": Refused(lambda f: inspect_twice(f, eval_id="e2"), ("e1 .*6 samples", "e2 .*6 samples")),
+        "runs": Refused(lambda f: inspect_twice(f, eval_id="e2"), (r"e1.*\(6 scores\)", r"e2.*\(6 scores\)")),
         "settings": Told(lambda f: inspect_twice(f, task_args={"shots": 5}), "model"),
         "repeats": Told(lambda f: inspect(f, n=2), "sample", keys=("model", "item", "sample")),
     },
     "lm_eval": {
         "metrics": Refused(
             lambda f: lm_eval(f, {"quiz": documents("none", acc=1.0, acc_norm=0.5)}),
-            (r'metric "acc" .*\(8 documents\)', r'metric "acc_norm" .*\(8 documents\)'),
+            (r"'acc' \(8\)", r"'acc_norm' \(8\)"),
             (({"metric": "acc"}, 8), ({"metric": "acc_norm"}, 8)),
         ),
         "filters": Refused(
             lambda f: lm_eval(f, {"quiz": documents("strict", "flexible")}),
-            (r'filter "strict" \(8 documents\)', r'filter "flexible" \(8 documents\)'),
+            (r"'strict' \(8\)", r"'flexible' \(8\)"),
             (({"filter": "strict"}, 8), ({"filter": "flexible"}, 8)),
         ),
-        "versions": Refused(lambda f: lm_eval_twice(f, model="org/two", versions={"quiz": 2.0}), ("1.0 ", "2.0 ")),
+        "versions": Refused(
+            lambda f: lm_eval_twice(f, model="org/two", versions={"quiz": 2.0}), ("version 1.0:", "version 2.0:")
+        ),
         "runs": Refused(lm_eval_twice, ("2025-06-01", "2025-06-02")),
-        "repeats": Refused(lm_eval_appended, ("8 have several",)),
+        "repeats": Refused(lm_eval_appended, ("8 occur again",)),
     },
     "promptfoo": {
         "metrics": Refused(
             lambda f: document(f / "a.json", answers(4, (0,), (0,), lambda i, *_: {"score": 0.5 * (i % 2)})),
-            (r"'score' \(8 results\)", r"'success' \(8 results\)"),
+            (r"'score' \(8\)", r"'success' \(8\)"),
             (({"metric": "score"}, 8), ({"metric": "success"}, 8)),
         ),
         "filters": Told(
@@ -239,7 +242,7 @@ PLANTS: dict[str, dict[str, Refused | Told | Counted]] = {
             ("4 occur again",),
         ),
         "grades": Refused(
-            twice(lines, [grade(i, 5) for i in range(4)], [grade(i, 6) for i in range(4)]), ("occurs again",)
+            twice(lines, [grade(i, 5) for i in range(4)], [grade(i, 6) for i in range(4)]), (r"a\.json", r"b\.json")
         ),
         "repeats": Counted(twice(lines, *[[pair(i, "model_1", "tie") for i in range(4)]] * 2), 8),
     },
@@ -258,7 +261,7 @@ PLANTS: dict[str, dict[str, Refused | Told | Counted]] = {
     },
     "chatbot_arena": {
         "filters": Refused(
-            arena, ("5 battles", "shown in 4"), (({"filter": "anonymous"}, 5), ({"filter": "named"}, 4))
+            arena, (r"'anonymous' \(5\)", r"'named' \(4\)"), (({"filter": "anonymous"}, 5), ({"filter": "named"}, 4))
         ),
         "runs": Counted(twice(lines, *[[battle(i, "tie") for i in range(4)]] * 2), 4),
         "repeats": Refused(
@@ -267,7 +270,7 @@ PLANTS: dict[str, dict[str, Refused | Told | Counted]] = {
         ),
     },
     "swe_bench": {
-        "runs": Refused(lambda f: [report(f / f"m.{run}.json") for run in ("r1", "r2")], ("'m' has several",)),
+        "runs": Refused(lambda f: [report(f / f"m.{run}.json") for run in ("r1", "r2")], ("'m' has 2",)),
     },
     "evalplus": {
         "metrics": Refused(
@@ -282,10 +285,8 @@ PLANTS: dict[str, dict[str, Refused | Told | Counted]] = {
             read={"metric": "base"},
         ),
         "runs": Refused(
-            lambda f: [
-                solutions((f / run / "a_eval_results.json"), "present") for run in "xy" if not (f / run).mkdir()
-            ],
-            ("'a' has several",),
+            lambda f: [solutions((f / run / "a_eval_results.json"), "status") for run in "xy" if not (f / run).mkdir()],
+            ("'a' has 2",),
         ),
     },
     "pydantic_evals": {
@@ -334,14 +335,14 @@ PLANTS: dict[str, dict[str, Refused | Told | Counted]] = {
             (rf"'original' \({HELM}\)", rf"'typos' \({HELM}\)"),
             (({"filter": "original"}, HELM), ({"filter": "typos"}, HELM)),
         ),
-        "repeats": Refused(
+        "repeats": Told(
             lambda f: run_of_helm(f / "r", trials=2, metrics=("exact_match",)),
-            (rf"trial 1' \({HELM}\)", rf"trial 2' \({HELM}\)"),
-            (({"filter": "original, trial 1"}, HELM), ({"filter": "original"}, 2 * HELM)),
+            "sample",
+            keys=("model", "item", "sample"),
         ),
         "runs": Refused(
             lambda f: [run_of_helm(f / run, metrics=("exact_match",)) for run in "xy"],
-            (rf"\({HELM} rows\).*\({HELM} rows\)",),
+            (rf"\({HELM} scores\).*\({HELM} scores\)",),
         ),
     },
     "openai_evals": {
@@ -351,7 +352,20 @@ PLANTS: dict[str, dict[str, Refused | Told | Counted]] = {
             (({"metric": "correct"}, EVALS), ({"metric": "f1_score"}, EVALS)),
         ),
         "repeats": Told(two_events_of_evals, "sample", keys=("model", "item", "sample")),
-        "runs": Refused(twice(openai_evals, log_lines(), log_lines(seed=2)), (rf"\({EVALS} rows\).*\({EVALS} rows\)",)),
+        "runs": Refused(
+            twice(openai_evals, log_lines(), log_lines(seed=2)), (rf"\({EVALS} scores\).*\({EVALS} scores\)",)
+        ),
+    },
+    "garak": {
+        "scorers": Refused(
+            lambda f: lines(f / "a.jsonl", attempts(d=[1.0, 0.0], e=[0.0, 0.0])),
+            (r"'d' \(4\)", r"'e' \(4\)"),
+            (({"scorer": "d"}, 4), ({"scorer": "e"}, 4)),
+        ),
+        "repeats": Told(
+            lambda f: lines(f / "a.jsonl", attempts(d=[1.0, 0.0])), "sample", keys=("model", "item", "sample")
+        ),
+        "runs": Refused(twice(lines, attempts(d=[1.0]), attempts(d=[0.0])), (r"\(2 scores\).*\(2 scores\)",)),
     },
     "lighteval": {
         "metrics": Refused(
@@ -361,7 +375,7 @@ PLANTS: dict[str, dict[str, Refused | Told | Counted]] = {
         ),
         "runs": Refused(
             lambda f: [lighteval(f, date=date) for date in ("2025-01-02T03-04-05.6", "2025-02-02T03-04-05.6")],
-            (rf"\({LIGHTEVAL} rows\).*\({LIGHTEVAL} rows\)",),
+            (rf"\({LIGHTEVAL} scores\).*\({LIGHTEVAL} scores\)",),
         ),
     },
     "opencompass": {
@@ -375,30 +389,7 @@ PLANTS: dict[str, dict[str, Refused | Told | Counted]] = {
         ),
         "runs": Refused(
             lambda f: [opencompass(f, "list", run=run) for run in ("20240101_000000", "20240202_000000")],
-            (rf"\({len(RIGHT)} rows\).*\({len(RIGHT)} rows\)",),
-        ),
-    },
-    "mlflow": {
-        "metrics": Refused(
-            lambda f: mlflow_table(f / "r" / "eval_results_table.json", **{"f1/v1/score": [1.0] * 6}),
-            (r"'judge/v1' \(5\)", r"'f1/v1' \(6\)"),
-            (({"metric": "judge/v1"}, 5), ({"metric": "f1/v1"}, 6)),
-        ),
-        "repeats": Refused(
-            lambda f: mlflow_table(f / "r" / "eval_results_table.json", inputs=["q0", "q0", "q1", "q1", "q2", "q2"]),
-            ("3 occur again", '"sample"', '"model"'),
-        ),
-        "runs": Told(lambda f: [mlflow_table(f / run / "eval_results_table.json") for run in "xy"], "model"),
-    },
-    "ragas": {
-        "metrics": Refused(
-            ragas,
-            (r"'faithfulness' \(5\)", r"'relevancy' \(6\)"),
-            (({"metric": "faithfulness"}, 5), ({"metric": "relevancy"}, 6)),
-        ),
-        "repeats": Refused(lambda f: ragas(f, REPEATED_RAGAS), ("6 occur again", '"sample"', '"model"')),
-        "runs": Told(
-            lambda f: [ragas(f, ragas_frame().drop(columns="relevancy"), f"{run}.csv") for run in "xy"], "model"
+            (rf"\({len(RIGHT)} scores\).*\({len(RIGHT)} scores\)",),
         ),
     },
     "table": {
@@ -451,7 +442,7 @@ def check_refused(folder: Path, name: str, plant: Refused, capsys: pytest.Captur
 
 
 def test_every_reader_has_plants():
-    assert set(PLANTS) == set(READERS), "plant two of what a reader could average over"
+    assert set(PLANTS) == set(FORMATS), "plant two of what a reader could average over"
     # Two runs of one model can be in any folder; files of LLMFAO and tables name no runs.
     assert {name for name in PLANTS if "runs" not in PLANTS[name]} == {"llmfao", "table"}
     assert all(len(kinds) > 1 for name, kinds in PLANTS.items() if name not in ("swe_bench", "llmfao"))

@@ -29,29 +29,19 @@ def log_of(seed: int, spread: float, n_passages: int = 30, n_models: int = 1) ->
     return er.Log(pd.concat(parts, ignore_index=True))
 
 
-def independence(results: er.Results) -> list[str]:
-    return [text for kind, text in results.notes if kind is IndependenceWarning]
+def said(log: er.Log) -> list[str]:
+    return [text for text in log.doctor().remarks if text.startswith(ALIKE)]
 
 
-def test_the_field_is_named_with_what_it_does_to_the_error_bar():
-    log = log_of(1, 0.3)
-    with pytest.warns(IndependenceWarning, match=ALIKE):
-        results = log.mean()
-    (said,) = independence(results)
-    wider = log.mean(groups="metadata.passage")
-    ratio = float(wider.bse.iloc[0] / results.bse.iloc[0])
-    assert f'"metadata.passage" are alike: clustered by it (30 values) standard errors are {ratio:.2f} times' in said
-    assert " ".join(said.split()) in " ".join(results.summary().as_text().split())
-    assert not independence(wider)
-
-
-def test_what_was_asked_for_is_not_called_overlooked():
+def test_the_doctor_names_the_field_with_what_it_does_to_the_error_bar_and_a_mean_does_not_search():
     log = log_of(1, 0.3)
     with warnings.catch_warnings():
         warnings.simplefilter("error", IndependenceWarning)
-        log.mean(groups="item")
-        log.mean(strata="metadata.passage")
-        log.mean(groups="metadata.passage")
+        results = log.mean()
+    wider = log.mean(groups="passage")
+    ratio = float(wider.bse.iloc[0] / results.bse.iloc[0])
+    (text,) = said(log)
+    assert f'"metadata.passage" are alike: clustered by it (30 values) standard errors are {ratio:.2f} times' in text
 
 
 def named(n_logs: int, spread: float) -> list[bool]:
@@ -77,35 +67,5 @@ def test_a_field_is_seldom_named_by_chance_and_mostly_where_scores_vary_by_it():
 
 @pytest.mark.slow
 def test_independent_questions_are_seldom_called_alike():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        told = [bool(independence(log_of(seed, 0.0).mean())) for seed in range(120)]
     # Two fields, each by chance in about one log of a hundred.
-    assert sum(told) <= 8
-
-
-def test_of_differences_it_is_their_own_likeness_that_counts():
-    log = log_of(3, 0.3, n_models=2)
-    with pytest.warns(IndependenceWarning, match=ALIKE):
-        assert independence(log.compare().results)
-    # Both models are right on the same questions: no difference depends on the passage.
-    frame = log.frame
-    first = frame["model"] == "m0"
-    noise = (np.random.default_rng(0).random(int(first.sum())) < 0.1).astype(float)
-    frame.loc[~first, "score"] = np.abs(frame.loc[first, "score"].to_numpy() - noise)
-    frame.loc[~first & (frame["score"] > 1), "score"] = 1.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        same = er.Log(frame)
-        assert independence(same.mean())
-        assert not independence(same.compare().results)
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    """A log of eight questions about each passage, and a file of its roles."""
-    folder = tmp_path_factory.mktemp("alike")
-    roles = "".join(f'{role} = "{role}"\n' for role in ("model", "item", "score"))
-    (folder / "roles.toml").write_text(roles)
-    log_of(1, 0.3).frame.to_csv(folder / "log.csv", index=False)
-    return folder
+    assert sum(bool(said(log_of(seed, 0.0))) for seed in range(120)) <= 8

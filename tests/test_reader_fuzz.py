@@ -16,7 +16,6 @@ import pytest
 from test_evalplus_log import results as solutions
 from test_helm_log import run as run_of_helm
 from test_inspect_log import header, summary, write_eval, write_json
-from test_metric_columns import mlflow_table, ragas_frame, write
 from test_openai_evals_log import log_lines
 from test_opencompass_log import results as details
 from test_promptfoo_log import document
@@ -26,8 +25,8 @@ from test_swe_bench_log import report
 
 import evalreg as er
 from evalreg.errors import EvalregError
-from evalreg.logs.files import find_sources
-from evalreg.logs.formats import READERS, format_of, reader
+from evalreg.logs.files import find_files
+from evalreg.logs.formats import FORMATS, format_of
 
 # Other values that a field may hold, and seconds of a processor that one small file may take.
 ODD: list[Any] = [None, True, -1, 1e400, 10**30, "", "x", [], [[]], {}, {"a": None}, float("nan"), "\ud800"]
@@ -58,6 +57,15 @@ LM_EVAL = [
 ]
 
 
+GARAK = [
+    {"entry_type": "start_run setup", "run.eval_threshold": 0.5, "plugins.target_name": "m"},
+    {"entry_type": "init", "garak_version": "0.13", "start_time": "2026-01-01", "run": "r"},
+    {"entry_type": "attempt", "uuid": "u", "status": 2, "probe_classname": "p.A", "prompt": {"turns": []}, "goal": "g",
+     "outputs": [{"text": "x"}], "detector_results": {"d": [1.0, 0.0, None]}},
+    {"entry_type": "eval", "probe": "p.A", "detector": "d", "passed": 1, "fails": 1, "nones": 1},
+]  # fmt: skip
+
+
 def seeds(folder: Path) -> None:
     """Small logs, written by hand."""
     answers = [summary(i, epoch, {"match": "C"}) for i in range(2) for epoch in (1, 2)]
@@ -71,9 +79,7 @@ def seeds(folder: Path) -> None:
     cases = [evals_case(0, 0.5, True, 1), evals_case(0, None, False, 2)]
     evals_report(folder / "evals.json", cases, [failure(1, 1)])
     deepeval_run(folder / "test_run.json", [case_of_deepeval(i, {"m": 1.0 - i, "e": None}) for i in range(2)], "m-1")
-    mlflow_table(folder / "run" / "eval_results_table.json")
-    write(ragas_frame(), folder / "ragas.csv")
-    write(ragas_frame().head(3), folder / "ragas.jsonl")
+    (folder / "garak.report.jsonl").write_text("\n".join(map(json.dumps, GARAK)))
     battle = {"model_a": "a", "model_b": "b", "winner": "model_a", "question_id": "q", "judge": "j", "anony": True}
     battles = [battle | {"tstamp": 1.5, "turn": 1}, battle | {"winner": "tie (bothbad)", "question_id": "r"}]
     (folder / "battles.json").write_text(json.dumps(battles))
@@ -101,7 +107,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
 
 def by_format(folder: Path) -> dict[str, list[Path]]:
     found: dict[str, list[Path]] = {}
-    for source in find_sources(folder):
+    for source in find_files(folder).sources:
         name = format_of(source)
         if name is not None and source.path.stat().st_size < LARGEST:
             found.setdefault(name, []).append(source.path)
@@ -167,7 +173,7 @@ def check(path: Path, data: bytes, name: str) -> None:
 
 
 @EVERY
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", FORMATS)
 def test_damaged_files_give_errors_of_evalreg_only(written, tmp_path, name, every):
     for path in written.get(name, []):
         whole = path.read_bytes()
@@ -176,7 +182,7 @@ def test_damaged_files_give_errors_of_evalreg_only(written, tmp_path, name, ever
 
 
 @EVERY
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", FORMATS)
 def test_damaged_real_files_give_errors_of_evalreg_only(shared, tmp_path, name, every):
     paths = by_format(shared / "data" / "original").get(name, [])
     for path in sorted(paths, key=lambda path: path.stat().st_size)[:2]:
@@ -187,13 +193,13 @@ def test_damaged_real_files_give_errors_of_evalreg_only(shared, tmp_path, name, 
 
 def test_every_reader_is_among_those_that_are_fuzzed(written, shared):
     held = {*written, *by_format(shared / "data" / "original")}
-    assert set(READERS) <= held, "write a small log of the format in `seeds`"
+    assert set(FORMATS) <= held, "write a small log of the format in `seeds`"
 
 
 def test_no_reader_takes_the_files_of_another(written, shared):
     for name, paths in [*written.items(), *by_format(shared / "data" / "original").items()]:
-        for source in find_sources(paths):
-            takes = [other for other in READERS if other != "table" and reader(other).recognises(source)]
+        for source in find_files(paths).sources:
+            takes = [other for other in FORMATS if other != "table" and FORMATS[other].recognises(source)]
             # Judgments of MT-Bench in pairs have the names of a battle too; MT-Bench is asked first.
             rest = {"chatbot_arena"} if name == "mt_bench" else set()
             right = takes[:1] == [name] and set(takes[1:]) <= rest
@@ -202,5 +208,5 @@ def test_no_reader_takes_the_files_of_another(written, shared):
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 70000, b"[" * 70000, b"{" * 70000, b'{"version": 2, "eval"', b"PK\3\4"])
 def test_files_that_are_next_to_nothing_are_refused_by_every_reader(tmp_path, data):
-    for name in READERS:
+    for name in FORMATS:
         check(tmp_path / "x.json", data, name)

@@ -19,7 +19,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from evalreg.errors import ArgumentError, ArgumentTypeError, LogFormatError, MissingColumnError
-from evalreg.logs.table import read_bytes, read_table
+from evalreg.logs.tables import read_bytes, read_table
 
 Write = Callable[[str | bytes], Path]
 
@@ -249,7 +249,7 @@ def test_a_last_line_that_is_too_short_is_said_to_be_cut_off(write, rows, cut):
         ('{"a": 1}\n\n{"a": 1} {"a": 2}', "line 3 of"),
         ('{\n  "a": 1\n}\n', "line 1 of"),
         ('{"a": 1}\n[1]', "line 2 of"),
-        ("{}\n{}\n", "have no keys"),
+        ("{}\n{}\n", "has no keys"),
         (b"PAR1 and no more", "begins as Parquet but cannot be read"),
     ],
 )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from evalreg.data.where import Combination, Condition, Constant, mask, parse
 from evalreg.errors import ArgumentError, MissingColumnError
-from evalreg.logs.table import read_table
+from evalreg.logs.tables import read_table
 
 COMPARE = {
     "==": operator.eq,

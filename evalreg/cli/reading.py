@@ -163,7 +163,7 @@ def _sums(files: Sequence[str], given: Mapping[str, Any]) -> Any:
 
 
 def _table(file: str, text: Sequence[str]) -> pd.DataFrame:
-    from evalreg.logs.table import read_table
+    from evalreg.logs.tables import read_table
 
     return read_table(file, text_columns=text, fields=None)
 
@@ -250,7 +250,7 @@ def with_hint(error: EvalregError, rows: Rows) -> None:
     """Say of a column that is missing which one of the table it may be."""
     if not isinstance(error, MissingColumnError) or rows.harness is not None or not hasattr(rows.data, "columns"):
         return
-    from evalreg.logs.roles import likely_roles
+    from evalreg.logs.table_log import likely_roles
 
     likely = likely_roles(rows.frame)
     role = error.column if error.column in ("score", "item", "model", "left", "right", "winner") else error.parameter

@@ -178,7 +178,7 @@ def draw(plotted: Callable[[], Any], path: str) -> None:
 def doctor(asked: Request) -> Found:
     """What a log holds and what may be wrong with it, with commands on the same files."""
     from evalreg.logs.doctor import diagnose
-    from evalreg.logs.roles import likely_roles
+    from evalreg.logs.table_log import likely_roles
 
     rows = read(asked.files, asked.given)
     log = rows.log

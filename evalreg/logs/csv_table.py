@@ -1,4 +1,4 @@
-"""Tables in CSV: by pandas where every line is as wide as the header, else record by record to say what is wrong."""
+"""Tables in CSV: every line as wide as the header, then by pandas; what is wrong is said with its lines."""
 
 from __future__ import annotations
 
@@ -6,44 +6,118 @@ import csv
 import io
 import math
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import IO, Any, Literal
+from contextlib import contextmanager
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import infer_dtype, is_string_dtype
+from pandas.api.types import infer_dtype
 
 from evalreg.checks import MOST_LISTED, listed
 from evalreg.errors import LogFormatError
-from evalreg.logs.content import BLOCK, Content, line_blocks
-from evalreg.logs.tabular import CUT_OFF, TableRequest, chosen, nullable
+from evalreg.logs.files import Content
 
+CUT_OFF = "Was the run that wrote it cut off?"
 # From pandas 3.1 on every number is read as the nearest float, and the option that asks for it is deprecated.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
 _FLOAT_PRECISION: Literal["round_trip"] | None = "round_trip" if _PANDAS < (3, 1) else None
-_LONGEST_FIELD = 2**31 - 1
-# Bytes of the file that pandas holds at a time.
-CHUNK = 1 << 24
-_BOM = b"\xef\xbb\xbf"
-_QUOTE, _LINE = ord('"'), ord("\n")
+_BOM, _BLOCK = b"\xef\xbb\xbf", 1 << 20
 
 
-def read_csv(content: Content, head: bytes, asked: TableRequest) -> pd.DataFrame:
-    """The rows of a file whose delimiter is the comma or tab of its header."""
-    layout = _layout_of(head, content.name)
-    if layout is not None and _is_regular(content, *layout):
-        frame = _in_chunks(content, head, *layout, asked)
-        if frame is not None:
-            return frame
-    with content.stream() as file:
-        text = decoded(file.read(), content.name)
-    return _whole(text, content.name, asked.text, asked)
+def read_csv(content: Content, wanted: Any, text: Sequence[str]) -> pd.DataFrame:
+    """The rows of a file whose delimiter is the comma or tab of its header; `wanted` picks columns of the header."""
+    head = content.head(1 << 16).removeprefix(_BOM)
+    layout = _layout(head[: head.rfind(b"\n") + 1], content.name)
+    whole: str | None = None
+    if layout is None or not _is_plain(content, layout[0], len(layout[1])):
+        whole = _text(content)
+        layout = _header(whole, content.name)
+        whole = _checked(whole, layout[0], len(layout[1]), content.name)
+    delimiter, header = layout
+    names = wanted(header)
+
+    def parse(columns: list[str], as_text: set[str]) -> pd.DataFrame:
+        options: dict[str, Any] = {
+            "sep": delimiter,
+            "names": header,
+            "header": 0,
+            "usecols": columns,
+            "index_col": False,
+        }
+        options |= {"dtype": dict.fromkeys(as_text, str), "keep_default_na": False, "na_values": [""]}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", pd.errors.DtypeWarning)  # columns of several kinds are read anew
+            if whole is not None:
+                frame = pd.read_csv(io.StringIO(whole), float_precision=_FLOAT_PRECISION, **options)
+                return pd.DataFrame(frame[columns])
+            with content.counted() as file:
+                frame = pd.read_csv(file, encoding="utf-8-sig", float_precision=_FLOAT_PRECISION, **options)
+            return pd.DataFrame(frame[columns])
+
+    frame = parse(names, set(text) & set(names))
+    if mixed := [name for name in names if _is_mixed(frame[name])]:
+        frame[mixed] = parse(mixed, set(mixed))
+    return frame
 
 
-def decoded(data: bytes, name: str) -> str:
+def _is_mixed(column: pd.Series[Any]) -> bool:
+    """Whether pandas took some values for numbers and some for text, or lost digits of large whole numbers."""
+    if column.dtype == object:
+        return infer_dtype(column, skipna=True) not in ("string", "boolean", "empty")
+    if column.dtype == "float64":
+        large = column[np.abs(column) >= 2**53]
+        return len(large) > 0 and bool((large < 2**70).all() and (column.dropna() % 1 == 0).all())
+    return str(column.dtype) == "uint64"
+
+
+def _layout(lines: bytes, name: str) -> tuple[str, list[str]] | None:
+    """Delimiter and column names; None where the beginning of the file does not hold its header to the end."""
+    try:
+        return _header(lines.decode(), name) if lines.strip() else None
+    except (ValueError, csv.Error, StopIteration):
+        return None
+
+
+def _is_plain(content: Content, delimiter: str, width: int) -> bool:
+    """Whether it is UTF-8 without quotes, zero bytes and lone carriage returns, each line as wide as the header."""
+    n_lines, rest = 0, b""
+    with content.counted() as file:
+        while block := file.read(_BLOCK):
+            block = rest + block.removeprefix(_BOM) if not n_lines else rest + block
+            end = block.rfind(b"\n") + 1
+            block, rest = block[:end], block[end:]
+            if len(rest) > 64 * _BLOCK or not _are_lines(block, delimiter, width):
+                return False
+            n_lines += block.count(b"\n")
+    last = rest.rstrip(b"\r")
+    return n_lines + bool(last) > 1 and (not rest or _are_lines(rest + b"\n", delimiter, width))
+
+
+def _are_lines(block: bytes, delimiter: str, width: int) -> bool:
+    if b'"' in block or b"\0" in block or block.count(b"\r") != block.count(b"\r\n"):
+        return False
+    if not block.isascii():
+        try:
+            block.decode()
+        except UnicodeDecodeError:
+            return False
+    signs = np.frombuffer(block, dtype=np.uint8)
+    ends, before = np.flatnonzero(signs == 10), np.flatnonzero(signs == ord(delimiter))
+    counts = np.diff(np.searchsorted(before, ends), prepend=0)
+    starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
+    is_blank = bool(np.isin(signs[starts], (10, 13)).any()) if width == 1 and len(ends) else False
+    return bool((counts == width - 1).all()) and not is_blank
+
+
+def _text(content: Content) -> str:
     """The text of a file, without a byte order mark."""
+    data, name = content.everything(), content.name
+    if b"\0" in data:
+        line = data.count(b"\n", 0, data.index(b"\0")) + 1
+        raise LogFormatError(f"A table is text; line {line} of {name} has a zero byte. Is it the right file?")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -51,173 +125,9 @@ def decoded(data: bytes, name: str) -> str:
         raise LogFormatError(
             f"A table must be UTF-8; line {line} of {name} has the byte 0x{byte:02x}, which is not. Save it as UTF-8."
         ) from error
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise LogFormatError(f"A table is text; line {line} of {name} has a zero byte. Is it the right file?")
     if not text.strip():
         raise LogFormatError(f"A table has a header and rows; {name} is empty. {CUT_OFF}")
     return text
-
-
-def _layout_of(head: bytes, name: str) -> tuple[str, list[str]] | None:
-    """Delimiter and column names; None where the beginning of the file does not hold its header to the end."""
-    lines = head.removeprefix(_BOM)
-    try:
-        text = lines[: lines.rindex(b"\n") + 1].decode()
-        with _fields_of_any_length():
-            reader = _records(text, ",")
-            next(record for record in reader if record)
-        return _header(text, name)
-    except (ValueError, csv.Error, StopIteration):
-        return None
-
-
-def _is_regular(content: Content, delimiter: str, header: Sequence[str]) -> bool:
-    """Whether every line has the fields of the header, quotes stand around whole fields, and no line is blank.
-
-    Delimiters and line ends between quotes count for nothing: they are those with an odd number of quotes before them.
-    """
-    width, opened, n_delimiters, n_records, text = len(header), 0, 0, 0, b""
-    with content.stream() as file:
-        for block in line_blocks(file, BLOCK):
-            if block.text is None or not _is_plain(block.text, width):
-                return False
-            text, signs = block.text, np.frombuffer(block.text, dtype=np.uint8)
-            ends, delimiters = np.flatnonzero(signs == _LINE), np.flatnonzero(signs == ord(delimiter))
-            quotes = np.flatnonzero(signs == _QUOTE)
-            if quotes.size or opened:
-                if not _are_around_fields(signs, quotes, opened, ord(delimiter)):
-                    return False
-                ends = ends[(np.searchsorted(quotes, ends) + opened) % 2 == 0]
-                delimiters = delimiters[(np.searchsorted(quotes, delimiters) + opened) % 2 == 0]
-                opened = (opened + quotes.size) % 2
-            before = np.searchsorted(delimiters, ends)
-            if ends.size:
-                if n_delimiters + before[0] != width - 1 or (np.diff(before) != width - 1).any():
-                    return False
-                n_delimiters, n_records = 0, n_records + ends.size
-            n_delimiters += delimiters.size - (int(before[-1]) if ends.size else 0)
-    if not text.endswith(b"\n"):
-        n_records += 1
-        return not opened and n_delimiters == width - 1 and n_records > 1
-    return not opened and n_records > 1
-
-
-def _is_plain(text: bytes, width: int) -> bool:
-    """Whether it is UTF-8 without zero bytes, lone carriage returns, or blank lines that could be rows."""
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    if b"\0" in text or text.count(b"\r") != text.count(b"\r\n"):
-        return False
-    return width > 1 or not (text.startswith((b"\n", b"\r")) or b"\n\n" in text or b"\n\r" in text)
-
-
-def _are_around_fields(signs: Any, quotes: Any, opened: int, delimiter: int) -> bool:
-    """Whether quotes open after a delimiter, a line end or a quote, and close before one."""
-    opening, closing = quotes[opened::2], quotes[1 - opened :: 2]
-    before = signs[opening[opening > 0] - 1]
-    after = signs[closing[closing < signs.size - 1] + 1]
-    fine = [delimiter, _LINE, _QUOTE]
-    return bool(np.isin(before, fine).all() and np.isin(after, [*fine, ord("\r")]).all())
-
-
-def _in_chunks(
-    content: Content, head: bytes, delimiter: str, header: list[str], asked: TableRequest
-) -> pd.DataFrame | None:
-    """The columns wanted, some lines at a time; None where only the whole file says what a column is."""
-    wanted = _wanted(asked, header, content.name)
-    rows = max(1, CHUNK * max(1, head.count(b"\n")) // len(head))
-    text = set(asked.text) & set(wanted)
-    for _ in range(2):
-        parts = list(_chunks(content, delimiter, header, wanted, text, rows))
-        columns = {column: _joined([part[column] for part in parts]) for column in wanted}
-        if any(isinstance(found, str) and found == "unclear" for found in columns.values()):
-            return None
-        mixed = {column for column, found in columns.items() if isinstance(found, str)}
-        if not mixed:
-            return pd.DataFrame(columns, columns=wanted, copy=False)
-        text |= mixed
-    return None
-
-
-def _chunks(
-    content: Content, delimiter: str, header: list[str], wanted: list[str], text: set[str], rows: int
-) -> Iterator[pd.DataFrame]:
-    with content.counted() as file:
-        _skip_mark(file)
-        yield from (nullable(part[wanted]) for part in _parse(file, delimiter, header, wanted, text, chunksize=rows))
-
-
-def _skip_mark(file: IO[bytes]) -> None:
-    if file.read(3) != _BOM:
-        file.seek(0)
-
-
-def _parse(file: Any, delimiter: str, header: list[str], wanted: list[str], text: set[str], **options: Any) -> Any:
-    return pd.read_csv(
-        file,
-        sep=delimiter,
-        names=header,
-        header=0,
-        usecols=wanted,
-        dtype=dict.fromkeys(text, str),
-        keep_default_na=False,
-        na_values=[""],
-        index_col=False,
-        low_memory=False,  # a column could become half numbers, half text
-        skip_blank_lines=False,
-        float_precision=_FLOAT_PRECISION,
-        **options,
-    )
-
-
-def _joined(parts: list[pd.Series[Any]]) -> pd.Series[Any] | Literal["mixed", "unclear"]:
-    """A column of its chunks; "mixed" where it is text as a whole, "unclear" where the chunks do not say."""
-    if len(parts) == 1 and parts[0].dtype != object:
-        return parts[0]
-    given = [part for part in parts if part.notna().any()]
-    kinds = {_kind(part) for part in given}
-    if "other" in kinds:
-        return "unclear"
-    if len(kinds) > 1 and kinds != {"int64", "float64"}:
-        return "mixed"
-    if kinds in ({"text"}, {"boolean"}):
-        dtype: Any = given[0].dtype if kinds == {"text"} else "boolean"
-        parts = [part.astype(dtype) if len(given) < len(parts) or dtype == "boolean" else part for part in parts]
-        whole = pd.concat(parts, ignore_index=True)
-        return whole.astype(bool) if kinds == {"boolean"} and not whole.isna().any() else whole
-    return pd.concat(parts, ignore_index=True)
-
-
-def _kind(part: pd.Series[Any]) -> str:
-    if part.dtype in ("bool", "boolean"):
-        return "boolean"
-    if part.dtype == object:
-        return "text" if infer_dtype(part, skipna=True) == "string" else "other"
-    if is_string_dtype(part.dtype):
-        return "text"
-    return str(part.dtype) if str(part.dtype) in ("int64", "float64") else "other"
-
-
-def _wanted(asked: TableRequest, header: list[str], name: str) -> list[str]:
-    found = chosen(asked.columns, header, name)
-    if asked.keep is None or asked.columns is not None:
-        return found
-    # A row is a row even where no column of it is wanted.
-    return [column for column in header if column in asked.keep] or header[:1]
-
-
-def _whole(text: str, name: str, text_columns: list[str], asked: TableRequest) -> pd.DataFrame:
-    """The rows of a text that pandas alone might read otherwise than it is written."""
-    delimiter, header = _header(text, name)
-    wanted = _wanted(asked, header, name)
-    file = io.BytesIO(_checked(text, delimiter, len(header), name).encode())
-    frame = _parse(file, delimiter, header, wanted, set(text_columns) & set(wanted))[wanted]
-    # Newer versions of pandas make Python integers of what does not fit in 64 bits, older ones text; such are ids.
-    ids = [column for column in wanted if frame[column].dtype == object and infer_dtype(frame[column]) == "integer"]
-    return _whole(text, name, [*text_columns, *ids], asked) if ids else nullable(frame)
 
 
 def _checked(text: str, delimiter: str, width: int, name: str) -> str:
@@ -254,7 +164,7 @@ def _malformed(text: str, delimiter: str, width: int, name: str) -> LogFormatErr
             'does not. Write a quote inside quotes twice: "5"" disk".',
             rows=[position],
         )
-    listing = ", ".join(f"line {line} has {found}" for line, _, found in ragged[:MOST_LISTED])
+    listing = ", ".join(f"line {line} has {fields}" for line, _, fields in ragged[:MOST_LISTED])
     more = f" and {len(ragged) - MOST_LISTED} more differ" if len(ragged) > MOST_LISTED else ""
     cut = len(ragged) == 1 and ragged[0][1] == position - 1 and ragged[0][2] < width
     advice = "It is the last: was the file cut off, or is the run still writing it?"
@@ -270,8 +180,11 @@ def _header(text: str, name: str) -> tuple[str, list[str]]:
     """The delimiter and the column names: of comma and tab, the one that gives more names."""
     candidates: list[tuple[str, list[str]]] = []
     for delimiter in (",", "\t"):
-        with _fields_of_any_length(), suppress(csv.Error):
-            candidates.append((delimiter, next(record for record in _records(text, delimiter) if record)))
+        with _fields_of_any_length():
+            try:
+                candidates.append((delimiter, next(record for record in _records(text, delimiter) if record)))
+            except csv.Error:
+                continue
     if not candidates:
         raise LogFormatError(f"The header must name the columns; that of {name} has a quote that is not closed.")
     delimiter, header = max(candidates, key=lambda candidate: len(candidate[1]))
@@ -284,8 +197,8 @@ def _header(text: str, name: str) -> tuple[str, list[str]]:
         )
     numbers = [column for column in header if _is_number(column)]
     if numbers or not any(column.strip() for column in header):
-        found = f"has {listed(numbers)} among its names" if numbers else "is blank"
-        raise LogFormatError(f"The header must name the columns; the first line of {name} {found}. Add a header line.")
+        what = f"has {listed(numbers)} among its names" if numbers else "is blank"
+        raise LogFormatError(f"The header must name the columns; the first line of {name} {what}. Add a header line.")
     return delimiter, header
 
 
@@ -303,7 +216,7 @@ def _records(text: str, delimiter: str) -> Any:
 
 @contextmanager
 def _fields_of_any_length() -> Iterator[None]:
-    before = csv.field_size_limit(_LONGEST_FIELD)  # answers of models can be longer than 131,072 letters
+    before = csv.field_size_limit(2**31 - 1)  # answers of models can be longer than 131,072 letters
     try:
         yield
     finally:

@@ -15,9 +15,9 @@ import pandas as pd
 
 from evalreg.checks import listed
 from evalreg.errors import EvalregError, muted
-from evalreg.logs.overlooked import FEW_CLUSTERS, candidates, is_called_kind, is_kind
+from evalreg.logs.overlooked import FEW_CLUSTERS, candidates, is_called_kind, is_kind, overlooked
 from evalreg.logs.remarks import remarks
-from evalreg.logs.roles import likely_roles
+from evalreg.logs.table_log import likely_roles
 from evalreg.report.tables import Grid, Summary, number
 
 # A `Log`, whose module imports this one.
@@ -149,10 +149,19 @@ def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) ->
             *log.notes,
             *remarks(frame, log.roles, clusters.index.tolist(), unnamed_question(log)),
             *_told(clusters, kinds(log, clusters)),
+            *_alike(log),
             *_refused(frame, asked[0][2], commands),
         ),
         commands=commands,
     )
+
+
+def _alike(log: AnyLog) -> Iterator[str]:
+    """The field that widens the error bars of a mean most, where questions are taken to be independent."""
+    if "item" in log.roles and "left" not in log.roles:
+        results = _quietly(log.mean)
+        if results is not None:
+            yield from (text for _, text in overlooked(results, candidates(log._reading.frame, question(log))))
 
 
 def _counts(log: AnyLog) -> dict[str, int | str]:

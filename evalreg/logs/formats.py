@@ -1,58 +1,38 @@
-"""Formats of logs: which file is of which, and the one reader that all files of a log share."""
+"""The table of formats: which file is of which, and the one format that all files of a log share."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from importlib import import_module
-from typing import cast
 
 from evalreg.checks import listed, option
 from evalreg.errors import LogFormatError
 from evalreg.logs.files import file_list
-from evalreg.logs.reading import Reader, Source
+from evalreg.logs.folders import HELM, LIGHTEVAL
+from evalreg.logs.inspect_log import INSPECT
+from evalreg.logs.judged import JUDGED_FORMATS
+from evalreg.logs.lm_eval import LM_EVAL
+from evalreg.logs.reading import Format, Source
+from evalreg.logs.scored import PROMPTFOO, SCORED_FORMATS
+from evalreg.logs.table_log import TABLE
 
 # In the order in which files are looked at; the last takes any table.
-READERS: dict[str, str] = {
-    "inspect": "inspect_log",
-    "lm_eval": "lm_eval",
-    "promptfoo": "promptfoo",
-    "alpaca_eval": "alpaca_eval",
-    "arena_hard": "arena_hard",
-    "mt_bench": "mt_bench",
-    "eqbench3": "eqbench3",
-    "pandalm": "pandalm",
-    "llmfao": "llmfao",
-    "chatbot_arena": "chatbot_arena",
-    "swe_bench": "swe_bench",
-    "evalplus": "evalplus",
-    "pydantic_evals": "pydantic_evals",
-    "deepeval": "deepeval",
-    "helm": "helm",
-    "openai_evals": "openai_evals",
-    "lighteval": "lighteval",
-    "opencompass": "opencompass",
-    "mlflow": "mlflow",
-    "ragas": "ragas",
-    "table": "table_log",
+FORMATS: dict[str, Format] = {
+    format.name: format
+    for format in (INSPECT, LM_EVAL, PROMPTFOO, *JUDGED_FORMATS, *SCORED_FORMATS, HELM, LIGHTEVAL, TABLE)
 }
-
-
-def reader(name: str) -> Reader:
-    """The reader of a format."""
-    return cast(Reader, import_module(f"evalreg.logs.{READERS[name]}"))
 
 
 def format_of(source: Source) -> str | None:
     """Name of the format of a file, by its content; None where none is recognised."""
-    return next((name for name in READERS if reader(name).recognises(source)), None)
+    return next((name for name, format in FORMATS.items() if format.recognises(source)), None)
 
 
-def sort_sources(sources: Sequence[Source], asked: str | None) -> tuple[Reader, list[Source], list[Source]]:
-    """The reader that a log's files share, those files, and files that are not logs."""
+def sort_sources(sources: Sequence[Source], asked: str | None) -> tuple[Format, list[Source], list[Source]]:
+    """The format that a log's files share, those files, and files that are not logs."""
     if asked is not None:
-        option("format", asked, tuple(READERS))
-        chosen = reader(asked)
+        option("format", asked, tuple(FORMATS))
+        chosen = FORMATS[asked]
         own = [source for source in sources if len(sources) == 1 or chosen.recognises(source)]
         if not own:
             raise LogFormatError(f"None of the files is of the format {asked!r}: {file_list(sources)}.")
@@ -69,11 +49,11 @@ def sort_sources(sources: Sequence[Source], asked: str | None) -> tuple[Reader, 
         )
     (name,) = counts
     own = [source for source, other in found if other == name]
-    return reader(name), own, [source for source, other in found if other is None]
+    return FORMATS[name], own, [source for source, other in found if other is None]
 
 
 def _unknown(sources: Sequence[Source]) -> LogFormatError:
-    """The error of files that no reader takes."""
+    """The error of files that no format takes."""
     where = file_list(sources)
     if all(not source.head.strip() for source in sources):
         what = f"{where} {'is' if len(sources) == 1 else 'are'} empty"
@@ -84,4 +64,4 @@ def _unknown(sources: Sequence[Source]) -> LogFormatError:
         advice = "A table has commas or tabs between its columns, and not semicolons."
     else:
         advice = "Read it with pandas and pass the frame to er.Log(frame, score=..., item=...)."
-    return LogFormatError(f"A log is one of {listed(READERS)}; none is recognised in {where}. {advice}")
+    return LogFormatError(f"A log is one of {listed(FORMATS)}; none is recognised in {where}. {advice}")

@@ -1,35 +1,68 @@
-"""Logs of Inspect (`.eval` and `.json`): one score for each sample and epoch, and what became of the rest."""
+"""Logs of Inspect, opened without Inspect: header and samples of a `.eval` (zip) or `.json` log, within bounds."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
+import zipfile
+import zlib
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from evalreg.checks import listed, nearest
 from evalreg.errors import ArgumentError, LogFormatError
-from evalreg.logs.inspect_file import InspectFile, open_log
-from evalreg.logs.inspect_runs import (
-    NEWEST_VERSION,
-    check_contents,
-    labels_of,
-    reported_figures,
-    rule_note,
-    runs_of,
-    version_of,
-)
-from evalreg.logs.inspect_values import as_column, as_number, field_table, is_thinned, printable, values_at
-from evalreg.logs.reading import Choice, Reading, Reason, Source, counted
+from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Name, Part, Record, Source, Unknown, counted
+from evalreg.logs.records import at, digest, document, first_text, parsed, printable, readings
+from evalreg.numerics.progress import Progress
 
-NAME, TITLE = "inspect", "a log of Inspect (.eval or .json)"
+NEWEST_VERSION = 2
+# Bytes that a `.json` log or one member of a `.eval` may have when expanded.
+LIMIT = 1 << 29
+# Edits by hand stand in whole samples alone; they are looked for where these are no longer than this together.
+EDITS_LIMIT = 1 << 26
+# Compression of real logs is a tenth of this.
+LARGEST_EXPANSION = 300
+ZSTD = 93
 
 MEMBERS = (b"_journal/", b"header.json", b"samples/", b"summaries.json", b"reductions.json")
-START = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,')
+HISTORY = re.compile(rb'"history"\s*:\s*\[\s*\{')
+# Fields of a whole sample that are kept; transcripts are long.
+KEPT = ("id", "epoch", "input", "target", "metadata", "scores", "score", "error", "limit", "total_time", "working_time")
+DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, NotImplementedError)
+# What tells runs of one model on one task apart, and what else is said of a run.
+SETTINGS = ("task_args", "model_args", "model_roles", "model_generate_config")
+DETAILS = ("run_id", "task_id", "created", "task_version", "task_args", "model_args", "model_roles", "packages")
+# What stands in a summary for a field that is too long for it.
+REMOVED = "Key removed from summary (> 1k)"
+# What Inspect's `value_to_float` makes of text, which it looks at in this order.
+LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+
+
+def as_number(value: Any) -> float | None:
+    """A value as `inspect_ai.scorer.value_to_float()` has it; NaN if unscored, None if not a number."""
+    if value is None:  # older versions wrote NaN so
+        return math.nan
+    if isinstance(value, str):
+        if value in LETTERS:
+            return LETTERS[value]
+        word = value.lower()
+        if word in WORDS:
+            return WORDS[word]
+        try:
+            value = float(word)
+        except ValueError:
+            return None
+        return value if math.isfinite(value) else None
+    if not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return None if math.isinf(number) else number
 
 
 def recognises(source: Source) -> bool:
@@ -37,253 +70,341 @@ def recognises(source: Source) -> bool:
     if source.head.startswith(b"PK\x03\x04"):
         return source.head[30:].startswith(MEMBERS)
     start = source.head.removeprefix(b"\xef\xbb\xbf")
-    return bool(START.match(start)) and b'"eval"' in start and b'"task"' in start
+    return (
+        re.match(rb'\s*\{\s*"version"\s*:\s*\d+\s*,', start) is not None and b'"eval"' in start and b'"task"' in start
+    )
 
 
-@dataclass
-class Tally:
-    """What one log gave: rows by column, and records that are not a score, by reason.
-
-    `rules` holds item and score under each rule for samples in error; `n_scored_before` counts those of them that had
-    a score already.
-    """
-
-    samples: list[dict[str, Any]] = field(default_factory=list)
-    scores: list[float] = field(default_factory=list)
-    left_out: Counter[Reason] = field(default_factory=Counter)
-    words: Counter[str] = field(default_factory=Counter)
-    unscored: Counter[str] = field(default_factory=Counter)
-    rules: dict[str, list[tuple[str, float]]] = field(default_factory=lambda: {"drop": [], "keep": [], "zero": []})
-    n_errored: int = 0
-    n_scored_before: int = 0
+# Opening
 
 
-def read(sources: Sequence[Source], choice: Choice) -> Reading:
-    """The scores of one scorer in all the logs."""
-    files = [open_log(source, _complete(choice), choice.columns or ()) for source in sources]
-    try:
-        return _read(files, choice)
-    except LogFormatError as error:
-        newer = {file.header.get("version") for file in files if version_of(file) > NEWEST_VERSION}
-        if newer:
-            error.add_note(f"(The log has version {listed(map(str, newer))}; the newest known is {NEWEST_VERSION}.)")
-        raise
-
-
-def _read(files: Sequence[InspectFile], choice: Choice) -> Reading:
-    """The same of logs that are open."""
-    left_out: Counter[Reason] = Counter()
-    checked = [_checked(file, choice, left_out) for file in files]
-    runs = runs_of(files)
-    labels = labels_of(runs)
-    check_contents(files, runs)
-    scorer, notes = _scorer(files, choice)
-    metric = _metric(files, scorer, choice)
-    frames, described = [], []
-    for file, samples, run, label in zip(files, checked, runs, labels, strict=True):
-        tally = _tally(samples, scorer, metric, choice)
-        _check_words(tally, file, scorer, choice)
-        left_out.update(tally.left_out)
-        left_out.update(duplicate=file.n_superseded, cancelled=run.details["cancelled"])
-        frames.append(_frame(tally, label, run.task, choice, str(file.path)))
-        reported = reported_figures(file, scorer, metric)
-        described.append(run.described(scorer=scorer, metric=metric, reported=reported, edited=file.n_edited))
-        notes += run.notes(len(tally.scores)) + _tally_notes(tally, str(file.path), file.n_edited)
-        notes += rule_note(tally.rules, tally.n_errored, tally.n_scored_before, reported, choice.failed, str(file.path))
-    frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
-    return Reading(NAME, frame, tuple(described), {key: n for key, n in left_out.items() if n}, tuple(notes))
-
-
-def _complete(choice: Choice) -> Any:
-    """Whether summaries hold what is asked: versions before 2025 left out metadata and errors, long fields are cut."""
-
-    def complete(samples: Sequence[Any]) -> bool:
-        if not any(isinstance(sample, dict) and "completed" in sample for sample in samples):
-            return False
-        for column in choice.columns or ():
-            found = [value for sample in samples for value in values_at(sample, column)]
-            if not found or any(map(is_thinned, found)):
-                return False
-        return True
-
-    return complete
-
-
-def _checked(file: InspectFile, choice: Choice, left_out: Counter[Reason]) -> list[dict[str, Any]]:
-    """Samples whose shape is that of a sample; others are refused, or left out and counted."""
-    kept = []
-    for position, sample in enumerate(file.samples):
-        wrong = _fault(sample)
-        if wrong and choice.broken == "raise":
+def _parts(source: Source, choice: Choice) -> Iterator[Part]:
+    """The run of a log; summaries of samples are read where they hold what is asked, else whole samples."""
+    fields = choice.columns or ()
+    if source.head.startswith(b"PK"):
+        header, samples, n_edited = _from_zip(source.path, fields)
+    else:
+        header = document(source, LIMIT)
+        if not isinstance(header, dict):
             raise LogFormatError(
-                f"Sample {position + 1} of {file.path} cannot be read: {wrong}. Copy the log again, or pass "
-                'broken="skip" to leave such samples out and count them.'
+                f"{source.path} is not a log of Inspect: it holds {type(header).__name__}. Leave it out."
             )
-        if wrong:
-            left_out["broken"] += 1
-        else:
-            kept.append(sample)
-    return kept
+        samples = header.pop("samples", None)
+        samples = [_kept(sample, fields) for sample in (samples if isinstance(samples, list) else [])]
+        n_edited = sum(map(_n_edited, samples))
+    # The last record of each id and epoch counts, as it does for Inspect: a sample may be run again.
+    last: dict[Any, Any] = {}
+    for position, sample in enumerate(samples):
+        known = isinstance(sample, dict) and isinstance(sample.get("id"), str | int)
+        key = (str(sample["id"]), str(sample.get("epoch"))) if known else position
+        last.pop(key, None)
+        last[key] = sample
+    part = _part(source, header, len(last), n_edited)
+    part.left_out["duplicate"] += len(samples) - len(last)
+    part.records = ((f"sample {number}", sample) for number, sample in enumerate(last.values(), start=1))
+    yield part
 
 
-def _fault(sample: Any) -> str:
-    """What is wrong with a record, or nothing."""
-    if not isinstance(sample, dict):
-        return f"it is {type(sample).__name__}, not an object"
-    if not isinstance(sample.get("id"), str | int) or isinstance(sample["id"], bool):
-        return f"its id is {sample.get('id')!r:.60}"
-    epoch = sample.get("epoch")
-    if not isinstance(epoch, int) or isinstance(epoch, bool) or not 1 <= epoch < 1 << 31:
-        return f"its epoch is {epoch!r:.60}"
-    scores = sample.get("scores")
-    if scores is not None and not isinstance(scores, dict):
-        return f"its scores are {type(scores).__name__}"
-    for name, score in (scores or {}).items():
-        if not isinstance(score, dict) or "value" not in score:
-            return f"its score {name!r:.60} has no value"
-    return ""
+def _from_zip(path: Path, fields: Sequence[str]) -> tuple[Record, list[Any], int | None]:
+    """Header, samples, and how many scores were edited by hand, if that can be told."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = set(archive.namelist())
+            for name in names:
+                if name.startswith(("/", "\\")) or ".." in re.split(r"[/\\]", name):
+                    raise LogFormatError(
+                        f"Members of a log stay inside it; {path} has one called {name!r}. Do not use it."
+                    )
+            expanded, packed = sum(info.file_size for info in archive.infolist()), max(1, path.stat().st_size)
+            if expanded > LARGEST_EXPANSION * packed and expanded > 4 * LIMIT:
+                raise LogFormatError(
+                    f"A `.eval` log of more than {4 * LIMIT >> 20} MB expands up to {LARGEST_EXPANSION}-fold; {path} "
+                    f"says that it expands {expanded // packed}-fold, to {expanded >> 20} MB. Do not use it."
+                )
+            return _members(archive, path, names, fields)
+    except DAMAGE as error:
+        if isinstance(error, LogFormatError | ArgumentError):
+            raise
+        raise LogFormatError(f"{path} is damaged, cut off or still being written ({error}). Copy it again.") from error
 
 
-def _scores_of(file: InspectFile) -> list[dict[str, Any]]:
-    return [sample["scores"] for sample in file.samples if not _fault(sample) and sample.get("scores")]
+def _members(
+    archive: zipfile.ZipFile, path: Path, names: set[str], fields: Sequence[str]
+) -> tuple[Record, list[Any], int | None]:
+    """The members of a log; one without a header is still being written, or was cut off."""
+    first = "header.json" if "header.json" in names else "_journal/start.json"
+    if first not in names:
+        raise LogFormatError(f"{path} is a zip file but no log of Inspect: it has no header.json. Leave it out.")
+    header = _json(archive, path, first, dict)
+    if first != "header.json":
+        header = {"status": "started", **header}
+    whole = sorted(name for name in names if name.startswith("samples/") and name.endswith(".json"))
+    samples = _summaries(archive, path, names)
+    if whole and not (samples and _complete(samples, fields)):
+        by_key: dict[tuple[str, str], tuple[str, Any]] = {}
+        samples = []
+        with Progress(len(whole), unit="samples") as progress:
+            for name in whole:
+                sample = _kept(parsed(_member(archive, path, name), f"{name} of {path}"), fields)
+                key = (str(at(sample, "id")), str(at(sample, "epoch")))
+                other, before = by_key.setdefault(key, (name, sample))
+                if before != sample:
+                    raise LogFormatError(
+                        f"A sample and epoch has one record in a log; sample {key[0]!r}, epoch {key[1]} of {path} has "
+                        f"two that differ, {other} and {name}. Was the archive put together by hand? Remove one."
+                    )
+                samples.append(sample)
+                progress.advance(1)
+        return header, samples, sum(map(_n_edited, samples))
+    if sum(archive.getinfo(name).file_size for name in whole) > EDITS_LIMIT:
+        return header, samples, None
+    found = (_member(archive, path, name) for name in whole)
+    return header, samples, sum(_n_edited(parsed(data, str(path))) for data in found if HISTORY.search(data))
 
 
-def _scorer(files: Sequence[InspectFile], choice: Choice) -> tuple[str, list[str]]:
-    """The scorer to read: the one named, the only one, or the one that the task declares as its headline."""
-    counts = Counter(name for file in files for scores in _scores_of(file) for name in scores)
-    if choice.scorer is not None:
-        if choice.scorer not in counts:
-            hint = nearest(choice.scorer, counts) or f" There is {_counted(counts)}." * bool(counts)
-            raise ArgumentError(f"`scorer` must be one that gave scores; got {choice.scorer!r}.{hint}")
-        return choice.scorer, []
-    if len(counts) < 2:
-        return next(iter(counts), ""), []
-    declared = {_headline(file, "scorer") for file in files}
-    if len(declared) == 1 and (name := declared.pop()) in counts:
-        return str(name), [f'The task declares the scorer "{name}" as its headline; it was read.']
-    raise ArgumentError(
-        f"`scorer` must say which scorer to read; there are {len(counts)}: {_counted(counts)}. "
-        f"For instance pass scorer={next(iter(counts))!r}."
-    )
-
-
-def _metric(files: Sequence[InspectFile], scorer: str, choice: Choice) -> str | None:
-    """The entry to read where the scores are dicts: the one named, the only one, or the declared one."""
-    values = [scores[scorer]["value"] for file in files for scores in _scores_of(file) if scorer in scores]
-    counts = Counter(key for value in values if isinstance(value, dict) for key in value)
-    if choice.metric is not None:
-        if choice.metric not in counts:
-            found = f"it gave {_counted(counts)}" if counts else "its scores are single values, so leave `metric` out"
-            raise ArgumentError(
-                f"`metric` must be an entry of the scores of {scorer!r}; got {choice.metric!r}, and {found}."
-            )
-        return choice.metric
-    if len(counts) < 2:
-        return next(iter(counts), None)
-    declared = {_headline(file, "score") for file in files}
-    if len(declared) == 1 and (name := declared.pop()) in counts:
-        return str(name)
-    raise ArgumentError(
-        f"`metric` must say which entry of the scores of {scorer!r} to read; there are {len(counts)}: "
-        f"{_counted(counts)}. For instance pass metric={next(iter(counts))!r}."
-    )
-
-
-def _headline(file: InspectFile, part: str) -> Any:
-    """What the task itself declared, which is not the first metric that Inspect falls back to."""
-    found = values_at(file.header, f"eval.headline_metric.{part}")
-    return found[0] if found and isinstance(found[0], str) else None
-
-
-def _counted(counts: Counter[str]) -> str:
-    return listed(f"{name} ({counted(n, 'score')})" for name, n in counts.items())
-
-
-def _tally(samples: Sequence[dict[str, Any]], scorer: str, metric: str | None, choice: Choice) -> Tally:
-    """Each sample as a score or as a reason why it is none."""
-    tally = Tally()
-    for sample in samples:
-        value, why = _value(sample, scorer, metric)
-        found = as_number(value)
-        number = found if found is not None and not math.isnan(found) else None
-        item = str(sample["id"])
-        if _is_cancelled(sample) and number is None:
-            tally.left_out["cancelled"] += 1
-        elif sample.get("error") is not None:
-            tally.n_errored += 1
-            tally.n_scored_before += number is not None
-            tally.rules["zero"].append((item, 0.0))
-            if number is not None:
-                tally.rules["keep"].append((item, number))
-            number = {"drop": None, "keep": number, "zero": 0.0}[choice.failed]
-            tally.left_out["errored"] += number is None
-        elif found is None:
-            tally.words[repr(value)[:60]] += 1
-            tally.left_out["unparsed"] += 1
-        elif number is None:
-            tally.unscored[why] += 1
-            tally.left_out["unscored"] += 1
-        else:
-            for rule in tally.rules.values():
-                rule.append((item, number))
-        if number is not None:
-            tally.samples.append(sample)
-            tally.scores.append(number)
-    return tally
-
-
-def _is_cancelled(sample: dict[str, Any]) -> bool:
-    """Whether a sample ended because its run did; Inspect writes that as an error of the sample."""
-    error = sample.get("error")
-    message = error.get("message") if isinstance(error, dict) else error
-    return isinstance(message, str) and message.startswith("CancelledError(")
-
-
-def _value(sample: dict[str, Any], scorer: str, metric: str | None) -> tuple[Any, str]:
-    """The value of a score, and in words why there is none should it be missing."""
-    score = (sample.get("scores") or {}).get(scorer)
-    if score is None:
-        return None, "without a score"
-    value = score["value"]
-    if metric is not None and isinstance(value, dict):
-        if metric not in value:
-            return None, f"without {metric!r} in its score"
-        value = value[metric]
-    # Versions before 2026 kept the reason among the score's metadata.
-    noted = score.get("metadata")
-    reason = score.get("reason") or (noted.get("unscored_reason") if isinstance(noted, dict) else None)
-    return value, printable(str(reason))[:60] if reason else "not a number (NaN)"
-
-
-def _check_words(tally: Tally, file: InspectFile, scorer: str, choice: Choice) -> None:
-    if tally.words and choice.broken == "raise":
-        found = listed(f"{word} ({n})" for word, n in tally.words.most_common())
+def _summaries(archive: zipfile.ZipFile, path: Path, names: set[str]) -> list[Any]:
+    """Summaries of samples: in one member at the end of a run, in parts before."""
+    parts = ["summaries.json"] if "summaries.json" in names else []
+    if not parts:
+        numbered = [(re.fullmatch(r"_journal/summaries/(\d{1,9})\.json", name), name) for name in names]
+        parts = [name for _, name in sorted((int(match[1]), name) for match, name in numbered if match)]
+    total = sum(archive.getinfo(name).file_size for name in parts)
+    if len(parts) > 1 and total > 2 * LIMIT:
         raise LogFormatError(
-            f"Scores must be numbers, true or false, or one of the letters C, I, P and N; scorer {scorer!r} of "
-            f'{file.path} has others: {found}. Pass broken="skip" to leave these samples out and count them.'
+            f"Summaries of a `.eval` log may have {2 * LIMIT >> 20} MB together; those of {path} have "
+            f"{total >> 20} MB. Leave the file out."
         )
+    return [record for name in parts for record in _json(archive, path, name, list)]
 
 
-def _frame(tally: Tally, model: str, task: str, choice: Choice, name: str) -> pd.DataFrame:
-    """The rows of a log."""
-    n = len(tally.scores)
-    columns: dict[str, Any] = {
-        "model": pd.Series([model] * n, dtype="str"),
-        "task": pd.Series([task] * n, dtype="str"),
-        "item": pd.Series([printable(str(sample["id"])) for sample in tally.samples], dtype="str"),
-        "sample": pd.Series([sample["epoch"] for sample in tally.samples], dtype="int64"),
-        "score": pd.Series(tally.scores, dtype="float64"),
+def _complete(samples: Sequence[Any], fields: Sequence[str]) -> bool:
+    """Whether summaries hold what is asked: versions before 2025 left out metadata and errors, long fields are cut."""
+    if not any(isinstance(sample, dict) and "completed" in sample for sample in samples):
+        return False
+    for field in fields:
+        values = [value for sample in samples for _, value in readings(sample, field)]
+        if not values or any(isinstance(v, str) and (v == REMOVED or v.endswith("...")) for v in values):
+            return False
+    return True
+
+
+def _kept(sample: Any, fields: Sequence[str]) -> Any:
+    """A whole sample without its transcript, unless that was asked for."""
+    if not isinstance(sample, dict):
+        return sample
+    # Versions of 2024 had one scorer, without a name.
+    if "score" in sample and "scores" not in sample:
+        sample = {**sample, "scores": {"score": sample["score"]} if sample["score"] is not None else None}
+    keys = {*KEPT, *(field.split(".", 1)[0] for field in fields)} - {"score"}
+    return {k: value for k, value in sample.items() if k in keys or any(field.startswith(k) for field in fields)}
+
+
+def _n_edited(sample: Any) -> int:
+    scores = at(sample, "scores")
+    return sum(bool(at(score, "history")) for score in scores.values()) if isinstance(scores, dict) else 0
+
+
+def _json(archive: zipfile.ZipFile, path: Path, name: str, kind: type) -> Any:
+    found = parsed(_member(archive, path, name), f"{name} of {path}")
+    if not isinstance(found, kind):
+        what = "object" if kind is dict else "array"
+        raise LogFormatError(f"{name} of {path} is not a JSON {what}. Copy the log again.")
+    return found
+
+
+def _member(archive: zipfile.ZipFile, path: Path, name: str) -> bytes:
+    """A member expanded, never beyond the size that the directory states nor beyond the limit."""
+    info = archive.getinfo(name)
+    if info.file_size > LIMIT:
+        raise LogFormatError(
+            f"A member of a `.eval` log may expand to {LIMIT >> 20} MB; {name} of {path} says "
+            f"{info.file_size >> 20} MB. Leave the file out."
+        )
+    if info.compress_type != ZSTD:
+        with archive.open(info) as file:
+            return file.read()
+    # Python's own zipfile reads zstd from version 3.14 on only.
+    import zstandard
+
+    if info.flag_bits & 1:
+        raise LogFormatError(f"{path} is encrypted. Save it without a password.")
+    with path.open("rb") as plain:
+        plain.seek(info.header_offset)
+        local = plain.read(30)
+        if len(local) < 30 or not local.startswith(b"PK\x03\x04"):
+            raise LogFormatError(f"{info.filename} of {path} is not where the log says. Copy the log again.")
+        plain.seek(int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little"), 1)
+        packed = plain.read(info.compress_size)
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as stream:
+            data: bytes = stream.read(info.file_size + 1)
+    except (zstandard.ZstdError, MemoryError) as error:
+        raise LogFormatError(f"{path} is damaged, cut off or still being written ({error}). Copy it again.") from error
+    if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
+        raise LogFormatError(f"{info.filename} of {path} is damaged: its checksum differs. Copy the log again.")
+    return data
+
+
+# The run
+
+
+def _part(source: Source, header: Record, n_logged: int, n_edited: int | None) -> Part:
+    """The run of a log: what tells it from others, what was planned, and the figures that Inspect reports."""
+    spec, path = header.get("eval"), source.path
+    if not isinstance(spec, dict) or not isinstance(spec.get("model"), str) or not isinstance(spec.get("task"), str):
+        raise LogFormatError(f"{path} names no model and task, so it is not a log of Inspect. Leave it out.")
+    version = header.get("version") if isinstance(header.get("version"), int) else 1
+    planned, completed = _planned(header), at(header, "results.completed_samples")
+    stripped = not n_logged and isinstance(completed, int) and completed > 0
+    error = printable(str(at(header, "error.message") or ""))[:200]
+    n_cancelled = 0 if stripped else max(planned - n_logged, 0)
+    details = {key: spec.get(key) for key in DETAILS} | {
+        "status": str(header.get("status")),
+        "error": error,
+        "version": version,
+        "epochs": at(spec, "config.epochs") or 1,
+        "planned": planned,
+        "logged": n_logged,
+        "stripped": stripped,
+        "cancelled": n_cancelled,
+        "edited": n_edited,
     }
-    fields = field_table(tally.samples, choice.columns, name)
-    return pd.DataFrame(columns | {column: as_column(cells) for column, cells in fields.items()})
+    part = Part(
+        source,
+        spec["model"],
+        printable(spec["task"]),
+        id=next((str(spec[key]) for key in ("eval_id", "task_id", "run_id") if spec.get(key)), path.stem),
+        settings=dict(_settings(spec)),
+        version=str(spec.get("task_version")),
+        declared={
+            "scorer": first_text(header, "eval.headline_metric.scorer"),
+            "metric": first_text(header, "eval.headline_metric.score"),
+        },
+        details=details,
+        left_out=Counter({"cancelled": n_cancelled}),
+        notes=list(_notes(str(path), details)),
+    )
+    entries = at(header, "results.scores")
+    part.reported = lambda scorer, metric, filter: _figures(entries, scorer, metric)
+    part.figure = lambda scorer, metric, filter: _figure(entries, scorer, metric)
+    return part
 
 
-def _tally_notes(tally: Tally, name: str, n_edited: int | None) -> list[str]:
-    """What was unscored and why, and what was edited."""
-    notes = []
-    if tally.unscored:
-        reasons = ", ".join(f"{n} {reason}" for reason, n in tally.unscored.most_common())
-        notes.append(f"{counted(tally.unscored.total(), 'sample')} of {name} unscored: {reasons}.")
-    if n_edited:
-        notes.append(f"{counted(n_edited, 'score')} of {name} edited by hand; the latest values were read.")
-    return notes
+def _figures(entries: Any, scorer: str, metric: str) -> dict[str, float]:
+    """Inspect's own figures of a scorer by name; where one name stands for several, the reducer is added."""
+    found: dict[str, float] = {}
+    for entry in entries if isinstance(entries, list) else ():
+        metrics = at(entry, "metrics")
+        if at(entry, "scorer") != scorer or at(entry, "name") not in (metric, scorer) or not isinstance(metrics, dict):
+            continue
+        for name, figure in metrics.items():
+            value = at(figure, "value")
+            name = name if name not in found else f"{name} [{at(entry, 'reducer') or 'unreduced'}]"
+            for part, number in value.items() if isinstance(value, dict) else [("", value)]:
+                if isinstance(number, int | float) and not isinstance(number, bool):
+                    found[f"{name}.{part}" if part else name] = float(number)
+    return found
+
+
+def _figure(entries: Any, scorer: str, metric: str) -> tuple[str, float] | None:
+    """Inspect's own accuracy or mean of a scorer."""
+    figures = _figures(entries, scorer, metric)
+    return next(((name, figures[name]) for name in ("accuracy", "mean") if name in figures), None)
+
+
+def _notes(path: str, details: Record) -> Iterator[str]:
+    """What is unusual: a run that did not end well, samples that are not in the log, an unknown version."""
+    if details["status"] != "success":
+        error = f" ({details['error']})" if details["error"] else ""
+        planned = counted(details["planned"], "sample") if details["planned"] else "an unknown number of samples"
+        yield (
+            f"The run of {path} has the status {details['status']!r}{error}: {details['logged']} of {planned} are in "
+            "the log. Those that ended first may be the easy ones."
+        )
+    elif details["cancelled"]:
+        yield f"{path} holds {details['logged']} of {counted(details['planned'], 'planned sample')}."
+    if details["stripped"]:
+        yield f"{path} holds results but no samples; nothing could be read from it."
+    if details["version"] > NEWEST_VERSION:
+        yield f"{path} has log version {details['version']}, read as {NEWEST_VERSION}, the newest known."
+    if details["edited"]:
+        yield f"{counted(details['edited'], 'score')} of {path} edited by hand; the latest values were read."
+
+
+def _planned(header: Record) -> int:
+    """Samples times epochs that the run was to have; 0 where the log does not say."""
+    total, ids, epochs = (
+        at(header, f"{p}") for p in ("results.total_samples", "eval.dataset.sample_ids", "eval.config.epochs")
+    )
+    if isinstance(total, int) and 0 < total < 1 << 40:
+        return total
+    return len(ids) * (epochs if isinstance(epochs, int) and epochs > 0 else 1) if isinstance(ids, list) else 0
+
+
+def _settings(spec: Record) -> Iterator[tuple[str, str]]:
+    """Arguments of the task and of the model, by name."""
+    for part in SETTINGS:
+        values = spec.get(part)
+        for key, value in values.items() if isinstance(values, dict) else ():
+            if part == "model_roles" and isinstance(value, dict):
+                value = value.get("model", value)
+            yield printable(str(key)), printable(value if isinstance(value, str) else json.dumps(value))
+
+
+# Samples
+
+
+def _answers(sample: Record, part: Part) -> Iterable[Answer]:
+    """A sample and epoch: the value of each scorer, or of each entry where it is a dict."""
+    if not isinstance(sample.get("id"), str | int) or isinstance(sample["id"], bool):
+        raise BadRecordError(f"has the id {sample.get('id')!r:.60}")
+    epoch, scores = sample.get("epoch"), sample.get("scores")
+    if not isinstance(epoch, int) or isinstance(epoch, bool) or not 1 <= epoch < 1 << 31:
+        raise BadRecordError(f"has the epoch {epoch!r:.60}")
+    if scores is not None and not isinstance(scores, dict):
+        raise BadRecordError(f"has scores that are {type(scores).__name__}")
+    values: dict[Name, Any] = {}
+    why = "without a score"
+    for scorer, score in (scores or {}).items():
+        if not isinstance(score, dict) or "value" not in score:
+            raise BadRecordError(f"has a score {scorer!r:.60} without a value")
+        value = score["value"]
+        for entry, one in value.items() if isinstance(value, dict) else [("", value)]:
+            number = as_number(one)
+            values[str(scorer), str(entry)] = Unknown(one) if number is None else None if math.isnan(number) else number
+        # Versions before 2026 kept the reason among the score's metadata.
+        why = first_text(score, "reason", "metadata.unscored_reason")[:60] or "not a number (NaN)"
+    error = sample.get("error")
+    message = at(error, "message") if isinstance(error, dict) else error
+    # A sample that ended because its run did; Inspect writes that as an error of the sample.
+    cancelled = isinstance(message, str) and message.startswith("CancelledError(")
+    state = None if error is None else "cancelled" if cancelled else "errored"
+    metadata = (
+        {key: value for key, value in (sample.get("metadata") or {}).items() if value != REMOVED}
+        if isinstance(sample.get("metadata"), dict)
+        else None
+    )
+    row = {"item": printable(str(sample["id"])), "sample": epoch}
+    yield Answer(row, values, {**sample, "metadata": metadata}, state, why, _content(sample))  # type: ignore[arg-type]
+
+
+def _content(sample: Record) -> str:
+    """Beginning of the question and its target; empty where the log keeps the text elsewhere."""
+    asked = sample.get("input")
+    if isinstance(asked, list):
+        asked = "\n".join(str(at(message, "content")) for message in asked)
+    text = f"{str(asked)[:1000]}\n{str(sample.get('target'))[:1000]}"
+    return "" if not asked or "attachment://" in text or "tc://" in text else digest(text)
+
+
+INSPECT = Format(
+    "inspect",
+    "a log of Inspect (.eval or .json)",
+    recognises,
+    _parts,
+    _answers,
+    fields=("metadata",),
+    choose={"scorer": ("", "scorers"), "metric": ("", "entries of its scores")},
+    known="a number, true or false, or one of the letters C, I, P and N",
+    repeats=None,
+)

@@ -1,156 +1,502 @@
-"""What readers of judge logs share: verdicts gathered row by row, unknown ones listed, repeats told apart."""
+"""Formats of judge logs: where the verdicts of a record stand, what they mean, and who was compared."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import pandas as pd
 
-from evalreg.errors import ArgumentError, LogFormatError
-from evalreg.logs.reading import Choice, Reading, Reason, Run, Source
-from evalreg.logs.records import BadRecordError, broken_record, records
+from evalreg.errors import LogFormatError
+from evalreg.logs.files import HEAD, Content
+from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Missing, Name, Part, Record, Source, Unknown
+from evalreg.logs.records import at, cell, digest, document, items, label, needed, numeric, records, short, text
+from evalreg.logs.table_log import BATTLES
+from evalreg.logs.tables import table_records
 
-Row: TypeAlias = dict[str, Any]
-_SAME = ("left", "right", "prompt", "judge", "order", "turn", "iteration", "idx", "id")
-_OUTCOMES = ("winner", "score")
-
-
-class Unknown:
-    """A verdict that means nothing that is known."""
-
-    def __init__(self, verdict: Any) -> None:
-        self.text = repr(verdict)[:60]
+# A path such as "pair.test_model", or what is made of a record.
+Where: TypeAlias = str | Callable[[Record], Any]
 
 
-class VerdictRows:
-    """Rows of a log as they are read, and what was left out."""
+@dataclass(frozen=True)
+class Game:
+    """One comparison in a record: where its verdict and the two models stand, and what the verdict means.
 
-    def __init__(self, choice: Choice) -> None:
-        self.choice = choice
-        self.rows: list[Row] = []
-        self.left_out: Counter[Reason] = Counter()
-        self.unknown: Counter[str] = Counter()
-        self.n_records = 0
+    A meaning is a winner ("left", "right", "tie"), a score of the left side, or a winner with further columns.
+    """
 
-    def read(self, sources: Sequence[Source], parse: Callable[[Row, Source], Iterator[Row | Reason | Unknown]]) -> None:
-        """Rows of every record of the files."""
-        for source in sources:
-            for place, record in records(source, self.choice.broken):
-                self.take(source, place, record, parse)
-
-    def take(
-        self,
-        source: Source,
-        place: str,
-        record: Row | None,
-        parse: Callable[[Row, Source], Iterator[Row | Reason | Unknown]],
-    ) -> None:
-        """Rows of one record; what cannot be read is an error or counted."""
-        self.n_records += 1
-        if record is None:
-            self.left_out["broken"] += 1
-            return
-        try:
-            found = list(parse(record, source))
-        except BadRecordError as error:
-            if self.choice.broken == "raise":
-                raise broken_record(source, place, error) from None
-            self.left_out["broken"] += 1
-            return
-        for row in found:
-            if isinstance(row, dict):
-                self.rows.append(row)
-            elif isinstance(row, Unknown):
-                self.unknown[row.text] += 1
-            else:
-                self.left_out[row] += 1
-
-    def frame(self, known: str) -> pd.DataFrame:
-        """The rows, once unknown verdicts and repeats are dealt with; `known` says which verdicts there are."""
-        if self.unknown and self.choice.broken == "raise":
-            several = _with_counts(self.unknown)
-            raise LogFormatError(
-                f"A verdict is {known}; found others: {several}. "
-                'Correct them, or pass broken="skip" to leave them out.',
-                count=self.unknown.total(),
-            )
-        if self.unknown:
-            self.left_out["broken"] += self.unknown.total()
-        if not self.rows:
-            counts = _with_counts(self.left_out) or "no records"
-            raise LogFormatError(f"A log needs at least one score or verdict; found {counts}.", count=0)
-        return self.without_repeats(pd.DataFrame(self.rows))
-
-    def without_repeats(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The rows without those that occur again; the same comparison with another verdict is an error."""
-        key = [column for column in _SAME if column in frame]
-        if "prompt" not in key:
-            return frame
-        outcome = [column for column in _OUTCOMES if column in frame]
-        again = frame.duplicated(key)
-        other = int((again & ~frame.duplicated(key + outcome)).sum())
-        if other and self.choice.broken == "raise":
-            first = frame[again & ~frame.duplicated(key + outcome)].iloc[0]
-            what = ", ".join(f"{column} {first[column]!r}" for column in key)
-            raise LogFormatError(
-                f"A comparison has one verdict; {other} occur again with another one, the first with {what}. Name the "
-                'files of one run, or pass broken="skip" to keep the first of each.',
-                count=other,
-            )
-        self.left_out["duplicate"] += int(again.sum())
-        return frame[~again].reset_index(drop=True)
+    verdict: Where
+    left: Where
+    right: Where
+    means: Mapping[Any, Any] | Callable[[Any], Any]
+    more: Mapping[str, Where] = field(default_factory=dict)
 
 
-def verdict(raw: Any, meanings: Mapping[Any, str]) -> str | Unknown:
-    """What a verdict means."""
-    found = meanings.get(raw) if isinstance(raw, str | int | float) and not isinstance(raw, bool) else None
-    return Unknown(raw) if found is None else found
+def json_parts(source: Source, choice: Choice) -> Iterator[Part]:
+    """A file of records, in lines or one array, of one run."""
+    yield Part(source, records=records(source, choice.broken))
 
 
-def refuse_choices(choice: Choice, title: str, **hints: str) -> None:
-    """An argument that chooses among what this format has only one of is an error."""
-    for name in ("metric", "filter", "scorer"):
-        if name not in hints and getattr(choice, name) is not None:
-            raise ArgumentError(f"`{name}` has nothing to choose from in {title}. Leave it out.")
+def either_parts(source: Source, choice: Choice) -> Iterator[Part]:
+    """A file of records in JSON or in CSV."""
+    if source.start.startswith((b"{", b"[")):
+        yield from json_parts(source, choice)
+    else:
+        yield Part(source, records=table_records(source.path, choice.text))
 
 
-def chosen(argument: str, asked: str | None, counts: Mapping[str, int], what: str) -> str:
-    """The one that was asked for, or the only one; otherwise an error that lists them."""
-    if not counts:
-        raise LogFormatError(f"A log needs at least one score or verdict; found no {what}.", count=0)
-    several = _with_counts({repr(name): count for name, count in counts.items()})
-    if asked is not None:
-        if asked not in counts:
-            raise ArgumentError(f"`{argument}` must be one of the {what} of the log: {several}; got {asked!r}.")
-        return asked
-    if len(counts) > 1:
-        raise ArgumentError(
-            f"The log has {len(counts)} {what}: {several}. Choose one, such as {argument}={next(iter(counts))!r}."
+def starts(*marks: bytes, among: Sequence[bytes] = ()) -> Callable[[Source], bool]:
+    """Whether a file is JSON whose beginning has all the marks, and one of others."""
+
+    def recognises(source: Source) -> bool:
+        head = source.head
+        found = source.start.startswith((b"{", b"[")) and all(mark in head for mark in marks)
+        return found and (not among or any(mark in head for mark in among))
+
+    return recognises
+
+
+def value_of(record: Record, where: Where) -> Any:
+    """What stands at a path, or is made of a record."""
+    return where(record) if callable(where) else at(record, where)
+
+
+def name_of(record: Record, where: Where) -> str:
+    """A name at a path, or made of a record."""
+    return str(where(record)) if callable(where) else label(record, where)
+
+
+def comparisons(
+    games: Sequence[Game] | Callable[[Record], Iterable[Game]], columns: Mapping[str, Where]
+) -> Callable[[Record, Part], Iterator[Answer]]:
+    """What makes an answer of each game of a record; prompt and judge are names, where they are there."""
+
+    def answers(record: Record, part: Part) -> Iterator[Answer]:
+        for game in games(record) if callable(games) else games:
+            raw = game.verdict(record) if callable(game.verdict) else needed(record, game.verdict)
+            row = {"left": name_of(record, game.left), "right": name_of(record, game.right)}
+            for name, where in (*columns.items(), *game.more.items()):
+                if name in ("prompt", "judge") and isinstance(where, str):
+                    row[name] = label(record, where)
+                elif (value := value_of(record, where)) is not None:
+                    row[name] = label({name: value}, name) if name in ("prompt", "judge", "turn") else value
+            if raw is None or raw in ("", "error") or raw != raw:
+                none = Missing("errored" if "error" in record else "unparsed")
+                yield Answer(row, {("", ""): none}, record)
+                continue
+            meaning = game.means(raw) if callable(game.means) else _looked_up(raw, game.means)
+            if isinstance(meaning, Mapping):
+                row |= {name: value for name, value in meaning.items() if name != "winner"}
+                meaning = meaning["winner"]
+            yield Answer(row, {("", ""): Unknown(raw) if meaning is None else meaning}, record)
+
+    return answers
+
+
+def _looked_up(raw: Any, means: Mapping[Any, Any]) -> Any:
+    return means.get(raw) if isinstance(raw, str | int | float) and not isinstance(raw, bool) else None
+
+
+def both_orders(first: Where, second: Where, games: Sequence[tuple[str, Mapping[Any, Any]]]) -> tuple[Game, ...]:
+    """The two games of a pair, sides swapped in the second, each with the meanings of its verdicts."""
+    sides = ((first, second), (second, first))
+    return tuple(
+        Game(verdict, *sides[place], means, {"order": lambda record, order=place + 1: order})  # type: ignore[misc]
+        for place, (verdict, means) in enumerate(games)
+    )
+
+
+# AlpacaEval: every model against one baseline, preferences from 1 (baseline) to 2 (model)
+
+
+def _preference(raw: Any) -> float | None:
+    share = None if isinstance(raw, bool) else numeric(raw)
+    share = 1.5 if share == 0 else share  # old files write 0 where neither is preferred
+    return share - 1 if share is not None and 1 <= share <= 2 else None
+
+
+def _lengths(side: str) -> Callable[[Record], int | None]:
+    def length(record: Record) -> int | None:
+        texts = [record.get("output_1"), record.get("output_2")]
+        return len(record[side]) if all(isinstance(one, str) for one in texts) else None
+
+    return length
+
+
+def _alpaca_notes(frame: pd.DataFrame, parts: Sequence[Part], choice: Choice) -> Iterator[str]:
+    yield "The display order is not in the log: the left model is the one that was evaluated."
+    if "score" in frame:
+        yield "Preferences are weighted: the score is the probability that the left answer is better."
+
+
+ALPACA_EVAL = Format(
+    "alpaca_eval",
+    "AlpacaEval annotations",
+    starts(b'"generator_1"', b'"instruction"'),
+    json_parts,
+    comparisons(
+        [Game("preference", "generator_2", "generator_1", _preference)],
+        {
+            "prompt": lambda record: short(text(record, "instruction")),
+            "judge": "annotator",
+            "length.left": _lengths("output_2"),
+            "length.right": _lengths("output_1"),
+        },
+    ),
+    fields=("dataset",),
+    # Annotators differ in prompt, in scale and in baseline: they are no sample of judges.
+    choose={"scorer": ("judge", "annotators")},
+    known="a preference from 1 (first output) to 2 (second), 0 for a tie, or null",
+    notes=_alpaca_notes,
+)
+
+# Arena-Hard: a model against a baseline, two games with the sides swapped, verdicts in five steps
+
+_STEPS = {"A>>B": ("left", 3), "A>B": ("left", 1), "A=B": ("tie", 1), "B>A": ("right", 1), "B>>A": ("right", 3)}
+_STEPS |= {"B<<A": ("left", 3), "B<A": ("left", 1), "B=A": ("tie", 1), "A<B": ("right", 1), "A<<B": ("right", 3)}
+_ARENA_STEPS = {step: {"winner": won, "verdict": step, "weight": weight} for step, (won, weight) in _STEPS.items()}
+
+
+def _arena_hard_games(record: Record) -> Iterator[Game]:
+    """The games of one question: in the first the baseline is A, in the second the model."""
+    n_games = len(items(record, "games"))
+    if n_games > 2 or "games" not in record:
+        raise BadRecordError("has 'games' that are not a list of two")
+    scores = [(f"games.{place}.score", _ARENA_STEPS) for place in range(n_games)]
+    baseline: Where = "baseline" if "baseline" in record else lambda record: "baseline"
+    for game, score in zip(both_orders(baseline, "model", scores), scores, strict=True):
+        yield Game(lambda record, path=score[0]: at(record, path), game.left, game.right, game.means, game.more)  # type: ignore[misc]
+
+
+def _arena_hard_notes(frame: pd.DataFrame, parts: Sequence[Part], choice: Choice) -> Iterator[str]:
+    yield (
+        "The left answer was shown first; each question is there in both orders, as two rows. The column weight is 3 "
+        'for >> and 1 otherwise: pass weights="weight" to count as Arena-Hard does.'
+    )
+    if len(frame) and (frame["left"].eq("baseline") | frame["right"].eq("baseline")).any():
+        yield 'The log does not name its baseline; it is called "baseline" here.'
+
+
+ARENA_HARD = Format(
+    "arena_hard",
+    "Arena-Hard judgements",
+    starts(b'"games"', b'"judge"', b'"model"'),
+    json_parts,
+    comparisons(_arena_hard_games, {"prompt": "question_id|uid", "judge": "judge"}),
+    fields=("category",),
+    known="one of A>>B, A>B, A=B, B>A, B>>A, or null",
+    notes=_arena_hard_notes,
+)
+
+# MT-Bench: pairs of answers in both orders, or single grades; FastChat's files and those of its kin
+
+_MODELS = ({"model_1": "left", "model_2": "right"}, {"model_2": "left", "model_1": "right"})
+_NAMED = both_orders(
+    "model_1", "model_2", [(f"g{n}_winner", {**sides, "tie": "tie"}) for n, sides in enumerate(_MODELS, start=1)]
+)
+_PLACED = both_orders(
+    "model_a", "model_b", [(name, {"A": "left", "B": "right", "tie": "tie"}) for name in ("winner_ab", "winner_ba")]
+)
+_PAIRS = comparisons(
+    lambda record: _NAMED if "g1_winner" in record else _PLACED,
+    {
+        "prompt": "question_id",
+        "judge": "judge_id|judge.0|judge",
+        "judge.template": "judge.1",
+        "turn": lambda record: record.get("turn"),
+    },
+)
+
+
+def _mt_bench(record: Record, part: Part) -> Iterator[Answer]:
+    """The games of a pair, or the grades of an answer by turn."""
+    if "g1_winner" in record or "winner_ab" in record:
+        yield from _PAIRS(record, part)
+    elif "score_turn1" in record:
+        turns = [turn for turn in ("1", "2") if f"score_turn{turn}" in record]
+        yield _grades(record, "model_id", {turn: (f"score_turn{turn}", f"judgment_turn{turn}") for turn in turns})
+    elif "score" in record:
+        yield _grades(record, "model", {label(record, "turn"): ("score", "judgment")})
+    else:
+        raise BadRecordError("has neither verdicts (g1_winner, winner_ab) nor a score")
+
+
+def _grades(record: Record, model: str, turns: Mapping[str, tuple[str, str]]) -> Answer:
+    """Grades of one answer; none where one is -1, null or NaN."""
+    values: dict[Name, Any] = {}
+    for turn, (score, judgment) in turns.items():
+        raw = needed(record, score)
+        number = numeric(raw)
+        if isinstance(raw, bool) or (number is None and raw is not None and raw == raw):
+            raise BadRecordError(f"has {str(raw)[:40]!r} as {score!r}, where a number is needed")
+        # Without a judgement the turn was not graded at all.
+        none = Missing("unparsed" if record.get(judgment) else "unscored")
+        values["", f"turn {turn}"] = none if number in (None, -1) else number
+    row = {"model": label(record, model), "item": label(record, "question_id")}
+    row["judge"] = row["_judge"] = label(record, "judge_id|judge.0|judge")
+    template = at(record, "judge.1")
+    return Answer(row | ({"judge.template": template} if template else {}), values, record)
+
+
+def _with_average(answers: list[Answer], part: Part) -> list[Answer]:
+    """Grades of one answer together, with their average where each turn has one; pairs as they are."""
+    if any("left" in answer.row for answer in answers):
+        return answers
+    together: dict[tuple[str, str, str], Answer] = {}
+    for answer in answers:
+        key = (answer.row["model"], answer.row["item"], answer.row["judge"])
+        first = together.setdefault(key, answer)
+        if first is not answer:
+            again = answer.values.keys() & first.values.keys()
+            if any(answer.values[name] != first.values[name] for name in again):
+                raise LogFormatError(
+                    f"An answer has one grade; that of model {key[0]!r} to question {key[1]!r} occurs again with "
+                    f"another one in {answer.place} of {part.source.path}. Name the files of one run."
+                )
+            part.left_out["duplicate"] += len(again)
+            first.values = {**first.values, **answer.values}
+    if len({name for answer in together.values() for name in answer.values}) > 1:
+        for answer in together.values():
+            grades = list(answer.values.values())
+            none = next((grade for grade in grades if isinstance(grade, Missing)), None)
+            answer.values = {**answer.values, ("", "average"): none or sum(grades) / len(grades)}
+    return list(together.values())
+
+
+def _mt_bench_notes(frame: pd.DataFrame, parts: Sequence[Part], choice: Choice) -> Iterator[str]:
+    if "left" in frame:
+        yield "The left answer was shown first; each pair is there in both orders, as two rows."
+
+
+_IS_PAIR, _IS_GRADE = (
+    starts(among=(b'"g1_winner"', b'"winner_ab"', b'"score_turn1"')),
+    starts(b'"user_prompt"', b'"judgment"', b'"score"', b'"tstamp"', b'"question_id"'),
+)
+MT_BENCH = Format(
+    "mt_bench",
+    "MT-Bench judgements",
+    lambda source: b'"games"' not in source.head and (_IS_PAIR(source) or _IS_GRADE(source)),
+    json_parts,
+    _mt_bench,
+    _with_average,
+    fields=("category",),
+    # Of pairs all judges are read.
+    choose={"scorer": ("_judge", "judges"), "metric": ("", "turns")},
+    known="one of the two models or places, tie, or error",
+    notes=_mt_bench_notes,
+)
+
+# EQ-Bench 3: comparisons of role-plays by one judge, beside the ratings that were made of them
+
+_COMPARISONS = "global_pairwise_comparisons"
+# Of the tested model, where it was shown first.
+_OUTCOMES = ("right", "tie", "left")
+
+
+def _eqbench_parts(source: Source, choice: Choice) -> Iterator[Part]:
+    found = document(source)
+    rows = at(found, f"__metadata__.{_COMPARISONS}")
+    if not isinstance(rows, list):
+        raise LogFormatError(f"Results of EQ-Bench 3 hold a list {_COMPARISONS!r}; {source.path} has none.")
+    ratings = {name: value for name, value in found.items() if name != "__metadata__" and isinstance(value, dict)}
+    details = {"reported": ratings, "updated": at(found, "__metadata__.last_updated")}
+    yield Part(source, records=((f"comparison {n}", row) for n, row in enumerate(rows, start=1)), details=details)
+
+
+def _eqbench_game(record: Record) -> Iterator[Game]:
+    """The one game of a comparison; whose order is "A0493:test / A0488:other" or "forward"."""
+    order = label(record, "order")
+    first, slash, _ = order.partition("/")
+    role = first.rpartition(":")[2].strip() if slash else order
+    ahead = {"test": True, "forward": True, "other": False, "reversed": False}.get(role)
+    if ahead is None:
+        raise BadRecordError(f"has the order {order[:40]!r}, where test and other are needed")
+    sides, marks, means = ["pair.test_model", "pair.neighbor_model"], ["plus_for_test", "plus_for_other"], [*_OUTCOMES]
+    if not ahead:
+        sides, marks, means = sides[::-1], marks[::-1], means[::-1]
+    failed = "error" in record and "outcome_for_test_model" not in record
+    verdict: Where = (lambda record: None) if failed else "outcome_for_test_model"
+    more: dict[str, Where] = {"plus.left": marks[0], "plus.right": marks[1]}
+    yield Game(
+        verdict,
+        sides[0],
+        sides[1],
+        dict(zip((0.0, 0.5, 1.0), means, strict=True)),
+        {"order": lambda record: 1 if ahead else 2, **more},
+    )
+
+
+EQBENCH3 = Format(
+    "eqbench3",
+    "EQ-Bench 3 results",
+    lambda source: b"__metadata__" in source.head and _COMPARISONS.encode() in source.head,
+    _eqbench_parts,
+    comparisons(_eqbench_game, {"prompt": "scenario_id", "iteration": "pair.iteration_index"}),
+    known="an outcome of 0, 0.5 or 1",
+    notes=("The left answer was shown first. Opponents were chosen by rank, and there is one judge.",),
+)
+
+# PandaLM's test set: pairs of answers judged by people, and files of the verdicts of other judges on them
+
+_PANDALM = {0: "tie", 1: "left", 2: "right", "0": "tie", "1": "left", "2": "right", "tie": "tie", "Tie": "tie"}
+
+
+def _pandalm_parts(source: Source, choice: Choice) -> Iterator[Part]:
+    """Items with the verdicts of people; or verdicts of another judge, joined to the items beside them by number."""
+    if b'"cmp_key"' in source.head:
+        yield Part(source, records=records(source, choice.broken))
+        return
+    paths = (path for path in sorted(source.path.parent.glob("*.json*")) if path.is_file() and not path.is_symlink())
+    test_set = next((path for path in paths if b'"cmp_key"' in Content(path).head(HEAD)), None)
+    if test_set is None:
+        raise LogFormatError(
+            "Verdicts on the PandaLM test set name items by number; their models are in testset-v1.json. Put that file "
+            f"beside {source.path}."
         )
-    return next(iter(counts))
+    found = records(Source(test_set, Content(test_set).head(HEAD)), choice.broken)
+    by_number = {str(item.get("idx")): item for _, item in found if isinstance(item, dict)}
+
+    def joined() -> Iterator[tuple[str, Record | None]]:
+        judge = source.path.name.partition("-testset")[0].partition(".json")[0]
+        for place, record in records(source, choice.broken):
+            names = [key for key in record or () if re.fullmatch(r"\w+_result", key)]
+            item = by_number.get(str((record or {}).get("idx")))
+            whole = record is not None and item is not None and len(names) == 1
+            people = {key: value for key, value in (item or {}).items() if not re.fullmatch(r"annotator\d+", key)}
+            yield place, {**people, "#judge": judge, "#verdict": (record or {})[names[0]]} if whole else None
+
+    yield Part(source, records=joined())
 
 
-def counts_of(values: pd.Series[Any]) -> dict[str, int]:
-    """How often each value occurs, the most frequent first."""
-    return {str(name): int(count) for name, count in values.value_counts().items()}
+def _pandalm_games(record: Record) -> Iterator[Game]:
+    """A game for each annotator, which is a column of the file, or for the one judge."""
+    models = label(record, "cmp_key").split("_")
+    if len(models) != 2:
+        raise BadRecordError(
+            f"has the pair {record['cmp_key']!r}, where two models joined by one underscore are needed"
+        )
+    judges = {name: name for name in sorted(record) if re.fullmatch(r"annotator\d+", name)}
+    for path, judge in ({"#verdict": record["#judge"]} if "#judge" in record else judges).items():
+        more: dict[str, Where] = {"judge": lambda record, judge=judge: judge}  # type: ignore[misc]
+        yield Game(path, lambda record: models[0], lambda record: models[1], _PANDALM, more)
 
 
-def _with_counts(counts: Mapping[Any, int]) -> str:
-    """Names with their counts, ten at most, for a message."""
-    listing = [f"{name} ({count})" for name, count in counts.items()]
-    return ", ".join(listing[:10]) + (f" and {len(listing) - 10} more" if len(listing) > 10 else "")
+PANDALM = Format(
+    "pandalm",
+    "the PandaLM test set",
+    lambda source: (
+        starts(b'"idx"')(source)
+        and (b'"cmp_key"' in source.head or re.search(rb'"\w+_result"', source.head) is not None)
+    ),
+    _pandalm_parts,
+    comparisons(
+        _pandalm_games,
+        {
+            "prompt": lambda record: digest(text(record, "instruction") + "\0" + text(record, "input")),
+            "idx": lambda record: label(record, "idx"),
+        },
+    ),
+    fields=("motivation_app",),
+    known="1, 2, 0 or tie, or null",
+    notes=(
+        "Each pair was shown in one order only, response 1 first. An annotator is a column of the file, and need not "
+        "be one person throughout.",
+    ),
+)
+
+# LLMFAO: CSV files of a crowd and of models as judges, sides in the order shown
+
+_LLMFAO_COLUMNS = {"id", "prompt", "model_x", "model_y", "winner", "left", "right"}
 
 
-def reading(
-    name: str, gathered: VerdictRows, frame: pd.DataFrame, runs: Sequence[Run], notes: Sequence[str]
-) -> Reading:
-    """What a reader gives back; columns that are empty throughout are dropped."""
-    left_out = {reason: count for reason, count in gathered.left_out.items() if count}
-    return Reading(name, frame.dropna(axis="columns", how="all"), tuple(runs), left_out, tuple(notes))
+def _is_llmfao(source: Source) -> bool:
+    header = source.start.split(b"\n", 1)[0].strip().split(b",")
+    return set(header) - {b"worker"} == {name.encode() for name in _LLMFAO_COLUMNS}
 
 
-def file_runs(sources: Sequence[Source], task: str) -> list[Run]:
-    """A run for each file, where the log names none."""
-    return [Run(str(source.path), task=task, path=str(source.path)) for source in sources]
+def _llmfao_parts(source: Source, choice: Choice) -> Iterator[Part]:
+    judge = source.path.name.partition("-comparisons")[0].partition(".csv")[0]
+    rows = table_records(source.path, [*_LLMFAO_COLUMNS, "worker", *choice.text])
+    yield Part(source, records=((place, {**row, "#judge": judge}) for place, row in rows))
+
+
+def _llmfao_judge(record: Record) -> str:
+    """The worker, or what the file is called after; a worker without a name is nobody, and no judge."""
+    if "worker" not in record:
+        return str(record["#judge"])
+    if record["worker"] is None:
+        raise BadRecordError("names no worker, and so no judge")
+    return f"worker {record['worker']}"
+
+
+LLMFAO = Format(
+    "llmfao",
+    "LLMFAO comparisons",
+    _is_llmfao,
+    _llmfao_parts,
+    comparisons(
+        [Game("winner", "left", "right", {"left": "left", "right": "right", "tie": "tie"})],
+        {
+            "prompt": "prompt",
+            "judge": _llmfao_judge,
+            "judge.kind": lambda record: "person" if "worker" in record else "model",
+            "id": "id",
+        },
+    ),
+    known="left, right or tie",
+    notes=("The left answer was shown on the left. A prompt has many comparisons; most pairs met on few prompts.",),
+)
+
+# Chatbot Arena: two models side by side, and what the person who asked them thought
+
+# One of these tells battles from any table that happens to name its columns so.
+_ARENA_MARKS = (b"tstamp", b"anony", b"conversation_a", b"conversation_id")
+_ARENA_IDS = ("model_a", "model_b", "winner", "judge", "question_id", "conversation_id")
+
+
+def _is_arena(source: Source) -> bool:
+    head = source.start if source.start.startswith((b"{", b"[")) else source.start.split(b"\n", 1)[0]
+    sides = all(name in head for name in (b"model_a", b"model_b", b"winner"))
+    return sides and b"\0" not in head and any(mark in head for mark in _ARENA_MARKS)
+
+
+def _arena_parts(source: Source, choice: Choice) -> Iterator[Part]:
+    yield from either_parts(source, Choice(broken=choice.broken, text=(*_ARENA_IDS, *choice.text)))
+
+
+_BATTLE = comparisons(
+    [Game("winner", "model_a", "model_b", BATTLES)],
+    {
+        "prompt": lambda record: at(record, "question_id|conversation_id"),
+        "judge": lambda record: record.get("judge"),
+        "verdict": "winner",
+        "shown": lambda record: "named" if record.get("anony") is not None and not record["anony"] else "anonymous",
+    },
+)
+
+
+def _arena(record: Record, part: Part) -> Iterator[Answer]:
+    for answer in _BATTLE(record, part):
+        if "prompt" not in answer.row and record.get("prompt") is not None:
+            answer.row["prompt"] = cell(record["prompt"])
+        others = {name: value for name, value in record.items() if name not in _ARENA_IDS and name[:1] != "_"}
+        answer.record = others
+        yield answer
+
+
+CHATBOT_ARENA = Format(
+    "chatbot_arena",
+    "Chatbot Arena battles",
+    _is_arena,
+    _arena_parts,
+    _arena,
+    fields=("",),
+    # The Arena's own board counts battles alone whose names were hidden.
+    choose={"filter": ("shown", "kinds of battles (names shown or not)")},
+    known="model_a, model_b, tie or tie (bothbad)",
+    notes=("The left answer is model_a's.",),
+)
+
+JUDGED_FORMATS = (ALPACA_EVAL, ARENA_HARD, MT_BENCH, EQBENCH3, PANDALM, LLMFAO, CHATBOT_ARENA)

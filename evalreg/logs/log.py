@@ -1,17 +1,19 @@
-"""A log: tidy rows with their roles, and the questions that one asks of them."""
+"""A log: tidy rows with their roles, where they came from, and the questions that one asks of them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import pandas as pd
 
 from evalreg.checks import listed
 from evalreg.data.subsets import open_subset
-from evalreg.errors import ArgumentError, NotAvailableError, issue
+from evalreg.errors import ArgumentError, DataError, EmptyDataError, MissingColumnError, NotAvailableError
 from evalreg.estimators.bradley_terry import bradley_terry
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.difference import compare
@@ -19,12 +21,9 @@ from evalreg.estimators.mean import mean
 from evalreg.estimators.regression import fit
 from evalreg.estimators.win_rate import win_rate
 from evalreg.hints import with_hints
-from evalreg.logs.doctor import Diagnosis, diagnose, question
-from evalreg.logs.fields import naming, with_short_names
-from evalreg.logs.log_rows import LogRows, as_pandas, refuse_empty
-from evalreg.logs.overlooked import candidates, overlooked
-from evalreg.logs.reading import Reading, counted
-from evalreg.logs.roles import with_roles
+from evalreg.logs.doctor import Diagnosis, diagnose
+from evalreg.logs.reading import REASONS, ROLES, Reading, Run, counted
+from evalreg.logs.table_log import with_roles
 from evalreg.noise.noise import Noise, noise
 from evalreg.planning.facet_components import components
 from evalreg.planning.facet_result import FacetComponents
@@ -35,8 +34,52 @@ _mean, _compare, _fit = with_hints(mean), with_hints(compare), with_hints(fit)
 _win_rate, _bradley_terry = with_hints(win_rate), with_hints(bradley_terry)
 
 
-class Log(LogRows):
+# Names of fields: a nested one by its dots, or by its last words where only one field ends so
+
+
+def fields_called(name: str, columns: Iterable[object]) -> list[str]:
+    """Columns that a name may mean: the one of that name, else those that end in a dot and the name."""
+    names = [str(column) for column in columns]
+    return [name] if name in names else [column for column in names if column.endswith(f".{name}")]
+
+
+def the_field(name: str, columns: Iterable[object]) -> str | None:
+    """The one column that a name means; None where there is none, an error where there are two."""
+    found = fields_called(name, columns)
+    if len(found) > 1:
+        raise ArgumentError(
+            f'A name must mean one field; "{name}" may be {listed(found, joiner=" or ")}. Write the one that is meant.',
+            column=name,
+        )
+    return found[0] if found else None
+
+
+def with_short_names(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows with each dotted column under its last word too, where no other column could be meant by it."""
+    wide = frame.copy(deep=False)
+    for column in map(str, frame.columns):
+        short = column.rpartition(".")[2]
+        if short and short != column and fields_called(short, frame.columns) == [column]:
+            wide[short] = frame[column]
+    return wide
+
+
+@contextmanager
+def naming(columns: Iterable[object]) -> Iterator[None]:
+    """For a name that is not a column, say which fields it may be."""
+    try:
+        yield
+    except MissingColumnError as error:
+        if error.column is not None:
+            the_field(error.column, columns)
+        raise
+
+
+class Log:
     """Scores or verdicts with their roles, so that no question asked of them needs the names of columns.
+
+    Functions that take data take a log in its place: `er.mean(log)` is `log.mean()`. Nested fields go by their full
+    name ("metadata.passage"), or by the last word where only one field ends so ("passage").
 
     Parameters
     ----------
@@ -56,6 +99,8 @@ class Log(LogRows):
         Runs that the rows came from; empty where the log was made from a frame.
     left_out : Series
         Records that are not a score, counted by reason.
+    measures : dict
+        Which scores were read, by task: "match", or "exact_match under strict-match".
     notes : tuple of str
         What a reader should know.
 
@@ -81,6 +126,8 @@ class Log(LogRows):
     0.7875
     """
 
+    _reading: Reading
+
     def __init__(
         self,
         frame: Any,
@@ -97,10 +144,60 @@ class Log(LogRows):
         judge: str | None = None,
         order: str | None = None,
     ) -> None:
-        rows = as_pandas(frame)
         asked = {"model": model, "task": task, "item": item, "sample": sample, "score": score, "left": left}
         asked |= {"right": right, "winner": winner, "prompt": prompt, "judge": judge, "order": order}
-        self._take(Reading("frame", with_roles(rows, {role: name for role, name in asked.items() if name is not None})))
+        named = {role: name for role, name in asked.items() if name is not None}
+        _take(self, Reading("frame", with_roles(as_pandas(frame), named)))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse: a log is not changed in place."""
+        raise AttributeError(f"a Log cannot be changed; make another one instead of setting {name!r}")
+
+    def __repr__(self) -> str:
+        """One line: how many rows of what, and the roles."""
+        what = "score" if "score" in self.roles else "verdict"
+        return f"Log of {counted(len(self._reading.frame), what)}: {', '.join(self.roles)}"
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The rows, as a copy."""
+        return self._reading.frame.copy()
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Roles that the log has, which are columns of these names."""
+        return tuple(role for role in ROLES if role in self._reading.frame.columns)
+
+    @property
+    def format(self) -> str:
+        """The format that was read; "frame" where the log was made from one."""
+        return self._reading.format
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs that the rows came from."""
+        return self._reading.runs
+
+    @property
+    def left_out(self) -> pd.Series[int]:
+        """Records that are not a score, counted by reason; reasons that did not occur are not listed."""
+        counts = {reason: self._reading.left_out.get(reason, 0) for reason in REASONS}
+        return pd.Series({reason: n for reason, n in counts.items() if n}, dtype="int64", name="left_out")
+
+    @property
+    def key(self) -> list[str]:
+        """Columns that, with the two models, identify a comparison; none where the log names none."""
+        return list(self._reading.key)
+
+    @property
+    def measures(self) -> dict[str, str]:
+        """Which scores were read, by task; the one key is "" where the log names no task."""
+        return {task: words for task, words in self._reading.measures.items() if words}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what a reader should know."""
+        return self._reading.notes
 
     def mean(self, *, by: str | list[str] | None = None, groups: Any = None, **options: Any) -> Results:
         """Mean scores: of each model where there are several, of each task and of each prompt.
@@ -112,8 +209,8 @@ class Log(LogRows):
         by : str or list of str, optional
             Columns of what is estimated; by default model, task and prompt, each where there are several.
         groups : optional
-            As in `evalreg.mean`; without it questions are the clusters, and an `IndependenceWarning` names the field
-            that groups questions which are alike, if there is one.
+            As in `evalreg.mean`; without it questions are the clusters. `doctor` names fields that group questions
+            which are alike.
         **options
             Further arguments of `evalreg.mean`.
 
@@ -135,10 +232,9 @@ class Log(LogRows):
         separated = several if by is None else [by] if isinstance(by, str) else by
         kept._refuse_averaging("prompt", separated, f"by={[*separated, 'prompt']}")
         kept._one_metric(*separated)
-        asked = kept._questions() | options
         with naming(self._reading.frame.columns):
-            results = _mean(self._rows(), by=(several or None) if by is None else by, groups=groups, **asked)
-        return kept._with_overlooked(results) if groups is None and "strata" not in options else results
+            by = (several or None) if by is None else by
+            return _mean(self._rows(), by=by, groups=groups, **(kept._questions() | options))
 
     def compare(self, *, groups: Any = None, **options: Any) -> Comparison:
         """Differences between the models, over the questions that both answered.
@@ -169,10 +265,7 @@ class Log(LogRows):
         kept._refuse_averaging("model", separated, 'model="model" to compare the models with one prompt')
         kept._one_metric()
         with naming(self._reading.frame.columns):
-            found = _compare(self._rows(), groups=groups, **(kept._questions() | options))
-        if groups is not None or "strata" in options:
-            return found
-        return replace(found, results=kept._with_overlooked(found.results))
+            return _compare(self._rows(), groups=groups, **(kept._questions() | options))
 
     def noise(self, *, groups: Any = None, **options: Any) -> Noise:
         """How much of every error bar is the sampling of answers, and how much that of questions.
@@ -203,8 +296,7 @@ class Log(LogRows):
         kept._one_metric()
         asked = {"model": "model" if "model" in self.roles else None} | kept._questions() | options
         with naming(self._reading.frame.columns):
-            found = noise(self._rows(), groups=groups, **asked)
-        return found if groups is not None else replace(found, results=kept._with_overlooked(found.results))
+            return noise(self._rows(), groups=groups, **asked)
 
     def components(self, *, facets: str, **options: Any) -> FacetComponents:
         """Variance components of the scores by their facets.
@@ -335,6 +427,14 @@ class Log(LogRows):
         """The rows, where a field goes by its last word too."""
         return with_short_names(self._reading.frame)
 
+    def _several(self, role: str) -> bool:
+        return role in self.roles and self._reading.frame[role].nunique() > 1
+
+    def _is_role(self, name: str, role: str) -> bool:
+        """Whether a name is that of the role, or of the column that has it."""
+        rows = self._reading.frame
+        return name == role or (name in rows and rows[name].equals(rows[role]))
+
     def _refuse_averaging(self, role: str, separated: Sequence[str], advice: str) -> None:
         """Refuse to average over prompts, or over models, unasked."""
         if self._several(role) and not any(self._is_role(name, role) for name in separated):
@@ -342,12 +442,6 @@ class Log(LogRows):
             several = ", ".join(f"{name!r} ({counted(count, 'score')})" for name, count in counts.items())
             one = "read one of them (filter=... of er.read_log)" if role == "prompt" else "keep the rows of one"
             raise ArgumentError(f"The log has {len(counts)} {role}s: {several}. Pass {advice}, or {one}.")
-
-    def _with_overlooked(self, results: Results) -> Results:
-        """The results with a warning of questions that are alike and were taken to be independent."""
-        notes = overlooked(results, candidates(self._reading.frame, question(self))) if "item" in self.roles else ()
-        issue(notes)
-        return replace(results, notes=(*results.notes, *notes)) if notes else results
 
     def _needs(self, role: str, verb: str) -> None:
         if role not in self.roles or (role == "score" and "left" in self.roles):
@@ -363,14 +457,15 @@ class Log(LogRows):
         rows = self._reading.frame
         if self.format == "frame" or "metric" not in rows or rows["metric"].nunique() < 2:
             return
-        if not any(name in text for name in ("task", "metric") for text in separated):
+        words = {word for text in separated for word in re.findall(r"[\w.]+", text)}
+        if not words & {"task", "metric"}:
             tasks = dict(rows.groupby("metric")["task"].unique()) if "task" in rows else {}
             counts = rows["metric"].value_counts(sort=False)
             listing = "; ".join(
                 f"{metric}{f' of {listed(tasks[metric])}' if tasks else ''} ({counted(int(count), 'score')})"
                 for metric, count in counts.items()
             )
-            advice = 'Read the files of one, or use by="task".' if tasks else 'Keep one, or use by="metric".'
+            advice = 'Read one by `task`, or use by="task".' if tasks else 'Keep one, or use by="metric".'
             raise NotAvailableError(f"scores by several metrics are not averaged: {listing}. {advice}", column="metric")
 
     def _questions(self) -> dict[str, Any]:
@@ -387,17 +482,87 @@ class Log(LogRows):
         axes = [role for role in ("prompt", "judge") if kept._several(role)]
         outcome = {"winner": "winner"} if "winner" in self.roles else {"score": "score"}
         asked = {"left": "left", "right": "right", "groups": groups if groups is not None else " + ".join(axes) or None}
-        key = {"key": self.key} if self.key else {}
-        return asked | outcome | key | options
+        return asked | outcome | ({"key": self.key} if self.key else {}) | options
+
+
+def as_pandas(frame: Any) -> pd.DataFrame:
+    """Any data frame as pandas, the caller's own left as it is."""
+    if isinstance(frame, pd.DataFrame):
+        return frame.copy(deep=False)
+    native = nw.from_native(frame)
+    found: pd.DataFrame = (native.collect() if isinstance(native, nw.LazyFrame) else native).to_pandas()
+    return found
+
+
+def _take(log: Log, reading: Reading) -> None:
+    if not {"score", "winner"} & set(reading.frame.columns):
+        raise DataError("a log needs scores or verdicts: name their column in `score` or in `winner`.")
+    object.__setattr__(log, "_reading", reading)
 
 
 def log_of(reading: Reading) -> Log:
     """A log of what a reader found."""
     log = object.__new__(Log)
-    log._take(reading)
+    _take(log, reading)
     return log
 
 
 def kept_rows(log: Log, frame: pd.DataFrame) -> Log:
     """A log with other rows of the same columns, or with more columns."""
     return log_of(replace(log._reading, frame=frame))
+
+
+def refuse_empty(log: Log) -> None:
+    """Refuse a log of which every record was left out, with the reasons."""
+    if len(log._reading.frame):
+        return
+    what = "score" if "score" in log.roles else "verdict"
+    reasons = [f"{count} {reason}" for reason, count in log.left_out.items()]
+    found = f"all {log.left_out.sum()} records were left out ({', '.join(reasons)})" if reasons else "it has no records"
+    raise EmptyDataError(
+        f"a log needs at least one {what}; {found}. `evalreg doctor` tells more; read a log that was scored.",
+        count=int(log.left_out.sum()),
+    )
+
+
+def together(logs: Mapping[str, Any]) -> Log:
+    """Logs of scores, or frames of them, as one, in which the name of each is its model.
+
+    Of a log of several models the names are told apart by that of the log: "before: gpt-x".
+    """
+    if len(logs) < 2:
+        raise ArgumentError(f"Logs by name must be at least two; got {listed(logs) or 'none'}.")
+    readings: dict[str, Reading] = {}
+    for name, log in logs.items():
+        log = log if isinstance(log, Log) else Log(log)
+        if "left" in log.roles or "score" not in log.roles:
+            raise ArgumentError(
+                f"Logs by name must hold scores of single models; {name!r} holds comparisons, which name their models."
+            )
+        frame = log.frame
+        several = log._several("model")
+        frame["model"] = [f"{name}: {model}" for model in frame["model"]] if several else str(name)
+        readings[str(name)] = replace(log._reading, frame=frame)
+    columns = {name: set(reading.frame.columns) for name, reading in readings.items()}
+    if len({tuple(sorted(own & {"task", "item", "sample"})) for own in columns.values()}) > 1:
+        each = "; ".join(f"{name!r} has {listed(sorted(own & set(ROLES)))}" for name, own in columns.items())
+        raise ArgumentError(f"Logs by name must have the same roles; {each}.")
+    frames = [reading.frame for reading in readings.values()]
+    measures: dict[str, str] = {}
+    for name, reading in readings.items():
+        for task, words in reading.measures.items():
+            if measures.setdefault(task, words) != words:
+                raise ArgumentError(
+                    f"Logs by name must hold the same scores; {f'{task!r} was read' if task else 'they were read'} by "
+                    f"{measures[task]} and, in {name!r}, by {words}. Choose one by `metric`, `filter` or `scorer`."
+                )
+    return log_of(
+        Reading(
+            next(iter({reading.format for reading in readings.values()})),
+            pd.concat(frames, ignore_index=True),
+            tuple(replace(run, model=str(name)) for name, reading in readings.items() for run in reading.runs),
+            {r: n for r in REASONS if (n := sum(reading.left_out.get(r, 0) for reading in readings.values()))},
+            tuple(dict.fromkeys(note for reading in readings.values() for note in reading.notes)),
+            measures=measures,
+        )
+    )

@@ -10,12 +10,13 @@ from typing import Any, get_args
 
 from evalreg.checks import option
 from evalreg.errors import ArgumentError
+from evalreg.logs import reader
 from evalreg.logs.files import Paths, file_list, find_files
 from evalreg.logs.formats import sort_sources
 from evalreg.logs.log import Log, log_of
 from evalreg.logs.reading import BrokenName, Choice, FailedName, Source
-from evalreg.logs.roles import as_roles
-from evalreg.logs.tabular import names
+from evalreg.logs.table_log import TABLE, as_roles, read_tables
+from evalreg.logs.tables import names
 
 
 def read_log(
@@ -25,6 +26,7 @@ def read_log(
     metric: str | None = None,
     filter: str | None = None,
     scorer: str | None = None,
+    task: str | Sequence[str] | None = None,
     columns: list[str] | None = None,
     failed: FailedName = "drop",
     broken: BrokenName = "raise",
@@ -44,7 +46,9 @@ def read_log(
     format : str, optional
         Name of the format; by default it is recognised by content.
     metric, filter, scorer : str, optional
-        Which one to read, where a log holds several.
+        Which one to read, where a log holds several; of several tasks, for those that have it.
+    task : str or list of str, optional
+        Tasks to read; by default all.
     columns : list of str, optional
         Fields to keep besides the roles, with dots into nested ones ("metadata.subject"); by default the short ones.
     failed : {"drop", "keep", "zero"}, optional
@@ -91,7 +95,9 @@ def read_log(
     chosen, own, others = sort_sources(found.sources, "table" if mapping is not None else format)
     wanted = None if columns is None else tuple(names("columns", columns))
     text = tuple(names("text_columns", text_columns))
-    reading = chosen.read(own, Choice(metric, filter, scorer, wanted, failed, broken, mapping, text))
+    tasks = None if task is None else (task,) if isinstance(task, str) else tuple(names("task", task))
+    choice = Choice(metric, filter, scorer, tasks, wanted, failed, broken, mapping, text)
+    reading = read_tables(own, choice) if chosen is TABLE else reader.read(chosen, own, choice)
     return log_of(replace(reading, notes=(*reading.notes, *_unread(others), *links_passed_over(found.links))))
 
 

@@ -1,11 +1,12 @@
-"""What a reader of logs is asked, and what it gives back: tidy rows, the runs they came from, what was left out."""
+"""What a format of logs says of itself, what is asked of its reader, and what the reader gives back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import pandas as pd
 
@@ -13,16 +14,24 @@ import pandas as pd
 # there where a pair was shown in both orders; the left answer is then the one shown first.
 SCORED = ("model", "task", "item", "sample", "score")
 JUDGED = ("left", "right", "winner", "prompt", "judge", "order")
+ROLES = (*SCORED, *JUDGED)
 
 FailedName: TypeAlias = Literal["drop", "keep", "zero"]
 BrokenName: TypeAlias = Literal["raise", "skip"]
 Reason: TypeAlias = Literal["errored", "unscored", "cancelled", "refused", "unparsed", "duplicate", "broken"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
+Record: TypeAlias = dict[str, Any]
+# Scorer and metric of a score; empty where a log has only one of them.
+Name: TypeAlias = tuple[str, str]
 
 
 def counted(n: int, thing: str) -> str:
     """A number of things: "1 sample", "3 samples"."""
     return f"{n} {thing}{'' if n == 1 else 's'}"
+
+
+class BadRecordError(Exception):
+    """A record that cannot be read: what is wrong with it."""
 
 
 @dataclass(frozen=True)
@@ -45,15 +54,27 @@ class Source:
     # Its beginning, 64 KiB at most, uncompressed where the file is gzip.
     head: bytes
 
+    @property
+    def start(self) -> bytes:
+        """The beginning without a byte order mark and blanks."""
+        return self.head.removeprefix(b"\xef\xbb\xbf").lstrip()
+
+    @property
+    def stem(self) -> str:
+        """The name of the file without what says its kind."""
+        return self.path.name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json").removesuffix(".csv")
+
 
 @dataclass(frozen=True)
 class Choice:
     """What to read of a log that holds several things."""
 
-    # None asks for the log's own declaration, and is refused where there are several without one.
+    # None asks for the log's own declaration, and is refused where there are several without one. Each narrows the
+    # tasks that have it, and leaves the others as they are.
     metric: str | None = None
     filter: str | None = None
     scorer: str | None = None
+    task: tuple[str, ...] | None = None
     # Further fields to keep, with dots into nested ones; None keeps the short ones of documents and metadata.
     columns: tuple[str, ...] | None = None
     # What becomes of scores that stand on samples in error: "zero" is for every sample in error.
@@ -83,7 +104,7 @@ class Run:
 class Reading:
     """The rows of a log."""
 
-    # Name of the reader.
+    # Name of the format.
     format: str
     # One row a score or verdict: columns of `SCORED` or `JUDGED`, then fields that may be clusters, such as
     # "metadata.subject".
@@ -96,16 +117,113 @@ class Reading:
     notes: tuple[str, ...] = ()
     # Columns that, with the two models, identify a comparison; none where repeats are not refused.
     key: tuple[str, ...] = ()
+    # Which scores were read, by task: "match", "exact_match under strict-match".
+    measures: Mapping[str, str] = field(default_factory=dict)
 
 
-class Reader(Protocol):
-    """What a module of a format has; it is one file of this folder and one line in `formats.READERS`."""
+class Minor(str):
+    """A metric that is read only where it is asked for: it measures requests, or is a part of another."""
 
-    NAME: str
-    TITLE: str
 
-    def recognises(self, source: Source) -> bool:
-        """Whether a file is of this format, by its content."""
+@dataclass(frozen=True)
+class Unknown:
+    """A value that means nothing that is known."""
 
-    def read(self, sources: Sequence[Source], choice: Choice) -> Reading:
-        """The rows of files that are all of this format."""
+    value: Any
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A score that ended in error; `value` is what the tool counts in its place, if anything."""
+
+    value: float | None = None
+    reason: Reason = "errored"
+
+
+@dataclass(frozen=True)
+class Missing:
+    """No score, for a reason that no rule for samples in error changes."""
+
+    reason: Reason
+
+
+@dataclass(slots=True)
+class Answer:
+    """One answer, or one comparison, as a record says it."""
+
+    # Roles and columns of the format's own.
+    row: Record
+    # By scorer and metric: a number, the winner, what it failed with; None is no score.
+    values: Mapping[Name, Any]
+    # Where its fields are found.
+    record: Record
+    # Why it is no score, whatever its values: "errored" is dealt with as `failed` says.
+    state: Reason | None = None
+    # Why a score is missing, in words.
+    why: str = ""
+    # What the question is, so that one id does not stand for two.
+    content: str = ""
+    # The same again is a duplicate.
+    id: Hashable = None
+    # File and place in it, for messages.
+    place: str = ""
+
+
+@dataclass
+class Part:
+    """One run in a log, with its records as they lie in the file."""
+
+    source: Source
+    model: str = ""
+    task: str = ""
+    records: Iterable[tuple[str, Record | None]] = ()
+    id: str = ""
+    # Arguments that tell runs of a model apart; the one without a name is the file's.
+    settings: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""
+    # What the log declares as its own: "metric", "filter", "scorer".
+    declared: Mapping[str, str] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)
+    # The tool's own figure for a scorer, metric and filter: its name and value.
+    figure: Callable[[str, str, str], tuple[str, float] | None] = lambda scorer, metric, filter: None
+    # All of its figures for what was read, where the details do not hold them.
+    reported: Callable[[str, str, str], dict[str, float]] | None = None
+    left_out: Counter[Reason] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+    # Whatever else the format needs of the file for each record.
+    header: Any = None
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format of logs: an entry of the table that the reader goes by."""
+
+    name: str
+    title: str
+    recognises: Callable[[Source], bool]
+    # The runs in a file; none where it only lies beside a log.
+    parts: Callable[[Source, Choice], Iterable[Part]]
+    # What a record says; `games` and `scored` make such functions of paths.
+    answers: Callable[[Record, Part], Iterable[Answer]]
+    # Answers of one run that belong together, as one.
+    gather: Callable[[list[Answer], Part], list[Answer]] = lambda answers, part: answers
+    # Fields of which the short values are kept unasked, objects with all their short fields.
+    fields: tuple[str, ...] = ()
+    # Arguments that choose: the column of which one value is read, or "" for names of scores; and what these are.
+    choose: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    # Arguments that need not choose: without them all values of the column are read.
+    every: tuple[str, ...] = ()
+    # What scores may be, for messages.
+    known: str = "a number, true or false"
+    # Whether one name for several questions is told apart by what they are, or refused.
+    apart: bool = False
+    # Whether answers to one question are numbered in their order, or refused; None keeps the log's own numbers.
+    repeats: Literal["number", "refuse"] | None = "refuse"
+    # Whether fields that can be no clusters (one value, or one a question) are left out unasked.
+    prune: bool = False
+    # Whether scores that agree throughout are one.
+    alike: bool = False
+    # What to do where no file has a score.
+    empty: str = ""
+    # Sentences for every log, or made of its rows.
+    notes: tuple[str, ...] | Callable[[pd.DataFrame, Sequence[Part], Choice], Iterator[str]] = ()

@@ -1,207 +1,347 @@
-"""Records of JSON logs: lines or one array, a field of them by its dotted name, and what is wrong with one."""
+"""Records of JSON logs: lines or one document, within bounds; fields by their dotted names; texts as names."""
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
-import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import IO, Any, cast
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
-from evalreg.errors import LogFormatError
-from evalreg.logs.lines import JsonLines
-from evalreg.logs.reading import BrokenName, Source
-from evalreg.numerics.progress import Progress
+import pandas as pd
+
+from evalreg.checks import listed
+from evalreg.errors import ArgumentError, LogFormatError
+from evalreg.logs.files import Content
+from evalreg.logs.reading import BadRecordError, BrokenName, Record, Source
 
 # A document of one piece that is larger than this is not a log that a person means to read.
 LARGEST_DOCUMENT = 2**31
-PART = 1 << 24  # bytes that are read at a time
-_MISSING = object()
+LONGEST_LINE = 1 << 26
+# Text of a field that nobody named is kept up to this length, and nested fields as deep as this.
+LONGEST, DEEPEST = 200, 8
+BOM = b"\xef\xbb\xbf"
+_REMOVE = 'Remove that line, or pass broken="skip" to leave such lines out and count them.'
+# Whole numbers of more than 64 bits lose digits in orjson.
+_MANY_DIGITS = re.compile(rb"[0-9]{19}")
 
 
-class BadRecordError(Exception):
-    """A record that cannot be read: what is wrong with it."""
+def _fast_loads() -> Callable[[bytes], Any] | None:
+    """The parser of orjson, where it is installed."""
+    try:
+        loads: Callable[[bytes], Any] = import_module("orjson").loads
+    except ImportError:
+        return None
+    return loads
 
 
-def document(source: Source) -> Any:
+def parser() -> Callable[[bytes], Any]:
+    """A parser of JSON that keeps all digits, and takes NaN and Infinity, which Python writes."""
+    fast = _fast_loads()
+
+    def parse(text: bytes) -> Any:
+        if fast is not None and not _MANY_DIGITS.search(text):
+            try:
+                return fast(text)
+            except ValueError:
+                pass
+        return json.loads(text.decode("utf-8"))
+
+    return parse
+
+
+def json_lines(
+    content: Content, broken: BrokenName, unique: Sequence[str] | None = ()
+) -> Iterator[tuple[int, bytes, Record | None]]:
+    """Number of each line from 1, the line, and its object; None for one that is broken and left out.
+
+    `unique` are keys that an object may have once only; None means all keys at its top.
+    """
+    parse = parser()
+    keys = [f'"{key}"'.encode() for key in unique or ()]
+
+    def refuse(what: str, advice: str = _REMOVE, cause: Exception | None = None, column: str | None = None) -> None:
+        if broken == "raise":
+            raise LogFormatError(
+                f"In JSON lines every line is one whole object, each key once; line {number} of {content.name} {what}. "
+                f"{advice}",
+                rows=[number - 1],
+                column=column,
+            ) from cause
+
+    with content.counted() as file:
+        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), start=1):
+            if number == 1:
+                line = line.removeprefix(BOM)
+            if line.isspace() or not line:
+                continue
+            record: Any = None
+            if len(line) > LONGEST_LINE:
+                refuse(f"is longer than {LONGEST_LINE >> 20} MiB")
+                while line and not line.endswith(b"\n"):  # refused at once, for its end may be far away
+                    line = file.readline(1 << 20)
+                yield number, b"", None
+                continue
+            try:
+                record = parse(line)
+            except UnicodeDecodeError as error:
+                # Leaving out the lines with such bytes would leave out whole languages.
+                byte = error.object[error.start]
+                refuse(f"has the byte 0x{byte:02x}, which is not UTF-8", "Save it as UTF-8.", error)
+            except (ValueError, RecursionError) as error:
+                cut = "" if line.endswith(b"\n") else "It is the last and was cut off: is the run still writing it? "
+                refuse(f"is not: {str(error)[:200].rstrip('.')}", cut + _REMOVE, error)
+            else:
+                if not isinstance(record, dict):
+                    refuse(f"is {line.strip()[:40].decode('utf-8', 'replace')}")
+                    record = None
+                elif unique is None or any(line.count(key) > 1 for key in keys):
+                    wanted = record if unique is None else unique
+                    if any(line.count(f'"{key}"'.encode()) > 1 for key in wanted) and (
+                        twice := _repeated(line, wanted)
+                    ):
+                        refuse(f"has more than one {listed(twice, joiner=' and ')}", column=twice[0])
+                        record = None
+            yield number, line, record
+
+
+def _repeated(line: bytes, wanted: Any) -> list[str]:
+    """Keys that the object of a line has twice at its top; its pairs are the last that the parser gives."""
+    last: list[str] = []
+
+    def keep(pairs: list[tuple[str, Any]]) -> Record:
+        last[:] = [key for key, _ in pairs]
+        return dict(pairs)
+
+    json.loads(line.decode("utf-8"), object_pairs_hook=keep)
+    return [key for key, times in Counter(last).items() if times > 1 and key in wanted]
+
+
+def document(source: Source, largest: int | None = None) -> Any:
     """The JSON value that a file is."""
-    data = whole_file(source, LARGEST_DOCUMENT)
-    if data is None:
+    largest = LARGEST_DOCUMENT if largest is None else largest
+    with Content(source.path).counted() as file:
+        data = file.read(largest + 1) if source.path.stat().st_size <= largest else b""
+    if not data or len(data) > largest:
+        if not data and not source.path.stat().st_size:
+            raise LogFormatError(f"A JSON log is one whole value; {source.path} is empty.")
         raise LogFormatError(
-            f"A JSON log in one piece is read up to {LARGEST_DOCUMENT >> 30} GiB; {source.path} is larger. "
-            "Write it as JSON lines, or split it."
+            f"A JSON log in one piece is read up to {largest >> 20} MiB; {source.path} has more. Write it as JSON "
+            "lines, or split it; Inspect turns its own by: inspect log convert --to eval --output-dir FOLDER FILE"
         )
+    return parsed(data, str(source.path))
+
+
+def parsed(data: bytes, name: str) -> Any:
+    """The JSON value of bytes, where NaN and infinities may stand for numbers."""
     try:
-        return json.loads(decoded(data, str(source.path)))
-    except LogFormatError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise LogFormatError(
-            f"A JSON log is one whole value in UTF-8; {source.path} is not: {error}. Was the run that wrote it cut "
-            "off, or is it still being written?"
-        ) from error
-
-
-def whole_file(source: Source, largest: int) -> bytes | None:
-    """All bytes of a file, uncompressed; None where there are more than `largest`."""
-    with _opened(source) as file:
-        packed = isinstance(file, gzip.GzipFile)
-        size = source.path.stat().st_size
-        if size > largest and not packed:
-            return None
-        parts, total = [], 0
-        with Progress(max(1, size), unit="bytes") as progress:
-            while total <= largest and (part := file.read(PART)):
-                parts.append(part)
-                total += len(part)
-                progress.advance(0 if packed else len(part))
-    return None if total > largest else b"".join(parts)
-
-
-def decoded(data: bytes, name: str) -> str:
-    """Text in UTF-8, with or without a mark."""
-    try:
-        return data.decode("utf-8-sig")
+        return json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise LogFormatError(
             f"A JSON log is text in UTF-8; byte {error.start} of {name} is 0x{data[error.start]:02x}, which is not. "
             "Save it as UTF-8."
         ) from error
+    except (ValueError, RecursionError) as error:
+        raise LogFormatError(
+            f"A JSON log is one whole value in UTF-8; {name} is not: {error}. Is it damaged, was the run that wrote it "
+            "cut off, or is it still being written?"
+        ) from error
 
 
-def records(source: Source, broken: BrokenName) -> Iterator[tuple[str, dict[str, Any] | None]]:
+def beside(path: Path) -> Any:
+    """The JSON value of a file that may lie beside a log; None where there is none."""
+    return document(Source(path, b"")) if path.is_file() and not path.is_symlink() else None
+
+
+def records(source: Source, broken: BrokenName) -> Iterator[tuple[str, Record | None]]:
     """Where each record stands and the record, from lines or from one array; None for one that is skipped."""
-    if source.head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"[":
-        yield from _elements(source, broken)
-    else:
-        yield from _lines(source, broken)
-
-
-def _elements(source: Source, broken: BrokenName) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Each element of an array; None for one that is not an object and is skipped."""
-    for number, value in enumerate(document(source), start=1):
-        if not isinstance(value, dict) and broken == "raise":
-            raise broken_record(source, f"record {number}", "is not an object")
-        yield f"record {number}", value if isinstance(value, dict) else None
-
-
-def broken_record(source: Source, place: str, what: object) -> LogFormatError:
-    """The error of a record that cannot be read."""
-    return LogFormatError(
-        f'Every record of a log must be whole; {place} of {source.path} {what}. Repair it, or pass broken="skip".'
-    )
-
-
-def _lines(source: Source, broken: BrokenName) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """The object of each line; None for one that is skipped."""
-    lines, skipped = JsonLines(source.path, broken, exact=True), 0
-    for number, _, value in lines:
-        yield from _skipped(lines.n_broken - skipped)
-        skipped = lines.n_broken
+    if source.start[:1] == b"[":
+        for number, value in enumerate(document(source), start=1):
+            yield f"record {number}", value
+        return
+    for number, _, value in json_lines(Content(source.path), broken):
         yield f"line {number}", value
-    yield from _skipped(lines.n_broken - skipped)
 
 
-def _skipped(count: int) -> Iterator[tuple[str, None]]:
-    yield from [("a line", None)] * count
+# Fields of a record
 
 
-@contextmanager
-def _opened(source: Source) -> Iterator[IO[bytes]]:
-    """The content of a file, uncompressed where it is gzip."""
-    try:
-        with source.path.open("rb") as plain:
-            packed = plain.read(2) == b"\x1f\x8b"
-            plain.seek(0)
-            yield cast(IO[bytes], gzip.GzipFile(fileobj=plain)) if packed else plain
-    except (EOFError, zlib.error, OSError) as error:
-        raise LogFormatError(f"{source.path} cannot be read to its end ({error}). Copy it again.") from error
+def at(record: Any, path: str) -> Any:
+    """The value at a path of keys and places, "games.0.score"; of "a|b" the first that is there; None if none is."""
+    for way in path.split("|"):
+        value = record
+        for step in way.split("."):
+            if isinstance(value, Mapping):
+                value = value.get(step)
+            elif isinstance(value, list) and step.isdigit() and int(step) < len(value):
+                value = value[int(step)]
+            else:
+                value = None
+        if value is not None:
+            return value
+    return None
 
 
-def dotted(record: Any, name: str) -> Any:
-    """The value of a field, with dots into nested ones; None where it is not there."""
-    if isinstance(record, dict) and name in record:
-        return record[name]
-    first, dot, rest = name.partition(".")
-    return dotted(record.get(first), rest) if dot and isinstance(record, dict) else None
+def needed(record: Any, path: str) -> Any:
+    """The value at a path whose last key must be there, if only with null."""
+    for way in path.split("|"):
+        above, _, key = way.rpartition(".")
+        holder = at(record, above) if above else record
+        if isinstance(holder, Mapping) and key in holder:
+            return holder[key]
+        if isinstance(holder, list) and key.isdigit() and int(key) < len(holder):
+            return holder[int(key)]
+    raise BadRecordError(f"has no {path.replace('|', ' or ')!r}")
 
 
-def cell(record: Any, name: str) -> Any:
-    """The value of a field as one cell of a table; lists and objects as JSON."""
-    value = dotted(record, name)
-    return json.dumps(value, sort_keys=True, ensure_ascii=False) if isinstance(value, dict | list) else value
+def label(record: Any, path: str) -> str:
+    """A name or an id at a path, as text."""
+    value = needed(record, path)
+    if isinstance(value, str) and value:
+        return printable(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise BadRecordError(f"has {str(value)[:40]!r} as {path!r}, where a name or a number is needed")
 
 
-def field(record: Any, name: str) -> Any:
-    """The value of a field that must be there."""
-    value = record.get(name, _MISSING) if isinstance(record, dict) else _MISSING
-    if value is _MISSING:
-        raise BadRecordError(f"has no {name!r}")
+def text(record: Any, path: str) -> str:
+    """A text at a path, which may be empty."""
+    value = needed(record, path)
+    if isinstance(value, str):
+        return value
+    raise BadRecordError(f"has {str(value)[:40]!r} as {path!r}, where text is needed")
+
+
+def first_text(record: Any, *paths: str) -> str:
+    """The first text at some paths that is not empty; empty where there is none."""
+    values = (at(record, path) for path in paths)
+    return printable(next((value for value in values if isinstance(value, str) and value), ""))
+
+
+def whole(record: Any, name: str, default: int | None = None) -> int:
+    """A whole number that is not negative."""
+    value = record.get(name) if default is None else record.get(name, default)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53:
+        return value
+    raise BadRecordError(f"has {str(value)[:40]!r} as {name!r}, where a whole number is needed")
+
+
+def items(record: Any, path: str) -> list[Any]:
+    """A list at a path, which may be missing."""
+    value = at(record, path)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise BadRecordError(f"has {path!r} that is not a list")
     return value
 
 
-def label(record: Any, name: str) -> str:
-    """A name or an id, as text."""
-    value = field(record, name)
-    if isinstance(value, str) and value:
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    raise BadRecordError(f"has {str(value)[:40]!r} as {name!r}, where a name or a number is needed")
+def numeric(value: Any) -> float | None:
+    """A finite number, or None for what is none; true and false count as 1 and 0."""
+    if not isinstance(value, int | float) or value != value or abs(value) > 1e308:
+        return None
+    return float(value)
 
 
-def text(record: Any, name: str) -> str:
-    """A text that may be empty."""
-    value = field(record, name)
-    if isinstance(value, str):
-        return value
-    raise BadRecordError(f"has {str(value)[:40]!r} as {name!r}, where text is needed")
+def number_at(record: Any, path: str) -> float | None:
+    """A score at a path; None for what is missing, NaN or infinite."""
+    value = at(record, path)
+    if value is not None and not isinstance(value, bool | int | float):
+        raise BadRecordError(f"has {str(value)[:40]!r} as {path!r}, where a number is needed")
+    return numeric(value)
 
 
-def digest(value: str) -> str:
-    """Twelve letters that stand for a text."""
-    return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+def readings(record: Any, name: str, above: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
+    """Every way to read a dotted name, since keys may contain dots themselves: the keys, and the value."""
+    if not isinstance(record, Mapping):
+        return []
+    ways = [((*above, name), record[name])] if name in record else []
+    for place in (place for place, sign in enumerate(name) if sign == "."):
+        if name[:place] in record:
+            ways += readings(record[name[:place]], name[place + 1 :], (*above, name[:place]))
+    return ways
 
 
-def short(value: str, most: int = 60) -> str:
-    """A text as an id: itself where it is short and on one line, else its beginning and its digest."""
-    plain = " ".join(value.split())
-    return plain if plain == value and len(plain) <= most else f"{plain[: most - 14].rstrip()} #{digest(value)}"
+def nested_value(record: Any, name: str, where: str = "") -> tuple[bool, Any]:
+    """Whether an object has a field, by its key or by dots into nested objects, and its value."""
+    ways = readings(record, name)
+    if len(ways) > 1:
+        several = listed((" > ".join(keys) for keys, _ in ways), joiner=" and ")
+        raise ArgumentError(
+            f'A name must mean one field; "{name}" is {several}{where}, keys within keys being joined by ">". '
+            "Rename one.",
+            column=name,
+        )
+    return (True, ways[0][1]) if ways else (False, None)
+
+
+def cell(value: Any) -> Any:
+    """A value as one cell of a table; lists and objects as JSON."""
+    if isinstance(value, dict | list):
+        return json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return printable(value) if isinstance(value, str) else value
 
 
 class Long(str):
     """A text that is too long to be kept as it is: its beginning and its digest, which tell it from others."""
 
 
-def shortened(value: Any, most: int) -> Any:
-    """A value as it is kept of a field that nobody named; None of lists, objects and what is missing."""
-    if isinstance(value, str):
-        return value if len(value) <= most else Long(short(value, most))
-    return value if isinstance(value, bool | int | float) else None
+def leaves(value: Any, name: str, depth: int = DEEPEST) -> Iterator[tuple[str, Any]]:
+    """Numbers, truth values and short texts of an object, by dotted names; lists are none."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items() if depth else ():
+            yield from leaves(inner, f"{name}.{key}" if name else str(key), depth - 1)
+    elif isinstance(value, str):
+        yield printable(name), printable(value) if len(value) <= LONGEST else Long(short(value, LONGEST))
+    elif isinstance(value, bool | int | float):
+        yield printable(name), value
 
 
-def settled(cells: list[Any]) -> list[Any] | None:
-    """The values of such a field; None where all are long, which are questions and answers and not names of clusters.
+def flat(record: Mapping[str, Any], depth: int = 3) -> Record:
+    """An object with the short fields of its nested objects in their place, by their dots; its own keys come first."""
+    nested = {key: value for key, value in record.items() if isinstance(value, Mapping)}
+    inner = (pair for key, value in nested.items() for pair in leaves(value, key, depth))
+    own = {key: value for key, value in record.items() if key not in nested}
+    return own | {key: value for key, value in inner if key not in record and not isinstance(value, Long)}
 
-    Where some are short the others are told apart by their digests: without them, their rows would be in no cluster.
+
+def as_column(cells: list[Any]) -> pd.Series[Any] | None:
+    """A column of one kind, or of objects as they are: an id 1 does not turn into 1.0 beside a missing one.
+
+    None where nothing is in it.
     """
-    long = [isinstance(cell, Long) for cell in cells]
-    if not any(long):
-        return cells
-    if all(is_long or cell is None for is_long, cell in zip(long, cells, strict=True)):
+    cells = [str(value) if isinstance(value, Long) else value for value in cells]
+    kinds = set(map(type, cells)) - {type(None)}
+    if not kinds:
         return None
-    return [str(cell) if is_long else cell for is_long, cell in zip(long, cells, strict=True)]
+    if kinds == {str}:
+        return pd.Series(cells, dtype="str")
+    if len(kinds) == 1 and None not in cells and not (kinds == {int} and any(abs(v) >= 1 << 62 for v in cells)):
+        return pd.Series(cells)
+    return pd.Series(cells, dtype=object)
 
 
-def numeric(value: Any) -> float | None:
-    """A finite number, or None for what is none; true and false count as 1 and 0."""
-    if not isinstance(value, int | float) or abs(value) > 1e308 or value != value:
-        return None
-    return float(value)
+# Texts as names
 
 
-def extra_columns(columns: Sequence[str] | None, usual: Sequence[str]) -> tuple[str, ...]:
-    """Fields to keep: those asked for, or the usual ones."""
-    return tuple(usual if columns is None else columns)
+def printable(value: str) -> str:
+    """Text that any table can hold: half characters, which JSON may spell, are written out."""
+    return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+
+
+def digest(*parts: Any) -> str:
+    """Twelve letters that stand for a text, or for several values."""
+    value = parts[0] if len(parts) == 1 and isinstance(parts[0], str) else repr(parts)
+    return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def short(value: str, most: int = 60) -> str:
+    """A text as an id: itself where it is short and on one line, else its beginning and its digest."""
+    plain = " ".join(value.split())
+    name = plain if plain == value and len(plain) <= most else f"{plain[: most - 14].rstrip()} #{digest(value)}"
+    return printable(name)

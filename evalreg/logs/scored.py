@@ -1,200 +1,760 @@
-"""What readers of cases with several scores each share: one score is chosen, and what is none is counted by reason."""
+"""Formats of scored answers in one file a run: where cases and their scores stand, and what their words mean."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeAlias
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
-from evalreg.checks import listed
-from evalreg.errors import ArgumentError, LogFormatError, MissingColumnError
-from evalreg.logs.inspect_values import as_column, printable, printable_cell, short_fields
-from evalreg.logs.judged import chosen
-from evalreg.logs.reading import Choice, Reading, Reason, Run, Source
-from evalreg.logs.records import BadRecordError, broken_record, cell, digest, numeric, settled, short, shortened
+from evalreg.errors import LogFormatError
+from evalreg.logs.reading import (
+    Answer,
+    BadRecordError,
+    Choice,
+    Failed,
+    Format,
+    Minor,
+    Name,
+    Part,
+    Reason,
+    Record,
+    Run,
+    Source,
+    Unknown,
+)
+from evalreg.logs.records import (
+    at,
+    digest,
+    document,
+    first_text,
+    items,
+    label,
+    needed,
+    number_at,
+    numeric,
+    printable,
+    records,
+    short,
+)
 
-Record: TypeAlias = dict[str, Any]
 LONGEST_NAME = 80
-_SHORT = 60  # text of questions that may be a cluster
 
 
-@dataclass(frozen=True)
-class Errored:
-    """A score that ended in error; `value` is what the tool counts in its place, if anything."""
-
-    value: float | None = None
-
-
-# The scores of a case by metric; None is a metric that gave no number.
-MetricScores: TypeAlias = dict[str, float | Errored | None]
-
-
-class ScoredCases:
-    """Cases of all files, before a metric is chosen."""
-
-    def __init__(self, choice: Choice, again: str = "Name the files of different runs only") -> None:
-        self.choice = choice
-        # What to do where a case occurs again.
-        self._again = again
-        self.rows: list[Record] = []
-        # None where the case itself ended in error, and so every metric of it.
-        self.scores: list[MetricScores | None] = []
-        self.runs: list[Run] = []
-        self.notes: list[str] = []
-        self.left_out: Counter[Reason] = Counter()
-
-    def take(
-        self, source: Source, place: str, record: Any, parse: Callable[[Record], tuple[Record, MetricScores | None]]
-    ) -> None:
-        """The row and the scores of one case; what cannot be read is an error or counted."""
-        try:
-            if not isinstance(record, dict):
-                raise BadRecordError("is not an object")
-            row, scores = parse(record)
-            row |= self._fields(record)
-        except BadRecordError as error:
-            if self.choice.broken == "raise":
-                raise broken_record(source, place, error) from None
-            self.left_out["broken"] += 1
-            return
-        self.rows.append({"_path": str(source.path)} | row)
-        self.scores.append(scores)
-
-    def _fields(self, record: Record) -> Record:
-        """Fields that may be clusters: those asked for, or the short ones of metadata and inputs."""
-        if self.choice.columns is not None:
-            return {name: printable_cell(cell(record, name)) for name in self.choice.columns}
-        found: Record = {}
-        for name, longest in (("metadata", 200), ("inputs", _SHORT)):
-            value = record.get(name)
-            fields = short_fields(value, f"{name}.") if isinstance(value, dict) else [(name, value)]
-            kept = {key: shortened(printable_cell(one), longest) for key, one in fields}
-            found |= kept if name == "metadata" or isinstance(value, dict) else {}
-        return found
-
-    def reading(self, name: str, title: str, *, alike: bool = False) -> Reading:
-        """The rows with the score that was chosen; with `alike` scores that are equal throughout are one."""
-        if not self.rows:
-            raise LogFormatError(f"{title} must hold at least one case that can be read; found none.", count=0)
-        cells = {column: settled([row.get(column) for row in self.rows]) for column in self._columns()}
-        frame = pd.DataFrame({column: as_column(found) for column, found in cells.items() if found is not None})
-        frame["model"] = self._models(frame)
-        frame["item"] = apart(frame["item"], frame["_key"])
-        frame = self._with_samples(frame, title)
-        metric = self._metric(title, alike)
-        found = [Errored() if scores is None else scores.get(metric) for scores in self.scores]
-        score = pd.Series([self._value(one) for one in found], dtype="float64")
-        errored = pd.Series([isinstance(one, Errored) for one in found])
-        self.left_out["errored"] += int((score.isna() & errored).sum())
-        self.left_out["unscored"] += int((score.isna() & ~errored).sum())
-        frame.insert(list(frame.columns).index("item") + 1, "score", score)
-        rows = frame[score.notna()].drop(columns=[column for column in frame if str(column).startswith("_")])
-        if rows.empty:
-            raise LogFormatError(f"{title} must hold a score; all {len(frame)} cases are without {metric!r}.", count=0)
-        rows = rows.reset_index(drop=True).dropna(axis="columns", how="all")
-        left_out = {reason: count for reason, count in self.left_out.items() if count}
-        return Reading(name, rows, tuple(self.runs), left_out, tuple(self.notes))
-
-    def _columns(self) -> list[str]:
-        columns = list(dict.fromkeys(column for row in self.rows for column in row))
-        for column in self.choice.columns or ():
-            if all(row.get(column) is None for row in self.rows):
-                raise MissingColumnError(f'`columns` names "{column}", which no case of the log has.', column=column)
-        return columns
-
-    def _models(self, frame: pd.DataFrame) -> pd.Series[Any]:
-        """Names of models; where several files have one name, that of the file is added."""
-        names, paths = frame["model"], frame["_path"]
-        several = paths.groupby(names).transform("nunique") > 1
-        if several.any():
-            common = listed(sorted(set(names[several])))
-            self.notes.append(f"Several files are runs of {common}; the names of these models carry that of the file.")
-        files = sorted(set(paths))
-        stems = Counter(Path(path).stem for path in files)
-        called = {path: Path(path).stem if stems[Path(path).stem] == 1 else path for path in files}
-        return names.mask(several, names + " (" + paths.map(called) + ")")
-
-    def _with_samples(self, frame: pd.DataFrame, title: str) -> pd.DataFrame:
-        """The rows with repeats of a question told apart: by the number that the log gives, else by their order."""
-        if "_sample" not in frame:
-            frame["_sample"] = frame.groupby(["model", "item"]).cumcount() + 1
-        again = frame.duplicated(["model", "item", "_sample"])
-        if again.any():
-            first = frame[again].iloc[0]
-            raise LogFormatError(
-                f"A case occurs once in a run of {title}; {int(again.sum())} occur again, the first {first['item']!r} "
-                f"of {first['model']!r}. {self._again}.",
-                count=int(again.sum()),
-            )
-        return frame.rename(columns={"_sample": "sample"}) if (frame["_sample"] != 1).any() else frame
-
-    def _metric(self, title: str, alike: bool) -> str:
-        """The metric that was asked for, or the only one."""
-        names = list(dict.fromkeys(name for scores in self.scores for name in scores or ()))
-        table = {name: [None if scores is None else scores.get(name) for scores in self.scores] for name in names}
-        counts = {name: sum(isinstance(one, float) for one in values) for name, values in table.items()}
-        if self.choice.metric is None and alike and names and all(table[name] == table[names[0]] for name in names):
-            return names[0]
-        if not names:
-            raise LogFormatError(f"{title} must hold a score; none of the {len(self.rows)} cases has one.", count=0)
-        return chosen("metric", self.choice.metric, counts, "scores")
-
-    def _value(self, one: float | Errored | None) -> float | None:
-        if not isinstance(one, Errored):
-            return one
-        return {"drop": None, "keep": one.value, "zero": 0.0}[self.choice.failed]
-
-
-def apart(names: pd.Series[Any], keys: pd.Series[Any]) -> pd.Series[Any]:
-    """Names, with the first letters of the key where one name stands for several keys."""
-    several = keys.groupby(names).transform("nunique") > 1
-    return names.mask(several, names + " #" + keys.str[:12])
-
-
-def named(value: Any) -> str:
-    """A text as the name of a question."""
-    return printable(short(value if isinstance(value, str) else repr(value), LONGEST_NAME))
-
-
-def content_key(*parts: Any) -> str:
-    """Twelve letters that stand for the content of a question."""
-    return digest(repr(parts))
-
-
-def finite(value: Any, name: str) -> float | None:
-    """A score; None for what is missing, NaN or infinite."""
-    if value is not None and not isinstance(value, bool | int | float):
-        raise BadRecordError(f"has {str(value)[:40]!r} as {name!r}, where a number is needed")
-    return numeric(value)
-
-
-def list_at(whole: Any, name: str, path: Path, title: str) -> list[Any]:
-    """A list of a document, which may be left out."""
-    found = whole.get(name) if isinstance(whole, Mapping) else None
-    if found is None:
-        return []
-    if not isinstance(found, list):
-        raise LogFormatError(f"{title} hold a list {name!r}; that of {path} is none.")
+def object_of(source: Source, title: str) -> Record:
+    """The JSON object that a file is."""
+    found = document(source)
+    if not isinstance(found, dict):
+        raise LogFormatError(f"A file of {title} is one JSON object; {source.path} is not.")
     return found
 
 
-def texts(whole: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
-    """Those of the named fields that hold a text."""
-    for name in names:
-        value = whole.get(name)
-        if isinstance(value, str) and value:
-            yield printable(value)
+def places(rows: Sequence[Any], what: str) -> Iterator[tuple[str, Any]]:
+    """Records with their places in a list."""
+    return ((f"{what} {number}", row) for number, row in enumerate(rows, start=1))
 
 
-def refuse_texts(asked: str | None, labels: Mapping[str, Counter[str]]) -> None:
-    """Refuse a metric whose values are texts, and list them."""
-    if asked is not None and asked in labels:
-        several = ", ".join(f"{value!r} ({count})" for value, count in labels[asked].most_common(10))
-        raise ArgumentError(
-            f"`metric` must name numbers; {asked!r} gives labels: {several}. Make er.Log(frame, score=...) of a frame "
-            "that says what each is worth."
+def flag(value: Any, name: str) -> float | None:
+    """A truth value as a score."""
+    if value is None or isinstance(value, bool):
+        return numeric(value)
+    raise BadRecordError(f"has {str(value)[:40]!r} as {name!r}, where true or false is needed")
+
+
+def _named_by_files(frame: pd.DataFrame, parts: Sequence[Part], choice: Choice) -> Iterator[str]:
+    names = {part.model for part in parts if part.model == part.source.stem}
+    if names:
+        yield "Models are named by the files where a log does not name them."
+
+
+# SWE-bench: lists of the instances that were resolved, and of those that were not, by reason
+
+# An empty patch is an answer, which resolves nothing.
+_OUTCOMES: dict[str, float | Failed] = {"resolved": 1.0, "unresolved": 0.0, "empty_patch": 0.0}
+_OUTCOMES |= {"error": Failed(), "incomplete": Failed(reason="cancelled")}
+
+
+def _swe_bench_parts(source: Source, choice: Choice) -> Iterator[Part]:
+    """The instances of a report, whose lists and counts must agree; model and run are in the file's name."""
+    report = object_of(source, "SWE-bench")
+    rows: list[Record] = []
+    for outcome in _OUTCOMES:
+        ids = report.get(f"{outcome}_ids")
+        if not isinstance(ids, list) or not all(isinstance(one, str) and one for one in ids):
+            raise LogFormatError(
+                f"A report of SWE-bench (schema 2) holds lists of instances; {source.path} has no list {outcome}_ids."
+            )
+        count = report.get(f"{outcome}_instances", len(ids))
+        if count != len(ids) and choice.broken == "raise":
+            raise LogFormatError(
+                f"A report's counts are those of its lists; {source.path} counts {count} as {outcome} and lists "
+                f'{len(ids)}. Make it again, or pass broken="skip" to read the lists.'
+            )
+        rows += [{"instance": one, "outcome": outcome} for one in ids]
+    times = Counter(row["instance"] for row in rows)
+    if not times or max(times.values()) > 1:
+        found = f"{times.most_common(1)[0][0]!r} is in several" if times else "all are empty"
+        raise LogFormatError(f"An instance is in one list of a report; in {source.path} {found}. Make it again.")
+    model, dot, run = source.stem.rpartition(".")
+    own = {name: value for name, value in report.items() if name.endswith("_instances")}
+    details = {"schema_version": report.get("schema_version"), "reported": own}
+    name = (model if dot else run).replace("__", "/")
+    part = Part(source, name, records=places(rows, "instance"), id=run if dot else name, details=details)
+    n_failed = sum(isinstance(_OUTCOMES[row["outcome"]], Failed) for row in rows)
+    if n_failed and choice.failed != "zero":
+        part.notes.append(
+            f"SWE-bench's own rate counts {n_failed} errors and instances without an answer as not resolved; "
+            'failed="zero" does so too.'
         )
+    yield part
+
+
+def _swe_bench(record: Record, part: Part) -> Iterator[Answer]:
+    repo = record["instance"].rpartition("-")[0].replace("__", "/")
+    row = {"item": record["instance"], "repo": repo, "outcome": record["outcome"]}
+    yield Answer(row, {("", ""): _OUTCOMES[record["outcome"]]}, record)
+
+
+SWE_BENCH = Format(
+    "swe_bench",
+    "SWE-bench reports",
+    lambda source: (
+        source.start.startswith(b"{") and b'"resolved_instances"' in source.head and b'"total_instances"' in source.head
+    ),
+    _swe_bench_parts,
+    _swe_bench,
+    notes=("Models are named by the files: a report does not name its model.",),
+)
+
+# EvalPlus and BigCodeBench: several solutions of a task, each with what its tests said
+
+# What a status is worth; time that ran out is a failure. "success" and "failed" are of old files.
+_STATUS = {"pass": 1.0, "success": 1.0, "fail": 0.0, "failed": 0.0, "timeout": 0.0, "timed out": 0.0}
+
+
+def _status(value: Any) -> Any:
+    value = value[0] if isinstance(value, list) and value else value
+    return None if value is None else _STATUS.get(value, Unknown(value)) if isinstance(value, str) else Unknown(value)
+
+
+def _evalplus_parts(source: Source, choice: Choice) -> Iterator[Part]:
+    found = object_of(source, "EvalPlus")
+    tasks = found.get("eval")
+    if not isinstance(tasks, dict):
+        raise LogFormatError(f"Results of EvalPlus hold tasks under 'eval'; {source.path} has none.")
+    model = source.stem.removesuffix("eval_results").rstrip("_-.") or source.path.resolve().parent.name
+    rows = [(f"task {name!r}", {"task": name, "solutions": solutions}) for name, solutions in tasks.items()]
+    details = {"reported": at(found, "pass_at_k") or {}, "date": at(found, "date")}
+    yield Part(source, model, records=rows, details=details)
+
+
+def _evalplus(record: Record, part: Part) -> Iterator[Answer]:
+    """Each solution of a task, in the present layout or the old one."""
+    solutions = record["solutions"]
+    if isinstance(solutions, dict):
+        base, plus = items(solutions, "base"), items(solutions, "plus")
+        if "base" not in solutions or (plus and len(plus) != len(base)):
+            raise BadRecordError("holds no list of its solutions")
+        solutions = [{"base_status": b, "plus_status": plus[n] if plus else None} for n, b in enumerate(base)]
+    if not isinstance(solutions, list) or not all(isinstance(one, dict) for one in solutions):
+        raise BadRecordError("holds no list of its solutions")
+    for number, one in enumerate(solutions, start=1):
+        first, further = _status(one.get("base_status")), _status(one.get("plus_status"))
+        # Plus means that the base tests were passed too, as EvalPlus counts.
+        if isinstance(first, float) and isinstance(further, float):
+            further = min(first, further)
+        values: dict[Name, Any] = {("", "base"): first, ("", "plus"): further}
+        if "status" in one:
+            values = {("", "pass"): _status(one["status"])}
+        values = {name: value for name, value in values.items() if value is not None} or {("", "base"): None}
+        yield Answer({"item": record["task"], "sample": number}, values, {})
+
+
+def _is_evalplus(source: Source) -> bool:
+    head, marks = source.head, (b'"base_status"', b'"nfiles"', b'"status"')
+    found = source.start.startswith(b"{") and b'"eval"' in head and b'"date"' in head
+    return found and any(mark in head for mark in marks)
+
+
+EVALPLUS = Format(
+    "evalplus",
+    "EvalPlus and BigCodeBench results",
+    _is_evalplus,
+    _evalplus_parts,
+    _evalplus,
+    choose={"metric": ("", "kinds of tests")},
+    known=f"one of {', '.join(_STATUS)}",
+    repeats=None,
+    empty="there is no solution.",
+    notes=("Models are named by the files; plus means that the base tests were passed too, as EvalPlus counts.",),
+)
+
+# DeepEval: a test case is a question, and each of its metrics has a score and passes or not
+
+_DEEPEVAL = re.compile(
+    rb'\{\s*("testRunData"\s*:\s*\{\s*)?("testFile"\s*:\s*"[^"]*"\s*,\s*)?"(testCases|conversationalTestCases)"\s*:'
+)
+_DEEPEVAL_MARKS = (b'"metricsData"', b'"metricsScores"', b'"conversationalTestCases"', b'"runDuration"')
+_CONTENT = ("input", "expectedOutput", "scenario", "expectedOutcome", "userDescription", "context")
+
+
+def _deepeval_parts(source: Source, choice: Choice) -> Iterator[Part]:
+    whole = object_of(source, "DeepEval")
+    whole = whole["testRunData"] if isinstance(whole.get("testRunData"), dict) else whole
+    model = first_text(whole, "hyperparameters.model", "identifier") or source.stem
+    rows: list[tuple[str, Any]] = []
+    for kind in ("testCases", "conversationalTestCases"):
+        rows += places(_list(whole, kind, source), kind)
+    own: Record = {name: whole[name] for name in ("testPassed", "testFailed") if name in whole}
+    for entry in _list(whole, "metricsScores", source):
+        own[str(at(entry, "metric"))] = {name: at(entry, name) for name in ("passes", "fails", "errors")}
+    details = {"hyperparameters": whole.get("hyperparameters"), "reported": own}
+    task = first_text(whole, "datasetAlias", "testFile")
+    yield Part(source, model, task, rows, settings={"": source.stem}, details=details)
+
+
+def _list(whole: Record, name: str, source: Source) -> list[Any]:
+    try:
+        return items(whole, name)
+    except BadRecordError as error:
+        raise LogFormatError(f"{source.path} {error}.") from None
+
+
+def _deepeval(record: Record, part: Part) -> Iterator[Answer]:
+    """A test case: the score and success of each metric, and its own success, which a metric in error spoils."""
+    metrics = items(record, "metricsData")
+    names = [first_text(metric, "name") for metric in metrics]
+    if "" in names:
+        raise BadRecordError("has a metric without a name")
+    several, seen, values = Counter(names), Counter[str](), dict[Name, Any]()
+    for name, metric in zip(names, metrics, strict=True):
+        seen[name] += 1
+        name = f"{name} ({seen[name]})" if several[name] > 1 else name
+        score, success = number_at(metric, "score"), flag(metric.get("success"), "success")
+        failed = bool(metric.get("error"))
+        values["", name] = Failed(score) if failed else score
+        # Without a score there is nothing that could pass; DeepEval writes false.
+        values["", f"{name}.success"] = Failed(success) if failed else None if score is None else success
+    overall = flag(record.get("success"), "success")
+    spoilt = any(metric.get("error") and not metric.get("flaky") for metric in metrics)
+    values["", "success"] = Failed(overall) if spoilt else overall
+    name = first_text(record, "name")
+    name = "" if re.fullmatch(r"(conversational_)?test_case_\d+", name) else name  # DeepEval's own numbers
+    item = name or first_text(record, "input", "scenario")
+    if not item:
+        raise BadRecordError("has no name, no input and no scenario")
+    content = digest(name, *(record.get(field) for field in _CONTENT))
+    yield Answer({"item": short(item, LONGEST_NAME)}, values, record, content=content)
+
+
+DEEPEVAL = Format(
+    "deepeval",
+    "test runs of DeepEval",
+    lambda source: bool(_DEEPEVAL.match(source.start)) and any(mark in source.head for mark in _DEEPEVAL_MARKS),
+    _deepeval_parts,
+    _deepeval,
+    fields=("metadata", "inputs"),
+    choose={"metric": ("", "scores")},
+    apart=True,
+    repeats="number",
+    alike=True,
+    empty="there is no test case.",
+    notes=_named_by_files,
+)
+
+# pydantic-evals: a case is a question, its runs are samples, its scores and assertions metrics
+
+_PYDANTIC = re.compile(rb'\{\s*"name"\s*:\s*"[^"]*"\s*,\s*"cases"\s*:\s*\[\s*(\{\s*"name"|\])')
+_PYDANTIC_MARKS = (b'"assertions"', b'"task_duration"', b'"evaluator_failures"', b'"error_stacktrace"', b'"failures"')
+
+
+def _pydantic_parts(source: Source, choice: Choice) -> Iterator[Part]:
+    whole = object_of(source, "pydantic-evals")
+    model = label_or_refuse(whole, "name", source)
+    rows = [*places(_list(whole, "cases", source), "case")]
+    rows += [
+        (place, {**record, "#failed": True} if isinstance(record, dict) else record)
+        for place, record in places(_list(whole, "failures", source), "failure")
+    ]
+    own = {
+        str(at(one, "title")): at(one, "value")
+        for one in _list(whole, "analyses", source)
+        if numeric(at(one, "value")) is not None
+    }
+    details = {"metadata": whole.get("experiment_metadata"), "reported": own}
+    yield Part(source, model, first_text(whole, "dataset_name"), rows, settings={"": source.stem}, details=details)
+
+
+def label_or_refuse(whole: Record, name: str, source: Source) -> str:
+    """A name that a whole file must have."""
+    try:
+        return label(whole, name)
+    except BadRecordError as error:
+        raise LogFormatError(f"{source.path} {error}.") from None
+
+
+def _pydantic(record: Record, part: Part) -> Iterator[Answer]:
+    """A run of a case: scores and assertions; labels are no numbers, and evaluators that failed leave their names."""
+    name, origin, sample = label(record, "name"), record.get("source_case_name"), None
+    if origin is not None:
+        repeat = re.search(r" \[(\d{1,9})/\d{1,9}\]$", name)
+        if repeat is None:
+            raise BadRecordError(f"is called {name[:40]!r}, without the number of its run")
+        name, sample = label(record, "source_case_name"), int(repeat[1])
+    values: dict[Name, Any] = {}
+    made = part.header = part.header or defaultdict(set)
+    for kind in ("scores", "assertions", "labels"):
+        results = record.get(kind) or {}
+        if not isinstance(results, dict) or not all(isinstance(one, dict) for one in results.values()):
+            raise BadRecordError(f"has {kind!r} that are not results by name")
+        for key, result in results.items():
+            taken = ("", key) in values
+            called = ("", f"{kind}.{key}" if taken else printable(key))
+            values[called] = Unknown(result.get("value")) if kind == "labels" else number_at(result, "value")
+            made[first_text(result, "source.name")].add(called)
+    failures = {first_text(one, "source.name") for one in items(record, "evaluator_failures")}
+    row: Record = {"item": name} | ({} if sample is None else {"sample": sample})
+    key = digest(name, record.get("inputs"), record.get("expected_output"))
+    state: Reason | None = "errored" if record.get("#failed") else None
+    yield Answer(row, values, {**record, "#failures": failures}, state, content=key)
+
+
+def _mark_failures(answers: list[Answer], part: Part) -> list[Answer]:
+    """A score that is missing because its evaluator failed is an error, not a gap."""
+    for answer in answers:
+        failed = {name for maker in answer.record["#failures"] for name in (part.header or {}).get(maker, ())}
+        answer.values = {**{name: Failed() for name in failed}, **answer.values}
+    return answers
+
+
+PYDANTIC_EVALS = Format(
+    "pydantic_evals",
+    "reports of pydantic-evals",
+    lambda source: bool(_PYDANTIC.match(source.start)) and any(mark in source.head for mark in _PYDANTIC_MARKS),
+    _pydantic_parts,
+    _pydantic,
+    _mark_failures,
+    fields=("metadata", "inputs"),
+    choose={"metric": ("", "scores")},
+    apart=True,
+    empty="there is no case.",
+)
+
+# promptfoo: a question is its variables, a repeat its order among equals
+
+_PROMPTFOO = re.compile(rb'\{\s*"(evalId|results|version)"')
+_PROMPTFOO_VERSION = 3
+_OF_THE_RUN = ("sessionId", "_conversation")  # variables that promptfoo itself adds
+
+
+def _is_promptfoo(source: Source) -> bool:
+    head = source.head
+    if _PROMPTFOO.match(source.start):
+        return b'"prompts"' in head and (b'"version"' in head or b'"evalId"' in head)
+    graded = b'"gradingResult"' in head and b'"latencyMs"' in head
+    return source.start.startswith(b"{") and (graded or (b'"promptIdx"' in head and b'"testIdx"' in head))
+
+
+def _promptfoo_parts(source: Source, choice: Choice) -> Iterator[Part]:
+    """The results of a file, with a run for each prompt and provider."""
+    if not _PROMPTFOO.match(source.start):
+        yield Part(source, records=records(source, choice.broken))
+        return
+    whole = object_of(source, "promptfoo")
+    body = whole["results"] if isinstance(whole.get("results"), dict) else whole
+    results, version = body.get("results"), body.get("version")
+    if not isinstance(results, list):
+        newer = f" It has version {version!r:.20}; the newest known is {_PROMPTFOO_VERSION}." * (
+            version != _PROMPTFOO_VERSION
+        )
+        raise LogFormatError(f"promptfoo results hold a list 'results'; {source.path} has none.{newer}")
+    runs = []
+    for prompt in _list(body, "prompts", source):
+        own = at(prompt, "metrics")
+        reported = {
+            name: value for name, value in (own if isinstance(own, dict) else {}).items() if numeric(value) is not None
+        }
+        details = {"prompt": at(prompt, "label"), "prompt.id": at(prompt, "id"), "reported": reported}
+        details["version"] = at(whole, "metadata.promptfooVersion")
+        runs.append(
+            Run(
+                str(whole.get("evalId") or source.path),
+                str(at(prompt, "provider") or ""),
+                "",
+                str(source.path),
+                details,
+            )
+        )
+    part = Part(source, records=places(results, "result"), details={"runs": runs} if runs else {})
+    if version != _PROMPTFOO_VERSION:
+        part.notes.append(
+            f"{source.path} has version {version!r:.20} of promptfoo's results, read as {_PROMPTFOO_VERSION}."
+        )
+    yield part
+
+
+def _promptfoo(record: Record, part: Part) -> Iterator[Answer]:
+    """A result: score, success and named scores; none without an answer, or where nothing was asserted."""
+    variables, provider, prompt = record.get("vars"), record.get("provider"), record.get("prompt")
+    if not isinstance(variables, dict):
+        raise BadRecordError("has no 'vars', which tell one question from another")
+    variables = {name: value for name, value in variables.items() if name not in _OF_THE_RUN}
+    called = at(prompt, "label|raw") or prompt
+    if not isinstance(called, str):
+        raise BadRecordError("has no 'prompt' with a label")
+    if "score" not in record or not isinstance(record.get("success"), bool):
+        raise BadRecordError("has no 'score' and 'success'")
+    named = record.get("namedScores") or {}
+    if not isinstance(named, dict):
+        raise BadRecordError("has 'namedScores' that is not an object")
+    scores = {"score": record["score"], "success": record["success"]}
+    scores |= {name: value for name, value in named.items() if name not in scores}
+    test = record["testCase"] if isinstance(record.get("testCase"), dict) else None
+    asserted = at(test, "assert") or []
+    reason = record.get("failureReason")  # 0 passed, 1 an assertion failed or threw, 2 no answer
+    errored = reason == 2 or (reason is None and record.get("error") and not record.get("gradingResult"))
+    untested = test is not None and not asserted and not at(record, "gradingResult.componentResults")
+    provider = first_text(provider, "label", "id") or provider
+    row = {
+        "model": label({"provider": provider}, "provider"),
+        "item": short(json.dumps(variables, sort_keys=True, ensure_ascii=False), LONGEST_NAME),
+        "prompt": short(called),
+        "prompt.id": str(record.get("promptId") or digest(called)),
+        "_column": record.get("promptIdx", 0),
+    }
+    view = {**record, "vars": variables, "metadata": at(test, "metadata")}
+    yield Answer(
+        row,
+        {
+            ("", printable(name)): number_at(scores, name) if "." not in name else numeric(scores[name])
+            for name in scores
+        },
+        view,
+        "errored" if errored else "unscored" if untested else None,
+        content=digest(json.dumps([variables, asserted], sort_keys=True)),
+        id=str(record["id"]) if record.get("id") else None,
+    )
+
+
+def _tell_providers_apart(answers: list[Answer], part: Part) -> list[Answer]:
+    """Names of prompts and of providers that stand for several get a mark: the settings of two of one name differ."""
+    prompts: dict[str, set[str]] = defaultdict(set)
+    for answer in answers:
+        prompts[answer.row["prompt"]].add(answer.row["prompt.id"])
+    for answer in answers:
+        if len(prompts[answer.row["prompt"]]) > 1:
+            answer.row["prompt"] += f" #{answer.row['prompt.id'][:12]}"
+    states = Counter(answer.state for answer in answers)
+    if states["errored"] + states["unscored"]:
+        part.notes.append(
+            f'promptfoo\'s own pass rate counts errors ({states["errored"]}) as failures, as failed="zero" does, and '
+            f"results without an assertion ({states['unscored']}) as passed; here these are not scores."
+        )
+    columns: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for answer in answers:
+        columns[answer.row["model"], answer.row["prompt"]].add(answer.row["_column"])
+    ranks = {key: {column: n for n, column in enumerate(sorted(found), start=1)} for key, found in columns.items()}
+    for answer in answers:
+        rank = ranks[answer.row["model"], answer.row["prompt"]]
+        if len(rank) > 1:
+            answer.row["model"] += f" ({rank[answer.row['_column']]})"
+    return answers
+
+
+PROMPTFOO = Format(
+    "promptfoo",
+    "promptfoo results",
+    _is_promptfoo,
+    _promptfoo_parts,
+    _promptfoo,
+    _tell_providers_apart,
+    fields=("vars", "metadata"),
+    choose={"filter": ("prompt", "prompts"), "metric": ("", "scores")},
+    every=("filter",),
+    apart=True,
+    repeats="number",
+    alike=True,
+    empty="there is no result.",
+)
+
+# OpenAI evals: a line for the run, one for each event, and one for the final report
+
+_EVALS = re.compile(rb'\{\s*"spec"\s*:\s*\{')
+
+
+def _is_openai_evals(source: Source) -> bool:
+    head = source.head
+    return (
+        bool(_EVALS.match(source.start)) and b'"run_id"' in head and (b'"eval_name"' in head or b'"base_eval"' in head)
+    )
+
+
+def _openai_parts(source: Source, choice: Choice) -> Iterator[Part]:
+    """The run that the first line specifies, in its present form or the old one; events of samples are records."""
+    lines = records(source, choice.broken)
+    first = next((record for _, record in lines if record is not None), {})
+    spec = first.get("spec")
+    if not isinstance(spec, dict):
+        raise LogFormatError(f"A log of evals begins with the specification of its run; {source.path} does not.")
+    models = spec.get("completion_fns") or at(spec, "model_names.completions") or spec.get("model_name")
+    models = models or at(spec, "run_config.completion_fns")
+    model = ", ".join(str(one) for one in (models if isinstance(models, list) else [models]) if one)
+    details = {key: spec[key] for key in ("created_at", "split", "base_eval") if spec.get(key)}
+    seed = at(spec, "run_config.seed")
+    details |= ({"seed": seed} if seed is not None else {}) | {"reported": {}}
+    task = str(spec.get("eval_name") or spec.get("base_eval") or "")
+    part = Part(source, model, task, id=str(spec.get("run_id") or source.path), details=details)
+
+    def events() -> Iterator[tuple[str, Record | None]]:
+        for place, record in lines:
+            if record is not None and isinstance(record.get("spec"), dict):
+                raise LogFormatError(f"A log of evals is one run; {place} of {source.path} begins another. Split it.")
+            report = (record or {}).get("final_report")
+            if isinstance(report, dict):
+                part.details["reported"] = {k: v for k, v in report.items() if numeric(v) is not None}
+            if record is None or ("final_report" not in record and record.get("sample_id") is not None):
+                yield place, record
+        if not part.details["reported"]:
+            part.notes.append(f"{source.path} has no final report: the run was cut off or still goes on.")
+
+    part.records = events()
+    part.figure = lambda scorer, metric, filter: _of_report(part.details["reported"])
+    yield part
+
+
+def _of_report(report: Mapping[str, Any]) -> tuple[str, float] | None:
+    return ("accuracy", float(report["accuracy"])) if numeric(report.get("accuracy")) is not None else None
+
+
+def _openai_event(record: Record, part: Part) -> Iterator[Answer]:
+    """One event of a sample: a match or metrics score it, an error fails it, others may tell its fields."""
+    kind, data, values = label(record, "type"), record.get("data"), dict[Name, Any]()
+    if kind in ("match", "metrics"):
+        if not isinstance(data, dict):
+            raise BadRecordError(f"has no 'data' with the {kind}")
+        if kind == "match" and not isinstance(needed(data, "correct"), bool | int | float):
+            raise BadRecordError(f"has {str(data['correct'])[:40]!r} as 'correct', where true or false is needed")
+        # A grade that could not be read, which evals scores as the worst.
+        invalid = data.get("choice") == "__invalid__"
+        for name, value in data.items():
+            if isinstance(value, bool | int | float) or (value is None and name == "score"):
+                values["", name] = Failed(numeric(value), "unparsed") if invalid else numeric(value)
+    view = {**(data if isinstance(data, dict) else {}), kind: data}
+    if kind == "raw_sample":
+        view["sample"] = data
+    row = {"item": label(record, "sample_id")}
+    number = record.get("event_id")
+    state: Reason | None = "errored" if kind == "error" else None
+    yield Answer(row, values, view, state, id=number if isinstance(number, int) else None)
+
+
+def _openai_samples(answers: list[Answer], part: Part) -> list[Answer]:
+    """The events of a sample together: an answer for each that scores it."""
+    samples: dict[str, list[Answer]] = defaultdict(list)
+    known: set[Any] = set()
+    for answer in answers:
+        if answer.id is not None and answer.id in known:
+            part.left_out["duplicate"] += 1
+        else:
+            samples[answer.row["item"]].append(answer)
+        known.add(answer.id)
+    found = []
+    for events in samples.values():
+        row = {name: value for event in events for name, value in event.row.items()}
+        state = next((event.state for event in events if event.state), None)
+        scores: dict[Name, list[Any]] = defaultdict(list)
+        for event in events:
+            for name, value in event.values.items():
+                scores[name].append(value)
+        n_answers = 1 if state else max(map(len, scores.values()), default=1)
+        if n_answers > 1:
+            part.notes.append(
+                "Samples with several events: these are read as repeats and averaged first, while evals counts every "
+                "event alike."
+            )
+        for number in range(n_answers):
+            values = {name: own[number] for name, own in scores.items() if number < len(own)}
+            found.append(Answer(dict(row), values, {}, state, place=events[0].place))
+    return found
+
+
+OPENAI_EVALS = Format(
+    "openai_evals",
+    "OpenAI evals logs (JSON lines of events)",
+    _is_openai_evals,
+    _openai_parts,
+    _openai_event,
+    _openai_samples,
+    fields=("sample",),
+    choose={"metric": ("", "scores")},
+    repeats="number",
+    alike=True,
+    empty="there is no sample.",
+)
+
+# OpenCompass: a file for each model and data set, whose details say what was correct
+
+_PREDICTIONS = re.compile(rb'\{\s*"\d+"\s*:\s*\{\s*"(origin_prompt|prediction|in-context examples|label: )')
+_DETAIL_MARKS = (
+    b'"example_abbr"',
+    b'"correct"',
+    b'"is_correct"',
+    b'"cascade_correct"',
+    b'"origin_prediction"',
+    b'"pred"',
+)
+_DETAILS = re.compile(rb'"details"\s*:\s*[\[{]')
+# Numbers that say which example it is, not how good the answer.
+_NUMBERS = frozenset({"idx", "index", "id", "example_idx", "question_id", "dataset_replica_idx", "subdivision"})
+_TARGETS = "references|answer|answers|refr|ref|reference|gold"
+
+
+def _is_opencompass(source: Source) -> bool:
+    if _PREDICTIONS.match(source.start):
+        return True
+    found = source.start.startswith(b"{") and bool(_DETAILS.search(source.head))
+    return found and any(mark in source.head for mark in _DETAIL_MARKS)
+
+
+def _opencompass_parts(source: Source, choice: Choice) -> Iterator[Part]:
+    if _PREDICTIONS.match(source.start):
+        return
+    whole, path = object_of(source, "OpenCompass"), source.path.resolve()
+    details = whole.get("details")
+    if not isinstance(details, dict | list):
+        raise LogFormatError(
+            f"Results of OpenCompass are read from their details; {source.path} has none. Run the evaluation again "
+            "with --dump-eval-details."
+        )
+    named = details.items() if isinstance(details, dict) else ((str(n), one) for n, one in enumerate(details))
+    rows = [
+        (f"example {name!r}", {**one, "#name": name} if isinstance(one, dict) else one)
+        for name, one in named
+        if not (name == "type" and isinstance(one, str))
+    ]
+    reported = {
+        key: value for key, value in whole.items() if numeric(value) is not None and not isinstance(value, bool)
+    }
+    run = path.parent.parent.parent.name if path.parent.parent.name == "results" else str(source.path)
+    yield Part(source, path.parent.name, source.stem, rows, id=run, details={"reported": reported})
+
+
+def _opencompass(record: Record, part: Part) -> Iterator[Answer]:
+    """An example: one answer, or one for each of its repeats, whose fields are lists."""
+    item, record = record["#name"], {name: value for name, value in record.items() if name != "#name"}
+    row: Record = {"item": item}
+    if "example_abbr" in record:
+        row = {"item": str(record["example_abbr"])}
+        row["subdivision"] = row["item"].rpartition("_")[0] or None
+    lists = (
+        {name: value for name, value in record.items() if isinstance(value, list)} if "example_abbr" in record else {}
+    )
+    common = _numbers({name: value for name, value in record.items() if name not in lists})
+    target = at(record, _TARGETS)
+    target = target[0] if lists and isinstance(target, list) and target else target
+    content = digest(json.dumps(target, sort_keys=True)) if target else ""
+    for number in range(max([len(value) for value in lists.values()], default=1)):
+        one = {name: value[number] if number < len(value) else None for name, value in lists.items()}
+        yield Answer(dict(row), {**common, **_numbers(one)}, record, content=content)
+
+
+def _numbers(record: Mapping[str, Any]) -> dict[Name, Any]:
+    """Numbers and truths of a detail; null only where a verdict belongs; also those one level down, by dots."""
+    found = {("", printable(name)): numeric(value) for name, value in record.items() if _is_score(name, value)}
+    inner = {
+        ("", Minor(printable(f"{name}.{key}"))): numeric(value)
+        for name, below in record.items()
+        if isinstance(below, dict)
+        for key, value in below.items()
+        if _is_score(key, value)
+    }
+    return found | inner
+
+
+def _is_score(name: str, value: Any) -> bool:
+    if value is None:
+        return name.endswith("correct")
+    return isinstance(value, bool | int | float) and name not in _NUMBERS
+
+
+OPENCOMPASS = Format(
+    "opencompass",
+    "OpenCompass results with details",
+    _is_opencompass,
+    _opencompass_parts,
+    _opencompass,
+    choose={"metric": ("", "scores in the details")},
+    repeats="number",
+    empty="they are in the folder results of a run with --dump-eval-details.",
+    notes=("OpenCompass reports percentages; scores here are those of its details.",),
+)
+
+# garak: what detectors said of each output of an attack, by probe and prompt
+
+
+def _garak_parts(source: Source, choice: Choice) -> Iterator[Part]:
+    """The attempts of a report that were evaluated; its set-up says the model, and what counts as a hit."""
+    part = Part(source, header={"threshold": 0.5})
+    own: Record = {}
+
+    def attempts() -> Iterator[tuple[str, Record | None]]:
+        for place, record in records(source, choice.broken):
+            kind = (record or {}).get("entry_type")
+            if record is None or (kind == "attempt" and record.get("status") == 2):
+                yield place, record
+            elif kind == "start_run setup":
+                part.header["model"] = first_text(
+                    {key.replace(".", "/"): v for key, v in record.items()}, "plugins/target_name", "plugins/model_name"
+                )
+                part.header["threshold"] = numeric(record.get("run.eval_threshold")) or 0.5
+            elif kind == "init":
+                part.details |= {"version": record.get("garak_version"), "created": record.get("start_time")}
+                part.id = str(record.get("run") or source.path)
+            elif kind == "eval":
+                own[f"{record.get('probe')} {str(record.get('detector')).removeprefix('detector.')}"] = {
+                    name: record[name]
+                    for name in ("passed", "fails", "nones", "total", "total_evaluated")
+                    if name in record
+                }
+
+    part.records, part.details["reported"] = attempts(), own
+    yield part
+
+
+def _garak(record: Record, part: Part) -> Iterator[Answer]:
+    """An attempt: for each output and detector whether the attack succeeded."""
+    results = record.get("detector_results")
+    if not isinstance(results, dict) or not all(isinstance(one, list) for one in results.values()):
+        raise BadRecordError("has 'detector_results' that are not lists by detector")
+    prompt = first_text(record, "prompt", "prompt.text") or at(record, "prompt.turns")
+    asked = prompt if isinstance(prompt, str) else "\n".join(first_text(turn, "content.text") for turn in prompt or [])
+    row = {"model": part.header.get("model") or part.source.stem, "task": label(record, "probe_classname")}
+    row |= {"item": short(asked or label(record, "uuid"), LONGEST_NAME), "goal": record.get("goal")}
+    for place in range(max([len(one) for one in results.values()], default=0)):
+        values: dict[Name, Any] = {}
+        for detector, scores in results.items():
+            score = numeric(scores[place]) if place < len(scores) else None
+            values[detector, ""] = None if score is None else float(score >= part.header["threshold"])
+        yield Answer(dict(row), values, record, why="without a verdict of the detector")
+
+
+GARAK = Format(
+    "garak",
+    "garak reports (JSON lines)",
+    lambda source: (
+        source.start.startswith(b"{")
+        and b'"entry_type"' in source.head
+        and (b'"garak_version"' in source.head or b'"start_run setup"' in source.head)
+    ),
+    _garak_parts,
+    _garak,
+    choose={"scorer": ("", "detectors")},
+    repeats="number",
+    empty="no attempt was evaluated.",
+    notes=("A score of 1 is an attack that succeeded: the detector's score reached the threshold of the run.",),
+)
+
+SCORED_FORMATS = (SWE_BENCH, EVALPLUS, PYDANTIC_EVALS, DEEPEVAL, OPENAI_EVALS, OPENCOMPASS, GARAK)

@@ -1,33 +1,58 @@
-"""Tables as logs: CSV, JSON lines and Parquet whose columns have the names of roles."""
+"""Tables as logs: CSV, JSON lines and Parquet whose columns have roles, by their names or as a team says."""
 
 from __future__ import annotations
 
 import json
+import os
+import tomllib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 import pandas as pd
 from pandas.api.types import infer_dtype, is_string_dtype
 
-from evalreg.checks import listed
+from evalreg.checks import listed, nearest
 from evalreg.data.names import known_column
-from evalreg.errors import EvalregWarning, LogFormatError, issue
-from evalreg.logs.arrow_table import kinds
-from evalreg.logs.content import Content
-from evalreg.logs.partitions import refuse_unlike_partitions
-from evalreg.logs.reading import JUDGED, SCORED, BrokenName, Choice, Reading, Reason, Source, TableRoles, counted
-from evalreg.logs.roles import are_battles, likely_roles, with_meanings, with_roles
-from evalreg.logs.table import table_and_broken
-
-NAME, TITLE = "table", "a table (CSV, TSV, JSON lines, Parquet, Arrow)"
+from evalreg.errors import ArgumentError, DataError, LogFormatError
+from evalreg.logs.files import Content
+from evalreg.logs.reader import refuse_unknown_task
+from evalreg.logs.reading import (
+    JUDGED,
+    ROLES,
+    SCORED,
+    BrokenName,
+    Choice,
+    Format,
+    Reading,
+    Reason,
+    Source,
+    TableRoles,
+)
+from evalreg.logs.tables import partitions, table_and_broken
 
 # Ids are text, unchanged.
-IDS = tuple(role for role in (*SCORED, *JUDGED) if role not in ("score", "sample"))
+IDS = tuple(role for role in ROLES if role not in ("score", "sample"))
+_EXAMPLE = 'model = "system", score = "correct"'
+_LARGEST = 1_000_000
+# How tables often call what has a role here; a message proposes them, and nothing else reads them.
+_USUAL = {
+    "model": ("model_name", "model_id", "system", "llm"),
+    "item": ("item_id", "question_id", "question", "task_id", "instance_id", "example_id", "doc_id", "prompt_id", "id"),
+    "sample": ("epoch", "trial", "attempt", "repeat"),
+    "score": (
+        *("accuracy", "acc", "correct", "is_correct", "passed", "pass", "success", "resolved", "reward", "rating"),
+        *("exact_match", "points", "grade", "value"),
+    ),
+    "left": ("model_a", "model_1", "model_left", "model_first", "left_model", "first_model"),
+    "right": ("model_b", "model_2", "model_right", "model_second", "right_model", "second_model"),
+}
+BATTLES = {"model_a": "left", "model_b": "right", "tie": "tie", "tie (bothbad)": "tie"}
 
 
 def recognises(source: Source) -> bool:
     """Whether it may be a table: Parquet, Arrow, JSON lines, or text with a header."""
-    start = source.head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    start = source.start
     if start.startswith((b"PAR1", b"ARROW1", b"{")):
         return True
     if source.head.startswith((b"\xff\xfe", b"\xfe\xff")):  # text in UTF-16, which is refused by that name
@@ -36,7 +61,16 @@ def recognises(source: Source) -> bool:
     return not start.startswith((b"[", b"PK")) and b"\0" not in source.head and (b"," in first or b"\t" in first)
 
 
-def read(sources: Sequence[Source], choice: Choice) -> Reading:
+TABLE = Format(
+    "table",
+    "a table (CSV, TSV, JSON lines, Parquet, Arrow)",
+    recognises,
+    lambda source, choice: (),
+    lambda record, part: (),
+)
+
+
+def read_tables(sources: Sequence[Source], choice: Choice) -> Reading:
     """The rows of tables, one below the other, the columns of roles under the roles' names too."""
     roles = choice.roles or TableRoles({})
     text = (*IDS, *(column for role, column in roles.columns.items() if role in IDS), *roles.key, *choice.text)
@@ -44,42 +78,49 @@ def read(sources: Sequence[Source], choice: Choice) -> Reading:
     named = None if choice.columns is None else (*roles.columns.values(), *roles.key, *choice.columns)
     frame, n_broken = _rows(sources, text, named, choice.broken)
     frame = with_roles(frame, roles.columns, "roles")
+    _refuse_without_outcome(frame, sources[0])
+    for column in (*roles.key, *(choice.columns or ())):
+        known_column(column, [str(name) for name in frame.columns], "key" if column in roles.key else "columns")
+    if choice.columns is not None:
+        kept = {*ROLES, *roles.key, *choice.columns}
+        frame = frame[[column for column in frame.columns if column in kept]]
+    if choice.task is not None:
+        tasks = set(frame["task"]) if "task" in frame else set[str]()
+        for task in choice.task:
+            refuse_unknown_task(task, tasks)
+        frame = frame[frame["task"].isin(choice.task)].reset_index(drop=True)
+    frame, n_silent = with_meanings(frame, roles)
+    counts: dict[Reason, int] = {"unparsed": n_silent, "broken": n_broken}
+    left_out = {reason: count for reason, count in counts.items() if count}
+    return Reading("table", frame, left_out=left_out, key=roles.key)
+
+
+def _refuse_without_outcome(frame: pd.DataFrame, source: Source) -> None:
+    """Refuse a table without scores or verdicts, and say what seems to be which."""
     if not {"score", "winner"} & set(frame.columns):
         likely = likely_roles(frame)
         raise LogFormatError(
-            f"A table read as a log has a column 'score' or 'winner'; {sources[0].path} has {listed(frame.columns)}. "
+            f"A table read as a log has a column 'score' or 'winner'; {source.path} has {listed(frame.columns)}. "
             "Name the columns that have roles, for instance by "
             f"{_as_python(likely if 'score' in likely else {'score': 'correct'})} or by a file such as roles.toml with "
             "such lines."
         )
     missing = [side for side in ("left", "right") if side not in frame.columns]
     if missing and "score" not in frame.columns:
+        if are_battles(frame):
+            advice = 'Its verdicts are those of battles as Chatbot Arena writes them: pass format="chatbot_arena".'
+        else:
+            likely = {"left": "model_a", "right": "model_b"} | likely_roles(frame, ("left", "right"))
+            example = _as_python(likely | {"winner": "winner"})
+            advice = f"For instance pass {example} or a file such as roles.toml with such lines."
         raise LogFormatError(
             f"A table of verdicts (column 'winner') has the two models in columns 'left' and 'right'; "
-            f"{sources[0].path} has no {' and no '.join(map(repr, missing))}, but {listed(frame.columns)}. "
-            f"{_advice_on_verdicts(frame)}"
+            f"{source.path} has no {' and no '.join(map(repr, missing))}, but {listed(frame.columns)}. {advice}"
         )
-    for column in (*roles.key, *(choice.columns or ())):
-        known_column(column, [str(name) for name in frame.columns], "key" if column in roles.key else "columns")
-    if choice.columns is not None:
-        kept = {*SCORED, *JUDGED, *roles.key, *choice.columns}
-        frame = frame[[column for column in frame.columns if column in kept]]
-    frame, silent = with_meanings(frame, roles)
-    counts: dict[Reason, int] = {"unparsed": silent, "broken": n_broken}
-    left_out = {reason: count for reason, count in counts.items() if count}
-    return Reading(NAME, frame, left_out=left_out, key=roles.key)
 
 
 def _as_python(roles: Mapping[str, str]) -> str:
     return f"roles={{{', '.join(f'{json.dumps(role)}: {json.dumps(name)}' for role, name in roles.items())}}}"
-
-
-def _advice_on_verdicts(frame: pd.DataFrame) -> str:
-    """How a table of verdicts may be read whose columns of models have other names."""
-    if are_battles(frame):
-        return 'Its verdicts are those of battles as Chatbot Arena writes them: pass format="chatbot_arena".'
-    likely = {"left": "model_a", "right": "model_b"} | likely_roles(frame, ("left", "right")) | {"winner": "winner"}
-    return f"For instance pass {_as_python(likely)} or a file such as roles.toml with such lines."
 
 
 def _rows(
@@ -121,37 +162,118 @@ def is_text(column: pd.Series[Any]) -> bool:
 
 
 def joined(files: Sequence[Content], tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Tables of the same columns, one below the other; each comes with its file."""
-    refuse_unlike_partitions([file.name for file in files])
+    """Tables of the same columns, in whatever order, one below the other; each comes with its file."""
+    folders = [list(partitions(file.name)) for file in files]
     first, columns = files[0].name, [str(column) for column in tables[0].columns]
-    for file, frame in zip(files, tables, strict=True):
-        if list(frame.columns) != columns:
+    for file, frame, own in zip(files, tables, folders, strict=True):
+        if set(own) != set(folders[0]):
+            each = [
+                f"folders of {listed(keys, joiner=' and ')}" if keys else "no such folder" for keys in (folders[0], own)
+            ]
+            raise LogFormatError(
+                'Folders "name=value" are columns, and tables of one log have the same columns; '
+                f'"{first}" lies in {each[0]}, "{file.name}" in {each[1]}. Read them one by one.'
+            )
+        if set(frame.columns) != set(columns):
             raise LogFormatError(
                 f"Tables of one log have the same columns; {first} has {listed(columns)}, "
                 f"{file.name} has {listed(frame.columns)}. Read them one by one."
             )
-    if len(tables) == 1:
-        return tables[0]
-    whole = pd.concat(tables, ignore_index=True)
-    _warn_of_kinds(files, [column for column in columns if is_text(whole[column])])
-    return whole
+    return tables[0] if len(tables) == 1 else pd.concat([frame[columns] for frame in tables], ignore_index=True)
 
 
-def _warn_of_kinds(files: Sequence[Content], columns: list[str]) -> None:
-    """Warn of columns that were read as text, and are numbers in one file and text in another."""
-    found = [(file.name, kinds(file, columns)) for file in files]
-    for column in columns:
-        by_kind: dict[str, list[str]] = {}
-        for name, own in found:
-            if column in own:
-                by_kind.setdefault(own[column], []).append(name)
-        if len(by_kind) > 1:
-            where = ", and ".join(
-                f"{kind} in {names[0]}" + (f" and {counted(len(names) - 1, 'other file')}" if names[1:] else "")
-                for kind, names in by_kind.items()
+# Roles
+
+
+def as_roles(given: Any) -> TableRoles:
+    """Roles from a mapping or from a TOML file."""
+    if isinstance(given, Mapping):
+        return _checked(given, "`roles`")
+    if not isinstance(given, str | os.PathLike):
+        raise ArgumentError(f"`roles` must be a TOML file or a mapping from role to column; got {given!r}.")
+    path = Path(given)
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise ArgumentError(f'`roles` must be a short TOML file; "{path}" has more than {_LARGEST} bytes.')
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ArgumentError(f'`roles` must be a file that can be read; "{path}" cannot: {reason}.') from error
+    try:
+        return _checked(tomllib.loads(text), str(path))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ArgumentError(f"`roles` must be a TOML file such as {_EXAMPLE}; {path} is not: {error}.") from error
+
+
+def _checked(given: Mapping[Any, Any], name: str) -> TableRoles:
+    def refuse(problem: str) -> NoReturn:
+        raise ArgumentError(f"{name} must hold lines such as {_EXAMPLE}, a list `key` and a table `labels`; {problem}")
+
+    rest = dict(given)
+    labels, key = rest.pop("labels", {}), rest.pop("key", [])
+    for role, column in rest.items():
+        if role not in ROLES:
+            refuse(f'"{role}" is not a role.{nearest(str(role), ROLES) or f" Roles are {listed(ROLES)}."}')
+        if not isinstance(column, str) or not column:
+            refuse(f"{role} is {column!r}, not the name of a column.")
+    if not isinstance(key, list | tuple) or not all(isinstance(column, str) for column in key):
+        refuse(f"key is {key!r}, not a list of names.")
+    if not isinstance(labels, Mapping) or not all(isinstance(text, str | None) for text in labels.values()):
+        refuse('labels is not a table of texts, such as A = "left".')
+    meanings = {str(verdict): meaning or None for verdict, meaning in labels.items()}
+    if meanings and "winner" not in rest:
+        refuse("labels say what verdicts mean, and no winner is named.")
+    sides = [meaning for meaning in meanings.values() if meaning in ("left", "right")]
+    if len(sides) > 1 and len(set(sides)) == 1:
+        refuse(f"labels send every word to the {sides[0]} side; one means left, another right.")
+    return TableRoles(rest, meanings, tuple(key))
+
+
+def likely_roles(frame: pd.DataFrame, roles: Sequence[str] = ("model", "item", "sample", "score")) -> dict[str, str]:
+    """Columns that may have these roles by their names, of roles that no column is called; scores are numbers."""
+    found: dict[str, str] = {}
+    by_name = {str(column).lower(): str(column) for column in frame.columns}
+    for role in roles:
+        names = [by_name[name] for name in _USUAL[role] if name in by_name and role not in frame.columns]
+        if role == "score":
+            names = [name for name in names if pd.api.types.is_numeric_dtype(frame[name])]
+        if names:
+            found[role] = names[0]
+    return found
+
+
+def are_battles(frame: pd.DataFrame) -> bool:
+    """Whether the verdicts name the sides as Chatbot Arena does."""
+    return {"model_a", "model_b", "winner"} <= set(frame.columns) and set(frame["winner"].dropna()) <= set(BATTLES)
+
+
+def with_roles(frame: pd.DataFrame, named: Mapping[str, str], argument: str | None = None) -> pd.DataFrame:
+    """The rows with each named column under the name of its role too.
+
+    A column that is called like another role has its new name alone: `model = "task"` leaves no task. `argument` is
+    where the names were given, if not each as the argument of its role.
+    """
+    columns = [str(column) for column in frame.columns]
+    added, other = {}, {name for role, name in named.items() if name != role and name in ROLES and name not in named}
+    for role, name in named.items():
+        known_column(name, columns, argument or role)
+        if name != role and role in columns:
+            raise DataError(
+                f'`{role}` names the column "{name}", but the frame has a column "{role}" too, which the role '
+                f'would mean everywhere else. Rename or drop "{role}".',
+                column=role,
             )
-            text = (
-                f'Column "{column}" is {where}. It is read as text, where 5 and "5" are one value, and 5 and "05" are '
-                "two. Write it in one type if the same ids are meant."
-            )
-            issue([(EvalregWarning, text)])
+        if name != role:
+            added[role] = frame[name]
+    return frame.assign(**added).drop(columns=list(other))
+
+
+def with_meanings(frame: pd.DataFrame, roles: TableRoles) -> tuple[pd.DataFrame, int]:
+    """The rows with verdicts by their meaning, and how many had none."""
+    if not roles.labels:
+        return frame, 0
+    winner = frame["winner"]
+    silent = winner.isin([verdict for verdict, meaning in roles.labels.items() if meaning is None])
+    meant = winner.map({verdict: meaning for verdict, meaning in roles.labels.items() if meaning is not None})
+    kept = frame.assign(winner=meant.where(meant.notna(), winner))[~silent]
+    return kept.reset_index(drop=True), int(silent.sum())

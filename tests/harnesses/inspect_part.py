@@ -23,7 +23,7 @@ import evalreg as er
 from evalreg.errors import ArgumentError
 from evalreg.inspect import ci as grouped_ci
 from evalreg.inspect import stderr as grouped_stderr
-from evalreg.logs.inspect_values import as_number
+from evalreg.logs.inspect_log import as_number
 
 CLOSE = {"rtol": 1e-12}
 OWN = [grouped_stderr("passage", cov="CR1"), grouped_stderr(["passage", "language"]), grouped_ci("passage")]

@@ -1,0 +1,438 @@
+"""Formats whose runs are folders: HELM and lighteval, with what lies beside the scores."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from evalreg.errors import ArgumentError, LogFormatError
+from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Minor, Name, Part, Record, Source, Unknown
+from evalreg.logs.records import (
+    at,
+    beside,
+    digest,
+    first_text,
+    items,
+    label,
+    needed,
+    numeric,
+    records,
+    short,
+    whole,
+)
+
+# HELM: statistics of each instance, with the run's specification, requests and own figures beside them
+
+_STATS = "per_instance_stats.json"
+# Other files of a run, by what they contain.
+_HELM_FILES = {
+    "run_spec.json": b'"adapter_spec"',
+    "scenario.json": b'"name"',
+    "scenario_state.json": b'"adapter_spec"',
+    "stats.json": b'"name"',
+    "instances.json": b'"input"',
+    "predictions.json": b'"predicted_text"',
+    "display_predictions.json": b'"predicted_text"',
+    "display_requests.json": b'"request"',
+}
+# Statistics of requests and of answers that judge nothing; they can be asked for by name.
+_MEASURES = frozenset(
+    [
+        "num_references",
+        "num_train_trials",
+        "num_train_instances",
+        "prompt_truncated",
+        "num_prompt_tokens",
+        "num_completion_tokens",
+        "num_output_tokens",
+        "num_completions",
+        "max_num_completion_tokens",
+        "estimated_num_tokens_cost",
+        "training_co2_cost",
+        "training_energy_cost",
+        "inference_runtime",
+        "inference_denoised_runtime",
+        "inference_idealized_runtime",
+        "batch_size",
+        "predicted_index",
+        "logprob",
+        "max_prob",
+        "num_perplexity_tokens",
+        "num_bytes",
+        "num_instances",
+    ]
+)
+# What a perturbation is computed on and used for does not tell it from others; a seed of the data does not either.
+_COMMON = ("name", "robustness", "fairness", "computed_on", "seed")
+_FAILED = re.compile(rb'"success"\s*:\s*false')
+
+
+def _is_helm(source: Source) -> bool:
+    if re.match(rb'\[\s*\{\s*"instance_id"', source.start) and b'"stats"' in source.head:
+        return b'"predicted_text"' not in source.head
+    mark = _HELM_FILES.get(source.path.name)
+    return mark is not None and mark in source.head and (source.path.parent / _STATS).is_file()
+
+
+def _variant(perturbation: Any) -> str:
+    """The name of a perturbation, with its settings where it has some."""
+    if not isinstance(perturbation, dict):
+        return "original"
+    settings = {key: value for key, value in perturbation.items() if key not in _COMMON}
+    words = ", ".join(f"{key}={value}" for key, value in sorted(settings.items()))
+    words = digest(json.dumps(settings, sort_keys=True)) if len(words) > 80 else words
+    name = str(perturbation.get("name") or "perturbed")
+    return f"{name} ({words})" if words else name
+
+
+def _helm_parts(source: Source, choice: Choice) -> Iterator[Part]:
+    """The run of a folder; without a specification, its folder's name says model and task."""
+    if source.path.name in _HELM_FILES:
+        return
+    folder = source.path.resolve().parent
+    spec = beside(folder / "run_spec.json")
+    name = first_text(spec, "name") or folder.name
+    named = re.search(r"[:,]model=([^,]*)", name)
+    model = first_text(spec, "adapter_spec.model") or (named[1] if named else "")
+    task = re.sub(r"(?<=[:,])(model|model_deployment)=[^,]*(,|$)", "", name).rstrip(":,")
+    asked = {key: at(spec, f"adapter_spec.{key}") for key in ("method", "num_train_trials", "max_eval_instances")}
+    details = {key: value for key, value in asked.items() if value is not None}
+    stats = beside(folder / "stats.json")
+    part = Part(source, model, task, records(source, choice.broken), name, details=details)
+    part.header = {"failed": _failures(folder, part.notes), "instances": _instances(folder), "known": {}}
+    part.details["reported"] = _figures(stats if isinstance(stats, list) else [])
+    part.figure = lambda scorer, metric, filter: _figure(part.details["reported"], metric, filter)
+    yield part
+
+
+def _instances(folder: Path) -> dict[tuple[str, str], Record]:
+    """Instances of a run by id and perturbation, from the file beside."""
+    found = beside(folder / "instances.json")
+    rows = [row for row in (found if isinstance(found, list) else []) if isinstance(row, dict)]
+    return {(str(row.get("id")), _variant(row.get("perturbation"))): row for row in rows}
+
+
+def _failures(folder: Path, notes: list[str]) -> set[tuple[str, str, int]]:
+    """Answers whose request failed; the large file of requests is parsed only where one did."""
+    state = folder / "scenario_state.json"
+    if not state.is_file() or state.is_symlink():
+        notes.append(
+            f"There is no scenario_state.json in {folder}: requests that failed cannot be told from wrong answers."
+        )
+        return set()
+    with state.open("rb") as file:
+        last, mentioned = b"", False
+        while not mentioned and (block := file.read(1 << 24)):
+            mentioned, last = _FAILED.search(last + block) is not None, block[-64:]
+    requests = at(beside(state), "request_states") if mentioned else []
+    return {
+        (
+            str(at(request, "instance.id")),
+            _variant(at(request, "instance.perturbation")),
+            at(request, "train_trial_index") or 0,
+        )
+        for request in (requests if isinstance(requests, list) else [])
+        if at(request, "result.success") is False
+    }
+
+
+def _figures(stats: Sequence[Any]) -> dict[str, float]:
+    """HELM's means over instances and trials, by metric, split and perturbation."""
+    found = {}
+    for stat in stats:
+        name, mean, perturbed = at(stat, "name"), numeric(at(stat, "mean")), at(stat, "name.perturbation")
+        if mean is not None:
+            on = f"{_variant(perturbed)}, {at(perturbed, 'computed_on')}" if perturbed else ""
+            parts = [at(name, "name"), at(name, "split"), at(name, "sub_split"), on]
+            found[", ".join(str(part) for part in parts if part)] = mean
+    return found
+
+
+def _figure(figures: Mapping[str, float], metric: str, filter: str) -> tuple[str, float] | None:
+    """The one figure of a metric without perturbation."""
+    own = {name: value for name, value in figures.items() if name.split(", ")[0] == metric and name.count(", ") < 2}
+    return next(iter(own.items())) if len(own) == 1 and filter in ("", "original") else None
+
+
+def _helm(record: Record, part: Part) -> Iterator[Answer]:
+    """The statistics of one instance, perturbation and trial by one class of metrics."""
+    item, variant = label(record, "instance_id"), _variant(record.get("perturbation"))
+    trial = whole(record, "train_trial_index", 0)
+    values: dict[Name, Any] = {}
+    known = part.header["known"]
+    row: Record = {"item": item, "sample": trial + 1, "perturbation": variant}
+    if "stats" not in record:
+        raise BadRecordError("has no 'stats'")
+    for stat in items(record, "stats"):
+        name, value = label(needed(stat, "name"), "name"), at(stat, "mean")
+        if value is not None and not isinstance(value, int | float):
+            raise BadRecordError(f"has {str(value)[:40]!r} as the mean of {name!r}, where a number is needed")
+        name = Minor(name) if name in _MEASURES or name.startswith("finish_reason_") else name
+        if known.setdefault((item, variant, trial, name), numeric(value)) != numeric(value):
+            raise BadRecordError(f"has {name!r} of instance {item!r} again with another value")
+        values["", name] = numeric(value)
+        row |= {part: stat["name"][part] for part in ("split", "sub_split") if isinstance(stat["name"].get(part), str)}
+    instance = part.header["instances"].get((item, variant), {})
+    asked = at(instance, "input.text") or at(instance, "input")
+    content = digest(asked) if isinstance(asked, str) and asked and variant == "original" else ""
+    state = "errored" if (item, variant, trial) in part.header["failed"] else None
+    yield Answer(row, values, instance, state, content=content)  # type: ignore[arg-type]
+
+
+def _of_instances(answers: list[Answer], part: Part) -> list[Answer]:
+    """Statistics of one answer together."""
+    together: dict[tuple[str, str, int], Answer] = {}
+    for answer in answers:
+        key = (answer.row["item"], answer.row["perturbation"], answer.row["sample"])
+        first = together.setdefault(key, answer)
+        first.values, first.row = {**first.values, **answer.values}, {**answer.row, **first.row}
+    return list(together.values())
+
+
+def _helm_notes(frame: pd.DataFrame, parts: Sequence[Part], choice: Choice) -> Iterator[str]:
+    if "sample" in frame and frame["sample"].nunique() > 1:
+        yield (
+            f"{frame['sample'].nunique()} trials are read as samples of each instance. All instances of a trial share "
+            "its examples: the error bar is that of these trials, not of others."
+        )
+    if "split" in frame and frame["split"].nunique() > 1:
+        several = ", ".join(f"{name} ({count})" for name, count in frame["split"].value_counts().items())
+        yield f'The splits {several} are read together; HELM reports each. by="split" tells them apart.'
+
+
+HELM = Format(
+    "helm",
+    "HELM runs (per_instance_stats.json with run_spec.json)",
+    _is_helm,
+    _helm_parts,
+    _helm,
+    _of_instances,
+    fields=("extra_data",),
+    choose={"metric": ("", "metrics"), "filter": ("perturbation", "perturbations")},
+    empty=f"they are in {_STATS}. Name that file, or the folder of the run.",
+    notes=_helm_notes,
+)
+
+# lighteval: details in Parquet, an example a row, with its metrics in a struct or in columns of their own
+
+_DETAILS_NAME = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT.+)\.parquet$")
+_LAYOUTS = ((b"model_response", b"metric", b"doc", b"query"), (b"full_prompt", b"predictions", b"example"))
+_LARGEST_FOOTER, _MOST_BYTES, _MOST_ROWS, _LONGEST_TEXT = 1 << 24, 1 << 31, 10_000_000, 100_000
+# Columns of the oldest layout that are no metric.
+_NO_METRICS = frozenset(
+    [
+        "example",
+        "query",
+        "choices",
+        "gold",
+        "gold_index",
+        "predictions",
+        "prediction_logits",
+        "pred_logits",
+        "input_tokens",
+        "cont_tokens",
+        "truncated",
+        "padded",
+        "instruction",
+        "full_prompt",
+        "num_effective_few_shots",
+        "num_asked_few_shots",
+        "specifics",
+        "hashes",
+        "metrics",
+        "id",
+        "__index_level_0__",
+    ]
+)
+
+
+def _is_lighteval(source: Source) -> bool:
+    if source.head.startswith(b"PAR1"):
+        columns = _footer(source.path)
+        return any(all(name in columns for name in layout) for layout in _LAYOUTS)
+    return source.start.startswith(b"{") and b'"config_general"' in source.head and b'"results"' in source.head
+
+
+def _footer(path: Path) -> bytes:
+    """The description of a Parquet file's columns, found at its end; empty where there is none."""
+    with path.open("rb") as file:
+        file.seek(0, 2)
+        size = file.tell()
+        file.seek(max(0, size - 8))
+        end = file.read(8)
+        length = int.from_bytes(end[:4], "little")
+        if end[4:] != b"PAR1" or length > min(size, _LARGEST_FOOTER):
+            return b""
+        file.seek(size - 8 - length)
+        return file.read(length)
+
+
+def _lighteval_parts(source: Source, choice: Choice) -> Iterator[Part]:
+    """The run of a file: task and date from its name, the model from the results beside or from the folders."""
+    if not source.head.startswith(b"PAR1"):
+        return
+    path = source.path.resolve()
+    match = _DETAILS_NAME.match(path.name)
+    task, date = (match["task"], match["date"]) if match else (path.stem.removeprefix("details_"), "")
+    results = _results(path, date)
+    general, figures = at(results, "config_general"), at(results, "results")
+    figures = figures if isinstance(figures, dict) else {}
+    own = figures.get(task) or figures.get(task.replace("|", ":")) or {}
+    reported = {key: value for key, value in own.items() if numeric(value) is not None}
+    details: Record = {"date": date, "reported": reported}
+    details |= {
+        key: at(general, key)
+        for key in ("lighteval_sha", "num_fewshot_seeds", "max_samples", "model_sha")
+        if at(general, key) is not None
+    }
+    version = (at(results, "versions") or {}).get(task)
+    model = at(general, "model_name") or at(general, "model_config.model_name") or _model_of_folders(path, date)
+    details |= {"task_version": version} if version is not None else {}
+    rows = [(f"row {n}", row) for n, row in enumerate(_rows(source.path, choice))]
+    part = Part(source, str(model), task, rows, date or str(path), version=str(version or ""), details=details)
+    part.figure = lambda scorer, metric, filter: (metric, float(reported[metric])) if metric in reported else None
+    part.header = details.get("num_fewshot_seeds")
+    yield part
+
+
+def _results(path: Path, date: str) -> Any:
+    """The results of a run: beside the details, above them as on the Hub, or in the folder results."""
+    if not date:
+        return None
+    name, parts = f"results_{date}.json", path.parts
+    places = [path.parent / name, path.parent.parent / name]
+    if "details" in parts:
+        above = len(parts) - 1 - parts[::-1].index("details")
+        model = parts[above + 1 : -2] if parts[-2] == date else parts[above + 1 : -1]
+        places.append(Path(*parts[:above], "results", *model, name))
+    return next((found for place in places if (found := beside(place)) is not None), None)
+
+
+def _model_of_folders(path: Path, date: str) -> str:
+    """The model that folders name: details/org/model on disk, details_org__model on the Hub."""
+    parts = list(path.parts[:-1])
+    if date and parts and parts[-1] == date:
+        parts.pop()
+    if "details" in parts:
+        return "/".join(parts[len(parts) - parts[::-1].index("details") :])
+    hub = parts[-1] if parts else ""
+    return hub.removeprefix("details_").removesuffix("_private").replace("__", "/") if "details_" in hub else ""
+
+
+def _rows(path: Path, choice: Choice) -> list[Record]:
+    """The rows of a file of details: what names, asks and scores an example; tokens and answers are passed over."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ArgumentError(
+            f'{path} is Parquet, which needs pyarrow; it is not installed. Run: pip install "evalreg[parquet]"'
+        ) from error
+    try:
+        with parquet.ParquetFile(path) as file:
+            rows: list[Record] = []
+            n_bytes = 0
+            # What the file says of its sizes is not trusted: counting stops where there is too much.
+            for batch in file.iter_batches(4096, columns=_columns(file.schema_arrow, pa.types, choice)):
+                n_bytes += batch.nbytes
+                rows += batch.to_pylist()
+                if n_bytes > _MOST_BYTES or len(rows) > _MOST_ROWS:
+                    raise LogFormatError(
+                        f"Details are read up to {_MOST_ROWS:,} rows and {_MOST_BYTES >> 30} GiB; {path} has more. "
+                        "Split it."
+                    )
+            return rows
+    except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
+        raise LogFormatError(f"{path} begins as Parquet but cannot be read: {error}. Copy it again.") from error
+
+
+def _columns(schema: Any, types: Any, choice: Choice) -> list[str]:
+    """Columns to read: names, texts and metrics, and those asked for. Only the schema is asked."""
+    inner = {
+        f"{c.name}.{c.type.field(n).name}" for c in schema if types.is_struct(c.type) for n in range(c.type.num_fields)
+    }
+    held = {*schema.names, *inner}
+    if "doc" in schema.names:
+        kept = ["doc.id", "doc.query", "doc.specific", "metric"]
+    else:
+        scalar = [c.name for c in schema if c.name not in _NO_METRICS and not types.is_nested(c.type)]
+        kept = ["example", "query", "metrics", "specifics", *scalar]
+    wanted = dict.fromkeys([*kept, *(choice.columns or ())])
+    return [name for name in wanted if ".".join(name.split(".")[:2]) in held]
+
+
+def _lighteval(record: Record, part: Part) -> Iterator[Answer]:
+    """An example: its id or text, and its metrics from a struct, the text of one, or columns of their own."""
+    if "doc" in record:
+        metrics, name, text = record.get("metric"), at(record, "doc.id"), at(record, "doc.query")
+    else:
+        own = {key: value for key, value in record.items() if key not in _NO_METRICS}
+        metrics = record.get("metrics", own)
+        name, text = (record.get("example"), record["query"]) if "query" in record else (None, record.get("example"))
+    if isinstance(metrics, str) and len(metrics) <= _LONGEST_TEXT:
+        try:
+            metrics = ast.literal_eval(metrics)
+        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+            metrics = "text"
+    if metrics is not None and not isinstance(metrics, Mapping):
+        raise BadRecordError(f"has metrics that are neither a struct nor the text of one: {str(metrics)[:40]!r}")
+    values: dict[Name, Any] = {}
+    for key, value in (metrics or {}).items():
+        number = numeric(value)
+        values["", str(key)] = (
+            number if number is not None or value is None or value != value else Unknown(type(value).__name__)
+        )
+    row: Record = {"item": short(str(name), 80) if isinstance(name, str) and name else None}
+    yield Answer(row, values, record, content=digest(text) if isinstance(text, str) and text else "")
+
+
+def _of_examples(answers: list[Answer], part: Part) -> list[Answer]:
+    """Examples once, which are written for each kind of request with the metrics of that kind, and named.
+
+    Without ids an example is known by its question, and called by its place.
+    """
+    names = [answer.row["item"] for answer in answers]
+    structs = bool(answers) and "doc" in answers[0].record
+    by_id = bool(answers) and None not in names and (structs or len(set(names)) == len(names))
+    together: dict[str, list[Answer]] = defaultdict(list)
+    found: list[Answer] = []
+    for number, answer in enumerate(answers):
+        same = together[answer.row["item"] if by_id else answer.content or str(number)]
+        scored = {name for name, value in answer.values.items() if value is not None}
+        # Of another kind: it has none of the metrics that are there already.
+        first = next((one for one in same if not any(one.values.get(name) is not None for name in scored)), None)
+        if first is None:
+            same.append(answer)
+            found.append(answer)
+        else:
+            first.values = {**first.values, **{name: answer.values[name] for name in scored}}
+    seeds = part.header
+    draws = not by_id and isinstance(seeds, int) and seeds > 1
+    for number, answer in enumerate(found):
+        if not by_id:
+            answer.row["item"] = answer.content if draws else str(number)
+    if draws or len({answer.row["item"] for answer in found}) < len(found):
+        why = f"was run with {seeds} draws of examples for the prompt" if draws else "has examples that occur again"
+        part.notes.append(f'"{part.task}" of "{part.model}" {why}; they are read as samples of an example.')
+    return found
+
+
+LIGHTEVAL = Format(
+    "lighteval",
+    "lighteval and Hub details (details_*.parquet)",
+    _is_lighteval,
+    _lighteval_parts,
+    _lighteval,
+    _of_examples,
+    fields=("doc.specific", "specifics"),
+    choose={"metric": ("", "metrics")},
+    repeats="number",
+    empty="those of examples are in details_*.parquet. Run lighteval with --save-details.",
+)

@@ -1,0 +1,477 @@
+"""Tables as they come: CSV, TSV, JSON lines, Parquet and Arrow, told apart by content and not by name."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import infer_dtype
+
+from evalreg.checks import listed
+from evalreg.data.names import known_column
+from evalreg.errors import ArgumentError, ArgumentTypeError, LogFormatError
+from evalreg.logs.csv_table import CUT_OFF, read_csv
+from evalreg.logs.files import HEAD, Content
+from evalreg.logs.reading import BrokenName
+from evalreg.logs.records import LONGEST, flat, json_lines, nested_value
+
+__all__ = ["read_bytes", "read_table"]
+
+TABLES = "CSV, JSON lines, Parquet or Arrow"
+# First bytes of what is not a table, and what to call it.
+_FOREIGN = {
+    b"PK\x03\x04": "a zip archive (as .zip, .xlsx and .eval files are)",
+    b"\x28\xb5\x2f\xfd": "compressed by zstandard",
+    b"\xfd7zXZ\x00": "compressed by xz",
+    b"BZh": "compressed by bzip2",
+    b"\xff\xfe\0\0": "text in UTF-32",
+    b"\0\0\xfe\xff": "text in UTF-32",
+    b"\xff\xfe": "text in UTF-16",
+    b"\xfe\xff": "text in UTF-16",
+}
+MAGIC = {b"PAR1": "Parquet", b"ARROW1": "an Arrow file"}
+# Nested fields as deep as this are kept unasked.
+_DEEPEST = 3
+
+
+@dataclass(frozen=True)
+class TableRequest:
+    """What to read of a table: columns as text, all, those that must be there, or those that may; nested fields."""
+
+    text: list[str]
+    columns: list[str] | None = None
+    keep: list[str] | None = None
+    nested: list[str] = field(default_factory=list)
+    flat: bool = False
+
+    def of(self, header: Sequence[str], name: str) -> list[str]:
+        """The columns to read of those that a file has."""
+        repeated = [column for column, times in Counter(header).items() if times > 1]
+        if repeated:
+            raise LogFormatError(
+                f"Column names must differ; {name} has more than one {listed(repeated, joiner=' and ')}. Rename them.",
+                column=repeated[0],
+            )
+        if self.columns is not None:
+            return [known_column(column, list(header), "columns") for column in self.columns]
+        if self.keep is not None:
+            # A row is a row even where no column of it is wanted.
+            return [column for column in header if column in self.keep] or list(header[:1])
+        return list(header)
+
+
+def names(argument: str, given: Sequence[str]) -> list[str]:
+    """The names of a list, each once; one text in its place is an error."""
+    if isinstance(given, str):
+        raise ArgumentTypeError(f'`{argument}` must be a list of names; got the string "{given}". Pass ["{given}"].')
+    return list(dict.fromkeys(given))
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    *,
+    text_columns: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
+    fields: Sequence[str] | None = (),
+    keep: Sequence[str] | None = None,
+) -> pd.DataFrame:
+    r"""The rows of a plain table as a data frame, in the order of the file.
+
+    The format is recognised by content: Parquet, Arrow files (Feather), JSON lines (one object per line), otherwise
+    CSV, whose delimiter is the comma or tab of its header; each may be compressed by gzip. Text is UTF-8. In CSV only
+    the empty field is missing, quoted or not, and blank lines do not count: a model may be called NA or 007. A column
+    becomes numbers if every field that is not empty is a number, true or false if all are that, and text otherwise.
+    JSON lines, Parquet and Arrow have types of their own; there, null and NaN are missing, and JSON values of several
+    kinds become text.
+
+    Folders called "name=value" above a file are columns of text, as in Hive: logs/model=ada/part-0.parquet has a column
+    `model`. Each such folder of the path counts, as it is given; "%20" in its name is a blank, and
+    __HIVE_DEFAULT_PARTITION__ is a missing value. Where the file has the column as well, both must say the same.
+
+    `read_log` reads several tables as one log, and the logs of harnesses.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; "-" is standard input.
+    text_columns : list of str, optional
+        Read as text, to the letter, whatever they hold; names that the file does not have are passed over.
+    columns : list of str, optional
+        Those to read, in the order wanted; all by default.
+    fields : list of str or None, optional
+        Names of which those with dots may stand for fields of nested objects ("doc.passage"; structs in Parquet), which
+        become columns of that name; so may names of the other lists. Other names are passed over. None takes all short
+        fields in place of the objects.
+    keep : list of str, optional
+        Those to read where the file has them; the others are left in the file and take no memory.
+
+    Returns
+    -------
+    DataFrame
+        One row a line or object.
+
+    Raises
+    ------
+    LogFormatError
+        If the file is no table, or its folders say something else than its columns. The message gives lines of the
+        file, counted from 1; the attribute `rows` gives positions below the header, from 0.
+    MissingColumnError
+        If one of `columns` is not there.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import evalreg as er
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "log.csv")
+    >>> _ = path.write_text("model,item,score\n007,1,1\n007,2,0\nNA,1,1\nNA,2,1\n")
+    >>> er.read_table(path, text_columns=["model"])["model"].tolist()
+    ['007', '007', 'NA', 'NA']
+    """
+    frame, _ = table_and_broken(path, text_columns=text_columns, columns=columns, fields=fields, keep=keep)
+    return frame
+
+
+def table_and_broken(
+    path: str | os.PathLike[str] | Content,
+    *,
+    text_columns: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
+    fields: Sequence[str] | None = (),
+    keep: Sequence[str] | None = None,
+    broken: BrokenName = "raise",
+) -> tuple[pd.DataFrame, int]:
+    """The same rows, and how many lines of JSON were broken and left out."""
+    text = names("text_columns", text_columns)
+    wanted = None if columns is None else names("columns", columns)
+    kept = None if keep is None else names("keep", keep)
+    named = [] if fields is None else names("fields", fields)
+    nested = [name for name in dict.fromkeys([*text, *(wanted or ()), *named]) if "." in name]
+    content = path if isinstance(path, Content) else Content(path)
+    given = partitions(content.path)
+
+    def read(columns: list[str] | None, keep: list[str] | None) -> tuple[pd.DataFrame, int]:
+        flat = fields is None and columns is None and keep is None
+        return _own_columns(content, TableRequest(text, columns, keep, nested, flat), broken)
+
+    if wanted is None or not set(wanted) & set(given):
+        frame, n_broken = read(wanted, kept)
+        return _with_partitions(frame, given, content.name, kept if wanted is None else []), n_broken
+    frame, n_broken = read(None, wanted)
+    frame = _with_partitions(frame, given, content.name, wanted)
+    if missing := [name for name in wanted if name not in frame.columns]:
+        read(missing, None)  # the error names the columns of the file
+    return frame[wanted], n_broken
+
+
+def table_records(path: str | os.PathLike[str], text: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each row of a table as a record, None where a cell is empty."""
+    table = read_table(path, text_columns=text)
+    columns = {str(name): table[name].astype(object).where(table[name].notna(), None).tolist() for name in table}
+    for number, row in enumerate(zip(*columns.values(), strict=True), start=1):
+        yield f"row {number}", dict(zip(columns, row, strict=True))
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The content of a file ("-" is standard input), uncompressed if its first bytes say that it is gzip."""
+    return Content(path).everything()
+
+
+def _own_columns(content: Content, asked: TableRequest, broken: BrokenName) -> tuple[pd.DataFrame, int]:
+    """The rows of a file with the columns that stand in it, and how many lines were broken."""
+    head = content.head(HEAD)
+    if head.startswith(tuple(MAGIC)):
+        return _nullable(_arrow(content, head, asked)), 0
+    for start, what in _FOREIGN.items():
+        if head.startswith(start):
+            raise LogFormatError(f"A table is {TABLES}, text in UTF-8; {content.name} is {what}. Convert it first.")
+    if head.startswith(b"{\n") and (b'"contrast_dof"' in head[:400] or b'"kind": "comparisons"' in head[:400]):
+        raise LogFormatError(
+            f"A log holds scores or verdicts; {content.name} holds results, as `to_json` and --format json write them. "
+            "Read it by er.read_results, or name the log that it was made from."
+        )
+    beginning = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if beginning.startswith(b"{"):
+        return _json(content, asked, broken)
+    if beginning.startswith(b"[") and beginning[1:].lstrip()[:1] in (b"[", b"{", b'"'):
+        raise LogFormatError(f"A table is {TABLES}; {content.name} is one JSON array. Write one object a line.")
+    return _nullable(read_csv(content, lambda header: asked.of(header, content.name), asked.text)), 0
+
+
+def _nullable(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with truth values and gaps, which come as objects, as nullable booleans."""
+    objects = [column for column in frame.columns if frame[column].dtype == object]
+    return frame.astype({column: "boolean" for column in objects if infer_dtype(frame[column]) == "boolean"})
+
+
+# JSON lines
+
+
+def _json(content: Content, asked: TableRequest, broken: BrokenName) -> tuple[pd.DataFrame, int]:
+    """Columns of the objects of JSON lines: those asked for, or all of the top level."""
+    wanted = asked.columns if asked.columns is not None else asked.keep
+    columns: dict[str, list[Any]] = {name: [] for name in wanted or ()}
+    seen: dict[str, None] = {}
+    n_rows = n_broken = 0
+    unique = (
+        None if wanted is None else list(dict.fromkeys(part for name in wanted for part in (name, name.split(".")[0])))
+    )
+    for number, line, record in json_lines(content, broken, unique):
+        if record is not None and b"\\ud" in line.lower() and not _is_unicode(record):
+            if broken == "raise":
+                raise LogFormatError(
+                    f"In JSON lines every line is one whole object, each key once; line {number} of {content.name} has "
+                    "half a surrogate pair, such as \\ud83d alone. Was an answer cut off within a character? Remove "
+                    "the line, or that half.",
+                    rows=[n_rows],
+                )
+            record = None
+        if record is None:
+            n_broken += 1
+            continue
+        where = f" in line {number} of {content.name}"
+        seen |= dict.fromkeys(record) if n_rows < 100 else {}
+        if wanted is None:
+            nested = {name: nested_value(record, name, where) for name in asked.nested}
+            record = (flat(record, _DEEPEST) if asked.flat else record) | {
+                k: v for k, (there, v) in nested.items() if there
+            }
+            for name in record:
+                if name not in columns:
+                    columns[name] = [None] * n_rows
+        for name, values in columns.items():
+            values.append(
+                record.get(name)
+                if "." not in name or (name in record and wanted is None)
+                else nested_value(record, name, where)[1]
+            )
+            if wanted is not None and name not in seen and values[-1] is not None:
+                seen[name] = None
+        n_rows += 1
+    if not seen and not n_broken:
+        raise LogFormatError(f"In JSON lines the keys of the objects are the columns; {content.name} has no keys.")
+    known = (
+        list(columns)
+        if wanted is None
+        else [*(name for name in wanted if name in seen), *(name for name in seen if name not in wanted)]
+    )
+    kept = known if asked.columns is None else asked.of(known, content.name)
+    kept = [name for name in kept if name in columns]
+    frame = {name: _series(columns.pop(name), name, name in asked.text, content.name) for name in kept}
+    return pd.DataFrame(frame, index=pd.RangeIndex(n_rows), copy=False), n_broken
+
+
+def _is_unicode(record: dict[str, Any]) -> bool:
+    try:
+        json.dumps(record, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _series(values: list[Any], column: str, as_text: bool, name: str) -> pd.Series[Any]:
+    """Values of JSON as a column; those of several kinds become text, as in CSV."""
+    kinds = set(map(type, values))
+    if float in kinds:
+        values = [None if value != value else value for value in values]
+        kinds = set(map(type, values))
+    n_none, kinds = type(None) in kinds, kinds - {type(None)}
+    if kinds & {dict, list}:
+        if not as_text:
+            return pd.Series(values, dtype=object)
+        row = next(row for row, value in enumerate(values) if isinstance(value, dict | list))
+        raise LogFormatError(
+            f'A column read as text must not hold lists or objects; "{column}" of {name} does, first in row {row}. '
+            "Name another column.",
+            column=column,
+            rows=[row],
+        )
+    # Whole numbers of more than 64 bits are ids; they become text, as in CSV.
+    ids = int in kinds and any(type(value) is int and abs(value) >= 2**63 for value in values)
+    if kinds <= {int, float} and not as_text and not ids:
+        if kinds == {int} and not n_none:
+            return pd.Series(np.array(values, dtype=np.int64))
+        return pd.Series(np.array(values, dtype=np.float64))
+    if kinds == {bool} and not as_text:
+        return pd.Series(values, dtype="boolean" if n_none else None)
+    texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
+    return pd.Series(texts, dtype=None if kinds else object)
+
+
+# Parquet and Arrow
+
+
+def _arrow(content: Content, head: bytes, asked: TableRequest) -> pd.DataFrame:
+    """The rows of a file; of structs the fields named with dots, or all short ones where objects are made flat."""
+    kind = next(kind for magic, kind in MAGIC.items() if head.startswith(magic))
+    try:
+        import pyarrow as pa
+        from pyarrow import compute, ipc, parquet
+    except ImportError as error:
+        raise ArgumentError(
+            f'{content.name} is {kind}, which needs pyarrow; it is not installed. Run: pip install "evalreg[parquet]"'
+        ) from error
+    try:
+        # In place where it lies on disk uncompressed.
+        with (
+            pa.BufferReader(content.everything())
+            if content.packed
+            else pa.OSFile(os.fspath(content.path), "rb") as source
+        ):
+            reader = parquet.ParquetFile(source) if kind == "Parquet" else ipc.open_file(source)
+            schema = reader.schema_arrow if kind == "Parquet" else reader.schema
+            tops = TableRequest([]).of(schema.names, content.name)
+            paths = _paths(pa, schema)
+            wanted = _wanted(pa, tops, paths, content.name, asked)
+            needed = list(dict.fromkeys(paths[column][0][0][0] for column in wanted))
+            if kind == "Parquet":
+                table = reader.read(columns=needed)
+            else:
+                places = [place for place, top in enumerate(tops) if top in needed]
+                source.seek(0)
+                table = ipc.open_file(source, options=ipc.IpcReadOptions(included_fields=places)).read_all()
+            if table.num_rows == 0:
+                raise LogFormatError(f"A table must have rows; {content.name} has none. {CUT_OFF}", count=0)
+            found = {column: _within(table, paths[column][0][0], compute) for column in wanted}
+            if asked.flat:
+                found = {c: values for c, values in found.items() if c in tops or not _is_long(pa, compute, values)}
+            found = {c: values.cast(pa.string()) if c in asked.text else values for c, values in found.items()}
+            # Without metadata, which would turn an index that pandas saved back into one.
+            frame: pd.DataFrame = pa.table(found).to_pandas(ignore_metadata=True)
+            return frame
+    except (pa.ArrowException, OSError) as error:
+        raise LogFormatError(f"{content.name} begins as {kind} but cannot be read as a table: {error}") from error
+
+
+def _paths(pa: Any, schema: Any) -> dict[str, list[tuple[tuple[str, ...], Any]]]:
+    """Ways into the structs of a file by the dotted names of their fields, and types; two ways may have one name."""
+    found: dict[str, list[tuple[tuple[str, ...], Any]]] = {}
+
+    def enter(fields: Iterable[Any], above: tuple[str, ...]) -> None:
+        for one in fields:
+            path = (*above, one.name)
+            found.setdefault(".".join(path), []).append((path, one.type))
+            if pa.types.is_struct(one.type):
+                enter(one.type, path)
+
+    enter(schema, ())
+    return found
+
+
+def _wanted(pa: Any, tops: list[str], paths: Mapping[str, list[Any]], name: str, asked: TableRequest) -> list[str]:
+    """Names of the columns to read."""
+    if asked.columns is not None or asked.keep is not None:
+        inner = [column for column in paths if column not in tops]
+        wanted = asked.of([*tops, *inner], name)
+    elif asked.flat:
+        leaves = [column for column, ((path, kind), *_) in paths.items() if _is_leaf(pa, path, kind)]
+        wanted = sorted(leaves, key=lambda column: len(paths[column][0][0]) > 1)
+    else:
+        wanted = [*tops, *(column for column in paths if column in asked.nested and column not in tops)]
+    for column in wanted:
+        if len(paths[column]) > 1:
+            ways = listed((" > ".join(path) for path, _ in paths[column]), joiner=" and ")
+            raise ArgumentError(
+                f'A name must mean one field; "{column}" is {ways} in {name}, keys within keys being joined by ">". '
+                "Rename one.",
+                column=column,
+            )
+    return wanted
+
+
+def _is_leaf(pa: Any, path: tuple[str, ...], kind: Any) -> bool:
+    """Whether a field holds one value, or is at the top and is not a struct."""
+    if len(path) == 1:
+        return not pa.types.is_struct(kind)
+    return len(path) <= _DEEPEST + 1 and not pa.types.is_nested(kind)
+
+
+def _within(table: Any, path: tuple[str, ...], compute: Any) -> Any:
+    """The values of a field, null where a struct around it is null."""
+    values = table.column(path[0])
+    for key in path[1:]:
+        values = compute.struct_field(values, key)
+    return values
+
+
+def _is_long(pa: Any, compute: Any, values: Any) -> bool:
+    """Whether some text is longer than what is kept unasked."""
+    is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+    return bool(is_text and (compute.max(compute.utf8_length(values)).as_py() or 0) > LONGEST)
+
+
+# Folders as columns
+
+
+def partitions(path: str | os.PathLike[str]) -> dict[str, str | None]:
+    """Names and values in the folders `name=value` of a path as it was given; None is a missing one."""
+    found: dict[str, str | None] = {}
+    for folder in Path(os.path.normpath(path)).parts[:-1]:
+        name, sign, value = folder.partition("=")
+        if not (name and sign):
+            continue
+        try:
+            name, value = unquote(name, errors="strict"), unquote(value, errors="strict")
+        except UnicodeDecodeError as error:
+            raise LogFormatError(
+                f'Text is UTF-8; the folder "{folder}" of "{path}" stands for other bytes. Rename it.'
+            ) from error
+        if name in found:
+            raise LogFormatError(
+                f'A folder "name=value" is a column, and names of columns differ; "{path}" has more than one "{name}". '
+                "Rename a folder.",
+                column=name,
+            )
+        found[name] = None if value == "__HIVE_DEFAULT_PARTITION__" else value
+    return found
+
+
+def _with_partitions(
+    frame: pd.DataFrame, given: Mapping[str, str | None], name: str, kept: Sequence[str] | None
+) -> pd.DataFrame:
+    """The rows of a file with the columns that its folders give, as text; of these `kept`, or all.
+
+    A column that the file has as well stays as it is there, and is refused where it says something else.
+    """
+    for column, value in given.items():
+        if column not in frame.columns:
+            if kept is None or column in kept:
+                frame.insert(len(frame.columns), column, pd.Series(value, index=frame.index, dtype=str))
+            continue
+        other = np.array([not _is_same(own, value) for own in frame[column].tolist()], dtype=bool)
+        if other.any():
+            rows = np.flatnonzero(other)
+            said = "a missing value" if value is None else f'"{value}"'
+            raise LogFormatError(
+                f'A column has one value a row; of "{column}" the folder of "{name}" says {said}, and the file itself '
+                f"something else in {len(rows)} of its {len(frame)} rows, such as "
+                f"{frame[column].iloc[rows[:1]].tolist()[0]!r}. Rename the folder or the column.",
+                column=column,
+                rows=rows,
+                count=len(rows),
+            )
+    return frame
+
+
+def _is_same(own: Any, value: str | None) -> bool:
+    """Whether a value of a file is what a folder says: as text, as a number or as a time."""
+    if not isinstance(own, dict | list) and pd.isna(own):
+        return value is None
+    if value is None or str(own) == value:
+        return value is not None
+    if isinstance(own, bool | np.bool_):
+        return str(own).lower() == value.lower()
+    try:
+        if isinstance(own, pd.Timestamp):
+            return bool(pd.Timestamp(value) == own)
+        # Whole numbers beyond 2**53 are not told apart as floats.
+        return bool((int(value) if isinstance(own, int | np.integer) else float(value)) == own)
+    except (TypeError, ValueError):
+        return False

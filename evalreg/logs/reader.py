@@ -36,7 +36,7 @@ from evalreg.logs.reading import (
 from evalreg.logs.records import Long, as_column, cell, leaves, nested_value, printable
 
 # Filter, scorer and metric: what identifies one score of an answer.
-Measure: TypeAlias = tuple[str, str, str]
+ScoreName: TypeAlias = tuple[str, str, str]
 ARGUMENTS = ("filter", "scorer", "metric")
 # What, besides the two models, makes a comparison the same one.
 _SAME = ("left", "right", "prompt", "judge", "order", "turn", "iteration", "idx", "id")
@@ -194,7 +194,7 @@ def _when(part: Part) -> str:
     return f" [{part.id}{''.join(f', {fact}' for fact in facts)}]" if part.id and facts else ""
 
 
-def _runs(part: Part, picks: Mapping[str, Measure]) -> Iterator[Run]:
+def _runs(part: Part, picks: Mapping[str, ScoreName]) -> Iterator[Run]:
     """The run of a part, with what was read of it."""
     filter, scorer, metric = picks.get(part.task, ("", "", ""))
     details = dict(part.details)
@@ -270,10 +270,10 @@ def _with_fields(answer: Answer, format: Format, choice: Choice) -> Record:
 
 def _picks(
     format: Format, answers: Sequence[Answer], tasks: Sequence[str], parts: Sequence[Part], choice: Choice
-) -> tuple[dict[str, Measure], list[str]]:
+) -> tuple[dict[str, ScoreName], list[str]]:
     """The score to read of each task: as asked where it fits, the only one, or the one that the log declares."""
-    usable: dict[str, Counter[Measure]] = {task: Counter() for task in dict.fromkeys(tasks)}
-    seen: dict[str, dict[Measure, Any]] = {task: {} for task in usable}
+    usable: dict[str, Counter[ScoreName]] = {task: Counter() for task in dict.fromkeys(tasks)}
+    seen: dict[str, dict[ScoreName, Any]] = {task: {} for task in usable}
     for answer, task in zip(answers, tasks, strict=True):
         for measure, value in _measures(answer, format, choice):
             if isinstance(value, float | int | str):
@@ -290,8 +290,8 @@ def _picks(
         for task in [part.task] if part.task in declared else []:
             for name in ARGUMENTS:
                 declared[task][name].add(part.declared.get(name, ""))
-    picks: dict[str, Measure] = {}
-    open_tasks: dict[str, list[Measure]] = {}
+    picks: dict[str, ScoreName] = {}
+    open_tasks: dict[str, list[ScoreName]] = {}
     by_log: set[str] = set()
     for task, counts in usable.items():
         measures = _fitting(list(counts) or list(seen[task]), choice)
@@ -313,7 +313,7 @@ def _picks(
     return picks, _said(picks, by_log, usable, seen, choice)
 
 
-def _measures(answer: Answer, format: Format, choice: Choice) -> Iterator[tuple[Measure, Any]]:
+def _measures(answer: Answer, format: Format, choice: Choice) -> Iterator[tuple[ScoreName, Any]]:
     """The scores of an answer by filter, scorer and metric."""
     columns = {name: format.choose.get(name, ("", ""))[0] for name in ARGUMENTS}
     given = {
@@ -329,7 +329,7 @@ def _reads_all(name: str, format: Format, choice: Choice) -> bool:
     return asked == "all" or (asked is None and name in format.every)
 
 
-def _split(choice: Choice, seen: Mapping[str, Mapping[Measure, Any]]) -> Choice:
+def _split(choice: Choice, seen: Mapping[str, Mapping[ScoreName, Any]]) -> Choice:
     """Metric and filter where they were written as one: "exact_match,strict-match"."""
     metrics = {metric for found in seen.values() for _, _, metric in found}
     if choice.metric is not None and choice.metric not in metrics and "," in choice.metric and choice.filter is None:
@@ -340,8 +340,8 @@ def _split(choice: Choice, seen: Mapping[str, Mapping[Measure, Any]]) -> Choice:
 
 def _refuse_unknown(
     format: Format,
-    seen: Mapping[str, Mapping[Measure, Any]],
-    usable: Mapping[str, Counter[Measure]],
+    seen: Mapping[str, Mapping[ScoreName, Any]],
+    usable: Mapping[str, Counter[ScoreName]],
     choice: Choice,
 ) -> None:
     """An error where no task has what was asked for, or it holds no numbers."""
@@ -374,7 +374,7 @@ def _refuse_unknown(
             )
 
 
-def _fitting(measures: list[Measure], choice: Choice) -> list[Measure]:
+def _fitting(measures: list[ScoreName], choice: Choice) -> list[ScoreName]:
     """The scores of a task as far as the arguments fit it."""
     for place, name in enumerate(ARGUMENTS):
         asked = getattr(choice, name)
@@ -390,7 +390,7 @@ def _agree(
     answers: Sequence[Answer],
     tasks: Sequence[str],
     task: str,
-    measures: Sequence[Measure],
+    measures: Sequence[ScoreName],
     format: Format,
     choice: Choice,
 ) -> bool:
@@ -403,7 +403,7 @@ def _agree(
 
 
 def _ambiguous(
-    format: Format, usable: Mapping[str, Counter[Measure]], open_tasks: Mapping[str, list[Measure]], choice: Choice
+    format: Format, usable: Mapping[str, Counter[ScoreName]], open_tasks: Mapping[str, list[ScoreName]], choice: Choice
 ) -> ArgumentError:
     """The error that lists the scores of every task that has several, and arguments that read all of them."""
     places = [place for place in range(3) if any(len({m[place] for m in found}) > 1 for found in open_tasks.values())]
@@ -426,7 +426,7 @@ def _ambiguous(
     )
 
 
-def _resolving(usable: Mapping[str, Counter[Measure]], choice: Choice) -> str:
+def _resolving(usable: Mapping[str, Counter[ScoreName]], choice: Choice) -> str:
     """Arguments by which one score of every task is read, as few as there can be."""
     options: list[list[str | None]] = []
     for place, name in enumerate(ARGUMENTS):
@@ -443,7 +443,7 @@ def _resolving(usable: Mapping[str, Counter[Measure]], choice: Choice) -> str:
     return ""
 
 
-def _words(measure: Measure, quoted: bool = False) -> str:
+def _words(measure: ScoreName, quoted: bool = False) -> str:
     """A score in words: "exact_match under strict-match"."""
     filter, scorer, metric = (repr(part) if quoted and part else part for part in measure)
     name = f"{metric} of {scorer}" if metric and scorer else metric or scorer
@@ -451,10 +451,10 @@ def _words(measure: Measure, quoted: bool = False) -> str:
 
 
 def _said(
-    picks: Mapping[str, Measure],
+    picks: Mapping[str, ScoreName],
     by_log: set[str],
-    usable: Mapping[str, Counter[Measure]],
-    seen: Mapping[str, Mapping[Measure, Any]],
+    usable: Mapping[str, Counter[ScoreName]],
+    seen: Mapping[str, Mapping[ScoreName, Any]],
     choice: Choice,
 ) -> list[str]:
     """What was read of each task where that differs or was not asked for, and what cannot be read."""
@@ -492,7 +492,7 @@ def _rows(
     parts: Sequence[Part],
     found: Sequence[Sequence[Answer]],
     models: Sequence[str],
-    picks: Mapping[str, Measure],
+    picks: Mapping[str, ScoreName],
     choice: Choice,
     left_out: Counter[Reason],
 ) -> tuple[list[Record], list[Any]]:
@@ -540,7 +540,7 @@ def _rows(
     return rows, outcomes
 
 
-def _is_picked(answer: Answer, pick: Measure, format: Format, choice: Choice) -> bool:
+def _is_picked(answer: Answer, pick: ScoreName, format: Format, choice: Choice) -> bool:
     """Whether an answer is of the filter, scorer or metric that was picked, where these are columns."""
     for place, name in enumerate(ARGUMENTS):
         column = format.choose.get(name, ("", ""))[0]
@@ -549,7 +549,7 @@ def _is_picked(answer: Answer, pick: Measure, format: Format, choice: Choice) ->
     return True
 
 
-def _value(answer: Answer, pick: Measure) -> Any:
+def _value(answer: Answer, pick: ScoreName) -> Any:
     """The value of the score that was picked; what stands beside it in another form is unknown."""
     _, scorer, metric = pick
     for name in ((scorer, metric), ("", metric), ("", "")):
@@ -576,7 +576,7 @@ def resolved(answer: Answer, value: Any, failed: str) -> tuple[Any, Reason]:
 
 
 def _compared(
-    part: Part, picks: Mapping[str, Measure], answers: Sequence[Answer], format: Format, choice: Choice
+    part: Part, picks: Mapping[str, ScoreName], answers: Sequence[Answer], format: Format, choice: Choice
 ) -> Iterator[str]:
     """A note where the tool's own figure is not the mean of the scores read, or where failures decide the mean."""
     pick = picks.get(part.task)
@@ -720,7 +720,7 @@ def _without_repeats(
     return frame[~again].reset_index(drop=True)
 
 
-def _settled(frame: pd.DataFrame, format: Format, choice: Choice, picks: Mapping[str, Measure]) -> pd.DataFrame:
+def _settled(frame: pd.DataFrame, format: Format, choice: Choice, picks: Mapping[str, ScoreName]) -> pd.DataFrame:
     """The frame without columns that say nothing."""
     if format.repeats is not None and "sample" in frame and (frame["sample"] == 1).all():
         frame = frame.drop(columns="sample")

@@ -200,21 +200,17 @@ def text_columns(given: Mapping[str, Any]) -> list[str]:
 
 def _filtered(rows: Rows, text: str) -> Rows:
     """The rows that a filter keeps."""
-    from evalreg.data import where
-    from evalreg.errors import EmptyDataError
+    from evalreg.data.frame import Table
+    from evalreg.data.where import open_subset
 
     if not hasattr(rows.data, "columns"):
         raise ArgumentError(
             "`where` filters rows, and the files hold sums. Filter before they are made.", parameter="where"
         )
-    frame, expression = rows.frame, where.parse(text)
-    kept = where.mask(expression, frame)
-    if not kept.any():
-        raise EmptyDataError(
-            f"`where` must keep some rows; of {len(frame)} it keeps none.{where.unheard_of(expression, frame)}",
-            count=len(frame),
-            parameter="where",
-        )
+    table = open_subset(rows.frame, text, "where")[0]
+    assert isinstance(table, Table)
+    assert table.chosen is not None
+    frame, kept = rows.frame, table.chosen.keep
     told = f"{text} ({int(kept.sum()):,} of {len(frame):,} rows)"
     log = None if rows.log is None else _with_rows(rows.log, frame[kept])
     return Rows(frame[kept], log, told)

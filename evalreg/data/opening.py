@@ -85,7 +85,7 @@ def _scanned(dataset: Any) -> Any:
 
 def open_frame(data: Any) -> Table | LazyTable:
     """A handle on any data frame, or dict of arrays: in memory, as it is now; or in its engine."""
-    if isinstance(data, Table):
+    if isinstance(data, Table | LazyTable):
         return data
     if isinstance(data, dict):
         data = _from_dict(data)

@@ -1,18 +1,14 @@
-"""The small language of ``--where`` and of `subset`: which rows of a table to keep.
+"""The small language of ``--where`` and of `subset`: which rows to keep, in memory or in an engine.
 
-Nothing of a filter is run as Python; this is all there is::
+It is part of Python's own grammar, and nothing of it is run as Python::
 
-    expression  := conjunction ("or" conjunction)*
-    conjunction := negation ("and" negation)*
-    negation    := "not" negation | "(" expression ")" | condition
-    condition   := column ("==" | "!=" | "<" | "<=" | ">" | ">=") value
-                 | column ("==" | "!=") "missing" | column ["not"] "in" list
-    list        := "[" value ("," value)* "]" | "(" value ("," value)* ")"
-    value       := number | "text" | 'text' | true | false
+    expression := expression "or" expression | expression "and" expression | "not" expression | "(" expression ")"
+                | column ("==" | "!=" | "<" | "<=" | ">" | ">=") value
+                | column ("==" | "!=") "missing" | column ["not"] "in" "[" value ("," value)* "]"
+    value      := number | "text" | 'text' | true | false
 
-A column is a bare name (letters, digits, underscores and dots, not beginning with a digit) or anything in backticks,
-a backtick inside being written twice. Words of the language may be in any case. In text, a backslash comes before a
-quote or another backslash.
+A column is a bare name (letters, digits, underscores and dots, not beginning with a digit) or anything in backticks, a
+backtick inside being written twice. Words may be in any case.
 
 Missing values follow SQL: a comparison with one is neither true nor false, nor is its `not`, and a row is kept only
 where the whole expression is true. Only ``== missing`` and ``!= missing`` see missing values.
@@ -20,72 +16,47 @@ where the whole expression is true. Only ``== missing`` and ``!= missing`` see m
 
 from __future__ import annotations
 
+import ast
 import functools
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, TypeAlias
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
-from pandas.api.types import infer_dtype, is_float_dtype
-from pandas.arrays import BooleanArray
+from pandas.api.types import infer_dtype
 
 from evalreg.checks import BoolArray, listed, nearest, pointed
+from evalreg.data.engine import Query, fetched, schema_of
+from evalreg.data.frame import Chosen, Table
 from evalreg.data.names import known_column
-from evalreg.errors import ArgumentError
+from evalreg.data.opening import open_frame
+from evalreg.errors import ArgumentError, ArgumentTypeError, EmptyDataError
 
-__all__ = ["Combination", "Condition", "Constant", "Expression", "mask", "parse", "unheard_of"]
-
-_WORDS = frozenset({"and", "or", "not", "in", "true", "false", "missing"})
-_ORDERS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-_JOINS = {"and": operator.and_, "or": operator.or_}
-_SIGNS = ("==", "!=", *_ORDERS)
-_DEEPEST = 100  # parentheses and `not` inside each other, well before Python's own limit
-
-_NAME = re.compile(r"[^\W\d][\w.]*")
-_NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_TOKEN = re.compile(
-    rf"""
-      (?P<space>\s+)
-    | (?P<number>{_NUMBER.pattern})(?![\w.])
-    | (?P<name>{_NAME.pattern})
-    | (?P<backticks>`(?:[^`]|``)+`)
-    | (?P<text>"(?:[^"\\]|\\["'\\])*"|'(?:[^'\\]|\\["'\\])*')
-    | (?P<mark>[=!<>]=|<(?!>)|[>()\[\],])
-    """,
-    re.VERBOSE,
+_SIGNS: dict[type[ast.cmpop], str] = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<="}
+_SIGNS |= {ast.Gt: ">", ast.GtE: ">=", ast.In: "in", ast.NotIn: "not in"}
+_ORDERS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_WORDS = ("and", "or", "not", "in", "true", "false", "missing")
+_TOKENS = re.compile(
+    r"""(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|`(?P<quoted>(?:[^`]|``)+)`|[\d.][\w.]*|(?P<name>[^\W\d][\w.]*)"""
 )
+_BARE = re.compile(r"[^\W\d][\w.]*")
 # What pandas calls the values of a column, and what messages call them.
 _KINDS = {"string": "text", "boolean": "truth values"}
 _KINDS |= dict.fromkeys(("integer", "floating", "mixed-integer-float", "decimal"), "numbers")
-# What to say about a character with which nothing can begin.
-_REMEDIES = {
-    **dict.fromkeys(
-        "\"'\N{LEFT DOUBLE QUOTATION MARK}\N{LEFT SINGLE QUOTATION MARK}",
-        "Text goes between two straight quotes; inside it, a backslash comes before a quote or a backslash.",
-    ),
-    **dict.fromkeys(
-        "0123456789",
-        "Text that begins with a digit goes in quotes, such a column in backticks; a number has no zeros in front.",
-    ),
-    "=": "Equality is written ==.",
-    "<": "Inequality is written !=.",
-    "!": "Negation is written `not`.",
-    "&": "Write `and`.",
-    "|": "Write `or`.",
-    "`": "A column name goes between two backticks.",
-}
 
-
-@dataclass(frozen=True)
-class Constant:
-    """A value in a filter; `text` is how it was written, without quotes."""
-
-    value: str | int | float | bool
-    text: str
+Value: TypeAlias = str | int | float | bool
+Truth: TypeAlias = tuple[Any, Any]
+"""Where an expression is true, and where it is false: arrays, or expressions of an engine; unknown is neither."""
 
 
 @dataclass(frozen=True)
@@ -93,277 +64,271 @@ class Condition:
     """One column against one value or several; against none where the filter says ``missing``."""
 
     column: str
-    operator: str
-    constants: tuple[Constant, ...]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The name of the column, in a tuple."""
-        return (self.column,)
+    sign: str
+    values: tuple[Value, ...]
 
 
 @dataclass(frozen=True)
-class Combination:
-    """Expressions joined by "and" or "or"; exactly one for "not"."""
+class Filter:
+    """A filter that was read; `names` and `texts` are what stands in it, by its place in the tree."""
 
-    word: str
-    operands: tuple[Condition | Combination, ...]
+    text: str
+    argument: str
+    tree: ast.expr
+    names: dict[str, str]
+    texts: dict[str, str]
+    # Where pieces of the code begin, in the code and in the text.
+    places: tuple[tuple[int, int], ...]
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """The conditions, in order."""
+        found: list[Condition] = []
+
+        def noted(condition: Condition) -> Truth:
+            found.append(condition)
+            return True, True
+
+        self.truth(noted)
+        return tuple(found)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns, in order of appearance, each once."""
-        return tuple(dict.fromkeys(name for operand in self.operands for name in operand.columns))
+        return tuple(dict.fromkeys(condition.column for condition in self.conditions))
 
+    def truth(self, of: Callable[[Condition], Truth]) -> Truth:
+        """Where the filter is true and where it is false, from those of its conditions."""
 
-Expression: TypeAlias = Condition | Combination
+        def walk(node: ast.expr) -> Truth:
+            if isinstance(node, ast.BoolOp):
+                true, false = zip(*map(walk, node.values), strict=True)
+                every, some = (
+                    functools.partial(functools.reduce, operator.and_),
+                    functools.partial(functools.reduce, operator.or_),
+                )
+                return (every(true), some(false)) if isinstance(node.op, ast.And) else (some(true), every(false))
+            if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+                return walk(node.operand)[::-1]
+            return of(self._condition(node))
 
+        return walk(self.tree)
 
-class _Token(NamedTuple):
-    kind: str  # "name", "number", "text" or "end"; a word of the language or a mark is its own kind
-    value: str
-    start: int
-
-
-def parse(text: str, argument: str = "where") -> Expression:
-    """The expression that a filter spells; of a mistake, an error that marks the place and says what goes there."""
-    reader = _Reader(text, argument)
-    expression = reader.expression()
-    reader.read("`and`, `or` or the end", "end")
-    return expression
-
-
-def mask(expression: Expression, frame: pd.DataFrame, argument: str = "where") -> BoolArray:
-    """True for the rows on which an expression is true; (n_rows,)."""
-    return _truth(expression, frame, argument).to_numpy(dtype=bool, na_value=False)
-
-
-# The grammar
-
-
-def _tokens(text: str, argument: str) -> list[_Token]:
-    tokens, start = [], 0
-    while start < len(text):
-        found = _TOKEN.match(text, start)
-        if found is None:
-            remedy = _REMEDIES.get(text[start], "")
-            raise _mistake(argument, text, start, f"nothing can begin with {text[start]} here", remedy)
-        kind, value = str(found.lastgroup), found.group()
-        if kind == "mark" or (kind == "name" and value.lower() in _WORDS):
-            kind = value.lower()
-        elif kind == "backticks":
-            kind, value = "name", value[1:-1].replace("``", "`")
-        elif kind == "text":
-            value = re.sub(r"\\(.)", r"\1", value[1:-1])
-        if kind != "space":
-            tokens.append(_Token(kind, value, start))
-        start = found.end()
-    return [*tokens, _Token("end", "", len(text))]
-
-
-def _mistake(argument: str, text: str, place: int, problem: str, remedy: str = "") -> ArgumentError:
-    """An error that shows the line of the filter with a caret under the place."""
-    message = f"`{argument}` cannot be read: {problem}.\n{pointed(text, place)}"
-    return ArgumentError(message + (f"\n{remedy}" if remedy else ""))
-
-
-class _Reader:
-    """Recursive descent: a method for each line of the grammar, leaving `tokens` after what it has read."""
-
-    def __init__(self, text: str, argument: str) -> None:
-        self.text, self.argument = text, argument
-        self.tokens = _tokens(text, argument)[::-1]  # the next one last
-        self.depth = 0
-
-    def take(self, *kinds: str) -> _Token | None:
-        """The next token, passed over, if it is of these kinds."""
-        return self.tokens.pop() if self.tokens[-1].kind in kinds else None
-
-    def read(self, expected: str, *kinds: str, remedy: str = "") -> _Token:
-        """The next token, passed over; an error that says what was expected if it is not of these kinds."""
-        token = self.take(*kinds)
-        if token is None:
-            start, end = self.tokens[-1].start, self.tokens[-2].start if len(self.tokens) > 1 else None
-            found = self.text[start:end].strip() or "the end"
-            raise _mistake(self.argument, self.text, start, f"expected {expected}, found {found}", remedy)
-        return token
-
-    def expression(self) -> Expression:
-        return self.joined("or", lambda: self.joined("and", self.negation))
-
-    def joined(self, word: str, operand: Callable[[], Expression]) -> Expression:
-        operands = [operand()]
-        while self.take(word):
-            operands.append(operand())
-        return operands[0] if len(operands) == 1 else Combination(word, tuple(operands))
-
-    def negation(self) -> Expression:
-        opening = self.take("not", "(")
-        if opening is None:
-            return self.condition()
-        self.depth += 1
-        if self.depth > _DEEPEST:
-            raise _mistake(
-                self.argument, self.text, opening.start, f"more than {_DEEPEST} parentheses and `not` inside each other"
-            )
-        if opening.kind == "not":
-            expression: Expression = Combination("not", (self.negation(),))
-        else:
-            expression = self.expression()
-            self.read("`and`, `or` or )", ")")
-        self.depth -= 1
-        return expression
-
-    def condition(self) -> Condition:
-        kind = self.tokens[-1].kind
-        remedy = f"A column named {kind} goes in backticks." if kind in _WORDS else ""
-        column = self.read("a column name, `not` or (", "name", remedy=remedy).value
-        if self.take("not"):
-            self.read("`in`", "in")
-            return Condition(column, "not in", self.constants())
-        sign = self.read("==, !=, <, <=, >, >=, `in` or `not in`", "in", *_SIGNS).kind
-        if sign == "in":
-            return Condition(column, "in", self.constants())
-        if sign not in _ORDERS and self.take("missing"):
+    def _condition(self, node: ast.expr) -> Condition:
+        if not isinstance(node, ast.Compare) or len(node.ops) > 1 or type(node.ops[0]) not in _SIGNS:
+            if isinstance(node, ast.BinOp | ast.UnaryOp):
+                self.refuse(node, "conditions are joined by `and`, `or` and `not`, and values are not computed")
+            self.refuse(node, "a filter compares a column with a value, one comparison at a time")
+        left, sign, right = node.left, _SIGNS[type(node.ops[0])], node.comparators[0]
+        if not (isinstance(left, ast.Name) and left.id in self.names):
+            self.refuse(left, "a condition begins with a column")
+        column = self.names[left.id]
+        if sign in ("in", "not in"):
+            entries = right.elts if isinstance(right, ast.List | ast.Tuple) else [right]
+            if not entries:
+                self.refuse(right, 'a list such as ["a", "b"] has values')
+            return Condition(column, sign, tuple(map(self._value, entries)))
+        if isinstance(right, ast.Name) and right.id == "missing":
+            if sign in _ORDERS:
+                self.refuse(right, "only == and != go with `missing`")
             return Condition(column, sign, ())
-        return Condition(column, sign, (self.constant(ordered=sign in _ORDERS),))
+        return Condition(column, sign, (self._value(right),))
 
-    def constants(self) -> tuple[Constant, ...]:
-        closing = {"[": "]", "(": ")"}[self.read('a list such as ["a", "b"]', "[", "(").kind]
-        constants = [self.constant()]
-        while self.take(","):
-            constants.append(self.constant())
-        self.read(f"a comma or {closing}", closing)
-        return tuple(constants)
+    def _value(self, node: ast.expr) -> Value:
+        if isinstance(node, ast.Name):
+            if node.id in self.texts:
+                return self.texts[node.id]
+            if node.id in ("true", "false"):
+                return node.id == "true"
+            name = self.names.get(node.id, node.id)
+            self.refuse(node, f'a column is compared with a value; text goes in quotes: "{name}"')
+        sign, inner = 1, node
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+            sign, inner = -1 if isinstance(node.op, ast.USub) else 1, node.operand
+        number = inner.value if isinstance(inner, ast.Constant) else None
+        if isinstance(number, int | float) and not isinstance(number, bool) and _is_float(number):
+            return sign * number
+        return self.refuse(node, "a value is a number that a 64-bit float can hold, quoted text, true or false")
 
-    def constant(self, *, ordered: bool = False) -> Constant:
-        kinds = ("text", "number") if ordered else ("text", "number", "true", "false")
-        expected = "a number or quoted text" + ("" if ordered else ", true or false")
-        kind, text, start = self.read(expected, *kinds, remedy=self.quotes())
-        if kind == "text":
-            return Constant(text, text)
-        if kind != "number":
-            return Constant(kind == "true", kind)
-        if not math.isfinite(float(text)):
-            raise _mistake(self.argument, self.text, start, "expected a number that a 64-bit float can hold")
-        return Constant(int(text) if text.lstrip("+-").isdecimal() else float(text), text)
-
-    def quotes(self) -> str:
-        """What to do about a word that stands in the place of a value."""
-        kind, _, start = self.tokens[-1]
-        if kind == "missing":
-            return "Only == and != go with `missing`."
-        bare = re.match(r"[^\s()\[\],`'\"]+", self.text[start:])
-        return f'Text goes in quotes: "{bare.group()}".' if kind == "name" and bare else ""
+    def refuse(self, node: ast.expr, problem: str) -> NoReturn:
+        """Raise with the line of the filter and a caret under the place."""
+        raise _mistake(self, node.col_offset, problem)
 
 
-# What is true of the rows
+def _is_float(number: float) -> bool:
+    try:
+        return math.isfinite(float(number))
+    except OverflowError:
+        return False
 
 
-def _truth(expression: Expression, frame: pd.DataFrame, argument: str) -> BooleanArray:
-    """True, false or, for a missing value, neither, as the array's own logic (Kleene's) joins them; (n_rows,)."""
-    if isinstance(expression, Condition):
-        return _condition_truth(expression, frame, argument)
-    first, *others = [_truth(operand, frame, argument) for operand in expression.operands]
-    return functools.reduce(_JOINS[expression.word], others, first) if others else ~first
+def _mistake(found: Filter, offset: int, problem: str) -> ArgumentError:
+    code, text = max((place for place in found.places if place[0] <= offset), default=(0, 0))
+    place = min(text + offset - code, len(found.text))
+    return ArgumentError(f"`{found.argument}` cannot be read: {problem}.\n{pointed(found.text, place)}")
 
 
-def _condition_truth(condition: Condition, frame: pd.DataFrame, argument: str) -> BooleanArray:
-    names = [name for name in frame if isinstance(name, str)]
-    column = frame[known_column(condition.column, names, argument)]
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        column = column.astype(object)
-    elif is_float_dtype(column.dtype) and not isinstance(column.dtype, np.dtype):
-        column = column.astype(np.float64)  # extension floats may hold NaN that `notna` does not report
-    absent = column.isna().to_numpy(dtype=bool)
-    if condition.constants:
-        holds = np.zeros(len(column), dtype=bool)
-        if not absent.all():
-            holds[~absent] = _holds(condition, column[~absent], argument)
-        truth = BooleanArray(holds, absent)
+def parse(text: str, argument: str = "where") -> Filter:
+    """The filter that a text spells; of a mistake, an error that marks the place and says what goes there."""
+    names: dict[str, str] = {}
+    texts: dict[str, str] = {}
+    places, code, end = [(0, 0)], "", 0
+    for token in _TOKENS.finditer(text):
+        code += text[end : token.start()]
+        places.append((len(code), token.start()))
+        if token["text"] is not None:
+            key = f"t{len(texts)}"
+            texts[key] = re.sub(r"\\(.)", r"\1", token["text"][1:-1])
+            code += key
+        elif token["quoted"] is not None or (token["name"] is not None and token["name"].lower() not in _WORDS):
+            key = f"n{len(names)}"
+            names[key] = token["name"] or token["quoted"].replace("``", "`")
+            code += key
+        else:
+            code += token[0].lower()
+        end = token.end()
+        places.append((len(code), end))
+    code += text[end:]
+    found = Filter(text, argument, ast.Constant(None), names, texts, tuple(places))
+    try:
+        tree = ast.parse(re.sub(r"\s", " ", code).rstrip(), mode="eval").body if code.strip() else None
+    except SyntaxError as error:
+        raise _mistake(found, max((error.offset or 1) - 1, 0), _said(error)) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise _mistake(found, 0, f"it is too deep, or holds what is no text ({error})") from None
+    if tree is None:
+        raise _mistake(found, 0, "it is empty; write a condition such as score == 1")
+    found = replace(found, tree=tree)
+    found.conditions  # noqa: B018  what cannot be read is refused now
+    return found
+
+
+def _said(error: SyntaxError) -> str:
+    said = error.msg[:1].lower() + error.msg[1:]
+    return f"{said}. Equality is written ==, text goes in straight quotes, names of columns with blanks in backticks"
+
+
+def open_subset(data: Any, subset: object, argument: str = "subset") -> tuple[Table | Query, str, int]:
+    """The rows for which the filter is true, what is said of them, and how many others there are."""
+    if not isinstance(subset, str):
+        raise ArgumentTypeError(
+            f"`subset` must be text such as 'language == \"en\" and tokens < 100'; got {type(subset).__name__}. Rows "
+            "that are chosen in another way are left out beforehand, as in data[keep]."
+        )
+    found, table = parse(subset, argument), open_frame(data)
+    for name in found.columns:
+        known_column(name, table.columns, argument)
+    if isinstance(table, Query):
+        return _kept_in_engine(table, found)
+    keep = mask(found, table)
+    if not keep.any():
+        raise _none_left(found, keep.size, unheard_of(found, table))
+    chosen = Chosen(subset, keep, table.index)
+    native = table.frame.to_native()
+    if isinstance(native, pd.DataFrame):
+        frame = nw.from_native(native[keep], eager_only=True)
     else:
-        truth = BooleanArray(absent, np.zeros(len(column), dtype=bool))
-    return ~truth if condition.operator in ("!=", "not in") else truth
+        frame = table.frame.filter(nw.new_series("keep", keep, nw.Boolean, backend=table.frame.implementation))
+    kept = replace(table, frame=frame, _labels={}, chosen=chosen)
+    return kept, chosen.said, int(keep.size - np.count_nonzero(keep))
 
 
-def _holds(condition: Condition, column: pd.Series[Any], argument: str) -> BoolArray:
-    """Where a column without missing values equals, is among, or is ordered against the constants."""
-    inferred = infer_dtype(column, skipna=False)
-    kind = _KINDS.get(inferred, inferred)
-    for constant in condition.constants:
-        if _kind_of(constant) != kind:
-            raise _mismatch(condition, constant, column, kind, argument)
-    values = [constant.value for constant in condition.constants]
-    if kind == "text" and len(values) > 1:
-        return column.isin(values).to_numpy(dtype=bool)
-    compare, array = _ORDERS.get(condition.operator, operator.eq), column.to_numpy()
-    holds: BoolArray = np.any([np.asarray(compare(array, value), dtype=bool) for value in values], axis=0)
-    return holds
+def mask(found: Filter, table: Table) -> BoolArray:
+    """True for the rows of a table on which a filter is true, shape (n_rows,)."""
+    columns = {name: _present(table, name) for name in found.columns}
+    return np.asarray(found.truth(lambda one: _of_values(found, one, *columns[one.column]))[0], dtype=bool)
 
 
-def _kind_of(constant: Constant) -> str:
-    return {bool: "truth values", str: "text"}.get(type(constant.value), "numbers")
+def _present(table: Table, name: str) -> tuple[pd.Series[Any], BoolArray]:
+    """The values of a column that are there, and where."""
+    column = table.to_pandas([name], None).iloc[:, 0]
+    column = column.astype(object) if isinstance(column.dtype, pd.CategoricalDtype) else column
+    present = ~table.missing(name)
+    return column[present], present
 
 
-def _mismatch(
-    condition: Condition, constant: Constant, column: pd.Series[Any], kind: str, argument: str
-) -> ArgumentError:
-    """The error for a constant of another kind than its column."""
-    name, sign, found = condition.column, condition.operator, _kind_of(constant)
-    rule = f"`{argument}` compares like with like: column `{name}` holds {kind}"
+def _of_values(found: Filter, condition: Condition, values: pd.Series[Any], present: BoolArray) -> Truth:
+    if not condition.values:
+        absent = ~present, present
+        return absent if condition.sign == "==" else absent[::-1]
+    holds = np.zeros(present.size, dtype=bool)
+    if len(values):
+        inferred = infer_dtype(values, skipna=False)
+        _refuse_kind(found, condition, _KINDS.get(inferred, inferred), values.drop_duplicates().head(3).tolist())
+        array = values.to_numpy()
+        compare: Callable[[Any, Any], Any] = _ORDERS.get(condition.sign, operator.eq)
+        if isinstance(condition.values[0], str) and len(condition.values) > 1:
+            holds[present] = values.isin(condition.values).to_numpy(dtype=bool)
+        else:
+            holds[present] = np.any([np.array(compare(array, one), dtype=bool) for one in condition.values], axis=0)
+    truth = holds, present & ~holds
+    return truth[::-1] if condition.sign in ("!=", "not in") else truth
+
+
+def _kept_in_engine(table: Query, found: Filter) -> tuple[Query, str, int]:
+    """The same of rows that stay in an engine."""
+    schema = schema_of(table.frame)
+
+    def of(condition: Condition) -> Truth:
+        absent, column = table.absent([condition.column]), nw.col(condition.column)
+        if not condition.values:
+            return (absent, ~absent) if condition.sign == "==" else (~absent, absent)
+        kind = schema[condition.column]
+        text = kind in (nw.String, nw.Categorical, nw.Enum)
+        held = (
+            "text" if text else "truth values" if kind == nw.Boolean else "numbers" if kind.is_numeric() else str(kind)
+        )
+        _refuse_kind(found, condition, held, [])
+        compare: Callable[[Any, Any], Any] = _ORDERS.get(condition.sign, operator.eq)
+        holds = functools.reduce(operator.or_, [compare(column, one) for one in condition.values])
+        truth = ~absent & holds, ~absent & ~holds
+        return truth[::-1] if condition.sign in ("!=", "not in") else truth
+
+    true = found.truth(of)[0]
+    one, no = nw.lit(1), nw.lit(0)
+    marked = table.frame.select(nw.when(true).then(one).otherwise(no).alias("__kept"))
+    counts = fetched(marked.select(nw.len().alias("n"), nw.col("__kept").sum()), "pandas")
+    n, kept = int(counts["n"].iloc[0]), int(counts["__kept"].fillna(0).iloc[0])
+    if not kept:
+        raise _none_left(found, n, "")
+    return table.each(lambda frame: frame.filter(true)), f"{found.text} ({kept} of {n} rows)", n - kept
+
+
+def _none_left(found: Filter, n: int, hint: str) -> EmptyDataError:
+    return EmptyDataError(
+        f"`{found.argument}` must keep some rows; {found.text} is true for none of the {n} rows.{hint}",
+        count=n,
+        parameter=found.argument,
+    )
+
+
+def _refuse_kind(found: Filter, condition: Condition, kind: str, some: list[Any]) -> None:
+    """Raise where a value is of another kind than its column."""
+    rule = f"`{found.argument}` compares like with like: column `{condition.column}` holds {kind}"
     if kind not in _KINDS.values():
-        return ArgumentError(f"{rule}. Only text, numbers and truth values can be compared.", column=name)
-    rewritten = _spelled(constant, kind)
-    if kind == "truth values" and sign in _ORDERS:
-        advice = "Truth values have no order: compare them by == or !=."
-    elif rewritten is None:
-        advice = f"It holds, for example, {listed(column.drop_duplicates().head(3))}."
-    else:
-        bare = _NAME.fullmatch(name) and name.lower() not in _WORDS
-        left = name if bare else "`" + name.replace("`", "``") + "`"
-        advice = f"Write {left} {sign} {f'[{rewritten}, ...]' if 'in' in sign else rewritten}."
-    if kind == "text":
-        advice += _text_remarks(condition, column)
-    what = {"numbers": "a number", "truth values": "a truth value"}.get(found, found)
-    return ArgumentError(f"{rule}, and {_spelled(constant, found)} is {what}. {advice}", column=name)
+        raise ArgumentError(f"{rule}. Only text, numbers and truth values can be compared.", column=condition.column)
+    if kind == "truth values" and condition.sign in _ORDERS:
+        raise ArgumentError(f"{rule}, which have no order: compare them by == or !=.", column=condition.column)
+    for value in condition.values:
+        own = {bool: "truth values", str: "text"}.get(type(value), "numbers")
+        if own != kind:
+            shown = f'"{value}"' if isinstance(value, str) else str(value).lower()
+            what = {"text": "text", "numbers": "a number", "truth values": "a truth value"}[own]
+            plain = _BARE.fullmatch(condition.column) is not None
+            left = condition.column if plain else "`" + condition.column.replace("`", "``") + "`"
+            written = f'["{value}", ...]' if "in" in condition.sign else f'"{value}"'
+            example = f" It holds, for example, {listed(some)}." if some else ""
+            advice = f" Write {left} {condition.sign} {written}." if kind == "text" else example
+            raise ArgumentError(f"{rule}, and {shown} is {what}.{advice}", column=condition.column)
 
 
-def _spelled(constant: Constant, kind: str) -> str | None:
-    """A constant as it is written when it is of a kind, or None where it cannot be."""
-    if kind == "text":
-        return '"' + re.sub(r'(["\\])', r"\\\1", constant.text) + '"'
-    plain = constant.text.strip().lower()
-    if kind == "numbers":
-        return {"true": "1", "false": "0"}.get(plain, plain if _NUMBER.fullmatch(plain) else None)
-    return {"1": "true", "0": "false", "true": "true", "false": "false"}.get(plain)
-
-
-def _text_remarks(condition: Condition, column: pd.Series[Any]) -> str:
-    """What order means for text, and why a column of numbers may have become text."""
-    remarks = ""
-    if condition.operator in _ORDERS:
-        remarks += ' Text is ordered letter by letter: "100" comes before "81".'
-    distinct = column.drop_duplicates()
-    numeric = distinct.str.fullmatch(rf"\s*(?:{_NUMBER.pattern})\s*").to_numpy(dtype=bool)
-    if numeric.any() and not numeric.all():
-        remarks += f" If it should hold numbers, empty the fields that are not numbers: {listed(distinct[~numeric])}."
-    return remarks
-
-
-def unheard_of(expression: Expression, frame: pd.DataFrame) -> str:
+def unheard_of(found: Filter, table: Table) -> str:
     """What else may have been meant by the first text of a filter that its column does not hold."""
-    for condition in _conditions(expression):
-        if condition.operator in ("==", "in"):
-            values = frame[condition.column].dropna().unique()
-            for constant in condition.constants:
-                if constant.value not in values:
-                    hint = nearest(constant.text, values) if isinstance(constant.value, str) else ""
-                    return f' No row has {constant.text} in "{condition.column}".{hint}'
+    for condition in found.conditions:
+        if condition.sign in ("==", "in"):
+            values = _present(table, condition.column)[0].unique()
+            for value in condition.values:
+                if value not in values:
+                    hint = nearest(value, values) if isinstance(value, str) else ""
+                    return f' No row has {value} in "{condition.column}".{hint}'
     return ""
-
-
-def _conditions(expression: Expression) -> Iterator[Condition]:
-    if isinstance(expression, Condition):
-        yield expression
-    else:
-        for operand in expression.operands:
-            yield from _conditions(operand)

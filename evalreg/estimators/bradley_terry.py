@@ -160,7 +160,7 @@ def bradley_terry(
         Log-odds (the default), or 400/ln(10) times that; covariates are on the same scale.
     subset : str, optional
         Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
-        `dropped` count the others. Arrays of groups and weights are those of all rows. Frames in memory only.
+        `dropped` count the others. Arrays of groups and weights are those of all rows.
     missing : {"drop", "raise"}, optional
         What to do with rows whose verdict, model, covariate or cluster id is missing; dropped rows are counted.
     <cov>

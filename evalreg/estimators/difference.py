@@ -118,7 +118,7 @@ def compare(
         allowed for differences that were not seen is not made smaller by it.
     subset : str, optional
         Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
-        `dropped` count the others. Arrays of groups and weights are those of all rows. Frames in memory only.
+        `dropped` count the others. Arrays of groups and weights are those of all rows.
     missing : {"drop", "raise"}, optional
         What to do with rows whose score or label is missing; dropped rows are counted.
     <cov>

@@ -205,7 +205,7 @@ def mean(
         for 90/G or 40/G (survey's `svymean` with `fpc`), unless `strata_weights` are the questions of each.
     subset : str, optional
         Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
-        `dropped` count the others. Arrays of groups and weights are those of all rows. Frames in memory only.
+        `dropped` count the others. Arrays of groups and weights are those of all rows.
     missing : {"drop", "raise"}, optional
         What to do with rows whose score, label or cluster id is missing; dropped rows are counted.
     <cov>

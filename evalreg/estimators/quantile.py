@@ -190,7 +190,7 @@ def quantile(
         Sampling weights.
     subset : str, optional
         Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
-        `dropped` count the others. Arrays of groups and weights are those of all rows. Frames in memory only.
+        `dropped` count the others. Arrays of groups and weights are those of all rows.
     missing : {"drop", "raise"}, optional
         What to do with rows where something is missing; dropped rows are counted.
     <cov in one step>

@@ -92,7 +92,7 @@ def rectified_mean(
         Clusters, as in `mean`. A cluster may hold labelled and unlabelled rows.
     subset : str, optional
         Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
-        `dropped` count the others. Arrays of groups are those of all rows. Frames in memory only.
+        `dropped` count the others. Arrays of groups are those of all rows.
     missing : {"drop", "raise"}, optional
         Rows without a judge's score (that have no human label either), `by` or cluster id: dropped and counted, the
         default, or an error.

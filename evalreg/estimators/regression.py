@@ -75,7 +75,7 @@ def fit(
         the Hessian of such a fit is no X'WX with positive weights, the default covariance for clusters is "CR1".
     subset : str, optional
         Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
-        `dropped` count the others. Arrays of groups and weights are those of all rows. Frames in memory only.
+        `dropped` count the others. Arrays of groups and weights are those of all rows.
     missing : {"drop", "raise"}, optional
         What to do with rows whose score, covariate or cluster id is missing; dropped rows are counted.
     <cov>

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar, cast
 
-from evalreg.data.frame import Table
-from evalreg.data.subsets import open_subset
+from evalreg.data.where import open_subset
 from evalreg.errors import EvalregError
 from evalreg.results.results import Results
 
@@ -29,28 +28,26 @@ def chooses_rows(place: int = 0) -> Callable[[Callable[P, T]], Callable[P, T]]:
             given = list(args)
             if len(args) <= place and "data" not in options:
                 return estimator(*args, **options)  # says that the data are missing
-            table = open_subset(given[place] if len(args) > place else options["data"], subset)
+            table, said, n_others = open_subset(given[place] if len(args) > place else options["data"], subset)
             if len(args) > place:
                 given[place] = table
             else:
                 options["data"] = table
             with _counting():
-                return cast(T, _told(estimator(*given, **options), table))
+                return cast(T, _told(estimator(*given, **options), said, n_others))
 
         return cast(Callable[P, T], chosen)
 
     return decorate
 
 
-def _told(found: Any, table: Table) -> Any:
+def _told(found: Any, said: str, n_others: int) -> Any:
     """The same results, or the same with results, that say how many rows were kept of how many."""
     if not isinstance(found, Results):
-        return replace(found, results=_told(found.results, table))
-    assert table.chosen is not None
+        return replace(found, results=_told(found.results, said, n_others))
     estimate = found.estimate
-    about = replace(estimate.about, subset=table.chosen.said)
-    dropped = {**estimate.dropped, "subset": int(table.chosen.keep.size - table.n_rows)}
-    return replace(found, estimate=replace(estimate, about=about, dropped=dropped))
+    dropped = {**estimate.dropped, "subset": n_others}
+    return replace(found, estimate=replace(estimate, about=replace(estimate.about, subset=said), dropped=dropped))
 
 
 @contextmanager

@@ -203,7 +203,7 @@ def win_rate(
         given shares are held fixed; observed ones vary with the rows, and add to the standard error.
     subset : str, optional
         Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
-        `dropped` count the others. Arrays of groups and weights are those of all rows. Frames in memory only.
+        `dropped` count the others. Arrays of groups and weights are those of all rows.
     missing : {"drop", "raise"}, optional
         What to do with rows whose verdict, model or cluster id is missing; dropped rows are counted.
     <cov>

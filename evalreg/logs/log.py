@@ -12,7 +12,8 @@ import narwhals.stable.v2 as nw
 import pandas as pd
 
 from evalreg.checks import listed
-from evalreg.data.subsets import open_subset
+from evalreg.data.frame import Table
+from evalreg.data.where import open_subset
 from evalreg.errors import ArgumentError, DataError, EmptyDataError, MissingColumnError, NotAvailableError
 from evalreg.estimators.bradley_terry import bradley_terry
 from evalreg.estimators.comparison import Comparison
@@ -419,9 +420,10 @@ class Log:
         if subset is None:
             return self
         with naming(self._reading.frame.columns):
-            chosen = open_subset(self._rows(), subset).chosen
-        assert chosen is not None
-        return kept_rows(self, self._reading.frame[chosen.keep])
+            table = open_subset(self._rows(), subset)[0]
+        assert isinstance(table, Table)
+        assert table.chosen is not None
+        return kept_rows(self, self._reading.frame[table.chosen.keep])
 
     def _rows(self) -> pd.DataFrame:
         """The rows, where a field goes by its last word too."""

@@ -17,8 +17,8 @@ from evalreg.estimate import Estimate
 from evalreg.numerics.matrices import compressed, dense, scale_columns, scale_rows, square, sum_blocks
 from evalreg.scores.base import EVERY_ROW, with_every_row
 from evalreg.scores.engine import EngineScores
+from evalreg.scores.engine_moments import EngineMoments
 from evalreg.scores.lazy import LazyScores
-from evalreg.scores.lazy_leverages import scaled_squares
 from evalreg.scores.mapped import MappedScores
 
 
@@ -47,8 +47,8 @@ def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
         return _of_means(estimate, power, naive)
     if not power:
         matrix = estimate.scores.meat(None, estimate.bread)
-    elif (in_engine := _scaled_in_engine(estimate, power)) is not None:
-        matrix = in_engine.meat(None, estimate.bread)
+    elif isinstance(estimate.scores, EngineMoments):
+        matrix = estimate.scores.scaled_meat(power, estimate.bread)
     else:
         assert estimate.refit is not None
         leverage = estimate.refit.inverse_gram
@@ -65,19 +65,6 @@ def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
     none = np.diag(naive.matrix) == 0
     matrix[none, :] = matrix[:, none] = 0.0
     return replace(naive, matrix=matrix)
-
-
-def _scaled_in_engine(estimate: Estimate, power: float) -> MappedScores | None:
-    """The scores of a regression in an engine with squares of rows over a power of one less their leverage."""
-    scores, refit = estimate.scores, estimate.refit
-    if not (isinstance(scores, MappedScores) and isinstance(scores.inner, LazyScores)) or refit is None:
-        return None
-    inner = scores.inner
-    if inner.squared is None or refit.inverse_gram.ndim != 2:
-        return None
-    design = dense(scores.design).reshape(inner.n_cells, len(inner.parts) + 1, -1)
-    forms = design @ refit.inverse_gram @ design.transpose(0, 2, 1)
-    return replace(scores, inner=replace(inner, squared=scaled_squares(inner, forms, power)))
 
 
 def _refuse_comparisons(estimate: Estimate, options: ResolvedCov) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import narwhals.stable.v2 as nw
@@ -77,10 +77,12 @@ def read_in_engine(
     groups: Groups,
     values: dict[str, str] | None = None,
     measures: Callable[..., dict[str, Measure]] = mean_measures,
+    covariates: Sequence[str] = (),
 ) -> EngineRows:
     """The rows in use, what is missing counted, and what is measured of each cell: one query.
 
-    `values` are columns of numbers by argument, by default the score; `measures` are made of these and the weight.
+    `values` are columns of numbers by argument, by default the score; `measures` are made of these and the weight;
+    of further `covariates` none may be missing.
     """
     refuse_arrays_of_weights(roles.weights)
     values = {"score": roles.score} if values is None else values
@@ -90,6 +92,7 @@ def read_in_engine(
         table.check_numeric(known_column(roles.weights, table.columns, "weights"), "weights")
     axes = None if groups is None else parse_groups(groups, table.columns)
     asked = _asked(roles, axes, list(values.values()))
+    asked["covariate"] += covariates
     names_in_use = [name for names in asked.values() for name in names]
     refuse_text_among_numbers(table, names_in_use)
     refuse_spark_names(table.frame, names_in_use)
@@ -113,7 +116,7 @@ def read_in_engine(
     if weights is not None and power:
         table, weights = rescaled(table, weights, power), RESCALED
         sums |= {name: np.ldexp(sums[name], power) for name in ("w", "t", "s", "b", "light", "heavy") if name in sums}
-    refuse_filters(table, None, roles.cell_columns)
+    refuse_filters(table, None, (*roles.cell_columns, *covariates))
     if roles.item is not None:
         _refuse_repeats(table, roles)
     return EngineRows(table, axes, dropped, weights, power, cells, sums)

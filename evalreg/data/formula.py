@@ -227,7 +227,7 @@ def refuse_large_design(parsed: ParsedFormula, frame: pd.DataFrame, n_clusters: 
     try:
         with np.errstate(all="ignore"):
             design = patsy.incr_dbuilder(terms, lambda: iter([frame]), eval_env=0)
-    except patsy.PatsyError:
+    except Exception:
         return  # The fit says what is wrong, and where.
     _refuse_columns(len(design.column_names), "", parsed, frame, n_clusters, remedy)
 

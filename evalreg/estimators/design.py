@@ -42,6 +42,10 @@ class Design:
         Products of numeric factors.
     part : ndarray of int, shape (k,)
         Which of the numbers, counted from 1; 0 of factors alone.
+    products : tuple of tuple of str
+        Codes of the factors that are multiplied in each of the numbers.
+    terms : tuple of frozenset of str, each of k
+        Codes of the categorical factors of the term of each column.
     """
 
     outcome: FloatArray
@@ -51,6 +55,8 @@ class Design:
     coding: FloatArray
     numbers: tuple[FloatArray, ...]
     part: IntArray
+    products: tuple[tuple[str, ...], ...] = ()
+    terms: tuple[frozenset[str], ...] = ()
 
     @cached_property
     def rows(self) -> FloatArray:
@@ -157,7 +163,7 @@ def _coded(outcome: FloatArray, outcome_name: str, right: Any, values: dict[Any,
     for factor, of_cell in level.items():
         of_cell[cell] = values[factor]
     columns, numbers = list[FloatArray](), dict[Any, FloatArray]()
-    part, place = list[int](), dict[Any, int]()
+    part, place, terms = list[int](), dict[Any, int](), list[frozenset[str]]()
     for subterm in (subterm for codings in right.term_codings.values() for subterm in codings):
         for coding, own in _columns_of(subterm, level, right.factor_infos):
             if own and own not in place:
@@ -165,9 +171,12 @@ def _coded(outcome: FloatArray, outcome_name: str, right: Any, values: dict[Any,
                 numbers[own] = _product([_column(values[factor], at) for factor, at in own])
             columns.append(np.broadcast_to(coding, (n_cells,)))
             part.append(place.get(own, 0))
+            terms.append(frozenset(one.code for one in subterm.factors if one in level))
     coding = np.column_stack(columns) if columns else np.zeros((n_cells, 0))
     names = tuple(right.column_names)
-    return Design(outcome, outcome_name, names, cell, coding, tuple(numbers.values()), np.array(part, np.intp))
+    products = tuple(tuple(factor.code for factor, _ in own) for own in numbers)
+    of = tuple(numbers.values()), np.array(part, np.intp), products, tuple(terms)
+    return Design(outcome, outcome_name, names, cell, coding, *of)
 
 
 def _columns_of(subterm: Any, level: dict[Any, IntArray], infos: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:

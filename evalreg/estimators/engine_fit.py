@@ -1,74 +1,37 @@
-"""Regressions of rows that stay in an engine: factors make cells, numbers are summed within cluster and cell.
-
-A row's design is x = A'u, where u holds 1 and the numbers that the row has beside its cell, and A the codes of the
-factors of that cell. So X_g'WX_g and the scores of a cluster follow from the sums of w u u' and w y u of its cells.
-"""
+"""Least squares on rows that stay in an engine: from sums of their numbers by (cluster, cell)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 
 from evalreg.checks import FloatArray, MissingName, listed
-from evalreg.covariance.options import CovOptions, takes_each_cluster
-from evalreg.data.clusters import union
-from evalreg.data.engine import LazyTable, schema_of
-from evalreg.data.engine_design import VALUE, DesignRoles, DesignRows, read_design_in_engine
-from evalreg.data.formula import ParsedFormula
+from evalreg.covariance.options import CovOptions
+from evalreg.data.columns import as_labels, for_formula
+from evalreg.data.engine import CellKeys, Query, schema_of
+from evalreg.data.engine_rows import EngineRows, read_in_engine, refuse_arrays_of_weights
+from evalreg.data.formula import ParsedFormula, refuse_large_design, whole_column
+from evalreg.data.frame import refuse_extreme
 from evalreg.data.groups import Groups
-from evalreg.errors import CollinearityError, ConstantScoreError, DataError
+from evalreg.data.rows import Roles
+from evalreg.errors import CollinearityError, ConstantScoreError, DataError, NonFiniteError, NotAvailableError
 from evalreg.estimate import About, Estimate, Refit
-from evalreg.estimators.cell_design import (
-    CellDesign,
-    coded_cells,
-    key_columns,
-    numbers_of,
-    refuse_in_memory_only,
-    score_of,
-)
-from evalreg.estimators.engine_squares import cell_powers, squared_residuals
-from evalreg.numerics.basis import basis_of
+from evalreg.estimators.design import Design, evaluated
+from evalreg.estimators.solving import solve_moments
 from evalreg.numerics.fitting import PERFECT_FIT
 from evalreg.results.results import Results, results_of
-from evalreg.scores.lazy import LazyScores
-from evalreg.scores.lazy_sums import product_places
-from evalreg.scores.mapped import Information, MappedScores
+from evalreg.scores.engine import MOST_CELLS, EngineScores, engine_scores
+from evalreg.scores.engine_moments import EngineMoments, MeasuredNumbers, first_moments
 from evalreg.scores.sums import CellSums
-
-# Squares and products lose twice the digits that columns lose: beyond this, fewer than six are left.
-WORST_CONDITION = 1e5
-
-
-@dataclass(frozen=True, eq=False)
-class CellFit:
-    """Least squares from the sums of the cells.
-
-    Parameters
-    ----------
-    coefficients : ndarray, shape (k,)
-        Of the design's columns without their shifts.
-    fitted : ndarray, shape (n_cells, n_parts + 1)
-        Fitted values, less the centre of the scores, as coefficients of 1 and of the parts.
-    map : ndarray, shape (k, k)
-        From coefficients of the basis to those of the design's columns without their shifts.
-    turned : ndarray, shape (n_cells, n_parts + 1, k)
-        The design in the basis.
-    centre : float
-        What was taken from the scores, and is in the constant.
-    """
-
-    coefficients: FloatArray
-    fitted: FloatArray
-    map: FloatArray
-    turned: FloatArray
-    centre: float
 
 
 def fit_in_engine(
     parsed: ParsedFormula,
-    table: LazyTable,
+    table: Query,
     columns: tuple[tuple[str, ...], tuple[str, ...]],
     groups: Groups,
     weights: Any,
@@ -77,74 +40,194 @@ def fit_in_engine(
     asked: CovOptions,
 ) -> Results:
     """The regression on covariates of rows that stay in an engine."""
-    refuse_in_memory_only(parsed, columns, weights, family)
+    _refuse_in_memory_only(parsed, columns, weights, family)
     schema = schema_of(table.frame)
-    factors, numbers, products = numbers_of(parsed, schema)
-    score = score_of(parsed, table, columns[0], schema)
-    # A column may stand on both sides.
-    keys = tuple(name for name in parsed.covariate_names if name in key_columns(parsed, factors))
-    roles = DesignRoles(parsed.outcome, score, *columns, keys, numbers, products, weights, missing)
-    rows, roles = read_design_in_engine(table, roles, groups)
-    design = coded_cells(parsed, rows, factors, tuple(products))
-    method = "OLS" if weights is None else "WLS"
-    by_cluster = rows.axes is not None and takes_each_cluster(asked)
-    about = About(method, parsed.outcome, parsed.text)
-    return results_of(_solve(rows, design, roles, about, by_cluster), rows.axes, asked)
+    keys, products = _factors(parsed, schema)
+    numbers = tuple(dict.fromkeys(name for product in products.values() for name in product))
+    roles = Roles(parsed.outcome, keys, weights=weights, missing=missing)
+    rows = read_in_engine(table, roles, groups, covariates=numbers)
+    design = _of_cells(parsed, rows.cells, columns[1])
+    made = [products[codes] for codes in design.products]
+    expressions = [_product(names) for names in made]
+    centre, spread = _scales(rows.table, expressions, [":".join(codes) for codes in design.products])
+    scaled = tuple((z - c) / s for z, c, s in zip(expressions, centre.tolist(), spread.tolist(), strict=True))
+    weight = None if rows.weights is None else nw.col(rows.weights).cast(nw.Float64)
+    measured = MeasuredNumbers(rows.table, nw.col(parsed.outcome).cast(nw.Float64), weight=weight, numbers=scaled)
+    scores = engine_scores(measured, rows.cells, rows.sums, parsed.outcome, weights)
+    about = About("OLS" if weights is None else "WLS", parsed.outcome, parsed.text)
+    return results_of(_solve(design, scores, measured, rows, (centre, spread), about), rows.axes, asked)
 
 
-def _solve(rows: DesignRows, design: CellDesign, roles: DesignRoles, about: About, by_cluster: bool) -> Estimate:
-    """The estimate of the sums of the cells; `by_cluster` says that a covariance is made of a matrix of each."""
-    n, k, K = int(rows.count.sum()), len(design.names), len(rows.parts) + 1
-    low, high = float(rows.low.min() + rows.centre), float(rows.high.max() + rows.centre)
+def _refuse_in_memory_only(
+    parsed: ParsedFormula, columns: tuple[tuple[str, ...], tuple[str, ...]], weights: Any, family: Any
+) -> None:
+    """Raise where a regression needs more than sums by cell."""
+    names = listed(list(dict.fromkeys((*columns[0], *columns[1]))))
+    if family != "gaussian":
+        raise NotAvailableError(
+            f"rows in an engine can be regressed by least squares; got family={family!r}, whose weights change with "
+            f"every step. Collect the columns {names} and those of `groups` first."
+        )
+    refuse_arrays_of_weights(weights)
+    if not parsed.columns_only:
+        raise NotAvailableError(
+            f"formulas of rows in an engine hold columns, C(...) of them and products of these; got {parsed.text!r}. "
+            f"Make the column in the engine first and name it, or collect the columns {names}."
+        )
+
+
+def _factors(parsed: ParsedFormula, schema: Any) -> tuple[tuple[str, ...], dict[tuple[str, ...], tuple[str, ...]]]:
+    """Columns of the factors that are labels; and by the codes of numbers multiplied in a term, their columns."""
+    import patsy
+
+    keys, products = set[str](), dict[tuple[str, ...], tuple[str, ...]]()
+    for term in patsy.ModelDesc.from_formula(parsed.text).rhs_termlist:
+        codes = []
+        for factor in term.factors:
+            name, kind = whole_column(factor.code), schema[whole_column(factor.code)]
+            if factor.code.startswith("C(") or not kind.is_numeric():
+                keys.add(name)
+            else:
+                codes.append(factor.code)
+        products[tuple(sorted(codes))] = tuple(whole_column(code) for code in sorted(codes))
+    return tuple(name for name in parsed.covariate_names if name in keys), products
+
+
+def _product(names: tuple[str, ...]) -> nw.Expr:
+    first, *others = (nw.col(name).cast(nw.Float64) for name in names)
+    for other in others:
+        first = first * other
+    return first
+
+
+def _of_cells(parsed: ParsedFormula, cells: CellKeys, covariates: tuple[str, ...]) -> Design:
+    """What patsy makes of the labels of the cells, one row each; numbers are 1."""
+    n = len(cells.labels)
+    columns: dict[str, Any] = dict.fromkeys((*covariates, parsed.outcome), np.ones(n))
+    for name, labels in zip(cells.columns, zip(*cells.labels, strict=True), strict=True):
+        column = pd.Series(list(labels))
+        if pd.api.types.infer_dtype(column) == "date":  # as frames in memory have them
+            column = pd.to_datetime(column)
+        columns[name] = as_labels(for_formula(column, name, name in parsed.plain), name in parsed.whole)
+    frame = pd.DataFrame(columns, index=range(n))
+    refuse_large_design(parsed, frame, 0)
+    design = evaluated(parsed, frame)
+    return design if design.cell is None else replace(design, coding=design.coding[design.cell], cell=None)
+
+
+def _scales(table: Query, numbers: list[nw.Expr], names: list[str]) -> tuple[FloatArray, FloatArray]:
+    """Middle and half the range of each number; one query. Refuses what is not finite or does not vary."""
+    if not numbers:
+        return np.zeros(0), np.zeros(0)
+    held = table.each(lambda frame: frame.select(*(z.alias(f"__z{j}") for j, z in enumerate(numbers))))
+    ends = {f"{end}{j}": getattr(nw.col(f"__z{j}"), end)() for j in range(len(numbers)) for end in ("min", "max")}
+    found = held.group((), ends | {"n": nw.len()})
+    low, high = (np.array([float(found[f"{end}{j}"].iloc[0]) for j in range(len(numbers))]) for end in ("min", "max"))
+    for name, of, *own in zip(names, range(len(numbers)), low, high, strict=True):
+        if not np.isfinite(own).all():
+            bad = nw.when(nw.col(f"__z{of}").is_finite()).then(nw.lit(0)).otherwise(nw.lit(1))
+            marked = held.each(lambda frame, bad=bad: frame.select(bad.alias("__bad")))  # type: ignore[misc]
+            count = int(marked.group((), {"bad": nw.col("__bad").sum()})["bad"].iloc[0])
+            raise NonFiniteError(
+                f"terms of the formula must be finite; {name!r} is missing or infinite in {count} of "
+                f"{int(found['n'].iloc[0])} rows in use. Leave such rows out, or change the transformation.",
+                column=name,
+                count=count,
+            )
+        refuse_extreme(np.array(own), name, "terms of the formula")
+    spread = (high - low) / 2
+    return low + spread, np.where(spread > 0, spread, 1.0)
+
+
+def _solve(
+    design: Design,
+    scores: EngineScores,
+    measured: MeasuredNumbers,
+    rows: EngineRows,
+    scales: tuple[FloatArray, FloatArray],
+    about: About,
+) -> Estimate:
+    sums, k = scores.sums, len(design.names)
+    n, low, high = int(sums.count.sum()), float(sums.low.min()), float(sums.high.max())
     if n <= k:
         raise DataError(f"there must be more rows than coefficients; got {n} rows and {k} coefficients.", count=n)
     if low == high:
-        raise _constant(roles.outcome, f"is {low:g} in every row")
-    powers = cell_powers(rows, roles) if K == 1 else None
-    scores = _scores(rows, roles, K, k, rows.total if powers is None else powers.wv)
-    solved = _least_squares(rows, design, *scores.totals_by_cell(rows.axes or ()))
-    if powers is not None:
-        squared, left = powers.squares_about(solved.fitted[:, 0], rows, roles.weights is not None)
-    else:
-        squared, left = squared_residuals(rows, roles, design, solved.fitted, solved.coefficients)
-    if left <= PERFECT_FIT**2 * (max(abs(low), abs(high)) ** 2 * float(rows.weight.sum())):
-        raise _constant(roles.outcome, "is determined by the covariates")
-    back, level = np.eye(k), np.zeros(k)
+        raise _constant(about.outcome, f"is {low:g} in every row")
+    level = float(sums.total.sum() / sums.weight.sum())
+    centre = np.full(sums.count.size, level if design.constant >= 0 else 0.0)
+    M, m, squares = first_moments(measured, rows.cells, centre) if measured.numbers else _of_factors_alone(sums, centre)
+    found = solve_moments(design, *scales, M, m)
+    if found is None:
+        names = listed(list(design.names[1:] if design.constant == 0 else design.names))
+        raise CollinearityError(
+            f"covariates must not determine each other; some of {names} can be computed from the others, or nearly, "
+            "and sums of an engine leave no digits to tell them apart. Drop one of them; if only nearly so, subtract a "
+            "typical value in the engine before products are formed, or collect the columns first.",
+            column=design.names[-1],
+        )
+    back, A, map_, turned = found
+    T, B = back @ map_, A @ map_
+    rest = m - np.einsum("cij,cj->ci", M, B @ turned)
+    turned = turned + np.einsum("cj,cjk->k", rest, B)
+    fitted = B @ turned
+    rest = m - np.einsum("cij,cj->ci", M, fitted)
+    left = float(squares - np.sum(fitted * (m + rest)))
+    if left <= PERFECT_FIT * max(abs(low - centre[0]), abs(high - centre[0])) ** 2 * float(sums.weight.sum()):
+        raise _constant(about.outcome, "is determined by the covariates")
+    params = T @ turned
     if design.constant >= 0:
-        back[design.constant] -= design.shift
-        level[design.constant] = solved.centre
-    flat = solved.turned.reshape(-1, k)
-    inner = replace(scores, fitted=solved.fitted, squared=squared, left=left)
+        params[design.constant] += level
+    whole = fitted[:, 0] + centre
+    if measured.numbers:
+        inner = EngineScores(measured, rows.cells, sums, whole, centre, scores.weighted)
+    else:  # what is known of the cells is about their own centres
+        inner, fitted = replace(scores, fitted=whole), (whole - scores.centre)[:, None]
+    inner = replace(inner, heaviest=rows.sums.get("heavy"))
+    reach = np.ones(1 + len(measured.numbers))
+    terms = _by_term(design, rows.cells, A, map_ @ turned) if measured.numbers else ()
+    moments = EngineMoments(inner, B, fitted, terms, left, reach)
     return Estimate(
         names=design.names,
-        params=back @ solved.coefficients + level,
-        scores=MappedScores(inner, flat, information=_information(solved.turned)),
-        bread=(back @ solved.map).T,
+        params=params,
+        scores=moments,
+        bread=T.T,
         kind="least squares",
         n_coefficients=k,
-        coefficient_map=back @ solved.map,
+        coefficient_map=T,
         refit=Refit(np.eye(k)),
         dropped=rows.dropped,
-        about=replace(about, unit=low >= 0 and high <= 1),
+        about=About(about.model, about.outcome, about.formula, unit=low >= 0 and high <= 1),
     )
 
 
-def _least_squares(rows: DesignRows, design: CellDesign, totals: FloatArray, weights: FloatArray) -> CellFit:
-    """Coefficients from sums of w u y and of w u u' of the cells, in an orthonormal basis."""
-    K, k = totals.shape[1], len(design.names)
-    gram = weights[:, product_places(K)]
-    # Scores less their mean, which the constant takes.
-    centre = rows.centre if design.constant >= 0 else 0.0
-    totals = totals + (rows.centre - centre) * gram[:, :, 0]
-    T, B = _basis(design, gram)
-    flat = B.reshape(-1, k)
-    turned = flat.T @ totals.ravel()
-    # Once more takes away what rounding left.
-    rest = totals - np.einsum("cij,cj->ci", gram, B @ turned)
-    turned = turned + flat.T @ rest.ravel()
-    fitted = B @ turned
-    fitted[:, 0] -= rows.centre - centre
-    return CellFit(T @ turned, fitted, T, B, centre)
+def _of_factors_alone(sums: CellSums, centre: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """Sums of w by cell, of w (y - centre), and of w (y - centre)^2 over all."""
+    away = np.where(sums.low == sums.high, sums.low, sums.total / sums.weight) - centre
+    squares = float(sums.squares.sum() + sums.weight @ away**2)
+    return sums.weight[:, None, None], (sums.weight * away)[:, None], squares
+
+
+def _by_term(
+    design: Design, cells: CellKeys, A: FloatArray, coefficients: FloatArray
+) -> tuple[tuple[CellKeys, FloatArray], ...]:
+    """The fitted values of u as a sum over sets of factors, each of the joint labels of its own columns."""
+    found = []
+    for factors in dict.fromkeys(design.terms):
+        places = [i for i, own in enumerate(design.terms) if own == factors]
+        columns = [i for i, name in enumerate(cells.columns) if name in {whole_column(code) for code in factors}]
+        first: dict[tuple[str, ...], int] = {}
+        for number, key in enumerate(cells.keys):
+            first.setdefault(tuple(key[i] for i in columns), number)
+        if len(first) > MOST_CELLS:
+            names = listed([cells.columns[i] for i in columns])
+            raise NotAvailableError(
+                f"beside numbers, a regression of rows in an engine takes factors of at most {MOST_CELLS} levels; "
+                f"{names} have {len(first):,}. Merge levels, or collect the columns of the formula first."
+            )
+        labels = tuple(tuple(cells.labels[number][i] for i in columns) for number in first.values())
+        own = (A[:, :, places] @ coefficients[places])[list(first.values())]
+        found.append((CellKeys(tuple(cells.columns[i] for i in columns), labels), own))
+    return tuple(found)
 
 
 def _constant(outcome: str, what: str) -> ConstantScoreError:
@@ -152,67 +235,3 @@ def _constant(outcome: str, what: str) -> ConstantScoreError:
         f"`score` must vary about its fitted values; {outcome!r} {what}, so that there is no error bar.",
         column=outcome,
     )
-
-
-def _scores(rows: DesignRows, roles: DesignRoles, K: int, k: int, total: FloatArray) -> LazyScores:
-    """Scores of the rows in their cells, nothing fitted yet."""
-    none = np.zeros(rows.count.size)
-    # Rounding of sums is measured by the size of the scores as they are, and of the centre taken from them: scores of a
-    # cell may all be zero.
-    low, high = np.minimum(rows.low, 0.0) + rows.centre, np.maximum(rows.high, 0.0) + rows.centre
-    sums = CellSums(rows.count, rows.weight, total, none, low, high)
-    return LazyScores(
-        rows.table,
-        VALUE,
-        roles.keys,
-        rows.codes,
-        np.zeros((rows.count.size, K)),
-        sums,
-        roles.weights,
-        heaviest=rows.heaviest[:, 0] ** 2,
-        rooted=True,
-        parts=rows.parts,
-        multiplied=rows.multiplied,
-        reach=rows.heaviest,
-        jointly=union(*(rows.axes or ())),
-        cell_labels={name: rows.labels[name].tolist() for name in rows.labels.columns},
-    )
-
-
-def _basis(design: CellDesign, gram: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """T, which makes the columns of the design orthonormal, and A T in each cell, shape (n_cells, K, k)."""
-    coded = design.coded
-    n_cells, K, k = coded.shape
-    if K == 1:
-        weight = gram[:, 0, 0]
-        basis = basis_of(coded[:, 0], design.names, weight)
-        return basis.map, (basis.rows / np.sqrt(weight)[:, None])[:, None]
-    # Parts may be of very different sizes, of which eigenvalues would keep the digits of the largest.
-    size = np.sqrt(np.einsum("cii->ci", gram))
-    size[size == 0] = 1.0
-    values, axes = np.linalg.eigh(gram / (size[:, :, None] * size[:, None, :]))
-    root = np.sqrt(values.clip(0.0))[:, :, None] * axes.transpose(0, 2, 1) * size[:, None, :]
-    basis = basis_of((root @ coded).reshape(n_cells * K, k), design.names)
-    if basis.condition > WORST_CONDITION:
-        columns = (root @ coded).reshape(n_cells * K, k)
-        distance = np.abs(np.diag(np.linalg.qr(columns / np.linalg.norm(columns, axis=0), mode="r")))
-        near = [name for name, one in zip(design.names, distance, strict=True) if one * WORST_CONDITION < k]
-        raise CollinearityError(
-            f"covariates must not determine each other; {listed(near or list(design.names))} can be computed from the "
-            f"other columns of the design, or nearly (condition number {basis.condition:.0e}; sums of squares from an "
-            f"engine leave too few digits above {WORST_CONDITION:.0e}). Drop {'it' if len(near) == 1 else 'them'}; if "
-            "only nearly so, subtract a typical value before powers and products are formed, as in "
-            '"I((x - 5000) ** 2)", or collect the frame first.',
-            column=(near or list(design.names))[0],
-            count=len(near),
-        )
-    return basis.map, coded @ basis.map
-
-
-def _information(B: FloatArray) -> Information:
-    """What w u_i u_j of a row adds to X'WX, flattened, for i <= j: shape (n_cells * n_products, k ** 2)."""
-    n_cells, K, k = B.shape
-    upper = np.triu_indices(K)
-    made = np.einsum("cpj,cpl->cpjl", B[:, upper[0]], B[:, upper[1]])
-    both = np.where((upper[0] != upper[1])[None, :, None, None], made + made.transpose(0, 1, 3, 2), made)
-    return Information(both.reshape(n_cells * upper[0].size, k * k), B[:, 0] if K == 1 else None)

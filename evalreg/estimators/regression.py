@@ -62,8 +62,8 @@ def fit(
         for joint levels): rows are compared within levels, and those alone in a level are dropped and counted.
     data : data frame
         pandas, polars, pyarrow; or a dict of arrays. By least squares also polars LazyFrames, DuckDB relations and
-        frames of Spark, Ibis or Dask, whose rows stay where they are: up to 100,000 joint values of factors; numbers,
-        arithmetic, logarithms, roots and exponentials of any number of values.
+        frames of Spark, Ibis or Dask, whose rows stay where they are: columns, C(...) of them and products of these;
+        make other columns in the engine.
     groups : str, list of str, array, Series or dict, optional
         Clusters: a column; ``"prompt + judge"`` crosses two; ``"language:question"`` joins two into one id; backticks
         quote; a list names columns. An array is taken by its length, a Series by its index. None is independent rows.

@@ -89,7 +89,7 @@ def _row_by_row(design: Design, labels: Labels, weights: FloatArray | None) -> S
 
 def _in_moments(design: Design, labels: Labels, weights: FloatArray | None) -> Solution | None:
     """Coefficients, the map from the basis to them, and scores, from sums of cells; None where rows are needed."""
-    n, (n_cells, k), K = design.outcome.size, design.coding.shape, len(design.numbers) + 1
+    n, n_cells, K = design.outcome.size, design.coding.shape[0], len(design.numbers) + 1
     if 2 * n_cells * K > n:
         return None
     ends = [(float(number.min()), float(number.max())) for number in design.numbers]
@@ -103,16 +103,11 @@ def _in_moments(design: Design, labels: Labels, weights: FloatArray | None) -> S
     level = float(design.outcome.mean()) if constant >= 0 else 0.0
     error = design.outcome - level
     M, m = cells.sums(None, error)
-    A, back = _in_parts(design, centre, spread)
-    R = roots(M)
-    try:
-        basis = basis_of((R @ A).reshape(n_cells * K, k), design.names)
-    except CollinearityError:
-        return None  # told of the rows
-    if basis.condition > LARGEST_CONDITION:
+    found = solve_moments(design, centre, spread, M, m)
+    if found is None:
         return None
-    B = A @ basis.map
-    turned, _ = residuals_of(basis, solved(R, m).ravel())
+    back, A, map_, turned = found
+    T, B = back @ map_, A @ map_
     _take(error, cells, B @ turned)
     # Once more takes away what rounding left.
     step = np.einsum("cj,cjk->k", cells.sums(None, error, False)[1], B)
@@ -120,15 +115,36 @@ def _in_moments(design: Design, labels: Labels, weights: FloatArray | None) -> S
         _take(error, cells, B @ step)
     turned = turned + step
     _clear_rounding(error, design.outcome, cells, B @ turned)
-    params = back @ (basis.map @ turned)
+    params = T @ turned
     if constant >= 0:
         params[constant] += level
-    T, residual = back @ basis.map, error if weights is None else error * np.sqrt(weights)
+    residual = error if weights is None else error * np.sqrt(weights)
     if weights is None or not np.all(weights == weights[0]):
         return params, T, MomentScores(cells, error, B, labels, residual, weights)
     # Weights that are all alike are in the scores, and count for nothing else.
     alike = replace(cells, weights=None)
     return params, T, MomentScores(alike, residual, B * np.sqrt(weights[0]), labels, residual, None)
+
+
+def solve_moments(
+    design: Design, centre: FloatArray, spread: FloatArray, M: FloatArray, m: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
+    """Least squares from the sums of w u u' and of w u y by cell, by statsmodels on rows that have these squares.
+
+    What takes coefficients of centred columns to those of the design's own, (k, k); what these columns are of u in each
+    cell, (n_cells, K, k); what maps the basis to them, (k, k); and coefficients in the basis, (k,). None where the
+    condition of the columns is too large for sums of products, or infinite.
+    """
+    A, back = _in_parts(design, centre, spread)
+    R = roots(M)
+    try:
+        basis = basis_of((R @ A).reshape(-1, A.shape[2]), design.names)
+    except CollinearityError:
+        return None
+    if basis.condition > LARGEST_CONDITION:
+        return None
+    turned, _ = residuals_of(basis, solved(R, m).ravel())
+    return back, A, basis.map, turned
 
 
 def _take(error: FloatArray, cells: CodedRows, maps: FloatArray) -> None:

@@ -207,9 +207,12 @@ class EngineScores(Scores):
 
     def cells(self, by: Axis) -> Iterator[Block]:
         """Sums within (cluster, cell), in blocks of whole clusters, held where they are not too many."""
+        return map(self._formula(), self.blocks(by))
+
+    def blocks(self, by: Axis) -> Iterator[Sums]:
+        """The sums of these, as the engine gave them."""
         known = self._clustering(by)
-        for sums in self._ask(by) if known.blocks is None else known.blocks:
-            yield self._formula()(sums)
+        return self._ask(by) if known.blocks is None else iter(known.blocks)
 
     def _formula(self) -> Formula:
         """What makes a block of a covariance of sums of the engine."""

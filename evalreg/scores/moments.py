@@ -137,6 +137,31 @@ class PairSums:
     totals: FloatArray  # (n_pairs, K), of w u e
 
 
+def totals_of(pairs: PairSums, basis: FloatArray) -> FloatArray:
+    """Totals of the clusters in the columns of a basis, shape (n_clusters, m)."""
+    n_cells, K, m = basis.shape
+    places = (pairs.cell * K)[:, None] + np.arange(K)
+    entries = (pairs.totals.ravel(), places.ravel(), pairs.starts * K)
+    return np.asarray(sparse.csr_array(entries, shape=(pairs.starts.size - 1, n_cells * K)) @ basis.reshape(-1, m))
+
+
+def rows_of(pairs: PairSums, basis: FloatArray, first: int = 0) -> Iterator[ClusterRows]:
+    """Rows with the squares and products of those of each cluster, at most as many a cell as u has parts."""
+    n_cells, K, k = basis.shape
+    totals, flat = totals_of(pairs, basis), basis.reshape(-1, k)
+    for low, high in cluster_ranges(np.diff(pairs.starts) * float(K), k):
+        some = slice(pairs.starts[low], pairs.starts[high])
+        R = roots(pairs.squares[some])
+        there = R[:, range(K), range(K)] > 0
+        there[:, 0] = True
+        before = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+        places = np.repeat(pairs.cell[some] * K, np.diff(before))[:, None] + np.arange(K)
+        entries = (R[there].ravel(), places.ravel(), np.arange(before[-1] + 1) * K)
+        design = sparse.csr_array(entries, shape=(int(before[-1]), n_cells * K)) @ flat
+        starts = before[pairs.starts[low : high + 1] - some.start]
+        yield ClusterRows(first + low, np.asarray(design), totals[low:high], starts)
+
+
 @dataclass(frozen=True, eq=False)
 class MomentScores(RegressionScores):
     """Scores w e u'B_c of rows in cells."""
@@ -180,24 +205,11 @@ class MomentScores(RegressionScores):
             s = self.error if self.weights is None else self.error * self.weights
             R = roots(replace(self.rows, weights=s**2).sums(None)[0])
             return np.asarray(S_white_simple((R @ (self.basis @ dense(bread))).reshape(-1, bread.shape[1])))
-        return np.asarray(S_white_simple(self._totals(self._pairs(by, False), self.basis @ dense(bread))))
+        return np.asarray(S_white_simple(totals_of(self._pairs(by, False), self.basis @ dense(bread))))
 
     def clusters(self, by: Axis) -> Iterator[ClusterRows]:
-        """Rows with the squares and products of those of a cluster in a cell, at most as many as there are parts."""
-        pairs, k = self._pairs(by, True), self.n_columns
-        totals, n_parts, flat = self._totals(pairs, self.basis), self.rows.n_parts, self.basis.reshape(-1, k)
-        for low, high in cluster_ranges(np.diff(pairs.starts) * float(n_parts), k):
-            some = slice(pairs.starts[low], pairs.starts[high])
-            R = roots(pairs.squares[some])
-            there = R[:, range(n_parts), range(n_parts)] > 0
-            there[:, 0] = True
-            before = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-            places = np.repeat(pairs.cell[some] * n_parts, before[1:] - before[:-1])[:, None] + np.arange(n_parts)
-            entries = (R[there].ravel(), places.ravel(), np.arange(before[-1] + 1) * n_parts)
-            design = sparse.csr_array(entries, shape=(int(before[-1]), flat.shape[0])) @ flat
-            yield ClusterRows(
-                low, np.asarray(design), totals[low:high], before[pairs.starts[low : high + 1] - some.start]
-            )
+        """Rows with the squares and products of those of a cluster in a cell."""
+        return rows_of(self._pairs(by, True), self.basis)
 
     def dominant(
         self, by: Axis | None, root: FloatArray, above: float
@@ -230,15 +242,6 @@ class MomentScores(RegressionScores):
             rows = self.rows.combined(part, self.basis)
             total += rows.sum(axis=0) if self.weights is None else self.weights[part] @ rows
         return total
-
-    def _totals(self, pairs: PairSums, basis: FloatArray) -> FloatArray:
-        """Totals of the clusters in columns of this basis, shape (n_clusters, m)."""
-        K = self.rows.n_parts
-        places = (pairs.cell * K)[:, None] + np.arange(K)
-        m = sparse.csr_array(
-            (pairs.totals.ravel(), places.ravel(), pairs.starts * K), shape=(pairs.starts.size - 1, basis.shape[0] * K)
-        )
-        return np.asarray(m @ basis.reshape(-1, basis.shape[2]))
 
     def _pairs(self, by: Axis, squares: bool) -> PairSums:
         """Sums by (cluster, cell), made once."""

@@ -13,6 +13,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
 from evalreg.data.labels import Labels
 from evalreg.numerics.matrices import Matrix, dense, in_rows, is_identity, sum_blocks
+from evalreg.scores.base import Scores
 from evalreg.scores.labelled import LabelledScores
 from evalreg.scores.sums import Block, NarrowClusters
 
@@ -78,29 +79,12 @@ class ClusterRows:
         return Block(rows.totals, rows.grams())
 
 
-class RegressionScores(LabelledScores):
-    """Scores of a regression of rows in memory, from the rows of its clusters."""
+class ByClusterRows(Scores):
+    """Sums within clusters of a regression, from the rows of its clusters."""
 
     @abstractmethod
     def clusters(self, by: Axis) -> Iterator[ClusterRows]:
         """Rows of the clusters, some clusters at a time in their order."""
-
-    @abstractmethod
-    def design_rows(self, rows: slice) -> FloatArray:
-        """Some rows of the design times the square roots of their weights."""
-
-    @abstractmethod
-    def score_rows(self, rows: slice) -> FloatArray:
-        """Scores of some rows in every column."""
-
-    @property
-    @abstractmethod
-    def reach(self) -> FloatArray:
-        """A bound of the size of the entries of the design in each column, its weights left out, shape (k,)."""
-
-    @abstractmethod
-    def turned(self, turn: FloatArray) -> RegressionScores:
-        """The same in other columns, combinations `turn` of these, shape (k, m)."""
 
     def cells(self, by: Axis) -> Iterator[Block]:
         """Sums within clusters, with each cluster's X_g'W X_g."""
@@ -119,7 +103,7 @@ class RegressionScores(LabelledScores):
         taken. The leverages of all clusters add up to k, so that at most k / above are found.
         """
         if by is None:
-            groups = (rows[[r]] @ root for rows in self._parts() for r in np.flatnonzero(_lengths(rows, root) > above))
+            groups = self.rows_above(root, above)
         else:
             groups = (
                 rows.design[rows.starts[g] : rows.starts[g + 1]] @ root
@@ -129,9 +113,42 @@ class RegressionScores(LabelledScores):
         for rows in groups:
             yield (rows @ rows.T, rows.T) if rows.shape[0] < rows.shape[1] else (rows.T @ rows, None)
 
+    @abstractmethod
+    def rows_above(self, root: FloatArray, above: float) -> Iterator[FloatArray]:
+        """Rows of the data whose leverage is more than that, times the root, (1, k) each."""
+
     def leverage_sums(self, by: Axis, root: FloatArray) -> FloatArray | None:
         """Sum of the leverages of the rows of each cluster, shape (n_clusters,)."""
         return np.concatenate([_by_cluster(rows, root) for rows in self.clusters(by)])
+
+    def gram_entries(self, by: Axis) -> int:
+        """Entries of X_g'W X_g of the clusters that have as many rows as columns or more; at most n / k have."""
+        return min(self.n_clusters(by) * self.n_columns, self.n_rows) * self.n_columns
+
+
+class RegressionScores(LabelledScores, ByClusterRows):
+    """Scores of a regression of rows in memory."""
+
+    @abstractmethod
+    def design_rows(self, rows: slice) -> FloatArray:
+        """Some rows of the design times the square roots of their weights."""
+
+    @abstractmethod
+    def score_rows(self, rows: slice) -> FloatArray:
+        """Scores of some rows in every column."""
+
+    @property
+    @abstractmethod
+    def reach(self) -> FloatArray:
+        """A bound of the size of the entries of the design in each column, its weights left out, shape (k,)."""
+
+    @abstractmethod
+    def turned(self, turn: FloatArray) -> RegressionScores:
+        """The same in other columns, combinations `turn` of these, shape (k, m)."""
+
+    def rows_above(self, root: FloatArray, above: float) -> Iterator[FloatArray]:
+        """Rows whose leverage is more than that."""
+        return (rows[[r]] @ root for rows in self._parts() for r in np.flatnonzero(_lengths(rows, root) > above))
 
     def row_influence(self, bread: Matrix) -> FloatArray:
         """Influence of each row, B's_r, shape (n_rows, n_params)."""
@@ -153,10 +170,6 @@ class RegressionScores(LabelledScores):
     def full_scores(self) -> FloatArray:
         """Scores of each row in every column, shape (n_rows, n_columns)."""
         return self.score_rows(slice(None))
-
-    def gram_entries(self, by: Axis) -> int:
-        """Entries of X_g'W X_g of the clusters that have as many rows as columns or more; at most n / k have."""
-        return min(self.n_clusters(by) * self.n_columns, self.n_rows) * self.n_columns
 
     def slices(self) -> Iterator[slice]:
         """Rows in parts whose design stays small."""

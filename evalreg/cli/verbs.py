@@ -176,22 +176,11 @@ def draw(plotted: Callable[[], Any], path: str) -> None:
 
 
 def doctor(asked: Request) -> Found:
-    """What a log holds and what may be wrong with it, with commands on the same files."""
+    """What a log holds and what may be wrong with it, with commands; of several scores, a line for each."""
     from evalreg.logs.doctor import diagnose
+    from evalreg.logs.read import survey_of
     from evalreg.logs.table_log import likely_roles
 
-    rows = read(asked.files, asked.given)
-    log = rows.log
-    if log is None:
-        likely = likely_roles(rows.frame)
-        if "score" not in likely:
-            named = ", ".join(map(str, rows.frame.columns))
-            raise ArgumentError(
-                f"a log has a column of scores or verdicts; this table has {named}. Say which by --roles "
-                "item=COLUMN,score=COLUMN.",
-                parameter="roles",
-            )
-        log = er.Log(rows.frame, **likely)
     choices = [o for o in options_of("read_log") if o.name in asked.given and o.name not in ("format", "text_columns")]
 
     def command(verb: str, more: list[str]) -> str:
@@ -199,6 +188,26 @@ def doctor(asked: Request) -> Found:
         chosen = [word for option in choices for word in (option.flag, _typed(asked.given[option.name]))]
         return shlex.join(["evalreg", verb, *formula, *asked.files, *chosen, *rest])
 
+    try:
+        rows = read(asked.files, asked.given)
+    except ArgumentError as error:
+        named, plain = named_files(asked.files)
+        options = {option.name: asked.given[option.name] for option in choices}
+        found = survey_of([*named.values(), *plain], error, command, **options)
+        if found is None:
+            raise
+        return Found(found)
+    log = rows.log
+    if log is None:
+        likely = likely_roles(rows.frame)
+        if "score" not in likely:
+            columns = ", ".join(map(str, rows.frame.columns))
+            raise ArgumentError(
+                f"a log has a column of scores or verdicts; this table has {columns}. Say which by --roles "
+                "item=COLUMN,score=COLUMN.",
+                parameter="roles",
+            )
+        log = er.Log(rows.frame, **likely)
     return Found(diagnose(log, command), rows)
 
 

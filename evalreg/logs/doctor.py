@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_float_dtype, is_numeric_dtype
 
 from evalreg.checks import listed
+from evalreg.data.spelling import quoted_pair, spelled_alike
 from evalreg.errors import EvalregError, muted
-from evalreg.logs.overlooked import FEW_CLUSTERS, candidates, is_called_kind, is_kind, overlooked
-from evalreg.logs.remarks import remarks
+from evalreg.inference.scales import mixed_scales
+from evalreg.logs.reading import ROLES
 from evalreg.logs.table_log import likely_roles
 from evalreg.report.tables import Grid, Summary, number
 
 # A `Log`, whose module imports this one.
 AnyLog: TypeAlias = Any
+Question: TypeAlias = tuple[str, list[str], Callable[[], Any]]
+
+# More columns than these are no longer looked at.
+MOST_COLUMNS = 20
+# With fewer clusters an interval is rough, and their variance says little: none is proposed.
+FEW_CLUSTERS = 10
+# A field is named where it raises the variance by more than so many standard errors of a variance, and an advantage of
+# the left side where it is as many away from none.
+TELLING = 3.0
+_COLUMNS = ["clusters", "largest_share", "icc", "design_effect", "largest_design_effect"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +53,8 @@ class Diagnosis:
         What may be wrong.
     commands : tuple of str
         Questions that make sense next, a report at the end.
+    choices : DataFrame
+        Where a log holds several scores: a row for each task, filter, scorer and metric, with n and mean.
 
     See Also
     --------
@@ -55,11 +67,12 @@ class Diagnosis:
     clusters: pd.DataFrame
     remarks: tuple[str, ...]
     commands: tuple[str, ...]
+    choices: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def __str__(self) -> str:
         """The tables as text, 80 columns wide, and the commands, to be copied."""
-        lines = [f"  {line}" for command in self.commands for line in _broken(command)]
-        return "\n".join([self.summary().as_text(), *(["", "What to ask next:", "", *lines] if lines else [])])
+        commands = [f"  {command}" for command in self.commands]
+        return "\n".join([self.summary().as_text(), *(["", "What to ask next:", "", *commands] if commands else [])])
 
     def as_markdown(self) -> str:
         """The same as Markdown.
@@ -81,12 +94,10 @@ class Diagnosis:
             With `as_text`, `as_markdown`, `as_html` and `as_latex`.
         """
         left_out = ", ".join(f"{count} {reason}" for reason, count in self.left_out.items())
-        facts = (
-            *((name.capitalize(), str(value)) for name, value in self.counts.items()),
-            ("Left out", left_out or "none"),
-        )
-        grids = [_grid(self.models, "model"), *([_grid(self.clusters, "clusters by")] if len(self.clusters) else [])]
-        return Summary("evalreg doctor", facts, tuple(grids), self.remarks)
+        facts = ((name.capitalize(), str(value)) for name, value in self.counts.items())
+        tables = {"scores": self.choices, "model": self.models, "clusters by": self.clusters}
+        grids = tuple(_grid(table, first) for first, table in tables.items() if len(table))
+        return Summary("evalreg doctor", (*facts, ("Left out", left_out or "none")), grids, self.remarks)
 
     def as_dict(self) -> dict[str, Any]:
         """All of it, for JSON.
@@ -97,6 +108,7 @@ class Diagnosis:
             Of plain values; tables are lists of rows.
         """
         return {
+            "choices": self.choices.rename_axis("measure").reset_index().to_dict("records"),
             "clusters": self.clusters.rename_axis("column").reset_index().to_dict("records"),
             "commands": list(self.commands),
             "counts": self.counts,
@@ -106,40 +118,31 @@ class Diagnosis:
         }
 
 
-def _broken(command: str, width: int = 76) -> Iterator[str]:
-    """A command on lines of that width, which a shell joins again; words in quotes and options stay whole."""
-    line = ""
-    for word in re.findall(r"-[\w-]+ (?:'[^']*'|[^-' ][^ ]*)|'[^']*'|[^ ]+", command):
-        if line and len(line) + 1 + len(word) > width - 2:
-            yield f"{line} \\"
-            line = f"    {word}"
-        else:
-            line = f"{line} {word}" if line else word
-    yield line
-
-
 def _grid(table: pd.DataFrame, first: str) -> Grid:
     """A table with its numbers as summaries print them."""
     headers = {"largest_share": "largest", "design_effect": "deff", "largest_design_effect": "largest deff"}
-    rows = [
-        (str(name), *(_cell(value) for value in row))
-        for name, row in zip(table.index, table.itertuples(index=False), strict=True)
-    ]
+    rows = [(str(name), *map(_cell, row)) for name, row in zip(table.index, table.to_numpy(dtype=object), strict=True)]
     return Grid((first, *(headers.get(column, column.replace("_", " ")) for column in table.columns)), tuple(rows))
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, int | np.integer):
+    if isinstance(value, str | int | np.integer):
         return str(value)
     return "-" if np.isnan(value) else number(float(value))
 
 
 def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) -> Diagnosis:
     """The diagnosis of a log; `say` words a question with its arguments as a command."""
-    frame = log._reading.frame
     clusters = candidate_clusters(log)
     asked = list(_asked(log, clusters))
-    commands = tuple(_next(log, asked, say or partial(_python, "left" in log.roles)))
+    say = say or partial(_python, "left" in log.roles)
+    errors = [_refusal(ask) for _, _, ask in asked]
+    commands = [say(verb, options) for (verb, options, _), error in zip(asked, errors, strict=True) if error is None]
+    unnamed = unnamed_question(log)
+    if unnamed is not None:
+        named = ",".join(f"{role}={column}" for role, column in [*((r, r) for r in log.roles), ("item", unnamed)])
+        commands.insert(0, say("doctor", ["--roles", named]))
+    nothing = errors[0] is not None and not any(error is None for error in errors) and len(log._reading.frame) > 1
     return Diagnosis(
         counts=_counts(log),
         left_out={str(reason): int(count) for reason, count in log.left_out.items()},
@@ -147,39 +150,32 @@ def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) ->
         clusters=clusters,
         remarks=(
             *log.notes,
-            *remarks(frame, log.roles, clusters.index.tolist(), unnamed_question(log)),
-            *_told(clusters, kinds(log, clusters)),
-            *_alike(log),
-            *_refused(frame, asked[0][2], commands),
+            *remarks(log, clusters.index.tolist()),
+            *_read(clusters, len(log._reading.frame[question(log)].drop_duplicates()) if question(log) else 0),
+            *_alike(log, clusters),
+            *([f"No estimate can be had before this is settled: {errors[0]}"] if nothing else []),
         ),
-        commands=commands,
+        commands=tuple(dict.fromkeys(commands)),
     )
 
 
-def _alike(log: AnyLog) -> Iterator[str]:
-    """The field that widens the error bars of a mean most, where questions are taken to be independent."""
-    if "item" in log.roles and "left" not in log.roles:
-        results = _quietly(log.mean)
-        if results is not None:
-            yield from (text for _, text in overlooked(results, candidates(log._reading.frame, question(log))))
+def _refusal(ask: Callable[[], Any]) -> str | None:
+    """Why a question has no answer; None where it has one."""
+    with muted():
+        try:
+            ask()
+        except EvalregError as error:
+            return str(error)
+    return None
 
 
-def _counts(log: AnyLog) -> dict[str, int | str]:
-    """Format, rows, and how many values each role has."""
-    frame, found = log._reading.frame, {"format": log.format}
-    counts: dict[str, int | str] = {**found, "rows": len(frame)}
-    if log.runs:
-        counts["runs"] = len(log.runs)
-    for role, name in (("model", "models"), ("task", "tasks"), ("prompt", "prompts"), ("judge", "judges")):
-        if role in log.roles:
-            counts[name] = int(frame[role].nunique())
-    if "left" in log.roles:
-        counts["models"] = len(pd.unique(pd.concat([frame["left"], frame["right"]]).dropna()))
-    if "item" in log.roles:
-        counts["items"] = len(frame[question(log)].drop_duplicates())
-    if "sample" in log.roles:
-        counts["samples"] = int(frame["sample"].nunique())
-    return counts
+def _quietly(ask: Callable[[], Any]) -> Any:
+    """An answer without its warnings; None where evalreg refuses to give one."""
+    with muted():
+        try:
+            return ask()
+        except EvalregError:
+            return None
 
 
 def question(log: AnyLog) -> list[str]:
@@ -196,115 +192,288 @@ def unnamed_question(log: AnyLog) -> str | None:
     return likely_roles(log._reading.frame, ("item",)).get("item")
 
 
+def _counts(log: AnyLog) -> dict[str, int | str]:
+    """Format, rows, and how many values each role has."""
+    frame = log._reading.frame
+    counts: dict[str, int | str] = {"format": log.format, "rows": len(frame)}
+    counts |= {"runs": len(log.runs)} if log.runs else {}
+    counts |= {
+        f"{role}s": int(frame[role].nunique())
+        for role in ("model", "task", "prompt", "judge", "sample")
+        if role in log.roles
+    }
+    if "left" in log.roles:
+        counts["models"] = len(pd.unique(pd.concat([frame["left"], frame["right"]]).dropna()))
+    if "item" in log.roles:
+        counts["items"] = len(frame[question(log)].drop_duplicates())
+    return counts
+
+
 def _models(log: AnyLog) -> pd.DataFrame:
     """A row for each model: how much there is of it, and its mean or win rate."""
-    frame = log._reading.frame
-    if "left" in log.roles:
-        sides = [frame.assign(model=frame[side]) for side in ("left", "right")]
-        frame = pd.concat(sides, ignore_index=True)
+    frame, pairs = log._reading.frame, "left" in log.roles
+    if pairs:
+        frame = pd.concat([frame.assign(model=frame[side]) for side in ("left", "right")], ignore_index=True)
     elif "model" not in log.roles:
         frame = frame.assign(model="all")
     by = frame.groupby("model", sort=True, observed=True)
-    outcome = "winner" if "winner" in log.roles else "score"
     table = pd.DataFrame({"rows": by.size()})
     if question(log):
-        table["prompts" if "prompt" in question(log) else "items"] = (
-            frame.drop_duplicates(["model", *question(log)]).groupby("model", sort=True, observed=True).size()
-        )
-    table["missing"] = frame[outcome].isna().groupby(frame["model"], observed=True).sum()
-    if "left" not in log.roles and pd.api.types.is_numeric_dtype(frame["score"]):
+        own = frame.drop_duplicates(["model", *question(log)]).groupby("model", sort=True, observed=True).size()
+        table["prompts" if "prompt" in question(log) else "items"] = own
+    table["missing"] = (
+        frame["winner" if "winner" in log.roles else "score"].isna().groupby(frame["model"], observed=True).sum()
+    )
+    if not pairs and is_numeric_dtype(frame["score"]):
         table["mean"] = by["score"].mean().astype(float)
-    elif "left" in log.roles:
-        rates = _quietly(lambda: log.win_rate(groups=None if not question(log) else "prompt").params)
-        if rates is not None:
-            table["win_rate"] = rates.reindex(table.index)
+    elif pairs:
+        rates = _quietly(lambda: log.win_rate(groups="prompt" if question(log) else None).params)
+        table = table if rates is None else table.assign(win_rate=rates.reindex(table.index))
     return table
 
 
-def _quietly(ask: Callable[[], Any]) -> Any:
-    """An answer without its warnings; None where evalreg refuses to give one."""
-    with muted():
-        try:
-            return ask()
-        except EvalregError:
-            return None
+# Clusters
+
+
+def candidates(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
+    """Columns that may be clusters: several values, fewer than questions, the same for all rows of a question."""
+    n_questions = len(frame[ids].drop_duplicates()) if ids else len(frame)
+    for column in [str(column) for column in frame.columns if column not in ROLES][:MOST_COLUMNS]:
+        values = frame[column]
+        if is_float_dtype(values) or not all(
+            isinstance(value, str | int | np.generic | None) for value in values.head(100)
+        ):
+            continue
+        if 2 <= values.nunique() < n_questions and (
+            not ids or len(frame[[*ids, column]].drop_duplicates()) == n_questions
+        ):
+            yield column
 
 
 def candidate_clusters(log: AnyLog) -> pd.DataFrame:
     """Columns that hold several questions a value, with what they would do to the error bars."""
-    rows = {}
-    for column in _candidates(log):
-        results = _quietly(partial(_clustered, log, column))
-        size = log._reading.frame[column].value_counts()
+    frame, rows = log._reading.frame, {}
+    judged = [role for role in ("prompt", "judge") if log._several(role)] if "left" in log.roles else []
+    for column in [*judged, *candidates(frame, question(log))]:
+        estimate = log.win_rate if "left" in log.roles else log.mean
+        results = _quietly(partial(estimate, groups=f"`{column}`"))
         effect = np.full(1, np.nan) if results is None else results.design_effect().to_numpy(dtype=float)
         icc = None if results is None else _quietly(results.icc)
-        rows[column] = {
-            "clusters": len(size),
-            "largest_share": float(size.iloc[0] / size.sum()),
-            "icc": _median(np.array([np.nan]) if icc is None else icc.to_numpy(dtype=float)),
-            "design_effect": _median(effect),
-            "largest_design_effect": float(np.nanmax(effect)) if np.isfinite(effect).any() else np.nan,
-        }
-    table = pd.DataFrame.from_dict(rows, orient="index")
-    if not len(table):
-        return pd.DataFrame(columns=["clusters", "largest_share", "icc", "design_effect", "largest_design_effect"])
-    table = table.sort_values("design_effect", ascending=False, kind="stable", na_position="last")
-    # Kinds of questions stand last: what they would do as clusters is not what they are.
-    of_kind = table.index.isin(kinds(log, table))
-    return pd.concat([table[~of_kind], table[of_kind]])
+        sizes, effect = frame[column].value_counts(), effect[np.isfinite(effect)]
+        icc = np.array([]) if icc is None else icc.to_numpy(dtype=float)
+        middle = [float(np.median(v)) if len(v) else np.nan for v in (icc[np.isfinite(icc)], effect)]
+        share = float(sizes.iloc[0] / sizes.sum())
+        rows[column] = dict(zip(_COLUMNS, (len(sizes), share, *middle, max(effect, default=np.nan)), strict=True))
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=_COLUMNS)
+    return table.sort_values("design_effect", ascending=False, kind="stable", na_position="last")
 
 
-def kinds(log: AnyLog, clusters: pd.DataFrame) -> list[str]:
-    """Columns that seem to say of which kind a question is; of comparisons none is known to."""
-    if "left" in log.roles:
-        return []
-    asked = log._reading.frame[question(log)].drop_duplicates() if question(log) else log._reading.frame
-    return [str(name) for name in clusters.index if is_kind(str(name), int(clusters["clusters"][name]), len(asked))]
-
-
-def _told(clusters: pd.DataFrame, of_kind: Sequence[str]) -> Iterator[str]:
-    """What the table of clusters says, where there is one with numbers."""
+def _read(clusters: pd.DataFrame, n_questions: int) -> Iterator[str]:
+    """How the table of clusters is to be read."""
     if not clusters["design_effect"].notna().any():
         return
     yield (
         "deff: how many times as large the variance of an estimate is with such clusters, for the middle model and for "
-        "the one where it is largest. A column well above 1 belongs in `groups`"
-        f"{', unless it is a kind of question' if of_kind else ''}."
+        "the one where it is largest. A column well above 1 belongs in `groups`, if its values were drawn and others "
+        "could have taken their place."
     )
-    named = [name for name in of_kind if is_called_kind(name)]
-    for name in (name for name in of_kind if name not in named):
+    few = [str(name) for name, n in clusters["clusters"].items() if n < FEW_CLUSTERS < n_questions]
+    if few:
         yield (
-            f'"{name}" has few values ({clusters["clusters"][name]}) with many questions each, and its name does not '
-            "tell what they are. Kinds of questions, which another draw of the benchmark would have again, are strata: "
-            "name them in `strata`, or in `by` for an estimate of each. Clusters that others could have taken the "
-            "place of, such as sites or sources that happened to be asked, belong in `groups`. The commands below take "
-            "them for kinds."
-        )
-    if named:
-        many = len(named) > 1
-        yield (
-            f"{listed(named, joiner=' and ')} {'seem' if many else 'seems'} to say of which kind a question is: few "
-            "values with many questions each, which the benchmark would have again. Such a column is a stratum, not a "
-            "cluster that was drawn: name it in `strata`, or in `by` for an estimate of each. Only if its values are a "
-            "sample of others, and the result is about those too, it belongs in `groups`."
+            f"{listed(few, joiner=' and ')} {'have' if len(few) > 1 else 'has'} few values. Kinds of questions, which "
+            "another draw of the benchmark would have again, are strata: name them in `strata`, or in `by` for an "
+            "estimate of each."
         )
 
 
-def _clustered(log: AnyLog, column: str) -> Any:
-    quoted = f"`{column}`"
-    return log.win_rate(groups=quoted) if "left" in log.roles else log.mean(groups=quoted)
+def _alike(log: AnyLog, clusters: pd.DataFrame) -> Iterator[str]:
+    """The field that widens the error bars of a mean most, where questions are taken to be independent.
+
+    Chance moves the variance of G clusters by sqrt(2/(G - 1)); variances are compared by their median over models.
+    """
+    results: Any = _quietly(log.mean) if "item" in log.roles and "left" not in log.roles else None
+    found: list[tuple[float, str, int]] = []
+    for column in clusters.index if results is not None else ():
+        wider: Any = _quietly(partial(results.with_cov, groups=f"`{column}`"))
+        n_clusters = 0 if wider is None else min(wider.n_clusters.values(), default=0)
+        if n_clusters >= FEW_CLUSTERS:
+            ratio = np.asarray((wider.bse / results.bse) ** 2, dtype=float)
+            middle = float(np.median(ratio[np.isfinite(ratio)])) if np.isfinite(ratio).any() else 0.0
+            if middle > 1 + TELLING * np.sqrt(2 / (n_clusters - 1)):
+                found.append((middle, str(column), n_clusters))
+    if found:
+        middle, column, n_clusters = max(found)
+        yield (
+            f'Questions are taken to be independent, but those with one value of "{column}" are alike: clustered by it '
+            f"({n_clusters} values) standard errors are {np.sqrt(middle):.2f} times as large. Name it in `groups`, or "
+            "in `strata` if its values are all there are."
+        )
 
 
-def _median(values: Any) -> float:
-    finite = values[np.isfinite(values)]
-    return float(np.median(finite)) if len(finite) else np.nan
+# Remarks
 
 
-def _candidates(log: AnyLog) -> Iterator[str]:
-    """Prompts and judges of comparisons, and the fields that may be clusters."""
-    if "left" in log.roles:
-        yield from (role for role in ("prompt", "judge") if log._several(role))
-    yield from candidates(log._reading.frame, question(log))
+def remarks(log: AnyLog, clusters: Sequence[str]) -> Iterator[str]:
+    """Sentences on what may be wrong with a log; none where nothing is."""
+    frame, roles = log._reading.frame, log.roles
+    named = (role for role in ("model", "left", "right", "item", "prompt", "task", "judge") if role in roles)
+    yield from _spelled(frame, list(dict.fromkeys((*named, *clusters))))
+    if "left" in roles:
+        yield from _itself(frame)
+        yield from _twice(frame, [role for role in ("left", "right", "prompt", "judge", "order") if role in roles])
+        yield from _position(frame)
+        yield from _sparse(frame)
+        return
+    yield from _outcome(frame)
+    if "item" not in roles:
+        unnamed = unnamed_question(log)
+        name = "" if unnamed is None else f' "{unnamed}" seems to be it: see the first command.'
+        yield f"No column has the role of the question (item): models cannot be compared on the same questions.{name}"
+        return
+    yield from _twice(frame, [role for role in ("model", "prompt", "task", "item", "sample") if role in roles])
+    ids = [*question(log), *(["prompt"] if "prompt" in roles else [])]
+    yield from _unequal(frame, ids, "model" in roles)
+    if not clusters:
+        yield "No field groups several questions: questions are the clusters."
+
+
+def _outcome(frame: pd.DataFrame) -> Iterator[str]:
+    score = frame["score"]
+    if missing := int(score.isna().sum()):
+        have = "has" if missing == 1 else "have"
+        yield f"{missing} of {len(frame)} rows {have} no score; estimates count and leave them out."
+    if not is_numeric_dtype(score):
+        yield f"Scores are text, such as {listed(score.dropna().unique()[:3].tolist())}: they need numbers."
+        return
+    if "model" in frame:
+        by = score.groupby(frame["model"], observed=True)
+        low, high = (ends.dropna() for ends in (by.min(), by.max()))
+        if unlike := mixed_scales([str(name) for name in low.index], low.to_numpy(float), high.to_numpy(float)):
+            yield f"S{unlike[1:]}"
+    if score.nunique() == 1:
+        yield f"All scores are {score.dropna().iloc[0]:g}: an interval rests on their number alone."
+
+
+def _twice(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
+    """Rows that repeat the ids of another, and the first column that tells them apart."""
+    again = frame.duplicated(ids)
+    if again.any():
+        others = (
+            str(c)
+            for c in frame.columns[:MOST_COLUMNS]
+            if c not in (*ids, "score", "winner") and not is_float_dtype(frame[c])
+        )
+        plain = (c for c in others if all(isinstance(v, str | int | np.generic) for v in frame[c].head(100)))
+        apart = next((column for column in plain if not frame.duplicated([*ids, column]).any()), None)
+        hint = f' Column "{apart}" tells them apart.' if apart else ""
+        hint = hint or (
+            "" if {"sample", "left"} & set(ids) else " If they are repeats, a column `sample` should say so."
+        )
+        count = f"{int(again.sum())} rows repeat" if again.sum() > 1 else "1 row repeats"
+        first = " ".join(map(str, frame[ids][again].iloc[0]))
+        yield f"{count} {listed(ids, joiner=' and ')} of a row above, first {first}.{hint}"
+
+
+def _spelled(frame: pd.DataFrame, columns: Sequence[str]) -> Iterator[str]:
+    """Ids that differ by case and blanks alone, which are as many models, questions or clusters."""
+    for column in columns:
+        if alike := spelled_alike(frame[column].dropna().unique()):
+            yield (
+                f'Column "{column}": values that differ by blanks, case or the encoding of letters alone '
+                f"({len(alike)}), first {quoted_pair(alike[0])}. They count as different ones. Give them one spelling "
+                "if they are the same."
+            )
+
+
+def _unequal(frame: pd.DataFrame, ids: list[str], models: bool) -> Iterator[str]:
+    """Questions that not all models answered, answers of unequal number, and fields that differ within a question."""
+    if models and frame["model"].nunique() > 1:
+        asked = frame.drop_duplicates(["model", *ids])
+        per_model = asked.groupby("model", observed=True).size()
+        answered = asked.groupby(ids, observed=True).size()
+        total, shared = len(answered), int((answered == len(per_model)).sum())
+        if shared < total:
+            yield (
+                f"Models have unequal questions: {shared} of {total} were answered by all ({per_model.idxmin()} has "
+                f"{per_model.min()}, {per_model.idxmax()} has {per_model.max()}). A comparison uses those that both "
+                "answered."
+            )
+    if models and "sample" in frame:
+        count = frame.groupby(["model", *ids], observed=True).size()
+        if count.min() < count.max():
+            yield f"Questions have {count.min()} to {count.max()} answers of a model; each question weighs the same."
+    keys = pd.MultiIndex.from_frame(frame[ids]).factorize()[0]
+    for column in map(str, frame.columns):
+        own = column.startswith(("model.", "prompt.", "judge."))
+        if "." in column and not own and all(isinstance(v, str | int | float | None) for v in frame[column].head(100)):
+            different = frame[column].groupby(keys).nunique()
+            if n_other := int((different > 1).sum()):
+                yield f"{n_other} of {len(different)} questions differ in {column} within: one id, two contents?"
+
+
+def _itself(frame: pd.DataFrame) -> Iterator[str]:
+    if count := int((frame["left"] == frame["right"]).sum()):
+        rows = "1 row compares" if count == 1 else f"{count} rows compare"
+        yield f"{rows} a model with itself; a board refuses {'it' if count == 1 else 'them'}."
+
+
+def _position(frame: pd.DataFrame) -> Iterator[str]:
+    """How often the left side wins, and by how many standard errors that is more than half."""
+    if "winner" in frame.columns:
+        winner = frame["winner"]
+        left, right = ((winner == side) | (winner == frame[side]) for side in ("left", "right"))
+        known = left | right | (winner == "tie")
+        other = winner[~known].dropna().value_counts()
+        if len(other):
+            words = ", ".join(f"{verdict} ({count})" for verdict, count in other.head(5).items())
+            more = f" and {len(other) - 5} more" if len(other) > 5 else ""
+            yield (
+                f"Verdicts that are not left, right, tie or one of the two models: {words}{more}. A board refuses them "
+                "until `labels` say what they mean."
+            )
+            return
+        won = pd.Series(np.where(left, 1.0, np.where(right, 0.0, 0.5)), frame.index).where(known)
+    elif is_numeric_dtype(frame["score"]):
+        won = frame["score"].astype(float)
+    else:
+        return
+    centred = (won - won.mean()).dropna()
+    totals = centred.groupby(frame.get("prompt", centred.index)).sum().to_numpy()
+    if len(totals) < 2:
+        return
+    se = float(np.sqrt(len(totals) / (len(totals) - 1) * (totals**2).sum()) / len(centred))
+    pairs = frame[["left", "right"]].drop_duplicates()
+    both = len(pairs.merge(pairs, left_on=["left", "right"], right_on=["right", "left"]))
+    if not both:
+        yield "No pair was shown in both orders: an advantage of the left side cannot be told from the models' own."
+        return
+    share = float(won.mean())
+    far = se > 1e-9 and abs(share - 0.5) > TELLING * se
+    advice = " Position matters: `--method bradley-terry --formula 1` takes it out." if far else ""
+    yield f"The left side wins {share:.1%} of the comparisons, ties as halves (SE {se:.1%}).{advice}"
+
+
+def _sparse(frame: pd.DataFrame) -> Iterator[str]:
+    """Pairs of models that never met, or met on one prompt only; and few judges."""
+    sides = frame[["left", "right"]].astype(str).to_numpy()
+    first, second = pd.Series(sides.min(axis=1), frame.index), pd.Series(sides.max(axis=1), frame.index)
+    models = pd.unique(sides.ravel())
+    possible = len(models) * (len(models) - 1) // 2
+    pairs = frame.assign(first=first, second=second).groupby(["first", "second"])
+    prompts = pairs["prompt"].nunique() if "prompt" in frame.columns else pairs.size()
+    centre = [name for name in models if ((first == name) | (second == name)).all()]
+    if centre and len(models) > 2:
+        yield f"Every comparison is with {centre[0]}: other models never met, and share its answers."
+    elif len(prompts) < possible:
+        yield f"{possible - len(prompts)} of {possible} pairs of models never met."
+    if alone := int((prompts == 1).sum()):
+        yield f"{alone} of {len(prompts)} pairs met on a single prompt: their own error bars say little."
+    if "judge" in frame and (n_judges := frame["judge"].nunique()) < 5:
+        says = "One judge" if n_judges == 1 else f"{n_judges} judges"
+        yield f"{says}: what holds for these judges is better known than what holds for others."
+
+
+# What to ask next
 
 
 def _asked(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
@@ -312,95 +481,45 @@ def _asked(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
     asked = list(_of_pairs(log) if "left" in log.roles else _of_scores(log, clusters))
     yield from asked
     _, options, ask = asked[0]
-    yield "report", [*options, *_one_prompt(log), "-o", "report.html"], ask
-
-
-def _refused(frame: pd.DataFrame, ask: Callable[[], Any], commands: Sequence[str]) -> Iterator[str]:
-    """Why no estimate can be had yet, and what to do: the error that the first question ends in."""
-    if len(frame) < 2 or any(command for command in commands if "doctor" not in command):
-        return
-    try:
-        with muted():
-            ask()
-    except EvalregError as error:
-        yield f"No estimate can be had before this is settled: {error}"
-
-
-def _next(log: AnyLog, asked: list[Question], say: Callable[[str, list[str]], str]) -> Iterator[str]:
-    """The questions that have an answer."""
-    item = unnamed_question(log)
-    if item is not None:
-        named = {role: role for role in log.roles} | {"item": item}
-        yield say("doctor", ["--roles", ",".join(f"{role}={column}" for role, column in named.items())])
-    answer = cache(_quietly)  # the report asks the first question again
-    found = [say(verb, options) for verb, options, ask in asked if answer(ask) is not None]
-    yield from dict.fromkeys(found)
-
-
-Question: TypeAlias = tuple[str, list[str], Callable[[], Any]]
+    yield "report", [*options, "-o", "report.html"], ask
 
 
 def _of_pairs(log: AnyLog) -> Iterator[Question]:
-    yield "leaderboard", [], lambda: log.win_rate().leaderboard()
-    if "prompt" in log.roles:
-        yield "leaderboard", ["--groups", "prompt"], lambda: log.win_rate(groups="prompt").leaderboard()
-    yield "leaderboard", ["--method", "bradley-terry"], lambda: log.bradley_terry().leaderboard()
+    yield "leaderboard", [], log.win_rate
+    if log._several("judge"):
+        yield "leaderboard", ["--groups", "prompt"], lambda: log.win_rate(groups="prompt")
+    yield "leaderboard", ["--method", "bradley-terry"], log.bradley_terry
 
 
 def _of_scores(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
-    drawn = [name for name in clusters.index if name not in kinds(log, clusters)]
-    wide = [name for name in drawn if clusters["clusters"][name] >= FEW_CLUSTERS]
-    wide = [name for name in wide if clusters["design_effect"][name] > 1] or wide
-    by = _quoted(str(wide[0])) if wide else None
+    wide = [
+        name
+        for name in clusters.index
+        if clusters["clusters"][name] >= FEW_CLUSTERS and clusters["design_effect"][name] > 1
+    ]
+    by = None if not wide else f"`{wide[0]}`" if set("+: ") & set(wide[0]) else str(wide[0])
     groups = [] if by is None else ["--groups", by]
     yield "mean", groups, lambda: log.mean(groups=by)
     if log._several("model") and "item" in log.roles:
-        kept = _one_prompt(log)
-        one = log._kept({"subset": kept[1]}) if kept else log
-        yield "compare", [*groups, *kept], lambda: one.compare(groups=by)
-        yield "leaderboard", [*groups, *kept], lambda: one.mean(by="model", groups=by).leaderboard()
+        yield "compare", groups, lambda: log.compare(groups=by)
+        yield "leaderboard", groups, lambda: log.mean(by="model", groups=by)
         return
     own = by or ":".join(question(log)) or None
     yield "fit", ["score ~ 1", *([] if own is None else ["--groups", own])], lambda: log.fit("score ~ 1", groups=own)
-    # A mean of each question is no answer to anything.
-    unnamed = unnamed_question(log)
-    parts = [name for name in clusters.index if name != unnamed]
-    if parts:
-        part = str(clusters["clusters"][parts].idxmin())
-        # A mean of one cluster has no error bar: there questions are the clusters.
-        own, groups = (None, []) if part == (wide[0] if wide else None) else (by, groups)
-        yield "mean", ["--by", part, *groups], lambda: log.mean(by=part, groups=own)
-    else:
-        yield "mean", ["--format", "json"], log.mean
-
-
-def _one_prompt(log: AnyLog) -> list[str]:
-    """The option that keeps one prompt where there are scores of several, over which nothing is averaged unasked."""
-    if "left" in log.roles or not log._several("prompt"):
-        return []
-    first = log._reading.frame["prompt"].dropna().iloc[0]
-    return ["--where", f"prompt == {json.dumps(str(first), ensure_ascii=False)}"]
-
-
-def _quoted(name: str) -> str:
-    return f"`{name}`" if set("+: ") & set(name) else name
 
 
 def _python(pairs: bool, verb: str, options: list[str]) -> str:
     """The question as Python, for a log that was made from a frame; of comparisons where `pairs`."""
     values = dict(pairwise(options))
     if verb == "doctor":
-        named = (part.split("=", 1) for part in values["--roles"].split(","))
-        roles = ", ".join(f'{role}="{column}"' for role, column in named if role != column)
-        return f"er.Log(log.frame, {roles}).doctor()"
-    words = [f'{name}="{values[f"--{name}"]}"' for name in ("by", "groups") if f"--{name}" in values]
-    words += [f"subset={values['--where']!r}"] if "--where" in values else []
-    if verb == "fit":
-        words = ['"score ~ 1"', *words]
-    if verb == "report":
-        return f'log.{"win_rate" if pairs else "mean"}({", ".join(words)}).report("report.html")'
-    if verb != "leaderboard":
-        return f"log.{verb}({', '.join(words)})"
-    if "--method" in values:
-        return f"log.bradley_terry({', '.join(words)}).leaderboard()"
-    return f"log.{'win_rate' if pairs else 'mean'}({', '.join(words)}).leaderboard()"
+        roles = (part.split("=", 1) for part in values["--roles"].split(","))
+        return (
+            f"er.Log(log.frame, {', '.join(f'{role}={column!r}' for role, column in roles if role != column)}).doctor()"
+        )
+    function = verb if verb in ("mean", "compare", "fit") else "win_rate" if pairs else "mean"
+    function = "bradley_terry" if "--method" in values else function
+    words = ['"score ~ 1"'] * (verb == "fit") + [
+        f'groups="{name}"' for key, name in values.items() if key == "--groups"
+    ]
+    after = {"leaderboard": ".leaderboard()", "report": '.report("report.html")'}.get(verb, "")
+    return f"log.{function}({', '.join(words)}){after}"

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+import pandas as pd
+
 from evalreg.checks import option
 from evalreg.errors import ArgumentError
 from evalreg.logs import reader
+from evalreg.logs.doctor import Diagnosis
 from evalreg.logs.files import Paths, file_list, find_files
 from evalreg.logs.formats import sort_sources
-from evalreg.logs.log import Log, log_of
-from evalreg.logs.reading import BrokenName, Choice, FailedName, Source
+from evalreg.logs.log import Log, log_of, together
+from evalreg.logs.reading import BrokenName, Choice, FailedName, Format, Source
 from evalreg.logs.table_log import TABLE, as_roles, read_tables
 from evalreg.logs.tables import names
 
 
 def read_log(
-    path: Paths,
+    path: Paths | Mapping[str, Paths],
     *,
     format: str | None = None,
     metric: str | None = None,
@@ -40,9 +43,10 @@ def read_log(
 
     Parameters
     ----------
-    path : str, path-like or list of these
+    path : str, path-like, list of these, or mapping
         Files, patterns with `*`, or folders; all of one format. Links are not followed. Of tables, folders such as
-        "model=ada" are columns.
+        "model=ada" are columns. A mapping of names to paths reads runs that are to be compared: each is a model of its
+        name.
     format : str, optional
         Name of the format; by default it is recognised by content.
     metric, filter, scorer : str, optional
@@ -86,6 +90,31 @@ def read_log(
     >>> log
     Log of 4 scores: model, item, score
     """
+    if isinstance(path, Mapping):
+        more: dict[str, Any] = {"format": format, "metric": metric, "filter": filter, "scorer": scorer, "task": task}
+        more |= {"columns": columns, "failed": failed, "broken": broken, "roles": roles, "text_columns": text_columns}
+        return together({name: read_log(one, **more) for name, one in path.items()})
+    chosen, own, choice, notes = _opened(
+        path, format, metric, filter, scorer, task, columns, failed, broken, roles, text_columns
+    )
+    reading = read_tables(own, choice) if chosen is TABLE else reader.read(chosen, own, choice)
+    return log_of(replace(reading, notes=(*reading.notes, *notes)))
+
+
+def _opened(
+    path: Paths,
+    format: str | None = None,
+    metric: str | None = None,
+    filter: str | None = None,
+    scorer: str | None = None,
+    task: str | Sequence[str] | None = None,
+    columns: list[str] | None = None,
+    failed: FailedName = "drop",
+    broken: BrokenName = "raise",
+    roles: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    text_columns: Sequence[str] = (),
+) -> tuple[Format, list[Source], Choice, tuple[str, ...]]:
+    """The format and the files of a log, what is chosen of it, and what was passed over."""
     option("failed", failed, get_args(FailedName))
     option("broken", broken, get_args(BrokenName))
     mapping = None if roles is None else as_roles(roles)
@@ -94,11 +123,44 @@ def read_log(
     found = find_files(path)
     chosen, own, others = sort_sources(found.sources, "table" if mapping is not None else format)
     wanted = None if columns is None else tuple(names("columns", columns))
-    text = tuple(names("text_columns", text_columns))
     tasks = None if task is None else (task,) if isinstance(task, str) else tuple(names("task", task))
+    text = tuple(names("text_columns", text_columns))
     choice = Choice(metric, filter, scorer, tasks, wanted, failed, broken, mapping, text)
-    reading = read_tables(own, choice) if chosen is TABLE else reader.read(chosen, own, choice)
-    return log_of(replace(reading, notes=(*reading.notes, *_unread(others), *links_passed_over(found.links))))
+    return chosen, own, choice, (*_unread(others), *links_passed_over(found.links))
+
+
+def survey_of(
+    path: Paths, error: ArgumentError, say: Callable[[str, list[str]], str] | None = None, **options: Any
+) -> Diagnosis | None:
+    """What there is to choose from, where that is what an error is about: a line for each score of a log."""
+    if error.parameter not in reader.ARGUMENTS or options.get(error.parameter) is not None:
+        return None
+    chosen, own, choice, notes = _opened(path, **options)
+    table, left_out = reader.survey(chosen, own, choice)
+    arguments = [name for name in reader.ARGUMENTS if name in table and table[name].nunique() > 1]
+    commands = []
+    for row in table.to_dict("records"):
+        named = [word for name in arguments if row[name] for word in (f"--{name}", str(row[name]))]
+        one = ["--task", row["task"]] if "task" in table and table["task"].nunique() > 1 else []
+        commands.append((say or _as_call)("mean", [*named, *one]))
+    counts: dict[str, int | str] = {"format": chosen.name, "files": len(own)}
+    names_of = table.drop(columns=["scores", "without", "mean"])
+    names_of = names_of[[name for name in names_of if names_of[name].nunique() > 1]]
+    labels = [" ".join(filter(None, row)) for row in names_of.astype(str).itertuples(index=False)]
+    return Diagnosis(
+        counts,
+        {str(reason): n for reason, n in left_out.items() if n},
+        pd.DataFrame(),
+        pd.DataFrame(),
+        (str(error), *notes),
+        tuple(dict.fromkeys(commands))[:10],
+        table[["scores", "without", "mean"]].set_axis(labels),
+    )
+
+
+def _as_call(verb: str, options: list[str]) -> str:
+    words = [f"{name.removeprefix('--')}={value!r}" for name, value in zip(options[::2], options[1::2], strict=True)]
+    return f"er.read_log(path, {', '.join(words)}).{verb}()"
 
 
 def _unread(others: Sequence[Source]) -> Iterator[str]:

@@ -48,15 +48,8 @@ RULES = ("keep", "drop", "zero")
 
 def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
     """The scores or verdicts in files of one format."""
-    _refuse_arguments(format, choice)
-    left_out: Counter[Reason] = Counter()
-    parts = _of_tasks([part for source in sources for part in format.parts(source, choice)], choice)
-    _refuse_versions(parts)
+    parts, found, left_out = _opened(format, sources, choice)
     models = _labels(parts)
-    ids: set[Any] = set()
-    found = [_answers(part, format, choice, left_out, ids) for part in parts]
-    if format.empty and not any(found) and not +left_out:
-        raise LogFormatError(f"{format.title} must hold scores; {format.empty}", count=0)
     answers = [answer for part_answers in found for answer in part_answers]
     n_pairs = sum("left" in answer.row for answer in answers)
     if 0 < n_pairs < len(answers):
@@ -91,6 +84,50 @@ def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
     counts = {reason: count for reason, count in left_out.items() if count}
     frame = frame.drop(columns=[name for name in frame if str(name).startswith("_")])
     return Reading(format.name, frame, runs, counts, tuple(dict.fromkeys(notes)), measures=words)
+
+
+def _opened(
+    format: Format, sources: Sequence[Source], choice: Choice
+) -> tuple[list[Part], list[list[Answer]], Counter[Reason]]:
+    """The runs in files of one format with their answers, and what could not be read."""
+    _refuse_arguments(format, choice)
+    left_out: Counter[Reason] = Counter()
+    parts = _of_tasks([part for source in sources for part in format.parts(source, choice)], choice)
+    _refuse_versions(parts)
+    ids: set[Any] = set()
+    found = [_answers(part, format, choice, left_out, ids) for part in parts]
+    if format.empty and not any(found) and not +left_out:
+        raise LogFormatError(f"{format.title} must hold scores; {format.empty}", count=0)
+    return parts, found, left_out
+
+
+def survey(format: Format, sources: Sequence[Source], choice: Choice) -> tuple[pd.DataFrame, Counter[Reason]]:
+    """Every score that a log holds, a row for each task, filter, scorer and metric, whatever is chosen."""
+    parts, found, left_out = _opened(format, sources, choice)
+    values: dict[tuple[str, ScoreName], list[float]] = defaultdict(list)
+    missing: Counter[tuple[str, ScoreName]] = Counter()
+    for part, answers in zip(parts, found, strict=True):
+        for answer in answers:
+            for name, value in _measures(answer, format, choice):
+                key = (str(answer.row.get("task", part.task)), name)
+                score, _ = resolved(answer, value, choice.failed)
+                score = _SHARES.get(score, score)
+                if isinstance(score, float | int):
+                    values[key].append(float(score))
+                else:
+                    missing[key] += 1
+    rows = [
+        {"task": task, **dict(zip(ARGUMENTS, name, strict=True)), "scores": len(values[task, name])}
+        | {
+            "without": missing[task, name],
+            "mean": math.fsum(own) / len(own) if (own := values[task, name]) else math.nan,
+        }
+        for task, name in dict.fromkeys([*values, *missing])
+    ]
+    table = pd.DataFrame(rows)
+    return table.drop(
+        columns=[name for name in ("task", *ARGUMENTS) if name in table and not table[name].any()]
+    ), left_out
 
 
 def _refuse_arguments(format: Format, choice: Choice) -> None:
@@ -422,7 +459,8 @@ def _ambiguous(
     alone = f" `task` reads some tasks alone, such as task={next(iter(open_tasks))!r}." * several
     return ArgumentError(
         f"{arguments} must say which {kinds} to read, for there are several: {'; '.join(each[:10])}"
-        f"{f' and {len(each) - 10} more tasks' if len(each) > 10 else ''}.{advice}{alone}"
+        f"{f' and {len(each) - 10} more tasks' if len(each) > 10 else ''}.{advice}{alone}",
+        parameter=ARGUMENTS[places[0]],
     )
 
 

@@ -1,0 +1,205 @@
+"""What once led nowhere or was wrong without a word, tried through the doors that people use."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_evalplus_log import results as solutions
+from test_inspect_log import header, summary, write_eval
+from test_judge_logs import annotation, array, games, grade, lines
+from test_lm_eval_log import line
+from test_lm_eval_log import write as lm_eval
+from test_openai_evals_log import log_lines
+from test_openai_evals_log import write as openai_evals
+
+import evalreg as er
+from evalreg.cli.main import main
+from evalreg.errors import ArgumentError, LogFormatError, MissingColumnError
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two tasks of unlike metrics and filters, as one run of lm-evaluation-harness writes them."""
+    gen = [
+        line(i, "gen", f, exact_match=float(i % (2 + (f == "maj"))) > 0) for i in range(12) for f in ("strict", "maj")
+    ]
+    choice = [line(i, "mc", "none", acc=float(i % 3 > 0), acc_norm=float(i % 2)) for i in range(12)]
+    return lm_eval(tmp_path, {"gen": gen, "mc": choice})
+
+
+def test_options_apply_to_the_tasks_that_have_them_and_what_was_read_is_said(folder):
+    with pytest.raises(ArgumentError) as error:
+        er.read_log(folder)
+    for word in (
+        "'gen'",
+        "'strict'",
+        "'maj'",
+        "'mc'",
+        "'acc'",
+        "'acc_norm'",
+        "filter='strict' and metric='acc'",
+        "task=",
+    ):
+        assert word in str(error.value)
+    log = er.read_log(folder, metric="acc", filter="strict")
+    assert log.measures == {"gen": "exact_match under strict", "mc": "acc"}
+    assert any('Read: exact_match under strict for "gen"; acc for "mc".' in note for note in log.notes)
+    assert len(log.mean().params) == 2
+    assert er.read_log(folder, task="mc", metric="acc").frame["task"].unique().tolist() == ["mc"]
+    assert len(er.read_log(folder, task=["gen"], filter="maj").frame) == 12
+    with pytest.raises(ArgumentError, match="'mx'"):
+        er.read_log(folder, task="mx")
+
+
+def test_the_doctor_has_a_line_for_each_score_and_never_asks_for_one(folder, tmp_path, capsys):
+    assert main(["doctor", str(folder), "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {row["measure"]: row["scores"] for row in found["choices"]} == dict.fromkeys(
+        ("gen strict exact_match", "gen maj exact_match", "mc none acc", "mc none acc_norm"), 12
+    )
+    scores = {"match": "C", "rubric": {"a": 0.5, "b": 1}}
+    path = write_eval(tmp_path / "a.eval", header(), [summary(i, 1, scores) for i in range(4)])
+    assert main(["doctor", str(path)]) == 0
+    shown = capsys.readouterr().out
+    for words in ("match", "rubric a", "rubric b", f"evalreg mean {path} --scorer rubric --metric b"):
+        assert words in shown
+
+
+def test_two_runs_of_one_model_are_compared_by_names(tmp_path):
+    for run, letters in (("old", "CIIC"), ("new", "CCIC")):
+        samples = [summary(i, 1, {"match": letter}) for i, letter in enumerate(letters * 5)]
+        write_eval(tmp_path / f"{run}.eval", header(eval_id=run), samples)
+    with pytest.raises(ArgumentError, match="before"):
+        er.read_log(tmp_path)
+    logs = {run: er.read_log(tmp_path / f"{run}.eval") for run in ("old", "new")}
+    named = er.read_log({run: tmp_path / f"{run}.eval" for run in ("old", "new")})
+    tables = [er.compare(logs).table, named.compare().table]
+    pd.testing.assert_frame_equal(*tables)
+    assert tables[0]["difference"].abs().tolist() == [0.25]
+    assert {run.model for run in named.runs} == {"old", "new"}
+
+
+def test_functions_take_a_log_and_pool_nothing_unasked():
+    rows = er.datasets.paired(n_passages=20, seed=1).rename(columns={"passage": "metadata.passage"})
+    log = er.Log(rows, item="question")
+    pd.testing.assert_series_equal(er.mean(log, groups="passage").bse, log.mean(groups="metadata.passage").bse)
+    assert er.mean(log).params.index.tolist() == ["new", "old"]
+    pd.testing.assert_frame_equal(er.compare(log).table, log.compare().table)
+    assert er.fit("score ~ model", log).params.size == 2
+    judged = er.Log(er.datasets.judge_log(n_prompts=20, n_judges=3, seed=2))
+    pd.testing.assert_series_equal(er.win_rate(judged).bse, judged.win_rate().bse)
+    assert er.ratio(er.Log(rows.assign(n=1)), numerator="score", denominator="n").params.size == 2
+    with pytest.raises(TypeError, match=r"er\.read_log\('scores\.csv'\)"):
+        er.mean("scores.csv")
+
+
+@pytest.mark.parametrize("name", ["score", "item", "model", "order", "left", "judge"])
+def test_a_field_of_a_role_s_name_takes_no_role_s_place(tmp_path, name):
+    logs = [
+        (lines(tmp_path / "grades.jsonl", [grade(i, -1 if i == 3 else 7) for i in range(6)]), {"metric": "turn 1"}),
+        (lines(tmp_path / "arena.jsonl", [games(i, "A>B", "B>A") for i in range(4)]), {}),
+        (array(tmp_path / "alpaca.json", [annotation(i, 1) for i in range(4)]), {}),
+        (openai_evals(tmp_path / "evals.jsonl", log_lines()), {}),
+    ]
+    for path, options in logs:
+        with pytest.raises(ArgumentError) as error:
+            er.read_log(path, columns=[name], **options)
+        assert error.value.column == name
+        with pytest.raises(MissingColumnError):
+            er.read_log(path, columns=["mispelt"], **options)
+
+
+def test_a_passage_column_of_a_shuffled_file_is_kept_whatever_the_order_of_lines(tmp_path):
+    rows = [
+        line(i, "quiz", acc=float(i % 2)) | {"doc": {"passage": f"p{i // 3}", "question": f"q{i}"}} for i in range(6000)
+    ]
+    np.random.default_rng(1).shuffle(rows)
+    assert er.read_log(lm_eval(tmp_path, {"quiz": rows})).frame["doc.passage"].nunique() == 2000
+
+
+def test_two_answers_of_one_score_to_a_document_are_two_and_refused(tmp_path):
+    rows = [line(i, "quiz", acc=1.0) for i in range(5)]
+    other = [row | {"resps": [["another answer"]]} for row in rows]
+    with pytest.raises(LogFormatError, match="5 occur again"):
+        er.read_log(lm_eval(tmp_path, {"quiz": rows + other}))
+
+
+def test_a_column_whose_name_contains_task_tells_no_metrics_apart(folder):
+    log = er.read_log(folder, metric="acc", filter="strict")
+    for formula in ("score ~ 1", "score ~ tasky"):
+        with pytest.raises(er.errors.NotAvailableError, match="several metrics"):
+            log.fit(formula)
+    assert log.fit("score ~ task").params.size == 2
+
+
+def test_an_unknown_status_is_no_wrong_answer(tmp_path):
+    path = solutions(tmp_path / "a_eval_results.json", "present")
+    path.write_text(path.read_text().replace('"timeout"', '"skipped"'))
+    with pytest.raises(LogFormatError, match="'skipped'"):
+        er.read_log(path, metric="base")
+    assert er.read_log(path, metric="base", broken="skip").left_out.to_dict() == {"unparsed": 1}
+
+
+def test_a_comparison_without_a_worker_is_of_no_judge(tmp_path):
+    path = tmp_path / "crowd-comparisons.csv"
+    path.write_text("id,prompt,left,right,model_x,model_y,winner,worker\n0,0,x,y,1,2,left,w\n1,1,x,y,1,2,right,\n")
+    with pytest.raises(LogFormatError, match="names no worker"):
+        er.read_log(path)
+    log = er.read_log(path, broken="skip")
+    assert (log.frame["judge"].tolist(), log.left_out.to_dict()) == (["worker w"], {"broken": 1})
+
+
+def test_tables_whose_keys_stand_in_another_order_are_of_the_same_columns(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"item": "q", "score": 1}\n')
+    (tmp_path / "b.jsonl").write_text('{"score": 0, "item": "r"}\n')
+    assert er.read_log([tmp_path / "a.jsonl", tmp_path / "b.jsonl"]).frame["score"].tolist() == [1, 0]
+
+
+def test_two_records_of_one_sample_and_epoch_in_an_archive_are_refused(tmp_path):
+    import zipfile
+
+    path = write_eval(tmp_path / "a.eval", header(), [summary(i, 1, {"match": "C"}) for i in range(3)])
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist() if not name.startswith("summaries")}
+    sample = summary(0, 1, {"match": "I"}) | {"input": "q", "target": "t"}
+    members = {name: data for name, data in members.items() if "summaries" not in name}
+    for number, record in enumerate([sample, sample | {"scores": {"match": {"value": "C"}}}]):
+        members[f"samples/{number}.json"] = json.dumps(record).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    with pytest.raises(LogFormatError, match="two that differ"):
+        er.read_log(path)
+
+
+def test_a_dict_among_letters_is_no_score(tmp_path):
+    samples = [summary(i, 1, {"match": {"value": {"a": 0.3}} if i == 2 else "C"}) for i in range(4)]
+    path = write_eval(tmp_path / "a.eval", header(), samples)
+    with pytest.raises(LogFormatError, match=r"\{'a': 0\.3\}"):
+        er.read_log(path)
+    assert er.read_log(path, broken="skip").left_out.to_dict() == {"unparsed": 1}
+
+
+def test_labels_that_send_all_words_to_one_side_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("left,right,verdict\na,b,A\na,b,B\n")
+    with pytest.raises(ArgumentError, match="left side"):
+        er.read_log(tmp_path / "a.csv", roles={"winner": "verdict", "labels": {"A": "left", "B": "left"}})
+
+
+def test_the_doctor_names_ids_that_differ_by_case_blanks_or_the_form_of_letters():
+    rows = pd.DataFrame({"item": range(6), "passage": ["é", "e\u0301", "Nile", "nile ", "x", "y"], "score": [1, 0] * 3})
+    log = er.Log(pd.concat([rows, rows.assign(item=rows["item"] + 6)]))
+    assert any(text.startswith('Column "passage": values that differ by') for text in log.doctor().remarks)
+
+
+def test_nothing_is_searched_for_in_each_mean():
+    log = er.Log(er.datasets.passages(n_passages=40, seed=1), item="question")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", er.errors.IndependenceWarning)
+        log.mean()

@@ -137,7 +137,9 @@ def _tables(asked: Request, found: Found, form: str) -> str:
     }[form]
     gate = {"text": "{}", "md": "**{}**", "latex": r"\noindent\textbf{{{}}}", "html": "<p><strong>{}</strong></p>"}
     head = [gate[form].format(found.gate.line)] if found.gate is not None else []
-    return "\n\n".join([*head, *(text for text in map(render, parts) if text.strip())])
+    # Commands are to be copied: they are not broken into lines as sentences are.
+    tail = list(found.result.next_steps(form)) if hasattr(found.result, "next_steps") else []
+    return "\n\n".join([*head, *(text for text in map(render, parts) if text.strip()), *tail])
 
 
 def names_of(asked: Request) -> frozenset[str]:

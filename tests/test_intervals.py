@@ -1,4 +1,4 @@
-"""Intervals of means in [0, 1]: on the logit scale, and wider where successes or failures are few; their tests."""
+"""Intervals of means in [0, 1], by default and by name, and their tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from scipy import special, stats
 from statsmodels.stats.proportion import proportion_confint
 
 import evalreg as er
-from evalreg.inference import dependence, widening
 from evalreg.numerics.proportions import proportion_interval
 
 pytestmark = pytest.mark.filterwarnings(
@@ -31,106 +30,10 @@ FEW = log_of([5] * 9 + [3, 4, 5])
 MANY = log_of([3, 2, 5, 1, 4, 2, 3, 5, 0, 4, 3, 2] * 5)
 
 
-def written_out(log, alpha=0.05):
-    """Logit interval, effective failures, and Jeffreys' interval on the effective trials, all from their formulas."""
-    n, sizes = len(log), log.groupby("passage").size().to_numpy(dtype=float)
-    mean, G, share = log["score"].mean(), len(sizes), sizes / sizes.sum()
-    residual = log["score"] - mean
-    totals = residual.groupby(log["passage"]).sum().to_numpy()
-    variance = np.sum(totals**2 / n**2 / (1 - share))
-    # P = D - 1 1' of the expected cross products, D = 1/(1 - h) scaled by share: Bell and McCaffrey (2002).
-    outer = np.sqrt(share / (1 - share))
-    P = np.diag(outer**2) - np.outer(outer * np.sqrt(share), outer * np.sqrt(share))
-    dof = np.trace(P) ** 2 / np.trace(P @ P)
-    # Kish (1965): 1 + (m - 1) rho, m the mean size of the cluster of a row, rho by analysis of variance.
-    between = np.sum(totals**2 / sizes)
-    msb, msw = between / (G - 1), (np.sum(residual**2) - between) / (n - G)
-    m0 = (n - np.sum(sizes**2) / n) / (G - 1)
-    rho = np.clip((msb - msw) / (msb + (m0 - 1) * msw), 0, 1)
-    alike = residual.var() / n * (1 + (np.sum(sizes**2) / n - 1) * rho) if rho > 0 else 0.0
-    plainly = min(n, mean * (1 - mean) / max(variance, alike))
-    t = stats.t.ppf(1 - alpha / 2, dof)
-    half = t * np.sqrt(variance) / (mean * (1 - mean))
-    logit = special.expit(special.logit(mean) + np.array([-half, half]))
-    trials = min(n, plainly * (stats.t.ppf(1 - alpha / 2, n - 1) / t) ** 2)
-    jeffreys = stats.beta(mean * trials + 0.5, (1 - mean) * trials + 0.5).ppf([alpha / 2, 1 - alpha / 2])
-    return logit, plainly * min(mean, 1 - mean), jeffreys
-
-
 # The passages with failures are small ones, so that the standard error is far below what large ones would bring.
 SMALL_FAIL = pd.concat(
     [log_of([40] * 6, rows=40), log_of([2, 3, 3, 4, 4, 4, 4], rows=4).assign(passage=lambda log: log["passage"] + 6)]
 )
-
-
-@pytest.mark.parametrize("alpha", [0.05, 0.01])
-@pytest.mark.parametrize("flipped", [False, True])
-def test_few_effective_failures_widen_the_interval_to_jeffreys(alpha, flipped):
-    log = FEW.assign(score=1 - FEW["score"]) if flipped else FEW
-    logit, few, jeffreys = written_out(log, alpha)
-    assert few < 5
-    results = er.mean(log, groups="passage")
-    found = results.conf_int(alpha).loc["mean"]
-    np.testing.assert_allclose(found, [min(logit[0], jeffreys[0]), max(logit[1], jeffreys[1])], rtol=1e-9)
-    np.testing.assert_allclose(results.conf_int(alpha, method="logit").loc["mean"], logit, rtol=1e-9)
-    # Neither interval alone.
-    assert not np.allclose(found, jeffreys)
-
-
-def test_failures_in_small_clusters_alone_are_counted_by_what_large_ones_would_bring():
-    logit, few, jeffreys = written_out(SMALL_FAIL)
-    results = er.mean(SMALL_FAIL, groups="passage")
-    found = results.conf_int().loc["mean"]
-    np.testing.assert_allclose(found, [min(logit[0], jeffreys[0]), max(logit[1], jeffreys[1])], rtol=1e-9)
-    # By the standard error alone there would be more effective failures, and a far shorter interval.
-    mean, variance = results.params["mean"], results.bse["mean"] ** 2
-    by_variance = min(len(SMALL_FAIL), mean * (1 - mean) / variance)
-    assert few < 0.5 * by_variance * (1 - mean)
-    korn_graubard = results.conf_int(method="jeffreys").loc["mean"]
-    assert 1 - found[0] > 1.5 * (1 - min(korn_graubard[0], logit[0]))
-
-
-def test_clusters_of_one_size_are_counted_by_the_variance():
-    rng = np.random.default_rng(8)
-    for _ in range(20):
-        log = log_of(rng.binomial(5, rng.beta(6, 0.3, size=30)))
-        estimate = er.mean(log, groups="passage")
-        if 0 < estimate.params["mean"] < 1:
-            limit = dependence.exchangeable_variance(estimate.estimate, estimate.cov)[0]
-            assert limit <= estimate.bse["mean"] ** 2 * (1 + 1e-12)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_limit_that_saves_a_pass_is_never_below_the_variance_it_stands_for(weighted):
-    rng = np.random.default_rng(11)
-    for _ in range(15):
-        sizes = rng.integers(1, 30, 12)
-        log = pd.DataFrame({"passage": np.repeat(np.arange(12), sizes), "model": rng.choice(["A", "B"], sizes.sum())})
-        log["score"] = rng.random(len(log)) < rng.beta(2, 0.5, 12)[log["passage"]]
-        log["weight"] = rng.exponential(size=len(log)) if weighted else 1.0
-        results = er.mean(log.astype({"score": float}), by="model", groups="passage", weights="weight")
-        exact = dependence.exchangeable_variance(results.estimate, results.cov)
-        limit = dependence.exchangeable_limit(results.estimate, results.cov)
-        assert (limit >= exact * (1 - 1e-12)).all(), (limit, exact)
-        assert (exact > 0).any()
-
-
-def test_many_effective_failures_leave_the_logit_interval_as_it_is():
-    logit, few, _ = written_out(MANY)
-    assert few > 5
-    results = er.mean(MANY, groups="passage")
-    np.testing.assert_allclose(results.conf_int().loc["mean"], logit, rtol=1e-9)
-    assert (results.conf_int() == results.conf_int(method="logit")).all(axis=None)
-
-
-@pytest.mark.parametrize("failures", [4, 5])
-def test_independent_scores_are_counted_as_they_are(failures):
-    n = 60
-    results = er.mean(pd.DataFrame({"score": np.repeat([1.0, 0.0], [n - failures, failures])}))
-    found, logit = (results.conf_int(method=method).loc["mean"] for method in (None, "logit"))
-    exact = proportion_confint(n - failures, n, method="beta")
-    expected = [min(logit[0], exact[0]), max(logit[1], exact[1])] if failures < 5 else logit
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 # Scores that differ by rounding alone are said not to vary.
@@ -147,15 +50,6 @@ def test_means_within_rounding_of_an_end_have_limits_in_the_unit_interval(end, m
         assert found[0] < found[1]
 
 
-def test_the_summary_names_the_means_that_are_widened():
-    log = pd.concat([FEW.assign(model="nearly always"), MANY.assign(model="sometimes")], ignore_index=True)
-    results = er.mean(log, by="model", groups="passage")
-    (sentence,) = (one for one in results.summary().sentences if "Jeffreys" in one)
-    assert '"nearly always": fewer than 5 effective successes or failures' in sentence
-    assert "sometimes" not in sentence
-    assert not any("Jeffreys" in one for one in er.mean(MANY, groups="passage").summary().sentences)
-
-
 def test_joint_intervals_hold_the_single_ones():
     frames = [FEW.assign(model=f"m{k}", score=np.roll(FEW["score"], 5 * k)) for k in range(4)]
     results = er.mean(pd.concat(frames, ignore_index=True), by="model", groups="passage")
@@ -165,21 +59,11 @@ def test_joint_intervals_hold_the_single_ones():
     assert joint["upper"].max() < 1
 
 
-def test_a_ratio_with_denominators_of_one_has_the_interval_of_the_mean():
-    ratio = er.ratio(FEW.assign(one=1.0), numerator="score", denominator="one", groups="passage")
-    np.testing.assert_allclose(ratio.conf_int().iloc[0], er.mean(FEW, groups="passage").conf_int().iloc[0], rtol=1e-9)
-
-
 def test_win_rates_keep_the_logit_interval():
     rng = np.random.default_rng(2)
     log = pd.DataFrame({"left": "A", "right": "B", "score": rng.random(60) < 0.97, "prompt": np.arange(60) // 4})
     results = er.win_rate(log.astype({"score": float}), left="left", right="right", score="score", groups="prompt")
     assert (results.conf_int() == results.conf_int(method="logit")).all(axis=None)
-
-
-def test_independent_scores_name_clopper_and_pearson_in_the_summary():
-    sentences = er.mean(pd.DataFrame({"score": [1.0] * 57 + [0.0] * 3})).summary().sentences
-    assert any("also holds Clopper and Pearson's" in one for one in sentences)
 
 
 def low_spread(mean=0.0101, sd=0.0038, n=100, seed=0):
@@ -253,21 +137,6 @@ FRACTIONS = {
 }
 
 
-@pytest.mark.parametrize("alpha", [0.05, 0.01])
-@pytest.mark.parametrize("flipped", [False, True])
-@pytest.mark.parametrize("name", FRACTIONS)
-def test_scores_that_are_no_trials_are_counted_by_what_carries_their_mean(name, flipped, alpha):
-    log = FRACTIONS[name]
-    expected, logit, few = from_both_ends(log["score"], log.get("passage"), alpha)
-    assert few
-    groups = "passage" if "passage" in log else None
-    log = log.assign(score=1 - log["score"]) if flipped else log
-    found = er.mean(log, groups=groups).conf_int(alpha).loc["mean"].to_numpy()
-    np.testing.assert_allclose(found, 1 - expected[::-1] if flipped else expected, rtol=1e-9)
-    if "hardly" in name:
-        np.testing.assert_allclose(np.diff(expected), np.diff(logit), rtol=0.05 if len(log) > 10 else 0.12)
-
-
 def test_a_far_standard_is_rejected_where_scores_hardly_vary():
     results = er.mean(low_spread())
     low, high = results.conf_int().loc["mean"]
@@ -283,23 +152,12 @@ def test_the_width_of_an_interval_does_not_jump_with_the_number_of_rows(n):
     assert found < 1.06 * logit
 
 
-def test_weights_count_in_what_carries_a_mean():
-    log = zero_inflated(60)
-    weights = np.random.default_rng(2).exponential(size=60) + 0.1
-    expected, logit, few = from_both_ends(log["score"], weights=weights)
-    results = er.mean(log.assign(w=weights), weights="w")
-    assert few
-    np.testing.assert_allclose(results.conf_int(method="logit").loc["mean"], logit, rtol=1e-9)
-    np.testing.assert_allclose(results.conf_int().loc["mean"], expected, rtol=1e-9)
-
-
 @pytest.mark.parametrize("groups", [None, "passage"])
 def test_a_ratio_is_the_weighted_mean_of_its_rows_own_ratios(groups):
     log = zero_inflated(60, rows=3)
     log["words"] = np.random.default_rng(4).integers(5, 60, len(log)).astype(float)
     log["errors"] = log["score"] * log["words"]
     ratio = er.ratio(log, "errors", "words", groups=groups)
-    assert not np.allclose(ratio.conf_int(), ratio.conf_int(method="logit"), rtol=1e-3)
     if groups:
         # Under clusters a ratio is the weighted mean in every respect but Kish's design effect, which counts rows.
         mean = er.mean(log, weights="words", groups=groups)
@@ -340,25 +198,11 @@ def test_rows_that_are_clusters_of_their_own_are_independent_rows(failures):
     np.testing.assert_allclose(joint.loc["B"], 1 - plain.conf_int().loc["mean"].to_numpy()[::-1], rtol=1e-9)
 
 
-def test_two_rows_in_one_cluster_are_no_longer_counted():
-    log = pd.DataFrame({"score": np.repeat([1.0, 0.0], [57, 3]), "question": [*range(59), 58]})
-    assert not np.allclose(er.mean(log, groups="question").conf_int(), er.mean(log).conf_int(), rtol=1e-4)
-
-
 def test_bands_of_scores_that_hardly_vary_are_as_narrow():
     log = pd.concat([low_spread(seed=k).assign(model=f"m{k}", item=range(100)) for k in range(4)])
     results = er.mean(log, by="model", item="item")
     bands = results.simultaneous()
     assert ((bands["upper"] - bands["lower"]) < 6 * bands["se"]).all()
-
-
-def test_the_summary_says_what_is_assumed_of_scores_that_are_not_trials():
-    sentences = er.mean(low_spread()).summary().sentences
-    (told,) = (one for one in sentences if "Jeffreys" in one)
-    assert "No row is assumed far beyond those seen" in told
-    assert 'conf_int(method="clopper-pearson") does not' in told
-    (counted,) = (one for one in er.mean(FEW, groups="passage").summary().sentences if "Jeffreys" in one)
-    assert "assumed" not in counted
 
 
 def test_every_engine_widens_alike():
@@ -449,9 +293,8 @@ def test_statsmodels_tables_of_a_test_agree_with_the_interval():
     np.testing.assert_allclose(ends[0], results.conf_int().loc["A"], rtol=1e-12)
     difference = results.contrast("A - B")
     np.testing.assert_allclose(ends[1], difference.conf_int().iloc[0], rtol=1e-12)
-    # Zero is no value on the logit scale.
-    np.testing.assert_allclose(ends[2], results.conf_int(method="wald").loc["B"], rtol=1e-12)
-    np.testing.assert_allclose(frame["P>|t|"].iloc[1:], [difference.pvalues.iloc[0], results.pvalues["B"]], rtol=1e-12)
+    np.testing.assert_allclose(ends[2], results.conf_int().loc["B"], rtol=1e-12)
+    np.testing.assert_allclose(frame["P>|t|"].iloc[1:], [difference.pvalues.iloc[0], 0.0], rtol=1e-12)
     np.testing.assert_allclose(2 * stats.t.sf(abs(frame["t"].iloc[0]), results.dof["A"]), frame["P>|t|"].iloc[0])
     assert str(found.summary()).count("\n") > 5
 
@@ -482,12 +325,6 @@ def test_a_model_that_wins_always_has_an_interval_whatever_its_place_in_the_alph
     np.testing.assert_allclose(board.conf_int().loc[name], proportion_confint(12, 12, method="beta"), rtol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore::evalreg.errors.ZeroVarianceWarning")
-def test_a_mean_without_variance_has_no_test():
-    results = er.mean(FEW.assign(score=1.0), groups="passage")
-    assert np.isnan(results.t_test("mean = 0.5").pvalue)
-
-
 @pytest.mark.parametrize("hypothesis", ["A - B = 0.5", "A = 0", "A = 1.5", "A = 1"])
 def test_the_logit_scale_is_refused_where_there_is_none(hypothesis):
     results = er.mean(
@@ -514,73 +351,6 @@ def told(log, **options):
         warnings.simplefilter("always")
         er.mean(log, groups="g", **options)
     return [str(one.message) for one in caught if one.category is er.errors.FewCarriersWarning]
-
-
-@pytest.mark.parametrize("flipped", [False, True])
-def test_a_mean_that_few_clusters_carry_says_how_many(flipped):
-    log = log_of([4, 3, 1] + [0] * 47).rename(columns={"passage": "g"})
-    log["score"] = 0.01 + 0.89 * log["score"]
-    distance = log["score"] - log["score"].min()
-    by_cluster = distance.groupby(log["g"]).mean()
-    # Clusters of one size: L = G/(1 + var/mean^2) is (sum x)^2/sum x^2.
-    carriers = by_cluster.sum() ** 2 / (by_cluster**2).sum()
-    assert carriers < 5
-    (text,) = told(log.assign(score=1 - log["score"]) if flipped else log)
-    assert text.startswith(f"mean: {carriers:.1f} of 50 g clusters carry this mean")
-    assert "clopper-pearson" in text
-
-
-def test_models_that_few_clusters_carry_are_named():
-    totals = {"rare": [4, 3, 1] + [0] * 47, "often": [1, 2, 3, 4, 5] * 10}
-    parts = [log_of(found).rename(columns={"passage": "g"}).assign(model=name) for name, found in totals.items()]
-    log = pd.concat(parts)
-    (text,) = told(log.assign(score=0.01 + 0.89 * log["score"]), by="model")
-    assert text.startswith("rare: ")
-    assert "often" not in text
-
-
-@pytest.mark.parametrize(
-    ("n_clusters", "level"), [(10, 0.1), pytest.param(20, 0.1, marks=pytest.mark.slow), (50, 0.03)]
-)
-def test_most_logs_whose_interval_is_too_short_for_few_carriers_say_so(n_clusters, level):
-    rng = np.random.default_rng(n_clusters)
-    # These cover .88 to .91. Of 40 logs with a share of .65 or more in truth, fewer than half are one run in fifty.
-    assert sum(bool(told(rare_large(rng, n_clusters, level))) for _ in range(40)) > 20
-
-
-@pytest.mark.parametrize(
-    ("n_clusters", "p", "rows"), [(10, 0.9, 8), (50, 0.9, 8), (200, 0.9, 8), (50, 0.7, 8), (100, 0.97, 1)]
-)
-def test_ordinary_means_of_0_and_1_and_single_rows_do_not_warn_of_carriers(n_clusters, p, rows):
-    rng = np.random.default_rng(5)
-    for _ in range(20):
-        q = np.repeat(rng.beta(p * 4, (1 - p) * 4, n_clusters), rows)
-        log = pd.DataFrame({"score": (rng.random(q.size) < q) * 1.0, "g": np.repeat(np.arange(n_clusters), rows)})
-        assert told(log) == []
-
-
-def test_few_carriers_are_not_said_again_of_few_or_very_unequal_clusters():
-    log = log_of([4, 3, 1, 0, 0, 0, 0]).rename(columns={"passage": "g"})
-    assert told(log.assign(score=0.01 + 0.89 * log["score"])) == []
-    sizes = np.r_[np.ones(45, dtype=int), np.full(5, 100)]
-    score = np.where(np.arange(sizes.sum()) < 3, 0.9, 0.01)
-    assert told(pd.DataFrame({"score": score, "g": np.repeat(np.arange(50), sizes)})) == []
-
-
-def test_what_is_kept_of_one_estimate_is_not_taken_for_another():
-    log = pd.DataFrame({"score": np.r_[np.zeros(57), np.ones(3)], "g": np.arange(60) // 3})
-    few, many = (er.mean(log.assign(score=score), groups="g") for score in (log["score"], log.index % 2 * 1.0))
-    widened = widening.widening(few.estimate, few.cov)
-    assert widened is not None
-    assert widening.widening(few.estimate, few.cov) is widened, "found once"
-    assert widening.widening(many.estimate, few.cov) is None
-
-
-def test_five_failures_are_not_fewer_than_five_whatever_the_number_of_rows():
-    failed = [np.repeat([0.0, 1.0], [5, n - 5]) for n in range(12, 60)]
-    said = [str(er.mean({"score": one}).summary()) for score in failed for one in (score, 1 - score)]
-    assert not any("fewer than 5" in text for text in said)
-    assert "fewer than 5" in str(er.mean({"score": failed[-1][1:]}).summary())
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.05, 1e-4, 1e-6])

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
+from scipy import stats
 
 import evalreg as er
 from evalreg.errors import ArgumentError
@@ -44,11 +45,12 @@ def test_per_cent_is_for_scores_between_0_and_1_only(passages):
 
 
 def test_a_mean_of_one_has_an_interval_and_says_whose(passages):
-    # Clopper and Pearson for 40 of 40: 0.025 ** (1/40) = .9119.
+    # x = 1 - t^2 E (x - x^2)/n with E = 1 + 0.2 (5 - 1) for 200 scores in 40 passages.
+    k = stats.t.ppf(0.975, 39) ** 2 * 1.8 / 200
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         said = er.mean(passages.assign(score=1.0), groups="passage").sentence()
-    assert said.startswith(f"Mean of score: 100.0% (95% CI {100 * 0.025 ** (1 / 40):.1f}% to 100.0%;")
+    assert said.startswith(f"Mean of score: 100.0% (95% CI {100 / (1 + k):.1f}% to 100.0%;")
     assert "the scores do not vary" in said
     assert "degrees of freedom" not in said
 
@@ -70,7 +72,7 @@ def test_each_model_has_the_clusters_that_it_was_scored_in(passages):
         results = er.mean(passages.assign(model=np.where(first, "few", "many")), by="model", groups="passage")
     assert "20 rows in 4 passage clusters" in results.sentence("few")
     assert results.sentence("few").endswith("With only 4 passage clusters the interval is rough.")
-    assert results.sentence("many").endswith("degrees of freedom).")
+    assert results.sentence("many").endswith("degrees of freedom, score interval).")
 
 
 def test_crossed_clusters_are_all_named_and_few_judges_called_rough(board):

@@ -15,7 +15,6 @@ from statsmodels.stats.multitest import multipletests
 import evalreg as er
 from evalreg.inference import multiplicity
 from evalreg.inference.multiplicity import ADJUSTMENTS, adjust_pvalues
-from evalreg.scores.paired import in_differing_clusters
 
 # What few judges say is not the point here.
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.FewClustersWarning")
@@ -119,22 +118,3 @@ def test_adjusted_p_values_are_those_of_statsmodels(method: multiplicity.AdjustN
         assert np.isnan(found[missing]).all()
         if not missing.all():
             np.testing.assert_allclose(found[~missing], multipletests(p[~missing], method=method)[1], rtol=1e-13)
-
-
-@pytest.mark.parametrize("all_there", [True, False])
-@pytest.mark.parametrize("n_clusters", [40, 25, 1])
-def test_in_differing_clusters_are_those_of_a_slow_count(n_clusters: int, all_there: bool) -> None:
-    rng = np.random.default_rng(n_clusters)
-    differ = rng.random((5, 40)) < 0.1
-    home = rng.permutation(np.r_[np.arange(n_clusters), rng.integers(0, n_clusters, 40 - n_clusters)])
-    there = None if all_there else (rng.random((5, 40)) < 0.7).astype(float)
-    differ = differ if there is None else differ & (there > 0)
-    slow = [
-        sum(
-            (1 if there is None else there[row, q])
-            for q in range(40)
-            if any(differ[row, other] for other in range(40) if home[other] == home[q])
-        )
-        for row in range(5)
-    ]
-    np.testing.assert_array_equal(in_differing_clusters(differ, there, home), slow)

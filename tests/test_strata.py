@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import special, stats
 
 import evalreg as er
 from evalreg.errors import AlignmentError, ArgumentError, MissingColumnError, NotAvailableError, TooFewClustersError
@@ -333,47 +332,6 @@ def small_stratum(failures: int = 0, seed: int = 1) -> pd.DataFrame:
     return pd.DataFrame({"subject": np.repeat(["a", "b", "c"], [200, 200, 10]), "item": np.arange(410), "score": score})
 
 
-@pytest.mark.parametrize("n_population", [None, {"a": 800, "b": 400, "c": 600}])
-def test_a_stratum_without_variance_counts_as_if_it_varied_as_the_others_do(n_population):
-    """Jeffreys' interval with the variance within strata pooled, from scipy's Beta distribution."""
-    log = small_stratum()
-    full = {"strata_weights": "macro"}
-    if n_population is not None:
-        full = {"target": "the full benchmark", "n_population": n_population}
-    results = er.mean(log, item="item", strata="subject", **full)
-    by = log.groupby("subject")["score"]
-    n, w = by.size(), pd.Series(n_population or {"a": 1.0, "b": 1.0, "c": 1.0})
-    w = w / w.sum()
-    left = 1.0 if n_population is None else 1 - n / pd.Series(n_population)
-    pooled = (by.var() * (n - 1)).sum() / (n - 1).sum()
-    V = results.bse["mean"] ** 2
-    # Three of the ten rows at the other end would vary more than the pooled variance.
-    larger = min((w**2 * left * pooled / n).sum(), V + (w**2 * left * min(pooled, 3 / 10) / n)["c"])
-    assert pytest.approx((w**2 * left * by.var() / n).sum(), rel=1e-9) == V
-    p, nu = (w * by.mean()).sum(), results.dof["mean"]
-    t = stats.t.ppf(0.975, nu)
-    trials = p * (1 - p) / larger * (stats.t.ppf(0.975, 409) / t) ** 2
-    jeffreys = stats.beta.ppf([0.025, 0.975], trials * p + 0.5, trials * (1 - p) + 0.5)
-    logit = special.expit(special.logit(p) + np.array([-1, 1]) * t * np.sqrt(V) / (p * (1 - p)))
-    assert larger > 1.21 * V
-    expected = [min(jeffreys[0], logit[0]), max(jeffreys[1], logit[1])]
-    np.testing.assert_allclose(results.conf_int().loc["mean"], expected, rtol=1e-9)
-    assert float(results.t_test(f"mean = {expected[0]}").pvalue) == pytest.approx(0.05, rel=1e-6)
-    said = " ".join(results.summary().as_text(1000).split())
-    assert 'all scores within "c" are alike, so that it adds nothing' in said
-
-
-def test_a_failure_in_a_stratum_moves_the_interval_and_does_not_widen_it_much():
-    ends = [
-        er.mean(small_stratum(k), item="item", strata="subject", strata_weights="macro").conf_int().loc["mean"]
-        for k in (0, 1, 2)
-    ]
-    lower, upper = np.array(ends).T
-    assert np.all(np.diff(lower) < 0)
-    assert np.all(np.diff(upper) < 0)
-    assert np.ptp(upper - lower) < 0.08
-
-
 def test_strata_that_count_as_their_rows_need_no_allowance():
     log = small_stratum()
     results = er.mean(log, item="item", strata="subject")
@@ -383,36 +341,3 @@ def test_strata_that_count_as_their_rows_need_no_allowance():
     many["score"] = (np.random.default_rng(2).random(200) < 0.9).astype(float)
     results = er.mean(many, item="item", strata="pair", strata_weights="macro")
     np.testing.assert_allclose(results.conf_int(), results.conf_int(method="logit"), rtol=1e-12)
-
-
-def test_many_answers_that_are_alike_are_not_taken_to_vary_as_the_others_do():
-    """Two answers to 80 easy questions, all right, and ten to each of 20 hard ones: at most 3 of 160 are others."""
-    rng = np.random.default_rng(4)
-    k = np.repeat([2, 10], [80, 20])
-    log = pd.DataFrame({"item": np.repeat(np.arange(100), k)})
-    log["score"] = np.where(log["item"] < 80, 1.0, rng.integers(0, 2, len(log)))
-    results = er.mean(log, strata="item", strata_weights="macro")
-    V = results.bse["mean"] ** 2
-    larger = V + 80 * (3 / 160) / 2 / 100**2
-    p, t = results.params["mean"], stats.t.ppf(0.975, results.dof["mean"])
-    trials = p * (1 - p) / larger * (stats.t.ppf(0.975, len(log) - 1) / t) ** 2
-    jeffreys = stats.beta.ppf([0.025, 0.975], trials * p + 0.5, trials * (1 - p) + 0.5)
-    np.testing.assert_allclose(results.conf_int().loc["mean"], jeffreys, rtol=1e-9)
-
-
-def test_macro_averages_with_a_small_stratum_hold_the_truth():
-    """Without the allowance .76 of the intervals did."""
-    rng, found = np.random.default_rng(3), 0
-    for _ in range(120):
-        log = small_stratum().assign(score=(rng.random(410) < 0.9).astype(float))
-        low, high = er.mean(log, item="item", strata="subject", strata_weights="macro").conf_int().loc["mean"]
-        found += low <= 0.9 <= high
-    assert found >= 112
-
-
-def test_scores_without_bounds_in_a_stratum_without_variance_are_warned_of():
-    log = small_stratum()
-    log["score"] = 1 + 4 * log["score"] + np.where(log["subject"] == "c", 0.0, np.arange(410) % 7)
-    with pytest.warns(er.errors.FewCarriersWarning, match=r'all scores within "c" are alike.*up to \d'):
-        er.mean(log, item="item", strata="subject", strata_weights="macro")
-    er.mean(log, item="item", strata="subject")

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 import evalreg as er
 from benchmarks.coverage import worlds
@@ -27,10 +26,10 @@ from benchmarks.coverage.methods import (
     crossed_peers,
     one_way_bounds,
     one_way_peers,
-    wald,
 )
 from benchmarks.coverage.worlds import Clusters, FloatArray
-from evalreg.scores.unseen import unseen
+from evalreg.covariance.widths import Scored, one_t
+from evalreg.scores.score_interval import ICC_DIFFERENCE, Unseen, null_variance
 
 Limits = Mapping[str, tuple[float, float]]
 """Interval of one log by method."""
@@ -192,22 +191,19 @@ def differences(cell: Cell, rng: np.random.Generator, n_logs: int) -> Block:
 
 
 def few_differences(fit: Fit, d: FloatArray, by: Clusters) -> Bounds:
-    """Intervals of differences of 0/1 scores that allow for those not seen, by the variance under the value."""
+    """Score intervals of differences of 0/1 scores (Tango's, with a design effect)."""
     n, rate = np.full(d.shape[1], float(d.shape[0])), np.abs(d).mean(axis=0)
-    clusters, dof = np.full(n.size, fit.effective), fit.dof["CR2"]
-    told = np.array([np.bincount(by.codes, one) for one in np.abs(d.T)])
-    sizes = np.bincount(by.codes)
-    silent, all_differ = (told == 0) @ sizes / n, (told == sizes) @ sizes / n
-    found = unseen(
-        fit.estimate, fit.variance["CR2"], rate, rate, rate, rate, silent, all_differ, n, clusters, fit.alike
-    )
-    variance = np.where(fit.variance["CR2"] > 0, fit.variance["CR2"], np.nan)
+    counts = [np.array([np.bincount(by.codes, one) for one in (value == d.T).astype(float)]).T for value in (-1, 0, 1)]
+    size = np.broadcast_to(np.bincount(by.codes).astype(float)[:, None], counts[0].shape)
+    unseen = Unseen.of_clusters([(size, size - np.max(counts, axis=0))])
+    moments = fit.estimate, n, np.maximum(rate - fit.estimate**2, 0.0), rate, rate
+    null = null_variance(*moments, fit.variance["CR2"], unseen, ICC_DIFFERENCE, signed=True)
+    plain = one_t(null.seen, np.broadcast_to(fit.dof["CR2"], n.shape))
+    widths = replace(plain, scored=Scored(np.arange(n.size), np.ones(n.size), 0, null))
 
     def limits(level: float) -> tuple[FloatArray, FloatArray]:
-        """Where nothing is added the interval is the plain one, that may leave [-1, 1]."""
-        ends = found.limits(np.full(n.size, special.stdtrit(dof, 1 - level / 2)))
-        plain = wald(fit.estimate, variance, dof, level)
-        return np.where(found.active, ends[:, 0], plain.low), np.where(found.active, ends[:, 1], plain.high)
+        low, high = widths.limits(fit.estimate, level).T
+        return low, high
 
     # Its test goes by the interval.
     return Bounds(*limits(LEVEL), at={level: limits(level) for level in LEVELS})

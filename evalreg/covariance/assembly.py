@@ -151,6 +151,7 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
         change=change,
         means=estimate.kind == "mean",
         paired=estimate.family.paired,
+        single=estimate.family.single,
         within=_within(estimate),
     )
     if estimate.kind == "board":
@@ -188,6 +189,7 @@ def _of_rows(
         fixed=_constants(estimate),
         repaired=term.matrix,
         paired=estimate.family.paired,
+        single=estimate.family.single,
         within=_within(estimate),
         notes=tuple(notes),
     )

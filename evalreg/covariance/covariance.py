@@ -18,12 +18,11 @@ from evalreg.covariance.dof import CountedDof, fixed_dof, quadratic
 from evalreg.covariance.ends import Ends, Reach
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import NO_VARIANCE, Term
-from evalreg.covariance.widths import Few, Widths, crossed_widths, one_t
+from evalreg.covariance.widths import Scored, Widths, crossed_widths, one_t
 from evalreg.data.clusters import Axis
 from evalreg.errors import Note
 from evalreg.numerics.matrices import Matrix, compressed, squared_entries, sum_blocks
-from evalreg.scores.paired import Paired
-from evalreg.scores.unseen import unseen
+from evalreg.scores.paired import Paired, SingleMeans
 
 # What statements are made at if nothing else is asked for.
 USUAL_LEVEL = 0.05
@@ -75,8 +74,9 @@ class Covariance:
         Whether the parameters are made of means of cells: one that rests on a single cluster of some axis has no
         variance then, even where another axis gives one.
     paired : Paired, optional
-        Scores in [0, 1] of models on the same questions; where few of them tell of a difference, what was not seen is
-        allowed for.
+        Scores in [0, 1] of models on the same questions, whose differences have a null variance.
+    single : SingleMeans, optional
+        Unweighted means of scores in [0, 1], which have one too.
     ends : Ends, optional
         Means of scores in [0, 1] without a variance, of models that lost all say; differences from them allow for the
         ends of their intervals.
@@ -109,6 +109,7 @@ class Covariance:
     withheld: BoolArray | None = None
     means: bool = False
     paired: Paired | None = None
+    single: SingleMeans | None = None
     ends: Ends | None = None
     within: str = ""
     notes: tuple[Note, ...] = ()
@@ -324,8 +325,8 @@ class Covariance:
         Returns
         -------
         ndarray, shape (n_contrasts, 2)
-            Estimate +- half-width, NaN without a variance. For differences of scores in [0, 1] of which few questions
-            tell, differences that were not seen are allowed for, also where there is no variance.
+            Estimate +- half-width, NaN without a variance; of means of scores in [0, 1] and of paired differences the
+            values that a score test keeps.
         """
         return self.widths(contrasts).limits(np.asarray(estimate, dtype=np.float64), alpha)
 
@@ -415,10 +416,10 @@ class Covariance:
 
     def _all_widths(self, contrasts: Matrix | None) -> Widths:
         plain = self._plain_widths(contrasts)
-        return plain if self.paired is None else replace(plain, few=self._few(contrasts, plain.variance))
+        return replace(plain, scored=self._scored(contrasts, plain.variance))
 
     def _plain_widths(self, contrasts: Matrix | None) -> Widths:
-        """Widths without what few questions leave open."""
+        """Widths by standard errors alone."""
         return self._own_plain_widths if contrasts is None else self._widths(self._contrasts(contrasts))
 
     @cached_property
@@ -432,29 +433,27 @@ class Covariance:
             signs=frozen(found.signs),
         )
 
-    def _few(self, contrasts: Matrix | None, variance: FloatArray) -> Few | None:
-        """Differences of two models of which few questions tell."""
-        assert self.paired is not None
+    def _scored(self, contrasts: Matrix | None, variance: FloatArray) -> Scored | None:
+        """Contrasts whose variance depends on the value tested; it grows on the axis with the most clusters."""
+        sources = [source for source in (self.single, self.paired) if source is not None]
+        if not sources:
+            return None
+        term = max(range(len(self.axes) or 1), key=lambda d: self.pieces[d].n_clusters)
+        axis = self.axes[term] if self.axes else None
         C = None if contrasts is None else self._contrasts(contrasts)
-        found = self.paired.differing(C, variance, self.axes)
-        rows, V = found.rows, np.nan_to_num(variance[found.rows]) / found.scale**2
-        alone = self._lost(self._contrasts(C)[rows]) | self._withheld(self._contrasts(C)[rows])
-        of = unseen(
-            found.theta,
-            V,
-            found.size,
-            found.square,
-            found.differ,
-            found.whole,
-            found.silent,
-            found.silent_whole,
-            found.n,
-            found.clusters,
-            found.alike,
-            self.paired.icc,
-        )
-        held = np.flatnonzero(of.active & ((V > 0) | ~alone))
-        return Few(rows[held], found.scale[held], of.chosen(held)) if held.size else None
+        parts = []
+        for source in sources:
+            rows, first, second, scale = source.sides(C)
+            own = self._contrasts(C)[rows]
+            lost = self._lost(own) | self._withheld(own)
+            held = (variance[rows] > 0) | (~lost if source.signed else variance[rows] == 0)
+            sides = rows[held], first[held], second[held], scale[held]
+            V = self.pieces[term].variance(own[held]) / sides[3] ** 2
+            V = np.where(NO_VARIANCE * np.abs(squared_entries(own[held]) @ np.diag(self.naive)) < V, V, 0.0)
+            null = source.null_variance(sides, V, axis)
+            parts.append((Scored(sides[0], sides[3], term if self.summed else 0, null), 0))
+        found = Scored.joined(parts)
+        return None if found is None or not found.rows.size else found
 
     def width_bounds(self, contrasts: Matrix) -> tuple[Widths, Widths] | None:
         """Widths no wider and no narrower than those of differences, at every level; None where these cost little.
@@ -476,9 +475,8 @@ class Covariance:
         reach = self.reach(C)
         plain = self._of_dofs(C, least, reach)
         found = [made if reach is None else made.allowing(reach) for made in plain.bounded(least, most)]
-        if self.paired is not None:
-            found = [replace(made, few=self._few(contrasts, plain.variance)) for made in found]
-        return found[0], found[1]
+        scored = self._scored(contrasts, plain.variance)
+        return replace(found[0], scored=scored), replace(found[1], scored=scored)
 
     def _widths(self, C: Matrix) -> Widths:
         reach = self.reach(C)
@@ -559,6 +557,7 @@ class Covariance:
             floor=None if self.floor is None else self.floor.linear(C, names),
             withheld=None if self.withheld is None else self._withheld(C),
             paired=None if self.paired is None else self.paired.linear(C),
+            single=None if self.single is None else self.single.linear(C),
             ends=None if self.ends is None else self.ends.linear(C),
             repaired=None if self.repaired is None else C @ self.repaired @ C.T,
         )

@@ -31,7 +31,11 @@ def as_drawn(estimate: Estimate, population: Population) -> Estimate:
         scale = population.scale
         scaled = compressed(A) @ sparse.diags_array(scale) if sparse.issparse(A) else np.asarray(A) * scale
     return replace(
-        estimate, bread=scale_rows(estimate.bread, population.scale), coefficient_map=scaled, population=None
+        estimate,
+        bread=scale_rows(estimate.bread, population.scale),
+        coefficient_map=scaled,
+        family=estimate.family.drawn(population.scale),
+        population=None,
     )
 
 

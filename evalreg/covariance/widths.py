@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,26 +12,41 @@ from evalreg.covariance.crossed import sums_of
 from evalreg.covariance.ends import Reach, joined_reach
 from evalreg.numerics.roots import crossings
 from evalreg.numerics.student import dof_of_quantile, t_log_density, t_pvalues, t_quantile
-from evalreg.scores.unseen import Unseen
+from evalreg.scores.score_interval import NullVariance
 
 # Below this level quantiles of t are not sought; p-values there are those of the widest single term.
 SMALLEST_LEVEL = 1e-280
 MOST_STEPS = 80
 # Logarithms of p-values of contrasts that allow for more than their variance are as good as this.
 CLOSE = 1e-12
+# Ends of score intervals are as good as this (tolerance).
+END = 1e-14
 # The level at which standard errors show what is allowed for.
 SHOWN = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class Few:
-    """Contrasts that are differences of which few questions tell."""
+class Scored:
+    """Contrasts that are means of scores in [0, 1], or paired differences: their variance depends on the value."""
 
-    # Which of the contrasts.
-    rows: IntArray
-    # What multiplies the difference in the contrast.
-    scale: FloatArray
-    unseen: Unseen
+    rows: IntArray  # which of the contrasts
+    scale: FloatArray  # what multiplies the mean or the difference in the contrast
+    term: int  # the term whose variance grows towards the value tested
+    null: NullVariance
+
+    @classmethod
+    def joined(cls, parts: Sequence[tuple[Scored | None, int]]) -> Scored | None:
+        """That of contrasts that follow each other, each part with its first contrast."""
+        own = [(part, first) for part, first in parts if part is not None]
+        if not own:
+            return None
+        rows = np.concatenate([part.rows + first for part, first in own])
+        scale = np.concatenate([part.scale for part, _ in own])
+        return cls(rows, scale, own[0][0].term, NullVariance.joined(part.null for part, _ in own))
+
+    def chosen(self, which: IntArray) -> Scored:
+        """Some of them."""
+        return Scored(self.rows[which], self.scale[which], self.term, self.null.chosen(which))
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +66,8 @@ class Widths:
     dofs: FloatArray
     # s_A of each sum, (n_sums, n_terms); 0 where a term is not part of it.
     signs: FloatArray
-    # Contrasts whose variance depends on the value that is tested, as differences not seen have to be allowed for.
-    few: Few | None = None
+    # Contrasts whose variance depends on the value that is tested.
+    scored: Scored | None = None
     # What contrasts of means without a variance allow for: the square of its distance at the level is added to H^2, on
     # either side; and their variance without it, which is that of the terms.
     reach: Reach | None = None
@@ -61,7 +76,7 @@ class Widths:
     @property
     def _plain(self) -> Widths:
         """Without what is not seen."""
-        return self if self.seen is None else replace(self, variance=self.seen, few=None, reach=None, seen=None)
+        return self if self.seen is None else replace(self, variance=self.seen, scored=None, reach=None, seen=None)
 
     def _sides(self, reach: Reach, alpha: float | FloatArray) -> FloatArray:
         """H(alpha) below and above, shape (2, m)."""
@@ -95,8 +110,8 @@ class Widths:
     def pvalues(self, distance: FloatArray) -> FloatArray:
         """The p with H(p) = |distance|, shape (m,); 1 at no distance, NaN without a variance."""
         x = np.abs(np.asarray(distance, dtype=np.float64))
-        if self.few is not None:
-            return self._few_pvalues(self.few, np.array(distance, dtype=np.float64))
+        if self.scored is not None:
+            return self._scored_pvalues(self.scored, np.array(distance, dtype=np.float64))
         if self.reach is not None:
             return self._reached_pvalues(self.reach, np.asarray(distance, dtype=np.float64))
         if self.signs.size == 1:
@@ -115,32 +130,87 @@ class Widths:
         return np.where(known, np.where(x == 0, 1.0, p), np.nan)
 
     def limits(self, estimate: FloatArray, alpha: float | FloatArray = 0.05) -> FloatArray:
-        """Ends of the intervals, shape (m, 2): estimate +- H(alpha), and what few questions tell of."""
+        """Ends of the intervals, shape (m, 2): estimate +- H(alpha), or what a score test does not reject."""
         sides = np.stack([self.half(alpha)] * 2) if self.reach is None else self._sides(self.reach, alpha)
         below, above = np.where(self.variance > 0, sides, np.nan)
         ends = np.column_stack([estimate - below, estimate + above])
-        if self.few is not None:
-            critical = self.critical(alpha)[self.few.rows]
-            own = np.sort(self.few.unseen.limits(critical) * self.few.scale[:, None], axis=1)
-            ends[self.few.rows] = np.where(np.isnan(critical)[:, None], np.nan, own)
+        if self.scored is not None:
+            ends[self.scored.rows] = self._scored_limits(self.scored, alpha)
         return ends
 
+    def under(self, scored: Scored, x: FloatArray) -> Widths:
+        """Widths of the contrasts of `scored` were the means or differences x in truth; x of shape (..., m)."""
+        null, rows, unit = scored.null, scored.rows, scored.scale**2
+        shrink = null.shrink(x)
+        growth = unit * (null.at(x) - shrink * null.seen)
+        terms = np.expand_dims(shrink, -2) * np.nan_to_num(self.terms[:, rows])
+        terms[..., scored.term, :] += growth
+        # What one t serves has one term, of which that of the axis is a part.
+        total = np.maximum(shrink * np.nan_to_num(self.variance[rows]) + growth, 0.0)
+        made = np.max(self.signs @ terms, axis=-2) if self.signs.size > 1 else total
+        return Widths(np.maximum(made, 0.0), np.maximum(terms, 0.0), self.dofs[:, rows], self.signs)
+
     def statistic(self, distance: FloatArray) -> FloatArray:
-        """Signed distances in standard errors, shape (m,), those of `few` under the value tested."""
+        """Signed distances in standard errors, shape (m,), those of `scored` under the value tested."""
         t = np.asarray(distance / np.sqrt(np.where(self.variance > 0, self.variance, np.nan)))
-        if self.few is not None:
-            few = self.few
-            own = few.unseen.statistic(few.unseen.theta - distance[few.rows] / few.scale)
-            t[few.rows] = own * np.sign(few.scale)
+        if self.scored is not None:
+            scored = self.scored
+            x = np.clip(scored.null.theta - distance[scored.rows] / scored.scale, *scored.null.bounds)
+            t[scored.rows] = self._statistic(scored, x) * np.sign(scored.scale)
         return t
 
-    def _few_pvalues(self, few: Few, distance: FloatArray) -> FloatArray:
-        t, plain = self.statistic(distance), replace(self, few=None)
-        known = self.variance > 0
-        p = plain.pvalues(np.where(known, t * np.sqrt(np.where(known, self.variance, 1.0)), distance))
-        rest = few.rows[~known[few.rows]]
-        p[rest] = t_pvalues(t[rest], self.dof(0.05)[rest])
+    def _statistic(self, scored: Scored, x: FloatArray) -> FloatArray:
+        """The distance from x in standard errors under x; of a difference beyond zero at least that from zero."""
+
+        def plain(x: FloatArray) -> FloatArray:
+            distance = scored.null.theta - x
+            sd = np.sqrt(self.under(scored, x).variance) / np.abs(scored.scale)
+            far = np.where(sd > 0, distance / np.where(sd > 0, sd, 1.0), np.copysign(np.inf, distance))
+            return np.where(distance == 0, 0.0, far)
+
+        t, beyond = plain(x), scored.null.signed & (scored.null.theta * x < 0)
+        if not beyond.any():
+            return t
+        return np.where(beyond, np.copysign(np.maximum(np.abs(t), np.abs(plain(np.zeros(x.shape)))), t), t)
+
+    def _scored_pvalues(self, scored: Scored, distance: FloatArray) -> FloatArray:
+        p, null = replace(self, scored=None).pvalues(distance), scored.null
+        x = np.clip(null.theta - distance[scored.rows] / scored.scale, *null.bounds)
+
+        def plain(x: FloatArray) -> FloatArray:
+            far = null.theta - x
+            own = self.under(scored, x)
+            found = own.pvalues(scored.scale * far)
+            return np.where(far == 0, 1.0, np.where(own.variance > 0, found, 0.0))
+
+        own, beyond = plain(x), null.signed & (null.theta * x < 0)
+        if beyond.any():
+            own = np.where(beyond, np.minimum(own, plain(np.zeros(x.shape))), own)
+        p[scored.rows] = np.where(np.isnan(distance[scored.rows]), np.nan, own)
         return p
+
+    def _scored_limits(self, scored: Scored, alpha: float | FloatArray) -> FloatArray:
+        """Values that are no further from theta than H under them, shape (m, 2), each end by root search."""
+        null, rows = scored.null, scored.rows
+        level = np.broadcast_to(np.asarray(alpha, dtype=np.float64), self.variance.shape)[rows]
+        t2 = t_quantile(level, self.dofs[:, rows]) ** 2
+        t2 = np.where(np.isnan(t2), 0.0, t2)
+
+        def excess(x: FloatArray) -> FloatArray:
+            H2 = np.max(self.signs @ (t2 * self.under(scored, x).terms), axis=-2)
+            return np.asarray(np.abs(null.theta - x) - np.sqrt(np.maximum(H2, 0.0)) / np.abs(scored.scale))
+
+        far = np.stack(np.broadcast_arrays(*null.bounds, null.theta)[:2])  # both ends at once, a row each
+        inside, outside = np.broadcast_to(null.theta, far.shape), far
+        at_inside, at_outside = excess(inside), excess(far)
+        reached = at_outside > 0
+        # Zero first, so that an interval holds it just where a test of no difference does not reject.
+        zero, beyond = excess(np.zeros(far.shape)), null.signed & (null.theta * far < 0)
+        out, within = beyond & (zero > 0), beyond & (zero <= 0)
+        outside, at_outside = np.where(out, 0.0, outside), np.where(out, zero, at_outside)
+        inside, at_inside = np.where(within, 0.0, inside), np.where(within, zero, at_inside)
+        ends = np.where(reached, crossings(excess, inside, outside, at_inside, at_outside, END), far)
+        return np.sort(ends.T * scored.scale[:, None], axis=1)
 
     def _reached_pvalues(self, reach: Reach, distance: FloatArray) -> FloatArray:
         """P-values of which those of contrasts that allow for more are the levels at which a side is the distance."""
@@ -250,21 +320,12 @@ def joined(parts: Sequence[Widths]) -> Widths:
     columns = [(part.variance[None], part.terms, part.dofs) for part in parts]
     variance, terms, dofs = (np.concatenate(one, axis=1) for one in zip(*columns, strict=True))
     starts = np.cumsum([0, *(part.variance.size for part in parts)])
-    few = [(part.few, start) for part, start in zip(parts, starts, strict=False) if part.few is not None]
+    scored = Scored.joined([(part.scored, int(start)) for part, start in zip(parts, starts, strict=False)])
     reach = joined_reach([part.reach for part in parts], starts[:-1].tolist())
     seen = None
     if reach is not None:
         seen = np.concatenate([part.variance if part.seen is None else part.seen for part in parts])
-    return Widths(variance[0], terms, dofs, parts[0].signs, _joined_few(few), reach, seen)
-
-
-def _joined_few(parts: list[tuple[Few, int]]) -> Few | None:
-    if not parts:
-        return None
-    rows = np.concatenate([few.rows + start for few, start in parts])
-    scale = np.concatenate([few.scale for few, _ in parts])
-    columns = zip(*([getattr(few.unseen, one.name) for one in fields(Unseen)] for few, _ in parts), strict=True)
-    return Few(rows, scale, Unseen(*(np.concatenate(one) for one in columns)))
+    return Widths(variance[0], terms, dofs, parts[0].signs, scored, reach, seen)
 
 
 def _log_sum(row: FloatArray, V: FloatArray, d: FloatArray, u: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -21,8 +21,8 @@ class About:
     model: str = "estimate"  # what was estimated, "OLS" say
     outcome: str = "score"  # the score's name
     formula: str = ""  # where there is one
-    # how the default interval is built; "widened" is on the logit scale, and wider where few succeed or fail
-    interval: Literal["wald", "logit", "widened", "rectified"] = "wald"
+    # how intervals are built by standard errors, where they are
+    interval: Literal["wald", "logit"] = "wald"
     lines: tuple[str, ...] = ()  # further sentences
     n_models: int = 0  # how many of the first parameters are models, which can be ranked
     unit: bool = False  # whether the scores lie in [0, 1]
@@ -33,6 +33,7 @@ class About:
     levels: bool = False
     contrast: bool = False  # whether the parameters are contrasts of those that `model` names
     subject: str = ""  # of what the score is, as a log names it: "gpt-x on gsm8k (exact_match)"
+    icc: float | None = None  # what unweighted means in [0, 1] grant to failures not seen, in their score interval
 
     def linear(self, C: Matrix) -> About:
         """What is said of C theta: the same of some of the parameters, otherwise of contrasts."""
@@ -70,7 +71,10 @@ class About:
         # Models of two boards are one list to be ranked only where the boards are of the same thing.
         first = self.n_models + (other.n_models if self.n_models == n_params[0] else 0)
         return About(
-            **words,
+            model=words["model"],
+            outcome=words["outcome"],
+            formula=words["formula"],
+            subset=words["subset"],
             interval=self.interval if self.interval == other.interval else "wald",
             lines=tuple(line for line in self.lines if line in other.lines),
             n_models=first if alike else 0,

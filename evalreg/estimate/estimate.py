@@ -21,7 +21,7 @@ from evalreg.estimate.refit import Refit
 from evalreg.estimate.scales import Scale
 from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores.base import Scores
-from evalreg.scores.paired import Paired
+from evalreg.scores.paired import Paired, SingleMeans
 from evalreg.scores.stacking import concat_scores, stack_scores
 
 # What is left of a sum of numbers this many times as large is rounding.
@@ -54,7 +54,7 @@ class Family:
 
     @property
     def paired(self) -> Paired | None:
-        """Scores in [0, 1] on the same questions, of whose differences few may tell; None of anything else."""
+        """Scores in [0, 1] on the same questions, whose differences have a null variance; None of anything else."""
         return None
 
     def ends(self, estimate: Estimate, cov: Any, alpha: float) -> FloatArray | None:
@@ -64,6 +64,15 @@ class Family:
     def tests(self, estimate: Estimate, cov: Any) -> tuple[FloatArray, FloatArray] | None:
         """t and p of parameters that have a test of their own; None of others."""
         return None
+
+    @property
+    def single(self) -> SingleMeans | None:
+        """Unweighted means of scores in [0, 1], which have a null variance; None of anything else."""
+        return None
+
+    def drawn(self, scale: FloatArray) -> Family:
+        """The same of columns whose variances fall by a factor, sqrt(1 - n/N), in a finite population."""
+        return self
 
     def linear(self, whole: Estimate, C: Matrix) -> Family:
         """What C theta keeps of it; contrasts of means of which one is 0 or 1 all of these, whose ends they need."""
@@ -97,23 +106,20 @@ Limits: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
-class SameQuestions(Family):
-    """Means or differences of models whose scores in [0, 1] are of the same questions.
+class ScoredFamily(Family):
+    """Means of scores in [0, 1], or differences of models on the same questions: what has a score interval.
 
     Some models may share no questions with others: contrasts of these need what `behind` knows of the means.
     """
 
-    answers: Paired
+    paired: Paired | None = None
+    single: SingleMeans | None = None
     behind: Family = PLAIN
-
-    @property
-    def paired(self) -> Paired:
-        """The scores, question by question."""
-        return self.answers
 
     def linear(self, whole: Estimate, C: Matrix) -> Family:
         """The same scores, for contrasts."""
-        return SameQuestions(self.answers.linear(C), self.behind.linear(whole, C))
+        paired, single = self.paired and self.paired.linear(C), self.single and self.single.linear(C)
+        return ScoredFamily(paired, single, self.behind.linear(whole, C))
 
     def source(self, estimate: Estimate) -> tuple[Estimate, Matrix | None]:
         """Of contrasts the means and C, where a mean is 0 or 1."""
@@ -121,13 +127,25 @@ class SameQuestions(Family):
 
     def with_labels(self, more: dict[str, Any]) -> Family:
         """The same answers in further clusters."""
-        answers = replace(self.answers, scores=self.answers.scores.with_labels(more))
-        return SameQuestions(answers, self.behind.with_labels(more))
+
+        def own(one: Any) -> Any:
+            return None if one is None else replace(one, scores=one.scores.with_labels(more))
+
+        return ScoredFamily(own(self.paired), own(self.single), self.behind.with_labels(more))
+
+    def moved(self) -> Family:
+        """Means with a constant added lie in another range."""
+        return self.behind.moved()
+
+    def drawn(self, scale: FloatArray) -> Family:
+        """The same where columns were drawn without replacement from a finite population."""
+        paired = self.paired and replace(self.paired, factor=scale**2)
+        return replace(self, paired=paired, single=self.single and replace(self.single, factor=scale**2))
 
 
-def same_questions(answers: Paired | None) -> Family:
-    """The family of an estimate of such answers; None where there are none, or they do not matter."""
-    return PLAIN if answers is None else SameQuestions(answers)
+def same_questions(paired: Paired | None, single: SingleMeans | None = None) -> Family:
+    """The family of an estimate with such scores; that of nothing where there are none."""
+    return PLAIN if paired is None and single is None else ScoredFamily(paired, single)
 
 
 class Inverted(Family, ABC):

@@ -27,6 +27,7 @@ from evalreg.estimate.about import on_one_side
 from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.scores.cells import CellScores
 from evalreg.scores.engine import EngineScores, Measured, SummedRows, engine_scores
+from evalreg.scores.paired import SingleMeans
 from evalreg.scores.paired_means import paired_answers
 from evalreg.scores.sums import CellSums, cell_sums
 
@@ -149,11 +150,22 @@ def _estimate(
 
 
 def _paired(estimate: Estimate, roles: Roles, axes: tuple[Axis, ...] | None) -> Estimate:
-    """The same, with what differences of means of the same questions allow for, where scores lie in [0, 1]."""
+    """The same, with what has a score interval where scores lie in [0, 1]: means, and differences on the same items."""
     item = (roles.item,) if roles.item is not None else axes[0] if axes else None
+    paired = None
     if estimate.bounded and item is not None and roles.by and roles.weights is None:
-        return replace(estimate, family=same_questions(paired_answers(estimate, item)))
-    return estimate
+        paired = paired_answers(estimate, item)
+    return replace(estimate, family=same_questions(paired, single_means(estimate)))
+
+
+def single_means(estimate: Estimate) -> SingleMeans | None:
+    """What gives unweighted means in [0, 1] their score intervals; None of others."""
+    cells, A, icc = estimate.cells, estimate.coefficient_map, estimate.about.icc
+    if icc is None or not estimate.bounded or cells is None or A is None or np.any(cells.count != cells.weight):
+        return None
+    if np.any(np.diff(compressed(A).indptr) != 1):
+        return None
+    return SingleMeans(estimate.scores, cells.mean, cells.count, cells.squares, A, icc)
 
 
 def _scaled(matrix: Matrix, columns: FloatArray) -> Matrix:

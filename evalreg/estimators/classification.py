@@ -162,7 +162,7 @@ def classification(
     _check_which(metric, positive, average, classes)
     split = split_rows(data, {}, by, groups, weights, missing, metric, texts={"truth": truth, "predicted": predicted})
     title = f"{_title(metric, positive, average)}{_by_text(by)}"
-    about = About(model=title, outcome=f"{predicted} against {truth}", interval="widened")
+    about = About(model=title, outcome=f"{predicted} against {truth}", interval="logit")
     names, labels = _coded(split.rows.used[truth], split.rows.used[predicted], truth, predicted)
     notes = list(independence_note(by, groups))
     if metric == "kappa":

@@ -87,10 +87,10 @@ class ComparisonText(Printed):
         >>> log = er.datasets.paired(n_passages=30, seed=1)
         >>> said = er.compare(log, item="question", groups="passage", baseline="old").sentence()
         >>> print(said.replace("; ", ";\n"))
-        new - old: 12.7 percentage points (95% CI 3.3 to 22.7;
+        new - old: 12.7 percentage points (95% CI 3.2 to 22.5;
         150 questions in 30 passage clusters;
-        CR2, t with 29 degrees of freedom;
-        p = 0.0097). new has the higher score (at the 5% level).
+        CR2, t with 29 degrees of freedom, score interval;
+        p = 0.013). new has the higher score (at the 5% level).
         """
         results, table = self.results, self.to_frame(alpha)
         sample = sample_of(results.estimate, results.cov, "questions", table["n"].to_numpy(np.float64))

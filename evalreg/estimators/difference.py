@@ -47,7 +47,7 @@ from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.inference.scales import mixed_scales
 from evalreg.results.results import results_of
 from evalreg.scores.paired import checked_icc
-from evalreg.scores.unseen import ICC
+from evalreg.scores.score_interval import ICC_DIFFERENCE
 
 Notes: TypeAlias = tuple[Note, ...]
 
@@ -66,7 +66,7 @@ def compare(
     baseline: str | None = None,
     paired: bool = True,
     adjust: PairAdjustName | None = None,
-    icc: float | None = ICC,
+    icc: float | None = ICC_DIFFERENCE,
     target: TargetName = "questions like these",
     n_population: PopulationSize | None = None,
     subset: str | None = None,

@@ -16,7 +16,7 @@ from evalreg.report.bibliography import SOURCES
 from evalreg.report.documents import as_compact_json, versions
 from evalreg.report.pages import Figure, Page, named
 from evalreg.report.rendering import ReportFormat
-from evalreg.report.sentences import direction, few_rows, p_text, unit_of, with_interval
+from evalreg.report.sentences import direction, p_text, score_rows, unit_of, with_interval
 from evalreg.report.tables import Grid, number, p_value
 from evalreg.results.answers import MOST_NAMED, design_sentences
 from evalreg.results.reporting import (
@@ -86,8 +86,8 @@ class Reported:
         >>> log = er.datasets.paired(n_passages=30, seed=1)
         >>> text = er.compare(log, item="question", groups="passage", baseline="old").report(format="md")
         >>> print(text.split("\n\n")[1])
-        `new` less `old` is 12.7 percentage points (95% CI 3.3 to 22.7).
-        `new` has the higher `score` (at the 5% level); p = 0.0097.
+        `new` less `old` is 12.7 percentage points (95% CI 3.2 to 22.5).
+        `new` has the higher `score` (at the 5% level); p = 0.013.
         """
         fraction("alpha", alpha)
         form = asked_format(format, path)
@@ -281,7 +281,7 @@ def _detectable(comparison: AnyComparison, table: pd.DataFrame) -> tuple[str, ..
     Not told where intervals allow for differences that were not seen: the standard error alone is too small there.
     """
     se, dof, alpha = table["se"].to_numpy(float), table["dof"].to_numpy(float), table.attrs["alpha"]
-    known = np.isfinite(se) & (dof > 0) & ~few_rows(comparison.results.cov)
+    known = np.isfinite(se) & (dof > 0) & ~score_rows(comparison.results.cov)
     if not known.any() or alpha >= POWER:
         return ()
     found = [t_shift(float(d), alpha, POWER) * s for s, d in zip(se[known], dof[known], strict=True)]

@@ -58,6 +58,8 @@ from evalreg.estimators.targets import (
 from evalreg.inference.questions import unequal_notes
 from evalreg.inference.scales import scale_notes
 from evalreg.results.results import Results, results_of
+from evalreg.scores.paired import checked_icc
+from evalreg.scores.score_interval import ICC_MEAN
 from evalreg.scores.sums import CellSums
 
 
@@ -145,6 +147,7 @@ def mean(
     questions: QuestionsName = "own",
     target: TargetName = "questions like these",
     n_population: PopulationSize | None = None,
+    icc: float | None = ICC_MEAN,
     subset: str | None = None,
     missing: MissingName = "drop",
     cov: CovName | None = None,
@@ -155,8 +158,8 @@ def mean(
     """Means of scores with error bars that hold when rows within a cluster are dependent.
 
     With `by`, all means come at once with their joint covariance, so that differences between models that answered
-    the same questions are paired. Where scores lie in [0, 1] and few questions differ, such differences (`contrast`,
-    `pairwise`, and tests of them) also allow for those not seen, as `compare` does with its default `icc=0.5`.
+    the same questions are paired. Where scores lie in [0, 1], such differences (`contrast`, `pairwise`, and tests of
+    them) have Tango's score interval, as in `compare` with its default `icc=0.5`.
 
     Parameters
     ----------
@@ -203,6 +206,10 @@ def mean(
         questions of each, {"algebra": 400, "law": 250}, which are then its weights, or one number beside
         `strata_weights`; or the clusters of each, {"passage": {"algebra": 90, "law": 40}}, one drawn cluster standing
         for 90/G or 40/G (survey's `svymean` with `fpc`), unless `strata_weights` are the questions of each.
+    icc : float, optional
+        Correlation, within a cluster, that is granted to failures that were not seen, from 0 to 1; 0.2 by default. It
+        matters for scores in [0, 1] near an end, in clusters that show few failures. None takes t intervals by the
+        standard error alone.
     subset : str, optional
         Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
         `dropped` count the others. Arrays of groups and weights are those of all rows.
@@ -218,8 +225,9 @@ def mean(
     Returns
     -------
     Results
-        Parameters are named by the labels of `by`, sorted as strings, or "mean". For scores in [0, 1] the interval is
-        built on the logit scale, and widened to Jeffreys' where fewer than five successes or failures are effective.
+        Parameters are named by the labels of `by`, sorted as strings, or "mean". Unweighted means of
+        scores in [0, 1] have Wilson's score interval with a design effect; with `weights` or `strata` the interval is
+        built on the logit scale.
 
     Raises
     ------
@@ -230,7 +238,8 @@ def mean(
 
     References
     ----------
-    Miller (2024), arXiv:2411.00640, eq. 1 and 4; Bell and McCaffrey (2002), Survey Methodology 28; for a finite
+    Miller (2024), arXiv:2411.00640, eq. 1 and 4; Bell and McCaffrey (2002), Survey Methodology 28; Wilson (1927), JASA
+    22, 209-212, with the design effect of Rao and Scott (1992), Biometrics 48, 577-585; for a finite
     benchmark Cochran (1977), Sampling Techniques, eq. 2.8, 5.6 (strata), 9.10 (clusters), 10.15 (answers) and section
     6.12 (clusters within strata); for the spread over templates Searle, Casella and McCulloch (1992), Variance
     Components, section 4.3, and Polo et al. (2024), arXiv:2405.17202.
@@ -244,6 +253,7 @@ def mean(
     {'passage': 40}
     """
     asked = check_cov_options(cov, ssc, dof, repair)
+    icc = checked_icc(icc, "scores")
     option("missing", missing, MISSING)
     if over is not None:
         others = {"by": by, "sample": sample, "strata": strata, "weights": weights, "n_population": n_population}
@@ -257,7 +267,8 @@ def mean(
         shared = None if questions == "own" else questions
         beside = {"groups": groups, "strata": strata, "weights": weights, "n_population": n_population}
         refuse_beside_answers(item, sample, **beside, questions=shared)
-        some: dict[str, Any] = {"by": by, "missing": missing, "cov": cov, "ssc": ssc, "dof": dof, "repair": repair}
+        options: dict[str, Any] = {"cov": cov, "ssc": ssc, "dof": dof, "repair": repair}
+        some: dict[str, Any] = {"by": by, "icc": icc, "missing": missing, **options}
         return these_questions(lambda **named: mean(data, score, **some, **named), str(item), str(sample))
     check_target(target, n_population, _refused(weights))
     if isinstance(data, SummedLog):
@@ -284,7 +295,8 @@ def mean(
     about = About(
         model="Mean" if not by_columns else f"Mean by {', '.join(by_columns)}",
         outcome=score,
-        interval="widened",
+        interval="wald" if icc is None else "logit",
+        icc=icc,
         lines=_lines(strata, _reading(strata_weights, sized, whole), whole, sample, item),
     )
 

@@ -12,12 +12,11 @@ from evalreg.checks import FloatArray, IntArray, fraction
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, FewCarriersWarning, NotAvailableError, ScoreRangeError, issue
 from evalreg.estimators.pair_facts import Facts, Wins
-from evalreg.inference.carriers import few_tell
 from evalreg.inference.contrasts import Contrasts
 from evalreg.inference.make_family import make_family
 from evalreg.inference.multiplicity import adjust_pvalues, base_seed
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
-from evalreg.report.summaries import covariance_text, few_text, not_allowed_for, rather_few
+from evalreg.report.summaries import covariance_text, not_allowed_for, rather_few, score_text
 from evalreg.report.tables import UNKNOWN, Grid, Summary, error_text, fixed, interval_text, number, p_value
 from evalreg.results.results import Results
 
@@ -207,7 +206,7 @@ def comparison_summary(
             label: {**facts.get(label, {}), name: value} for label, value in _printed_facts(results, pairs, adjust)
         }
         estimate, cov = results.estimate, results.cov
-        few = [*filter(None, [few_text(cov), few_tell(estimate, cov)]), *rather_few(estimate, cov)]
+        few = [*filter(None, [score_text(cov)]), *rather_few(estimate, cov)]
         texts = (*results.estimate.about.lines, *few, *(text for _, text in results.notes))
         said[name] = list(texts)
     sentences = by_part(said)

@@ -31,6 +31,7 @@ from evalreg.estimators.mean import solve
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.inference.questions import unequal_notes
 from evalreg.results.results import Results, results_of
+from evalreg.scores.score_interval import ICC_MEAN
 from evalreg.scores.sums import CellSums
 
 RequireName: TypeAlias = Literal["any", "all", "same"]
@@ -111,7 +112,7 @@ def pass_at_k(
     -------
     Results
         Named by the labels of `by`, or "pass@k", "pass^k" and "same@k" with the number; with several k and `by`
-        "model:k". Intervals on the logit scale.
+        "model:k". Score intervals as in `mean`; with several k on the logit scale.
 
     Raises
     ------
@@ -199,7 +200,8 @@ def _of_one(
     about = About(
         model=_title(require, k, roles.by),
         outcome=roles.score,
-        interval="widened",
+        interval="logit",
+        icc=ICC_MEAN,
         lines=(f"A row is one {roles.item}: the share of the sets of {k} of its answers ({roles.sample}) {what}.",),
     )
 

@@ -194,7 +194,7 @@ def ratio(
     about = About(
         model="Ratio" if by is None else f"Ratio by {by if isinstance(by, str) else ', '.join(by)}",
         outcome=f"{numerator} / {denominator}",
-        interval="widened",
+        interval="logit",
     )
     columns = {"numerator": numerator, "denominator": denominator}
     if isinstance(data, SummedLog):

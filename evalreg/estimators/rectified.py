@@ -152,7 +152,7 @@ def rectified_mean(
     about = About(
         model="Rectified mean" if not by_columns else f"Rectified mean by {', '.join(by_columns)}",
         outcome=f"{human}, by judge {judge}",
-        interval="rectified",
+        interval="logit",
         lines=tuning_lines(tuning, judged.names),
         levels=on_one_side(marks_in_use, marks_in_use),
     )

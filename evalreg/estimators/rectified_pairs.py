@@ -176,7 +176,7 @@ def rectified_win_rate(
     about = About(
         model=model,
         outcome=f"{human}, by judge {judge}",
-        interval="rectified",
+        interval="logit",
         lines=(*lines, "A comparison is two rows, one for each of its models.", *tuning_lines(tuning, judged.names)),
         n_models=len(judged.names),
         null=0.5,

@@ -42,7 +42,7 @@ def scored(
         if metric == "ece":
             return _calibration(split, is_true, score, about, asked)
         means = means_of_cells(split, (score - is_true) ** 2, predicted)
-        return replace(means, about=replace(about, interval="widened", unit=True))
+        return replace(means, about=replace(about, interval="logit", unit=True))
     # Two cells of each model, of its negatives and its positives.
     cell = 2 * split.codes + is_true
     both = replace(split, names=tuple(f"cell {i}" for i in range(2 * n)), cell=cell)

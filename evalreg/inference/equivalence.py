@@ -160,11 +160,10 @@ def _power(estimate: float, cov: Covariance, bound: float, alpha: float, factor:
     """Chance to tell on `factor` times the data: Phi((|theta - bound| - t sqrt(V_bound))/sqrt(V_theta))."""
     widths = cov.widths()
     tested = true = float(widths.variance[0]) / factor
-    if widths.few is not None:
-        scale, grown = float(widths.few.scale[0]), widths.few.unseen.grown(factor)
-        true = float(grown.at(grown.theta)[0]) * scale**2
-        far = abs(float(grown.statistic(bound / scale)[0]))
-        tested = ((estimate - bound) / far) ** 2 if far > 0 else math.inf
+    if widths.scored is not None:
+        scale, grown = float(widths.scored.scale[0]), widths.scored.null.grown(factor)
+        true = float(grown.base[0]) * scale**2
+        tested = float(grown.at(bound / scale)[0]) * scale**2
     if not true > 0:
         return math.nan
     critical = float(t_quantile(2 * alpha, cov.dof() * factor)[0])

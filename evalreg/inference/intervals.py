@@ -1,22 +1,58 @@
-"""Confidence intervals of parameters, by the rule that suits the estimate."""
+"""Intervals of parameters, and their tests against a value, by one rule: a test keeps what the interval holds."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
-from evalreg.checks import INTERVALS, BoolArray, FloatArray, fraction, option
+from evalreg.checks import INTERVALS, BoolArray, FloatArray, IntArray, fraction, option
 from evalreg.covariance.covariance import Covariance
-from evalreg.errors import ScoreRangeError
-from evalreg.estimate import Estimate
-from evalreg.inference.labelled import human_labels
-from evalreg.inference.monotone import through
-from evalreg.inference.rectified import label_trials, rectified_limits
-from evalreg.inference.widening import effective_trials, widening
-from evalreg.numerics.proportions import logit_interval, proportion_interval
+from evalreg.errors import NotAvailableError, ScoreRangeError
+from evalreg.estimate import Estimate, Scale
+from evalreg.estimate.behind import effective_clusters
+from evalreg.inference.contrasts import Contrasts
+from evalreg.inference.labelled import human_labels, labelled_means
+from evalreg.inference.wald import as_t_results
+from evalreg.numerics.matrices import absolute_entries, compressed, signs_of_entries, without_zeros
+from evalreg.numerics.proportions import effective_n, logit_interval, logit_statistic, proportion_interval
+from evalreg.numerics.student import t_quantile
+from evalreg.scores.paired import SingleMeans
+from evalreg.scores.rows import RowScores
+from evalreg.scores.score_interval import ICC_MEAN
+
+if TYPE_CHECKING:
+    from statsmodels.stats.contrast import ContrastResults
+
+
+@dataclass(frozen=True, eq=False)
+class Through:
+    """The parameters behind values of an increasing function of each, whose intervals are theirs, carried through."""
+
+    scale: Scale
+    estimate: Estimate
+    cov: Covariance
+
+
+def through(estimate: Estimate, cov: Covariance) -> Through | None:
+    """What is behind values of an increasing function; None of anything else."""
+    family = estimate.family.monotone
+    if family is None:
+        return None
+    of = family.parameters(estimate)
+    own = replace(cov.linear(np.diag(family.shrink), cov.names), bounded=of.bounded and of.cells is not None)
+    return Through(family.scale, of, own)
 
 
 def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | None) -> FloatArray:
-    """Confidence limits of the parameters, (n_params, 2)."""
+    """Confidence limits of the parameters, (n_params, 2).
+
+    By default score intervals of unweighted means in [0, 1] and of paired differences; of other means in [0, 1] and of
+    win rates on the logit scale (Korn and Graubard 1998), at 0 and 1 Clopper and Pearson's on the effective clusters;
+    estimate +- t times the standard error of everything else.
+    """
     fraction("alpha", alpha)
     if method is not None:
         option("method", method, INTERVALS)
@@ -30,71 +66,205 @@ def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | N
         return own
     behind = through(estimate, cov) if method is None else None
     if behind is not None:
-        return behind.limits(intervals(behind.estimate, behind.cov, alpha, None))
-    chosen = method or (estimate.about.interval if estimate.bounded else "wald")
-    theta, variance, critical = np.array(estimate.params), cov.variance(), cov.critical(alpha=alpha)
-    se = np.sqrt(variance)
+        return behind.scale.forward(intervals(behind.estimate, behind.cov, alpha, None))
+    theta, variance = np.array(estimate.params), cov.variance()
+    se, critical = np.sqrt(variance), cov.critical(alpha=alpha)
     if method is None and estimate.family.inverted is not None:
-        found = estimate.family.inverted.limits(se, critical)
-        found[~(se > 0)] = np.nan
-        return found
-    if method is None and (estimate.family.paired is not None or cov.ends is not None):
+        limits = estimate.family.inverted.limits(se, critical)
+        limits[~(se > 0)] = np.nan
+        return limits
+    if method is None:
         limits = cov.limits(theta, None, alpha)
     else:
-        half = critical * se
+        half = np.where(se > 0, critical * se, np.nan)
         limits = np.column_stack([theta - half, theta + half])
-        limits[~(se > 0)] = np.nan
     if not estimate.bounded:
         return limits
-    if chosen == "rectified":
-        return rectified_limits(estimate, cov, np.full(theta.size, alpha), critical)
-    if chosen in ("logit", "widened"):
-        limits[se > 0] = on_logit_scale(estimate, cov, se > 0, critical[se > 0], widen=chosen == "widened")
-    for rows, rule in ((se == 0, "clopper-pearson"), (se > 0, chosen)):
-        if rows.any() and rule not in ("wald", "logit", "widened"):
-            trials = _trials(estimate, cov, np.full(theta.size, alpha))[rows]
-            limits[rows] = proportion_interval(theta[rows], trials, alpha, rule)
+    rule = method or estimate.about.interval
+    level = np.full(theta.shape, alpha)
+    rest = np.ones(theta.size, dtype=bool)
+    if method is None:
+        rest[_scored(cov)] = False
+    known = rest & (se > 0)
+    inside = known & (theta > 0) & (theta < 1)
+    if rule == "logit":
+        limits[inside] = logit_interval(theta[inside], se[inside], critical[inside])
+        known &= ~inside
+    # Without a variance, or a logit, the bounds of the scores give an interval.
+    for at, named in ((rest & (se == 0), "clopper-pearson"), (known, "clopper-pearson" if rule == "logit" else rule)):
+        if at.any() and named != "wald":
+            trials = effective_trials(estimate, cov, level)[at]
+            limits[at] = proportion_interval(theta[at], trials, level[at], named)
     return limits
 
 
-def on_logit_scale(
-    estimate: Estimate, cov: Covariance, rows: BoolArray, critical: FloatArray, *, widen: bool | None = None
-) -> FloatArray:
-    """Intervals of means in [0, 1] on the logit scale, widened where successes or failures are few.
+def _scored(cov: Covariance) -> IntArray:
+    """Parameters that have a score interval."""
+    scored = cov.widths().scored
+    return np.zeros(0, dtype=np.intp) if scored is None else scored.rows
 
-    Inside [0, 1]. A mean that is 0 or 1 but for rounding has no logit; its interval is Clopper and Pearson's on the
-    effective number of clusters. `widen`: whether the interval also holds Jeffreys' where fewer than five successes or
-    failures are effective (Clopper and Pearson's for independent 0/1 scores, whose number need not be estimated); by
-    default as the estimate says. Scores that are not 0 or 1 are counted as `widening` says. Korn and Graubard (1998),
-    Survey Methodology 24, 193-201; Brown, Cai and DasGupta (2001), Statistical Science 16(2). Shapes: rows (n_params,),
-    critical (m,); returns (m, 2).
+
+def score_interval_of_intercept(estimate: Estimate, cov: Covariance, alpha: float) -> FloatArray | None:
+    """The score interval of a mean of scores in [0, 1] that was fitted as a regression; None of anything else."""
+    cells, scores, A = estimate.cells, estimate.scores, estimate.coefficient_map
+    if not (estimate.about.formula and estimate.bounded and estimate.n_params == 1 and cov.variance()[0] > 0):
+        return None
+    if cells is not None and A is not None and cells.count.size == 1 and np.array_equal(cells.count, cells.weight):
+        mean, n, squares = cells.mean, cells.count, cells.squares
+    elif isinstance(scores, RowScores) and scores.weights is None and scores.residual is not None:
+        mean, n = np.array(estimate.params), np.array([float(estimate.n_rows)])
+        squares = np.array([float(scores.residual @ scores.residual)])
+    else:
+        return None
+    single = SingleMeans(scores, mean, n, squares, np.ones((1, 1)), ICC_MEAN)
+    return np.asarray(replace(cov, single=single).limits(np.array(estimate.params), None, alpha)[0])
+
+
+def effective_trials(estimate: Estimate, cov: Covariance, alpha: FloatArray) -> FloatArray:
+    """Effective number of 0/1 trials behind each mean, shape (n_params,), at most its rows; Korn and Graubard (1998).
+
+    Of independent 0/1 scores their number itself; of rectified means the effective clusters of the human labels.
     """
-    mean, se = np.array(estimate.params)[rows], np.sqrt(cov.variance())[rows]
-    rectified = estimate.about.interval == "rectified" and widen is None
-    widen = estimate.about.interval == "widened" if widen is None else widen
-    inside = (mean > 0) & (mean < 1)
-    limits = np.full((mean.size, 2), np.nan)
-    limits[inside] = logit_interval(mean[inside], se[inside], critical[inside])
-    if not widen and not rectified and inside.all():
-        return limits
-    distance, level = np.zeros(estimate.n_params), np.full(estimate.n_params, 0.5)
-    distance[rows] = critical * se
-    alpha = cov.pvalues(None, distance)[rows]
-    level[rows] = alpha
-    if rectified:
-        return rectified_limits(estimate, cov, level, cov.critical(alpha=level))[rows]
-    if not inside.all():
-        trials = _trials(estimate, cov, level)[rows][~inside]
-        limits[~inside] = proportion_interval(mean[~inside], trials, alpha[~inside], "clopper-pearson")
-    wider = widening(estimate, cov) if widen else None
-    if wider is not None:
-        also = wider.limits(level, cov.critical(alpha=level))[rows]
-        limits = np.column_stack([np.fmin(limits[:, 0], also[:, 0]), np.fmax(limits[:, 1], also[:, 1])])
-    return limits
-
-
-def _trials(estimate: Estimate, cov: Covariance, alpha: FloatArray) -> FloatArray:
-    """Effective trials behind each mean; behind the human labels of a rectified one."""
     if human_labels(estimate) is not None:
-        return label_trials(estimate, cov, alpha, cov.critical(alpha=alpha))
-    return effective_trials(estimate, cov, alpha, cov.variance())
+        return effective_clusters(labelled_means(estimate, cov.axes), cov.axes)
+    if estimate.cells is None or estimate.coefficient_map is None:
+        raise NotAvailableError("a proportion's interval needs means of cells.")
+    n = np.asarray(absolute_entries(signs_of_entries(estimate.coefficient_map)) @ estimate.cells.count, dtype=float)
+    clusters = effective_clusters(estimate, cov.axes)
+    korn = effective_n(np.array(estimate.params), cov.variance(), n, cov.critical(alpha=alpha), clusters, alpha)
+    return np.where(_counted(estimate) & (clusters > n - 0.5), n, korn)
+
+
+def _counted(estimate: Estimate) -> BoolArray:
+    """Unweighted means of one cell of 0/1 scores, whose rows are the trials where they are independent."""
+    cells, A = estimate.cells, without_zeros(compressed(estimate.coefficient_map))
+    assert cells is not None
+    other = ~np.isclose(cells.scatter, cells.mean * (1 - cells.mean), rtol=1e-9, atol=1e-12)
+    other |= cells.count != cells.weight
+    return np.asarray((np.diff(A.indptr) == 1) & ((signs_of_entries(A) @ other) == 0))
+
+
+def tested_against(estimate: Estimate) -> float | None:
+    """What t and p of each parameter are against, to be shown; None where they tell nothing.
+
+    Scores that are all at least 0 have a mean above 0 as soon as one of them is, so that nobody asks whether it is 0.
+    Differences, contrasts, coefficients, and means of scores on both sides of 0 have a null.
+    """
+    return None if estimate.about.levels and estimate.about.null == 0 else estimate.about.null
+
+
+def against_null(estimate: Estimate, cov: Covariance) -> tuple[FloatArray, FloatArray]:
+    """t and p of each parameter against what its kind is tested against: a half for win rates, 1 for odds, else 0.
+
+    NaN without a variance, and of a score interval's mean against 0, which no interval holds.
+    """
+    own = estimate.family.tests(estimate, cov)
+    if own is not None:
+        return own
+    behind = through(estimate, cov)
+    if behind is not None:
+        return against_null(behind.estimate, behind.cov)
+    null = np.full(estimate.n_params, estimate.about.null)
+    t, p = against(estimate, cov, null)
+    if cov.single is not None and tested_against(estimate) is None:
+        t[cov.single.covered] = p[cov.single.covered] = np.nan
+    return t, p
+
+
+def against_value(estimate: Estimate, cov: Covariance, value: float) -> FloatArray:
+    """Two-sided p-values of parameters against a value, by their intervals, shape (n_params,)."""
+    behind = through(estimate, cov)
+    if behind is not None:
+        return against_value(behind.estimate, behind.cov, float(behind.scale.back(np.array([value]))[0]))
+    return against(estimate, cov, np.full(estimate.n_params, value))[1]
+
+
+def against(
+    estimate: Estimate, cov: Covariance, value: FloatArray, C: FloatArray | None = None, method: str | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """t and p of parameters, or of contrasts (m, n_params) of them, against values (m,), by their intervals.
+
+    p < alpha just where the interval of that level leaves the value out; t is the distance in the standard errors that
+    the test takes.
+    """
+    effect = estimate.params if C is None else C @ estimate.params
+    widths, se = cov.widths(C), np.sqrt(cov.variance(C))
+    if method is not None:
+        widths = replace(widths, scored=None)
+    distance = effect - value
+    at = _on_logit(estimate, cov, value, C, method)
+    if widths.scored is not None:
+        at[widths.scored.rows] = False
+    distance[at] = se[at] * logit_statistic(effect[at], se[at], value[at])
+    if estimate.bounded and estimate.about.interval == "logit" and method is None and C is None:
+        # A mean inside [0, 1] lies at none of the values outside.
+        beyond = (se > 0) & ((value <= 0) | (value >= 1)) & (effect > 0) & (effect < 1) & (estimate.about.null != value)
+        distance[beyond] = np.copysign(np.inf, distance[beyond])
+    t, p = widths.statistic(distance), widths.pvalues(np.where(np.isinf(distance), 0.0, distance))
+    return t, np.where(np.isinf(distance), 0.0, p)
+
+
+def _on_logit(
+    estimate: Estimate, cov: Covariance, value: FloatArray, C: FloatArray | None, method: str | None
+) -> BoolArray:
+    """Contrasts that are one mean in [0, 1] itself, tested on the logit scale against a value between 0 and 1."""
+    if method == "wald" or not estimate.bounded or (method is None and estimate.about.interval == "wald"):
+        return np.zeros(value.size, dtype=bool)
+    single = np.ones(value.size, dtype=bool)
+    if C is not None:
+        single = (np.count_nonzero(C, axis=1) == 1) & (C.max(axis=1) == 1)
+    effect = estimate.params if C is None else C @ estimate.params
+    inside = (effect > 0) & (effect < 1) & (value > 0) & (value < 1)
+    return np.asarray(single & inside & (cov.variance(C) > 0))
+
+
+def t_tests(estimate: Estimate, cov: Covariance, asked: Contrasts, method: str | None) -> ContrastResults:
+    """Tests of contrasts against values, as statsmodels' ContrastResults: t = (effect - value)/sd, on `df_denom`.
+
+    `sd` is the standard error that the test takes: of a score interval that under the value tested. Where widths are
+    sums over terms, `df_denom` has for each contrast the degrees of freedom at which t has its p-value.
+    """
+    C, value = asked.matrix, asked.value
+    effect = C @ estimate.params
+    behind = through(estimate, cov) if method is None else None
+    of, errors, tested = (estimate, cov, value)
+    if behind is not None:
+        of, errors, tested = behind.estimate, behind.cov, behind.scale.back(value)
+    if method == "logit":
+        _refuse_logit(estimate, asked)
+    t, p = against(of, errors, tested, C, method)
+    dof = errors.dof(C)
+    if errors.summed:
+        level = np.clip(p, np.finfo(float).tiny, 1.0)
+        dof = np.array([errors.dof(C[[i]], alpha=float(level[i]))[0] for i in range(value.size)])
+        known = np.isfinite(t) & (p > 0) & (p < 1) & np.isfinite(dof)
+        t = np.where(known, np.copysign(t_quantile(level, np.where(known, dof, 1.0)), t), t)
+    with np.errstate(all="ignore"):
+        sd = np.where(t != 0, (effect - value) / t, np.sqrt(errors.variance(C)))
+    result = as_t_results(effect, np.where(np.isfinite(sd) & (sd > 0), sd, np.nan), dof, value)
+    shape = np.shape(result.pvalue)
+    result.tvalue = result.statistic = t
+    result.pvalue = np.reshape(p, shape)
+    result.conf_int = partial(_limits, estimate, cov, C, method)
+    return result
+
+
+def _refuse_logit(estimate: Estimate, asked: Contrasts) -> None:
+    C, value = asked.matrix, asked.value
+    single = (np.count_nonzero(C, axis=1) == 1) & (C.max(axis=1) == 1)
+    possible = single & (value > 0) & (value < 1) & estimate.bounded
+    if not possible.all():
+        raise ScoreRangeError(
+            f'`method="logit"` tests a mean of scores that all lie in [0, 1] against a value between 0 and 1; '
+            f'{asked.names[int(np.argmin(possible))]!r} is not such a hypothesis. Use method="wald".'
+        )
+
+
+def _limits(estimate: Estimate, cov: Covariance, C: FloatArray, method: str | None, alpha: float = 0.05) -> Any:
+    """Intervals of contrasts; of single parameters those of the parameters."""
+    widths = cov.widths(C) if method is None else replace(cov.widths(C), scored=None)
+    limits = widths.limits(C @ estimate.params, alpha)
+    single = (np.count_nonzero(C, axis=1) == 1) & (C.max(axis=1) == 1)
+    if single.any() and (estimate.bounded or estimate.family.monotone or estimate.family.inverted):
+        limits[single] = intervals(estimate, cov, alpha, method)[np.argmax(C != 0, axis=1)[single]]
+    return limits

@@ -98,7 +98,7 @@ def simultaneous(
         if stepdown:
             p = np.fmin(p, family.stepdown(base, level))
     estimate = family.matrix @ family.params.to_numpy()
-    ends = family.widths.limits(estimate, at)
+    ends = np.where(family.inside[:, None], family.widths.limits(estimate, at), np.nan)
     columns = {"estimate": estimate, "se": family.se, "lower": ends[:, 0], "upper": ends[:, 1]}
     table = pd.DataFrame(columns | {"p_adjusted": p}, index=family.names)
     table.attrs = {

@@ -480,10 +480,9 @@ class Noise(Printed):
     def _detectable(self, dof: FloatArray, se: FloatArray, alpha: float) -> FloatArray:
         """True differences that the tests of the pairs find: where few questions differ, these allow for more."""
         assert self.comparison is not None
-        found, few = shifts(dof, alpha, self.power) * se, self.comparison.results.cov.widths().few
-        if few is not None:
-            allowed = found_where_few_differ(few.unseen, dof[few.rows], alpha, self.power)
-            found[few.rows] = np.fmax(found[few.rows], allowed)
+        found, scored = shifts(dof, alpha, self.power) * se, self.comparison.results.cov.widths().scored
+        if scored is not None:
+            found[scored.rows] = found_where_few_differ(scored.null, dof[scored.rows], alpha, self.power)
         return found
 
     def _sign_pvalues(self, parts: Parts) -> FloatArray:

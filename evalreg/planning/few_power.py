@@ -9,7 +9,7 @@ import scipy
 
 from evalreg.checks import BoolArray, FloatArray
 from evalreg.numerics.student import t_quantile
-from evalreg.scores.unseen import Unseen
+from evalreg.scores.score_interval import NullVariance
 
 # Halvings of the interval that a difference lies in.
 STEPS = 60
@@ -17,14 +17,7 @@ STEPS = 60
 REACHED = 1e-9
 
 
-def design_effect_of_few(few: Unseen) -> FloatArray:
-    """How many times the variance of independent questions a difference has that rests on few questions."""
-    naive = np.maximum(few.square - few.theta**2, 0.0) / np.maximum(few.n - 1, 1)
-    seen = few.spread / np.where(naive > 0, naive, 1.0)
-    return np.asarray(np.where(naive > 0, np.maximum(seen, 1.0), few.dependence))
-
-
-def found_where_few_differ(few: Unseen, dof: FloatArray, alpha: float, power: float) -> FloatArray:
+def found_where_few_differ(few: NullVariance, dof: FloatArray, alpha: float, power: float) -> FloatArray:
     """True differences that the tests find with the power asked for, shape (m,); NaN where even one of 1 is not found.
 
     The power is Phi((x - t sqrt(V(0)))/sqrt(V(x))), V(x) the variance that the test takes if the difference is x, with
@@ -32,11 +25,11 @@ def found_where_few_differ(few: Unseen, dof: FloatArray, alpha: float, power: fl
     dof (m,).
     """
     few = replace(few, theta=np.abs(few.theta))
-    critical, deff = t_quantile(alpha, dof), design_effect_of_few(few)
+    critical = t_quantile(alpha, dof)
 
     def enough(difference: FloatArray) -> BoolArray:
-        expected = few.if_true(difference, deff)
-        sd = np.sqrt(np.maximum(expected.variance, np.finfo(float).tiny))
+        expected = few.if_true(difference)
+        sd = np.sqrt(np.maximum(expected.seen, np.finfo(float).tiny))
         far = (expected.theta - critical * np.sqrt(expected.at(0.0))) / sd
         return np.asarray(scipy.special.ndtr(far) >= power)
 

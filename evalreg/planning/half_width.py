@@ -251,7 +251,7 @@ def _proportion(pilot: Any) -> float | None:
     """The score of a pilot whose interval is that of a proportion near 0 and 1: a mean of scores in [0, 1]."""
     results = getattr(pilot, "results", pilot)
     about, score = results.estimate.about, float(results.params.iloc[0])
-    return score if about.unit and about.interval == "widened" and 0 < score < 1 else None
+    return score if about.unit and about.interval == "logit" and 0 < score < 1 else None
 
 
 def _of_pilot(

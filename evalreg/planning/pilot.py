@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,10 @@ from evalreg.checks import fraction
 from evalreg.errors import ArgumentError
 from evalreg.numerics.student import t_quantile
 from evalreg.planning.checked_numbers import checked_delta
-from evalreg.planning.few_power import STEPS, design_effect_of_few
+from evalreg.planning.few_power import STEPS
 from evalreg.planning.pilot_facts import Pilot, of_components, pilot_of
 from evalreg.planning.t_power import REACHED, ROUNDING, fewest, normal_units, pilot_errors, pilot_power, pilot_shift
-from evalreg.scores.unseen import Unseen
+from evalreg.scores.score_interval import NullVariance
 
 PLAN = ("variance", "n_eq9", "n", "n_clusters", "cluster_size", "mde")
 
@@ -136,10 +137,9 @@ def from_pilot(
 def _plan(pilot: Pilot, delta: float, assurance: float | None, alpha: float, power: float) -> list[float]:
     """One row of the table of plans."""
     needed, units = enough_units(pilot, delta, assurance, alpha, power)
-    few = pilot.few
-    if few is not None:
+    if pilot.few is not None:
         larger = _error(pilot, assurance)[1]
-        variance = float(few.if_true(delta, larger * design_effect_of_few(few)).variance[0]) * pilot.n
+        variance = float(_expected(pilot.few, delta, larger).seen[0]) * pilot.n
         eq9 = normal_units(variance / larger, delta, alpha, power)
         return [variance, eq9, needed, units, pilot.size, detected(pilot, assurance, alpha, power)]
     eq9 = normal_units(pilot.published, delta, alpha, power)
@@ -151,7 +151,7 @@ def enough_units(pilot: Pilot, delta: float, assurance: float | None, alpha: flo
     larger = _error(pilot, assurance)[1]
     variance = pilot.variance * larger
     if pilot.few is not None:
-        variance = float(pilot.few.if_true(delta, larger * design_effect_of_few(pilot.few)).variance[0]) * pilot.n
+        variance = float(_expected(pilot.few, delta, larger).seen[0]) * pilot.n
     least = max(2, normal_units(variance / pilot.size, delta, alpha, power))
     units = fewest(lambda units: power_at(pilot, units, delta, assurance, alpha) >= power - REACHED, least)
     return math.ceil(units * pilot.size * (1 - ROUNDING)), units
@@ -174,7 +174,7 @@ def power_at(pilot: Pilot, units: float, delta: float, assurance: float | None, 
     if pilot.few is None:
         each = pilot.variance * larger / pilot.size
         return pilot_power(delta / math.sqrt(each / units), pilot.dof_at(units), alpha, spread)
-    expected = pilot.few.if_true(delta, larger * design_effect_of_few(pilot.few)).grown(units / pilot.n_clusters)
+    expected = _expected(pilot.few, delta, larger).grown(units / pilot.n_clusters)
     return _few_power(expected, pilot.dof_at(units), alpha, spread)
 
 
@@ -187,9 +187,15 @@ def _error(pilot: Pilot, assurance: float | None) -> tuple[float, float]:
     return np.inf, spread / _chi2(1 - assurance, spread)
 
 
-def _few_power(expected: Unseen, dof: float, alpha: float, pilot_dof: float) -> float:
+def _expected(null: NullVariance, delta: float, larger: float) -> NullVariance:
+    """What is expected at a true difference, its variance times the error that the pilot's may have."""
+    found = null.if_true(delta)
+    return replace(found, seen=found.seen * larger, base=found.base * larger)
+
+
+def _few_power(expected: NullVariance, dof: float, alpha: float, pilot_dof: float) -> float:
     """Phi((theta - t sqrt(V_0))/sqrt(V_theta)) of the test of no difference, averaged over the error of the pilot."""
-    theta, tested, true = (float(x[0]) for x in (expected.theta, expected.at(0.0), expected.variance))
+    theta, tested, true = (float(x[0]) for x in (expected.theta, expected.at(0.0), expected.seen))
     critical = float(t_quantile(alpha, np.array([dof]))[0])
     errors, weights = pilot_errors(pilot_dof)
     # A difference of 1 has no variance: it is found for sure, or never.

@@ -19,7 +19,7 @@ from evalreg.numerics.matrices import compressed
 from evalreg.planning.components import COLUMNS
 from evalreg.planning.power import unit_variance
 from evalreg.planning.t_power import REACHED
-from evalreg.scores.unseen import Unseen
+from evalreg.scores.score_interval import NullVariance
 
 
 class Estimated(Protocol):
@@ -72,7 +72,7 @@ class Pilot:
     variance_dof: float  # degrees of freedom of the estimated variance
     n: int  # questions, and clusters of them
     n_clusters: int
-    few: Unseen | None = None  # of a difference of two models on the same questions, where few of these differ
+    few: NullVariance | None = None  # of a difference of two models on the same questions, where few of these differ
 
     @property
     def size(self) -> float:
@@ -172,15 +172,16 @@ def pilot_of(results: Any) -> dict[str, Pilot]:
     return rows
 
 
-def _few(cov: Covariance | None) -> Unseen | None:
+def _few(cov: Covariance | None) -> NullVariance | None:
     """What was not seen of the one difference, if few questions tell of it and it is of two models once each.
 
     Which of the two is first does not matter: a plan is for a true difference in the direction that was seen.
     """
-    few = None if cov is None else cov.widths().few
-    if few is None or not math.isclose(abs(few.scale[0]), 1.0):
+    scored = None if cov is None else cov.widths().scored
+    if scored is None or not math.isclose(abs(scored.scale[0]), 1.0):
         return None
-    return replace(few.unseen, theta=np.abs(few.unseen.theta))
+    null = scored.null
+    return replace(null, theta=np.abs(null.theta)) if null.signed[0] else null
 
 
 def _rows(estimate: Estimate) -> int:

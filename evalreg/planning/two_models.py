@@ -21,6 +21,7 @@ from evalreg.planning.pilot import detected, enough_units, power_at
 from evalreg.planning.pilot_facts import Estimated, Pilot, is_estimated, pilot_of, touched
 from evalreg.planning.separation import TABLE, Separation
 from evalreg.planning.t_power import REACHED, normal_quantiles
+from evalreg.scores.score_interval import FEW_EXPECTED
 
 # So many prompts that they are no source of error.
 ENDLESS = 1e12
@@ -293,7 +294,7 @@ def _crossed_pilot(difference: Estimated, judge: str | None) -> tuple[CrossedPil
     few = names.index(judge or ("judge" if "judge" in names else names[int(np.argmin(counts))]))
     order = [1 - few, few]
     widths = cov.widths()
-    if widths.few is not None:
+    if widths.scored is not None and (widths.scored.null.rarer < FEW_EXPECTED).any():
         raise NotAvailableError(
             "few questions tell anything about this difference; with crossed clusterings no plan is known for that. "
             f'Pass results.with_cov(groups="{names[1 - few]}"), which holds {names[few]} fixed.'

@@ -12,9 +12,9 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.estimate import Estimate
 from evalreg.inference.dependence import standard_error_ratios
+from evalreg.inference.intervals import tested_against
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.inference.simultaneous import Seed
-from evalreg.inference.standards import tested_against
 from evalreg.report.canvas import INK, FigSize
 from evalreg.report.heat_map import pairs_axes
 from evalreg.report.plots import estimates_axes, inflation_axes

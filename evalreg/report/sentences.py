@@ -216,28 +216,28 @@ def with_interval(theta: float, ends: FloatArray, unit: Unit, alpha: float, *, t
 def _how(estimate: Estimate, cov: Covariance) -> list[str]:
     """How each interval was made: "CR2, t with 59 degrees of freedom"; where there is none, why."""
     variance, dof, reasons = cov.variance(), cov.dof(), cov.reasons()
-    few = few_rows(cov)
+    few = score_rows(cov)
     boundary = cov.bounded & (variance == 0)
     texts = []
     for i, (v, d, reason) in enumerate(zip(variance, dof, reasons, strict=True)):
         about = "about " if cov.summed else ""
         text = f"{cov.options.cov}, {_reference(np.array([d]), about)}"
-        if boundary[i]:
+        if boundary[i] and not few[i]:
             text = f"{reason}, so the interval is Clopper and Pearson's on the effective number of clusters"
             text = text if cov.axes else f"{reason}, so the interval is Clopper and Pearson's"
         elif not v > 0:
-            text = f"{reason}, and the interval is from differences that were not seen" if few[i] else reason
+            text = f"{reason}, and the interval is a score interval" if few[i] else reason
         elif few[i]:
-            text += ", and differences that were not seen"
+            text += ", score interval"
         texts.append(text)
     return texts
 
 
-def few_rows(cov: Covariance) -> BoolArray:
-    """Differences whose interval allows for some that were not seen."""
-    few, chosen = cov.widths().few, np.zeros(len(cov.names), dtype=bool)
-    if few is not None:
-        chosen[few.rows[np.flatnonzero(few.unseen.matters)]] = True
+def score_rows(cov: Covariance) -> BoolArray:
+    """Parameters that have a score interval."""
+    scored, chosen = cov.widths().scored, np.zeros(len(cov.names), dtype=bool)
+    if scored is not None:
+        chosen[scored.rows] = True
     return chosen
 
 

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, listed
+from evalreg.checks import FloatArray
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError, Note
 from evalreg.estimate import Estimate
-from evalreg.inference.carriers import few_tell, unvaried_words
 from evalreg.inference.dependence import design_effect, effective_rows, intraclass_correlation
 from evalreg.inference.diagnostics import cluster_sizes
-from evalreg.inference.intervals import intervals
+from evalreg.inference.intervals import against_null, intervals, score_interval_of_intercept, tested_against
 from evalreg.inference.labelled import human_labels
 from evalreg.inference.rectification import rectification_table
-from evalreg.inference.rectified import few_labels
-from evalreg.inference.standards import against_null, tested_against
-from evalreg.inference.widening import FEW_SUCCESSES, widening
 from evalreg.report.sentences import carried_text
 from evalreg.report.tables import NO_LIMIT, UNKNOWN, Grid, Summary, dof_texts, fixed, limits, number, p_value
-from evalreg.scores.unseen import Unseen
+from evalreg.scores.score_interval import FEW_EXPECTED, NullVariance
 
 # What `bradley_terry` calls its model.
 RATINGS = "Bradley-Terry"
@@ -39,64 +34,55 @@ def covariance_text(cov: Covariance) -> str:
     return f"{cov.options.cov} by {names}" if names else f"{cov.options.cov} (rows independent)"
 
 
-def few_text(cov: Covariance) -> str:
-    """Sentences where few questions tell of differences; empty where none is such a difference."""
-    few = cov.widths().few
-    matters = None if few is None else np.flatnonzero(few.unseen.matters)
-    if few is None or matters is None or not matters.size:
+def score_text(cov: Covariance) -> str:
+    """What score intervals are, and what they grant to what was not seen; empty where there are none."""
+    scored = cov.widths().scored
+    if scored is None:
         return ""
-    found, names = few.unseen.chosen(matters), [cov.names[i] for i in few.rows[matters]]
-    fewest = int(np.argmin(np.minimum(found.n_differing, found.n * (1 - np.abs(found.theta)))))
-    about = _questions_that_differ(found, fewest)
-    if len(names) == 1:
-        text = f"{names[0]}: {about}. The interval and the p-value also allow for differences that were not seen."
-    else:
-        text = (
-            f"{listed(names)}: few questions tell ({names[fewest]}: {about}). These intervals and p-values also "
-            "allow for differences that were not seen."
+    null, names = scored.null, [cov.names[row] for row in scored.rows]
+    kinds = [word for word, which in (("Wilson", ~null.signed), ("Tango", null.signed)) if which.any()]
+    sentences = [f"Score intervals ({' and '.join(kinds)}): the variance grows towards the value tested."]
+    fewest = int(np.argmin(null.rarer / null.design_effect))
+    if null.rarer[fewest] < FEW_EXPECTED * null.design_effect[fewest]:
+        sentences.append(f"{names[fewest]}: {tells(null, fewest)}.")
+    granted = null.effect / null.design_effect
+    most = int(np.argmax(granted))
+    if granted[most] > LITTLE_DEPENDENCE:
+        source = cov.paired if null.signed[most] else cov.single
+        assert source is not None
+        sentences.append(
+            f"What clusters did not show is taken to go together (icc = {source.icc:g}), which multiplies that growth "
+            f"by up to {null.effect[most]:.1f} ({names[most]}). "
+            f"`icc` in `{'compare' if null.signed[most] else 'mean'}` takes another value."
         )
-    largest = float(np.max(found.dependence))
-    if largest < LITTLE_DEPENDENCE:
-        return text
-    icc = 0.5 if cov.paired is None else cov.paired.icc
-    return (
-        f"{text} Those of one cluster are taken to go together (icc = {icc:g}), which multiplies their variance by up "
-        f"to {largest:.1f} and widens the interval. `icc` in `compare` takes another value."
-    )
+    return " ".join(sentences)
 
 
 def not_allowed_for(cov: Covariance, what: str = "The wild test", consequence: str | None = None) -> str:
-    """What is said of a test that leaves out the allowance of `few_text`; empty where there is none."""
-    few = cov.widths().few
-    matters = None if few is None else np.flatnonzero(few.unseen.matters)
-    if few is None or matters is None or not matters.size:
+    """What is said of a test of differences that few questions tell of, which is no score test; else empty."""
+    scored = cov.widths().scored
+    if scored is None:
         return ""
-    found = few.unseen.chosen(matters)
-    each = [f"{cov.names[row]}: {_questions_that_differ(found, i)}" for i, row in enumerate(few.rows[matters])]
+    few = np.flatnonzero(scored.null.effect / scored.null.design_effect > LITTLE_DEPENDENCE)
+    if not few.size:
+        return ""
+    each = [f"{cov.names[scored.rows[i]]}: {tells(scored.null, int(i))}" for i in few]
     if consequence is None:
-        consequence = "its interval may be too short; `to_frame` has those that do"
+        consequence = "its interval may be too short; `to_frame` has score intervals"
     return (
-        f"{'; '.join(each[:MOST_SHOWN])}{'; and others' if len(each) > MOST_SHOWN else ''}. {what} does not allow for "
-        f"differences that were not seen, and {consequence}."
+        f"{'; '.join(each[:MOST_SHOWN])}{'; and others' if len(each) > MOST_SHOWN else ''}. {what} is no score test, "
+        f"and {consequence}."
     )
 
 
-def _questions_that_differ(found: Unseen, at: int) -> str:
-    """How many questions tell of a difference: "3 of 300 questions differ"; of unequal ones, how many equal ones.
-
-    "7 of 15 questions differ, by unequal amounts, and tell as much as about 5".
-    """
-    n, mirrored = found.n[at], found.share[at] == 0
-    count = n * (1 - abs(found.theta[at])) if mirrored else found.n_differing[at]
-    if mirrored and count < ROUNDING * n:
-        return f"all {n:.0f} questions differ"
-    exact, one = np.isclose(found.size[at], found.square[at], rtol=ROUNDING), f"{count:.0f}" == "1"
-    what = ("does not differ" if one else "do not differ") if mirrored else ("differs" if one else "differ")
-    if mirrored or exact:
-        return f"{'' if exact else 'about '}{count:.0f} of {n:.0f} questions {what}"
-    every = n * found.differ[at]
-    whole = "all" if np.isclose(every, n) else f"{every:.0f} of"
-    return f"{whole} {n:.0f} questions differ, by unequal amounts, and tell as much as about {count:.0f}"
+def tells(null: NullVariance, at: int) -> str:
+    """How many rows tell: "3 of 300 questions differ", or "3 of 300 scores are of the rarer kind"."""
+    count, n = null.rarer[at], null.n[at]
+    if not null.signed[at]:
+        return f"{count:.0f} of {n:.0f} scores are of the rarer kind"
+    if np.isclose(null.size[at], null.square[at]) and null.size[at] <= 0.5:
+        return f"{count:.0f} of {n:.0f} questions differ"
+    return f"about {count:.0f} of {n:.0f} questions tell"
 
 
 def _reference_text(cov: Covariance) -> str:
@@ -116,8 +102,6 @@ def _reference_text(cov: Covariance) -> str:
 LITTLE_DEPENDENCE = 1.1
 # Differences that are named one by one.
 MOST_SHOWN = 3
-# A count of questions this near to none, as a share of them, is none but for rounding.
-ROUNDING = 1e-9
 # Of two models the better one's interval is hardly too sure: .942 to .959 of 95% in simulated logs.
 CHOSEN_FROM = 3
 # Why rows were dropped, where it is not what they are without.
@@ -300,7 +284,7 @@ def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Ax
     sentences = [
         *_absorbed_text(estimate),
         *estimate.about.lines,
-        *filter(None, [few_text(cov), few_tell(estimate, cov)]),
+        *filter(None, [score_text(cov)]),
     ]
     if not cov.axes:
         sentences.append(
@@ -317,29 +301,17 @@ def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Ax
     carried = carried_text(estimate)
     if carried:
         sentences.append(f"{carried}; t and p test each against {estimate.about.null:g}, as the interval does.")
-    elif estimate.bounded and estimate.about.interval != "wald":
+    elif estimate.bounded and estimate.about.interval == "logit" and cov.single is None:
         null = tested_against(estimate)
-        if null is None:
-            said = ". `t_test` tests a value, as the interval does."
-        elif null:
-            said = f"; t and p test each against {null:g}, as the interval does."
-        else:
-            said = "; t and p are Wald's, against 0. `t_test` tests another value as the interval does."
-        sentences.append(f"Intervals are built on the logit scale{said}")
-        sentences += _by_labels(estimate, cov) if human_labels(estimate) is not None else _widened(estimate, cov)
+        said = "`t_test` tests a value, as the interval does" if null is None else f"t and p test each against {null:g}"
+        sentences.append(f"Intervals are built on the logit scale. {said[0].upper() if null else said[0]}{said[1:]}.")
     elif estimate.about.null:
         sentences.append(f"t and p test each against {estimate.about.null:g}.")
-    elif estimate.bounded and estimate.n_params == 1 and cov.variance()[0] > 0:
-        low, high = intervals(estimate, cov, alpha, "logit")[0]
-        sentences.append(f"Scores lie in [0, 1]: the interval on the logit scale is {low:.4f} to {high:.4f}.")
-    scarce = [axis_name(axis) for axis in cov.axes if cov.n_clusters[axis_name(axis)] < 5] if cov.crossed else []
-    if scarce and cov.options.dof == "satterthwaite":
-        strict = replace(cov, options=replace(cov.options, dof="min"))
-        ends = intervals(estimate, strict, alpha, None)
-        shown = "; ".join(
-            f"{name} {a:.4f} to {b:.4f}" for name, (a, b) in list(zip(estimate.names, ends, strict=True))[:3]
+    if (ends := score_interval_of_intercept(estimate, cov, alpha)) is not None:
+        sentences.append(
+            f"Scores lie in [0, 1]: a regression keeps its t interval; as a mean (`mean`) the score interval is "
+            f"{ends[0]:.4f} to {ends[1]:.4f}, which grows where few failures were seen."
         )
-        sentences.append(f"With t({cov.smallest_dof:.0f}), the strictest reading of {', '.join(scarce)}: {shown}.")
     return sentences
 
 
@@ -372,43 +344,3 @@ def rather_few(estimate: Estimate, cov: Covariance) -> list[str]:
     has_wild_test = resolved and (cells is None or cells.stratum is None)
     check = ", and `wild_test` checks a result without them" if has_wild_test else ""
     return [f"{' and '.join(few)}: fewer than the {high + 1} of a usual rule. {done}{check}."]
-
-
-def _by_labels(estimate: Estimate, cov: Covariance) -> list[str]:
-    """Which rectified means have intervals that rest on the human labels."""
-    mean = np.array(estimate.params)
-    few = few_labels(estimate, cov) | (mean <= 0) | (mean >= 1)
-    if not few.any():
-        return []
-    names = listed([name for name, is_few in zip(estimate.names, few, strict=True) if is_few])
-    return [
-        f"{names}: fewer than {FEW_SUCCESSES:.0f} effective successes or failures among the human labels, so that the "
-        "interval is that of a proportion on as many trials as these labels are worth. The judge only moves it."
-    ]
-
-
-def _widened(estimate: Estimate, cov: Covariance) -> list[str]:
-    """Which means have wider intervals than the logit's, and what those assume."""
-    wider, sentences = widening(estimate, cov), []
-    if wider is None:
-        return []
-    acts, exact, whole = wider.acts & ~wider.unvaried, wider.exact, wider.whole
-    few = f"fewer than {FEW_SUCCESSES:.0f} effective successes or failures"
-    beyond = (
-        f"the scores are so near one end that they add up to fewer than {FEW_SUCCESSES:.0f} successes or failures, so "
-        "that the interval also holds Jeffreys'. No row is assumed far beyond those seen; "
-        'conf_int(method="clopper-pearson") does not assume it'
-    )
-    cases = (
-        (acts & exact, f"{few}, so that the interval also holds Clopper and Pearson's"),
-        (acts & whole & ~exact, f"{few}, so that the interval also holds Jeffreys'"),
-        (acts & ~whole, beyond),
-    )
-    for which, text in cases:
-        if which.any():
-            names = listed([name for name, is_so in zip(estimate.names, which, strict=True) if is_so])
-            sentences.append(f"{names}: {text}.")
-    if wider.unvaried.any():
-        words = unvaried_words(estimate, wider.unvaried)
-        sentences.append(f"{words}. The interval allows for that; the standard error, and differences, do not.")
-    return sentences

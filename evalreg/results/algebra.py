@@ -82,7 +82,7 @@ class Algebra(ABC):
                 f"got {constant!r}."
             )
         if np.any(shift != 0):
-            estimate, cov = estimate.moved(shift), replace(cov, bounded=False)
+            estimate, cov = estimate.moved(shift), replace(cov, bounded=False, single=None, paired=None)
         return self._derived(estimate, cov, notes)
 
     def transform(

@@ -10,7 +10,6 @@ from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.data.clusters import Axis
 from evalreg.errors import CovarianceWarning, Note, ZeroVarianceWarning, issue
 from evalreg.estimate import Estimate
-from evalreg.inference.carriers import few_carriers, unvaried_strata
 from evalreg.inference.diagnostics import fragility
 from evalreg.inference.few_rows import few_left, few_rows, skewed_means
 
@@ -21,8 +20,7 @@ def assembled(
     """The covariance that was asked for, and all notes, which are issued; `axes` is None for independent rows."""
     options = resolve_cov(asked, axes is not None, default="CR1" if estimate.refit is None else "CR2")
     cov = assemble(estimate, axes or (), options)
-    carried = (*few_carriers(estimate, cov), *unvaried_strata(estimate, cov))
-    thin = (*few_rows(estimate, cov), *few_left(estimate, cov), *carried, *skewed_means(estimate, cov))
+    thin = (*few_rows(estimate, cov), *few_left(estimate, cov), *skewed_means(estimate, cov))
     fragile = (*cov.notes, *fragility(estimate, cov), *thin, *variance_notes(cov))
     found = (*notes, *_lost_notes(estimate, cov, asked), *fragile)
     issue(found)
@@ -43,8 +41,8 @@ def _lost_notes(estimate: Estimate, cov: Covariance, asked: CovOptions) -> tuple
 def variance_notes(cov: Covariance) -> tuple[Note, ...]:
     """Parameters without a positive variance, by reason."""
     by_reason: dict[tuple[str, bool, bool], list[str]] = {}
-    few = cov.widths().few if cov.paired is not None and not np.all(cov.variance() > 0) else None
-    tested = set() if few is None else {cov.names[i] for i in few.rows}
+    scored = None if np.all(cov.variance() > 0) else cov.widths().scored
+    tested = set() if scored is None else {cov.names[i] for i in scored.rows}
     for name, reason, variance in zip(cov.names, cov.reasons(), cov.variance(), strict=True):
         if reason:
             by_reason.setdefault((reason, bool(variance == 0), name in tested), []).append(name)
@@ -53,8 +51,8 @@ def variance_notes(cov: Covariance) -> tuple[Note, ...]:
         some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         text = f"{some}: no test, because {reason}; t and p are NaN."
         if is_tested:
-            text = f"{some}: no standard error, because {reason}; the interval and p are from what was not seen alone."
-        if cov.bounded and is_zero:
+            text = f"{some}: no standard error, because {reason}; the interval and tests are by the score test alone."
+        elif cov.bounded and is_zero:
             text = (
                 f"{some}: {reason}, so the standard error is 0, t and p are NaN, and the interval is Clopper-Pearson "
                 "on the effective number of clusters."

@@ -16,8 +16,8 @@ from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, EvalregError, muted
 from evalreg.estimate import Estimate
 from evalreg.estimate.estimate import PLAIN
+from evalreg.inference.intervals import tested_against
 from evalreg.inference.simultaneous import Seed
-from evalreg.inference.standards import tested_against
 from evalreg.report.documents import SCHEMA_VERSION, as_json, records, summary_document, versions
 from evalreg.report.tables import Printed
 

@@ -10,8 +10,7 @@ import pandas as pd
 
 from evalreg.covariance.covariance import Covariance
 from evalreg.estimate import Estimate, Scale
-from evalreg.inference.intervals import on_logit_scale
-from evalreg.inference.monotone import through
+from evalreg.inference.intervals import intervals
 from evalreg.inference.questions import Counted
 from evalreg.inference.ranks import PairAdjustName, pairwise_table, rank_sets, tau_best
 from evalreg.inference.simultaneous import Seed, simultaneous
@@ -290,33 +289,13 @@ class MultipleModels(Counted, ABC):
 
 
 def on_scale(bands: pd.DataFrame, estimate: Estimate, cov: Covariance) -> pd.DataFrame:
-    """Intervals of parameters, on the logit scale where that of single parameters is built there.
-
-    Parameters
-    ----------
-    bands : DataFrame
-        Columns estimate, se, lower and upper, with any critical value.
-    estimate : Estimate
-        Of the parameters.
-    cov : Covariance
-        Of the parameters, as the bands have it.
-
-    Returns
-    -------
-    DataFrame
-        With the same critical values; win rates and means of scores in [0, 1] stay inside.
-    """
-    behind = through(estimate, cov)
-    of, errors = (estimate, cov) if behind is None else (behind.estimate, behind.cov)
-    if not of.bounded or of.about.interval == "wald":
+    """Bands of parameters, each an interval at the joint level by the rule of single ones; NaN outside the family."""
+    level = bands.attrs["level"]
+    if not np.isfinite(level):
         return bands
-    mean, se = bands["estimate"].to_numpy(), bands["se"].to_numpy()
-    known = se > 0
-    ends = bands[["lower", "upper"]].to_numpy(copy=True)
-    critical = (ends[known, 1] - mean[known]) / se[known]
-    limits = on_logit_scale(of, errors, known, critical)
-    ends[known] = limits if behind is None else behind.limits(limits)
-    return bands.assign(lower=ends[:, 0], upper=ends[:, 1])
+    ends = intervals(estimate, cov, level, None)
+    known = bands["lower"].notna().to_numpy()
+    return bands.assign(**{name: np.where(known, ends[:, i], np.nan) for i, name in enumerate(("lower", "upper"))})
 
 
 def leaderboard_table(models: MultipleModels, alpha: float, seed: Seed) -> pd.DataFrame:

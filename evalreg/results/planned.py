@@ -66,7 +66,7 @@ class Planned:
         >>> means = er.mean(log, by="model", item="question", groups="passage")
         >>> plan = means.plan(separate=("new", "old"), delta=0.05)
         >>> round(plan.power_now, 2), int(plan.table["prompts"].iloc[0])
-        (0.19, 252)
+        (0.19, 255)
         """
         from evalreg.planning.two_models import separate as planned
 

@@ -28,11 +28,9 @@ from evalreg.estimate.about import NOT_GIVEN
 from evalreg.hints import Hinting, with_hints
 from evalreg.inference.contrasts import parse_contrasts
 from evalreg.inference.equivalence import EquivalenceName, InRange, equivalence_table
-from evalreg.inference.intervals import intervals
-from evalreg.inference.monotone import through
+from evalreg.inference.intervals import against_null, against_value, intervals, t_tests, through
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
-from evalreg.inference.standards import against_null, against_value, t_tests
 from evalreg.inference.wald import as_contrast_results, few_notes, joint_test
 from evalreg.report.canvas import FigSize
 from evalreg.report.figures import FigureName, plot_results

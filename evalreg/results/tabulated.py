@@ -104,9 +104,9 @@ class Tabulated(Counted, Printed):
         >>> import evalreg as er
         >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
         >>> print(er.mean(log, groups="passage").sentence().replace("; ", ";\n"))
-        Mean of score: 68.5% (95% CI 59.3% to 76.5%;
+        Mean of score: 68.5% (95% CI 59.3% to 76.4%;
         200 rows in 40 passage clusters;
-        CR2, t with 39 degrees of freedom).
+        CR2, t with 39 degrees of freedom, score interval).
         """
         return result_sentences(self.estimate, self.cov, self._sample, alpha, name, markup)
 
@@ -293,7 +293,7 @@ class Tabulated(Counted, Printed):
         >>> log = er.datasets.paired(n_passages=20, seed=1)
         >>> stored = er.read_results(er.mean(log, by="model", item="question").to_json(alpha=[0.05, 0.1]))
         >>> stored.conf_int(0.1).round(3).loc["new"].tolist()
-        [0.725, 0.859]
+        [0.726, 0.858]
         """
         levels = checked_levels(alpha)
         return written(results_document(self, levels) | board_document(self, levels[0], seed), path)

@@ -15,11 +15,10 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.estimate import Estimate, Scale
-from evalreg.inference.rectified import few_labels
 from evalreg.inference.selection import SHARE, Corrected, corrected, hybrid_level, winning_values
-from evalreg.inference.widening import widening
 from evalreg.numerics.matrices import compressed, dense
 from evalreg.report.tables import Grid, Summary, limits, number
+from evalreg.scores.score_interval import FEW_EXPECTED
 
 WinnerName: TypeAlias = Literal["hybrid", "conditional", "projection"]
 BestName: TypeAlias = Literal["largest", "smallest"]
@@ -289,14 +288,12 @@ def _why_not(estimate: Estimate, cov: Covariance, w: int, names: list[str], movi
     if moving:
         others = listed([names[i] for i in moving])
         return f"{others} came out equal with {names[w]}, and the data do not decide which of them is first"
-    wider = widening(estimate, cov) if estimate.bounded and estimate.about.interval == "widened" else None
-    if wider is not None and bool(wider.acts[w]):
-        return f"{names[w]} has so few successes or failures that its estimate is not near normal"
-    if estimate.bounded and estimate.about.interval == "rectified" and bool(few_labels(estimate, cov)[w]):
-        return f"{names[w]} has so few human labels that its estimate is not near normal"
-    few = cov.widths().few
-    if few is not None and w in few.rows[few.unseen.matters]:
-        return f"few questions tell of {names[w]}, so that its estimate is not near normal"
+    scored = cov.widths().scored
+    if scored is not None and w in scored.rows:
+        # Cochran's rule for the normal approximation of a count: five of the rarer kind are expected, after clustering.
+        null, at = scored.null, int(np.flatnonzero(scored.rows == w)[0])
+        if null.rarer[at] / null.design_effect[at] < FEW_EXPECTED:
+            return f"{names[w]} has so few rows of the rarer kind that its estimate is not near normal"
     return ""
 
 

@@ -12,8 +12,8 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
 from evalreg.data.model_pairs import NOBODY, ModelPairs
-from evalreg.numerics.matrices import Matrix, dense
-from evalreg.scores.differences import PairScores, by_set, chunks, differences, pair_sums
+from evalreg.numerics.matrices import Matrix
+from evalreg.scores.differences import PairScores, chunks, differences, pair_sums
 from evalreg.scores.paired import Paired, PairedQuestions, Sides
 
 
@@ -23,35 +23,19 @@ class PairedDifferences(PairedQuestions):
 
     scores: PairScores
 
-    def _sides(self, contrasts: Matrix | None) -> Sides:
+    def sides(self, contrasts: Matrix | None) -> Sides:
         """Contrasts that are multiples of one column, but of means of a model alone."""
         A, rows, start = self._held(contrasts, 1)
         column, scale = A.indices[start].astype(np.intp), A.data[start]
         both = self.scores.pairs.right[column] != NOBODY
         return rows[both], column[both], np.full(int(both.sum()), -1), scale[both]
 
-    def _square(self, first: IntArray, second: IntArray) -> FloatArray:
-        """Means of d^2, from the sums of squares of the columns."""
-        return np.asarray(self.squares[first] / self.count[first] + self.means[first] ** 2)
-
-    def _kish(self, axis: Axis) -> FloatArray:
-        """Kish's effective number of clusters of each column, from the sets of questions."""
-        codes, squares = self.scores.labels.codes(axis), np.zeros(self.count.size)
-        for columns, member in by_set(self.scores.pairs):
-            sizes = np.bincount(codes.codes if member is None else codes.codes[member]).astype(float)
-            squares[columns] = sizes @ sizes
-        return np.asarray(self.count**2 / squares)
-
-    def _homes(self, axes: tuple[Axis, ...]) -> list[IntArray]:
-        """Cluster of each question by axis."""
-        return [self.scores.labels.codes(axis).codes for axis in axes]
+    def _homes(self, axis: Axis) -> IntArray:
+        """Cluster of each question."""
+        return self.scores.labels.codes(axis).codes
 
     def _present(self, first: IntArray) -> None:
         """All that `_each` gives."""
-
-    def _within(self, totals: Matrix, gram: Matrix, first: IntArray, second: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Sums of d within clusters and their questions, shape (n_clusters, m)."""
-        return dense(totals[:, first]), dense(gram[:, first])
 
     def _each(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
         """Differences by question of the set that each is taken over, of a few contrasts at a time."""
@@ -82,4 +66,4 @@ def paired_differences(estimate: Any, icc: float | None, pairs: ModelPairs, is_p
     mean = sums.total / sums.weight
     inner = PairScores(scores.values, own, mean, scores.labels, np.zeros(which.size, dtype=bool))
     chosen = sparse.csr_array((np.ones(which.size), (which, np.arange(which.size))), (is_paired.size, which.size))
-    return PairedDifferences(inner, mean, sums.weight, sums.squares, chosen, icc)
+    return PairedDifferences(inner, mean, sums.weight, sums.squares, chosen, icc, stratified=True)

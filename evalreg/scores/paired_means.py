@@ -16,7 +16,7 @@ from evalreg.numerics.matrices import Matrix, compressed, dense, identity, mostl
 from evalreg.scores.base import ENTRIES, ColumnSums
 from evalreg.scores.mapped import MappedScores
 from evalreg.scores.paired import ALIKE, Paired, PairedQuestions, Sides
-from evalreg.scores.unseen import ICC
+from evalreg.scores.score_interval import ICC_DIFFERENCE as ICC
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class PairedMeans(PairedQuestions):
 
     item: Axis
 
-    def _sides(self, contrasts: Matrix | None) -> Sides:
+    def sides(self, contrasts: Matrix | None) -> Sides:
         """Contrasts that are multiples of the difference of two columns."""
         A, rows, start = self._held(contrasts, 2)
         at = start[:, None] + np.arange(2)
@@ -34,19 +34,6 @@ class PairedMeans(PairedQuestions):
         rows, value, column = rows[opposite], value[opposite], column[opposite]
         same = self._same_questions(column[:, 0], column[:, 1])
         return rows[same], column[same, 0], column[same, 1], value[same, 0]
-
-    def _square(self, first: IntArray, second: IntArray) -> FloatArray:
-        """Means of d^2, from sums of squares and products."""
-        if not first.size:  # Not a question is looked up in vain, which may be in an engine.
-            return np.zeros(0)
-        raw = self.squares + self.count * self.means**2
-        product = self._products[first, second]
-        return np.asarray(np.maximum(raw[first] + raw[second] - 2 * product, 0.0) / self.count[first])
-
-    @cached_property
-    def _products(self) -> FloatArray:
-        """Sums of products of scores, shape (n_columns, n_columns)."""
-        return _gram(self._values)
 
     @cached_property
     def _shared(self) -> FloatArray:
@@ -83,20 +70,6 @@ class PairedMeans(PairedQuestions):
         rows = compressed(self._values.T)
         return rows if rows.shape[0] * rows.shape[1] > ENTRIES else dense(rows)
 
-    @cached_property
-    def _binary(self) -> bool:
-        """Whether all scores are 0 or 1, so that the product of two models says all about their difference."""
-        values = self._values.data
-        return bool(np.all(np.minimum(np.abs(values), np.abs(values - 1)) < ALIKE))
-
-    def _passed(self, first: IntArray, second: IntArray, axes: tuple[Axis, ...]) -> FloatArray:
-        """As of any scores, but without a look at the questions where these are 0 or 1 and clusters of their own."""
-        if not (first.size and self._binary and all(map(self._apart, axes))):
-            return super()._passed(first, second, axes)
-        right, both = np.rint(np.diag(self._products)), np.rint(self._products[first, second])
-        differ = (right[first] + right[second] - 2 * both) / self.count[first]
-        return np.array([differ, differ, differ, differ, 1 - differ, differ])
-
     def _same_questions(self, first: IntArray, second: IntArray) -> BoolArray:
         """Whether both columns have a row of each question that either has."""
         if not first.size:
@@ -111,13 +84,9 @@ class PairedMeans(PairedQuestions):
         once = (count[a] == self.count[a]) & (count[b] == self.count[b])
         return np.asarray(once & (self._shared[a, b] == count[a]) & (count[a] == count[b]))
 
-    def _apart(self, axis: Axis) -> bool:
+    def _apart(self, axis: Axis | None) -> bool:
         """Whether each question is known to be a cluster of its own."""
         return axis == self.item or super()._apart(axis)
-
-    def _kish(self, axis: Axis) -> FloatArray:
-        """Kish's effective number of clusters of each column."""
-        return np.asarray(self.count**2 / self._of_axis(axis).squares)
 
     def _of_axis(self, axis: Axis) -> ColumnSums:
         """What clusters hold of each column."""
@@ -130,20 +99,13 @@ class PairedMeans(PairedQuestions):
     def _sums_by_axis(self) -> dict[Axis, ColumnSums]:
         return {}
 
-    def _homes(self, axes: tuple[Axis, ...]) -> list[IntArray]:
-        """Cluster of each question by axis; empty where an engine's table is gone and did not say."""
-        homes = [self.scores.homes(self.item, axis) for axis in axes]
-        known = [home for home in homes if home is not None]
-        return known if len(known) == len(homes) else []
+    def _homes(self, axis: Axis) -> IntArray | None:
+        """Cluster of each question; None where an engine's table is gone and did not say."""
+        return self.scores.homes(self.item, axis)
 
     def _present(self, first: IntArray) -> FloatArray:
         """Which questions the columns have, shape (m, n_questions)."""
         return dense(self._answers[1][:, first]).T
-
-    def _within(self, totals: Matrix, gram: Matrix, first: IntArray, second: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Sums of d within clusters and their questions, shape (n_clusters, m)."""
-        sums = dense(totals[:, first]) - dense(totals[:, second])
-        return sums, np.maximum(dense(gram[:, first]), dense(gram[:, second]))
 
     def _each(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
         """Differences of a few contrasts at a time, by question; 0 where a question is of neither model."""
@@ -180,4 +142,5 @@ def paired_answers(estimate: Any, item: Axis, icc: float = ICC) -> Paired | None
     # Residuals about the mean of the stratum become those about the mean of the model.
     about = sparse.diags_array(cells.mean) @ of - of @ sparse.diags_array(mean)
     scores = MappedScores(estimate.scores, of, about, counted=of)
-    return PairedMeans(scores, mean, weight, squares, sparse.eye_array(mean.size, format="csr"), icc, item)
+    maps = sparse.eye_array(mean.size, format="csr")
+    return PairedMeans(scores, mean, weight, squares, maps, icc, item, stratified=True)

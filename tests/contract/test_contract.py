@@ -779,7 +779,8 @@ def test_a_constant_moves_estimates_and_intervals_alone(case):
     names, by = list(results.params.index), 0.25 + 0.5 * np.arange(k)
     still, moved = results.linear(np.eye(k), names), results.linear(np.eye(k), names, constant=by)
     # A mean of scores in [0, 1] has an interval that knows their range; a moved one has that of its standard error.
-    ends = results.conf_int(method="wald") if results.estimate.bounded else still.conf_int()
+    ranged = results.estimate.bounded or results.cov.widths().scored is not None
+    ends = results.conf_int(method="wald") if ranged else still.conf_int()
     _assert_close(moved.params, results.params + by, SAME)
     _assert_close(moved.bse, results.bse, SAME)
     _assert_close(moved.conf_int(), ends.add(by, axis=0), SAME)

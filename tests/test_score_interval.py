@@ -1,0 +1,427 @@
+"""Score intervals of means in [0, 1] and of paired differences: the rule by hand, its level, its doors, its worlds."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import warnings
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from scipy import optimize, special, stats
+
+import evalreg as er
+from evalreg.covariance.widths import Scored, Widths, one_t
+from evalreg.scores.score_interval import Unseen, null_variance
+
+Array = npt.NDArray[np.float64]
+MARGINS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::evalreg.errors.ZeroVarianceWarning"),
+    pytest.mark.filterwarnings("ignore::evalreg.errors.FewClustersWarning"),
+]
+
+
+# The rule by hand: one variance, one root, from sums by cluster
+
+
+class ByHand:
+    """A mean of y in [0, 1], or a mean difference d in [-1, 1], with clusters; slow and obvious."""
+
+    def __init__(self, values: Array, cluster: Array, icc: float, *, signed: bool) -> None:
+        n = values.size
+        theta = values.mean()
+        groups = [values[cluster == g] for g in np.unique(cluster)]
+        h = np.array([len(g) for g in groups]) / n
+        self.V = sum((g.sum() - len(g) * theta) ** 2 / (1 - len(g) / n) for g in groups) / n**2
+        a = h**2 / (1 - h)
+        self.dof = 1 / (np.sum(h**2) + a.sum() ** 2 - np.sum(a**2))
+        s2 = np.mean(values**2) - theta**2
+        naive = s2 / (n - 1)
+        deff = max(1.0, self.V / naive) if naive > 0 else 1.0
+        self.E, share = 0.0, 0.0
+        for group, weight in zip(groups, h, strict=True):
+            kinds = [np.sum(group == v) for v in (-1, 0, 1)]
+            rarer = len(group) - max(kinds) if signed else min(group.sum(), np.sum(1 - group))
+            unseen = 0.5 / (0.5 + rarer)
+            self.E += weight * (unseen * (1 + icc * (len(group) - 1)) + (1 - unseen) * deff)
+            share += weight * unseen
+        self.V1 = self.V + share * max(naive - self.V, 0.0)
+        self.theta, self.n, self.s2, self.signed = theta, n, s2, signed
+        self.M, self.Q = np.mean(np.abs(values)), np.mean(values**2)
+
+    def variance(self, x: float) -> float:
+        theta, n, E = self.theta, self.n, self.E
+        if self.signed:  # Tango (1998): the likeliest mean |d| if the mean d were x
+            jump = (n * self.Q + E) / (n * self.M + E)
+            B, C = (2 - theta) * x - self.M, x * (1 - x) * (self.M - theta) / 2
+            rate = x + (np.sqrt(max(B * B + 8 * C, 0.0)) - B) / 2
+            return float(self.V1 + E * max(jump * (rate - self.M) - (x * x - theta**2), 0.0) / n)
+        now, then = theta * (1 - theta), x * (1 - x)
+        phi = self.s2 / now if self.s2 > 0 else 1.0
+        return float(self.V1 + E * phi * (then - now) / n if then > now else (self.V1 * then / now if now else 0.0))
+
+    def t(self, x: float) -> float:
+        values = (x, 0.0) if self.signed and self.theta * x < 0 else (x,)
+        return max(0.0 if z == self.theta else abs(self.theta - z) / np.sqrt(self.variance(z)) for z in values)
+
+    def p(self, x: float) -> float:
+        return float(2 * stats.t.sf(self.t(x), self.dof))
+
+    def limits(self, alpha: float = 0.05) -> list[float]:
+        critical, ends = stats.t.isf(alpha / 2, self.dof), []
+        for end in (-1.0 if self.signed else 0.0, 1.0):
+            grid = np.linspace(self.theta, end, 20001)[1:]
+            out = [x for x in grid if self.variance(x) == 0 or self.t(x) > critical]
+            if not out or self.theta == end:
+                ends.append(end)
+                continue
+            inside = out[0] - (grid[1] - grid[0])
+            ends.append(optimize.brentq(lambda x: self.t(x) - critical, inside, out[0], xtol=1e-14))
+        return ends
+
+
+def scores_of(kind: str, rng: np.random.Generator) -> tuple[Array, Array]:
+    sizes = rng.integers(1, 12, 14)
+    cluster = np.repeat(np.arange(14), sizes)
+    level = rng.beta(4, 0.4, 14)[cluster]
+    y = (rng.random(cluster.size) < level).astype(float)
+    if kind == "fractions":
+        y = np.round(y * rng.random(y.size), 2)
+    if kind == "hardly vary":
+        y = 0.01 + 0.0004 * rng.random(y.size)
+    return (np.ones(y.size) if kind == "perfect" else y), cluster
+
+
+@pytest.mark.parametrize("kind", ["0/1", "fractions", "hardly vary", "perfect"])
+@pytest.mark.parametrize("icc", [0.2, 0.0, 0.7])
+def test_the_interval_of_a_mean_is_the_formula_by_hand(kind: str, icc: float, rng: np.random.Generator) -> None:
+    y, cluster = scores_of(kind, rng)
+    results = er.mean(pd.DataFrame({"score": y, "passage": cluster}), groups="passage", icc=icc)
+    expected = ByHand(y, cluster, icc, signed=False)
+    np.testing.assert_allclose(results.conf_int().iloc[0], expected.limits(), rtol=1e-7, atol=1e-12)
+    for x in (0.05, 0.3, 0.5, 0.93):
+        assert float(results.t_test(f"mean = {x}").pvalue) == pytest.approx(expected.p(x), rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["rare", "common", "fractions", "none"])
+def test_the_interval_of_a_difference_is_the_formula_by_hand(kind: str, rng: np.random.Generator) -> None:
+    cluster = np.repeat(np.arange(20), 9)
+    rate = {"rare": 0.03, "common": 0.4, "fractions": 0.2, "none": 0.0}[kind]
+    old = (rng.random(180) < 0.6).astype(float)
+    new = np.where(rng.random(180) < rate, 1 - old, old)
+    if kind == "fractions":
+        new = np.where(rng.random(180) < rate, np.round(rng.random(180), 2), old)
+    log = pd.DataFrame({"model": np.repeat(["new", "old"], 180), "item": np.tile(np.arange(180), 2)})
+    log = log.assign(passage=np.tile(cluster, 2), score=np.append(new, old))
+    expected = ByHand(new - old, cluster, 0.5, signed=True)
+    row = er.compare(log, groups="passage", baseline="old").table.iloc[0]
+    np.testing.assert_allclose(row[["lower", "upper"]].astype(float), expected.limits(), rtol=1e-7, atol=1e-12)
+    assert row["p_value"] == pytest.approx(expected.p(0.0) if np.any(new != old) else 1.0)
+    # Every door to the same pair gives the same.
+    means = er.mean(log, by="model", item="item", groups="passage")
+    one = means.contrast("new - old")
+    percent = means.contrast({"new": 100, "old": -100})
+    doors = {
+        "contrast": one.conf_int().iloc[0],
+        "percent": percent.conf_int().iloc[0] / 100,
+        "mirrored": -means.contrast("old - new").conf_int().iloc[0][::-1],
+        "pairwise": means.pairwise().iloc[0][["lower", "upper"]],
+        "t_test": means.t_test("new - old = 0").conf_int()[0],
+        "selected": er.compare(log, groups="passage", baseline="old").results.contrast(np.eye(1)).conf_int().iloc[0],
+    }
+    for door, ends in doors.items():
+        np.testing.assert_allclose(np.asarray(ends, float), expected.limits(), rtol=1e-7, atol=1e-12, err_msg=door)
+    shown = one.equivalence(0.03, kind="non-inferiority")["p_value"].iloc[0]
+    against = expected.p(-0.03) / 2
+    assert shown == pytest.approx(against if one.params.iloc[0] > -0.03 else 1 - against)
+
+
+def test_wilsons_interval_is_what_independent_scores_have() -> None:
+    """With the normal, and p (1 - p)/n in place of p (1 - p)/(n - 1)."""
+    from statsmodels.stats.proportion import proportion_confint
+
+    n = 10_000_000
+    theta = np.array([0.9])
+    ones = np.ones(1)
+    null = null_variance(
+        theta,
+        n * ones,
+        theta * (1 - theta),
+        theta,
+        theta,
+        theta * (1 - theta) / n,
+        Unseen.of_rows(1),
+        0.2,
+        signed=False,
+    )
+    scored = Scored(np.array([0]), ones, 0, null)
+    widths = Widths(null.seen, null.seen[None], np.full((1, 1), np.inf), np.ones((1, 1)), scored)
+    np.testing.assert_allclose(widths.limits(theta)[0], proportion_confint(0.9 * n, n, method="wilson"), rtol=1e-9)
+
+
+def test_a_perfect_score_has_an_interval_and_a_p_value_and_they_agree() -> None:
+    log = pd.DataFrame({"score": np.ones(200), "passage": np.repeat(np.arange(20), 10)})
+    results = er.mean(log, groups="passage")
+    low = results.conf_int().loc["mean", 0]
+    assert results.bse["mean"] == 0
+    assert float(results.t_test(f"mean = {low}").pvalue) == pytest.approx(0.05, rel=1e-6)
+    assert float(results.t_test("mean = 0.5").pvalue) < 1e-3
+    assert np.isnan(results.pvalues["mean"])
+    verdict = results.equivalence(2.0, kind="non-inferiority")
+    assert verdict["verdict"].iloc[0] == "shown"
+
+
+def test_failures_in_clusters_of_their_own_raise_the_limit_a_little_and_without_a_leap() -> None:
+    """They are evidence against dependence; the two ends of the range do not belong to two rules."""
+    lower = []
+    for failures in range(11):
+        score = np.ones(1000)
+        score[np.arange(failures) * 100] = 0
+        log = pd.DataFrame({"score": score, "category": np.repeat(np.arange(10), 100)})
+        lower.append(er.mean(log, groups="category").conf_int().loc["mean", 0])
+    assert np.all(np.abs(np.diff(lower)) < 0.006)
+    alone = [er.mean({"score": np.r_[np.zeros(k), np.ones(300 - k)]}).conf_int().loc["mean", 0] for k in range(6)]
+    assert np.all(np.diff(alone) < 0)
+
+
+def test_a_value_is_rejected_exactly_where_the_interval_leaves_it_out(rng: np.random.Generator) -> None:
+    y, cluster = scores_of("0/1", rng)
+    judge = rng.integers(0, 3, y.size)
+    log = pd.DataFrame({"score": y, "passage": cluster, "judge": judge})
+    for groups in (None, "passage", "passage + judge"):
+        results = er.mean(log, groups=groups)
+        for value in (0.02, 0.3, 0.5, 0.8, 0.97, 0.999):
+            p = float(results.t_test(f"mean = {value}").pvalue)
+            for alpha in (0.2, 0.05, 0.001):
+                low, high = results.conf_int(alpha).iloc[0]
+                assert (p < alpha) == (not low <= value <= high), (groups, value, alpha)
+
+
+def test_t_dof_and_p_of_one_test_belong_together(rng: np.random.Generator) -> None:
+    board = er.win_rate(
+        er.datasets.judge_log(n_models=4, n_prompts=40, n_judges=5, seed=3),
+        left="left",
+        right="right",
+        winner="winner",
+        groups="prompt + judge",
+    )
+    y, cluster = scores_of("0/1", rng)
+    mean = er.mean(pd.DataFrame({"score": y, "passage": cluster}), groups="passage")
+    for results, asked in ((board, f"`{board.params.index[0]}` = 0.5"), (mean, "mean = 0.7")):
+        test = results.t_test(asked)
+        t, p, dof = (float(np.ravel(x)[0]) for x in (test.tvalue, test.pvalue, test.df_denom))
+        assert p == pytest.approx(2 * stats.t.sf(abs(t), dof), rel=1e-6)
+        assert t == pytest.approx((float(test.effect[0]) - float(asked.split("= ")[1])) / float(np.ravel(test.sd)[0]))
+
+
+# Independent questions, exactly
+
+
+@functools.cache
+def tables(n: int, most: int) -> tuple[Array, Array]:
+    """All numbers of wins and losses up to `most` together."""
+    wins, losses = np.meshgrid(np.arange(most + 1.0), np.arange(most + 1.0), indexing="ij")
+    held = wins + losses <= min(most, n)
+    return wins[held], losses[held]
+
+
+def independent(n: int, wins: Array, losses: Array) -> tuple[Array, Widths]:
+    theta, rate = (wins - losses) / n, (wins + losses) / n
+    every, spread = np.full(theta.size, float(n)), rate - theta**2
+    rows = Unseen.of_rows(theta.size)
+    null = null_variance(theta, every, spread, rate, rate, spread / (n - 1), rows, 0.5, signed=True)
+    widths = one_t(spread / (n - 1), every - 1)
+    scored = Scored(np.arange(theta.size), np.ones(theta.size), 0, null)
+    return theta, Widths(widths.variance, widths.terms, widths.dofs, widths.signs, scored)
+
+
+def shown(n: int, wins: Array, losses: Array, bound: float) -> Array:
+    """One-sided p-values of "the difference is at most the bound"."""
+    theta, widths = independent(n, wins, losses)
+    p = widths.pvalues(theta - bound) / 2
+    return np.where(theta > bound, p, 1 - p)
+
+
+def chances(n: int, wins: Array, losses: Array, win: float, loss: float) -> Array:
+    """Trinomial probabilities of the tables."""
+    ties = n - wins - losses
+    log = special.gammaln(n + 1) - special.gammaln(wins + 1) - special.gammaln(losses + 1) - special.gammaln(ties + 1)
+    log = log + special.xlogy(wins, win) + special.xlogy(losses, loss) + special.xlogy(ties, 1 - win - loss)
+    return np.asarray(np.exp(log))
+
+
+@pytest.mark.parametrize("n", [20, 50, 300, 1000])
+def test_the_chance_to_show_what_is_false_holds_exactly(n: int) -> None:
+    wins, losses = tables(n, min(n, 150))
+    for margin in MARGINS:
+        p = shown(n, wins, losses, -margin)
+        for win in (0.0, 0.0007, 0.002, 0.006, 0.015, 0.04, 0.1, 0.25):
+            if win + margin > 0.8 or n * (2 * win + margin) > 100:
+                continue
+            chance = chances(n, wins, losses, win, win + margin)
+            assert chance.sum() > 0.999
+            assert chance @ (p < 0.05) < 0.0585, (margin, win)
+
+
+@pytest.mark.parametrize("n", [20, 100, 300])
+@pytest.mark.parametrize("win", [0.0, 0.002, 0.01, 0.05, 0.3])
+def test_intervals_of_independent_questions_cover_exactly(n: int, win: float) -> None:
+    wins, losses = tables(n, min(n, 260))
+    theta, widths = independent(n, wins, losses)
+    limits = widths.limits(theta)
+    for loss in (0.0, 0.001, 0.005, 0.02, 0.08, 0.2, 0.5, 0.69):
+        chance, truth = chances(n, wins, losses, win, loss), win - loss
+        if chance.sum() < 0.999:
+            continue
+        covered = chance @ ((limits[:, 0] <= truth) & (truth <= limits[:, 1]))
+        assert covered > 0.943, (loss, covered)
+
+
+@pytest.mark.parametrize("n", [10, 40, 300])
+def test_more_losses_never_show_what_fewer_did_not(n: int) -> None:
+    most = min(n, 60)
+    wins, losses = tables(n, most)
+    for bound in (*(-margin for margin in MARGINS), -0.3, 0.0, 0.01, 0.1):
+        p = np.full((most + 2, most + 2), np.nan)
+        p[wins.astype(int), losses.astype(int)] = shown(n, wins, losses, bound)
+        undecided = p >= 0.05
+        worse = p[:-1, 1:]
+        for kind, before in (("loss for a tie", undecided[:-1, :-1]), ("loss for a win", undecided[1:, :-1])):
+            assert not np.any(before & (worse < 0.05)), (bound, kind)
+
+
+# Worlds in which the rule that stood was too sure, or far too wide
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("p", "icc", "n_clusters", "rows"), [(0.97, 0.2, 10, 100), (0.97, 0.1, 20, 100), (0.99, 0.1, 10, 100)]
+)
+def test_means_near_1_in_large_clusters_are_covered(p: float, icc: float, n_clusters: int, rows: int) -> None:
+    """The logit interval covers .83 to .91 there. 800 logs: a true .95 is below .926 once in a thousand."""
+    rng, n = np.random.default_rng(7), 800
+    level = rng.beta(p * (1 - icc) / icc, (1 - p) * (1 - icc) / icc, (n, n_clusters))
+    right = rng.binomial(rows, level)
+    covered = 0
+    for one in right:
+        score = np.concatenate([np.repeat([1.0, 0.0], [k, rows - k]) for k in one])
+        log = pd.DataFrame({"score": score, "category": np.repeat(np.arange(n_clusters), rows)})
+        low, high = er.mean(log, groups="category").conf_int().iloc[0]
+        covered += low <= p <= high
+    assert covered / n > 0.926
+
+
+def test_three_judges_do_not_make_a_difference_of_few_verdicts_useless() -> None:
+    """60 prompts x 3 judges, 11 of 180 verdicts differ: [-.71, .71] before, [-.055, .068] with judges held fixed."""
+    rng = np.random.default_rng(4)
+    prompt, judge = np.repeat(np.arange(60), 3), np.tile(np.arange(3), 60)
+    old = (rng.random(180) < 0.7).astype(float)
+    new = old.copy()
+    differ = rng.choice(180, 11, replace=False)
+    new[differ] = 1 - old[differ]
+    log = pd.DataFrame({"model": np.repeat(["new", "old"], 180), "item": np.tile(np.arange(180), 2)})
+    log = log.assign(score=np.append(new, old), prompt=np.tile(prompt, 2), judge=np.tile(judge, 2))
+    width = {}
+    for groups in ("prompt + judge", "prompt"):
+        row = er.compare(log, groups=groups, baseline="old").table.iloc[0]
+        width[groups] = row["upper"] - row["lower"]
+    assert width["prompt"] < width["prompt + judge"] < 4 * width["prompt"]
+
+
+# Options, engines, copies
+
+
+def few_differ(n: int = 240, passages: int = 80, seed: int = 3) -> pd.DataFrame:
+    """Three models of which few answers differ; questions in passages."""
+    rng = np.random.default_rng(seed)
+    old = rng.random(n) < 0.8
+    new, third = old.copy(), old.copy()
+    new[[3, 50, 51]] ^= True
+    third[[3, 90]] ^= True
+    frame = pd.DataFrame({"item": np.tile(np.arange(n), 3), "passage": np.tile(np.arange(n) % passages, 3)})
+    frame = frame.assign(model=np.repeat(["new", "old", "third"], n), score=np.concatenate([new, old, third]))
+    return frame.sample(frac=1, random_state=1, ignore_index=True).astype({"score": float})
+
+
+def test_none_takes_the_t_interval_of_the_standard_error() -> None:
+    frame = few_differ()
+    mean = er.mean(frame, groups="passage", icc=None)
+    t = stats.t.ppf(0.975, mean.dof.iloc[0])
+    np.testing.assert_allclose(mean.conf_int().iloc[0], mean.params.iloc[0] + np.array([-t, t]) * mean.bse.iloc[0])
+    compared = er.compare(frame, groups="passage", baseline="old")
+    plain = compared.with_cov(icc=None).table
+    half = stats.t.ppf(0.975, plain["dof"]) * plain["se"]
+    np.testing.assert_allclose(plain["upper"], plain["difference"] + half)
+    # Clusters make what was not seen go together, and so do larger ones.
+    width = [
+        float((compared.with_cov(icc=icc).table["upper"] - compared.with_cov(icc=icc).table["lower"]).iloc[0])
+        for icc in (0, 0.5, 1)
+    ]
+    assert width[0] < width[1] < width[2]
+    contrast = er.mean(frame, by="model", item="item", groups="passage").contrast("new - old")
+    theta, se, t = contrast.params.iloc[0], contrast.bse.iloc[0], stats.t.ppf(0.975, contrast.dof.iloc[0])
+    np.testing.assert_allclose(contrast.conf_int(method="wald").iloc[0], [theta - t * se, theta + t * se])
+
+
+@pytest.mark.parametrize("icc", [-0.1, 1.5, "high", True])
+@pytest.mark.parametrize("call", [er.compare, er.mean])
+def test_wrong_correlations_are_errors(call: object, icc: object) -> None:
+    with pytest.raises(er.errors.EvalregError, match="`icc` must"):
+        call(few_differ(), icc=icc)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("strata", [None, "subject"])
+@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+def test_engines_and_copies_know_the_clusters_too(engine: str, strata: str | None) -> None:
+    module = pytest.importorskip(engine)
+    frame = few_differ().assign(subject=lambda log: log["passage"] % 4)
+    if engine == "polars":
+        lazy = module.from_pandas(frame).lazy()
+    else:
+        database = module.connect()  # older releases close it with the last reference
+        lazy = database.register("frame", frame).table("frame")
+    held, away = (er.mean(d, by="model", item="item", groups="passage", strata=strata) for d in (frame, lazy))
+    np.testing.assert_allclose(away.conf_int(), held.conf_int(), rtol=1e-9)
+    ends = held.contrast("new - old").conf_int()
+    np.testing.assert_allclose(away.contrast("new - old").conf_int(), ends, rtol=1e-9)
+    copied = pickle.loads(pickle.dumps(held))
+    np.testing.assert_allclose(copied.contrast("new - old").conf_int(), ends, rtol=1e-12)
+    tables = [er.compare(d, groups="passage", strata=strata, baseline="old").table for d in (frame, lazy)]
+    pd.testing.assert_frame_equal(*tables, rtol=1e-9)
+    np.testing.assert_allclose(tables[0].loc[("new", "old"), ["lower", "upper"]].astype(float), ends.iloc[0], rtol=1e-9)
+
+
+def test_fixed_strata_that_explain_the_differences_keep_their_gain() -> None:
+    rng = np.random.default_rng(1)
+    subject = np.repeat(np.arange(4), 60)
+    d = (rng.random(240) < np.array([0.05, 0.3, 0.6, 0.95])[subject]).astype(float)
+    log = pd.DataFrame({"model": np.repeat(["new", "old"], 240), "item": np.tile(np.arange(240), 2)})
+    log = log.assign(score=np.append(d, np.zeros(240)), subject=np.tile(subject, 2))
+    within, plain = (er.compare(log, baseline="old", strata=strata).table.iloc[0] for strata in ("subject", None))
+    assert within["upper"] - within["lower"] < 0.85 * (plain["upper"] - plain["lower"])
+
+
+def test_a_finite_benchmark_narrows_both() -> None:
+    frame = few_differ()
+    whole = {"target": "the full benchmark", "n_population": 320}
+    for of in (
+        lambda **more: er.mean(frame[frame["model"] == "old"], item="item", **more).conf_int(),
+        lambda **more: er.compare(frame, baseline="old", **more).results.conf_int(),
+    ):
+        usual, finite = of(), of(**whole)
+        assert np.all((finite[1] - finite[0]) < 0.75 * (usual[1] - usual[0]))
+
+
+def test_a_regression_keeps_its_t_interval_and_says_what_the_mean_has() -> None:
+    frame = few_differ()[lambda log: log["model"] == "old"]
+    results, mean = er.fit("score ~ 1", frame, groups="passage"), er.mean(frame, groups="passage")
+    t = stats.t.ppf(0.975, results.dof.iloc[0]) * results.bse.iloc[0]
+    np.testing.assert_allclose(results.conf_int().iloc[0], results.params.iloc[0] + np.array([-t, t]))
+    low, high = mean.conf_int().iloc[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        text = " ".join(results.summary().as_text().split())
+    assert f"score interval is {low:.4f} to {high:.4f}" in text

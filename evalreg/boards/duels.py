@@ -20,7 +20,7 @@ from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.numerics.anova import icc_of
 from evalreg.numerics.proportions import logit_interval
 from evalreg.scores.cells import CellScores
-from evalreg.scores.lazy import LazyScores
+from evalreg.scores.engine import EngineScores
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Duels:
     second: IntArray
     stratum: IntArray
     # Rows in cells, as scores of the first model.
-    scores: CellScores | LazyScores
+    scores: CellScores | EngineScores
     # Rows of each cell, and their weight.
     count: FloatArray
     weight: FloatArray

@@ -73,10 +73,9 @@ def judged_rows(duels: Duels, judge: str, prompt: str) -> JudgedRows:
     """The comparisons of a board with the judge and prompt of each: columns, or several joined by colons."""
     scores = duels.scores
     if not isinstance(scores, CellScores):
-        columns = ", ".join(map(repr, dict.fromkeys((*(scores.made_of or scores.cell_columns), judge, prompt))))
         raise NotAvailableError(
-            "comparing judges needs rows in memory, but these rows are in an engine. Collect the columns "
-            f"{columns} and those of the verdicts and groups, and make the board of that frame."
+            "comparing judges needs rows in memory, but these rows are in an engine. Collect the columns of the sides, "
+            f"{judge!r}, {prompt!r} and those of the verdicts and groups, and make the board of that frame."
         )
     if isinstance(scores, SummedPairScores):
         raise NotAvailableError(GONE.format(what="comparing judges"))

@@ -18,7 +18,7 @@ from evalreg.data.clusters import Axis, union
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import compressed, scale_columns
 from evalreg.scores.cells import CellScores
-from evalreg.scores.lazy import LazyScores
+from evalreg.scores.engine import EngineScores
 from evalreg.scores.summed import SummedPairScores
 
 
@@ -59,7 +59,7 @@ class CellTerm:
 
 
 def errors_by_cell(
-    scores: CellScores | LazyScores,
+    scores: CellScores | EngineScores,
     count: FloatArray,
     weight: FloatArray,
     axes: tuple[Axis, ...],
@@ -87,11 +87,11 @@ def errors_by_cell(
 
 
 def _errors_of_rows(
-    scores: CellScores | LazyScores, count: FloatArray, weight: FloatArray, options: ResolvedCov, n_rows: int
+    scores: CellScores | EngineScores, count: FloatArray, weight: FloatArray, options: ResolvedCov, n_rows: int
 ) -> CellErrors:
     """Of independent rows: CR0 to CR3 with every row its own cluster, without a factor for HC0, HC2 and HC3."""
     factor = n_rows / max(n_rows - 1, 1) if options.kind.row_factor else 1.0
-    if isinstance(scores, LazyScores | SummedPairScores):
+    if isinstance(scores, EngineScores | SummedPairScores):
         squares = scores.row_moments()[0]
         if options.kind.power and scores.weighted:
             raise NotAvailableError(
@@ -112,7 +112,7 @@ def _errors_of_rows(
 
 
 def _term(
-    scores: CellScores | LazyScores,
+    scores: CellScores | EngineScores,
     weight: FloatArray,
     axes: tuple[Axis, ...],
     dims: Dims,

@@ -1,4 +1,8 @@
-"""The reader of comparisons that stay in an engine: one grouped query tells all that the pairs of models need."""
+"""The reader of comparisons that stay in an engine: one grouped query tells all that the pairs of models need.
+
+Each row gets its two sides in one order, the engine's own, and the score of the first: pairs of models are then cells
+as any others, whose sums the engine makes.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, union
-from evalreg.data.engine import LazyTable, aggregated, as_text, schema_of
+from evalreg.data.engine import CellKeys, LazyTable, aggregated, as_text, schema_of
 from evalreg.data.engine_groups import Grouped, grouped
 from evalreg.data.engine_missing import (
     RESCALED,
@@ -25,41 +29,46 @@ from evalreg.data.engine_spark import refuse_spark_names
 from evalreg.data.engine_sqlite import refuse_text_among_numbers
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups
-from evalreg.data.pair_rules import cells_of_pairs, present_models, repeated_key, self_comparison, sides_of, strata_of
+from evalreg.data.pair_rules import (
+    cells_of_pairs,
+    present_models,
+    refuse_unlike_names,
+    repeated_key,
+    self_comparison,
+    sides_of,
+    strata_of,
+)
 from evalreg.data.verdicts import PairRoles, is_stranger, outside_scores, read_verdicts, strange_winner, unknown_label
 from evalreg.errors import EmptyDataError
 
-SCORE = "__score"
-# The two sides, the smaller name first in the engine's order, and whether that exchanged them.
+# Scores of the left model, and of the first in the engine's order of names.
+SCORE, FIRST_SCORE = "__score", "__first_score"
+# The two sides in that order, and whether it exchanged them.
 FIRST, SECOND, EXCHANGED = "__first", "__second", "__exchanged"
 _GONE, _N = "__gone", "__n"
-# Sums over rows of w, w^2 and their products with v and v^2, v being the score less one half.
+# Sums over rows of w, w^2 and their products with v and v^2, v being the left score less one half.
 _W, _WW, _V, _VV, _WV, _WVV, _WWV, _WWVV = "__w", "__ww", "__v", "__vv", "__wv", "__wvv", "__wwv", "__wwvv"
 
 
 @dataclass(frozen=True, eq=False)
 class PairsInEngine:
-    """Comparisons in an engine, and the rows, weights and scores by (left, right, stratum, verdict), one kind each.
+    """Comparisons in an engine, and sums by (first, second, exchanged, stratum, verdict), one kind each.
 
     Parameters
     ----------
     table : LazyTable
-        The comparisons in use, with the score of the left model in a column of its own.
+        The comparisons in use, with both sides in one order and the scores of the left and of the first model.
     models, strata : tuple of str
         Sorted as text.
     first, second, stratum : ndarray of int, shape (n_cells,)
-        The models of each cell, first before second, and its stratum.
+        The models of each cell, in the engine's order, and its stratum.
     cell : ndarray of int, shape (n_kinds,)
         Cell of each kind.
     swapped : ndarray of bool, shape (n_kinds,)
         Whether the left model of a kind is the cell's second.
-    cell_columns : tuple of str
-        Columns whose joint values are the cells, either way round.
-    codes : dict of tuple of str to int
-        Cell of each joint value of these, and below those whose first column is the cell's second model.
-    turned : frozenset of tuple of str
-        See `codes`.
-    n_kinds : int
+    cells : CellKeys
+        The same cells as joint values of columns.
+    n_given : int
         (left, right[, stratum]) that occur.
     sums : dict of str to ndarray, shape (n_kinds,)
         Rows "n"; sums of w "w", of w^2 "ww", of w v "wv" and so on, v being the left score less one half; the
@@ -82,10 +91,8 @@ class PairsInEngine:
     stratum: IntArray
     cell: IntArray
     swapped: BoolArray
-    cell_columns: tuple[str, ...]
-    codes: dict[tuple[str, ...], int]
-    turned: frozenset[tuple[str, ...]]
-    n_kinds: int
+    cells: CellKeys
+    n_given: int
     sums: dict[str, FloatArray]
     axes: tuple[Axis, ...] | None
     dropped: dict[str, int] = field(default_factory=dict)
@@ -93,69 +100,60 @@ class PairsInEngine:
     power: int = 0
 
 
-def read_pairs_in_engine(
-    table: LazyTable, roles: PairRoles, groups: Groups, *, as_given: bool = False
-) -> PairsInEngine:
+def read_pairs_in_engine(table: LazyTable, roles: PairRoles, groups: Groups) -> PairsInEngine:
     """Comparisons sorted into pairs of models, of which no row leaves the engine.
 
-    Weights far from 1 are rescaled, and all is asked again. Sums of shards need rows `as_given`: the score of the left
-    model, whichever it is.
+    Weights far from 1 are rescaled, and all is asked again.
     """
-    axes = _checked_axes(table, groups)
+    axes = None if groups is None else parse_groups(groups, table.columns)
     for argument, name in {"score": roles.score, "weights": roles.weights}.items():
         if name is not None:
             table.check_numeric(name, argument)
     names_in_use = _columns_in_use(roles, axes)
     refuse_text_among_numbers(table, names_in_use)
     refuse_spark_names(table.frame, names_in_use)
+    table = _in_one_order(table, roles)
     kinds = _kinds(table, roles, axes)
     # The rules of rows in memory, on the labels of the kinds.
-    labels = Table(nw.from_native(pd.DataFrame(kinds.numbers)), dict(kinds.keys))
-    (left, right), names = sides_of(labels, roles)
-    gone = kinds.numbers[_GONE].astype(np.intp)
-    value, named = _verdicts(kinds, roles, left, right, names, gone)
+    sides = {roles.left: kinds.keys[FIRST], roles.right: kinds.keys[SECOND]}
+    (first, second), names = sides_of(Table(nw.from_native(pd.DataFrame(kinds.numbers)), sides), roles)
+    gone, exchanged = kinds.numbers[_GONE].astype(np.intp), kinds.numbers[EXCHANGED] == 1
+    value, named = _verdicts(kinds, roles, first, second, exchanged, names)
     gone = np.where(np.isnan(value) if roles.winner is not None else gone == 1, 1, gone)
     dropped = dropped_rows(gone, kinds.numbers[_N], roles.missing)
     used = gone == 0
     if power := _power_of_weights(kinds, used, roles):
         table = rescaled(table, str(roles.weights), power)
-        again = read_pairs_in_engine(table, replace(roles, weights=RESCALED), groups, as_given=as_given)
+        again = read_pairs_in_engine(table, replace(roles, weights=RESCALED), groups)
         return replace(again, dropped=dropped, power=power)
-    left, right = left[used], right[used]
-    rows = kinds.numbers[_N][used]
-    if (left == right).any():
-        same = left == right
-        raise self_comparison({names[code] for code in left[same]}, None, int(rows[same].sum()), roles)
-    left, right, models = present_models(left, right, names)
+    first, second = first[used], second[used]
+    if (same := first == second).any():
+        raise self_comparison(
+            {names[code] for code in first[same]}, None, int(kinds.numbers[_N][used][same].sum()), roles
+        )
+    first, second, models = present_models(first, second, names)
     strata: tuple[str, ...] = ("",)
     stratum = None
     if roles.strata is not None:
         of, of_labels = kinds.keys[roles.strata]
         strata, stratum = strata_of([str(text) for text in as_text(of_labels)], of[used])
-    cell, keys = cells_of_pairs(np.minimum(left, right), np.maximum(left, right), stratum, len(models))
+    cell, keys = cells_of_pairs(np.minimum(first, second), np.maximum(first, second), stratum, len(models))
     found = _in_use(table, roles, axes, kinds, named, value)
     if roles.key:
         _refuse_repeats(found, roles)
-    codes, turned = _raw_cells(kinds, used, roles, cell, left > right)
-    n_kinds, columns = len(codes), raw_columns(roles)
-    if not as_given and _exchangeable(found, roles):
-        found, columns = found.each(lambda frame: _in_one_order(frame, roles)), (FIRST, SECOND, *columns[2:])
-        other = {(key[1], key[0], *key[2:]): one for key, one in codes.items()}
-        turned = turned | {(key[1], key[0], *key[2:]) for key in codes if key not in turned}
-        codes = other | codes
+    entry = np.unique(cell, return_index=True)[1]
+    given = np.stack([cell, exchanged[used]])
     return PairsInEngine(
         table=found,
         models=tuple(models),
         strata=strata,
-        first=keys[1],
-        second=keys[2],
+        first=first[entry],
+        second=second[entry],
         stratum=keys[0],
         cell=cell,
-        swapped=left > right,
-        cell_columns=columns,
-        codes=codes,
-        turned=turned,
-        n_kinds=n_kinds,
+        swapped=exchanged[used],
+        cells=_cell_keys(kinds, np.flatnonzero(used)[entry], roles),
+        n_given=np.unique(given, axis=1).shape[1],
         sums=_sums(kinds, used, value, roles),
         axes=axes,
         dropped=dropped,
@@ -163,37 +161,45 @@ def read_pairs_in_engine(
     )
 
 
-def raw_columns(roles: PairRoles) -> tuple[str, ...]:
-    """Columns whose joint values are cells, either way round."""
-    return (roles.left, roles.right) if roles.strata is None else (roles.left, roles.right, roles.strata)
+def _strata_of(roles: PairRoles) -> tuple[str, ...]:
+    return () if roles.strata is None else (roles.strata,)
 
 
-def _exchangeable(table: LazyTable, roles: PairRoles) -> bool:
-    """Whether an engine can tell which of two sides comes first: both are text, or both whole numbers of one type."""
+def _cell_keys(kinds: Grouped, entries: IntArray, roles: PairRoles) -> CellKeys:
+    """What makes the cells whose kinds these are one of, each."""
+    columns = (FIRST, SECOND, *_strata_of(roles))
+    of = [kinds.keys[name] for name in columns]
+    labels = [tuple(np.asarray(names, dtype=object)[codes[entries]]) for codes, names in of]
+    return CellKeys(columns, tuple(zip(*labels, strict=True)))
+
+
+def _in_one_order(table: LazyTable, roles: PairRoles) -> LazyTable:
+    """The table with both sides in the engine's order of names, and whether that exchanged them."""
     schema = schema_of(table.holding((roles.left, roles.right)))
     kinds = [schema[name] for name in (roles.left, roles.right)]
-    return bool(kinds[0] == kinds[1] and (kinds[0] == nw.String or kinds[0].is_integer()))
-
-
-def _in_one_order(frame: nw.LazyFrame[Any], roles: PairRoles) -> nw.LazyFrame[Any]:
-    """Pairs of models in one order each, with the scores of their first."""
-    left, right = nw.col(roles.left), nw.col(roles.right)
+    refuse_unlike_names(_word(kinds[0]), _word(kinds[1]), roles)
+    sides = [nw.col(roles.left), nw.col(roles.right)]
+    if not (kinds[0] == kinds[1] and (kinds[0] == nw.String or kinds[0].is_integer())):
+        sides = [side.cast(nw.Float64 if kinds[0].is_numeric() else nw.String) for side in sides]
+    left, right = sides
     other = left > right
-    return frame.with_columns(
+    made = (
         nw.when(other).then(right).otherwise(left).alias(FIRST),
         nw.when(other).then(left).otherwise(right).alias(SECOND),
-        nw.when(other).then(1.0 - nw.col(SCORE)).otherwise(nw.col(SCORE)).alias(SCORE),
         # Floats: DuckDB sums whole numbers to what Arrow has as decimals.
         nw.when(other).then(nw.lit(1.0)).otherwise(nw.lit(0.0)).alias(EXCHANGED),
     )
+    return table.each(lambda frame: frame.with_columns(*made))
 
 
-def _checked_axes(table: LazyTable, groups: Groups) -> tuple[Axis, ...] | None:
-    return None if groups is None else parse_groups(groups, table.columns)
+def _word(kind: Any) -> str:
+    """What the labels of a column are, as `pair_rules` calls it."""
+    text = kind in (nw.String, nw.Categorical, nw.Enum)
+    return "text" if text else "booleans" if kind == nw.Boolean else "numbers" if kind.is_numeric() else str(kind)
 
 
 def _columns_in_use(roles: PairRoles, axes: tuple[Axis, ...] | None) -> list[str | None]:
-    sides = [*raw_columns(roles), roles.score, roles.winner, roles.weights, *roles.key]
+    sides = [roles.left, roles.right, roles.strata, roles.score, roles.winner, roles.weights, *roles.key]
     return [*sides, *(name for axis in axes or () for name in axis)]
 
 
@@ -209,8 +215,9 @@ def _reasons(table: LazyTable, roles: PairRoles, axes: tuple[Axis, ...] | None) 
 
 
 def _kinds(table: LazyTable, roles: PairRoles, axes: tuple[Axis, ...] | None) -> Grouped:
-    """Rows, weights and scores by the two sides, the stratum, the verdict, and why they are not in use: one query."""
-    keys = tuple(dict.fromkeys((*raw_columns(roles), *([] if roles.winner is None else [roles.winner]))))
+    """Rows, weights and scores by the two sides, their order, the stratum, the verdict, and why they are not in use."""
+    verdict = () if roles.winner is None else (roles.winner,)
+    keys = tuple(dict.fromkeys((FIRST, SECOND, EXCHANGED, *_strata_of(roles), *verdict)))
     made: dict[str, nw.Expr] = {_GONE: _reasons(table, roles, axes)}
     aggregates = {_N: nw.len()}
     if roles.weights is not None:
@@ -227,11 +234,9 @@ def _kinds(table: LazyTable, roles: PairRoles, axes: tuple[Axis, ...] | None) ->
     found = grouped(frame, (*keys, _GONE), aggregates)
     if not found.n_entries:
         raise EmptyDataError("`data` has no rows.")
-    codes, reasons = found.keys[_GONE]
-    return Grouped(
-        {name: one for name, one in found.keys.items() if name != _GONE},
-        {**found.numbers, _GONE: np.asarray(reasons, dtype=float)[codes]},
-    )
+    numbers = {name: np.asarray(found.keys[name][1], dtype=float)[found.keys[name][0]] for name in (_GONE, EXCHANGED)}
+    rest = {name: one for name, one in found.keys.items() if name not in numbers}
+    return Grouped(rest, found.numbers | numbers)
 
 
 def _moments(score: nw.Expr, w: nw.Expr | None, ww: nw.Expr | None) -> dict[str, nw.Expr]:
@@ -246,13 +251,14 @@ def _moments(score: nw.Expr, w: nw.Expr | None, ww: nw.Expr | None) -> dict[str,
 
 
 def _verdicts(
-    kinds: Grouped, roles: PairRoles, left: IntArray, right: IntArray, names: list[str], gone: IntArray
+    kinds: Grouped, roles: PairRoles, first: IntArray, second: IntArray, exchanged: BoolArray, names: list[str]
 ) -> tuple[FloatArray, IntArray]:
     """Score of the left model of each kind (NaN: none, or a column of scores), and the model that its verdict names."""
     n = kinds.numbers[_N]
     if roles.winner is None:
         # To an engine NaN is larger than any number.
-        outside, low, high = (kinds.numbers[name][gone != 1] for name in ("__outside", "__low", "__high"))
+        known = kinds.numbers[_GONE] != 1
+        outside, low, high = (kinds.numbers[name][known] for name in ("__outside", "__low", "__high"))
         if outside.sum() > 0:
             low, high = float(np.nanmin(low)), float(np.nanmax(high))
             raise outside_scores(roles, low, high, None, int(outside.sum()))
@@ -264,9 +270,10 @@ def _verdicts(
         count = int(counts[found.unknown[:-1]].sum())
         raise unknown_label(roles, counts, labels, found.unknown, names, None, count)
     named = found.named[of]
-    stranger = is_stranger((left, right), named)
+    stranger = is_stranger((first, second), named)
     if stranger.any():
         raise strange_winner(roles, {names[code] for code in named[stranger]}, None, int(n[stranger].sum()))
+    left = np.where(exchanged, second, first)
     return np.where(named >= 0, (named == left).astype(float), found.score[of]), named
 
 
@@ -286,37 +293,46 @@ def _in_use(
     named: IntArray,
     value: FloatArray,
 ) -> LazyTable:
-    """The comparisons in use with the score of the left model, made by conditions on the verdict."""
+    """The comparisons in use with the scores of the left and of the first model, by conditions on the verdict."""
     used = table.each(lambda frame: frame.filter(_reasons(table, roles, axes) == 0))
+    exchanged = kinds.numbers[EXCHANGED] == 1
+
+    def turned(score: nw.Expr) -> nw.Expr:
+        return nw.when(nw.col(EXCHANGED) == 1.0).then(1.0 - score).otherwise(score)
+
     if roles.winner is None:
         assert roles.score is not None
-        points_of = nw.col(roles.score).cast(nw.Float64).alias(SCORE)
-        return used.each(lambda frame: frame.with_columns(points_of))
+        score = nw.col(roles.score).cast(nw.Float64)
+        return used.each(lambda frame: frame.with_columns(score.alias(SCORE), turned(score).alias(FIRST_SCORE)))
     of, labels = kinds.keys[roles.winner]
     winner = nw.col(roles.winner)
     none = [_plain(labels[code]) for code in np.unique(of[np.isnan(value) & (of >= 0)])]
     if none:
         used = used.each(lambda frame: frame.filter(~winner.is_in(none)))
-    score = _by_name(kinds, roles, named, value)
-    for points in (0.0, 0.5, 1.0):
-        says = [_plain(labels[code]) for code in np.unique(of[(value == points) & (named < 0)])]
+    points_of = {
+        points: [_plain(labels[code]) for code in np.unique(of[(value == points) & (named < 0)])]
+        for points in (0.0, 0.5, 1.0)
+    }
+    of_first = _named_first(kinds, roles, (named >= 0) & (value == np.where(exchanged, 0.0, 1.0)))
+    for points, says in points_of.items():
         if says:
-            score = nw.when(winner.is_in(says)).then(nw.lit(points)).otherwise(score)
-    return used.each(lambda frame: frame.with_columns(score.alias(SCORE)))
+            of_first = nw.when(winner.is_in(says)).then(turned(nw.lit(points))).otherwise(of_first)
+    # In two steps: the left score is made of the first's.
+    made = used.each(lambda frame: frame.with_columns(of_first.alias(FIRST_SCORE)))
+    return made.each(lambda frame: frame.with_columns(turned(nw.col(FIRST_SCORE)).alias(SCORE)))
 
 
-def _by_name(kinds: Grouped, roles: PairRoles, named: IntArray, value: FloatArray) -> nw.Expr:
-    """1 where the verdict names the left model, else 0: what each name is on the left is known from the kinds."""
+def _named_first(kinds: Grouped, roles: PairRoles, won: BoolArray) -> nw.Expr:
+    """1 where the verdict names the first model, as it does in the kinds `won`, else 0."""
     of, verdicts = kinds.keys[str(roles.winner)]
-    side, lefts = kinds.keys[roles.left]
-    won = (named >= 0) & (value == 1)
+    side, firsts = kinds.keys[FIRST]
     pairs = sorted(set(zip(of[won].tolist(), side[won].tolist(), strict=True)))
     if not pairs:
         return nw.lit(0.0)
-    plain = [(_plain(verdicts[v]), _plain(lefts[s])) for v, s in pairs]
+    plain = [(_plain(verdicts[v]), _plain(firsts[s])) for v, s in pairs]
     if all(type(v) is type(s) and v == s for v, s in plain):
-        return nw.when(nw.col(str(roles.winner)) == nw.col(roles.left)).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
-    hits = [(nw.col(str(roles.winner)) == v) & (nw.col(roles.left) == s) for v, s in plain]
+        return nw.when(nw.col(str(roles.winner)) == nw.col(FIRST)).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+    hits = [(nw.col(str(roles.winner)) == v) & (nw.col(FIRST) == s) for v, s in plain]
     return nw.when(nw.any_horizontal(*hits, ignore_nulls=False)).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
 
 
@@ -332,17 +348,6 @@ def _refuse_repeats(table: LazyTable, roles: PairRoles) -> None:
     repeats = int(found.numbers["rows"][0] - found.numbers["keys"][0])
     if repeats:
         raise repeated_key(None, repeats, roles)
-
-
-def _raw_cells(
-    kinds: Grouped, used: BoolArray, roles: PairRoles, cell: IntArray, swapped: BoolArray
-) -> tuple[dict[tuple[str, ...], int], frozenset[tuple[str, ...]]]:
-    """Cell of the joint values of the columns of sides and strata, and which of them are the other way round."""
-    columns = raw_columns(roles)
-    shown = [as_text(kinds.keys[name][1])[kinds.keys[name][0][used]] for name in columns]
-    keys = list(zip(*shown, strict=True))
-    codes = dict(zip(keys, cell.tolist(), strict=True))
-    return codes, frozenset(key for key, turned in zip(keys, swapped, strict=True) if turned)
 
 
 def _sums(kinds: Grouped, used: BoolArray, value: FloatArray, roles: PairRoles) -> dict[str, FloatArray]:

@@ -29,13 +29,7 @@ def sides_of(table: Table, roles: PairRoles) -> tuple[tuple[IntArray, IntArray],
     sides = [table.labels(roles.left, "left"), table.labels(roles.right, "right")]
     values = [list(_as_objects(labels)) for _, labels in sides]
     kinds = [sorted({_kind(value) for value in column}) for column in values]
-    if kinds[0] and kinds[1] and kinds[0] != kinds[1]:
-        raise DataError(
-            f"`left` and `right` must hold models' names of one type; column {roles.left!r} holds "
-            f"{' and '.join(kinds[0])} and column {roles.right!r} {' and '.join(kinds[1])}, so that no model on one "
-            "side would equal one on the other. Convert one of them.",
-            column=roles.right,
-        )
+    refuse_unlike_names(" and ".join(kinds[0]), " and ".join(kinds[1]), roles)
     distinct = {(_kind(value), as_name(value)) for column in values for value in column}
     texts = [text for _, text in distinct]
     if len(set(texts)) < len(texts):
@@ -55,6 +49,16 @@ def sides_of(table: Table, roles: PairRoles) -> tuple[tuple[IntArray, IntArray],
         place = np.array([*(number[as_name(name)] for name in names), -1], dtype=np.intp)
         codes.append(place[of])
     return (codes[0], codes[1]), models
+
+
+def refuse_unlike_names(left: str, right: str, roles: PairRoles) -> None:
+    """Raise where the two sides hold names of unlike types; empty where a side has none."""
+    if left and right and left != right:
+        raise DataError(
+            f"`left` and `right` must hold models' names of one type; column {roles.left!r} holds {left} and column "
+            f"{roles.right!r} {right}, so that no model on one side would equal one on the other. Convert one of them.",
+            column=roles.right,
+        )
 
 
 def _as_objects(labels: Any) -> Any:

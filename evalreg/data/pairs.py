@@ -35,7 +35,7 @@ class PairCells:
     strata : tuple of str
         Sorted as text; one unnamed without strata.
     first, second : ndarray of int, shape (n_cells,)
-        The models of each cell, first before second.
+        The models of each cell, in memory first before second in the order of their text.
     stratum : ndarray of int, shape (n_cells,)
         Stratum of each cell.
     swapped : ndarray of bool, shape (n_rows,), or None

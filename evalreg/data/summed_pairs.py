@@ -68,7 +68,7 @@ def summarised_pairs(data: Any, roles: PairRoles, groups: str | list[str]) -> Su
     )
     if roles.winner is not None:
         known_column(roles.winner, table.columns, "winner")
-    read = read_pairs_in_engine(table, roles, groups, as_given=True)
+    read = read_pairs_in_engine(table, roles, groups)
     refuse_far_weights(read.power, roles.weights)
     return SummedLog(_summed_lines(read.table, own, read.weights), own, read.dropped)
 

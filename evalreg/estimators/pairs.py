@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from evalreg.boards.duels import Duels
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, union
 from evalreg.data.engine import LazyTable
-from evalreg.data.engine_pairs import EXCHANGED, FIRST, SCORE, PairsInEngine, raw_columns, read_pairs_in_engine
+from evalreg.data.engine_pairs import EXCHANGED, FIRST_SCORE, PairsInEngine, read_pairs_in_engine
 from evalreg.data.groups import Groups
 from evalreg.data.labels import Labels
 from evalreg.data.pairs import PairCells, open_pairs, read_pairs
@@ -20,7 +21,7 @@ from evalreg.data.sums import SummedLog, with_joint
 from evalreg.data.verdicts import PairRoles
 from evalreg.errors import IndependenceWarning, Note
 from evalreg.scores.cells import CellScores
-from evalreg.scores.lazy import LazyScores
+from evalreg.scores.engine import EngineScores, Measured
 from evalreg.scores.summed import SummedPairScores
 from evalreg.scores.sums import CellSums, cell_sums
 
@@ -31,7 +32,7 @@ class Pairs(PairCells):
 
     sums: CellSums
     # Rows, oriented to the first model, fitted by the cell's mean.
-    scores: CellScores | LazyScores
+    scores: CellScores | EngineScores
     # Shares of the rows whose score is one half, and whose models stand in the rarer order of their pair.
     tied: float
     turned: float
@@ -61,20 +62,6 @@ class Pairs(PairCells):
         """Whether a row's left model is the cell's second, of rows in memory."""
         assert self.swapped is not None
         return self.swapped
-
-    def tables(self) -> tuple[FloatArray, FloatArray]:
-        """Psi and counts as (n_models, n_models) matrices over all strata; NaN and 0 for pairs that never met."""
-        size = len(self.models)
-        weight, total = np.zeros((size, size)), np.zeros((size, size))
-        np.add.at(weight, (self.first, self.second), self.sums.weight)
-        np.add.at(total, (self.first, self.second), self.sums.total)
-        total = total + np.tril((weight - total).T)
-        weight = weight + weight.T
-        with np.errstate(invalid="ignore", divide="ignore"):
-            psi = np.where(weight > 0, total / weight, np.nan)
-        counts = np.zeros((size, size))
-        np.add.at(counts, (self.first, self.second), self.sums.count)
-        return psi, counts + counts.T
 
 
 def gather_pairs(data: Any, roles: PairRoles, groups: Groups, needs_rows: str | None = None) -> Pairs:
@@ -124,21 +111,22 @@ def _of_engine(read: PairsInEngine, roles: PairRoles) -> Pairs:
     sums = _added(read, n_cells)
     heaviest = np.zeros(n_cells)
     np.maximum.at(heaviest, read.cell, kinds["heaviest"])
-    exchanged = FIRST in read.cell_columns
-    scores = LazyScores(
-        read.table,
-        SCORE,
-        read.cell_columns,
-        read.codes,
-        _fitted(sums),
+    weight = None if read.weights is None else nw.col(read.weights).cast(nw.Float64)
+    moments = {"ee": total(kinds["wwvv"]), "ed": total(sign * kinds["wwv"]), "dd": total(kinds["ww"])}
+    scores = EngineScores(
+        Measured(
+            read.table,
+            nw.col(FIRST_SCORE),
+            weight=weight,
+            exchanged=None if roles.key else nw.col(EXCHANGED),
+        ),
+        read.cells,
         sums,
-        read.weights,
-        turned=read.turned,
-        powers=np.array([total(kinds["ww"]), total(sign * kinds["wwv"]), total(kinds["wwvv"])]),
+        _fitted(sums),
+        centre=np.full(n_cells, 0.5),
+        weighted=weight is not None,
         heaviest=heaviest,
-        exchanged=EXCHANGED if exchanged else None,
-        made_of=raw_columns(roles),
-        jointly=union(*(read.axes or ())),
+        _moments=[moments],
     )
     n_rows = sums.count.sum()
     return Pairs(
@@ -211,12 +199,12 @@ def _of_sums(read: SummedPairCells, log: SummedLog) -> Pairs:
     )
 
 
-def _alike(read: PairsInEngine, scores: LazyScores, roles: PairRoles) -> int:
+def _alike(read: PairsInEngine, scores: EngineScores, roles: PairRoles) -> int:
     """Rows that equal an earlier one in the models and all columns named, where no `key` tells them apart."""
     if roles.key or (read.axes is None and roles.strata is None):
         return 0
     if read.axes is None:
-        return scores.n_rows - read.n_kinds
+        return scores.n_rows - read.n_given
     return scores.n_rows - scores.n_entries(union(*read.axes))
 
 

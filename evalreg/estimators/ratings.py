@@ -23,7 +23,7 @@ from evalreg.numerics.collinearity import refuse_singular
 from evalreg.numerics.matrices import Matrix, compressed, in_rows, scale_rows, transposed, weighted_gram
 from evalreg.numerics.newton import Evaluate, newton
 from evalreg.scores.cells import CellScores
-from evalreg.scores.lazy import LazyScores
+from evalreg.scores.engine import EngineScores
 from evalreg.scores.mapped import Information, MappedScores, flattened, squared
 from evalreg.scores.summed import beside_ties
 from evalreg.scores.sums import cell_sums
@@ -44,7 +44,7 @@ class Contest:
     # (n_cells, n_models - 1 + n_terms): strengths less that of the first model, then combinations of z that are
     # scaled and do not overlap
     design: Matrix
-    scores: CellScores | LazyScores  # rows in these cells, as scores of the cell's first model
+    scores: CellScores | EngineScores  # rows in these cells, as scores of the cell's first model
     weight: FloatArray  # (n_cells,): sum of weights
     mean: FloatArray  # (n_cells,): mean score
     first: IntArray  # (n_cells,): models of each cell

@@ -31,7 +31,7 @@ LOST, LOST_AT_FIRST = 1e-6, 0.05
 MOST_CELLS = 500
 # One less a leverage below this is rounding.
 FULL = 1e-10
-WEIGHT, SIZE, TOTAL = "w", "d", "t"
+WEIGHT, SIZE, TOTAL, ORDER = "w", "d", "t", "x"
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +45,8 @@ class Measured:
     value: nw.Expr
     size: nw.Expr | None = None
     weight: nw.Expr | None = None
+    # Whether the sides of a comparison were exchanged, which tells its two orders apart.
+    exchanged: nw.Expr | None = None
 
     def residual(self, cells: CellKeys, centre: FloatArray) -> nw.Expr:
         """Value less size times the centre of the cell."""
@@ -62,6 +64,8 @@ class Measured:
         found = {TOTAL: self.weighted(self.residual(cells, centre))}
         if self.size is not None:
             found[SIZE] = self.weighted(self.size)
+        if self.exchanged is not None:
+            found[ORDER] = self.exchanged
         return found if self.weight is None else found | {WEIGHT: self.weight}
 
     def moments(self, cells: CellKeys, centre: FloatArray, power: int) -> dict[str, nw.Expr]:
@@ -140,6 +144,7 @@ class HeldClustering:
     """What is known of a clustering: sizes and labels of its clusters, and its blocks where these are held."""
 
     sizes: tuple[FloatArray, ...]
+    n_lines: int  # (cluster, cell) that have rows, each order of a comparison for itself
     labels: tuple[tuple[Any, ...], ...]
     blocks: tuple[Sums, ...] | None
 
@@ -250,16 +255,17 @@ class EngineScores(Scores):
         """What is known of a clustering, asked for once; refused if the rows are others than those of the cells."""
         if by not in self._clusterings:
             blocks: list[Sums] = []
-            sizes, labels, n_bytes, seen = [], [], 0, np.zeros((2, self.n_columns))
+            sizes, labels, n_bytes, n_lines, seen = [], [], 0, 0, np.zeros((2, self.n_columns))
             for sums in self._ask(by):
                 seen += [by_cell(sums, one, self.n_columns) for one in (sums.n, sums.totals[TOTAL])]
                 sizes.append(np.asarray(compressed(self._formula()(sums).gram).sum(axis=1)).ravel())
                 labels.append(sums.labels)
+                n_lines += sums.n.size + _in_both_orders(sums)
                 n_bytes += sums.nbytes
                 blocks = [*blocks, sums] if n_bytes <= HELD else []
             self._refuse_changed(*seen)
             self._clusterings[by] = HeldClustering(
-                tuple(sizes), tuple(labels), tuple(blocks) if n_bytes <= HELD else None
+                tuple(sizes), n_lines, tuple(labels), tuple(blocks) if n_bytes <= HELD else None
             )
         return self._clusterings[by]
 
@@ -274,6 +280,15 @@ class EngineScores(Scores):
     def n_clusters(self, by: Axis) -> int:
         """Distinct joint values of some columns."""
         return sum(one.size for one in self._clustering(by).sizes)
+
+    def n_entries(self, by: Axis) -> int:
+        """(cluster, cell) that have rows, each order of a comparison for itself."""
+        return self._clustering(by).n_lines
+
+    def squares_of_size(self) -> FloatArray:
+        """Sum of (w s)^2 of each cell if its rows were alike, s being what is fitted and the mean, shape (n_cells,)."""
+        size = np.abs(self.sums.total / self.sums.weight) + np.abs(self.fitted)
+        return np.asarray(self.sums.weight**2 / self.sums.count * size**2)
 
     def n_distinct(self, by: Axis) -> int:
         """The same, of what need not be a clustering that is used: no more than the count is asked for."""
@@ -423,6 +438,11 @@ class Folded:
     def __call__(self, sums: Sums) -> FloatArray:
         """Its part of the total."""
         return self.piece(self.formula(sums))
+
+
+def _in_both_orders(sums: Sums) -> int:
+    turned = sums.totals.get(ORDER)
+    return 0 if turned is None else int(np.count_nonzero((turned > 0) & (turned < sums.n)))
 
 
 def by_cell(sums: Sums, numbers: FloatArray, n_cells: int) -> FloatArray:

@@ -14,6 +14,7 @@ from evalreg.data.clusters import Axis
 from evalreg.numerics.basis import FewEntries
 from evalreg.numerics.matrices import Matrix, compressed, dense, row_products, scale_rows, square, sum_blocks
 from evalreg.scores.base import CellSquares, ClusterWork, ColumnSums, RowsInCells, Scores
+from evalreg.scores.engine import EngineScores
 from evalreg.scores.lazy import LazyScores
 from evalreg.scores.shared_rows import SharedRows
 from evalreg.scores.sums import Block, NarrowClusters
@@ -196,9 +197,9 @@ class MappedScores(SharedRows):
     def uncancelled(self, bread: Matrix) -> FloatArray | None:
         """Bounds of the sums of squares of the influence of rows if its parts did not cancel."""
         reach = dense(abs(compressed(self.design)) @ np.abs(dense(bread))) ** 2
+        if isinstance(self.inner, EngineScores):
+            return np.asarray(self.inner.squares_of_size() @ reach)
         if isinstance(self.inner, LazyScores):
-            if self.inner.left is None:
-                return np.asarray(self.inner.squares_of_size() @ reach)
             squares = self.inner.squares_of_parts()
             return np.asarray(squares.shape[1] * (squares.ravel() @ reach))
         parts = self.inner.in_cells()

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from evalreg.covariance.covariance import Covariance as Covariance
     from evalreg.data.sums import SummedLog as SummedLog
     from evalreg.estimate.estimate import Estimate as Estimate
-    from evalreg.estimators.ability import ability as ability
     from evalreg.estimators.bradley_terry import bradley_terry as bradley_terry
     from evalreg.estimators.choices import choice_probability as choice_probability
     from evalreg.estimators.classification import classification as classification
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from evalreg.estimators.shards import summarise as summarise
     from evalreg.estimators.sign import sign_test as sign_test
     from evalreg.estimators.win_rate import win_rate as win_rate
+    from evalreg.estimators.wins import ability as ability
     from evalreg.estimators.wins import wins as wins
     from evalreg.inference.posterior import Posterior as Posterior
     from evalreg.inference.ranks import rank_sets as rank_sets
@@ -110,7 +110,7 @@ _HOMES = {
     "StoredResults": "results.stored",
     "SummedLog": "data.sums",
     "WildTest": "resampling.wild_result",
-    "ability": "estimators.ability",
+    "ability": "estimators.wins",
     "bootstrap": "resampling.sampling",
     "bradley_terry": "estimators.bradley_terry",
     "by_eval": "suites.evals",

@@ -12,8 +12,6 @@ import pandas as pd
 
 from evalreg.checks import MISSING, CovName, DofName, MissingName, RepairName, SscName, fraction, listed, option
 from evalreg.covariance.options import check_cov_options, documented
-from evalreg.data.cells import cells_of
-from evalreg.data.clusters import as_codes
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import with_roles
@@ -211,26 +209,23 @@ def horizon(
 
 
 def _coded(table: Table, success: str, minutes: str, model: str) -> tuple[Table, list[str]]:
-    """The table with the columns of the regression, models as numbers in the order of their names; and these names."""
+    """The table with the columns of the regression, and the names of the models in their order."""
     outcome, length = table.floats(success, "success"), table.floats(minutes, "minutes")
     do = "A task without a length has no place on the curve: leave it out."
     refuse_values(~(length > 0), length, minutes, "`minutes` must be positive and never missing", do)
     outside = (outcome < 0) | (outcome > 1)
     refuse_values(outside, outcome, success, "`success` must lie in [0, 1]", "Rescale it.")
-    found, labels = table.labels(model, "model")
-    known = found >= 0
-    keys, cell = cells_of({model: as_codes(found[known], labels)}, (model,))
-    assert cell is not None
-    place = np.full(found.size, -1)
-    place[known] = cell
-    names = [key[0] for key in keys]
-    for code, name in enumerate(names):
-        own = outcome[(place == code) & ~np.isnan(outcome)]
+    codes, labels = table.labels(model, "model")
+    names = sorted(map(str, labels))
+    if len(set(names)) < len(names):
+        raise DataError(f"models must differ as text; column {model!r} holds {listed(names)}.", column=model)
+    text = np.array([*map(str, labels), None], dtype=object)[codes]
+    for name in names:
+        own = outcome[(text == name) & ~np.isnan(outcome)]
         if own.size and own.min() == own.max() and own[0] in (0.0, 1.0):
-            text = f"a model needs successes and failures; {name!r} solves {'everything' if own[0] else 'nothing'}"
-            raise DataError(f"{text}, so that its horizon is beyond all tasks. Leave it out.", column=model, count=1)
-    coded = [None if code < 0 else f"{code:09d}" for code in place]
-    columns = {SUCCESS: outcome, LENGTH: np.log2(length), MODEL: coded}
+            said = f"a model needs successes and failures; {name!r} solves {'everything' if own[0] else 'nothing'}"
+            raise DataError(f"{said}, so that its horizon is beyond all tasks. Leave it out.", column=model, count=1)
+    columns = {SUCCESS: outcome, LENGTH: np.log2(length), MODEL: text.tolist()}
     frame = table.frame
     series = [nw.new_series(name, values, backend=frame.implementation) for name, values in columns.items()]
     return Table(frame.with_columns(*series), chosen=table.chosen), names

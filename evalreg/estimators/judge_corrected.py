@@ -122,29 +122,21 @@ def judge_corrected(
     title = f"Mean corrected for a judge{' by ' + ', '.join(by_columns) if by_columns else ''}"
     about = About(title, judge, lines=(line,), n_models=n if by_columns else 0, levels=True)
     estimate = function_of(means, *family.values(), split.names[:n], about, family)
-    sure = (
-        f"the judge made no error on the calibration rows that tell its {what}, which is then taken for known: errors "
-        "that were not seen are not in the intervals. Label more of these."
-        for what, share in zip(OF_TRUTH, right, strict=True)
-        if share == 1
-    )
-    notes: list[Note] = [*independence_note(by, groups), *((ZeroVarianceWarning, text) for text in sure)]
+    notes: list[Note] = list(independence_note(by, groups))
+    for what in (what for what, share in zip(OF_TRUTH, right, strict=True) if share == 1):
+        text = f"the judge made no error where its {what} is seen, which is then taken for known. Label more of these."
+        notes.append((ZeroVarianceWarning, text))
     return results_of(estimate, split.rows.axes, asked, tuple(notes))
 
 
 def _together(
-    table: Table,
-    labelled: Table,
-    names: tuple[str, str],
-    by_columns: tuple[str, ...],
-    groups: Groups,
-    missing: MissingName,
+    table: Table, labelled: Table, names: tuple[str, str], by: tuple[str, ...], groups: Groups, missing: MissingName
 ) -> tuple[Split, FloatArray]:
     """Rows of both frames as one: verdicts in cells by model; and whether they are right, by the truth."""
     (judge, human), shared = names, [name for name in table.columns if name in labelled.columns]
     if groups is not None:
         parse_groups(groups, shared)
-    answers = read_rows(table, {"judge": judge}, labels=dict.fromkeys(by_columns, "by"), missing=missing)
+    answers = read_rows(table, {"judge": judge}, labels=dict.fromkeys(by, "by"), missing=missing)
     known = read_rows(labelled, {"judge": judge, "human": human}, missing=missing)
     verdict, truth = known.values["judge"], known.values["human"]
     for name, column in ((judge, answers.values["judge"]), (judge, verdict), (human, truth)):
@@ -156,7 +148,7 @@ def _together(
                 f"the {what} of the judge needs calibration rows with {human!r} = {value}; there are none. Label some."
             )
             raise DataError(text, column=human, count=0)
-    keys, cell = cells_of(answers.used, by_columns)
+    keys, cell = cells_of(answers.used, by)
     n, first = len(keys), table.n_rows
     values, part = np.full(first + labelled.n_rows, np.nan), np.zeros(first + labelled.n_rows, dtype=np.intp)
     at, others = answers.source.places(), first + known.source.places()

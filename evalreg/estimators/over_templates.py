@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import chdtri
 
-from evalreg.checks import FloatArray, IntArray, fraction, listed
+from evalreg.checks import FloatArray, IntArray, MissingName, fraction, listed
 from evalreg.covariance.options import CovOptions
 from evalreg.data.groups import Groups
 from evalreg.data.questions import shared_rows
@@ -23,27 +23,27 @@ from evalreg.results.results import Results, results_of
 
 @dataclass(frozen=True, eq=False)
 class Spread(Behind):
-    """A standard deviation among other values: its interval is the root of that of the variance behind it."""
+    """A standard deviation among other values, the root of the variance behind it less a noise.
+
+    The interval is that of a chi-squared with as many degrees of freedom as the error of the variance shows,
+    2 v^2/Var(v) (Satterthwaite 1946, Biometrics Bulletin 2), less the noise and turned to roots.
+    """
+
+    noise: float
 
     def ends(self, estimate: Estimate, cov: Any, alpha: float) -> FloatArray:
         """Wald's ends; of the spread the roots of those of its square, at least 0."""
         theta, half = np.array(estimate.params), cov.critical(alpha=alpha) * np.sqrt(cov.variance())
         limits = np.column_stack([theta - half, theta + half])
-        own = self.covariance(cov)
-        square = self.behind.params[0] + np.array([-1, 1]) * own.critical(alpha=alpha) * np.sqrt(own.variance())
+        raw = float(self.behind.params[0])
+        nu = 2 * raw**2 / self.covariance(cov).variance()
+        square = nu * raw / chdtri(nu, np.array([alpha / 2, 1 - alpha / 2])) - self.noise
         limits[self.at == 1] = np.sqrt(np.maximum(square, 0.0))
         return limits
 
 
 def mean_over(
-    data: Any,
-    score: str,
-    over: str,
-    item: str | None,
-    q: Sequence[float],
-    groups: Groups,
-    missing: Any,
-    asked: CovOptions,
+    data: Any, score: str, over: str, item: str | None, q: Any, groups: Groups, missing: MissingName, asked: CovOptions
 ) -> Results:
     """Mean, spread and quantiles of the means of templates, whose items are all the same."""
     if item is None:
@@ -58,20 +58,20 @@ def mean_over(
         rows, template = rows.only(kept, "unshared"), template[kept]
     split = Split(rows, ("mean",), None)
     y, codes, n_items = rows.values["score"], rows.used[item].codes, rows.used[item].n_clusters
-    value, influence, square, of_square = _spread(y, template, codes, (len(names), n_items), np.array(shares))
+    value, influence, raw, noise, of_square = _spread(y, template, codes, (len(names), n_items), np.array(shares))
     labels = ("mean", "sd", *(f"q{share:g}" for share in shares))
-    noise = f"{score} over {len(names)} templates ({over}); the noise of {n_items} items is taken out of the spread."
-    about = About(f"Mean over {over}", score, lines=(line, noise))
-    behind = from_row_influence(split, np.array([square]), of_square[:, None], ["variance"], about)
+    said = f"{score} over {len(names)} templates ({over}); the noise of {n_items} items is taken out of the spread."
+    about = About(f"Mean over {over}", score, lines=(line, said))
+    behind = from_row_influence(split, np.array([raw]), of_square[:, None], ["variance"], about)
     estimate = from_row_influence(split, value, influence, labels, about)
-    family = Spread(behind, np.arange(value.size))
+    family = Spread(behind, np.arange(value.size), noise)
     return results_of(replace(estimate, family=family), rows.axes, asked)
 
 
 def _spread(
     y: FloatArray, template: IntArray, item: IntArray, shape: tuple[int, int], q: FloatArray
-) -> tuple[FloatArray, FloatArray, float, FloatArray]:
-    """Mean, sd and quantiles, and N times the influence of each row on them; the variance, and that on it.
+) -> tuple[FloatArray, FloatArray, float, float, FloatArray]:
+    """Mean, sd and quantiles, and N times the influence of each row; the variance, its noise, and that on it less this.
 
     The variance is that of template means less MS/n, MS the mean square of template by item (Searle, Casella and
     McCulloch 1992, section 4.3). Added over a template the influence is that of the template, over an item that of the
@@ -102,4 +102,4 @@ def _spread(
         of_quantile = (y - mean - apart) * shrink + shrink * of_templates + (1 - shrink) * (y - mean)
         values.append(mean + (at - mean) * shrink)
         influence.append(of_quantile + (at - mean) * of_shrink)
-    return np.array(values), np.column_stack(influence), square, of_square
+    return np.array(values), np.column_stack(influence), raw, MS / n, of_square

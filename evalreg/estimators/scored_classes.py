@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,8 @@ SOME = 5
 # Standard errors of the rate of false alarms over which the slope of the curve is taken: Woodruff (1952), JASA 47.
 WINDOW = 2.0
 
+Pair: TypeAlias = tuple[FloatArray, FloatArray]
+
 
 def scored(
     split: Split, truth: str, predicted: str, metric: str, positive: Any, title: str, asked: CovOptions
@@ -50,15 +52,12 @@ def scored(
     if empty.size:
         text = f"each curve needs rows of both classes of {truth!r}; {split.names[empty[0] // 2]!r} has one alone."
         raise DataError(text, column=truth)
-    weight = np.ones(split.n_rows) if split.rows.weights is None else split.rows.weights
+    share, weight = None if metric == "auc" else false_alarms(metric), split.weighted(np.ones(split.n_rows))
     values, jacobian = np.empty(split.n_rows), np.zeros((n, 2 * n))
     for i in range(n):
         negative, positive = (np.flatnonzero(cell == 2 * i + k) for k in (0, 1))
-        of_negative, of_positive = ((score[rows], weight[rows]) for rows in (negative, positive))
-        if metric == "auc":
-            placed, slope = _placements(of_negative, of_positive)
-        else:
-            placed, slope = _hits(of_negative, of_positive, false_alarms(metric))
+        low, high = ((score[rows], weight[rows]) for rows in (negative, positive))
+        placed, slope = _placements(low, high) if share is None else _hits(low, high, share)
         values[negative], values[positive] = placed
         jacobian[i, 2 * i : 2 * i + 2] = slope, 1.0
     means = means_of_cells(both, values, predicted)
@@ -95,9 +94,7 @@ def _share_below(values: FloatArray, of: FloatArray, weight: FloatArray) -> Floa
     return np.asarray((below + through) / (2 * total[-1]))
 
 
-def _placements(
-    negative: tuple[FloatArray, FloatArray], positive: tuple[FloatArray, FloatArray]
-) -> tuple[tuple[FloatArray, FloatArray], float]:
+def _placements(negative: Pair, positive: Pair) -> tuple[Pair, float]:
     """DeLong's components of each row: the share of the other class that it is on the right side of.
 
     Both classes have the area as their mean. DeLong, DeLong and Clarke-Pearson (1988), Biometrics 44, 837-845; summed
@@ -106,9 +103,7 @@ def _placements(
     return (1 - _share_below(negative[0], *positive), _share_below(positive[0], *negative)), 1.0
 
 
-def _hits(
-    negative: tuple[FloatArray, FloatArray], positive: tuple[FloatArray, FloatArray], rate: float
-) -> tuple[tuple[FloatArray, FloatArray], float]:
+def _hits(negative: Pair, positive: Pair, rate: float) -> tuple[Pair, float]:
     """Whether each row is flagged by the lowest threshold that flags at most a share of the negatives.
 
     With them what a share of negatives more weighs in the hits, less the slope of the curve (the ratio of densities at

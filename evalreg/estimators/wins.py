@@ -1,23 +1,28 @@
-"""From scores of answers to comparisons of models: who was better on which item."""
+"""From scores of answers to boards: who was better on which item, and abilities whatever the items (Rasch)."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import IntArray, MissingName, listed
+from evalreg.boards.board import Board
+from evalreg.checks import MISSING, CovName, DofName, IntArray, MissingName, RepairName, SscName, listed, option
+from evalreg.covariance.options import documented
 from evalreg.data.cells import cells_of
-from evalreg.data.frame import Table
-from evalreg.data.groups import Groups
-from evalreg.data.joint_ids import joint_parts, with_roles
+from evalreg.data.groups import Groups, parse_groups
+from evalreg.data.joint_ids import joint_parts, names_of, with_roles
 from evalreg.data.names import refuse_same
 from evalreg.data.opening import open_frame
 from evalreg.data.repeats import Told, one_row_an_item
 from evalreg.data.rows import ReadRows, read_rows
-from evalreg.errors import ArgumentError, DataError
+from evalreg.errors import AlignmentError, ArgumentError, DataError, DisconnectedError
+from evalreg.estimators.bradley_terry import bradley_terry
+from evalreg.estimators.functions_of_means import refuse_values
 from evalreg.estimators.linearized import in_memory
+from evalreg.estimators.subsets import chooses_rows
 
 # Columns of the frame of comparisons.
 SIDES = ("left", "right", "score")
@@ -103,11 +108,8 @@ def answers_of(
     rows = read_rows(table, numbers, labels=labels, groups=groups, missing=missing, split=(model, item))
     keys, cell = cells_of(rows.used, (model,))
     if len(keys) < 2 or cell is None:
-        raise DataError(
-            f"`{argument}` must have at least two values; column {model!r} holds {listed(keys[0])} alone.",
-            column=model,
-            count=1,
-        )
+        text = f"`{argument}` must have at least two values; column {model!r} holds {listed(keys[0])} alone."
+        raise DataError(text, column=model, count=1)
     told = Told((model, item), None, next(iter(numbers.values())), "")
     one_row_an_item(ReadRows({"score": np.zeros(rows.n_rows)}, None, rows.used, (), rows.source, None, {}), told, None)
     return rows, tuple(key[0] for key in keys), cell
@@ -119,24 +121,111 @@ def item_columns(rows: ReadRows, item: str) -> pd.DataFrame:
     Columns called as those of the comparisons are have no place beside these.
     """
     if {item, *joint_parts(item)} & set(SIDES):
-        raise ArgumentError(
-            f"`item` must not be called {listed(SIDES)}, as columns of the comparisons are.", column=item
-        )
+        raise ArgumentError(f"`item` must not be one of {listed(SIDES)}, columns of the comparisons.", column=item)
     table, codes = rows.source.table, rows.used[item]
-    first = rows.source.places()[codes.first]
-    named = [name for name in table.columns if name not in SIDES]
-    alike = [name for name in named if name == item or _is_alike(rows, name, codes.codes, codes.first)]
-    frame = table.to_pandas(sorted(alike, key=lambda name: name != item), None).iloc[first].reset_index(drop=True)
+    first, alike = rows.source.places()[codes.first], [item] if item in table.columns else []
+    for name in (name for name in table.columns if name not in (*SIDES, item)):
+        try:
+            labels = rows.restrict(table.labels(name, "item")[0])
+        except (TypeError, ValueError):  # lists and the like are no labels
+            continue
+        if np.array_equal(labels, labels[codes.first][codes.codes]):
+            alike.append(name)
+    frame = table.to_pandas(alike, None).iloc[first].reset_index(drop=True)
     if item not in frame:  # a joint id
         frame.insert(0, item, [codes.label(code) for code in range(codes.n_clusters)])
     return frame
 
 
-def _is_alike(rows: ReadRows, name: str, item: IntArray, first: IntArray) -> bool:
-    """Whether a column has one value, or none, in all rows of each item."""
-    table: Table = rows.source.table
-    try:
-        codes = rows.restrict(table.labels(name, "item")[0])
-    except (TypeError, ValueError):  # lists and the like are no labels
-        return False
-    return bool(np.array_equal(codes, codes[first][item]))
+@chooses_rows()
+@documented
+def ability(
+    data: Any,
+    score: str = "score",
+    *,
+    model: str = "model",
+    item: str = "item",
+    groups: Groups = None,
+    subset: str | None = None,
+    missing: MissingName = "drop",
+    cov: CovName | None = None,
+    ssc: SscName | None = None,
+    dof: DofName | float | None = None,
+    repair: RepairName | None = None,
+) -> Board:
+    """Rasch abilities of models, whose difficulties of items are conditioned out.
+
+    logit P(model m solves item i) = theta_m - beta_i. Of two models of which one solved the item, it is a with
+    probability 1/(1 + exp(theta_b - theta_a)), whatever beta_i: abilities are Bradley-Terry ratings on these pairs, so
+    that models need not have answered the same items.
+
+    Parameters
+    ----------
+    data : data frame
+        In memory: pandas, polars, pyarrow; or a dict of arrays. One row for each answer.
+    score : str
+        Column of scores, 0 or 1.
+    model, item : str
+        Columns of the models and of the items; one row for each model and item.
+    groups : str or list of str, optional
+        Clusters: columns that are the same in all answers to an item. The items by default, since pairs of one item
+        share answers.
+    subset : str, optional
+        Which rows to use, in the language of ``--where``; frames in memory only.
+    missing : {"drop", "raise"}, optional
+        What to do with rows where something is missing; dropped rows are counted.
+    <cov>
+        Covariance; "CR2" by default.
+    <ssc>
+    <dof>
+        Degrees of freedom, as in `bradley_terry`.
+    <repair>
+
+    Returns
+    -------
+    Board
+        Results: abilities in logits that sum to zero. `nobs` counts the pairs that an item separates.
+
+    Raises
+    ------
+    ScoreRangeError
+        If a score is neither 0 nor 1.
+    DisconnectedError
+        If a model meets no other in such a pair, or is right, or wrong, in all of its pairs.
+    AlignmentError
+        If a column of `groups` differs within an item.
+    DuplicateRowsError, DataError, MissingColumnError
+        If the data break another rule.
+
+    References
+    ----------
+    Rasch (1960), Probabilistic Models for Some Intelligence and Attainment Tests; Zwinderman (1995), Applied
+    Psychological Measurement 19, 369-375 (pairwise conditional estimation).
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.paired(n_passages=40, seed=1)
+    >>> er.ability(log, item="question", groups="passage").params.round(3).to_dict()
+    {'new': 0.161, 'old': -0.161}
+    """
+    option("missing", missing, MISSING)
+    rows, names, cell = answers_of(data, {"score": score}, model, item, missing)
+    values, rule = rows.values["score"], "`score` must be 0 or 1 for abilities"
+    refuse_values(~np.isin(values, (0.0, 1.0)), values, score, rule, "Compare it with a threshold first.")
+    pairs, clusters = pairs_of(rows, names, cell, item), item if groups is None else groups
+    for name in (name for axis in parse_groups(clusters, names_of(rows.source.table)) for name in axis):
+        if name not in pairs:
+            text = f"pairs of answers to an item have one cluster; {name!r} differs within items. Use a coarser column."
+            raise AlignmentError(text, column=name)
+    separated = pairs[pairs["score"] != 0.5]
+    lone = [name for name in names if not (separated[["left", "right"]] == name).to_numpy().any()]
+    if lone:
+        text = f"a model needs items that it solved and another did not, or the reverse; {listed(lone)} has none."
+        raise DisconnectedError(f"{text} Leave it out, or add items.", column=model, count=len(lone))
+    options: dict[str, Any] = {"cov": cov, "ssc": ssc, "dof": dof, "repair": repair, "missing": missing}
+    board = bradley_terry(separated, left="left", right="right", score="score", groups=clusters, **options)
+    said = f"{len(separated)} of {len(pairs)} pairs of answers to one item differ; the others say nothing."
+    lines = ("Abilities in logits; they sum to zero. Difficulties of items are conditioned out.", said)
+    about = replace(board.estimate.about, model="Rasch", outcome=score, lines=lines)
+    return replace(board, estimate=replace(board.estimate, about=about, dropped=board.estimate.dropped | rows.dropped))

@@ -61,8 +61,6 @@ if TYPE_CHECKING:
     from evalreg.resampling.wild_result import WildTest as WildTest
     from evalreg.results.bridge import from_statsmodels as from_statsmodels
     from evalreg.results.from_influence import from_influence as from_influence
-    from evalreg.results.nested import NestedTest as NestedTest
-    from evalreg.results.nested import ftest as ftest
     from evalreg.results.results import Results as Results
     from evalreg.results.results import infer as infer
     from evalreg.results.stored import (
@@ -98,7 +96,6 @@ _HOMES = {
     "FacetComponents": "planning.facet_result",
     "Judging": "boards.judges",
     "Log": "logs.log",
-    "NestedTest": "results.nested",
     "Noise": "noise.noise",
     "Posterior": "inference.posterior",
     "Tiers": "results.tiers",
@@ -126,7 +123,6 @@ _HOMES = {
     "fit": "estimators.regression",
     "from_influence": "results.from_influence",
     "from_statsmodels": "results.bridge",
-    "ftest": "results.nested",
     "infer": "results.results",
     "join_evals": "suites.evals",
     "mean": "estimators.mean",

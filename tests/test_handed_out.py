@@ -70,7 +70,7 @@ MADE: dict[str, Callable[[], Any]] = {
     "Winner": lambda: _results().winner(),
 }
 # They hold rows, or what a log was summed to, which is data; or have no table and no mapping.
-OTHERS = {"Estimate", "NestedTest", "Posterior", "SummedLog"}
+OTHERS = {"Estimate", "Posterior", "SummedLog"}
 
 
 def test_every_class_of_results_is_tried():

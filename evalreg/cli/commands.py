@@ -151,7 +151,7 @@ COMMANDS = (
         "a regression of scores by a formula",
         ("fit",),
         "weights family cov dof",
-        (Option("against", TEXT, help="a smaller formula: what it leaves out is tested jointly."), GATE, FIGURE),
+        (GATE, FIGURE),
         first=("FORMULA",),
         verb="fitted",
         examples="""\

@@ -160,7 +160,7 @@ def _further(name: str, answer: Any, asked: Request, width: int) -> Summary:
 def frame_of(found: Found, asked: Request) -> pd.DataFrame:
     """The table of what was found; a board's ranks stand beside its estimates."""
     result, alpha = found.more.get("board", found.more.get("ranks", found.result)), asked.alpha
-    result = found.more.get("average", found.more.get("wild", found.more.get("against", result)))
+    result = found.more.get("average", found.more.get("wild", result))
     if isinstance(result, pd.DataFrame):
         return result
     if hasattr(result, "to_frame"):

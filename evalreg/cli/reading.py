@@ -192,7 +192,7 @@ def text_columns(given: Mapping[str, Any]) -> list[str]:
         ]
     groups = str(given.get("groups") or "")
     found += [quoted or bare for quoted, bare in re.findall(r"`([^`]+)`|([^\s`+:]+)", groups)]
-    formula = " ".join(str(given.get(name) or "") for name in ("formula", "formulas", "against"))
+    formula = " ".join(str(given.get(name) or "") for name in ("formula", "formulas"))
     found += re.findall(r"\bC\(\s*([A-Za-z_]\w*)", formula) + re.findall(r"\w+", formula.partition("|")[2])
     found += re.findall(r"[^\s:*+]+", re.sub(r"\sx\s", " ", f" {given.get('facets') or ''} "))
     return list(dict.fromkeys(name for name in found if name != given.get("score")))

@@ -242,16 +242,12 @@ def leaderboard(asked: Request) -> Found:
 
 
 def fitted(asked: Request) -> Found:
-    """A regression, and the joint test of what a smaller formula leaves out."""
+    """A regression."""
     if "~" not in asked.given["formula"] and any("~" in file for file in asked.files):
         raise ArgumentError("the formula comes before the file.", parameter="formula")
     rows = read(asked.files, asked.given)
     result = call("fit", rows, asked.of("fit"))
-    more = dict[str, Any]()
-    if "against" in asked.given:
-        smaller = call("fit", rows, asked.of("fit") | {"formula": asked.given["against"]})
-        more["against"] = er.ftest(result, smaller)
-    return _with_later(Found(result, rows, more), asked)
+    return _with_later(Found(result, rows, {}), asked)
 
 
 def side_by_side(asked: Request) -> Found:

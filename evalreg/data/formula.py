@@ -19,7 +19,6 @@ from evalreg.data.memory import DESIGNS, GRAMS, refuse_larger
 from evalreg.data.names import no_column
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import ReadRows
-from evalreg.data.whole_numbers import refuse_wrapping, whole_sizes
 from evalreg.errors import ArgumentTypeError, FormulaError, NonFiniteError
 
 # Below so many combinations of levels, columns are not counted before they are made.
@@ -189,19 +188,11 @@ def design_frame(rows: ReadRows, names: tuple[str, ...], parsed: ParsedFormula) 
 def computed_as_floats(parsed: ParsedFormula, frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with whole numbers as floats where the formula computes with them: these would wrap at 2^63.
 
-    Those of ``C(...)`` stay as they are, as levels have their names; what would wrap of these is refused.
+    Those of ``C(...)`` stay as they are, as levels have their names.
     """
-    sizes = whole_sizes(frame)
-    floats = [name for name in sizes if name in parsed.plain - parsed.factors - parsed.whole]
-    left = {name: size for name, size in sizes.items() if name not in parsed.whole and name not in floats}
-    if left:
-        import patsy
-
-        terms = patsy.ModelDesc.from_formula(parsed.text)
-        factors = [factor for term in (*terms.lhs_termlist, *terms.rhs_termlist) for factor in term.factors]
-        refuse_wrapping([factor.code for factor in factors], left)
-    kinds = dict.fromkeys(floats, np.float64) | {name: np.int64 for name, size in left.items() if size < 2**63}
-    return frame.astype(kinds) if kinds else frame
+    computed = parsed.plain - parsed.factors - parsed.whole
+    floats = [name for name in computed if name in frame and frame[name].dtype.kind in "iu"]
+    return frame.astype(dict.fromkeys(floats, np.float64)) if floats else frame
 
 
 def refuse_large_design(parsed: ParsedFormula, frame: pd.DataFrame, n_clusters: int) -> None:

@@ -97,7 +97,8 @@ def _in_moments(design: Design, labels: Labels, weights: FloatArray | None) -> S
     spread = np.array([(high - low) / 2 for low, high in ends])
     if not np.all(spread > 0):
         return None
-    cells = CodedRows(n, design.cell, n_cells, design.numbers, centre, spread, weights)
+    scaled = tuple((z - c) / s for z, c, s in zip(design.numbers, centre, spread, strict=True))
+    cells = CodedRows(n, design.cell, n_cells, scaled, weights)
     # Where there is a constant, it takes the mean of the scores.
     constant = design.constant
     level = float(design.outcome.mean()) if constant >= 0 else 0.0
@@ -186,7 +187,7 @@ def _clear_rounding(error: FloatArray, outcome: FloatArray, cells: CodedRows, ma
         cells,
         n_rows=small.size,
         cell=None if cells.cell is None else cells.cell[small],
-        numbers=[number[small] for number in cells.numbers],
+        numbers=tuple(number[small] for number in cells.numbers),
     )
     terms = np.abs(outcome[small]) + sum(
         np.abs(some.combined(slice(None), np.where(np.arange(maps.shape[1]) == j, maps, 0.0)))
@@ -216,7 +217,7 @@ def solve_glm(
         assert fitted.index is not None
         root = np.sqrt(mean_and_variance(fitted.index, family)[1])
         error = residual_of(design.outcome, fitted.index[design.cell], family) / root[design.cell]
-        cells = CodedRows(n, design.cell, n_cells, (), np.zeros(0), np.zeros(0), weights)
+        cells = CodedRows(n, design.cell, n_cells, (), weights)
         scores = MomentScores(
             cells, error, (fitted.basis.rows / np.sqrt(weight)[:, None])[:, None], labels, None, weights
         )

@@ -13,7 +13,6 @@ import pandas as pd
 from evalreg.checks import FloatArray, listed, nearest
 from evalreg.data.frame import Table
 from evalreg.data.opening import open_frame
-from evalreg.data.whole_numbers import refuse_wrapping, whole_sizes
 from evalreg.errors import ArgumentError, DataError, MissingColumnError, NotAvailableError
 from evalreg.estimate import Estimate
 
@@ -137,9 +136,8 @@ def design_rows(model: Any, data: Any) -> tuple[FloatArray, pd.Index | None]:
     frame = table.to_pandas(tuple(names), None)
     frame = pd.DataFrame({name: _plain(frame[name]) for name in names}, index=range(table.n_rows))
     # Whole numbers as the fit computed with them, mostly as floats: others would wrap.
-    kinds = {name: known[name].dtype for name, size in whole_sizes(frame).items() if size < 2**63}
-    frame = frame.astype({name: kind for name, kind in kinds.items() if kind.kind in "fi"})
-    refuse_wrapping([factor.code for factor in info.factor_infos], whole_sizes(frame))
+    kinds = {name: known[name].dtype for name in names if getattr(frame[name].dtype, "kind", "O") in "iu"}
+    frame = frame.astype({name: kind for name, kind in kinds.items() if kind.kind == "f"})
     index = data.index if isinstance(data, pd.DataFrame) else None
     return design_at(model, frame), index
 

@@ -19,7 +19,6 @@ from evalreg.report.sentences import MarkupName, RestsOn, caption_text, named, r
 from evalreg.report.summaries import coefficient_frame, summarize
 from evalreg.report.tables import Printed, Summary
 from evalreg.results.document import board_document, checked_levels, results_document, written
-from evalreg.results.hub import HubFormName, hub_text
 from evalreg.results.reporting import write_report
 from evalreg.results.sources import methods_text, source_names
 
@@ -187,81 +186,6 @@ class Tabulated(Counted, Printed):
         ['@misc{miller2024,', '@article{liang1986,', '@article{bell2002,', '@article{pustejovsky2018,']
         """
         return bibliography_of(source_names(self, self.estimate.about.n_models > 1))
-
-    def hub_metadata(
-        self,
-        name: str | None = None,
-        *,
-        dataset: str,
-        task: str,
-        form: HubFormName = "eval_results",
-        model: str | None = None,
-        metric: str | None = None,
-        dataset_name: str | None = None,
-        config: str | None = None,
-        split: str | None = None,
-        revision: str | None = None,
-        date: str | None = None,
-        source_url: str | None = None,
-        source_name: str | None = None,
-        alpha: float = 0.05,
-    ) -> str:
-        """The result as YAML for the card of a model on the Hugging Face Hub.
-
-        Neither form has a key for an interval, and none is invented. In "eval_results" the value is the estimate and
-        `notes` is the result's `sentence`. In "model-index" the value is a text such as "72.4 ± 1.7", and the name of
-        the metric says that this is one standard error, and what the interval is.
-
-        Parameters
-        ----------
-        name : str, optional
-            The estimate, where there are several.
-        dataset : str
-            Identifier of the dataset, such as "openai/gsm8k".
-        task : str
-            The task's identifier: of the benchmark in "eval_results", such as "gsm8k"; the kind of task in
-            "model-index", such as "text-generation".
-        form : {"eval_results", "model-index"}, optional
-            "eval_results", the default, is a file in the folder ``.eval_results``; "model-index" is the older part of
-            the header of ``README.md``.
-        model, metric : str, optional
-            Name of the model, and identifier of the metric, such as "accuracy"; needed by "model-index".
-        dataset_name, config, split : str, optional
-            More on the dataset, for "model-index"; the name is the identifier by default.
-        revision : str, optional
-            Revision of the dataset.
-        date : str, optional
-            When the eval was run, as ISO 8601; for "eval_results".
-        source_url, source_name : str, optional
-            Where the result is from; a name needs an address.
-        alpha : float, optional
-            Level of the interval.
-
-        Returns
-        -------
-        str
-            YAML.
-
-        Raises
-        ------
-        ArgumentError
-            If something is missing, has no place in the form, or is no text; if the estimate is not finite.
-
-        Examples
-        --------
-        >>> import evalreg as er
-        >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
-        >>> text = er.mean(log, groups="passage").hub_metadata(dataset="me/passages", task="default")
-        >>> print(text.partition("  notes")[0].rstrip())
-        - dataset:
-            id: "me/passages"
-            task_id: "default"
-          value: 0.685
-        """
-        required = {"dataset": dataset, "task": task, "model": model, "metric": metric}
-        more = {"dataset_name": dataset_name, "config": config, "split": split, "revision": revision, "date": date}
-        more |= {"source_url": source_url, "source_name": source_name}
-        return hub_text(self, name, form, required, more, alpha)
 
     def to_json(
         self, path: str | PathLike[str] | None = None, *, alpha: float | Sequence[float] = 0.05, seed: Seed = 0

@@ -146,6 +146,7 @@ class EngineMoments(ByClusterRows, SharedRows):
                 self._refuse_full(measured, rest)
                 squared = squared / (rest if power == 0.5 else rest * rest)
             self._made[power] = self._products(measured, squared)
+            self._made[power].setflags(write=False)
         return self._made[power]
 
     def _squares_of_cells(self, leverage: FloatArray, power: float) -> FloatArray:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray, held_property
+from evalreg.checks import FloatArray, IntArray, held_property, hold
 from evalreg.data.clusters import Axis, Codes, pair_codes
 from evalreg.data.labels import Labels
 from evalreg.numerics.matrices import Matrix, dense
@@ -41,9 +41,7 @@ class CodedRows:
     n_cells : int
         Number of cells.
     numbers : sequence of ndarray, shape (n_rows,)
-        As in the data.
-    centre, spread : ndarray, shape (n_numbers,)
-        u is the number less its centre, over its spread.
+        Centred, and over their spread.
     weights : ndarray, shape (n_rows,), optional
         Sampling weights.
     """
@@ -52,8 +50,6 @@ class CodedRows:
     cell: IntArray | None
     n_cells: int
     numbers: Sequence[FloatArray]
-    centre: FloatArray
-    spread: FloatArray
     weights: FloatArray | None
 
     @property
@@ -63,8 +59,7 @@ class CodedRows:
 
     def parts(self, rows: slice) -> list[FloatArray | None]:
         """The u of some rows, part by part; None for 1."""
-        scaled = zip(self.numbers, self.centre, self.spread, strict=True)
-        return [None, *((number[rows] - c) / s for number, c, s in scaled)]
+        return [None, *(number[rows] for number in self.numbers)]
 
     def blocks(self) -> Iterator[slice]:
         """Rows some at a time."""
@@ -229,10 +224,7 @@ class MomentScores(RegressionScores):
     @held_property
     def _farthest(self) -> FloatArray:
         """The largest size of each part of u."""
-        ends = (
-            max(abs(number.max() - c), abs(number.min() - c)) / s
-            for number, c, s in zip(self.rows.numbers, self.rows.centre, self.rows.spread, strict=True)
-        )
+        ends = (max(float(number.max()), -float(number.min())) for number in self.rows.numbers)
         return np.array([1.0, *ends])
 
     def design_total(self) -> FloatArray:
@@ -249,6 +241,7 @@ class MomentScores(RegressionScores):
             if known in self.made:
                 return self.made[known]
         self.made[by, squares] = pairs = self._summed(self.labels.codes(by), squares)
+        hold(pairs)
         return pairs
 
     def _summed(self, codes: Codes, squares: bool) -> PairSums:

@@ -758,3 +758,19 @@ def test_a_crossed_variance_below_zero_is_named() -> None:
     with pytest.warns(FewClustersWarning):
         by_default = board.with_cov(cov=None, repair=None)
     assert (by_default.bse > 0).all()
+
+
+@pytest.mark.parametrize(
+    "labels", [{"left": "left", "right": "left"}, {"model_a": "right", "model_b": "right", "tie": "tie"}]
+)
+def test_labels_that_send_both_sides_to_one_are_refused(labels: dict[str, str]) -> None:
+    words = list(labels)
+    log = LOG.assign(winner=[words[i % 2] for i in range(len(LOG))])
+    for board in (er.win_rate, er.bradley_terry):
+        with pytest.raises(ArgumentError, match="words of both sides to one"):
+            board(log, left="left", right="right", winner="winner", labels=labels, groups="prompt")
+    swapped = {"left": "right", "right": "left"}
+    log = LOG.assign(winner=["left" if i % 2 else "right" for i in range(len(LOG))])
+    params = er.win_rate(log, left="left", right="right", winner="winner", labels=swapped, groups="prompt").params
+    plain = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt").params
+    np.testing.assert_allclose(params, 1 - plain)

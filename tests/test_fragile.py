@@ -781,10 +781,17 @@ def met_once() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["prompt", "left", "right", "winner"])
 
 
-@pytest.mark.parametrize("groups", ["prompt", None])
+@quiet
+def test_a_model_that_met_the_others_under_one_prompt_has_no_interval_and_is_pointed_to_ratings() -> None:
+    results = er.win_rate(met_once(), left="left", right="right", winner="winner", groups="prompt")
+    assert results.conf_int().loc["D"].isna().all()
+    assert "Bradley-Terry ratings pool thin pairs" in notes_of(results)
+    assert "D: no test, because it rests on a single cluster" in notes_of(results)
+
+
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_verdicts_that_differ_between_pairs_are_not_said_not_to_vary(groups: str | None) -> None:
-    results = er.win_rate(met_once(), left="left", right="right", winner="winner", groups=groups)
+def test_verdicts_that_differ_between_pairs_are_not_said_not_to_vary() -> None:
+    results = er.win_rate(met_once(), left="left", right="right", winner="winner")
     (said,) = [text for category, text in results.notes if category is ZeroVarianceWarning]
     assert said.startswith(
         "D: the scores do not vary within its pairs of models (a pair that met once has one verdict)"

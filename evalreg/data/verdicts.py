@@ -173,6 +173,7 @@ def _meanings(roles: PairRoles, verdicts: list[Any], models: list[str]) -> dict[
             f"`labels` cannot say that a missing verdict means {listed(absent_to)}: rows without a verdict are dropped "
             "and counted. Fill the column in first, with a verdict of its own."
         )
+    _refuse_one_sided(meanings)
     others = {label: value for label, value in meanings.items() if not (value is None or _is_side(value))}
     # A model that this log does not have may be named, as long as no row asks for it.
     wrong = [
@@ -192,6 +193,20 @@ def _meanings(roles: PairRoles, verdicts: list[Any], models: list[str]) -> dict[
             count=len(absent),
         )
     return meanings
+
+
+def _refuse_one_sided(meanings: dict[Any, Any]) -> None:
+    """Raise where words that stand for the two sides are sent to one of them."""
+    usual = {
+        label: side for label in meanings for side in ("left", "right") if str(label).strip().lower() in SPELLINGS[side]
+    }
+    for side in ("left", "right"):
+        words = [label for label in usual if meanings[label] == side]
+        if len({usual[label] for label in words}) == 2:
+            raise ArgumentError(
+                f'`labels` must not send the words of both sides to one; {listed(words)} all mean "{side}", so '
+                "that this side would win every comparison. Give one of them the other side, or None for no verdict."
+            )
 
 
 def unknown_label(

@@ -1128,12 +1128,12 @@ for _value in ([1, 0], None, np.ones((3, 2)), b"log.csv", LOG["score"]):
         )
 for _name, _call in (("mean", er.mean), ("fit", lambda d: er.fit("score ~ 1", d))):
     refuse(
-        f"a path of no file, {_name}",
+        f"a path, {_name}",
         lambda d, call=_call: call("log.csv"),
         ANY_ERROR,
-        "there is no",
+        "`data` must be rows",
+        "er.read_log",
         "log.csv",
-        "working directory",
         engines=PANDAS,
     )
 refuse(

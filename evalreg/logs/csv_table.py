@@ -6,7 +6,6 @@ import csv
 import io
 import math
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +23,8 @@ CUT_OFF = "Was the run that wrote it cut off?"
 # From pandas 3.1 on every number is read as the nearest float, and the option that asks for it is deprecated.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
 _FLOAT_PRECISION: Literal["round_trip"] | None = "round_trip" if _PANDAS < (3, 1) else None
-_BOM, _BLOCK = b"\xef\xbb\xbf", 1 << 20
+# Bytes, and rows, that are looked at together.
+_BOM, _BLOCK, _ROWS = b"\xef\xbb\xbf", 1 << 20, 100_000
 
 
 def read_csv(content: Content, wanted: Any, text: Sequence[str]) -> pd.DataFrame:
@@ -48,14 +48,12 @@ def read_csv(content: Content, wanted: Any, text: Sequence[str]) -> pd.DataFrame
             "index_col": False,
         }
         options |= {"dtype": dict.fromkeys(as_text, str), "keep_default_na": False, "na_values": [""]}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", pd.errors.DtypeWarning)  # columns of several kinds are read anew
-            if whole is not None:
-                frame = pd.read_csv(io.StringIO(whole), float_precision=_FLOAT_PRECISION, **options)
-                return pd.DataFrame(frame[columns])
-            with content.counted() as file:
-                frame = pd.read_csv(file, encoding="utf-8-sig", float_precision=_FLOAT_PRECISION, **options)
-            return pd.DataFrame(frame[columns])
+        # Some rows at a time, of which each is read at once: pandas alone would warn of columns of several kinds.
+        options |= {"float_precision": _FLOAT_PRECISION, "low_memory": False, "chunksize": _ROWS}
+        with content.counted() as file:
+            source: Any = file if whole is None else io.StringIO(whole)
+            parts = [part[columns] for part in pd.read_csv(source, encoding="utf-8-sig", **options)]
+        return pd.DataFrame(parts[0]) if len(parts) == 1 else pd.concat(parts, ignore_index=True)
 
     frame = parse(names, set(text) & set(names))
     if mixed := [name for name in names if _is_mixed(frame[name])]:

@@ -44,30 +44,15 @@ _HELM_FILES = {
 }
 # Statistics of requests and of answers that judge nothing; they can be asked for by name.
 _MEASURES = frozenset(
-    [
-        "num_references",
-        "num_train_trials",
-        "num_train_instances",
-        "prompt_truncated",
-        "num_prompt_tokens",
-        "num_completion_tokens",
-        "num_output_tokens",
-        "num_completions",
-        "max_num_completion_tokens",
-        "estimated_num_tokens_cost",
-        "training_co2_cost",
-        "training_energy_cost",
-        "inference_runtime",
-        "inference_denoised_runtime",
-        "inference_idealized_runtime",
-        "batch_size",
-        "predicted_index",
-        "logprob",
-        "max_prob",
-        "num_perplexity_tokens",
-        "num_bytes",
-        "num_instances",
-    ]
+    re.findall(
+        r"\w+",
+        """
+        num_references num_train_trials num_train_instances prompt_truncated num_prompt_tokens num_completion_tokens
+        num_output_tokens num_completions max_num_completion_tokens estimated_num_tokens_cost training_co2_cost
+        training_energy_cost inference_runtime inference_denoised_runtime inference_idealized_runtime batch_size
+        predicted_index logprob max_prob num_perplexity_tokens num_bytes num_instances
+        """,
+    )
 )
 # What a perturbation is computed on and used for does not tell it from others; a seed of the data does not either.
 _COMMON = ("name", "robustness", "fairness", "computed_on", "seed")
@@ -227,29 +212,14 @@ _LAYOUTS = ((b"model_response", b"metric", b"doc", b"query"), (b"full_prompt", b
 _LARGEST_FOOTER, _MOST_BYTES, _MOST_ROWS, _LONGEST_TEXT = 1 << 24, 1 << 31, 10_000_000, 100_000
 # Columns of the oldest layout that are no metric.
 _NO_METRICS = frozenset(
-    [
-        "example",
-        "query",
-        "choices",
-        "gold",
-        "gold_index",
-        "predictions",
-        "prediction_logits",
-        "pred_logits",
-        "input_tokens",
-        "cont_tokens",
-        "truncated",
-        "padded",
-        "instruction",
-        "full_prompt",
-        "num_effective_few_shots",
-        "num_asked_few_shots",
-        "specifics",
-        "hashes",
-        "metrics",
-        "id",
-        "__index_level_0__",
-    ]
+    re.findall(
+        r"\w+",
+        """
+        example query choices gold gold_index predictions prediction_logits pred_logits input_tokens cont_tokens
+        truncated padded instruction full_prompt num_effective_few_shots num_asked_few_shots specifics hashes
+        metrics id __index_level_0__
+        """,
+    )
 )
 
 

@@ -27,21 +27,12 @@ _NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
 _PROMPTING = ("chat_template_sha", "system_instruction_sha", "fewshot_as_multiturn")
 # Keys of a line that are not scores; files from before the key "metrics" have every other key as one.
 _KEYS = frozenset(
-    [
-        "doc_id",
-        "doc",
-        "target",
-        "arguments",
-        "resps",
-        "filtered_resps",
-        "filter",
-        "metrics",
-        "doc_hash",
-        "prompt_hash",
-        "target_hash",
-        "task",
-        "idx",
-    ]
+    re.findall(
+        r"\w+",
+        """
+        doc_id doc target arguments resps filtered_resps filter metrics doc_hash prompt_hash target_hash task idx
+        """,
+    )
 )
 # A document can be longer than what is looked at, so that the marks after it are not seen.
 _CUT = re.compile(rb'\{\s*"doc_id"\s*:\s*[^,]+,\s*"doc"\s*:')

@@ -55,10 +55,10 @@ if TYPE_CHECKING:
     from evalreg.planning.facet_result import FacetComponents as FacetComponents
     from evalreg.report.shown import show as show
     from evalreg.resampling.bootstrap import Bootstrap as Bootstrap
+    from evalreg.resampling.bootstrap import bootstrap as bootstrap
+    from evalreg.resampling.randomisation import RandomisationTest as RandomisationTest
     from evalreg.resampling.randomisation import randomisation_test as randomisation_test
-    from evalreg.resampling.randomisation_result import RandomisationTest as RandomisationTest
-    from evalreg.resampling.sampling import bootstrap as bootstrap
-    from evalreg.resampling.wild_result import WildTest as WildTest
+    from evalreg.resampling.wild import WildTest as WildTest
     from evalreg.results.bridge import from_statsmodels as from_statsmodels
     from evalreg.results.from_influence import from_influence as from_influence
     from evalreg.results.results import Results as Results
@@ -100,15 +100,15 @@ _HOMES = {
     "Posterior": "inference.posterior",
     "Tiers": "results.tiers",
     "Winner": "results.winner",
-    "RandomisationTest": "resampling.randomisation_result",
+    "RandomisationTest": "resampling.randomisation",
     "Results": "results.results",
     "ResultsTable": "suites.table",
     "StoredComparisons": "results.stored_files",
     "StoredResults": "results.stored",
     "SummedLog": "data.sums",
-    "WildTest": "resampling.wild_result",
+    "WildTest": "resampling.wild",
     "ability": "estimators.wins",
-    "bootstrap": "resampling.sampling",
+    "bootstrap": "resampling.bootstrap",
     "bradley_terry": "estimators.bradley_terry",
     "by_eval": "suites.evals",
     "choice_probability": "estimators.choices",

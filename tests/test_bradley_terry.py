@@ -23,7 +23,7 @@ from evalreg.errors import (
     NonFiniteError,
     ScoreRangeError,
 )
-from evalreg.resampling.boot_sums import solver_of
+from evalreg.resampling.solvers import solver_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 

@@ -17,7 +17,6 @@ from golden import Golden
 from scipy import stats
 
 import evalreg as er
-from evalreg.covariance.cell_dof import distinct_columns
 from evalreg.data.model_pairs import ModelPairs
 from evalreg.errors import (
     AlignmentError,
@@ -346,14 +345,6 @@ def test_sums_where_few_are_there_are_the_same(rng: np.random.Generator, monkeyp
     sparse = er.compare(frame, groups="passage")
     pd.testing.assert_frame_equal(dense.table, sparse.table, rtol=1e-10)
     pd.testing.assert_series_equal(dense.results.icc(), sparse.results.icc(), rtol=1e-10)
-
-
-def test_equal_columns_are_found_whatever_their_place(rng: np.random.Generator) -> None:
-    few = rng.normal(size=(40, 5))
-    place = rng.integers(0, 5, 30)
-    first, found = distinct_columns(few[:, place])
-    assert len(first) == np.unique(place).size
-    np.testing.assert_array_equal(few[:, place][:, first][:, found], few[:, place])
 
 
 def test_strata_are_those_of_a_mean_of_differences(rng: np.random.Generator) -> None:

@@ -10,7 +10,7 @@ from scipy import sparse
 import evalreg as er
 from evalreg.boards.by_judge import effect_map
 from evalreg.boards.duels import cycles_of
-from evalreg.covariance.corrections import (
+from evalreg.covariance.adjust import (
     adjust_cell_totals,
     full_leverage_cells,
     full_leverage_directions,
@@ -41,9 +41,8 @@ from evalreg.numerics.proportions import (
     proportion_interval,
 )
 from evalreg.report.tables import shorten
-from evalreg.resampling.intervals import bca_levels, least_draws
-from evalreg.resampling.inversion import tails
-from evalreg.resampling.wild_sums import wald_statistics
+from evalreg.resampling.intervals import bca_levels, least_draws, tails
+from evalreg.resampling.wild import wald_statistics
 from evalreg.scores.differences import pair_sums
 from evalreg.scores.mapped import flattened
 from evalreg.scores.sums import CellSums

@@ -179,7 +179,7 @@ def test_a_name_of_a_class_or_type_has_one_meaning():
     assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
 
 
-HOUSE = dict.fromkeys(["errors", "checks", "data.clusters", "covariance.terms", "covariance.covariance"], "") | (
+HOUSE = dict.fromkeys(["errors", "checks", "data.clusters", "covariance.crossed", "covariance.covariance"], "") | (
     dict.fromkeys(["inference.wald", "inference.ranks", "inference.__init__", "results.results", "datasets"], "")
     | dict.fromkeys(
         ["estimators.mean", "logs.__init__", "logs.inspect_log", "logs.reading", "cli.main", "__init__"], ""

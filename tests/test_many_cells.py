@@ -7,10 +7,8 @@ import pytest
 from scipy import sparse
 
 import evalreg as er
-from evalreg.covariance import cell_dof, leverages, one_way
-from evalreg.covariance.cell_dof import cell_leverage
-from evalreg.covariance.corrections import cell_scale
-from evalreg.covariance.leverages import CellLeverage, FactoredLeverage
+from evalreg.covariance import dof, terms
+from evalreg.covariance.dof import CellLeverage, FactoredLeverage, cell_leverage, cell_pieces, cell_sums, many_cells
 
 TIGHT = 1e-10
 
@@ -44,9 +42,8 @@ def test_compact_forms_equal_the_full_matrix(
     share, weight = shares(n_clusters, 40, density)
     full = cell_leverage(share, weight, 0.5)
     limit = 39 if form is CellLeverage else 20
-    monkeypatch.setattr(cell_dof, "MOST_CELLS", limit)
-    monkeypatch.setattr(leverages, "COLUMNS_PER_BLOCK", 16)
-    monkeypatch.setattr(leverages, "ROWS_PER_BLOCK", 3)
+    monkeypatch.setattr(dof, "MOST_CELLS", limit)
+    monkeypatch.setattr(dof, "HELD", 120)  # three columns or contrasts at a time
     compact = cell_leverage(share, weight, 0.5)
     assert isinstance(compact, form)
     assert isinstance(full, CellLeverage)
@@ -60,24 +57,13 @@ def test_compact_forms_equal_the_full_matrix(
 
 
 @pytest.mark.parametrize("density", [0.1, 0.6])
-def test_parts_of_the_clusters_equal_the_whole(density: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_over_parts_of_the_clusters_add_up(density: float) -> None:
     share, weight = shares(60, 12, density)
-    share, weight = sparse.hstack([share, share[:, 3:7]]).tocsr(), np.append(weight, weight[3:7])  # equal columns
-    full = cell_leverage(share, weight, 0.5)
-    monkeypatch.setattr(cell_dof, "entries_at_once", lambda n_columns: 50)
-    parts = cell_leverage(share, weight, 0.5)
-    np.testing.assert_allclose(parts.trace, full.trace, rtol=TIGHT)
-    np.testing.assert_allclose(parts.spread, full.spread, rtol=TIGHT, atol=1e-14 * np.max(full.spread))
-    C = np.random.default_rng(1).standard_normal((5, 16))
-    np.testing.assert_allclose(parts.dof(C), by_loop(share, weight, 0.5, C), rtol=TIGHT)
-
-
-def test_columns_that_only_late_clusters_tell_apart_keep_their_places() -> None:
-    late = np.column_stack([np.roll(np.arange(1.0, 11.0) ** 2, shift) for shift in range(5)])
-    count = np.vstack([np.ones((20, 5)), late])
-    weight = count.sum(axis=0)
-    share = sparse.csr_array(count / weight)
-    C = np.random.default_rng(1).standard_normal((4, 5))
+    whole = cell_sums(*cell_pieces(share, weight, 0.5))
+    parts = [cell_sums(*cell_pieces(share[some], weight, 0.5)) for some in (slice(7), slice(7, 60))]
+    for found, expected in zip(map(sum, zip(*parts, strict=True)), whole, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=TIGHT, atol=1e-14 * np.max(expected))
+    C = np.random.default_rng(1).standard_normal((5, 12))
     np.testing.assert_allclose(cell_leverage(share, weight, 0.5).dof(C), by_loop(share, weight, 0.5, C), rtol=TIGHT)
 
 
@@ -88,25 +74,10 @@ def test_covariances_of_cells_are_those_of_all_clusters_at_once(cov: str, monkey
     scores = log.assign(score=(log["winner"] == "left").astype(float))
     calls = [lambda: er.win_rate(log, **told), lambda: er.mean(scores, by="left", groups="prompt", cov=cov)]
     whole = [call() for call in calls]
-    monkeypatch.setattr(one_way, "entries_at_once", lambda n_columns: 40)
+    monkeypatch.setattr(terms, "HELD", 0)
     for found, expected in zip([call() for call in calls], whole, strict=True):
         np.testing.assert_allclose(found.cov_params(), expected.cov_params(), rtol=TIGHT, atol=1e-18)
         np.testing.assert_allclose(found.dof, expected.dof, rtol=TIGHT)
-
-
-@pytest.mark.parametrize("n_clusters", [1, 2, 9])
-def test_products_from_pairs_of_clusters_are_those_from_pairs_of_cells(
-    n_clusters: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    share, weight = shares(n_clusters, 40, 0.6)
-    monkeypatch.setattr(cell_dof, "MOST_CELLS", 20)
-    compact = cell_leverage(share, weight, 0.5)
-    assert isinstance(compact, FactoredLeverage)
-    rng = np.random.default_rng(6)
-    matrix = sparse.csc_array(rng.random((40, 5)) * (rng.random((40, 5)) < 0.5))
-    for few in (0.0, 100.0):
-        monkeypatch.setattr(leverages, "FEW_CLUSTERS", few)
-        np.testing.assert_allclose(compact.times(matrix), compact.columns(slice(None)) @ matrix.toarray(), rtol=TIGHT)
 
 
 def test_one_contrast_of_hotelling_is_satterthwaite() -> None:
@@ -121,7 +92,8 @@ def test_a_board_of_many_cells_keeps_its_numbers(monkeypatch: pytest.MonkeyPatch
     told = {"left": "left", "right": "right", "winner": "winner", "groups": "prompt"}
     full = er.win_rate(log, **told)
     for limit in (4, 35):
-        monkeypatch.setattr(cell_dof, "MOST_CELLS", limit)
+        monkeypatch.setattr(dof, "MOST_CELLS", limit)
+        monkeypatch.setattr(terms, "MOST_CELLS", limit)
         compact = er.win_rate(log, **told)
         np.testing.assert_allclose(compact.dof, full.dof, rtol=TIGHT)
         np.testing.assert_allclose(compact.pairwise(), full.pairwise(), rtol=TIGHT)
@@ -139,11 +111,11 @@ def test_combinations_of_two_contrasts_have_the_degrees_of_freedom_of_their_prod
     share = (block.gram @ sparse.diags_array(1 / weight)).tocsr()
     leverage = expected = cell_leverage(share, weight, 0.5)
     if kind != "dense":
-        monkeypatch.setattr(cell_dof, "MOST_CELLS", 5 if kind == "factored" else 10**6)
-        leverage = cell_dof._many_cells(*cell_dof._entries(share, cell_scale(share, 0.5), weight))
+        monkeypatch.setattr(dof, "MOST_CELLS", 5 if kind == "factored" else 10**6)
+        leverage = many_cells([cell_pieces(share, weight, 0.5)])
     left, right = np.triu_indices(8, 1)
     C = np.zeros((left.size, 8))
     C[np.arange(left.size), left], C[np.arange(left.size), right] = 1.0, -1.5
     C = np.vstack([C, np.eye(8)])
-    found = leverages.project(leverage, A).dof(C)
+    found = leverage.of_pairs(C, leverage.project(A))
     np.testing.assert_allclose(found, expected.dof(np.asarray(C @ A.toarray())), rtol=TIGHT)

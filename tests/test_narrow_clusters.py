@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.covariance import row_leverages, thin_leverages
-from evalreg.covariance.thin_leverages import ThinClusters
+from evalreg.covariance import adjust, dof
 from evalreg.scores import rows
 
 TIGHT = 1e-9
@@ -70,10 +69,9 @@ def test_errors_and_degrees_of_freedom_are_those_of_all_rows(name: str, cov: str
 
 
 @pytest.mark.parametrize("sizes", [[2, 9] * 40, [1, 2, 9, 24, 25, 40] * 8, [25, 40, 90] * 4])
-def test_a_factor_of_many_levels_has_the_errors_of_all_rows(sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_factor_of_many_levels_has_the_errors_of_all_rows(sizes: list[int]) -> None:
     log = made(sizes)
     log["task"] = np.arange(len(log)) % 23  # as many columns as have a product for each cluster
-    monkeypatch.setattr(row_leverages, "HELD", 24 * 24 * 7)  # some clusters at a time
     results = er.fit("score ~ x + C(task)", log, groups="passage")
     X = results.statsmodels.model.exog
     assert X.shape[1] > rows.MANY_COLUMNS
@@ -145,27 +143,19 @@ def test_ratings_from_few_entries_of_the_design_are_those_from_matrices(
             "prompt": np.repeat(np.arange(size.size), size),
         }
     )
-    used = []
-    forms = ThinClusters.forms
-    monkeypatch.setattr(ThinClusters, "forms", lambda self, *given: used.append(self) or forms(self, *given))
 
     def ratings() -> er.Results:
         options = {"groups": "prompt", "cov": cov, "dof": "satterthwaite"}
         return er.bradley_terry(log, left="left", right="right", score="score", **options)
 
-    by_entries = ratings().dof
-    # Two entries a row; a pair that a prompt has twice is one row.
-    assert {min(sizes), min(max(sizes), 2)} <= {part[0].shape[1] for own in used for part in own.parts} <= {1, 2}
-    monkeypatch.setattr(thin_leverages, "PAIRS", 40)
-    monkeypatch.setattr(thin_leverages, "HELD", 1)
-    np.testing.assert_allclose(ratings().dof, by_entries, rtol=1e-12)
-    monkeypatch.setattr(row_leverages, "CLUSTERS_TO_COLUMNS", np.inf)
-    n_used = len(used)
-    by_rows = ratings()
-    np.testing.assert_allclose(by_rows.dof, by_entries, rtol=TIGHT)
+    used = []
+    forms = dof.entry_forms
+    monkeypatch.setattr(dof, "entry_forms", lambda *given: used.append(given) or forms(*given))
+    by_entries = ratings()
+    by_entries = by_entries.dof
+    assert bool(used) == (max(sizes) < 70)
     monkeypatch.setattr("evalreg.scores.mapped.MappedScores.narrow", lambda self, by: iter([(None, self.cells(by))]))
     np.testing.assert_allclose(ratings().dof, by_entries, rtol=TIGHT)
-    assert len(used) == n_used
 
 
 def of_many_levels(rng: np.random.Generator) -> pd.DataFrame:
@@ -186,27 +176,11 @@ def test_degrees_of_freedom_of_entries_are_those_of_all_rows(rng: np.random.Gene
     np.testing.assert_allclose(results.dof, dof, rtol=TIGHT)
 
 
-def test_sums_of_entries_are_turned_only_where_they_keep_their_digits(rng: np.random.Generator) -> None:
-    root = rng.normal(size=(5, 5))
-    assert thin_leverages.well_conditioned(root * 10.0 ** np.arange(-8, 12, 4)[:, None])
-    root[1] = root[0] + 1e-6 * root[1]
-    assert not thin_leverages.well_conditioned(root)
-
-
 def test_degrees_of_freedom_are_the_same_block_by_block(monkeypatch):
     log = made(SIZES["both"])
     whole = er.fit("score ~ x + model", log, groups="passage")
-    for name, entries in {"HELD": 1, "PRODUCTS": 1, "ENTRIES": 64}.items():
-        monkeypatch.setattr(row_leverages, name, entries)
+    for module in (adjust, dof):
+        monkeypatch.setattr(module, "HELD", 64)
     parts = er.fit("score ~ x + model", log, groups="passage")
     np.testing.assert_allclose(parts.dof, whole.dof, rtol=1e-12)
     np.testing.assert_allclose(parts.cov_params(), whole.cov_params(), rtol=1e-10, atol=1e-15)
-
-
-def test_rows_in_the_root_of_the_identity_are_themselves(rng):
-    log = made(SIZES["narrow"])
-    scores = er.fit("score ~ x + model", log).estimate.scores
-    turn = np.linalg.qr(rng.normal(size=(6, 6)))[0]
-    for clusters, _ in scores.narrow(("passage",)):
-        plain, turned = (row_leverages.adjust_narrow(clusters, root, 0.5) for root in (np.eye(6), turn))
-        np.testing.assert_allclose(plain @ turn, turned, atol=1e-13)

@@ -8,8 +8,8 @@ import pytest
 import scipy.linalg
 
 import evalreg as er
-from evalreg.covariance.corrections import full_leverage_directions, root_of
-from evalreg.covariance.one_cluster import blind_directions
+from evalreg.covariance.absorbed import directions_of
+from evalreg.covariance.adjust import full_leverage_directions, root_of
 from evalreg.data import memory
 from evalreg.errors import NestedClustersWarning, TooLargeError
 from evalreg.scores import rows
@@ -51,7 +51,7 @@ def test_what_one_cluster_determines_is_what_is_lost_without_it(clusters, rows, 
     X = np.column_stack([np.ones(len(log)), levels, log["x"], log["z"]])
     lost, size = _without_each(X, log["g"].to_numpy())
     assert np.isnan(results.bse.to_numpy()).tolist() == lost.tolist()
-    blind = blind_directions(results.estimate, ("g",))
+    blind = directions_of(results.estimate, ("g",)).moves(results.estimate)
     assert blind.shape[1] == size == alone + 1
 
 
@@ -74,7 +74,7 @@ def test_boards_agree_with_the_leverages_of_all_clusters():
     root = root_of(estimate.refit.inverse_gram)[0]
     every = [root.T @ gram @ root for block in estimate.scores.cells(("prompt",)) for gram in block.gram]
     size = sum(full_leverage_directions(L).shape[1] for L in every)
-    found = blind_directions(estimate, ("prompt",))
+    found = directions_of(estimate, ("prompt",)).moves(estimate)
     assert size == found.shape[1] == 1
 
 

@@ -9,7 +9,7 @@ from scipy import integrate, special, stats
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
-from evalreg.covariance.terms import Term
+from evalreg.covariance.crossed import Term
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
 from evalreg.inference import levels, multiplicity
 from evalreg.inference.contrast_family import pair_positions

@@ -31,7 +31,7 @@ from evalreg.errors import (
     ZeroVarianceWarning,
 )
 from evalreg.resampling.draws import MAMMEN, MAMMEN_FIRST, RADEMACHER, WEBB, vectors, wild_blocks
-from evalreg.resampling.inversion import find_end
+from evalreg.resampling.intervals import find_end
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 

@@ -23,7 +23,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
-from evalreg.covariance.sparsity import sparsity
+from evalreg.covariance.special import sparsity
 from evalreg.errors import (
     IndependenceWarning,
     LeverageWarning,

@@ -13,8 +13,8 @@ from evalreg.boards.duels import Duels, condorcet_cycles, duel_dependence, duel_
 from evalreg.boards.judges import Judging, judging
 from evalreg.boards.sparse import of_models, ranked_cov, sparsity_table
 from evalreg.checks import FloatArray, fraction, option
-from evalreg.covariance.by_cell import CellErrors
 from evalreg.covariance.options import CovOptions
+from evalreg.covariance.terms import CellErrors
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import MissingColumnError, NotAvailableError, Note
 from evalreg.estimate import NET_BENEFIT, ODDS, Estimate, Monotone, Scale

@@ -10,8 +10,8 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray, fraction, hold
-from evalreg.covariance.by_cell import CellErrors, errors_by_cell
 from evalreg.covariance.options import ResolvedCov
+from evalreg.covariance.terms import CellErrors, errors_by_cell
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.labels import Labels
 from evalreg.errors import NotAvailableError, Note, issue

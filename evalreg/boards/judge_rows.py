@@ -12,7 +12,7 @@ from evalreg.boards.duels import Duels, duel_errors
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.covariance.assembly import assemble
 from evalreg.covariance.options import ResolvedCov
-from evalreg.covariance.sparsity import FEW_CLUSTERS, LARGEST_SINGLE, sparsity
+from evalreg.covariance.special import FEW_CLUSTERS, LARGEST_SINGLE, sparsity
 from evalreg.data.clusters import Axis, Codes, as_codes
 from evalreg.data.groups import parse_groups
 from evalreg.data.labels import Labels, no_source

@@ -25,7 +25,7 @@ from evalreg.boards.position import position_table
 from evalreg.boards.variance import PAIR_BOTH, board_variances, variance_table
 from evalreg.checks import fraction, keeps, listed
 from evalreg.covariance.options import CovOptions, ResolvedCov, resolve_cov
-from evalreg.covariance.sparsity import FEW_CLUSTERS
+from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.errors import ArgumentError, ArgumentTypeError, EvalregWarning, NotAvailableError
 from evalreg.report.tables import Summary, number
 

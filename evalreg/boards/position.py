@@ -7,7 +7,7 @@ import pandas as pd
 
 from evalreg.boards.judge_rows import JudgedRows, adjusted_tests, cell_errors
 from evalreg.checks import FloatArray, IntArray
-from evalreg.covariance.corrections import FULL_LEVERAGE
+from evalreg.covariance.adjust import FULL_LEVERAGE
 from evalreg.covariance.options import ResolvedCov
 from evalreg.scores.sums import cell_sums
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.sparsity import TOO_FEW_EFFECTIVE, sparsity
+from evalreg.covariance.special import TOO_FEW_EFFECTIVE, sparsity
 from evalreg.data.clusters import find_axis
 from evalreg.errors import NotAvailableError
 from evalreg.results.multiple_models import Together

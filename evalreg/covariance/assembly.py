@@ -1,4 +1,4 @@
-"""The only door to variances: from an estimate and its clusterings to a covariance."""
+"""The only door to variances: from an estimate and its clusterings, term by term, to a covariance."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray
-from evalreg.covariance.alike import alike_note, check_alike, pool_models
+from evalreg.covariance.absorbed import directions_of
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.crossed import Centring, centring_of, crossed_matrix, subsets
+from evalreg.covariance.crossed import (
+    Centring,
+    Term,
+    centring_of,
+    crossed_matrix,
+    subsets,
+)
 from evalreg.covariance.ends import ends_of
-from evalreg.covariance.memory import refuse_covariance
-from evalreg.covariance.notes import term_notes, thin_notes
-from evalreg.covariance.of_population import as_drawn, each_column, of_samples, refuse_undrawn, with_answers
-from evalreg.covariance.of_rows import term_of_rows
-from evalreg.covariance.one_cluster import blind_directions
-from evalreg.covariance.one_way import axis_dof, check_strata, naive_term, one_term
 from evalreg.covariance.options import (
     Groups,
     ResolvedCov,
@@ -29,11 +29,28 @@ from evalreg.covariance.options import (
     refuse_many_axes,
     resolve_cov,
 )
-from evalreg.covariance.terms import Term
+from evalreg.covariance.special import (
+    alike_note,
+    as_drawn,
+    check_alike,
+    each_column,
+    of_samples,
+    pool_models,
+    refuse_undrawn,
+    term_notes,
+    thin_notes,
+    with_answers,
+)
+from evalreg.covariance.terms import axis_dof, check_strata, naive_term, one_term, term_of_rows
 from evalreg.data.clusters import Axis, axis_name, union
+from evalreg.data.memory import GRAMS, refuse_larger
 from evalreg.errors import Note, issue
 from evalreg.estimate import Estimate
-from evalreg.numerics.matrices import compressed, dense, without_zeros
+from evalreg.numerics.matrices import (
+    compressed,
+    dense,
+    without_zeros,
+)
 
 
 @documented
@@ -176,13 +193,13 @@ def _of_rows(
 ) -> Covariance:
     """The covariance of independent rows."""
     check_strata(estimate)
-    term = term_of_rows(estimate, options, naive)
+    term, alone = term_of_rows(estimate, options, naive), directions_of(estimate, None)
     return Covariance(
         names=estimate.names,
         options=replace(options, cov="naive") if options.kind.needs_clusters else options,
         axes=(),
         n_clusters={axis_name(axis): estimate.scores.n_clusters(axis) for axis in axes},
-        pieces=(replace(term, blind=blind_directions(estimate, None)),),
+        pieces=(replace(term, blind=None if alone is None else alone.moves(estimate)),),
         naive=naive.matrix,
         smallest_dof=float(np.min(naive.dof(np.eye(estimate.n_params)))),
         bounded=estimate.bounded and _has_bounds(estimate),
@@ -253,3 +270,30 @@ def _centring(estimate: Estimate) -> Centring | None:
         return None
     zero = None if ratings.zero is None else estimate.names.index(ratings.zero)
     return centring_of(np.isin(estimate.names, ratings.names), zero, ratings.units)
+
+
+# Matrices of parameters by parameters that exist at once, as measured on means of 2,000 models.
+COVARIANCES = 14
+
+
+def refuse_parameters(size: int) -> None:
+    """Raise if the covariances of so many parameters do not fit into memory."""
+    refuse_larger(
+        COVARIANCES * 8.0 * size**2,
+        f"the covariance of {size:,} parameters",
+        "Ask for fewer at a time: some of the values of `by`, or some of the models.",
+    )
+
+
+def refuse_covariance(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> None:
+    """Raise if the covariances, or the squares and products of the design in each cluster, do not fit into memory."""
+    scores = estimate.scores
+    refuse_parameters(estimate.n_params)
+    adjusted = options.kind.adjusts or options.dof == "satterthwaite"
+    if axes and adjusted:
+        n_clusters = max(scores.n_clusters(axis) for axis in axes)
+        refuse_larger(
+            GRAMS * 8.0 * max(scores.gram_entries(axis) for axis in axes),
+            f"the covariance of {scores.n_columns:,} coefficients in {n_clusters:,} clusters",
+            "Leave out or merge levels of the factors of the formula, or cluster by something coarser.",
+        )

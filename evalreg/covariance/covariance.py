@@ -13,11 +13,10 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, frozen, held_property, hold
-from evalreg.covariance.crossed import crossed_variance
+from evalreg.covariance.crossed import NO_VARIANCE, Term, crossed_variance
 from evalreg.covariance.dof import CountedDof, fixed_dof, quadratic
 from evalreg.covariance.ends import Ends, Reach
 from evalreg.covariance.options import ResolvedCov
-from evalreg.covariance.terms import NO_VARIANCE, Term
 from evalreg.covariance.widths import Scored, Widths, crossed_widths, one_t
 from evalreg.data.clusters import Axis
 from evalreg.errors import Note
@@ -455,39 +454,11 @@ class Covariance:
         found = Scored.joined(parts)
         return None if found is None or not found.rows.size else found
 
-    def width_bounds(self, contrasts: Matrix) -> tuple[Widths, Widths] | None:
-        """Widths no wider and no narrower than those of differences, at every level; None where these cost little.
-
-        Parameters
-        ----------
-        contrasts : ndarray or sparse array, shape (n_contrasts, n_params)
-            Differences of two parameters, many more than there are parameters.
-
-        Returns
-        -------
-        tuple of (Widths, Widths) or None
-            With the most and with the fewest degrees of freedom that each contrast may have.
-        """
-        if self.options.dof != "satterthwaite" or all(term.rough is None for term in self.pieces):
-            return None
-        C = self._contrasts(contrasts)
-        least, most = np.swapaxes([term.dof_bounds(C) for term in self._of_own_dof], 0, 1)
-        reach = self.reach(C)
-        plain = self._of_dofs(C, least, reach)
-        found = [made if reach is None else made.allowing(reach) for made in plain.bounded(least, most)]
-        scored = self._scored(contrasts, plain.variance)
-        return replace(found[0], scored=scored), replace(found[1], scored=scored)
-
     def _widths(self, C: Matrix) -> Widths:
         reach = self.reach(C)
         dofs = np.array([term.dof(C) for term in self.pieces]) if self.summed else self._one_dof(C)[None]
         found = self._of_dofs(C, dofs, reach)
         return found if reach is None else found.allowing(reach)
-
-    @property
-    def _of_own_dof(self) -> tuple[Term, ...]:
-        """The terms that have degrees of freedom of their own."""
-        return self.pieces if self.summed else self.pieces[:1]
 
     def _of_dofs(self, C: Matrix, dofs: FloatArray, reach: Reach | None) -> Widths:
         """Widths without what is allowed for beyond, from the degrees of freedom of the terms, (n_terms, m)."""

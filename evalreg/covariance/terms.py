@@ -1,163 +1,534 @@
-"""A term of a covariance: that of one clustering or intersection, or of independent rows."""
+"""The terms of a covariance: what one clustering, or independent rows, make of the scores of an estimate."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
-from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, frozen
-from evalreg.covariance.crossed import sign
-from evalreg.covariance.dof import SMALL, FixedDof, Leverage, RoughDof, WelchDof, quadratic
-from evalreg.covariance.leverages import CellLeverage, FactoredLeverage, Projected, project
-from evalreg.covariance.row_leverages import RowLeverage
-from evalreg.data.clusters import Axis, axis_name
-from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense, of_columns
+from evalreg.checks import BoolArray, FloatArray, SscName, listed
+from evalreg.covariance.absorbed import Directions, adjusted_clusters, directions_of
+from evalreg.covariance.adjust import HELD, adjust_cell_totals, full_leverage_cells, power_scale
+from evalreg.covariance.crossed import (
+    NO_VARIANCE,
+    Term,
+    crossed_variance,
+    subsets,
+)
+from evalreg.covariance.dof import (
+    MOST_CELLS,
+    CellLeverage,
+    CountedDof,
+    FixedDof,
+    Leverage,
+    WelchDof,
+    cell_leverage,
+    cell_pieces,
+    cell_sums,
+    fixed_dof,
+    many_cells,
+    own_dof,
+    quadratic,
+)
+from evalreg.covariance.options import (
+    Counts,
+    ResolvedCov,
+)
+from evalreg.covariance.widths import Widths, crossed_widths, one_t
+from evalreg.data.clusters import Axis, axis_name, union
+from evalreg.errors import NotAvailableError, TooFewClustersError
+from evalreg.estimate import Cells, Estimate, LeaveOut
+from evalreg.numerics.matrices import (
+    Matrix,
+    absolute_entries,
+    compressed,
+    dense,
+    identity,
+    scale_columns,
+    scale_rows,
+    square,
+    stacked,
+    sum_blocks,
+    totals_of_columns,
+)
+from evalreg.scores.base import EVERY_ROW, with_every_row
+from evalreg.scores.cells import CellScores
+from evalreg.scores.differences import PairScores
+from evalreg.scores.engine import EngineScores
+from evalreg.scores.engine_moments import EngineMoments
+from evalreg.scores.lazy import LazyScores
+from evalreg.scores.mapped import MappedScores
+from evalreg.scores.sums import Block
 
-# A variance below this fraction of the naive one is rounding, not a variance.
-NO_VARIANCE = 1e-14
+# Sums that cancel to this fraction of their terms are rounding.
+ROUNDING = 1e-12
+# Values that differ by less are equal: an average of equal ones is one of them to some of its last digits.
+EQUAL = 1e-14
 
-# What is left of a direction in a parameter is rounding.
-CANCELS = 1e-8
+
+def naive_term(estimate: Estimate) -> Term:
+    """The covariance for independent rows: CR1 with every row its own cluster.
+
+    For means, each with its own n_m/(n_m - 1) (Miller 2024, eq. 1); for a regression HC1. What single rows alone
+    determine is not looked for.
+    """
+    n, bread, cells = estimate.n_rows, estimate.bread, estimate.cells
+    no_loss = np.zeros(estimate.n_params, dtype=bool)
+    if cells is None or estimate.kind != "mean":
+        no_loss |= n <= estimate.n_coefficients
+        factor = n / max(n - estimate.n_coefficients, 1)
+        matrix = factor * estimate.scores.meat(None, bread)
+        rounding = _rounding(estimate, np.diag(matrix)) | _of_equal_values(estimate)
+        matrix[rounding, :] = matrix[:, rounding] = 0.0
+        rest = FixedDof(float(n - estimate.n_coefficients))
+        return Term((), (), n, matrix, rest, None, no_loss)
+    scale = np.sqrt(cells.count / np.maximum(cells.count - 1, 1))
+    matrix = estimate.scores.meat(None, scale_rows(bread, scale))
+    equal = _of_equal_values(estimate)
+    matrix[equal, :] = matrix[:, equal] = 0.0
+    variance = cells.squares / cells.weight**2 * scale**2
+    lost = _touches(estimate, cells.count < 2)
+    return Term((), (), n, matrix, WelchDof(variance, cells.count), estimate.coefficient_map, lost)
+
+
+def check_strata(estimate: Estimate) -> None:
+    """Raise if a stratum of independent rows has a single one, which has no variance."""
+    cells = estimate.cells
+    if cells is None or cells.stratum is None:
+        return
+    single = sorted({cells.strata[stratum] for stratum in cells.stratum[(cells.count < 2) & _entering(estimate)]})
+    if single:
+        raise TooFewClustersError(
+            f"`strata` needs at least 2 rows in every stratum (of each model); {listed(single)} "
+            f"{'has' if len(single) == 1 else 'have'} one. Merge strata, or leave them out.",
+            count=len(single),
+        )
+
+
+def _entering(estimate: Estimate) -> BoolArray:
+    """Cells that some parameter varies with, shape (n_cells,); a stratum that is here as a whole has none."""
+    return totals_of_columns(absolute_entries(estimate.coefficient_map)) > 0
+
+
+def _touches(estimate: Estimate, columns: BoolArray) -> BoolArray:
+    """Parameters that some of the coefficients enter."""
+    assert estimate.coefficient_map is not None
+    if not columns.any():
+        return np.zeros(estimate.n_params, dtype=bool)
+    return np.asarray((estimate.coefficient_map != 0) @ columns, dtype=bool)
+
+
+def _of_equal_values(estimate: Estimate) -> BoolArray:
+    """Parameters of cells each of whose values are equal but for rounding, as averages of three answers of 0.7 are."""
+    cells, scores = estimate.cells, estimate.scores
+    if cells is None or scores.mapped or estimate.coefficient_map is None:
+        return np.zeros(estimate.n_params, dtype=bool)
+    size = np.maximum(np.abs(cells.low), np.abs(cells.high))
+    # The values of a ratio may have no known bounds.
+    equal = np.isfinite(size) & (cells.high - cells.low <= EQUAL * size) & (cells.scatter <= EQUAL * size**2)
+    return ~_touches(estimate, ~equal)
+
+
+def _rounding(estimate: Estimate, variance: FloatArray) -> BoolArray:
+    """Parameters whose rows' influences cancel to rounding, so that their variance would be rounding too."""
+    scores, refit = estimate.scores, estimate.refit
+    none = np.zeros(variance.size, dtype=bool)
+    if refit is None or (refit.inverse_gram.ndim == 1 and not scores.mapped):
+        return none
+    if scores.residual is not None:
+        model = quadratic(dense(estimate.coefficient_map), refit.inverse_gram) * float(np.mean(scores.residual**2))
+        if not np.any(variance <= ROUNDING * model):
+            return none
+    size = scores.uncancelled(estimate.bread)
+    return none if size is None else np.asarray(variance <= scores.rounding * size)
+
+
+def one_term(
+    estimate: Estimate, axes: tuple[Axis, ...], dims: tuple[int, ...], options: ResolvedCov, naive: FloatArray
+) -> Term:
+    """Return the term of the axes `dims`, with its leverages where it is an axis itself."""
+    by = union(*(axes[d] for d in dims))
+    n_clusters = estimate.scores.n_clusters(by)
+    alone = directions_of(estimate, by) if len(dims) == 1 else None
+    if not options.kind.adjusts:
+        matrix = _unadjusted(estimate, axes, by, n_clusters, options)
+        wants_dof = options.dof == "satterthwaite" and len(dims) == 1
+        leverage = _adjusted(estimate, by, options, True, alone)[1] if wants_dof else None
+        lost = _lost_without_variance(estimate, by, matrix, naive)
+    else:
+        keep = options.dof == "satterthwaite" and len(dims) == 1
+        matrix, leverage, lost = _adjusted(estimate, by, options, keep, alone)
+        matrix = options.factor(counts_of(estimate, axes, n_clusters, options.ssc)) * matrix
+    if len(dims) == 1 and options.dof == "min":
+        leverage = _counted(estimate, by)
+    if leverage is not None and options.dof == "satterthwaite":
+        leverage = estimate.family.leverage(estimate, leverage)
+    contrasts = None if leverage is None else estimate.coefficient_map
+    blind = None if alone is None else alone.moves(estimate)
+    return Term(by, dims, n_clusters, matrix, leverage, contrasts, lost, blind)
+
+
+def _lost_without_variance(estimate: Estimate, by: Axis, matrix: FloatArray, naive: FloatArray) -> BoolArray:
+    """Parameters without a variance because one cluster determines them; looked for only where a variance is zero."""
+    none = np.diag(matrix) <= NO_VARIANCE * np.diag(naive)
+    if estimate.refit is None or estimate.refit.inverse_gram.ndim == 2 or not none.any():
+        return np.zeros(estimate.n_params, dtype=bool)
+    return _touches(estimate, _adjust_cells(estimate, by, 1.0, False)[2]) & none
+
+
+def _unadjusted(
+    estimate: Estimate, axes: tuple[Axis, ...], by: Axis, n_clusters: int, options: ResolvedCov
+) -> FloatArray:
+    """CR0, or CR1 with its factor; with strata each mean within a stratum has the factor of its own clusters."""
+    cells = estimate.cells
+    if cells is not None and cells.stratum is not None and options.kind.takes_ssc and options.ssc != "none":
+        own = _clusters_of_cells(estimate, cells, by, each=True)
+        scale = np.sqrt(own / np.maximum(own - 1, 1))
+        return estimate.scores.meat(by, scale_rows(estimate.bread, scale))
+    factor = options.factor(counts_of(estimate, axes, n_clusters, options.ssc))
+    return factor * estimate.scores.meat(by, estimate.bread)
+
+
+def counts_of(estimate: Estimate, axes: tuple[Axis, ...], n_clusters: int, ssc: SscName) -> Counts:
+    """What the factor of a term is made of; absorbed levels count by the convention asked for."""
+    smallest, K, labels = min(map(estimate.scores.n_clusters, axes)), estimate.n_coefficients, None
+    if estimate.absorbed is not None and (labels := estimate.scores.row_labels()) is not None:
+        K = estimate.absorbed.n_coefficients(ssc, [labels.codes(axis) for axis in axes])
+    return Counts(n_clusters, smallest, estimate.n_rows, K, estimate.kind != "likelihood")
+
+
+def _clusters_of_cells(estimate: Estimate, cells: Cells, by: Axis, each: bool = False) -> FloatArray:
+    """Clusters of each cell, of a model in a stratum.
+
+    A single one has no variance (and needs none where it is no sample): refused of all models, or of `each` of them.
+    """
+    assert cells.stratum is not None
+    every = identity(cells.stratum.size)
+    counts = estimate.scores.column_sums(by, every, every).n_clusters
+    varies = _entering(estimate)
+    most = np.zeros(len(cells.strata))
+    np.maximum.at(most, cells.stratum[varies], counts[varies])
+    few = counts < 2 if each else most[cells.stratum] < 2
+    single = sorted({cells.strata[s] for s in cells.stratum[few & varies]})
+    if single:
+        raise TooFewClustersError(
+            f"`strata` needs at least 2 clusters of {axis_name(by)!r} in every stratum (of each model); "
+            f"{listed(single)} {'has' if len(single) == 1 else 'have'} one. Merge strata, or cluster by the strata "
+            "instead.",
+            column=axis_name(by),
+            count=len(single),
+        )
+    return counts
+
+
+def _counted(estimate: Estimate, axis: Axis) -> CountedDof | None:
+    """Degrees of freedom by counting where there are strata; None elsewhere."""
+    cells = estimate.cells
+    if cells is None or cells.stratum is None:
+        return None
+    return CountedDof(_clusters_of_cells(estimate, cells, axis), cells.stratum, ~_entering(estimate))
+
+
+def axis_dof(estimate: Estimate, axis: Axis) -> float:
+    """G - 1; with strata G - S of the mean with the fewest."""
+    counted = _counted(estimate, axis)
+    if counted is not None:
+        return counted.hotelling(dense(estimate.coefficient_map))
+    return float(estimate.scores.n_clusters(axis) - 1)
+
+
+Adjusted: TypeAlias = tuple[FloatArray, Leverage | None, BoolArray]
+
+
+def _adjusted(estimate: Estimate, by: Axis, options: ResolvedCov, keep: bool, alone: Directions | None) -> Adjusted:
+    """Sum of squares of adjusted totals, with the leverages for dof and the parameters that a cluster determines."""
+    refit = estimate.refit
+    if refit is None:
+        raise NotAvailableError(
+            f'`cov="{options.cov}"` with dof={options.dof!r} needs the design of the model, which this estimate '
+            'does not have. Available are cov "naive", "CR0" and "CR1" with dof "min", "normal" or a number.'
+        )
+    if options.kind.needs_exact_refit and estimate.family.not_resolved:
+        raise NotAvailableError(estimate.family.not_resolved)
+    if options.kind.needs_exact_refit and not refit.exact:
+        raise NotAvailableError(
+            '`cov="jackknife"` solves the estimate again without each cluster, which is there for means, win rates, '
+            'ratings and least squares. Use cov="CR3", which takes one Newton step for each cluster.'
+        )
+    if options.kind.needs_exact_refit and refit.leave_out is not None:
+        return _left_out(estimate, by, refit.leave_out, refit.contrasts)
+    if refit.inverse_gram.ndim == 1:
+        matrix, leverage, lost = _adjust_cells(estimate, by, options.kind.power, keep)
+        return matrix, leverage, _touches(estimate, lost)
+    regression = adjusted_clusters(estimate, by, options.kind.power, alone)
+    matrix = square(regression.totals, regression.bread)
+    return matrix, regression.leverage if keep else None, np.zeros(estimate.n_params, dtype=bool)
+
+
+def _left_out(estimate: Estimate, by: Axis, leave_out: LeaveOut, contrasts: Matrix | None) -> Adjusted:
+    """Sum of squares of theta_(g) - theta, the estimate solved again without each cluster."""
+    n = estimate.n_params
+    matrix, lost = np.zeros((n, n)), np.zeros(n, dtype=bool)
+    for block in estimate.scores.sums_in_cells(by):
+        change = leave_out(block)
+        unsolved, known = np.isnan(change), np.nan_to_num(change)
+        if contrasts is not None:
+            known = np.asarray(known @ contrasts.T)
+            unsolved = np.asarray(unsolved.astype(float) @ (abs(contrasts) > 0).T) > 0
+        matrix += known.T @ known
+        lost |= unsolved.any(axis=0)
+    return matrix, None, lost
 
 
 @dataclass(frozen=True, eq=False)
-class Term:
-    """The covariance on one clustering, a term of inclusion-exclusion.
+class CellMeat:
+    """What a block of whole clusters adds to the covariance of means of cells, and to their degrees of freedom.
 
-    Parameters
-    ----------
-    by : Axis
-        Columns whose joint values are the clusters.
-    dims : tuple of int
-        The axes that it intersects; one for an axis itself, none for the naive covariance.
-    n_clusters : int
-        G_A.
-    matrix : ndarray, shape (n_params, n_params)
-        V_A with its small-sample factor.
-    leverage : Leverage, optional
-        Degrees of freedom of contrasts of the coefficients.
-    contrasts : ndarray or sparse array, shape (n_params, n_columns), optional
-        The parameters as contrasts of the coefficients.
-    lost : ndarray of bool, shape (n_params,)
-        Parameters with cells that rest on a single cluster.
-    blind : ndarray, shape (n_params, n_directions), optional
-        What single clusters alone determine in a regression: how the parameters move along each such direction. A
-        contrast that moves has no variance; one in which it cancels has.
+    It is one array, so that blocks add up wherever they lie: the squares of adjusted totals, cells that rest on a
+    single cluster, and with `leverages` the `cell_sums` of `dof`.
     """
 
-    by: Axis
-    dims: tuple[int, ...]
-    n_clusters: int
-    matrix: FloatArray
-    leverage: Leverage | None
-    contrasts: Matrix | None
-    lost: BoolArray
-    blind: FloatArray | None = None
+    inverse: FloatArray
+    bread: Matrix
+    power: float
+    leverages: bool
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "matrix", frozen(self.matrix))
+    def __call__(self, block: Block) -> FloatArray:
+        """The array, from clusters some at a time, so that what is made of them stays near the processor."""
+        n, m = self.inverse.size, self.bread.shape[1]
+        sizes = (m * m, n, n, n * n, n * n) if self.leverages else (m * m, n)
+        found = np.zeros(sum(sizes))
+        for part in block.parts(max(HELD >> 7, 8 * max(m, n) ** 2)):
+            share = scale_columns(part.gram, self.inverse)
+            totals = adjust_cell_totals(part.totals, share, self.power)
+            sums = cell_sums(*self.pieces(share)) if self.leverages else ()
+            arrays = square(totals, self.bread), full_leverage_cells(share), *sums
+            found += np.concatenate([array.ravel() for array in arrays])
+        return found
 
-    @property
-    def name(self) -> str:
-        """Columns joined by a colon; "rows" for the naive covariance."""
-        return axis_name(self.by) if self.by else "rows"
-
-    @property
-    def sign(self) -> int:
-        """(-1)^(|A|+1)."""
-        return sign(self.dims)
-
-    @property
-    def dof_name(self) -> str:
-        """What the degrees of freedom are, in a word."""
-        if isinstance(self.leverage, WelchDof):
-            single = self.contrasts is None or bool(np.all(np.count_nonzero(dense(self.contrasts), axis=1) == 1))
-            return "n - 1" if single else "Welch-Satterthwaite"
-        return "n - k" if isinstance(self.leverage, FixedDof) else "G - 1"
-
-    def variance(self, C: Matrix) -> FloatArray:
-        """Diagonal of C V_A C'."""
-        return quadratic(C, self.matrix)
-
-    def dof(self, C: Matrix) -> FloatArray:
-        """Degrees of freedom of each contrast of the parameters."""
-        if self.leverage is None or C.shape[0] == 0:
-            return np.full(C.shape[0], float(self.n_clusters - 1))
-        if self.contrasts is None:
-            return self.leverage.dof(dense(C))
-        of_cells = isinstance(self.leverage, CellLeverage | FactoredLeverage)
-        found = self._projected.dof(C) if of_cells and _many_pairs(C, self.contrasts) else None
-        return self.leverage.dof(self._product(C)) if found is None else found
-
-    def dof_bounds(self, C: Matrix) -> tuple[FloatArray, FloatArray]:
-        """Numbers between which these lie, of differences of two parameters where they cost much; else they, twice."""
-        if self.rough is None:
-            return (self.dof(C),) * 2
-        return self.rough(C)
-
-    @cached_property
-    def rough(self) -> RoughDof | None:
-        """What bounds degrees of freedom; None where those of a contrast cost little."""
-        if not isinstance(self.leverage, RowLeverage):
-            return None
-        n_params = self.matrix.shape[0]
-        return self.leverage.rough(np.eye(n_params) if self.contrasts is None else dense(self.contrasts))
-
-    def _product(self, C: Matrix) -> Matrix:
-        """C times the contrasts; sparse where both may be, as differences of many models touch few of the cells."""
-        if sparse.issparse(self.contrasts) or (sparse.issparse(C) and self._thin is not None):
-            return of_columns(compressed(C), self._thin)
-        if C.size > SMALL and self._thin is not None and np.count_nonzero(C) < DENSE_SHARE * C.size:
-            return dense(of_columns(compressed(C), self._thin))  # the parameters themselves, of which there are many
-        return np.asarray(C @ self.contrasts)
-
-    @cached_property
-    def _thin(self) -> Matrix | None:
-        """The contrasts in compressed sparse rows; None where they are dense."""
-        own: Matrix = self.contrasts
-        if not sparse.issparse(own) and np.count_nonzero(own) >= DENSE_SHARE * own.size:
-            return None
-        return compressed(own)
-
-    @cached_property
-    def _projected(self) -> Projected:
-        assert isinstance(self.leverage, CellLeverage | FactoredLeverage)
-        assert self.contrasts is not None
-        return project(self.leverage, self.contrasts)
-
-    def hotelling(self, C: FloatArray) -> float:
-        """eta of the approximate Hotelling test of contrasts of the parameters; G - 1 without leverages."""
-        if self.leverage is None:
-            return float(self.n_clusters - 1)
-        return self.leverage.hotelling(C if self.contrasts is None else dense(C @ self.contrasts))
-
-    def linear(self, C: FloatArray) -> Term:
-        """The same term for contrasts of the parameters."""
-        contrasts = None if self.contrasts is None else C @ self.contrasts
-        blind = None if self.blind is None else _moved(C, self.blind)
-        return replace(self, matrix=C @ self.matrix @ C.T, contrasts=contrasts, lost=(C != 0) @ self.lost, blind=blind)
-
-    def undetermined(self, C: Matrix) -> BoolArray:
-        """Contrasts of a regression that some cluster alone determines, wholly or in part, shape (m,)."""
-        if self.blind is None:
-            return np.zeros(C.shape[0], dtype=bool)
-        return np.asarray(np.any(_moved(C, self.blind) != 0, axis=1))
+    def pieces(self, share: Matrix) -> tuple[Matrix, Matrix]:
+        """What each cluster adds to degrees of freedom."""
+        return cell_pieces(share, 1.0 / self.inverse, self.power)
 
 
-def _many_pairs(C: Matrix, contrasts: Matrix) -> bool:
-    """Whether there are more combinations than contrasts, of two of them each."""
-    return (
-        sparse.issparse(contrasts)
-        and C.shape[0] > C.shape[1]
-        and bool(np.all(np.isin(np.diff(compressed(C).indptr), (1, 2))))
+def _adjust_cells(estimate: Estimate, by: Axis, power: float, keep: bool) -> Adjusted:
+    assert estimate.refit is not None
+    scores, inverse, m = estimate.scores, estimate.refit.inverse_gram, estimate.n_params
+    if isinstance(scores, PairScores) and (share := scores.shares(by)) is not None:
+        return _adjust_alike(estimate, scores, by, share, power, keep)
+    n, many = inverse.size, keep and inverse.size > MOST_CELLS
+    meat = CellMeat(inverse, estimate.bread, power, keep and not many)
+    leverage: Leverage | None = None
+    if many:
+        parts, sums = [], np.zeros(m * m + n)
+        for block in scores.cells(by):
+            sums += meat(block)
+            parts.append(meat.pieces(scale_columns(block.gram, inverse)))
+        leverage = many_cells(parts)
+    else:
+        sums = scores.fold(by, meat)
+    matrix, rest, *more = np.split(sums, np.cumsum([m * m, n, n, n * n])[: 4 if meat.leverages else 1])
+    if meat.leverages:
+        trace, squares, products = more
+        leverage = CellLeverage(trace, (squares + products**2).reshape(n, n))
+    return matrix.reshape(m, m), leverage, (rest > 0) & bool(power)
+
+
+def _adjust_alike(
+    estimate: Estimate, scores: PairScores, by: Axis, share: FloatArray, power: float, keep: bool
+) -> Adjusted:
+    """The same where the leverages of all cells are the shares of one clustering."""
+    assert estimate.refit is not None
+    n, column = estimate.refit.inverse_gram.size, compressed(share[:, None])
+    matrix = scores.scaled_meat(by, power_scale(share.copy(), power), estimate.bread)
+    lost = np.full(n, bool(power) and bool(full_leverage_cells(column)[0]))
+    if not keep:
+        return matrix, None, lost
+    one = cell_leverage(column, 1.0 / estimate.refit.inverse_gram[:1], power)
+    assert isinstance(one, CellLeverage)
+    return matrix, CellLeverage(np.repeat(one.trace, n), np.broadcast_to(dense(one.spread), (n, n))), lost
+
+
+def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
+    """HC0 to HC3: CR0 to CR3 with every row its own cluster. HC1 is the naive one, and HC3 has no (n-1)/n.
+
+    MacKinnon and White (1985), J. Econometrics 29, eq. 8, 10, 12 and 13 in its first form. Degrees of freedom are those
+    of the naive covariance.
+    """
+    if options.kind.row_factor or options.kind.needs_clusters:
+        return naive
+    power = options.kind.power
+    if power and estimate.refit is None:
+        raise NotAvailableError(
+            f'`cov="{options.cov}"` needs the leverages of the rows, and so the design of the model, which this '
+            'estimate does not have. Available are cov "HC0" and "HC1".'
+        )
+    of_cells = not power or (estimate.refit is not None and estimate.refit.inverse_gram.ndim == 1)
+    if power and not estimate.scores.of_means and isinstance(estimate.scores, EngineScores):
+        raise NotAvailableError(
+            f'`cov="{options.cov}"` of a ratio needs the leverage of each row, its share of the denominators, which '
+            "needs the rows in memory: take the log itself, its columns collected first where an engine holds it, or "
+            'use cov "HC0" or "HC1".'
+        )
+    if estimate.kind == "mean" and estimate.cells is not None and of_cells:
+        return _of_means(estimate, power, naive)
+    if not power:
+        matrix = estimate.scores.meat(None, estimate.bread)
+    elif isinstance(estimate.scores, EngineMoments):
+        matrix = estimate.scores.scaled_meat(power, estimate.bread)
+    else:
+        assert estimate.refit is not None
+        leverage = estimate.refit.inverse_gram
+        h = estimate.scores.row_leverages(leverage) if leverage.ndim == 2 else None
+        if h is None:
+            _refuse_absorbed(estimate)
+            _refuse_comparisons(estimate, options)
+            own = replace(estimate, scores=with_every_row(estimate.scores))
+            found = one_term(own, (EVERY_ROW,), (0,), replace(options, dof="min"), naive.matrix)
+            return replace(naive, matrix=found.matrix, lost=naive.lost | found.lost)
+        if estimate.absorbed is not None:
+            h = h + estimate.absorbed.row_leverages()
+        matrix = _of_scaled_rows(estimate, power_scale(h, power))
+    none = np.diag(naive.matrix) == 0
+    matrix[none, :] = matrix[:, none] = 0.0
+    return replace(naive, matrix=matrix)
+
+
+def _refuse_comparisons(estimate: Estimate, options: ResolvedCov) -> None:
+    """Raise for boards of rows in an engine."""
+    scores = estimate.scores.inner if isinstance(estimate.scores, MappedScores) else estimate.scores
+    if not isinstance(scores, LazyScores):
+        return
+    columns = [*(scores.made_of or scores.cell_columns), *([] if scores.weight is None else [scores.weight])]
+    raise NotAvailableError(
+        f'`cov="{options.cov}"` of comparisons needs the leverage of each of them, and these stay in an engine: select '
+        f"the columns {listed(columns)} and those of the verdicts, and collect the frame first. Clusters, and cov "
+        '"HC0" and "HC1", need no leverages.'
     )
 
 
-def _moved(C: Matrix, directions: FloatArray) -> FloatArray:
-    """C D, zero where it cancels."""
-    moved = C @ directions
-    moved[np.abs(moved) <= CANCELS * (abs(C) @ np.abs(directions))] = 0.0
-    return np.asarray(moved)
+def _refuse_absorbed(estimate: Estimate) -> None:
+    if estimate.absorbed is not None:
+        raise NotAvailableError('the leverages of the rows are no longer held; use cov "HC0" or "HC1".')
+
+
+def _of_scaled_rows(estimate: Estimate, scale: FloatArray) -> FloatArray:
+    """Sum of squares of the influence of rows, each times its scale."""
+    influence = estimate.scores.row_influence(estimate.bread) * scale[:, None]
+    return np.asarray(influence.T @ influence)
+
+
+def _of_means(estimate: Estimate, power: float, naive: Term) -> Term:
+    """Of means: the leverage of a row is its share in the weight of its cell."""
+    cells = estimate.cells
+    assert cells is not None
+    in_engine = isinstance(estimate.scores, LazyScores | EngineScores)
+    if isinstance(estimate.scores, EngineScores) and estimate.scores.weighted and power:
+        assert estimate.refit is not None
+        squares = estimate.scores.scaled_squares(estimate.refit.inverse_gram, power)
+        scaled = scale_rows(estimate.bread, np.sqrt(squares))
+        matrix, variance = dense(scaled.T @ scaled), squares / cells.weight**2
+    elif not power or in_engine:
+        # Without weights every row of a cell has leverage 1/n.
+        scale = (1 - 1 / np.maximum(cells.count, 2)) ** -power
+        matrix = estimate.scores.meat(None, scale_rows(estimate.bread, scale))
+        variance = cells.squares / cells.weight**2 * scale**2
+    else:
+        assert estimate.refit is not None
+        parts, variance = [], np.zeros(cells.count.size)
+        for block in with_every_row(estimate.scores).cells(EVERY_ROW):
+            share = scale_columns(block.gram, estimate.refit.inverse_gram)
+            totals = adjust_cell_totals(block.totals, share, power)
+            parts.append(square(totals, estimate.bread))
+            variance += np.asarray(compressed(totals).power(2).sum(axis=0)).ravel() * estimate.refit.inverse_gram**2
+        matrix = sum_blocks(iter(parts))
+    return replace(naive, matrix=matrix, leverage=WelchDof(variance, cells.count))
+
+
+@dataclass(frozen=True, eq=False)
+class CellErrors:
+    """Errors of the means of cells, each by itself.
+
+    Parameters
+    ----------
+    widths : Widths
+        Of the means; no variance where a cell rests on a single cluster.
+    n_clusters : ndarray, shape (n_cells,)
+        Clusters of each cell on the first axis.
+    """
+
+    widths: Widths
+    n_clusters: FloatArray
+
+    @property
+    def se(self) -> FloatArray:
+        """Standard errors, shape (n_cells,); NaN where there is none."""
+        return np.sqrt(self.widths.variance)
+
+    @property
+    def dof(self) -> FloatArray:
+        """Degrees of freedom, crossed those of 95% intervals, shape (n_cells,)."""
+        return self.widths.dof(0.05)
+
+
+def errors_by_cell(
+    scores: CellScores | EngineScores,
+    count: FloatArray,
+    weight: FloatArray,
+    axes: tuple[Axis, ...],
+    options: ResolvedCov,
+    n_rows: int,
+) -> CellErrors:
+    """Errors of each cell's mean alone, from `count` rows of `weight` in all; `n_rows` is n of small-sample factors."""
+    if not axes:
+        variance = _squares_of_rows(scores, weight, options) / weight**2
+        variance *= n_rows / max(n_rows - 1, 1) if options.kind.row_factor else 1.0
+        return CellErrors(one_t(np.where((count > 1) & (variance > 0), variance, np.nan), count - 1.0), count.copy())
+    dims, smallest = subsets(len(axes)), min(scores.n_clusters(axis) for axis in axes)
+    terms = [_diagonal(scores, weight, union(*(axes[d] for d in one)), options) for one in dims]
+    counts = (Counts(scores.n_clusters(union(*(axes[d] for d in one))), smallest, n_rows) for one in dims)
+    each = np.array([options.factor(one) * term[0] for one, term in zip(counts, terms, strict=True)])
+    total, n_clusters = crossed_variance(each, dims, options.repair), [term[2] for term in terms]
+    # Of the clusters of a cell by itself, those of the axis with fewest.
+    variance = np.where((total > 0) & (np.min(n_clusters[: len(axes)], axis=0) > 1), total, np.nan)
+    # An intersection counts its clusters.
+    dofs = np.array([term[1] if len(one) == 1 else term[2] - 1.0 for one, term in zip(dims, terms, strict=True)])
+    if options.dof != "satterthwaite":
+        widths = one_t(variance, np.full(variance.size, fixed_dof(options.dof, smallest - 1.0)))
+    elif len(axes) == 1:
+        widths = one_t(variance, dofs[0])
+    else:
+        widths = crossed_widths(variance, each, np.maximum(np.nan_to_num(dofs, nan=1.0), 1.0), dims, options.repair)
+    return CellErrors(widths, n_clusters[0])
+
+
+def _squares_of_rows(scores: CellScores | EngineScores, weight: FloatArray, options: ResolvedCov) -> FloatArray:
+    """Sum of squares of the scores of the rows of each cell over a power of 1 less their leverage, (n_cells,)."""
+    power = options.kind.power
+    if not power or not isinstance(scores, CellScores):
+        if power and not isinstance(scores, CellScores) and scores.weighted:
+            raise NotAvailableError(
+                f'`cov="{options.cov}"` of independent rows of unequal weight needs them in memory. Take a frame of '
+                'them, or use cov="naive".'
+            )
+        squares = scores.row_moments()[0]
+        return squares * power_scale(1.0 / weight, power) ** 2 if power else squares
+    assert scores.cell is not None
+    own = np.ones(scores.cell.size) if scores.weights is None else scores.weights
+    rows = scores.row_scores * power_scale(own / weight[scores.cell], power)
+    return np.bincount(scores.cell, rows**2, weight.size).astype(np.float64, copy=False)
+
+
+def _diagonal(
+    scores: CellScores | EngineScores, weight: FloatArray, by: Axis, options: ResolvedCov
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Of each cell the sum of squares of adjusted totals, Satterthwaite's degrees of freedom, and its clusters."""
+    squares, leverages = np.zeros(weight.size), []
+    for block in scores.cells(by):
+        leverages.append(scale_columns(block.gram, 1.0 / weight))
+        totals = scale_columns(adjust_cell_totals(block.totals, leverages[-1], options.kind.power), 1.0 / weight)
+        squares += np.bincount(totals.indices, totals.data**2, weight.size)
+    leverage = stacked(leverages)
+    n_clusters = np.bincount(leverage.indices, minlength=weight.size).astype(np.float64)
+    return squares, own_dof(*cell_pieces(leverage, weight, options.kind.power)), n_clusters

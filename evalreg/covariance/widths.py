@@ -239,19 +239,6 @@ class Widths:
         seen = None if self.seen is None else self.seen[rows]
         return Widths(self.variance[rows], self.terms[:, rows], self.dofs[:, rows], self.signs, None, reach, seen)
 
-    def bounded(self, least: FloatArray, most: FloatArray) -> tuple[Widths, Widths]:
-        """The same with degrees of freedom that make them no wider, and no narrower, than any in between.
-
-        Those of a term that is added narrow it where they are the most, of one that is taken off where they are the
-        least: each term stands once among those added, and once among those taken off. Shapes: (n_terms, m) both.
-        """
-        if np.all(self.signs >= 0):
-            return replace(self, dofs=most), replace(self, dofs=least)
-        twice = np.concatenate([self.terms, self.terms])
-        signs = np.concatenate([np.maximum(self.signs, 0.0), np.minimum(self.signs, 0.0)], axis=1)
-        both = replace(self, terms=twice, signs=signs)
-        return replace(both, dofs=np.concatenate([most, least])), replace(both, dofs=np.concatenate([least, most]))
-
     def allowing(self, reach: Reach) -> Widths:
         """The same contrasts with more to allow for; the variance shown is that of the wider side at 5%, over t^2."""
         t = self.critical(SHOWN)

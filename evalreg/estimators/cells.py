@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import FloatArray, listed
-from evalreg.covariance.memory import refuse_parameters
+from evalreg.covariance.assembly import refuse_parameters
 from evalreg.data.cells import CellRows, read_cells
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable, Measure

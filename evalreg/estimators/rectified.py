@@ -20,7 +20,7 @@ from evalreg.checks import (
     option,
 )
 from evalreg.covariance.options import check_cov_options, resolve_cov
-from evalreg.covariance.sparsity import FEW_CLUSTERS
+from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.data.cells import cells_of, joint_names
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.engine import LazyTable

@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray, listed, nearest
-from evalreg.covariance.corrections import FULL_LEVERAGE
+from evalreg.covariance.adjust import FULL_LEVERAGE
 from evalreg.data.verdicts import as_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError
 from evalreg.estimators.pairs import Pairs

@@ -8,12 +8,10 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import FloatArray
-from evalreg.covariance.corrections import adjust_cell_totals, inverse_power_times, root_of
+from evalreg.covariance.absorbed import adjusted_clusters, affordable, directions_of
+from evalreg.covariance.adjust import adjust_cell_totals, root_of
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.one_cluster import directions_of, remaining
-from evalreg.covariance.row_leverages import adjust_narrow
-from evalreg.covariance.spanning import affordable, spanning_of
-from evalreg.covariance.sparsity import FEW_CLUSTERS, LARGEST_SHARE
+from evalreg.covariance.special import FEW_CLUSTERS, LARGEST_SHARE
 from evalreg.data.clusters import Axis
 from evalreg.errors import DominantClusterWarning, FewClustersWarning, Note
 from evalreg.estimate import Estimate, LeaveOut
@@ -126,24 +124,7 @@ def _one_step(estimate: Estimate, axis: Axis) -> FloatArray:
 
     Matrices of columns by columns only of clusters of that many rows, as for the covariance.
     """
-    spanning = spanning_of(estimate, axis, 1.0)
-    if spanning is not None:
-        return -dense(spanning.totals(estimate.scores) @ estimate.bread)
-    rest = remaining(estimate, directions_of(estimate, axis))
-    change = np.empty((estimate.scores.n_clusters(axis), estimate.n_params))
-    others, wide = np.ones(len(change), dtype=bool), list[FloatArray]()
-    for clusters, blocks in rest.scores.narrow(axis):
-        if clusters is not None:
-            others[clusters.which] = False
-            change[clusters.which] = adjust_narrow(clusters, rest.root, 1.0) @ rest.bread
-        for block in blocks:
-            assert block.gram is not None
-            L = rest.root.T @ block.gram @ rest.root
-            adjusted = inverse_power_times(L, 1.0, (block.totals @ rest.root)[:, :, None])[:, :, 0]
-            wide.append(dense(adjusted @ rest.bread))
-    if wide:
-        change[others] = np.concatenate(wide)
-    return -change
+    return -adjusted_clusters(estimate, axis, 1.0, directions_of(estimate, axis)).influence
 
 
 def solved_again(leave_out: LeaveOut, block: Block, contrasts: Matrix | None) -> FloatArray:

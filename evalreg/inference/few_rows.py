@@ -6,7 +6,7 @@ import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.sparsity import FEW_CLUSTERS
+from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import FewClustersWarning, Note, SkewedScoresWarning
 from evalreg.estimate import Estimate

@@ -248,8 +248,6 @@ def _moments(cov: Covariance | FloatArray, C: Matrix, dof: Any, *, own_params: b
         return _Moments(one_t(variance, own), None, own, shared, cov, len(cov), cov, {})
     # A covariance keeps those of its parameters, which tables and intervals ask for.
     narrow, widths = None, cov.widths() if own_params else None
-    if pairs and C.shape[0] > MANY_PAIRS * C.shape[1]:
-        narrow, widths = _bounds(cov, C)
     if widths is None:
         widths = _by_chunks(cov.widths, C)
     none = np.flatnonzero(~(widths.variance > 0))
@@ -265,13 +263,6 @@ def _moments(cov: Covariance | FloatArray, C: Matrix, dof: Any, *, own_params: b
         more = cov.ends.variance(np.eye(len(cov.names)), USUAL_LEVEL, NORMAL)
         root, together, rank = root + more, together + more, rank + cov.ends.which.size
     return _Moments(widths, narrow, own, shared, root, rank, together, texts)
-
-
-def _bounds(cov: Covariance, C: Matrix) -> tuple[Widths, Widths] | tuple[None, None]:
-    """Bounds of the widths of many contrasts, where exact ones cost much."""
-    found = [cov.width_bounds(part) for part in _chunks(C)]
-    both = [one for one in found if one is not None]
-    return (joined([one[0] for one in both]), joined([one[1] for one in both])) if both else (None, None)
 
 
 def _by_chunks(of: Callable[[Matrix], Widths], C: Matrix) -> Widths:

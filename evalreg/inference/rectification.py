@@ -12,8 +12,8 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.covariance.assembly import assemble
 from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.crossed import NO_VARIANCE
 from evalreg.covariance.options import ResolvedCov
-from evalreg.covariance.terms import NO_VARIANCE
 from evalreg.data.clusters import Axis, as_codes, pair_codes
 from evalreg.data.labels import Labels
 from evalreg.errors import NotAvailableError, Note, RectificationWarning, TooFewClustersError

@@ -12,7 +12,7 @@ import scipy
 from scipy import sparse
 
 from evalreg.checks import FloatArray, fraction
-from evalreg.covariance.cell_dof import cell_leverage
+from evalreg.covariance.dof import cell_leverage
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.planning.checked_numbers import checked_count, checked_number
 from evalreg.planning.power import unit_variance

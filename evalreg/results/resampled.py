@@ -10,11 +10,9 @@ from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate
 from evalreg.inference.posterior import Posterior, posterior_of
 from evalreg.inference.simultaneous import Seed
-from evalreg.resampling.bootstrap import Bootstrap, KindName
+from evalreg.resampling.bootstrap import Bootstrap, KindName, bootstrap_results
 from evalreg.resampling.draws import BootWeightsName, WildWeightsName
-from evalreg.resampling.resample import bootstrap_results
-from evalreg.resampling.wild import wild_test
-from evalreg.resampling.wild_result import WildTest
+from evalreg.resampling.wild import WildTest, wild_test
 
 
 class Resampled:

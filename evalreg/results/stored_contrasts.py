@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray
-from evalreg.covariance.terms import NO_VARIANCE
+from evalreg.covariance.crossed import NO_VARIANCE
 from evalreg.errors import NotAvailableError
 from evalreg.estimate.about import selects
 from evalreg.inference.contrasts import Contrasts

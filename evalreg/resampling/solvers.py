@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
-from evalreg.covariance.spanning import refuse_spanning
+from evalreg.covariance.absorbed import refuse_spanning
 from evalreg.data.clusters import Axis, union
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate, Refit

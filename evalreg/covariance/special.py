@@ -1,0 +1,449 @@
+"""What some covariances have besides: axes that differ alike, finite populations, and notes on thin boards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from scipy import sparse
+
+from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, listed
+from evalreg.covariance.adjust import FULL_LEVERAGE
+from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.crossed import Term
+from evalreg.covariance.dof import quadratic
+from evalreg.covariance.options import ResolvedCov
+from evalreg.data.clusters import Axis, axis_name
+from evalreg.errors import (
+    AlikeWarning,
+    ArgumentError,
+    LeverageWarning,
+    NotAvailableError,
+    Note,
+    RepairWarning,
+    SparseBoardWarning,
+)
+from evalreg.estimate import PLAIN, About, Estimate, Population, Samples
+from evalreg.numerics.matrices import (
+    Matrix,
+    absolute_entries,
+    compressed,
+    dense,
+    identity,
+    scale_rows,
+    times,
+    transposed,
+)
+
+# Of a contrast that is not a difference of models, what is left of their common part is rounding below this.
+ROUNDING = 1e-10
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AlikeTerm(Term):
+    """A term whose variance over models is pooled: V(c) = max(c'V c, c'c tr(V)/(K - 1)), V centred to sum zero."""
+
+    # Covariance of the models if all differ alike over the clusters, (n_params, n_params).
+    pooled: FloatArray
+    # Standard deviation of what all models have in common, which is not pooled.
+    common: FloatArray
+    # Parameters that are models; covariates are not.
+    of_models: BoolArray
+    n_models: int
+
+    def _applies(self, C: Matrix) -> BoolArray:
+        """Contrasts that are differences of models, shape (m,)."""
+        of_others = np.asarray((C != 0) @ ~self.of_models, dtype=bool)
+        own = quadratic(C, self.pooled)
+        return np.asarray(~of_others & (own > 0) & ((C @ self.common) ** 2 <= ROUNDING * own))
+
+    def variance(self, C: Matrix) -> FloatArray:
+        """The larger of the contrast's own variance and the pooled one."""
+        own = super().variance(C)
+        return np.where(self._applies(C), np.maximum(own, quadratic(C, self.pooled)), own)
+
+    def dof(self, C: Matrix) -> FloatArray:
+        """(J - 1)(K - 1): the contrast's own degrees of freedom times the differences of models that tell."""
+        return super().dof(C) * np.where(self._applies(C), self.n_models - 1.0, 1.0)
+
+    def linear(self, C: FloatArray) -> Term:
+        """The same term for contrasts of the parameters."""
+        made = super().linear(C)
+        assert isinstance(made, AlikeTerm)
+        of_models = ~np.asarray((C != 0) @ ~self.of_models, dtype=bool)
+        return replace(made, pooled=C @ self.pooled @ C.T, common=C @ self.common, of_models=of_models)
+
+
+def pool_models(estimate: Estimate, axes: tuple[Axis, ...], terms: Sequence[Term], name: str) -> list[Term]:
+    """The one-way terms of two crossed axes, that of `name` pooled over models; no intersection.
+
+    Needs all models of one board, CR2 terms, and axes of which none is inside the other.
+    """
+    check_alike(estimate, axes, name)
+    place = [axis_name(axis) for axis in axes].index(name)
+    one_way = [term for term in terms if len(term.dims) == 1]
+    one_way[place] = _pooled(estimate, one_way[place])
+    return one_way
+
+
+def _pooled(estimate: Estimate, term: Term) -> AlikeTerm:
+    """tr(V)/(K - 1) on the differences of models, as centred ratings or from a reference's."""
+    n, K = estimate.n_params, estimate.about.n_models
+    V = np.asarray(term.matrix)[:K, :K]
+    assert estimate.coefficient_map is not None
+    fixed = ~np.any(dense(abs(estimate.coefficient_map)) > 0, axis=1)[:K]
+    # Ratings from a reference's are theta_k - theta_ref; the centred V is the same.
+    M = np.eye(K) - fixed[None, :] if fixed.any() else np.eye(K)
+    centred = M - M.mean(axis=1, keepdims=True)
+    share = max(float(np.trace(V) - V.sum() / K), 0.0) / max(K - 1, 1)
+    pooled, common = np.zeros((n, n)), np.zeros(n)
+    pooled[:K, :K] = share * centred @ centred.T
+    common[:K] = M.sum(axis=1) * np.sqrt(max(float(V.sum()), 0.0)) / K
+    held = {one.name: getattr(term, one.name) for one in fields(Term)}
+    return AlikeTerm(**held, pooled=frozen(pooled), common=frozen(common), of_models=np.arange(n) < K, n_models=K)
+
+
+def check_alike(estimate: Estimate, axes: tuple[Axis, ...], name: str) -> None:
+    """Raise if the clusters of that axis cannot be taken to differ alike over models."""
+    if not estimate.about.one_board:
+        raise NotAvailableError(
+            f'`alike="{name}"` is of all models of one leaderboard (`win_rate` without strata, `bradley_terry`, '
+            f"`controlled_win_rate`), since it compares how clusters differ over models; this is "
+            f"{estimate.about.model}. Leave it out, or pass alike=None; a contrast of a board is taken after "
+            "`alike` is."
+        )
+    names = [axis_name(axis) for axis in axes]
+    if len(axes) != 2:
+        found = listed(names) if names else "none"
+        raise NotAvailableError(
+            f'`alike="{name}"` must be one of two clusterings that cross, such as "judge" of groups="prompt + judge"; '
+            f"got {len(axes)} ({found}) after any that lies inside another. Leave it out, or pass alike=None."
+        )
+    if name not in names:
+        raise ArgumentError(
+            f"`alike` must name one of the crossed clusterings, {listed(names, joiner=' or ')}; got {name!r}."
+        )
+
+
+def alike_note(name: str, n_clusters: int, n_models: int) -> Note:
+    """What a result says that takes clusters to differ alike over models."""
+    text = (
+        f'alike="{name}": the {n_clusters} {name} clusters are taken to differ alike over the {n_models} models, and '
+        "what they tell of all models is pooled. Differences are at their level only where that holds. They are too "
+        f"sure for a model on which values of {name} differ more than on others."
+    )
+    return AlikeWarning, text
+
+
+# An eigenvalue below this share of the largest one is rounding.
+ROUNDING = 1e-12
+
+
+def as_drawn(estimate: Estimate, population: Population) -> Estimate:
+    """The same with each column times sqrt(1 - n/N): Cochran (1977), eq. 2.8, 5.6 by stratum, 9.10 for clusters.
+
+    Columns of different strata are independent, and those of one stratum and one sample share its factor.
+    """
+    A = estimate.coefficient_map
+    scaled: Matrix | None = None
+    if A is not None:
+        scale = population.scale
+        scaled = compressed(A) @ sparse.diags_array(scale) if sparse.issparse(A) else np.asarray(A) * scale
+    return replace(
+        estimate,
+        bread=scale_rows(estimate.bread, population.scale),
+        coefficient_map=scaled,
+        family=estimate.family.drawn(population.scale),
+        population=None,
+    )
+
+
+def each_column(estimate: Estimate, scale: FloatArray) -> Estimate:
+    """The columns of the scores as parameters, each the mean of its rows times its sqrt(1 - n/N)."""
+    inverse = _inverse_weights(estimate)
+    return replace(
+        estimate,
+        names=tuple(map(str, range(scale.size))),
+        params=np.zeros(scale.size),
+        bread=sparse.diags_array(inverse * scale).tocsr(),
+        coefficient_map=sparse.diags_array(np.where(inverse > 0, scale, 0.0)).tocsr(),
+        about=About(),
+        family=PLAIN,
+        population=None,
+    )
+
+
+def _inverse_weights(estimate: Estimate) -> FloatArray:
+    """One over the weight of each column, by which the bread is the parameters' map of the columns; 0 of one unused."""
+    weight = np.asarray(abs(compressed(estimate.coefficient_map)).sum(axis=0)).ravel()
+    size = np.asarray(abs(compressed(estimate.bread)).sum(axis=1)).ravel()
+    return np.asarray(size / np.where(weight > 0, weight, 1.0))
+
+
+def of_samples(cov: Covariance, columns: Covariance, estimate: Estimate, population: Population) -> Covariance:
+    """The covariance where columns were drawn with different units of one population.
+
+    `columns` is that of the columns, each times its own 1 - n/N.
+    """
+    samples, A = population.samples, compressed(estimate.coefficient_map)
+    assert samples is not None
+    found = [InCommon(one, population.scale, samples) for one in (columns.naive, *(t.matrix for t in columns.pieces))]
+    naive, *terms = (dense(A @ (A @ one.matrix).T) for one in found)
+    return replace(
+        cov,
+        pieces=tuple(replace(term, matrix=matrix) for term, matrix in zip(cov.pieces, terms, strict=True)),
+        naive=naive,
+        repaired=None if cov.repaired is None else terms[0],
+        floor=found[1].floor(A, _noise_of_columns(estimate, population)),
+    )
+
+
+def _noise_of_columns(estimate: Estimate, population: Population) -> Matrix:
+    if population.noise is None:
+        return sparse.csr_array((population.scale.size,) * 2)
+    inverse = sparse.diags_array(_inverse_weights(estimate))
+    return inverse @ compressed(population.noise) @ inverse
+
+
+class InCommon:
+    """The covariance of means over samples of one population, from one that has the factors of the variances alone.
+
+    Of simple random samples of n_a and n_b of N units with n_ab in common Cov = S_ab (n_ab/(n_a n_b) - 1/N), and what
+    units in common show is S_ab n_ab/(n_a n_b): the factor of a pair is 1 - n_a n_b/(n_ab N), the smaller of the two
+    where one sample is part of the other. Where it is negative, with fewer units in common than by chance or none,
+    these do not tell S_ab: it is taken to be from 0 to sqrt(S_aa S_bb), whichever gives a contrast the wider error bar.
+    """
+
+    def __init__(self, drawn: FloatArray, scale: FloatArray, samples: Samples) -> None:
+        self.matrix = np.array(drawn)
+        # What covariances are taken below zero by where few units are in common, (n_columns, n_columns).
+        self.unknown = np.zeros(drawn.shape)
+        for columns in samples.mixed():
+            own = np.ix_(columns, columns)
+            self.matrix[own], self.unknown[own] = _mixed(drawn[own], scale[columns], samples, columns)
+
+    def floor(self, A: Matrix, noise: Matrix) -> Widest | None:
+        """The widest reading of every contrast; None where all pairs have enough units in common."""
+        if not self.unknown.any():
+            return None
+        return Widest(A, self.matrix + self.unknown + dense(noise), self.unknown)
+
+
+def _mixed(V: FloatArray, scale: FloatArray, samples: Samples, columns: IntArray) -> tuple[FloatArray, FloatArray]:
+    """The covariance of some columns of one population, and how far below zero it was taken where it is not known."""
+    of, n, N = samples.of[columns], samples.n[columns], samples.size[columns]
+    common = samples.together[np.ix_(of, of)]
+    whole = scale == 0
+    held = np.where(whole, 1.0, scale)
+    exact = common / np.outer(n, n) - 1.0 / N
+    spread = np.diag(V) * n / held**2
+    most = np.sqrt(np.outer(spread, spread))
+    unit = V / np.outer(held, held) * np.outer(n, n) / np.maximum(common, 1.0)
+    few = common < np.outer(n, n) / N
+    unknown = np.where(few, -exact * most, 0.0)
+    unknown[whole, :] = unknown[:, whole] = 0.0
+    found = np.where(of[:, None] == of, V, np.where(few, -unknown, unit * exact))
+    found[whole, :] = found[:, whole] = 0.0
+    values, axes = np.linalg.eigh((found + found.T) / 2)
+    negative = values < -ROUNDING * max(float(values[-1]), 0.0)
+    return found - (axes[:, negative] * values[negative]) @ axes[:, negative].T, unknown
+
+
+@dataclass(frozen=True, eq=False)
+class Widest:
+    """Variances of contrasts of means whose samples have few units in common: the most that they may be.
+
+    Parameters
+    ----------
+    A : sparse array, shape (n_params, n_columns)
+        The parameters as contrasts of the columns.
+    settled : ndarray, shape (n_columns, n_columns)
+        The covariance of the columns, zero where it is not known.
+    unknown : ndarray, shape (n_columns, n_columns)
+        How far below zero such a covariance may lie.
+    """
+
+    A: Matrix
+    settled: FloatArray
+    unknown: FloatArray
+
+    def variance(self, contrasts: FloatArray) -> FloatArray:
+        """Each covariance at the end that makes the variance of the contrast largest, shape (n_contrasts,)."""
+        L = dense(compressed(contrasts) @ self.A)
+        above, below = np.maximum(L, 0.0), np.maximum(-L, 0.0)
+        return np.asarray(quadratic(L, self.settled) + 2 * np.sum((above @ self.unknown) * below, axis=1))
+
+    def linear(self, contrasts: FloatArray, names: Sequence[str]) -> Widest:
+        """The same for contrasts of the parameters."""
+        return replace(self, A=compressed(contrasts) @ self.A)
+
+
+def refuse_undrawn(cov: Covariance, population: Population) -> None:
+    """Refuse clusters that were not drawn from the population."""
+    if cov.crossed:
+        raise NotAvailableError(
+            'target="the full benchmark" is defined for one clustering; '
+            f"{' + '.join(map(axis_name, cov.axes))} are crossed, and judges or prompts are no part of a benchmark, so "
+            "that nothing says how many of them there are. Cluster by what was drawn from it."
+        )
+    found = tuple(axis_name(axis) for axis in cov.axes)
+    if population.axes and found != population.axes:
+        raise NotAvailableError(
+            f"`n_population` counts {population.axes[0]} clusters, which were drawn whole; clustered by "
+            f"{found[0] if found else 'nothing'} their share is not defined. Use groups={population.axes[0]!r}."
+        )
+
+
+def with_answers(cov: Covariance, estimate: Estimate, population: Population) -> Covariance:
+    """Add what answers make: Cochran (1977), eq. 10.15, of endless answers.
+
+    The degrees of freedom stay those of the questions, which are fewer than those of the answers.
+    """
+    if population.noise is None:
+        return cov
+    noise = dense(estimate.bread.T @ compressed(population.noise) @ estimate.bread)
+    terms = tuple(replace(term, matrix=term.matrix + noise) for term in cov.pieces)
+    repaired = None if cov.repaired is None else cov.repaired + noise
+    return replace(cov, pieces=terms, naive=cov.naive + noise, repaired=repaired)
+
+
+# Above either, covariances that hold weights fixed and do not correct for leverage miss too often to be shown.
+LARGEST_CONCENTRATION = 0.12
+LARGEST_SINGLE = 0.02
+# With fewer clusters every pair is concentrated, and their number says so.
+FEW_CLUSTERS = 10
+# Below the first a board warns; below the second it does not rank.
+FEW_EFFECTIVE = 6.0
+TOO_FEW_EFFECTIVE = 3.0
+LARGEST_SHARE = 0.30
+
+
+@dataclass(frozen=True, eq=False)
+class Sparsity:
+    """How the weight of each parameter lies on the clusters of one axis. All arrays have shape (n_params,)."""
+
+    axis: Axis
+    # H: the weighted mean over the cells of a parameter of sum over clusters of h^2, h a cluster's share of a cell.
+    concentration: FloatArray
+    # Effective number of clusters, one over the sum of squared shares (Kish).
+    effective: FloatArray
+    # The largest share of one cluster.
+    largest_share: FloatArray
+    # Share of the weight on cells that rest on a single cluster.
+    single: FloatArray
+
+    @property
+    def unsafe(self) -> BoolArray:
+        """Parameters whose fixed-weight CR0 and CR1 are not shown."""
+        return (self.concentration > LARGEST_CONCENTRATION) | (self.single > LARGEST_SINGLE)
+
+
+def sparsity(estimate: Estimate, axis: Axis) -> Sparsity:
+    """Concentration of the weight of each parameter on the clusters of an axis. Kish (1965), Survey Sampling."""
+    assert estimate.cells is not None
+    assert estimate.coefficient_map is not None
+    weights = absolute_entries(estimate.coefficient_map)
+    # A parameter's weights sum to one over its cells, whatever the scale of the parameter.
+    weights = scale_rows(weights, 1.0 / np.maximum(weights @ np.ones(weights.shape[1]), 1e-300))
+    share = scale_rows(identity(estimate.cells.weight.size), 1.0 / estimate.cells.weight)
+    of_cells = estimate.scores.column_sums(axis, share, share)
+    single = (1.0 - of_cells.largest < FULL_LEVERAGE).astype(float)
+    mapped = times(share, transposed(weights))
+    found = estimate.scores.column_sums(axis, mapped, mapped)
+    squares = np.asarray(found.squares)
+    # What rests on no cell, as the sum of all win rates, rests on no few clusters.
+    effective = np.divide(1.0, squares, out=np.full(squares.size, np.inf), where=squares > 0)
+    return Sparsity(axis, weights @ of_cells.squares, effective, found.largest, weights @ single)
+
+
+def sparse_text(found: Sparsity, names: tuple[str, ...], where: BoolArray) -> str:
+    """Why the parameters `where` are too thinly covered, in words, with the worst figures."""
+    some = [name for name, is_meant in zip(names, where, strict=True) if is_meant]
+    return (
+        f"{listed(some)}: up to {np.max(found.single[where]):.0%} of the weight lies on pairs that met under a single "
+        f"{axis_name(found.axis)} ({LARGEST_SINGLE:.0%} is safe), and two comparisons of a pair share their "
+        f"{axis_name(found.axis)} in up to {np.max(found.concentration[where]):.0%} of cases (H; "
+        f"{LARGEST_CONCENTRATION:.0%} is safe)"
+    )
+
+
+def effective_text(found: Sparsity, names: tuple[str, ...], where: BoolArray) -> str:
+    """Which of the parameters `where` rest on few clusters, in words, with the worst figures."""
+    some = [name for name, is_meant in zip(names, where, strict=True) if is_meant]
+    name = axis_name(found.axis)
+    return (
+        f"{listed(some)}: the weight lies on as few as {np.min(found.effective[where]):.1f} effective {name} clusters, "
+        f"up to {np.max(found.largest_share[where]):.0%} of it on one. For a model with fewer than "
+        f"{TOO_FEW_EFFECTIVE:.0f} every rank is left open. Bradley-Terry ratings pool thin pairs and hold better there."
+    )
+
+
+# A parameter that moves by more than this share of the one that moves most is what a cluster alone tells of; others are
+# measured from it.
+MOSTLY = 0.6
+# What becomes of pairs that met under one cluster alone, by whether estimates are solved again without it.
+SAID_OF_LONE_PAIRS = {
+    False: "such pairs add nothing to the variance",
+    True: "CR2 does not exist for such pairs, so that errors are those of the jackknife, which leaves out each "
+    "cluster. Bradley-Terry ratings pool thin pairs",
+}
+
+
+def thin_notes(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> list[Note]:
+    """What to say about the models of a board that are too thinly covered for its covariance."""
+    notes: list[Note] = []
+    finest = max(axes, key=estimate.scores.n_clusters)
+    for axis in axes:
+        found = sparsity(estimate, axis)
+        # An axis of a few judges is thin for every pair alike, which the number of its clusters tells.
+        guarded = axis == finest and estimate.scores.n_clusters(axis) >= FEW_CLUSTERS
+        fixed = estimate.refit is not None and estimate.refit.leave_out is not None
+        if not options.kind.adjusts and guarded and fixed and found.unsafe.any():
+            text = f'{options.cov} is far too small there; leave out `cov` for the default, or use "jackknife"'
+            notes.append((SparseBoardWarning, f"{sparse_text(found, estimate.names, found.unsafe)}; {text}."))
+        resolved = options.kind.needs_exact_refit
+        if options.kind.adjusts and fixed and found.single.any() and (options.left_open or not resolved):
+            text = f"{sparse_text(found, estimate.names, found.single > 0)}; {SAID_OF_LONE_PAIRS[resolved]}."
+            notes.append((SparseBoardWarning, text))
+        few = (found.effective < FEW_EFFECTIVE) | (found.largest_share > LARGEST_SHARE)
+        if guarded and few.any():
+            notes.append((SparseBoardWarning, effective_text(found, estimate.names, few)))
+    return notes
+
+
+def term_notes(cov: Covariance) -> list[Note]:
+    """What to say about parameters that a single cluster determines, and about a repair."""
+    notes: list[Note] = []
+    notes.extend(_one_cluster_notes(cov))
+    thin = cov._in_one_cell(np.eye(len(cov.names)))
+    lost = [name for name, is_lost in zip(cov.names, thin, strict=True) if is_lost]
+    if lost:
+        text = (
+            f"{listed(lost)}: some cluster alone determines {'it' if len(lost) == 1 else 'each of them'} (leverage 1)"
+        )
+        notes.append((LeverageWarning, f"{text}{cov.options.kind.single}."))
+    if cov.change and cov.options.repair == "eigen":
+        notes.append((RepairWarning, f"the crossed covariance was not positive semi-definite: {cov.change}."))
+    return notes
+
+
+def _one_cluster_notes(cov: Covariance) -> list[Note]:
+    """Parameters of a regression that one cluster alone determines, and those measured from them."""
+    size = np.zeros(len(cov.names))
+    for term in cov.one_way:
+        if term.blind is not None:
+            moved = np.abs(term.blind)
+            size = np.maximum(size, np.max(moved / np.max(moved, axis=0), axis=1))
+    alone = [name for name, part in zip(cov.names, size, strict=True) if part > MOSTLY]
+    if not alone:
+        return []
+    which = cov.one_way[0].name if len(cov.one_way) == 1 else "cluster"
+    text = f"{listed(alone)}: only one {which if cov.axes else 'row'} tells of {'it' if len(alone) == 1 else 'them'}"
+    text += f" (leverage 1), so that {'it has no error bar' if len(alone) == 1 else 'they have no error bars'}."
+    rest = [name for name, part in zip(cov.names, size, strict=True) if 0 < part <= MOSTLY]
+    if rest:
+        verbs = ("is", "has") if len(rest) == 1 else ("are", "have")
+        text += f" {listed(rest)} {verbs[0]} measured from there and {verbs[1]} none either."
+    text += " Differences without it have theirs. Merge it with another level, or leave its rows out."
+    return [(LeverageWarning, text)]

@@ -67,13 +67,6 @@ def uncollected(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draws to two digits, for what holds or rests on the same draws however many they are."""
-    monkeypatch.setattr("evalreg.inference.multiplicity.CHEAP_BLOCKS", 0)
-    monkeypatch.setattr("evalreg.inference.multiplicity.WANTED_ERROR", 0.02)
-
-
-@pytest.fixture
 def rng() -> np.random.Generator:
     """A generator that starts from the same seed in every test."""
     return np.random.default_rng(20240607)

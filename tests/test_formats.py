@@ -21,7 +21,6 @@ from evalreg.report.tables import Grid
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning"),
-    pytest.mark.usefixtures("few_draws"),
 ]
 
 FORMATS = ("text", "json", "csv", "md", "latex", "html")

@@ -31,7 +31,6 @@ from evalreg.estimators.ratings import tied_moments
 from evalreg.inference.contrasts import parse_contrasts
 from evalreg.inference.discordance import clustered_sign_test
 from evalreg.inference.labelled import means_of_cells
-from evalreg.inference.multiplicity import simulate_largest, stepdown_pvalues
 from evalreg.inference.sequential import roughness
 from evalreg.inference.wald import f_test, hotelling_test, wald_quadratic
 from evalreg.numerics.proportions import (
@@ -64,25 +63,6 @@ def test_a_gap_of_two_cells_is_the_difference_of_their_means():
     cell, gap = np.array([0, 0, 1, 1]), np.array([[-1.0, 1.0]])
     found = means_of_cells(np.array([1.0, 0.0, 1.0, 1.0]), cell, Labels(4), gap, ("gap",))
     assert found.params.tolist() == [0.5]
-
-
-def test_the_largest_of_two_independent_normals_has_sidaks_critical_value():
-    def largest(z):
-        return np.abs(z).max(axis=1)[:, None]
-
-    found = simulate_largest(largest, 2, 2, alpha=0.05, dof=np.inf, base=0)[0].quantile(0.05)
-    # The draws are made for a standard error of 0.004.
-    assert found == pytest.approx(scipy.stats.norm.ppf((1 + 0.95**0.5) / 2), abs=0.01)
-
-
-def test_the_last_statistic_of_a_stepdown_stands_against_itself_alone():
-    def drawn(z, rows):
-        return np.abs(z[rows])
-
-    p = stepdown_pvalues(drawn, np.array([1.96, 2.5]), np.eye(2), dof=np.inf, base=0, n_draws=100_000)
-    alone = 2 * scipy.stats.norm.sf([1.96, 2.5])
-    # Four standard errors of a share of 0.05 in 100,000 draws.
-    assert p == pytest.approx([alone[0], 1 - (1 - alone[1]) ** 2], abs=0.003)
 
 
 def test_a_logit_interval_ends_where_its_statistic_is_the_critical_value():

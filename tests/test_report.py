@@ -445,7 +445,8 @@ def test_a_report_of_one_difference_says_it_with_its_interval_and_what_could_be_
     dof = comparison.table["dof"].iloc[0]
     critical = scipy.stats.t.isf(0.025, dof)
     power = scipy.stats.nct.sf(critical, dof, found / t) + scipy.stats.nct.cdf(-critical, dof, found / t)
-    assert power == pytest.approx(0.8, abs=2e-3)
+    # The score test has another variance under no difference than under this one.
+    assert power == pytest.approx(0.8, abs=0.04)
 
 
 def test_the_figure_of_a_report_of_differences_has_a_line_at_zero(ladder):

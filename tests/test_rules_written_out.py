@@ -19,8 +19,7 @@ from evalreg.data.grammar import names_in
 from evalreg.data.questions import answered, without_worst
 from evalreg.errors import FormulaError, TooLargeError
 from evalreg.estimators.mover import LEVELS, mover_floor
-from evalreg.inference.levels import CountedLevel
-from evalreg.inference.make_family import make_family
+from evalreg.inference.simultaneous import family_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -39,7 +38,7 @@ def few_differ() -> er.Results:
 def test_joint_statements_allow_for_differences_not_seen_as_single_contrasts_do():
     results = few_differ()
     bands = results.simultaneous(contrasts="pairs")
-    family = make_family(results.params, results.cov, "pairs")
+    family = family_of(results.params, results.cov, "pairs")
     # In parts of any size, as many contrasts are taken.
     parts = joined([results.cov.widths(family.matrix[part]) for part in (slice(0, 3), slice(3, 4), slice(4, None))])
     p = parts.pvalues(family.effect)
@@ -54,34 +53,6 @@ def test_joint_statements_allow_for_differences_not_seen_as_single_contrasts_do(
         plain = one.conf_int(alpha=bands.attrs["level"], method="wald").iloc[0]
         assert single[0] < plain[0]
         assert single[1] > plain[1]
-
-
-@pytest.mark.parametrize("n_draws", [99, 100, 1234])
-def test_adjusted_p_values_count_the_draws_and_agree_with_the_level(n_draws):
-    rng = np.random.default_rng(n_draws)
-    draws = np.sort(np.abs(rng.standard_t(4, n_draws)) * 1.3)
-    found = CountedLevel(7, 4.0, draws)
-    p = np.concatenate([2 * stats.t.sf(draws, 4), rng.random(50) ** 3, [np.nan]])
-    # A draw as far out as the statistic counts; the data are one of the draws (Davison and Hinkley 1997, eq. 4.11).
-    for one, adjusted in zip(p, found.adjusted(p), strict=True):
-        t = stats.t.isf(one / 2, 4)
-        shares = [(1 + np.sum(draws >= t + away)) / (n_draws + 1) for away in (1e-9 * t, -1e-9 * t)]
-        expected = [max(min(7 * one, 1.0, share), one) for share in shares]
-        assert np.isnan(one) == np.isnan(adjusted)
-        assert np.isnan(one) or expected[0] - 1e-12 <= adjusted <= expected[1] + 1e-12
-    for alpha in (0.01, 0.05, 0.2):
-        level = found.level(alpha)
-        clear = np.abs(p / level - 1) > 1e-9
-        np.testing.assert_array_equal((found.adjusted(p) <= alpha)[clear], (p <= level)[clear])
-        assert alpha / 7 <= level <= alpha
-
-
-def test_the_stated_error_of_a_level_is_the_spread_of_its_quantile():
-    rng = np.random.default_rng(2)
-    draws = np.sort(np.abs(rng.standard_normal((400, 2000))), axis=1)
-    quantiles = draws[:, int(0.95 * 2000)]
-    stated = [CountedLevel(1000, np.inf, one).error(0.05) for one in draws[:40]]
-    assert np.mean(stated) == pytest.approx(quantiles.std(), rel=0.25)
 
 
 def slow_variance(x, *, theta, V, M, Q, differ, whole, n, clusters, alike, icc):

@@ -51,7 +51,7 @@ def _same(one: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize("judges", [1, 3])
-def test_a_statement_does_not_depend_on_those_before_it(judges: int, few_draws: None) -> None:
+def test_a_statement_does_not_depend_on_those_before_it(judges: int) -> None:
     alone = {name: say(_board(judges)) for name, say in STATEMENTS.items()}
     for order in (list(STATEMENTS), list(STATEMENTS)[::-1]):
         board = _board(judges)
@@ -82,8 +82,6 @@ def test_what_is_shared_stays_behind_and_cannot_be_changed_from_outside() -> Non
 
 
 def test_draws_are_made_once_for_all_statements_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    from evalreg.inference import levels
-
     blocks: list[int] = []
     real = multiplicity.block_stream
 
@@ -91,10 +89,10 @@ def test_draws_are_made_once_for_all_statements_of_pairs(monkeypatch: pytest.Mon
         blocks.append(block)
         return real(base, block)
 
-    monkeypatch.setattr(multiplicity, "block_stream", counted)
-    monkeypatch.setattr(levels, "block_stream", counted)
-    for judges in (1, 3):
-        board = _board(judges)
+    monkeypatch.setattr("evalreg.inference.simultaneous.block_stream", counted)
+    for _ in range(1):
+        log = er.datasets.judge_log(n_models=5, n_prompts=200, seed=4)
+        board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
         board.ranks()
         made = len(blocks)
         assert made

@@ -11,13 +11,11 @@ import pytest
 
 import evalreg as er
 from evalreg.cli.main import main
-from evalreg.inference.ranks import pairwise_table
-from evalreg.inference.tiers import deciding_adjustment, judged_pair, tiers_of
+from evalreg.inference.ranks import judged_pair, pairwise_table, tiers_of
 
 # What is compared here rests on the same draws, however many.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning"),
-    pytest.mark.usefixtures("few_draws"),
 ]
 
 
@@ -67,7 +65,7 @@ def test_tiers_letters_ranks_and_p_values_say_one_thing(seed, options):
 @pytest.mark.parametrize(("seed", "options"), BOARDS)
 def test_one_pair_among_all_is_judged_as_in_the_table_of_all(seed, options):
     params, cov = _board(seed, **options)._ranked
-    table = pairwise_table(params, cov, deciding_adjustment(params, cov))
+    table = pairwise_table(params, cov, "step-down")
     for (one, other), row in table.iterrows():
         found = judged_pair(params, cov, other, one)
         assert found.p_adjusted == pytest.approx(row["p_adjusted"], rel=1e-12, nan_ok=True)

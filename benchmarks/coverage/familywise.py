@@ -17,9 +17,9 @@ from benchmarks.coverage.grid import Cell
 from benchmarks.coverage.worlds import FloatArray, IntArray
 from evalreg.boards.board import Board
 from evalreg.checks import BoolArray
-from evalreg.inference.contrast_family import ContrastFamily
-from evalreg.inference.make_family import make_family
 from evalreg.inference.multiplicity import adjust_pvalues
+from evalreg.inference.ranks import deciding
+from evalreg.inference.simultaneous import ContrastFamily, family_of
 from evalreg.numerics.student import t_pvalues
 
 LEVEL = 0.05
@@ -111,24 +111,23 @@ def pooled_pvalues(family: ContrastFamily) -> FloatArray:
 
 def decided(results: er.Results, seed: int) -> dict[str, BoolArray]:
     """Pairs that each method decides, shape (n_pairs,)."""
-    family = make_family(results.params, results.cov, "pairs")
-    level = family.joint(LEVEL, seed)
+    family = family_of(results.params, results.cov, "pairs")
     if results.asked.alike is not None:
         with warnings.catch_warnings(action="ignore"):
-            apart = make_family(results.params, results.with_cov(alike=None).cov, "pairs")
-        counted = {APART: apart.counted(apart.joint(LEVEL, seed)) <= LEVEL}
+            apart = family_of(results.params, results.with_cov(alike=None).cov, "pairs")
+        counted = {APART: apart.stepdown(seed) <= LEVEL}
     else:
         counted = {BEFORE: adjust_pvalues(pooled_pvalues(family), "holm") <= LEVEL}
     with np.errstate(invalid="ignore"):
         return {
-            HOLM: family.counted(level) <= LEVEL,
-            BANDS: family.p_value <= level.level(LEVEL),
+            HOLM: deciding(results.params, results.cov, LEVEL, seed)[1] <= LEVEL,
+            BANDS: family.p_value <= family.level(LEVEL, seed),
         } | counted
 
 
 def check(results: er.Results, found: dict[str, BoolArray], seed: int) -> None:
     """Hold what was decided against the public tables of pairs, bands and ranks."""
-    holm, bands = results.pairwise("holm", seed=seed), results.simultaneous(contrasts="pairs", seed=seed)
+    holm, bands = results.pairwise("step-down", seed=seed), results.simultaneous(contrasts="pairs", seed=seed)
     same = [
         np.array_equal(found[HOLM], holm["p_adjusted"] <= LEVEL),
         np.array_equal(found[BANDS], (bands["lower"] > 0) | (bands["upper"] < 0)),

@@ -11,12 +11,13 @@ from scipy import special
 
 from evalreg.checks import fraction
 from evalreg.errors import muted
+from evalreg.planning.few_power import found_where_few_differ
 from evalreg.planning.t_power import t_shift
 from evalreg.report.bibliography import SOURCES
 from evalreg.report.documents import as_compact_json, versions
 from evalreg.report.pages import Figure, Page, named
 from evalreg.report.rendering import ReportFormat
-from evalreg.report.sentences import direction, p_text, score_rows, unit_of, with_interval
+from evalreg.report.sentences import direction, p_text, unit_of, with_interval
 from evalreg.report.tables import Grid, number, p_value
 from evalreg.results.answers import MOST_NAMED, design_sentences
 from evalreg.results.reporting import (
@@ -276,16 +277,16 @@ def _unpaired(table: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _detectable(comparison: AnyComparison, table: pd.DataFrame) -> tuple[str, ...]:
-    """The true difference that a log like this one would show, from its own standard errors.
-
-    Not told where intervals allow for differences that were not seen: the standard error alone is too small there.
-    """
+    """The true difference that a log like this one would show, from its own standard errors or null variances."""
     se, dof, alpha = table["se"].to_numpy(float), table["dof"].to_numpy(float), table.attrs["alpha"]
-    known = np.isfinite(se) & (dof > 0) & ~score_rows(comparison.results.cov)
+    each = np.array([t_shift(float(d), alpha, POWER) if d > 0 else np.nan for d in dof]) * se if alpha < POWER else se
+    scored = comparison.results.cov.widths().scored
+    if scored is not None and alpha < POWER:
+        each[scored.rows] = found_where_few_differ(scored.null, dof[scored.rows], alpha, POWER)
+    known = np.isfinite(each) & (dof > 0)
     if not known.any() or alpha >= POWER:
         return ()
-    found = [t_shift(float(d), alpha, POWER) * s for s, d in zip(se[known], dof[known], strict=True)]
-    low, high = number(min(found)), number(max(found))
+    low, high = number(each[known].min()), number(each[known].max())
     size = low if low == high else f"{low} to {high}, by pair,"
     by_itself = "" if len(table) == 1 else ", each tested by itself"
     return (

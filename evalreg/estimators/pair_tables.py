@@ -13,9 +13,9 @@ from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, FewCarriersWarning, NotAvailableError, ScoreRangeError, issue
 from evalreg.estimators.pair_facts import Facts, Wins
 from evalreg.inference.contrasts import Contrasts
-from evalreg.inference.make_family import make_family
 from evalreg.inference.multiplicity import adjust_pvalues, base_seed
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
+from evalreg.inference.simultaneous import family_of
 from evalreg.report.summaries import covariance_text, not_allowed_for, rather_few, score_text
 from evalreg.report.tables import UNKNOWN, Grid, Summary, error_text, fixed, interval_text, number, p_value
 from evalreg.results.results import Results
@@ -33,16 +33,10 @@ def difference_frame(results: Results, facts: Facts, adjust: PairAdjustName | No
     se = np.where(variance > 0, np.sqrt(variance), np.nan)
     p = cov.pvalues(None, theta)
     ends, adjusted = cov.limits(theta, None, alpha), p
-    if adjust == "single-step":
-        family = make_family(results.params, cov)
-        if family.inside.any():
-            level = family.joint(alpha, base_seed(0)[0])
-            ends, adjusted = family.widths.limits(theta, level.level(alpha)), level.adjusted(family.p_value)
-    elif adjust == "holm":
-        family = make_family(results.params, cov)
-        adjusted = adjust_pvalues(p, adjust)
-        if family.few and family.inside.any():
-            adjusted = family.counted(family.joint(alpha, base_seed(0)[0]))
+    if adjust == "single-step" or adjust == "step-down":
+        family, base = family_of(results.params, cov), base_seed(0)[0]
+        adjusted = family.adjusted(base) if adjust == "single-step" else family.stepdown(base)
+        ends = family.widths.limits(theta, family.level(alpha, base)) if adjust == "single-step" else ends
     elif adjust is not None:
         adjusted = adjust_pvalues(p, adjust)
     columns = {"difference": theta, "se": se, "lower": ends[:, 0], "upper": ends[:, 1], "p_value": p}
@@ -146,7 +140,9 @@ def wild_frame(
     ]
     table = pd.DataFrame(found, index=facts.index)
     if adjust is not None:
-        table.insert(3, "p_adjusted", adjust_pvalues(table["p_value"].to_numpy(), adjust))
+        table.insert(
+            3, "p_adjusted", adjust_pvalues(table["p_value"].to_numpy(), "holm" if adjust == "step-down" else adjust)
+        )
     first = tests[0]
     table.attrs = {"adjust": adjust, "alpha": first.alpha, "null": null, "seed": first.seed, "weights": first.weights}
     return table

@@ -1,24 +1,24 @@
-"""Differences of all pairs, rank sets and the best models."""
+"""Differences of all pairs, rank sets, the best models, and which models are separated, as letters and tiers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, adjustment, fraction
+from evalreg.checks import BoolArray, FloatArray, IntArray, adjustment, fraction
+from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.widths import Widths
 from evalreg.errors import ArgumentError
-from evalreg.inference.contrast_family import ContrastFamily, counted, pair_positions, square_of_pairs
-from evalreg.inference.levels import CountedLevel, LargestLevel, Level, critical
-from evalreg.inference.make_family import make_family
-from evalreg.inference.multiplicity import ADJUSTMENTS, adjust_pvalues, base_seed, simulate_largest
-from evalreg.inference.simultaneous import Seed
-from evalreg.numerics.student import t_quantile
+from evalreg.inference.multiplicity import ADJUSTMENTS, BLOCK, adjust_pvalues, base_seed
+from evalreg.inference.simultaneous import ENTRIES, SMALLEST, ContrastFamily, Seed, family_of, pair_positions
 
-PairAdjustName: TypeAlias = Literal["holm", "fdr_bh", "bh", "bonferroni", "single-step"]
-PAIR_ADJUSTMENTS: tuple[PairAdjustName, ...] = (*ADJUSTMENTS, "single-step")
+PairAdjustName: TypeAlias = Literal["holm", "fdr_bh", "bh", "bonferroni", "single-step", "step-down"]
+PAIR_ADJUSTMENTS: tuple[PairAdjustName, ...] = (*ADJUSTMENTS, "single-step", "step-down")
+# Of largest sets beyond so many for each model, of which there can be millions, as many are made as pairs need (limit).
+MOST_SETS = 2
 
 
 def pairwise_table(
@@ -36,23 +36,23 @@ def pairwise_table(
     ``attrs["n_pairs"]`` is the number of pairs, and ``attrs["note"]`` says where nothing was adjusted. Each interval
     stands by itself, except under "single-step", where they hold together. A pair without a positive variance is NaN,
     is not counted in the adjustment, and stands with its reason in ``attrs["left_out"]``. `adjust`: how `p_adjusted`
-    allows for the number of pairs; None, the default, leaves it out. With few clusters "holm" also rejects what
-    "single-step" does, and decides rank sets and letters. Hothorn, Bretz and Westfall (2008), Biometrical Journal
-    50(3), for "single-step". Shapes: params (n_models,), cov (n_models, n_models).
+    allows for the number of pairs; None, the default, leaves it out. "step-down" decides rank sets and letters.
+    Hothorn, Bretz and Westfall (2008), Biometrical Journal 50(3), for "single-step". Shapes: params (n_models,), cov
+    (n_models, n_models).
     """
     alpha = fraction("alpha", alpha)
     adjust = adjustment("adjust", adjust, PAIR_ADJUSTMENTS)
     base, printed = base_seed(seed)
-    family = make_family(params, cov, "pairs", dof)
-    p_value, at, p_adjusted = family.p_value, alpha, np.full(family.se.size, np.nan)
-    if adjust == "single-step" and family.inside.any():
-        level = family.joint(alpha, base)
-        at, p_adjusted = level.level(alpha), level.adjusted(p_value)
-    elif adjust == "holm" and family.few and family.inside.any():
-        p_adjusted = family.counted(family.joint(alpha, base))
-    elif adjust is not None and adjust != "single-step":
+    family = family_of(params, cov, "pairs", dof)
+    p_value, at = family.p_value, alpha
+    p_adjusted = p_value
+    if adjust == "single-step":
+        at, p_adjusted = family.level(alpha, base), family.adjusted(base)
+    elif adjust == "step-down":
+        p_adjusted = deciding(params, cov, alpha, base, dof)[1]
+    elif adjust is not None:
         p_adjusted = adjust_pvalues(p_value, adjust)
-    ends = family.widths.limits(family.effect, at)
+    ends = np.where(family.inside[:, None], family.widths.limits(family.effect, at), np.nan)
     columns = {"difference": family.effect, "se": family.se, "lower": ends[:, 0], "upper": ends[:, 1]}
     columns["p_value"] = p_value
     if adjust is not None:
@@ -81,14 +81,15 @@ def rank_sets(
     alpha: float = 0.05,
     joint: bool = True,
     dof: Any = np.inf,
-    stepdown: bool = False,
     seed: Seed = 0,
 ) -> pd.DataFrame:
     """Ranks of models, with the ranks that the data do not exclude.
 
     A model's rank is one more than the number of models above it. Its set runs from one more than the number of models
-    surely above it, to the number of models less those surely below it. Estimates are taken to be jointly normal;
-    degrees of freedom and crossed covariances are treated as in `simultaneous`.
+    surely above it, to the number of models less those surely below it. Pairs are decided by the p-values of
+    `pairwise(adjust="step-down")`: Holm's or those of the joint level of all pairs, whichever is smaller; or, where the
+    joint intervals of the models are the sharper statement (few clusters, many models), the level at which those of the
+    two stop overlapping. Which of them is settled by widths alone.
 
     Parameters
     ----------
@@ -103,16 +104,14 @@ def rank_sets(
         model alone.
     dof : float or array_like, optional
         For a matrix, one number (the normal by default) or one for each pair; a Covariance brings its own.
-    stepdown : bool, optional
-        Whether pairs already decided make way for the others, which can narrow joint sets. False by default.
     seed : int or Generator, optional
         Of the simulation, 0 by default.
 
     Returns
     -------
     DataFrame
-        Indexed by model, integer columns `rank lower upper`. `attrs` holds `critical_value` (by model when not joint),
-        `monte_carlo_error`, `seed`, and `undecided`, the pairs without a positive variance, with the reason.
+        Indexed by model, integer columns `rank lower upper`. `attrs` holds `critical_value`, `monte_carlo_error`,
+        `seed`, `by` ("pairs" or "bands"), and `undecided`, the pairs without a p-value, with the reason.
 
     Raises
     ------
@@ -121,7 +120,8 @@ def rank_sets(
 
     References
     ----------
-    Mogstad, Romano, Shaikh and Wilhelm (2024), Review of Economic Studies 91(1), 476-518.
+    Mogstad, Romano, Shaikh and Wilhelm (2024), Review of Economic Studies 91(1), 476-518; Holm (1979), Scandinavian
+    Journal of Statistics 6, 65-70.
 
     Examples
     --------
@@ -130,46 +130,42 @@ def rank_sets(
     {'rank': 3, 'lower': 2, 'upper': 3}
     """
     alpha = fraction("alpha", alpha)
-    if stepdown and not joint:
-        raise ArgumentError("`stepdown` is for joint rank sets; got joint=False. Leave out one of the two.")
     base, printed = base_seed(seed)
-    family = make_family(params, cov, "pairs", dof)
+    family = family_of(params, cov, "pairs", dof)
     theta = family.params.to_numpy(np.float64)
-    better, critical, error = surely_better(family, alpha, base, joint=joint, stepdown=stepdown)
+    if joint:
+        _, p, by = deciding(params, cov, alpha, base, dof)
+        sides = (_ahead(family, p <= alpha),) * 2
+    else:
+        sides, by = _by_model(family, alpha), "pairs"
     table = pd.DataFrame(
         {
             "rank": 1 + np.count_nonzero(theta > theta[:, None], axis=1),
-            "lower": 1 + np.count_nonzero(better[1], axis=0),
-            "upper": theta.size - np.count_nonzero(better[0], axis=1),
+            "lower": 1 + np.count_nonzero(sides[1], axis=0),
+            "upper": theta.size - np.count_nonzero(sides[0], axis=1),
         },
         index=family.params.index,
     )
-    one = float(critical[0]) if joint else dict(zip(family.params.index, critical.tolist(), strict=True))
-    table.attrs = {"critical_value": one, "monte_carlo_error": error, "alpha": alpha, "seed": printed}
-    table.attrs |= {"joint": joint, "undecided": dict(family.reasons)}
+    error = family.error(alpha, base) if joint else 0.0
+    table.attrs = {"critical_value": family.critical(alpha, base), "monte_carlo_error": error, "alpha": alpha}
+    table.attrs |= {"seed": printed, "joint": joint, "by": by, "undecided": dict(family.reasons)}
     return table
 
 
 def tau_best(
-    params: Any,
-    cov: Any,
-    tau: int = 1,
-    *,
-    alpha: float = 0.05,
-    dof: Any = np.inf,
-    stepdown: bool = False,
-    seed: Seed = 0,
+    params: Any, cov: Any, tau: int = 1, *, alpha: float = 0.05, dof: Any = np.inf, seed: Seed = 0
 ) -> list[Any]:
     """The models that may be among the best `tau`; it holds all of those at the stated level.
 
-    Names, the largest estimate first: those whose joint lower rank bound is at most `tau`. One-sided bounds for all
-    models take every pair in both directions, so the critical value is that of the two-sided joint sets. Mogstad,
-    Romano, Shaikh and Wilhelm (2024), Review of Economic Studies 91(1), 476-518. Shapes: params (n_models,), cov
-    (n_models, n_models).
+    Names, the largest estimate first: those whose joint lower rank bound is at most `tau`. Mogstad, Romano, Shaikh and
+    Wilhelm (2024), Review of Economic Studies 91(1), 476-518. Shapes: params (n_models,), cov (n_models, n_models).
     """
-    wanted = _check_tau(tau)
-    sets = rank_sets(params, cov, alpha=alpha, dof=dof, stepdown=stepdown, seed=seed)
-    held = sets[sets["lower"] <= wanted]
+    return best_of(rank_sets(params, cov, alpha=alpha, dof=dof, seed=seed), tau)
+
+
+def best_of(sets: pd.DataFrame, tau: int) -> list[Any]:
+    """Models whose rank sets begin at `tau` or before, the best first."""
+    held = sets[sets["lower"] <= _check_tau(tau)]
     return sorted(held.index, key=lambda name: (held.at[name, "rank"], str(name)))
 
 
@@ -179,111 +175,193 @@ def _check_tau(tau: object) -> int:
     return int(tau)
 
 
-def surely_better(
-    family: ContrastFamily, alpha: float, base: int, *, joint: bool, stepdown: bool
-) -> tuple[Sequence[BoolArray], FloatArray, float]:
-    """Whether row is surely better than column, judged for the row and for the column; critical values; their error."""
-    n = family.params.size
-    if not family.inside.any():
-        return [np.zeros((n, n), dtype=bool)] * 2, np.full(n, np.nan), float("nan")
-    if joint and family.few:
-        decided, at, error = _counted(family, alpha, base)
-        return [_ahead(family, decided)] * 2, t_quantile(at, np.array([family.few_dof])), error
-    if joint and not stepdown:
-        one = family.joint(alpha, base)
-        better = _ahead(family, _below(family, one.level(alpha)))
-        return [better] * 2, np.array([critical(one, alpha)]), one.error(alpha)
-    if not joint:
-        each = family.once("by model", (alpha, base), lambda: _by_model(family, alpha, base))
-        own = np.array([one.level(alpha) for one in each])
-        c = np.array([critical(one, alpha) for one in each])
-        left, right = (_below(family, own[side]) for side in pair_positions(n))
-        # Judged for the row, and for the column.
-        sides = [_ahead(family, left, right), _ahead(family, right, left)]
-        return sides, c, max(one.error(alpha) for one in each)
-    return _stepdown(family, alpha, base)
+def deciding(
+    params: Any, cov: Any, alpha: float, base: int, dof: Any = np.inf
+) -> tuple[ContrastFamily, FloatArray, str]:
+    """All pairs, the adjusted p-values that decide them everywhere, and what these come from: "pairs" or "bands".
 
-
-def _below(family: ContrastFamily, level: float | FloatArray) -> BoolArray:
-    """Pairs whose p-value is no more than a level, one or one of each, shape (n_pairs,)."""
-    return family.decided(lambda p: p <= level)
-
-
-def _ahead(family: ContrastFamily, left: BoolArray, right: BoolArray | None = None) -> BoolArray:
-    """Pairs that are decided, as a matrix: whether the row is ahead of the column, by the estimates.
-
-    `left` decides where the row is the pair's left model, `right`, the same by default, where it is the right one.
+    Both are right at alpha. The sharper one is taken by widths, which do not know who is ahead: a model's joint
+    interval is one of K, a pair one of K (K - 1)/2.
     """
-    theta = family.params.to_numpy(np.float64)
-    decided, places = np.zeros((theta.size, theta.size), dtype=bool), pair_positions(theta.size)
-    decided[places] = left
-    decided[places[::-1]] = left if right is None else right
-    return np.asarray(decided & (theta[:, None] > theta))
-
-
-def _by_model(family: ContrastFamily, alpha: float, base: int) -> list[Level]:
-    """The joint level of the differences with each model."""
+    family = family_of(params, cov, "pairs", dof)
     n = family.params.size
-    weight = square_of_pairs(family.weight, n)
-    if not family.few:
-        found = simulate_largest(
-            lambda z: _largest_by_model(family.factor @ z.T, weight),
-            family.factor.shape[1],
-            2 * int(family.inside.sum()),
-            alpha=alpha,
-            dof=family.draw_dof,
-            base=base,
-        )
-        return [LargestLevel(one) for one in found]
-    counts = np.maximum(square_of_pairs(family.inside.astype(np.float64), n).sum(axis=0), 1).astype(int)
-    draws = family.studentized(base, by_model=True).T if family.drawn else [None] * n
-    return [CountedLevel(int(count), family.few_dof, own) for count, own in zip(counts, draws, strict=True)]
+    if isinstance(cov, Covariance) and family.count and n > 2:
+        own, (left, right) = family_of(params, cov), pair_positions(n)
+        if own.count == n:
+            half, each = own.widths.half(own.level(alpha, base)), family.widths.half(family.level(alpha, base))
+            if np.nanmedian((half[left] + half[right]) / np.where(each > 0, each, np.nan)) < 1:
+                p = own.adjusted(base, _overlap_levels(own.widths, np.abs(family.effect), left, right))
+                return family, np.where(family.inside, p, np.nan), "bands"
+    return family, family.stepdown(base), "pairs"
 
 
-def _counted(family: ContrastFamily, alpha: float, base: int) -> tuple[BoolArray, float, float]:
-    """With few clusters: pairs that Holm or the joint level decides, the level that comes to, and its error."""
-    one = family.joint(alpha, base)
-    decided = family.decided(lambda p: counted(p, one) <= alpha)
-    return decided, max(one.level(alpha), family.largest_p(decided)), one.error(alpha)
+def _overlap_levels(widths: Widths, gap: FloatArray, left: IntArray, right: IntArray) -> FloatArray:
+    """The smallest levels at which the intervals of two models do not overlap, shape (n_pairs,)."""
+    levels = np.geomspace(SMALLEST, 1.0, BLOCK)
+    half = np.array([widths.half(float(level)) for level in levels])
+    found = np.ones(gap.shape)
+    for part in np.array_split(np.arange(gap.size), gap.size * BLOCK // ENTRIES + 1):
+        apart = half[:, left[part]] + half[:, right[part]] < gap[part]
+        found[part] = np.where(apart.any(axis=0), levels[np.argmax(apart, axis=0)], 1.0)
+    return found
 
 
-def _stepdown(family: ContrastFamily, alpha: float, base: int) -> tuple[Sequence[BoolArray], FloatArray, float]:
-    """Romano and Wolf (2005) on the nulls row <= column: a rejection removes that one, and its mirror stays."""
-    weight = square_of_pairs(family.weight, family.params.size)
-    left, better, at, c = weight > 0, np.zeros(weight.shape, dtype=bool), 0.0, float("inf")
-    while True:
-        held = np.where(left, weight, 0.0)
-        largest = simulate_largest(
-            lambda z, held=held: _largest_ordered(family.factor @ z.T, held),  # type: ignore[misc]
-            family.factor.shape[1],
-            int(left.sum()),
-            alpha=alpha,
-            dof=family.draw_dof,
-            base=base,
-        )[0]
-        one = LargestLevel(largest)
-        at, c = max(at, one.level(alpha)), min(c, largest.quantile(alpha))
-        new = left & _ahead(family, _below(family, at))
-        if not new.any():
-            return [better, better], np.array([c]), largest.quantile_error(alpha)
-        better, left = better | new, left & ~new
+def _ahead(family: ContrastFamily, decided: BoolArray) -> BoolArray:
+    """Pairs that are decided, as a matrix: whether the row is ahead of the column, by the estimates."""
+    theta = family.params.to_numpy(np.float64)
+    square, places = np.zeros((theta.size, theta.size), dtype=bool), pair_positions(theta.size)
+    square[places] = square[places[::-1]] = decided
+    return np.asarray(square & (theta[:, None] > theta))
 
 
-def _largest_by_model(models: FloatArray, weight: FloatArray) -> FloatArray:
-    """Largest weighted absolute difference with each model in each draw, shape (n_draws, n_models)."""
-    result, room = np.zeros_like(models), np.empty_like(models)
-    for a in range(models.shape[0] - 1):
-        gap = np.abs(np.subtract(models[a + 1 :], models[a], out=room[a + 1 :]), out=room[a + 1 :])
-        gap *= weight[a, a + 1 :, None]
-        np.maximum(result[a], gap.max(axis=0), out=result[a])
-        np.maximum(result[a + 1 :], gap, out=result[a + 1 :])
-    return result.T
+def _by_model(family: ContrastFamily, alpha: float) -> tuple[BoolArray, BoolArray]:
+    """Whether row is surely better than column, by Holm among the differences with the row, and with the column."""
+    n, p = family.params.size, np.full((family.params.size,) * 2, np.nan)
+    places = pair_positions(n)
+    p[places] = p[places[::-1]] = family.p_value
+    decided = np.array([adjust_pvalues(row, "holm") for row in p]) <= alpha
+    theta = family.params.to_numpy(np.float64)
+    ahead = theta[:, None] > theta
+    return np.asarray(decided & ahead), np.asarray(decided.T & ahead)
 
 
-def _largest_ordered(models: FloatArray, weight: FloatArray) -> FloatArray:
-    """Largest weighted difference row less column in each draw, shape (n_draws, 1)."""
-    result = np.full(models.shape[1], -np.inf)
-    for one, w in zip(models, weight, strict=True):
-        if w.any():
-            np.maximum(result, ((one - models[w > 0]) * w[w > 0, None]).max(axis=0), out=result)
-    return result[:, None]
+@dataclass(frozen=True, eq=False)
+class SeparatedPairs:
+    """Which pairs of models are separated, all at one family-wise level."""
+
+    names: pd.Index[Any]  # of the models, as the parameters have them
+    order: tuple[int, ...]  # their places, the largest estimate first
+    apart: BoolArray  # (n_models, n_models), in that order
+
+
+def separated(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, seed: Seed = 0) -> SeparatedPairs:
+    """Pairs that the comparison of all pairs separates, as ranks do; one without a p-value is not."""
+    alpha = fraction("alpha", alpha)
+    base, _ = base_seed(seed)
+    family, p, _ = deciding(params, cov, alpha, base, dof)
+    better = _ahead(family, p <= alpha)
+    names, theta = family.params.index, family.params.to_numpy(np.float64)
+    order = sorted(range(theta.size), key=lambda i: (-theta[i], str(names[i])))
+    return SeparatedPairs(names, tuple(order), np.logical_or(better, better.T)[np.ix_(order, order)])
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedPair:
+    """One pair of models among all: what `pairwise_table` says of it with the adjustment that decides."""
+
+    difference: float  # of the first of the two in the order of parameters, less the other
+    p_adjusted: float  # NaN without a p-value
+    n_pairs: int  # that are judged together
+    undecided: tuple[tuple[Any, Any], ...]  # pairs without a p-value
+
+
+def judged_pair(params: Any, cov: Any, one: Any, other: Any, *, alpha: float = 0.05, seed: Seed = 0) -> JudgedPair:
+    """One pair among all, by its step-down p-value."""
+    family, p, _ = deciding(params, cov, fraction("alpha", alpha), base_seed(seed)[0])
+    which = int(np.flatnonzero([set(pair) == {one, other} for pair in family.names])[0])
+    return JudgedPair(float(family.effect[which]), float(p[which]), family.count, tuple(family.names[~family.inside]))
+
+
+def letters(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, seed: Seed = 0) -> pd.Series[str]:
+    """Letters by model: two models share one exactly if they are not separated.
+
+    Separated is as rank sets have it. A pair without a p-value is not.
+
+    Indexed by model; "a" holds the largest estimate. With more than 26 groups names go on with "aa", and a space stands
+    between those of one model. Groups are as large as can be; of more than two for each model only those that pairs
+    need are named. Piepho (2004), Journal of Computational and Graphical Statistics 13(2), 456-466. Shapes: params
+    (n_models,), cov (n_models, n_models).
+    """
+    found = separated(params, cov, alpha=alpha, dof=dof, seed=seed)
+    held = groups_of_unseparated(found.apart)
+    labels = [_letter(i) for i in range(len(held))]
+    between = " " if len(held) > 26 else ""
+    places = range(len(found.order))
+    own = [between.join(labels[i] for i, group in enumerate(held) if place in group) for place in places]
+    return pd.Series(dict(zip(found.order, own, strict=True)), name="letters").sort_index().set_axis(found.names)
+
+
+def tiers(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, seed: Seed = 0) -> pd.Series[int]:
+    """Tier by model, from 1: each model of a tier is separated from each model of the tiers below it.
+
+    Indexed by model. Arguments as in `letters`; no two models of different tiers share a letter.
+    """
+    found = separated(params, cov, alpha=alpha, dof=dof, seed=seed)
+    own = dict(zip(found.order, tiers_of(found.apart).tolist(), strict=True))
+    return pd.Series(own, name="tier", dtype=np.intp).sort_index().set_axis(found.names)
+
+
+def tiers_of(apart: BoolArray) -> IntArray:
+    """Tiers of models that are sorted from the best down, from 1; the most there can be.
+
+    A new one begins where every model above is apart from every model below. Shapes: apart (n_models, n_models).
+    """
+    n = apart.shape[0]
+    # The last model that each is not apart from, itself at least.
+    reach = n - 1 - np.argmax(~apart[:, ::-1], axis=1)
+    begins = np.ones(n, dtype=bool)
+    begins[1:] = np.maximum.accumulate(reach)[:-1] < np.arange(1, n)
+    return np.cumsum(begins).astype(np.intp)
+
+
+def groups_of_unseparated(apart: BoolArray) -> list[tuple[int, ...]]:
+    """The largest sets of models without two that are separated; where they are many, enough of them.
+
+    In lexicographic order. Every two models that are not separated share a set; no separated two do. Shapes: apart
+    (n_models, n_models).
+    """
+    near = [sum(1 << int(other) for other in np.flatnonzero(~row)) for row in apart]
+    sets = _largest_sets(near)
+    return sorted(_members(group) for group in (_enough_sets(near) if sets is None else sets))
+
+
+def _largest_sets(near: list[int]) -> list[int] | None:
+    """All of them, None where there are too many; a set is a number whose bits are its models.
+
+    `near` holds, for each model, the set of those it is not separated from, itself among them.
+    """
+    sets: list[int] = []
+    for model, others in enumerate(near):
+        # Insert the model where it fits; a set that holds a separated model keeps its own, and gives a smaller one.
+        whole = [group | 1 << model for group in sets if not group & ~others]
+        parts = {group & others | 1 << model for group in sets if group & ~others} or {1 << model}
+        sets = [group for group in sets if group & ~others]
+        held = whole
+        # Absorb: what lies inside another set goes.
+        for part in sorted(parts - set(whole), key=int.bit_count, reverse=True):
+            if all(part & ~group for group in held):
+                held.append(part)
+        sets += held
+        # Each stays, or grows, with every further model.
+        if len(sets) > MOST_SETS * len(near):
+            return None
+    return sets
+
+
+def _enough_sets(near: list[int]) -> list[int]:
+    """Some of the largest sets, so that every two models that are not separated share one.
+
+    Each begins with the first two that share none yet and takes in, best first, what fits: those that share none yet
+    with the first, then any.
+    """
+    sets: list[int] = []
+    shared = [0] * len(near)
+    for model, others in enumerate(near):
+        while alone := others & ~shared[model]:
+            group, fits = 1 << model, others & ~(1 << model)
+            while fits:
+                chosen = fits & alone or fits
+                best = chosen & -chosen  # the lowest bit
+                group, fits = group | best, fits & near[best.bit_length() - 1] & ~best
+            for member in _members(group):
+                shared[member] |= group
+            sets.append(group)
+    return sets
+
+
+def _members(group: int) -> tuple[int, ...]:
+    return tuple(place for place, bit in enumerate(reversed(bin(group)[2:])) if bit == "1")
+
+
+def _letter(i: int) -> str:
+    return _letter(i // 26 - 1) + chr(97 + i % 26) if i >= 26 else chr(97 + i)

@@ -1,18 +1,43 @@
-"""Intervals that hold for all contrasts at once, and single-step p-values (Hothorn, Bretz and Westfall 2008)."""
+"""Many contrasts judged together: one level for all, from draws of their largest statistic or from their number.
+
+Every contrast has an interval and a p-value by its own rule. The family puts one level alpha* in place of alpha, so
+that all intervals hold together: the p-value of one contrast at the 1 - alpha quantile of the largest of jointly normal
+statistics, and never below alpha over their number (Bonferroni), which is all there is with few clusters or very many
+models. Adjusted p-values are those of that level, and by step-down the smaller of these and Holm's.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
+import scipy
 
-from evalreg.checks import fraction
-from evalreg.inference.levels import CountedLevel, Level, critical
-from evalreg.inference.make_family import make_family
-from evalreg.inference.multiplicity import base_seed
+from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed
+from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.dof import quadratic
+from evalreg.covariance.widths import Widths, joined, one_t
+from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
+from evalreg.inference.contrasts import parse_contrasts
+from evalreg.inference.multiplicity import BLOCK, adjust_pvalues, base_seed, block_stream
+from evalreg.numerics.matrices import Matrix, dense, difference_rows, squared_entries
+from evalreg.numerics.student import t_quantile
 
 Seed: TypeAlias = int | np.random.Generator
+
+# Fewer degrees of freedom on some axis are few: each contrast then has an uncertain denominator of its own, of which
+# the largest normal knows nothing (Bonferroni loses little there; docs/decisions/joint-statements.md).
+LIKE_NORMAL = 50
+# Draws of the largest statistic: the joint level is right to a few per cent. Of more models none are made (limits).
+DRAWS, MOST_MODELS = 1 << 14, 200
+# A variance below this share of its terms is rounding; p-values below the second are adjusted by their number alone
+# (tolerances).
+ROUNDING, SMALLEST = 1e-12, 1e-15
+# Entries of contrasts that are looked at together (memory limit).
+ENTRIES = 1 << 23
 
 
 def simultaneous(
@@ -28,11 +53,9 @@ def simultaneous(
     """Intervals that hold for all contrasts at once, and p-values adjusted for all of them.
 
     Every contrast is judged at one level, at most alpha, by its own interval and p-value; `attrs["level"]` holds it.
-    The estimates are taken to be jointly normal. One number of degrees of freedom gives the multivariate t. Where each
-    contrast has its own (CR2), the level is that of the largest of normals. With few clusters (an axis with less than
-    50 degrees of freedom) each contrast has an uncertain denominator of its own: the level is that of the largest
-    studentized statistic, whose correlation is that of the axis with the most clusters, and alpha over the number of
-    contrasts where that axis has fewer than two clusters for each parameter.
+    The level is that of the largest of jointly normal statistics (of a multivariate t where one number of degrees of
+    freedom serves all), by a fixed number of draws. With few clusters (an axis with less than 50 degrees of freedom) or
+    more than 200 parameters it is alpha over the number of contrasts, without draws.
 
     Parameters
     ----------
@@ -49,7 +72,8 @@ def simultaneous(
         For a matrix, one number (the normal by default) or one for each contrast. A Covariance brings its own, and
         this is ignored.
     stepdown : bool, optional
-        Whether `p_adjusted` is by free step-down, which rejects more. The intervals stay single-step.
+        Whether `p_adjusted` is by step-down (the smaller of Holm's and that of the level), which rejects more. The
+        intervals stay single-step.
     seed : int or Generator, optional
         Of the simulation, 0 by default.
 
@@ -59,7 +83,7 @@ def simultaneous(
         One row a contrast, columns `estimate se lower upper p_adjusted`. `attrs` holds `level` (of each contrast),
         `critical_value` (of t with `dof`, or of the normal where degrees of freedom differ), its `monte_carlo_error`,
         `draws` (0 where contrasts are counted), `seed`, `dof`, and `left_out`, the reason for each contrast without a
-        positive variance: it is NaN and not in the family.
+        p-value: it is NaN and not in the family.
 
     Raises
     ------
@@ -70,8 +94,8 @@ def simultaneous(
 
     References
     ----------
-    Hothorn, Bretz and Westfall (2008), Biometrical Journal 50(3), 346-363, sections 3 and 4; for crossed covariances
-    MacKinnon, Nielsen and Webb (2024), arXiv:2406.08880.
+    Hothorn, Bretz and Westfall (2008), Biometrical Journal 50(3), 346-363, sections 3 and 4; Holm (1979), Scandinavian
+    Journal of Statistics 6, 65-70.
 
     Examples
     --------
@@ -83,33 +107,364 @@ def simultaneous(
     x    y          0.05  0.03  -0.02   0.12        0.19
          z          0.11  0.03   0.04   0.18        0.00
     y    z          0.06  0.03  -0.01   0.13        0.10
-    >>> round(bands.attrs["critical_value"], 2)
-    2.43
+    >>> round(bands.attrs["critical_value"], 1)
+    2.4
     """
     alpha = fraction("alpha", alpha)
     base, printed = base_seed(seed)
-    family = make_family(params, cov, contrasts, dof)
-    nothing = np.full(family.effect.size, np.nan)
-    level: Level = CountedLevel(1, float("nan"))
-    at, p = float("nan"), nothing
-    if family.inside.any():
-        level = family.joint(alpha, base)
-        at, p = level.level(alpha), level.adjusted(family.p_value)
-        if stepdown:
-            p = np.fmin(p, family.stepdown(base, level))
+    family = family_of(params, cov, contrasts, dof)
+    p = family.stepdown(base) if stepdown else family.adjusted(base)
+    at = family.level(alpha, base)
     estimate = family.matrix @ family.params.to_numpy()
     ends = np.where(family.inside[:, None], family.widths.limits(estimate, at), np.nan)
     columns = {"estimate": estimate, "se": family.se, "lower": ends[:, 0], "upper": ends[:, 1]}
     table = pd.DataFrame(columns | {"p_adjusted": p}, index=family.names)
     table.attrs = {
-        "critical_value": critical(level, alpha) if family.inside.any() else float("nan"),
+        "critical_value": family.critical(alpha, base),
         "level": at,
-        "monte_carlo_error": level.error(alpha) if family.inside.any() else float("nan"),
-        "draws": level.n_draws,
+        "monte_carlo_error": family.error(alpha, base),
+        "draws": DRAWS if family.drawn else 0,
         "seed": printed,
         "alpha": alpha,
-        "dof": family.few_dof if family.few else None if np.isnan(family.shared_dof) else family.shared_dof,
+        "dof": None if np.isinf(family.draw_dof) else family.draw_dof,
         "left_out": dict(family.reasons),
         "n_left_out": len(family.reasons),
     }
     return table
+
+
+@dataclass(frozen=True, eq=False)
+class Largest:
+    """The distribution of the largest absolute of several normals, or of t statistics that share one scale.
+
+    A normal vector is a length times a direction, independent of each other. Directions are drawn; over the length,
+    and over the scale of t, the probability is exact, so that one contrast leaves nothing to chance. Deak (1980),
+    Numerische Mathematik 35, 371-380.
+    """
+
+    extent: FloatArray  # (n_draws,): largest absolute statistic in a direction of length 1
+    rank: int
+    dof: float
+
+    def beyond(self, value: FloatArray, extent: FloatArray) -> FloatArray:
+        """P(length times extent >= value) of each value (rows) and extent."""
+        square = (value[:, None] / np.maximum(extent, ROUNDING)) ** 2
+        if np.isinf(self.dof):
+            return np.asarray(scipy.special.chdtrc(self.rank, square))
+        return np.asarray(scipy.special.fdtrc(self.rank, self.dof, square / self.rank))
+
+    @cached_property
+    def _nodes(self) -> tuple[FloatArray, FloatArray]:
+        """Logarithms of p-values of one contrast, and those of the largest there, between which both are interpolated.
+
+        Of one contrast they are the same, and nothing is lost.
+        """
+        p = np.geomspace(SMALLEST, 1.0, BLOCK)
+        # Neighbours among the draws count as one: far below the error of the simulation.
+        bins = np.sort(self.extent).reshape(-1, 64).mean(axis=1)
+        tail = self.beyond(t_quantile(p, np.full(p.shape, self.dof)), bins).mean(axis=1)
+        return np.log(p), np.log(np.maximum(tail, p))
+
+    def adjusted(self, p: FloatArray) -> FloatArray:
+        """P(largest statistic >= that with the p-value); NaN where a p-value is."""
+        return np.exp(np.interp(np.log(np.maximum(p, SMALLEST)), *self._nodes))
+
+    def level(self, alpha: float) -> float:
+        """The p-value whose adjusted one is alpha."""
+        each, largest = self._nodes
+        return float(np.exp(np.interp(np.log(alpha), largest, each)))
+
+    def error(self, alpha: float) -> float:
+        """Standard error of the critical value at that level, by the delta method."""
+        c = t_quantile(self.level(alpha), np.array([self.dof]))[0]
+        below, at, above = self.beyond(np.array([0.999, 1.0, 1.001]) * c, self.extent)
+        slope = float(np.mean(below - above)) / (0.002 * c) if c > 0 else 0.0
+        return float(np.std(at)) / np.sqrt(at.size) / slope if slope > 0 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class ContrastFamily:
+    """Contrasts judged together."""
+
+    params: pd.Series[float]  # the parameters, by name
+    names: pd.Index[Any]  # of the contrasts; (left, right) for pairs
+    matrix: Matrix  # (m, n_params): C, sparse for the pairs of many parameters
+    effect: FloatArray  # (m,): contrasts less their values under the null
+    widths: Widths  # of the contrasts one by one
+    inside: BoolArray  # (m,): contrasts with a p-value
+    reasons: dict[Any, str]  # why a contrast is outside the family, by name
+    draw_dof: float  # of the multivariate t; inf where contrasts are mapped to normals
+    factor: FloatArray | None  # maps independent normals to the contrasts, or to the models of pairs; None: no draws
+    pairs: bool
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the level is drawn; otherwise contrasts are counted."""
+        return self.factor is not None
+
+    @property
+    def count(self) -> int:
+        """Contrasts in the family."""
+        return int(np.count_nonzero(self.inside))
+
+    @cached_property
+    def se(self) -> FloatArray:
+        """Standard errors, shape (m,), NaN outside the family."""
+        return np.where(self.inside, np.sqrt(self.widths.variance), np.nan)
+
+    @cached_property
+    def p_value(self) -> FloatArray:
+        """Of each contrast by itself, shape (m,); NaN outside the family."""
+        return np.where(self.inside, self.widths.pvalues(self.effect), np.nan)
+
+    def level(self, alpha: float, base: int) -> float:
+        """alpha*, at which each contrast is judged so that all hold together; at most alpha."""
+        if not self.count:
+            return float("nan")
+        drawn = self.largest(base).level(alpha) if self.drawn else 0.0
+        return min(max(alpha / self.count, drawn), alpha)
+
+    def critical(self, alpha: float, base: int) -> float:
+        """The critical value of t with `draw_dof` at that level."""
+        return float(t_quantile(self.level(alpha, base), np.array([self.draw_dof]))[0])
+
+    def error(self, alpha: float, base: int) -> float:
+        """Standard error of the critical value from the simulation; 0 where contrasts are counted."""
+        return self.largest(base).error(alpha) if self.drawn and self.count else 0.0 if self.count else float("nan")
+
+    def adjusted(self, base: int, p: FloatArray | None = None) -> FloatArray:
+        """Single-step p-values: p_adjusted <= alpha just where p, by default that of each contrast, <= level(alpha)."""
+        p = self.p_value if p is None else p
+        found = np.minimum(self.count * p, 1.0)
+        if self.drawn and self.count:
+            found = np.minimum(found, self.largest(base).adjusted(p))
+        return np.asarray(np.maximum(found, p))
+
+    def stepdown(self, base: int) -> FloatArray:
+        """Step-down p-values: Holm's, or those of the joint level where they are smaller.
+
+        A true null is rejected only below alpha over their number, or below the joint level: the larger holds alone.
+        """
+        return np.asarray(np.fmin(adjust_pvalues(self.p_value, "holm"), self.adjusted(base)))
+
+    def largest(self, base: int) -> Largest:
+        """The distribution of the largest statistic, drawn once for all statements of this family."""
+        if base not in self._draws:
+            assert self.factor is not None
+            rank, extents = self.factor.shape[1], []
+            for block in range(DRAWS // BLOCK):
+                normals = block_stream(base, block).standard_normal((BLOCK, rank))
+                normals /= np.sqrt(np.einsum("ij,ij->i", normals, normals))[:, None]
+                extents.append(self._extent(self.factor @ normals.T))
+            self._draws[base] = Largest(np.concatenate(extents), rank, self.draw_dof)
+        return self._draws[base]
+
+    def _extent(self, values: FloatArray) -> FloatArray:
+        """Largest absolute statistic in each draw, from factor @ normals, shape (n_draws,)."""
+        assert self.factor is not None
+        if not self.pairs:
+            return np.asarray(np.max(np.abs(values[self.inside]) * self._weight[self.inside, None], axis=0))
+        n, largest, start = len(values), np.zeros(values.shape[1]), 0
+        for a in range(n - 1):
+            gap = values[a + 1 :] - values[a]
+            np.abs(gap, out=gap)
+            gap *= self._weight[start : start + n - 1 - a, None]
+            np.maximum(largest, gap.max(axis=0), out=largest)
+            start += n - 1 - a
+        return largest
+
+    @cached_property
+    def _weight(self) -> FloatArray:
+        """One over the standard deviation of what is drawn; zero outside the family."""
+        assert self.factor is not None
+        spread = _spreads(self.factor, pairs=self.pairs)
+        return np.where(self.inside & (spread > 0), 1 / np.sqrt(np.where(spread > 0, spread, 1.0)), 0.0)
+
+    @cached_property
+    def _draws(self) -> dict[int, Largest]:
+        return {}
+
+
+def _spreads(factor: FloatArray, *, pairs: bool) -> FloatArray:
+    """Variances of what is drawn of each contrast."""
+    if not pairs:
+        return np.asarray(np.einsum("ij,ij->i", factor, factor))
+    products, (left, right) = factor @ factor.T, pair_positions(len(factor))
+    own = np.diag(products)
+    return np.asarray(np.maximum(own[left] + own[right] - 2 * products[left, right], 0.0))
+
+
+def pair_positions(n: int) -> tuple[IntArray, IntArray]:
+    """Positions of the left and right of all pairs, left before right."""
+    return np.triu_indices(n, 1)
+
+
+def family_of(params: Any, cov: Any, contrasts: Any = None, dof: Any = np.inf) -> ContrastFamily:
+    """The family of contrasts, from parameters and their covariance; arguments are those of `simultaneous`.
+
+    Contrasts without a p-value are outside it, with a reason. Bands, ranks, letters and pairs of the same results rest
+    on one family, and on the same draws.
+    """
+    theta = _check_params(params, cov)
+    named = contrasts is None or (isinstance(contrasts, str) and contrasts == "pairs")
+    if not isinstance(cov, Covariance) or not named:
+        return _made(theta, cov, contrasts, dof)
+    held: ContrastFamily | None = cov.kept.get(f"family of {contrasts}")
+    if held is None or not (held.params.index.identical(theta.index) and np.array_equal(held.params, theta)):
+        held = cov.kept[f"family of {contrasts}"] = _made(theta, cov, contrasts, dof)
+    return held
+
+
+def _made(theta: pd.Series[float], cov: Any, contrasts: Any, dof: Any) -> ContrastFamily:
+    names, C, null = _check_contrasts(contrasts, theta.index)
+    cov = _check_cov(cov, theta.index)
+    effect, pairs = C @ theta.to_numpy() - null, isinstance(contrasts, str) and contrasts == "pairs"
+    if isinstance(cov, Covariance):
+        widths = cov.widths() if contrasts is None else joined([cov.widths(part) for part in _chunks(C)])
+        own, root = np.min(widths.dofs, axis=0), max(cov.one_way, key=lambda term: term.n_clusters).matrix
+        fixed = cov.options.dof != "satterthwaite"
+    else:
+        widths, own, fixed, root = *_of_matrix(cov, C, dof), cov
+    scored = np.zeros(effect.size, dtype=bool)
+    if widths.scored is not None:
+        scored[widths.scored.rows] = True
+    inside = ((widths.variance > 0) | scored) & (own > 0)
+    outside = np.flatnonzero(~inside)
+    texts = cov.reasons(dense(C[outside])) if isinstance(cov, Covariance) and outside.size else [""] * outside.size
+    plain = {True: "its variance is not known", False: "its variance is not positive"}
+    reasons = {
+        names[int(i)]: text or plain[bool(np.isnan(widths.variance[i]))] for i, text in zip(outside, texts, strict=True)
+    }
+    shared = float(own[inside][0]) if fixed and inside.any() and np.all(own[inside] == own[inside][0]) else np.inf
+    factor = None
+    if theta.size <= MOST_MODELS and not _few(cov, widths, inside) and widths.reach is None:
+        values: Any = theta.to_numpy()
+        factor = _factor(root, values, centred=pairs or bool(np.all(np.abs(C.sum(axis=1)) < ROUNDING)))
+        if not pairs:  # in as many directions as there are
+            axes, size, _ = np.linalg.svd(np.asarray(C @ factor), full_matrices=False)
+            positive = size > ROUNDING * max(float(size[0]), np.finfo(float).tiny)
+            factor = (axes * size)[:, positive] if positive.any() else np.zeros((len(axes), 1))
+        scale = squared_entries(C) @ np.nan_to_num(np.diag(root))
+        # A contrast that varies on no axis but a smaller one, or not at all, cannot be drawn: contrasts are counted.
+        if np.any(inside & ~(_spreads(factor, pairs=pairs) > ROUNDING * scale)):
+            factor = None
+    return ContrastFamily(
+        theta, names, C, effect, widths, inside, reasons, shared if factor is not None else np.inf, factor, pairs
+    )
+
+
+def _few(cov: Any, widths: Widths, inside: BoolArray) -> bool:
+    """Whether some axis has few degrees of freedom, by the median over the contrasts."""
+    if not isinstance(cov, Covariance) or cov.options.dof not in ("satterthwaite", "min") or not inside.any():
+        return False
+    axes = widths.dofs[: max(len(cov.axes), 1) if cov.summed else 1, inside]
+    return bool(np.min(np.median(axes, axis=1)) < LIKE_NORMAL * (1 - ROUNDING))
+
+
+def _of_matrix(cov: FloatArray, C: Matrix, dof: Any) -> tuple[Widths, FloatArray, bool]:
+    """Widths and degrees of freedom of contrasts, and whether one number of these serves all."""
+    own = np.asarray(dof, dtype=np.float64)
+    if own.ndim > 1 or own.size not in (1, C.shape[0]) or not np.all(own > 0):
+        raise ArgumentError(f"`dof` must be a positive number, or one for each of {C.shape[0]} contrasts.")
+    variance = quadratic(C, np.where(np.isfinite(cov), cov, 0.0))
+    variance[variance <= ROUNDING * (squared_entries(C) @ np.nan_to_num(np.diag(cov)))] = 0.0
+    variance[(C != 0) @ ~np.isfinite(np.diag(cov))] = np.nan
+    each = np.broadcast_to(own, C.shape[:1])
+    return one_t(variance, each), each, own.ndim == 0
+
+
+def _factor(matrix: FloatArray, values: FloatArray, *, centred: bool) -> FloatArray:
+    """A with A A' the matrix, shape (n_params, rank); for contrasts that sum to zero, of the centred matrix."""
+    known = np.isfinite(np.diag(matrix))
+    # Parameters enter by size, so that neither their order nor their names change the draws.
+    order = np.lexsort((np.diag(matrix), values))
+    order = order[known[order]]  # the others keep a row of zeros
+    factor = np.zeros((len(matrix), max(order.size, 1)))
+    if not order.size:
+        return factor
+    S = matrix[np.ix_(order, order)]
+    if centred:
+        S = S - S.mean(axis=0) - S.mean(axis=1)[:, None] + S.mean()
+    values, axes = np.linalg.eigh((S + S.T) / 2)
+    # A sign of their own, which eigenvectors lack: the same draws on every machine.
+    axes = axes * np.where(axes[np.argmax(np.abs(axes), axis=0), np.arange(len(values))] < 0, -1.0, 1.0)
+    positive = values > ROUNDING * max(values[-1], 0.0)
+    factor[order, : int(positive.sum())] = axes[:, positive] * np.sqrt(values[positive])
+    return factor[:, : max(int(positive.sum()), 1)]
+
+
+def _chunks(C: Matrix) -> list[Matrix]:
+    """Some contrasts at a time, of so many entries as if all were there."""
+    step = max(ENTRIES // C.shape[1], 2000)
+    return [C[first : first + step] for first in range(0, C.shape[0], step)] or [C]
+
+
+def _check_params(params: Any, cov: Any) -> pd.Series[float]:
+    theta = params if isinstance(params, pd.Series) else pd.Series(np.asarray(params).ravel())
+    labels = _labels(cov)
+    if not isinstance(params, pd.Series) and labels is not None and len(labels) == theta.size:
+        theta.index = pd.Index(labels)
+    try:
+        theta = theta.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentTypeError("`params` must hold one number for each model or parameter.") from None
+    if theta.size == 0 or not theta.index.is_unique:
+        raise ArgumentError("`params` must hold at least one number, each under a name of its own.")
+    if not np.isfinite(theta).all():
+        raise NonFiniteError(f"`params` must be finite; {listed(theta.index[~np.isfinite(theta)])} is not.")
+    return theta
+
+
+def _labels(cov: Any) -> list[Any] | None:
+    if isinstance(cov, Covariance):
+        return list(cov.names)
+    return list(cov.index) if isinstance(cov, pd.DataFrame) else None
+
+
+def _check_cov(cov: Any, names: pd.Index[Any]) -> Covariance | FloatArray:
+    labels = _labels(cov)
+    square = not isinstance(cov, pd.DataFrame) or list(cov.columns) == labels
+    if labels is not None and len(labels) == len(names) and not (square and labels == list(names)):
+        raise AlignmentError(f"`cov` and `params` must name the same parameters in one order; got {listed(labels)}.")
+    if isinstance(cov, Covariance):
+        if len(cov.names) != len(names):
+            raise AlignmentError(f"`cov` is of {len(cov.names)} parameters and `params` has {len(names)}.")
+        return cov
+    V = np.asarray(cov, dtype=np.float64)
+    if V.shape != (len(names), len(names)):
+        raise AlignmentError(f"`cov` must have shape {(len(names), len(names))}, as `params`; got {V.shape}.")
+    known = np.isfinite(np.diag(V))
+    if not np.allclose(V[known][:, known], V[known][:, known].T, rtol=1e-8, atol=0, equal_nan=False):
+        raise ArgumentError("`cov` must be a symmetric matrix.")
+    values = np.linalg.eigvalsh(V[known][:, known])
+    if values.size and values[0] < -1e-8 * np.abs(values).max():
+        raise ArgumentError(
+            f"`cov` must be positive semi-definite; its smallest eigenvalue is {values[0]:.3g}. "
+            "Pass the Covariance itself, which keeps the pieces of a crossed covariance."
+        )
+    return V
+
+
+def _check_contrasts(contrasts: Any, params: pd.Index[Any]) -> tuple[pd.Index[Any], Matrix, FloatArray]:
+    """Names, C, and the values under the null; C is sparse for the pairs of many parameters."""
+    K = len(params)
+    if contrasts is None:
+        return params, np.eye(K), np.zeros(K)
+    if isinstance(contrasts, str) and contrasts == "pairs":
+        left, right = pair_positions(K)
+        C = difference_rows(left, right, K)
+        C = dense(C) if C.shape[0] * K <= ENTRIES // 8 else C
+        return _names_of_pairs(params, left, right), C, np.zeros(left.size)
+    if isinstance(contrasts, pd.DataFrame) and list(contrasts.columns) != list(params):
+        raise AlignmentError("`contrasts` must have one column for each parameter, in the order of `params`.")
+    parsed = parse_contrasts(contrasts, tuple(params))
+    names = contrasts.index if isinstance(contrasts, pd.DataFrame) else pd.Index(parsed.names)
+    return names, parsed.matrix, parsed.value
+
+
+def _names_of_pairs(params: pd.Index[Any], left: IntArray, right: IntArray) -> pd.MultiIndex:
+    """Names of all pairs; each name is sorted once, however many pairs it is in."""
+    # The last is on no left side, and the first on no right one.
+    each: Any = pd.MultiIndex.from_arrays([params[:-1], params[1:]], names=["left", "right"])
+    codes: Any = [np.asarray(each.codes[0])[left], np.asarray(each.codes[1])[right - 1]]
+    return pd.MultiIndex(each.levels, codes, names=each.names, verify_integrity=False)

@@ -12,9 +12,8 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.estimate import Estimate, Scale
 from evalreg.inference.intervals import intervals
 from evalreg.inference.questions import Counted
-from evalreg.inference.ranks import PairAdjustName, pairwise_table, rank_sets, tau_best
+from evalreg.inference.ranks import PairAdjustName, best_of, letters, pairwise_table, rank_sets, tiers
 from evalreg.inference.simultaneous import Seed, simultaneous
-from evalreg.inference.tiers import letters, tiers
 from evalreg.report.summaries import choice_sentence
 from evalreg.report.whole import whole
 from evalreg.results.tiers import Tiers, find_tiers
@@ -64,10 +63,10 @@ class MultipleModels(Counted, ABC):
 
         Parameters
         ----------
-        adjust : {"holm", "fdr_bh", "bonferroni", "single-step"}, optional
+        adjust : {"holm", "fdr_bh", "bonferroni", "single-step", "step-down"}, optional
             How `p_adjusted` allows for the number of pairs ("bh" is "fdr_bh"); not at all by default, and the column is
-            left out. On sparse boards "holm" and "single-step" take the standard errors of bands and ranks, which have
-            a floor.
+            left out. "step-down" decides ranks and letters. On sparse boards all but "fdr_bh" and "bonferroni" take the
+            standard errors of bands and ranks, which have a floor.
         alpha : float, optional
             Level of the intervals.
         seed : int or Generator, optional
@@ -80,7 +79,7 @@ class MultipleModels(Counted, ABC):
             given. Otherwise `attrs["note"]` says how many pairs there are.
         """
         # What bands and ranks rest on, so that all of them decide alike on sparse boards.
-        together = self._family if adjust in ("single-step", "holm") else self._compared
+        together = self._family if adjust in ("single-step", "step-down", "holm") else self._compared
         return whole(pairwise_table(*together, adjust, alpha, seed=seed))
 
     def simultaneous(
@@ -145,7 +144,7 @@ class MultipleModels(Counted, ABC):
         list of str
             Names, best estimate first.
         """
-        return tau_best(*self._ranked, tau, alpha=alpha, seed=seed)
+        return best_of(self.ranks(alpha, seed=seed), tau)
 
     def letters(self, alpha: float = 0.05, seed: Seed = 0) -> pd.Series[str]:
         """Letters that models share when they are not separated from each other.

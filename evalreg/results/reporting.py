@@ -17,7 +17,6 @@ from evalreg.errors import ArgumentError, EvalregError, muted
 from evalreg.inference.dependence import standard_error_ratios
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
-from evalreg.inference.tiers import deciding_adjustment
 from evalreg.report.canvas import FigSize
 from evalreg.report.documents import as_compact_json, records, versions
 from evalreg.report.pages import Figure, Page, named
@@ -304,7 +303,8 @@ def _figures(
                     "Differences of all pairs",
                     _pair_grid(results, list(board.index), alpha, seed),
                     "Better model less the other. Intervals and p-values allow for the number of pairs. The sign of a "
-                    "difference is told where p is below alpha." + (_STEPWISE if _p_adjust(results) == "holm" else ""),
+                    "difference is told where p is below alpha."
+                    + (_STEPWISE if _p_adjust(results) == "step-down" else ""),
                     lambda size: results.plot("pairs", alpha=alpha, seed=seed, adjust=_p_adjust(results), figsize=size),
                     themed=False,
                 )
@@ -368,7 +368,7 @@ _STEPWISE = (
 
 def _p_adjust(results: AnyResults) -> PairAdjustName:
     """The adjustment of p-values of pairs that decides what ranks and groups decide."""
-    return deciding_adjustment(*results._family)
+    return "step-down"
 
 
 def _pair_grid(results: AnyResults, order: list[str], alpha: float, seed: Seed) -> Grid:

@@ -11,8 +11,8 @@ import pandas as pd
 
 from evalreg.checks import keeps
 from evalreg.errors import ArgumentError
+from evalreg.inference.ranks import judged_pair
 from evalreg.inference.simultaneous import Seed
-from evalreg.inference.tiers import judged_pair
 from evalreg.report.sentences import escaped, p_text
 from evalreg.report.summaries import choice_sentence, covariance_text, limit_sentence, rating_reach
 from evalreg.report.tables import Grid, Printed, Summary, limits, number

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 import evalreg as er
@@ -30,7 +29,6 @@ from evalreg.errors import (
     TooFewClustersError,
     ZeroVarianceWarning,
 )
-from evalreg.inference import dependence
 
 REFERENCE = Path(__file__).parent / "reference"
 # The same few hundred sums in another order.
@@ -550,20 +548,6 @@ def in_unit(p=0.97, n=1000, share=0.2, right=0.9, seed=1, rows=1) -> pd.DataFram
     judge = np.where(rng.random(n) < right, truth, 1 - truth)
     log = pd.DataFrame({"judge": judge, "truth": truth, "passage": passage})
     return log.assign(human=truth).assign(human=lambda log: log["human"].where(rng.random(n) < share))
-
-
-def trials_of(log, results):
-    """What the labels alone are worth, from their own clustered mean."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EvalregWarning)
-        alone = er.mean(log.dropna(subset="human"), "human", groups="passage")
-    mean, n = alone.params["mean"], alone.nobs
-    if not alone.bse["mean"] > 0:
-        share = log.dropna(subset="human")["passage"].value_counts(normalize=True)
-        return 1 / np.sum(share**2)
-    V = max(alone.bse["mean"] ** 2, dependence.exchangeable_variance(alone.estimate, alone.cov)[0])
-    ratio = (stats.t.ppf(0.975, n - 1) / stats.t.ppf(0.975, results.dof["mean"])) ** 2
-    return min(n, ratio * mean * (1 - mean) / V)
 
 
 @pytest.mark.slow

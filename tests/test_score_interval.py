@@ -217,6 +217,21 @@ def test_t_dof_and_p_of_one_test_belong_together(rng: np.random.Generator) -> No
         assert t == pytest.approx((float(test.effect[0]) - float(asked.split("= ")[1])) / float(np.ravel(test.sd)[0]))
 
 
+def test_what_is_said_of_an_interval_is_the_rule_that_acted(rng: np.random.Generator) -> None:
+    y, cluster = scores_of("0/1", rng)
+    log = pd.DataFrame({"score": y, "passage": cluster, "judge": np.arange(y.size) % 4})
+    mean, crossed = er.mean(log, groups="passage"), er.mean(log, groups="passage + judge")
+    fitted = er.fit("score ~ 1", log, groups="passage")
+    assert "score test" in mean.methods()
+    assert "Wilson 1927" in mean.methods()
+    assert "logit" not in mean.methods()
+    assert "score test" not in fitted.methods()
+    assert "Banerjee 1960" in crossed.methods()
+    text = " ".join(crossed.summary().as_text().split())
+    assert "sum of t^2 V, max rule" in text
+    assert "(Satterthwaite)" not in text
+
+
 # Independent questions, exactly
 
 

@@ -11,7 +11,6 @@ from evalreg.checks import BoolArray, FloatArray
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import Axis
 from evalreg.estimate import Cells, Estimate
-from evalreg.estimate.behind import effective_clusters
 from evalreg.numerics.anova import anova_icc
 from evalreg.numerics.matrices import (
     Matrix,
@@ -22,18 +21,11 @@ from evalreg.numerics.matrices import (
     scale_rows,
     signs_of_entries,
     transposed,
-    without_zeros,
 )
 from evalreg.scores.base import ResidualSums, Scores
 
 # Sums of residuals within clusters that are smaller, squared and over their own squares, are zero but for rounding.
 ROUNDING = 1e-20
-# Of n rows that are all alike so many over n may be others.
-RULE_OF_THREE = 3.0
-# A standard error so many times as large is worth a word.
-MATTERS = 1.1
-# A cluster that has all of a pair but for so much is alone in it.
-SINGLE = 1e-9
 
 
 def design_effect(cov: Covariance) -> FloatArray:
@@ -161,92 +153,3 @@ def _residual_icc(found: ResidualSums) -> float:
         return np.nan
     sums = (found.between, found.squares - n * mean**2, n, float(found.n_clusters), found.sizes)
     return float(anova_icc(*(np.array([value]) for value in sums))[0])
-
-
-def exchangeable_variance(estimate: Estimate, cov: Covariance) -> FloatArray:
-    """Variance of each mean if any two rows of a cluster are correlated by the intraclass correlation rho.
-
-    It shows what the sizes of the clusters imply, where the clusters that vary happen to be small ones: (1 - rho)
-    V_naive + rho s^2/G*, with rho not below zero, s^2 the variance of one row and G* Kish's effective number of
-    clusters; for equal weights V_naive (1 + (m - 1) rho) with m the mean size of the cluster of a row. The largest over
-    the clusterings; 0 where rho is not defined. Kish (1965), Survey Sampling, section 5.4.
-    """
-    s2, naive = row_variance(estimate), np.diag(cov.naive)
-    largest = np.zeros(estimate.n_params)
-    if s2 is None:
-        return largest
-    for axis in cov.axes:
-        rho = np.clip(np.nan_to_num(intraclass_correlation(estimate, axis)), 0.0, 1.0)
-        alike = (1 - rho) * naive + rho * s2 / effective_clusters(estimate, (axis,))
-        largest = np.fmax(largest, np.where(rho > 0, alike, 0.0))
-    return largest
-
-
-def strata_variance(estimate: Estimate, cov: Covariance) -> FloatArray:
-    """Variance of each mean over strata if those whose scores are all alike vary within as the others do.
-
-    Of a win rate the pairs of models are such strata. NaN where there is none; see `varied_alike`.
-    """
-    cells, A = estimate.cells, estimate.coefficient_map
-    board = estimate.kind == "board" and estimate.bounded
-    if cells is None or A is None or not (board or cells.stratum is not None) or estimate.scores.paired:
-        return np.full(estimate.n_params, np.nan)
-    flat = (cells.low == cells.high) & (cells.count > 0)
-    if not flat.any():
-        return np.full(estimate.n_params, np.nan)
-    found = varied_alike(estimate, cov, flat)
-    if not board or not alike_in_strata(found, cov.variance()).any():
-        return found
-    # A pair that met under one prompt has its part in the variance by the jackknife, which leaves it out.
-    for axis in cov.axes:
-        share = scale_rows(identity(flat.size), 1.0 / cells.weight)
-        flat &= estimate.scores.column_sums(axis, share, share).largest < 1 - SINGLE
-    return varied_alike(estimate, cov, flat)
-
-
-def alike_in_strata(alike: FloatArray, variance: FloatArray) -> BoolArray:
-    """Means of which some stratum shows no variance and would make the standard error a tenth larger; (n_params,)."""
-    return np.asarray((variance > 0) & (np.nan_to_num(alike) > MATTERS**2 * variance))
-
-
-def varied_alike(estimate: Estimate, cov: Covariance, flat: BoolArray) -> FloatArray:
-    """Variance of each mean of several cells if the cells of `flat`, (n_cells,), vary within as its others do.
-
-    A small stratum of which all rows are right shows no variance, and a large weight counts on it. With w_s the weight
-    of a stratum of n_s rows and s^2 the variance within strata, pooled, it is V + sum w_s^2 s^2/n_s over such strata,
-    and no more than that sum over all strata; times the design effect. Of rows that are alike s^2 is at most what the
-    rule of three leaves, three of them at the other end of the scores. NaN where a mean has no such cell.
-    """
-    cells = estimate.cells
-    assert cells is not None
-    A, found = without_zeros(compressed(estimate.coefficient_map)), np.full(estimate.n_params, np.nan)
-    part, known = absolute_entries(signs_of_entries(A)), cells.count > 0
-    which = (np.asarray(part @ flat) > 0) & (np.asarray(part @ (~flat & known)) > 0)
-    if not which.any():
-        return found
-    count = np.maximum(cells.count, 1.0)
-    within = part @ (cells.count * cells.scatter) / np.maximum(part @ (count - 1.0), 1.0)
-    starts = A.indptr[:-1]
-    span = np.maximum.reduceat(cells.high[A.indices], starts) - np.minimum.reduceat(cells.low[A.indices], starts)
-    alike = np.minimum(within, RULE_OF_THREE * span**2 / np.maximum(part @ (flat * count), 1.0))
-    drawn = 1.0 if estimate.population is None else estimate.population.scale**2
-    each = A.multiply(A).tocsr()
-    all_of, flat_of = each @ (known * drawn / count), each @ (flat * drawn / count)
-    V, naive = cov.variance(), np.diag(cov.naive)
-    inflation = np.maximum(np.divide(V, naive, out=np.ones(V.size), where=naive > 0), 1.0)
-    larger = np.minimum(all_of * within * inflation, V + flat_of * alike * inflation)
-    return np.where(which, np.maximum(larger, V), np.nan)
-
-
-def exchangeable_limit(estimate: Estimate, cov: Covariance) -> FloatArray:
-    """What `exchangeable_variance` cannot exceed, without a pass over the cells of clusters.
-
-    The larger of V_naive and s^2 times the largest share that a cluster can have in the mean, which is at least 1/G*.
-    """
-    s2, naive = row_variance(estimate), np.array(np.diag(cov.naive))
-    if s2 is None or not cov.axes:
-        return np.zeros(estimate.n_params)
-    assert estimate.cells is not None
-    weight = absolute_entries(signs_of_entries(estimate.coefficient_map)) @ estimate.cells.weight
-    largest = max(estimate.scores.cluster_sizes(axis).largest for axis in cov.axes)
-    return np.asarray(np.fmax(naive, s2 * np.minimum(largest / weight, 1.0)))

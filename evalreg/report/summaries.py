@@ -94,6 +94,8 @@ def _reference_text(cov: Covariance) -> str:
     low, high = np.nanmin(dofs), np.nanmax(dofs)
     ends = [f"{end:.4g}" if end < 1000 or np.isinf(end) else f"{end:.0f}" for end in (low, high)]
     spread = ends[0] if ends[0] == ends[1] else " to ".join(ends)
+    if cov.summed:  # Banerjee's sum under the largest of MacKinnon, Nielsen and Webb: these dof are those of 95%
+        return f"sum of t^2 V, max rule (as t {spread})"
     words = {"satterthwaite": "Satterthwaite", "min": "G - 1" if cov.axes else cov.pieces[0].dof_name}
     return f"t, dof {spread} ({words.get(rule, 'given') if isinstance(rule, str) else 'given'})"
 

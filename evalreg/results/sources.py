@@ -51,16 +51,28 @@ def _estimated(results: Any) -> list[Cited]:
     else:
         alone = f"Standard errors take rows to be independent ({options.cov}; factor {options.factor_words})."
         sentences.append((alone, ("rows", *adjusted)))
-    if options.dof == "satterthwaite":
+    if cov.summed:
+        text = (
+            "Half-widths are the root of the sum of t^2 V over the clusterings and what they share, each with its own "
+            "Satterthwaite degrees of freedom, and no less than fewer clusterings give."
+        )
+        sentences.append((text, ("satterthwaite", "banerjee", "repair")))
+    elif options.dof == "satterthwaite":
         sentences.append(("Tests and intervals use t with Satterthwaite degrees of freedom.", ("satterthwaite",)))
     elif options.dof == "normal":
         sentences.append(("Tests and intervals use the normal distribution.", ()))
     elif names:
         clusters = "Tests and intervals use t with the number of clusters less one as degrees of freedom."
         sentences.append((clusters, ()))
+    scored = cov.widths().scored
+    if scored is not None:
+        signed = scored.null.signed
+        text = "Their variance grows towards the value tested, as in a score test, times a design effect in clusters."
+        names = [name for name, which in (("wilson", ~signed), ("tango", signed)) if which.any()]
+        sentences.append((text, (*names, "rao")))
     if carried_text(results.estimate):
         sentences.append((f"{carried_text(results.estimate)}.", ()))
-    elif results.estimate.bounded and about.interval != "wald":
+    elif results.estimate.bounded and about.interval != "wald" and cov.single is None:
         sentences.append((f"{_BOUNDED}.", ()))
     return sentences
 
@@ -84,7 +96,8 @@ def _together(level: str) -> list[Cited]:
             "their estimated covariance.",
             ("joint",),
         ),
-        ("With few clusters, p-values of pairs, ranks and groups go on from there step by step (Holm).", ()),
+        ("With few clusters or very many models they are counted instead (Bonferroni).", ()),
+        ("P-values that decide ranks and groups step down from there (Holm).", ()),
         ("A rank is open to a model unless it is separated from too many others.", ("ranks", "letters")),
         ("A higher score is taken to be better.", ()),
         ("The first of several models was also lucky, and is rated too high on average.", ()),
@@ -104,9 +117,13 @@ def formulas_of(results: Any, ranked: bool) -> tuple[str, ...]:
             found.append(f"before they are summed, the residuals of g are multiplied by {adjusted}, H its leverage")
     if cov.crossed:
         found.append("V = V_A + V_B - V_(A and B) for two clusterings, and so on for more")
+    if cov.summed:
+        found.append("half-width H: H^2 = t_A^2 V_A + t_B^2 V_B - t_AB^2 V_(A and B), and no less than t^2 V of one")
     if family := results.estimate.family.monotone:
         found.append("interval of S: logit(S) -/+ t se / (S (1 - S)), put back by 1 / (1 + exp(-x)), se the error of S")
         found.append(f"interval: {family.scale.formula} at both ends of it")
+    elif cov.widths().scored is not None:
+        found.append("interval: values x with |estimate - x| <= t root V(x), V(x) = V + E (v(x) - v(estimate)) / n")
     elif results.estimate.bounded and results.estimate.about.interval != "wald":
         found.append("interval of p: logit(p) -/+ t se / (p (1 - p)), put back by 1 / (1 + exp(-x))")
     else:

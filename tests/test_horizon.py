@@ -186,6 +186,8 @@ def test_runs_without_success_are_dropped_and_counted_and_names_are_any_text(rng
     log = runs(rng)
     gone = log.assign(success=log["success"].where(log.index > 4))
     found = er.horizon(gone, groups="family")
+    none = log.assign(success=log["success"].where(log["model"] != "m1"))
+    assert er.horizon(none, groups="family").params.index.tolist() == ["m0", "m2"]
     assert found.dropped["score"] == 5
     assert found.params.to_numpy() == pytest.approx(er.horizon(log[log.index > 4], groups="family").params.to_numpy())
     odd = log.rename(columns={"success": "solved?", "minutes": "human minutes", "model": "C(model)"})

@@ -13,7 +13,7 @@ import pandas as pd
 from evalreg.checks import MISSING, CovName, DofName, MissingName, RepairName, SscName, fraction, option
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.groups import Groups
-from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.errors import ArgumentError
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.functions_of_means import means_of_cells
 from evalreg.estimators.linearized import Split
@@ -123,7 +123,7 @@ def frontier(
 
     Raises
     ------
-    ArgumentError, ArgumentTypeError, MissingColumnError
+    ArgumentError, MissingColumnError
         If there are fewer than two metrics, a direction is another, or a metric is no column.
     DataError, DuplicateRowsError, ConstantScoreError
         If there is one model, a model has several rows on an item, or a metric does not vary.
@@ -144,10 +144,9 @@ def frontier(
     asked = check_cov_options(cov, ssc, dof, repair)
     option("missing", missing, MISSING)
     fraction("alpha", alpha)
-    if not isinstance(metrics, Mapping):
-        raise ArgumentTypeError(f'`metrics` must be a dict, as {{"score": "max", "usd": "min"}}; got {metrics!r}.')
-    if len(metrics) < 2 or not set(metrics.values()) <= set(DIRECTIONS):
-        raise ArgumentError(f'`metrics` must say "max" or "min" of at least two columns; got {dict(metrics)}.')
+    directions: Any = getattr(metrics, "values", tuple)()
+    if len(directions) < 2 or not set(directions) <= set(DIRECTIONS):
+        raise ArgumentError(f'`metrics` must be a dict of at least two columns to "max" or "min"; got {metrics!r}.')
     clusters = item if groups is None else groups
     rows, models, cell = answers_of(data, dict(zip(metrics, metrics, strict=True)), by, item, missing, clusters)
     parts = []

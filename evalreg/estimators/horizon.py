@@ -188,44 +188,43 @@ def horizon(
     chances = np.array([fraction("p", one) for one in (p if isinstance(p, list | tuple | np.ndarray) else [p])])
     if np.unique(chances).size < max(chances.size, 1):
         raise ArgumentError(f"`p` must name each chance once, and at least one; got {p!r}.")
-    table, _ = with_roles(
-        in_memory(open_frame(data), "time horizon"), {"success": success, "minutes": minutes}, by=model
-    )
-    whole, names = _coded(table, success, minutes, model)
+    numbers = {"success": success, "minutes": minutes}
+    table, _ = with_roles(in_memory(open_frame(data), "time horizon"), numbers, by=model)
     formula = f"`{SUCCESS}` ~ 0 + C(`{MODEL}`) + C(`{MODEL}`):`{LENGTH}`"
     options: dict[str, Any] = {"cov": cov, "ssc": ssc, "dof": dof, "repair": repair, "missing": missing}
     with muted():
+        whole = _coded(table, success, minutes, model)
         base = fit(formula, whole, groups=groups, weights=weights, family="binomial", **options)
-    n, k = len(names), chances.size
+    n, k = base.estimate.n_params // 2, chances.size
+    names = [name.partition("[")[2].removesuffix("]") for name in base.estimate.names[:n]]
     # (logit p - b0)/b1, of n intercepts and n slopes.
     each, none = np.repeat(np.eye(n), k, axis=0), np.zeros((n * k, n))
     constants = np.column_stack([np.tile(np.log(chances / (1 - chances)), n), np.zeros(n * k)])
     family = Ratios(base.estimate, np.arange(n * k), np.hstack([-each, none]), np.hstack([none, each]), constants)
     line = f"log2 {minutes} at which {success} has the chance {listed(chances.tolist())}; Fieller's intervals."
-    about = About(f"Time horizon by {model}", success, lines=(line,), n_models=n if k == 1 else 0)
+    about = About(f"Time horizon by {model}", success, lines=(line,), n_models=n if k == 1 else 0, levels=True)
     labels = [name if k == 1 else f"{name}:{chance:g}" for name in names for chance in chances]
     made = results_of(function_of(base.estimate, *family.values(), labels, about, family), base.axes or None, asked)
     return Horizons(made.estimate, made.cov, made.axes, made.asked, made.notes)
 
 
-def _coded(table: Table, success: str, minutes: str, model: str) -> tuple[Table, list[str]]:
-    """The table with the columns of the regression, and the names of the models in their order."""
+def _coded(table: Table, success: str, minutes: str, model: str) -> Table:
+    """The table with the columns of the regression; each model solves something, but not everything."""
     outcome, length = table.floats(success, "success"), table.floats(minutes, "minutes")
     do = "A task without a length has no place on the curve: leave it out."
     refuse_values(~(length > 0), length, minutes, "`minutes` must be positive and never missing", do)
     outside = (outcome < 0) | (outcome > 1)
     refuse_values(outside, outcome, success, "`success` must lie in [0, 1]", "Rescale it.")
     codes, labels = table.labels(model, "model")
-    names = sorted(map(str, labels))
+    names = [str(label) for label in labels]
     if len(set(names)) < len(names):
         raise DataError(f"models must differ as text; column {model!r} holds {listed(names)}.", column=model)
-    text = np.array([*map(str, labels), None], dtype=object)[codes]
-    for name in names:
-        own = outcome[(text == name) & ~np.isnan(outcome)]
+    for code, name in enumerate(names):
+        own = outcome[(codes == code) & ~np.isnan(outcome)]
         if own.size and own.min() == own.max() and own[0] in (0.0, 1.0):
             said = f"a model needs successes and failures; {name!r} solves {'everything' if own[0] else 'nothing'}"
             raise DataError(f"{said}, so that its horizon is beyond all tasks. Leave it out.", column=model, count=1)
-    columns = {SUCCESS: outcome, LENGTH: np.log2(length), MODEL: text.tolist()}
-    frame = table.frame
-    series = [nw.new_series(name, values, backend=frame.implementation) for name, values in columns.items()]
-    return Table(frame.with_columns(*series), chosen=table.chosen), names
+    columns = {SUCCESS: outcome, LENGTH: np.log2(length), MODEL: [[*names, None][code] for code in codes]}
+    backend = table.frame.implementation
+    series = [nw.new_series(name, values, backend=backend) for name, values in columns.items()]
+    return Table(table.frame.with_columns(*series), chosen=table.chosen)

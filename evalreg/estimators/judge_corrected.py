@@ -144,9 +144,7 @@ def _together(
         refuse_values(~np.isin(column, (0.0, 1.0)), column, name, rule, "Compare it with a threshold first.")
     for value, what in enumerate(OF_TRUTH):
         if not (truth == value).any():
-            text = (
-                f"the {what} of the judge needs calibration rows with {human!r} = {value}; there are none. Label some."
-            )
+            text = f"the {what} of the judge needs rows of `calibration` with {human!r} = {value}; there are none."
             raise DataError(text, column=human, count=0)
     keys, cell = cells_of(answers.used, by)
     n, first = len(keys), table.n_rows
@@ -169,8 +167,5 @@ def _refuse_chance(means: Estimate, split: Split, asked: CovOptions) -> None:
     C = np.append(np.zeros(means.n_params - 2), [1.0, 1.0])[None]
     slope, half = float((C @ means.params)[0]) - 1.0, float(np.nan_to_num(cov.half_width(C)[0]))
     if not abs(slope) > half:
-        raise DataError(
-            f"sensitivity + specificity - 1 of the judge must differ from 0; it is {slope:.3f}, with the 95% interval "
-            f"{slope - half:.3f} to {slope + half:.3f}. Such a judge says nothing that could be corrected: label more "
-            "answers, or take another judge."
-        )
+        text = f"sensitivity + specificity - 1 of the judge must differ from 0; it is {slope:.3f} +- {half:.3f} (95%)"
+        raise DataError(f"{text}: nothing that could be corrected. Label more answers, or take another judge.")

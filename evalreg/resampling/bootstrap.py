@@ -11,7 +11,9 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, frozen, keeps, listed, option
+from evalreg.covariance.adjust import HELD
 from evalreg.covariance.options import Groups, check_two_clusters, drop_nested, resolve_groups
+from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.covariance.terms import naive_term
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.engine import LazyTable
@@ -50,7 +52,7 @@ KindName: TypeAlias = Literal["percentile", "basic", "bca", "studentized"]
 
 KINDS: tuple[KindName, ...] = get_args(KindName)
 
-
+# Draws that notes advise, as in Davison and Hinkley (1997), section 2.5.2, for intervals at 95%.
 FEW_DRAWS = 999
 
 
@@ -225,16 +227,6 @@ def refuse_few(draws: int, alpha: float) -> None:
         )
 
 
-# Below this many clusters the draws are too much alike, and their spread is too small.
-FEW_CLUSTERS = 10
-# Fewer draws than this outside an end, and it depends on the seed; what is advised instead.
-FEW_OUTSIDE = 2.5
-# Models that a note names.
-MOST_NAMED = 5
-# Entries of the (draws, meetings) array that is held at a time.
-MOST_ENTRIES = 1 << 23
-
-
 @dataclass(frozen=True)
 class Asked:
     """Options of a bootstrap, checked."""
@@ -332,7 +324,7 @@ def _flat(estimate: Estimate) -> BoolArray:
 
 def _products(chunks: Iterator[list[FloatArray]], codes: list[IntArray]) -> Iterator[FloatArray]:
     """Weights of the joint values of the axes, as many at a time as are held."""
-    held = max(1, MOST_ENTRIES // codes[0].size)
+    held = max(1, HELD // codes[0].size)
     for each in chunks:
         for rows in (slice(first, first + held) for first in range(0, each[0].shape[0], held)):
             if len(each) == 1:
@@ -343,42 +335,37 @@ def _products(chunks: Iterator[list[FloatArray]], codes: list[IntArray]) -> Iter
 
 def _draw_notes(names: tuple[str, ...], draws: FloatArray, asked: Asked, flat: BoolArray | None) -> list[Note]:
     """What to say about few draws, about draws without a value or all alike, and about infinite ones."""
-    alpha = asked.alpha
-    notes: list[Note] = []
-    n = draws.shape[0]
+    n, alpha, notes = draws.shape[0], asked.alpha, list[str]()
     outside = (n + 1) * alpha / 2
-    if outside < FEW_OUTSIDE:
-        text = (
+    # With fewer the ends depend on the seed.
+    if outside < 2.5:
+        notes.append(
             f"{n} draws are few for a {1 - alpha:.4g} interval: its ends are the draws at place {outside:.3g} from "
             f"either side, and another seed moves them. Take {FEW_DRAWS} or more."
         )
-        notes.append((EvalregWarning, text))
     flat = np.zeros(len(names), dtype=bool) if flat is None else flat
     if flat.any():
         alike = listed([name for name, is_flat in zip(names, flat, strict=True) if is_flat])
-        text = (
+        notes.append(
             f"the scores behind {alike} do not vary, so that every draw would be alike: there is no standard error and "
             "no interval by drawing clusters again."
         )
-        notes.append((EvalregWarning, text))
     failed = np.count_nonzero(np.isnan(draws), axis=0) * ~flat
     if failed.any():
         worst = int(np.argmax(failed))
-        text = (
+        notes.append(
             f"{failed[worst]} of {n} draws have no value of {listed([names[worst]])} and are left out of its standard "
             "error and interval, which speak of the other draws only."
         )
-        notes.append((EvalregWarning, text))
     lost = np.count_nonzero(np.isinf(draws), axis=0)
     if lost.any():
         worst = int(np.argmax(lost))
         low, high = (int(np.count_nonzero(draws[:, worst] == side)) for side in (-np.inf, np.inf))
-        text = (
+        notes.append(
             f"{lost[worst]} of {n} draws of {listed([names[worst]])} are infinite ({low} below, {high} above). They "
             "count as the most extreme draws in its interval; its standard error is infinite."
         )
-        notes.append((EvalregWarning, text))
-    return notes
+    return [(EvalregWarning, text) for text in notes]
 
 
 def _jackknife_notes(names: tuple[str, ...], jackknife: FloatArray | None) -> list[Note]:
@@ -404,7 +391,7 @@ def assembled(
     """Put a bootstrap together, and issue its warnings."""
     notes: list[Note] = []
     for name, n in n_clusters.items():
-        if n < FEW_CLUSTERS:
+        if n < FEW_CLUSTERS:  # the draws are too much alike
             text = f"{n} {name} clusters: the draws are much alike, and their spread is too small. Prefer `wild_test`"
             notes.append((FewClustersWarning, text + " or CR2 where they are available."))
     notes += _draw_notes(names, draws, asked, flat)

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 import numpy as np
 
 from evalreg.checks import FloatArray
+from evalreg.covariance.adjust import HELD
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.inference.multiplicity import block_stream
 
@@ -20,8 +21,6 @@ BOOT_WEIGHTS: tuple[BootWeightsName, ...] = get_args(BootWeightsName)
 # Each block of draws has a random stream of its own, so that the draws do not depend on who makes them.
 BLOCK = 128
 WILD_BLOCK = 256
-# Weights held at a time.
-MOST_ENTRIES = 1 << 22
 # The identity stands first, so that it is vector 0 of an enumeration.
 RADEMACHER = np.array([1.0, -1.0])
 WEBB = np.array([1.0, -1.0, np.sqrt(1.5), -np.sqrt(1.5), np.sqrt(0.5), -np.sqrt(0.5)])
@@ -95,7 +94,7 @@ def boot_chunks(
     Rubin (1981), Annals of Statistics 9(1), for "bayesian". Shapes: returns (n_some, n_clusters).
     """
     # As many rows as do not take much memory: a matter of the clusters alone, so that draws do not depend on `n`.
-    rows = min(BLOCK, max(1, MOST_ENTRIES // sum(n_clusters)))
+    rows = min(BLOCK, max(1, HELD // sum(n_clusters)))
     for first in range(0, n, rows):
         drawn = [_boot(weights, (rows, n_axis), rng) for n_axis in n_clusters]
         yield [one[: n - first] for one in drawn]

@@ -120,11 +120,6 @@ def _quantiles(draws: FloatArray, level: FloatArray) -> FloatArray:
 SLACK = 1e-9
 # An end is moved by ties that are not exact, by a few of these; it meets a value that is nearer than this part of it.
 BESIDE = 100 * SLACK
-# Points between the estimate and where the search for an end of the interval stops.
-GRID = 64
-BISECTIONS = 40
-# An interval this many standard errors wide is infinite.
-FAR = 1e12
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,12 +170,12 @@ def find_end(p: Callable[[float], float], se: float, alpha: float, marks: Sequen
     # Rejected at three doublings in a row, so that a single dip of a step function does not end the search.
     while any(p(far * factor) > alpha for factor in (1.0, 2.0, 4.0)):
         far *= 2
-        if far > FAR * se:
+        if far > 1e12 * se:  # an interval so many standard errors wide is infinite
             return np.inf
-    grid = np.linspace(0.0, 4.0 * far, GRID + 1)
+    grid = np.linspace(0.0, 4.0 * far, 65)
     last = max(i for i, gap in enumerate(grid) if i == 0 or p(float(gap)) > alpha)
     low, high = float(grid[last]), float(grid[last + 1])
-    for _ in range(BISECTIONS):
+    for _ in range(40):  # each halves what is left
         middle = (low + high) / 2
         low, high = (middle, high) if p(middle) > alpha else (low, middle)
     end = (low + high) / 2

@@ -23,6 +23,7 @@ from evalreg.checks import (
     nearest,
     option,
 )
+from evalreg.covariance.adjust import HELD
 from evalreg.data.clusters import Codes, axis_name
 from evalreg.data.engine import LazyTable
 from evalreg.data.groups import Groups
@@ -45,7 +46,7 @@ from evalreg.inference.simultaneous import Seed
 from evalreg.numerics.progress import Progress
 from evalreg.report.tables import Grid, Summary, fixed, number, p_value
 from evalreg.resampling.bootstrap import refuse_few
-from evalreg.resampling.draws import BLOCK, MOST_ENTRIES, seed_text, whole_number
+from evalreg.resampling.draws import BLOCK, seed_text, whole_number
 from evalreg.resampling.intervals import Drawn, as_extreme, as_extreme_far, find_end
 
 
@@ -223,7 +224,7 @@ class Allocation:
         """All assignments, some at a time."""
         tables = [_choices(int(n), int(k)) for n, k in zip(self.n_clusters, self.n_treated, strict=True)]
         sizes = [len(table) for table in tables]
-        step = max(1, MOST_ENTRIES // self.treated.size)
+        step = max(1, HELD // self.treated.size)
         for first in range(0, self.n_assignments, step):
             numbers = np.arange(first, min(first + step, self.n_assignments))
             digits = np.unravel_index(numbers, sizes)
@@ -326,10 +327,6 @@ def _squares(
 
 def _factor(count: IntArray) -> FloatArray:
     return count / np.maximum(count - 1, 1)
-
-
-# Clusters and strata that a message names.
-MOST_NAMED = 3
 
 
 def randomisation_test(
@@ -557,7 +554,7 @@ def _of_clusters(units: Codes, codes: IntArray, column: str, by: str, *, is_stra
     own = codes[units.first]
     differs = np.bincount(units.codes, weights=codes != own[units.codes]) > 0
     if differs.any():
-        some = [units.label(int(g)) for g in np.flatnonzero(differs)[:MOST_NAMED]]
+        some = [units.label(int(g)) for g in np.flatnonzero(differs)[:3]]
         more = ", ..." if differs.sum() > len(some) else ""
         what = f"{int(differs.sum())} of {units.n_clusters} {by} clusters ({listed(some)}{more})"
         if is_stratum:
@@ -619,7 +616,7 @@ def _checked(design: Allocation, arms: _Arms, statistic: StatisticName, strata: 
 
 def _dropped_notes(rows: ReadRows, arms: _Arms) -> list[Note]:
     """Rows that take no part."""
-    notes: list[Note] = []
+    notes = list[Note]()
     gone = {reason: n for reason, n in rows.dropped.items() if n}
     if gone:
         each = ", ".join(f"{n} without {'an id' if reason == 'group' else 'a ' + reason}" for reason, n in gone.items())

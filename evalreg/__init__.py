@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from evalreg.data.sums import SummedLog as SummedLog
     from evalreg.estimate.estimate import Estimate as Estimate
     from evalreg.estimators.bradley_terry import bradley_terry as bradley_terry
-    from evalreg.estimators.choices import choice_probability as choice_probability
     from evalreg.estimators.classification import classification as classification
     from evalreg.estimators.comparison import (
         Comparison as Comparison,
@@ -111,7 +110,6 @@ _HOMES = {
     "bootstrap": "resampling.bootstrap",
     "bradley_terry": "estimators.bradley_terry",
     "by_eval": "suites.evals",
-    "choice_probability": "estimators.choices",
     "classification": "estimators.classification",
     "compare": "estimators.difference",
     "components": "planning.facet_components",

@@ -13,7 +13,6 @@ from engines.lazy import LAZY, in_duckdb, in_engines, in_one_engine, readable
 import evalreg as er
 from evalreg.errors import (
     AlignmentError,
-    ArgumentError,
     ArgumentTypeError,
     DataError,
     DuplicateRowsError,
@@ -228,22 +227,8 @@ def test_a_comparison_is_two_queries_whatever_the_clusters(log, engine, collecte
 def test_repeated_answers_are_averaged_before_they_leave(log, engine, collected):
     complete = log.dropna()
     er.compare(engine(complete), item="question", sample="attempt", groups="passage")
-    # Rows of the first questions are looked at one by one, to see that the samples answer the same ones.
-    assert len(collected) == 3
-    assert collected[2] == complete.groupby(["model", "question"]).ngroups
-
-
-@in_engines
-def test_a_sample_of_other_questions_is_refused(engine):
-    rng = np.random.default_rng(1)
-    hard = rng.normal(scale=2, size=4)
-    grid = pd.MultiIndex.from_product([["a", "b"], range(60), range(4)], names=["model", "item", "exam"]).to_frame(
-        False
-    )
-    grid["score"] = hard[grid["exam"]] + rng.normal(size=len(grid))
-    for data in (grid, engine(grid)):
-        with pytest.raises(ArgumentError, match=r'Write item="exam:item" and leave out `sample`'):
-            er.compare(data, sample="exam")
+    assert len(collected) == 2
+    assert collected[1] == complete.groupby(["model", "question"]).ngroups
 
 
 @in_one_engine

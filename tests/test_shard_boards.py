@@ -279,7 +279,6 @@ def test_what_needs_rows_or_other_roles_is_refused_by_name(log, whole, few):
         (lambda: board.influence(), "no longer has its rows"),
         (lambda: board.with_cov(groups=np.arange(len(log))), "no longer has its rows"),
         (lambda: er.win_rate(few, **SIDES, cov="HC3"), "no longer has its rows: the leverage of single rows"),
-        (lambda: few.questions, "known only if the log was summed with `item`, or `key`|with `key`"),
     ):
         with pytest.raises(NotAvailableError, match=what):
             call()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Concatenate, Literal, ParamSpec, Protocol, TypeAlias, TypeVar
 
@@ -265,10 +265,13 @@ class Query:
         A reference; queries run when sums are asked for.
     whole : narwhals.LazyFrame, optional
         The same rows with every column, where `frame` has only those that the engine keeps for an estimate.
+    made : tuple of str
+        Names of labels that are made of several columns.
     """
 
     frame: nw.LazyFrame[Any]
     whole: nw.LazyFrame[Any] | None = None
+    made: tuple[str, ...] = ()
 
     rows_of: ClassVar[tuple[str, ...]] = ()
     """Columns that hold rows of lines, where a row of the frame counts as several."""
@@ -281,7 +284,8 @@ class Query:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
-        return tuple(str(name) for name in schema_of(self.frame if self.whole is None else self.whole))
+        names = schema_of(self.frame if self.whole is None else self.whole)
+        return tuple(str(name) for name in names if name not in self.made)
 
     def holding(self, names: Sequence[str]) -> nw.LazyFrame[Any]:
         """The frame that has some columns: all of them, where one of these is not kept."""
@@ -291,7 +295,7 @@ class Query:
 
     def each(self, change: Callable[[nw.LazyFrame[Any]], nw.LazyFrame[Any]]) -> Query:
         """The same change made to the frame and to the one with every column."""
-        return Query(change(self.frame), None if self.whole is None else change(self.whole))
+        return replace(self, frame=change(self.frame), whole=None if self.whole is None else change(self.whole))
 
     def present(self, names: Sequence[str]) -> Query:
         """Rows in which none of some columns is null or NaN."""
@@ -356,7 +360,7 @@ class Query:
     def sums(self, by: Axis, cells: CellKeys, values: Mapping[str, nw.Expr]) -> Iterator[Sums]:
         """Sums by (cluster, cell): one GROUP BY sorted by cluster, read in batches of whole clusters."""
         for name in by:
-            known_column(name, self.columns, "groups")
+            known_column(name, (*self.columns, *self.made), "groups")
         with engine_answers(self.frame, "take a query"):
             asked = self._grouped(by, cells.columns, values)
         keys = [f"{MADE}key{i}" for i in range(len(by))]

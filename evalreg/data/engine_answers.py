@@ -11,8 +11,8 @@ import pandas as pd
 
 from evalreg.checks import IntArray, listed
 from evalreg.data.cells import CellRows, read_cells
-from evalreg.data.clusters import Axis, as_codes, factorize, joint, union
-from evalreg.data.engine import LazyTable, aggregated, as_pandas, engine_answers, fetched
+from evalreg.data.clusters import Axis, factorize, union
+from evalreg.data.engine import LazyTable, aggregated, as_pandas, engine_answers
 from evalreg.data.engine_missing import REASONS, reason_number, refuse_missing
 from evalreg.data.engine_spark import refuse_spark_names
 from evalreg.data.engine_sqlite import refuse_text_among_numbers
@@ -20,7 +20,6 @@ from evalreg.data.filters import refuse_filters
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.memory import refuse_larger
-from evalreg.data.repeats import refuse_questions
 from evalreg.data.rows import Roles
 from evalreg.errors import (
     AlignmentError,
@@ -34,8 +33,6 @@ from evalreg.errors import (
 # Bytes of a line while it is read, those that the engine sorts it in included: 640 on a million lines of DuckDB with
 # ids of 13 characters.
 LINE = 700
-# Questions on which it is tried whether the values of `sample` hold answers to the same ones.
-TRIED = 1000
 # Names of what is counted and summed; no label is called so.
 ANSWERS, TOTAL, COPIES = "__answers", "__total", "__copies"
 
@@ -148,8 +145,6 @@ def used_answers(engine: LazyTable, roles: Roles, groups: Groups) -> UsedAnswers
     names = [name for some in asked.values() for name in some]
     used = engine.present(names) if any(dropped.values()) else engine
     refuse_filters(used, None, roles.cell_columns)
-    if roles.sample is not None:
-        _refuse_questions(used, roles)
     return UsedAnswers(used, asked, of_groups, n_rows, dropped, absent, n_other)
 
 
@@ -268,18 +263,3 @@ def refuse_copies(lines: pd.DataFrame, roles: Roles) -> None:
         column=roles.item,
         count=count,
     )
-
-
-def _refuse_questions(used: LazyTable, roles: Roles) -> None:
-    """Refuse a `sample` whose values hold different questions, told by the answers to the first of them."""
-    assert roles.item is not None
-    assert roles.sample is not None
-    # By a plain name: the lowest narwhals hands DuckDB names to make unique without quotes, as "task:question".
-    questions = used.frame.select(nw.col(roles.item).alias("__first")).unique().sort("__first")
-    first = questions.head(TRIED).rename({"__first": roles.item})
-    some: pd.DataFrame = fetched(used.frame.join(first, on=roles.item), "pandas")
-    codes = {name: as_codes(*factorize(some[name])) for name in (*roles.by, roles.item, roles.sample)}
-    values = some[roles.score].to_numpy(dtype=float)
-    names = roles.item, roles.sample
-    by = joint([codes[name] for name in roles.by]) if roles.by else None
-    refuse_questions(values, by, codes[roles.item], codes[roles.sample], names)

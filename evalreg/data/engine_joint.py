@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -20,7 +21,8 @@ def with_joint_text(table: LazyTable, name: str, parts: Sequence[str], argument:
     texts = {part: _text(part, schema[part], argument) for part in parts}
     _refuse_alike(table, texts, [part for part in parts if _is_text(schema[part])], argument)
     made = nw.concat_str(*texts.values(), separator=":", ignore_nulls=False).alias(name)
-    return table.each(lambda frame: frame.with_columns(made))
+    joined = table.each(lambda frame: frame.with_columns(made))
+    return replace(joined, made=(*table.made, name))
 
 
 def _is_text(kind: Any) -> bool:

@@ -121,7 +121,7 @@ class Table:
     def labels(self, name: str, argument: str) -> tuple[IntArray, Any]:
         """Integer codes of a column with -1 for missing, and the label of each code."""
         if name not in self._labels:
-            column = self.frame.get_column(known_column(name, self.columns, argument))
+            column = self.frame.get_column(known_column(name, (*self.columns, *self.frame.columns), argument))
             refuse_nested(name, column.dtype, type_outside(column))
             try:
                 self._labels[name] = _as_labels(column)

@@ -12,7 +12,7 @@ import pandas as pd
 from evalreg.checks import IntArray, listed
 from evalreg.data.clusters import Axis, axis_name, factorize
 from evalreg.data.frame import Table
-from evalreg.data.names import known_column
+from evalreg.data.names import known_column, refuse_ambiguous
 from evalreg.errors import ArgumentError, ArgumentTypeError
 
 Groups: TypeAlias = Any
@@ -35,6 +35,9 @@ def parse_groups(groups: object, columns: Sequence[str]) -> tuple[Axis, ...]:
 
     Plus crosses, the colon joins; backticks go around a name that contains either.
     """
+    for name in [groups] if isinstance(groups, str) else groups if isinstance(groups, list | tuple) else ():
+        if isinstance(name, str):
+            refuse_ambiguous(name, columns, "groups")
     if isinstance(groups, str):
         axes = [(groups,)] if groups in columns else [_parse_axis(part, columns) for part in _split(groups, "+")]
     elif isinstance(groups, list | tuple) and not groups:
@@ -64,6 +67,7 @@ def _split(text: str, separator: str) -> list[str]:
 
 
 def _parse_axis(text: str, columns: Sequence[str]) -> Axis:
+    refuse_ambiguous(text, columns, "groups")
     if text in columns:
         return (text,)
     names = [name[1:-1] if name.startswith("`") and name.endswith("`") else name for name in _split(text, ":")]

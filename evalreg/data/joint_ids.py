@@ -9,7 +9,7 @@ from typing import TypeVar
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_joint import with_joint_text
 from evalreg.data.frame import Table
-from evalreg.data.names import known_column, known_columns
+from evalreg.data.names import known_column, known_columns, refuse_ambiguous
 from evalreg.errors import ArgumentError
 
 AnyTable = TypeVar("AnyTable", Table, LazyTable, Table | LazyTable)
@@ -50,6 +50,8 @@ def with_joint_ids(table: AnyTable, **roles: object) -> AnyTable:
     for argument, value in roles.items():
         for name in value if isinstance(value, list | tuple) else (value,):
             parts = joint_parts(name)
+            if isinstance(name, str):
+                refuse_ambiguous(name, table.columns, argument)
             if not parts or name in names_of(table):
                 continue
             for part in parts:
@@ -65,4 +67,4 @@ def with_joint_ids(table: AnyTable, **roles: object) -> AnyTable:
 
 def names_of(table: Table | LazyTable) -> tuple[str, ...]:
     """Names that a role may take: the columns, and the joint ids that were made."""
-    return table.columns if isinstance(table, LazyTable) else (*table.columns, *table.made)
+    return (*table.columns, *table.made)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -48,6 +49,17 @@ def known_columns(names: object, columns: Sequence[str], argument: str) -> tuple
     if twice:
         raise ArgumentError(f"`{argument}` names {listed(twice)} twice; each column once.", column=twice[0])
     return found
+
+
+def refuse_ambiguous(name: str, columns: Sequence[str], argument: str) -> None:
+    """Raise where a name is that of a column and joins or crosses others too."""
+    pieces = [piece.strip() for piece in re.split(r"[:+]", name)]
+    if len(pieces) > 1 and name in columns and set(pieces) <= set(columns):
+        raise ArgumentError(
+            f'`{argument}="{name}"` names a column, and also the columns {listed(pieces)}, joined or crossed. Write '
+            f"`{name}` in backticks for the column, or rename it.",
+            column=name,
+        )
 
 
 def no_column(name: str, columns: Sequence[str], argument: str, what: str = "not a column") -> MissingColumnError:

@@ -14,7 +14,6 @@ from evalreg.data.groups import parse_groups
 from evalreg.data.joint_ids import with_joint_ids
 from evalreg.data.names import or_one_model
 from evalreg.data.opening import open_frame
-from evalreg.data.repeats import refuse_questions
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import ReadRows, read_rows
 from evalreg.errors import (
@@ -116,7 +115,6 @@ def _answers(
     values, rows = used.values["score"], used.source.positions()
     question, sample = used.used[roles[1]], used.used[roles[2]]
     _refuse_repeats(joint([Codes(side, 2), question, sample]), roles, rows)
-    refuse_questions(values, Codes(side, 2), question, sample, (roles[1], roles[2]))
     attrs = {"models": models, "left_out": left_out, "dropped": every.dropped}
     return PairedAnswers(values, side, question, sample, _clusters(used, question, axis)), attrs
 
@@ -130,9 +128,7 @@ def _answers_of_one(
     question, sample, values = used.used[roles[0]], used.used[roles[1]], used.values["score"]
     if question.n_clusters < 2:
         raise DataError(f"variance over questions needs at least 2 questions; column {roles[0]!r} holds 1.", count=1)
-    own = Codes(np.zeros(values.size, dtype=np.intp), 1)
     _refuse_repeats(joint([question, sample]), roles, used.source.positions())
-    refuse_questions(values, own, question, sample, roles)
     cluster = _clusters(used, question, axis)
     twice = [replace(codes, codes=np.tile(codes.codes, 2)) for codes in (question, sample)]
     scores, side = np.concatenate([values, np.zeros(values.size)]), np.repeat([0, 1], values.size)

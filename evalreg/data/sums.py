@@ -171,17 +171,12 @@ class Lines(Query):
     def columns(self) -> tuple[str, ...]:
         """Columns of labels."""
         assert self.log is not None
-        made = [name for name in self.frame.collect_schema() if name not in self.log.lines]
-        return (*self.log.roles.labels, *made)
+        return self.log.roles.labels
 
     @property
     def rows(self) -> nw.Expr:
         """Rows of a group of lines."""
         return nw.col(ROWS).sum()
-
-    def each(self, change: Any) -> Lines:
-        """The same change made to the lines."""
-        return replace(self, frame=change(self.frame))
 
 
 def lines_of(log: SummedLog, kind: str, score: str | None = None, needs_rows: Mapping[str, Any] | None = None) -> Lines:

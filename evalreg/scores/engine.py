@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
-from evalreg.data.clusters import Axis, factorize, pair_codes, union
+from evalreg.data.clusters import Axis, factorize, union
 from evalreg.data.engine import CellKeys, Engine, Sums, changed_rows
 from evalreg.data.engine_rows import MIDDLE
 from evalreg.data.frame import refuse_extreme
@@ -188,6 +188,7 @@ class EngineScores(Scores):
     flat: BoolArray | None = None
     heaviest: FloatArray | None = None
     _clusterings: dict[Axis, HeldClustering] = field(default_factory=dict)
+    _homes: dict[tuple[Axis, Axis], IntArray] = field(default_factory=dict)
     _moments: list[dict[str, FloatArray]] = field(default_factory=list)
 
     @property
@@ -306,22 +307,15 @@ class EngineScores(Scores):
         place = code - int(ends[part] - known.sizes[part].size)
         return ":".join(str(column[place].as_py()) for column in known.labels[part])
 
-    def homes(self, item: Axis, by: Axis) -> IntArray | None:
-        """Cluster of each question, in the order of the clusters of `item`; None where the rows are gone."""
-        if self.rows is None:
-            return None
-        parts = [sums.labels for sums in self.rows.engine.sums(union(item, by), CellKeys(), {})]
-        names = union(item, by)
-        codes = {name: factorize(_joined(part[i] for part in parts))[0] for i, name in enumerate(names)}
-
-        def joint(axis: Axis) -> IntArray:
-            found, *others = (codes[name] for name in axis)
-            for other in others:
-                found = pair_codes(found, int(found.max()) + 1, other, int(other.max()) + 1).codes
-            return found
-
-        of_item = joint(item)
-        return joint(by)[np.flatnonzero(np.diff(of_item, prepend=-1))]
+    def homes(self, item: Axis, by: Axis) -> IntArray:
+        """Cluster of each question, in the order of the clusters of `item`."""
+        if (item, by) not in self._homes:
+            names = union(item, by)
+            parts = [sums.labels for sums in self._rows_of(item).engine.sums(names, CellKeys(), {})]
+            codes = {name: factorize(_joined(part[i] for part in parts))[0] for i, name in enumerate(names)}
+            of_item, home = (_joint_codes([codes[name] for name in axis]) for axis in (item, by))
+            self._homes[item, by] = home[np.flatnonzero(np.diff(of_item, prepend=-1))]
+        return self._homes[item, by]
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
@@ -399,6 +393,14 @@ class EngineScores(Scores):
             f"rows in an engine have no order, so labels must be columns; got arrays for {listed(more)}. "
             "Add the labels as a column, and name it in `groups`."
         )
+
+
+def _joint_codes(columns: list[IntArray]) -> IntArray:
+    """Codes of joint values, in order of appearance."""
+    found, *others = columns
+    for other in others:
+        found = factorize(found * (int(other.max()) + 1) + other)[0]
+    return found
 
 
 def _joined(parts: Iterator[Any]) -> Any:

@@ -16,7 +16,7 @@ import pandas as pd
 
 import evalreg as er
 from evalreg import errors
-from evalreg.data import engine, engine_answers
+from evalreg.data import engine
 
 # An engine sums in another order, in blocks and in parallel.
 SAME = 1e-10
@@ -385,4 +385,3 @@ def prepare() -> None:
     """Warnings of few clusters are of no interest here, and of few questions are the first ones looked at by sample."""
     warnings.simplefilter("ignore", errors.EvalregWarning)
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
-    engine_answers.TRIED = 5

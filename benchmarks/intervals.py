@@ -31,7 +31,7 @@ import pandas as pd
 from scipy import stats
 
 import evalreg as er
-from evalreg.numerics.anova import ClusterSums, icc_interval
+from evalreg.numerics.moments import ClusterSums, icc_interval
 from evalreg.numerics.student import t_quantile
 from evalreg.suites.average import Averaged, drawn, drawn_alike, weighted
 

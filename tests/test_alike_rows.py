@@ -16,7 +16,7 @@ from evalreg.errors import (
     NotAvailableError,
     ZeroVarianceWarning,
 )
-from evalreg.numerics.anova import icc_interval
+from evalreg.numerics.moments import icc_interval
 
 # The same sums of squares in another order.
 SAME = 1e-9

@@ -33,7 +33,7 @@ from evalreg.inference.discordance import clustered_sign_test
 from evalreg.inference.labelled import means_of_cells
 from evalreg.inference.sequential import roughness
 from evalreg.inference.wald import f_test, hotelling_test, wald_quadratic
-from evalreg.numerics.proportions import (
+from evalreg.numerics.student import (
     effective_n,
     logit_interval,
     logit_statistic,

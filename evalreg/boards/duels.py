@@ -17,8 +17,8 @@ from evalreg.data.labels import Labels
 from evalreg.errors import NotAvailableError, Note, issue
 from evalreg.inference.dependence_table import correlation_columns, refuse_without_clusters, sums_of_cells
 from evalreg.inference.multiplicity import adjust_pvalues
-from evalreg.numerics.anova import icc_of
-from evalreg.numerics.proportions import logit_interval
+from evalreg.numerics.moments import icc_of
+from evalreg.numerics.student import logit_interval
 from evalreg.scores.cells import CellScores
 from evalreg.scores.engine import EngineScores
 

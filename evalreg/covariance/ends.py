@@ -25,7 +25,7 @@ from evalreg.numerics.matrices import (
     transposed,
     without_zeros,
 )
-from evalreg.numerics.proportions import proportion_interval
+from evalreg.numerics.student import proportion_interval
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,10 +18,9 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import ArgumentError, CollinearityError, ConvergenceError, DisconnectedError, ScoreRangeError
 from evalreg.estimators.pairs import Pairs
-from evalreg.numerics.basis import basis_of
-from evalreg.numerics.collinearity import refuse_singular
+from evalreg.numerics.basis import basis_of, refuse_singular
+from evalreg.numerics.fitting import Evaluate, newton
 from evalreg.numerics.matrices import Matrix, compressed, in_rows, scale_rows, transposed, weighted_gram
-from evalreg.numerics.newton import Evaluate, newton
 from evalreg.scores.cells import CellScores
 from evalreg.scores.engine import EngineScores
 from evalreg.scores.mapped import Information, MappedScores, flattened, squared

@@ -18,7 +18,7 @@ from evalreg.estimators.functions_of_means import function_of, means_of_cells, r
 from evalreg.estimators.linearized import Split
 from evalreg.inference.behind import Behind
 from evalreg.inference.wald import joint_test, joint_test_p
-from evalreg.numerics.proportions import logit_interval, proportion_interval
+from evalreg.numerics.student import logit_interval, proportion_interval
 
 TITLES = {"auc": "Area under the ROC curve", "brier": "Brier score", "ece": "Calibration error"}
 AT_RATE = "tpr@fpr="

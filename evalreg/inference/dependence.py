@@ -11,7 +11,6 @@ from evalreg.checks import BoolArray, FloatArray
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import Axis
 from evalreg.estimate import Cells, Estimate
-from evalreg.numerics.anova import anova_icc
 from evalreg.numerics.matrices import (
     Matrix,
     absolute_entries,
@@ -22,6 +21,7 @@ from evalreg.numerics.matrices import (
     signs_of_entries,
     transposed,
 )
+from evalreg.numerics.moments import anova_icc
 from evalreg.scores.base import ResidualSums, Scores
 
 # Sums of residuals within clusters that are smaller, squared and over their own squares, are zero but for rounding.

@@ -13,8 +13,8 @@ from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError, Note, ZeroVarianceWarning, issue
 from evalreg.estimate import Estimate
 from evalreg.inference.dependence import intraclass_correlation, residual_parts, row_variance, standard_error_ratios
-from evalreg.numerics.anova import ClusterSums, icc_interval
 from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns
+from evalreg.numerics.moments import ClusterSums, icc_interval
 from evalreg.scores.base import Scores
 
 TOGETHER = "together"

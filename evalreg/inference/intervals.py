@@ -17,8 +17,7 @@ from evalreg.inference.contrasts import Contrasts
 from evalreg.inference.labelled import human_labels, labelled_means
 from evalreg.inference.wald import as_t_results
 from evalreg.numerics.matrices import absolute_entries, compressed, signs_of_entries, without_zeros
-from evalreg.numerics.proportions import effective_n, logit_interval, logit_statistic, proportion_interval
-from evalreg.numerics.student import t_quantile
+from evalreg.numerics.student import effective_n, logit_interval, logit_statistic, proportion_interval, t_quantile
 from evalreg.scores.paired import SingleMeans
 from evalreg.scores.rows import RowScores
 from evalreg.scores.score_interval import ICC_MEAN

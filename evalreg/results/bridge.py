@@ -11,8 +11,7 @@ from evalreg.checks import FloatArray, listed
 from evalreg.data.labels import Labels
 from evalreg.errors import ArgumentTypeError, CollinearityError, ConvergenceError, NotAvailableError
 from evalreg.estimate import About, Estimate, Refit
-from evalreg.numerics.basis import basis_of
-from evalreg.numerics.collinearity import refuse_singular
+from evalreg.numerics.basis import basis_of, refuse_singular
 from evalreg.numerics.fitting import ROUNDING, residuals_of
 from evalreg.results.fitted_rows import labels_of
 from evalreg.scores.rows import RowScores

@@ -203,3 +203,34 @@ def test_nothing_is_searched_for_in_each_mean():
     with warnings.catch_warnings():
         warnings.simplefilter("error", er.errors.IndependenceWarning)
         log.mean()
+
+
+def test_a_report_of_garak_is_attack_success_by_probe_and_prompt(tmp_path):
+    setup = {"entry_type": "start_run setup", "run.eval_threshold": 0.5, "plugins.target_name": "org/m"}
+    init = {"entry_type": "init", "garak_version": "0.13", "run": "r1", "start_time": "2026-01-01"}
+
+    def attempt(probe, prompt, detector, scores, status=2):
+        turn = {"role": "user", "content": {"text": prompt}}
+        known = {"entry_type": "attempt", "uuid": prompt, "status": status, "probe_classname": probe, "goal": "g"}
+        return known | {"prompt": {"turns": [turn]}, "detector_results": {detector: scores}}
+
+    rows = [
+        setup,
+        init,
+        attempt("dan.A", "do it", "dan.DAN", [], status=1),
+        attempt("dan.A", "do it", "dan.DAN", [1.0, 0.2, None]),
+        attempt("dan.A", "do that", "dan.DAN", [0.5, 0.9]),
+        attempt("lmrc.B", "say it", "lmrc.Slur", [0.0, 0.1]),
+    ]
+    log = er.read_log(lines(tmp_path / "garak.r1.report.jsonl", rows))
+    assert (log.format, log.left_out.to_dict()) == ("garak", {"unscored": 1})
+    found = log.frame[["model", "task", "item", "sample", "score"]].to_numpy().tolist()
+    assert found == [
+        ["org/m", "dan.A", "do it", 1, 1.0],
+        ["org/m", "dan.A", "do it", 2, 0.0],
+        ["org/m", "dan.A", "do that", 1, 1.0],
+        ["org/m", "dan.A", "do that", 2, 1.0],
+        ["org/m", "lmrc.B", "say it", 1, 0.0],
+        ["org/m", "lmrc.B", "say it", 2, 0.0],
+    ]
+    assert log.measures == {"dan.A": "dan.DAN", "lmrc.B": "lmrc.Slur"}

@@ -67,19 +67,3 @@ def test_two_models_are_compared_and_two_files_of_one_are_refused(tmp_path):
     results(tmp_path / "a-eval_results.json", "old")
     with pytest.raises(ArgumentError, match="'a' has 2"):
         er.read_log(tmp_path, metric="plus")
-
-
-def test_damaged_results_raise_only_our_errors(tmp_path):
-    path = tmp_path / "m_eval_results.json"
-    contents = [results(path, layout).read_bytes() for layout in ("present", "old", "bigcodebench")]
-    damaged = [whole[:cut] for whole in contents for cut in range(0, len(whole), 30)]
-    odd = (None, [], {}, 3, "x", [1], [[]], [{}], {"base": [1]}, {"base": [[]], "plus": 3}, [{"status": []}])
-    damaged += [json.dumps({"date": 1, "status": 1, "eval": {"t": value}}).encode() for value in odd]
-    damaged += [json.dumps({"date": 1, "status": 1, "eval": value}).encode() for value in odd]
-    for content in damaged:
-        path.write_bytes(content)
-        for metric in (None, "base"):
-            try:
-                er.read_log(path, metric=metric)
-            except er.errors.EvalregError as error:
-                assert str(error)

@@ -105,17 +105,6 @@ def test_weighted_preferences_are_scores_and_no_verdicts(tmp_path):
         log.mean()
 
 
-def test_two_annotators_of_alpaca_eval_are_chosen_from(tmp_path):
-    rows = [annotation(i, 1 + i % 2, annotator=name) for name in ("v1", "v2") for i in range(4 if name == "v1" else 6)]
-    array(tmp_path / "annotations.json", rows)
-    with pytest.raises(ArgumentError):
-        er.read_log(tmp_path)
-    assert len(er.read_log(tmp_path, scorer="v1").frame) == 4
-    array(tmp_path / "annotations.json", [*rows, annotation(9, None, annotator="v2")])
-    assert er.read_log(tmp_path, scorer="v1").left_out.empty
-    assert er.read_log(tmp_path, scorer="v2").left_out.to_dict() == {"unparsed": 1}
-
-
 @pytest.mark.parametrize("write", [pair, placed])
 def test_both_orders_of_a_pair_are_rows_with_the_first_shown_on_the_left(write, tmp_path):
     # In words: a wins both, b wins both, whoever is first wins, ties, an error in one order, in both.
@@ -320,31 +309,6 @@ def test_fields_are_kept_by_dotted_names(tmp_path):
     rows = [games(i, "A>B", "B>A", meta={"subject": f"s{i}"}) for i in range(3)]
     log = er.read_log(lines(tmp_path / "log.jsonl", rows), columns=["meta.subject"])
     assert log.frame["meta.subject"].tolist() == ["s0", "s0", "s1", "s1", "s2", "s2"]
-
-
-@pytest.mark.parametrize("every", [23, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", WRITERS)
-def test_damaged_logs_raise_only_our_errors(name, tmp_path, rng, every):
-    write, rows, _ = WRITERS[name]
-    path = write(tmp_path / "log.json", rows)
-    whole = path.read_bytes()
-    damaged = [whole[:cut] for cut in range(0, len(whole), len(whole) // 25)]
-    for _ in range(40):
-        flipped = bytearray(whole)
-        for place in rng.integers(len(whole), size=3):
-            flipped[place] ^= int(rng.integers(1, 256))
-        damaged.append(bytes(flipped))
-    odd = (None, [], {}, "", "x", -1, 1e400, float("nan"), True, [1, {}], 10**30)
-    for key in rows[0]:
-        damaged.append(json.dumps([{k: v for k, v in rows[0].items() if k != key}]).encode())
-        damaged += [(write(path, [rows[1], rows[0] | {key: value}]), path.read_bytes())[1] for value in odd]
-    for content in damaged[::every]:
-        path.write_bytes(content)
-        for broken in ("raise", "skip"):
-            try:
-                er.read_log(path, broken=broken)
-            except er.errors.EvalregError as error:
-                assert str(error)
 
 
 # Real logs

@@ -66,14 +66,6 @@ def test_details_read_to_the_figure_of_lighteval(layout, tmp_path):
     assert not log.notes
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_two_metrics_are_chosen_from(layout, tmp_path):
-    path = write(tmp_path, layout, scores=[{"acc": float(i % 2), "acc_norm": i / N} for i in range(N)])
-    with pytest.raises(ArgumentError):
-        er.read_log(path)
-    assert er.read_log(path, metric="acc_norm").frame["score"].tolist() == [i / N for i in range(N)]
-
-
 def test_an_example_that_is_written_once_for_each_kind_of_request_counts_once(tmp_path):
     path = write(tmp_path, scores=[{"acc": float(i % 2), "em": None} for i in range(N)])
     table = pa.Table.from_pylist(list(rows("structs", [{"acc": None, "em": 1.0 if i else None} for i in range(N)])))
@@ -82,15 +74,6 @@ def test_an_example_that_is_written_once_for_each_kind_of_request_counts_once(tm
     assert (len(log.frame), log.left_out.to_dict(), log.notes) == (N, {}, ())
     other = er.read_log(path, metric="em")
     assert (len(other.frame), other.left_out.to_dict()) == (N - 1, {"unscored": 1})
-
-
-def test_two_runs_are_refused_and_two_models_compared(tmp_path):
-    write(tmp_path)
-    write(tmp_path, model="org/b", scores=[{"acc": float(i % 2)} for i in range(N)])
-    assert er.read_log(tmp_path).compare().table["n"].tolist() == [N]
-    write(tmp_path, date="2025-02-02T03-04-05.678901")
-    with pytest.raises(ArgumentError):
-        er.read_log(tmp_path)
 
 
 def test_places_that_hold_other_questions_are_refused(tmp_path):

@@ -254,40 +254,6 @@ def test_long_texts_are_labels_with_a_digest(tmp_path):
     assert labels.str.len().max() <= 200
 
 
-@pytest.mark.parametrize(
-    ("seed", "n"), [(0, 25), *(pytest.param(seed, 60, marks=pytest.mark.slow) for seed in (0, 1, 2))]
-)
-def test_damaged_files_raise_our_own_errors_only(tmp_path, seed, n):
-    rng = random.Random(seed)
-    folder = write(tmp_path, {"birds": one()[:6]}, group_subtasks={"g": ["birds"]}, groups={"g": {"acc,none": 1}})
-    files = sorted(folder.iterdir())
-    whole = {file: file.read_bytes() for file in files}
-    junk = [None, 3, "x", [], {}, [1], {"a": []}, True, 1e400]
-    refused = 0
-    for _ in range(n):
-        file = rng.choice(files)
-        data = bytearray(whole[file])
-        kind = rng.randrange(3)
-        if kind == 0:
-            del data[rng.randrange(len(data)) :]
-        elif kind == 1:
-            for _ in range(4):
-                data[rng.randrange(len(data))] = rng.randrange(256)
-        else:
-            first, *rest = whole[file].split(b"\n") if file.suffix == ".jsonl" else [whole[file]]
-            record = json.loads(first)
-            record[rng.choice(list(record))] = rng.choice(junk)
-            data = bytearray(b"\n".join([json.dumps(record).encode(), *rest]))
-        file.write_bytes(bytes(data))
-        for broken in ("raise", "skip"):
-            try:
-                er.read_log(folder, format="lm_eval", broken=broken)
-            except EvalregError:
-                refused += 1
-        file.write_bytes(whole[file])
-    assert n / 6 < refused < 2 * n
-
-
 def test_the_plain_reader_s_advice_names_this_one(tmp_path, capsys):
     file = next(write(tmp_path, {"sums": two_filters()}).glob("samples*"))
     assert main(["mean", str(file)]) == 3

@@ -91,15 +91,6 @@ def test_grades_that_could_not_be_read_are_no_scores_and_kept_they_give_the_repo
     assert kept.mean().params.iloc[0] == pytest.approx(own) == pytest.approx(kept.runs[0].details["reported"]["score"])
 
 
-def test_two_runs_of_a_model_are_refused_and_two_models_compared(tmp_path):
-    write(tmp_path / "a.jsonl", log_lines())
-    write(tmp_path / "b.jsonl", log_lines(model="org/b", seed=2))
-    assert er.read_log(tmp_path).compare().table["n"].tolist() == [N]
-    write(tmp_path / "c.jsonl", log_lines(seed=3))
-    with pytest.raises(ArgumentError):
-        er.read_log(tmp_path)
-
-
 def test_a_run_that_was_cut_off_is_said_to_be(tmp_path):
     log = er.read_log(write(tmp_path / "a.jsonl", log_lines(report=False)))
     assert "no final report" in log.notes[0]

@@ -72,26 +72,6 @@ def test_repeats_are_samples_and_other_figures_of_an_example_a_choice(tmp_path):
     assert (100 * mean.params.iloc[0], mean.n_clusters) == (pytest.approx(own), {"item": 4})
 
 
-def test_two_scores_are_chosen_from(tmp_path):
-    path = results(tmp_path, "list")
-    whole = json.loads(path.read_text())
-    for one in whole["details"]:
-        one |= {"score": 0.5, "judge": {"llm_correct": True, "index": 3}, "idx": 7}
-    path.write_text(json.dumps(whole))
-    with pytest.raises(ArgumentError):
-        er.read_log(path)
-    assert er.read_log(path, metric="judge.llm_correct").frame["score"].sum() == 10
-
-
-def test_two_runs_are_refused_and_two_models_compared(tmp_path):
-    results(tmp_path, "present")
-    results(tmp_path, "present", model="b-7b", right=RIGHT[::-1])
-    assert er.read_log(tmp_path).compare().table["n"].tolist() == [10]
-    results(tmp_path, "present", run="20240202_000000")
-    with pytest.raises(ArgumentError):
-        er.read_log(tmp_path)
-
-
 def test_one_index_with_two_answers_is_refused(tmp_path):
     results(tmp_path, "list")
     results(tmp_path, "list", model="b-7b", answers="B")

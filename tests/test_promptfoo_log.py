@@ -179,31 +179,3 @@ def test_runs_carry_the_tool_s_own_counts_and_other_versions_are_said(tmp_path):
 def test_variables_that_the_run_adds_do_not_tell_repeats_apart(tmp_path):
     rows = [row | {"vars": row["vars"] | {"sessionId": row["id"]}} for row in results()]
     assert er.read_log(lines(tmp_path / "out.jsonl", rows)).frame["sample"].max() == REPEATS
-
-
-@pytest.mark.parametrize("every", [41, pytest.param(1, marks=pytest.mark.slow)])
-def test_damaged_results_raise_only_our_errors(tmp_path, rng, every):
-    path = tmp_path / "out.json"
-    rows = results(n_questions=2)
-    contents = [lines(path, rows).read_bytes(), document(path, rows).read_bytes()]
-    damaged = [whole[:cut] for whole in contents for cut in range(0, len(whole), len(whole) // 20)]
-    for whole, _ in itertools.product(contents, range(30)):
-        flipped = bytearray(whole)
-        for place in rng.integers(len(whole), size=3):
-            flipped[place] ^= int(rng.integers(1, 256))
-        damaged.append(bytes(flipped))
-    odd = (None, [], {}, "", "x", -1, 1e400, float("nan"), True, [1, {}], 10**30)
-    for key, value in itertools.product(rows[0], odd):
-        damaged.append(document(path, [rows[1], rows[0] | {key: value}]).read_bytes())
-    damaged += [document(path, value).read_bytes() for value in odd]
-    damaged += [json.dumps({"evalId": "x", "version": 3, "prompts": value, "results": value}).encode() for value in odd]
-    # A field that a release no longer writes is the likeliest damage.
-    without = [{name: value for name, value in rows[0].items() if name != key} for key in rows[0]]
-    gone = [document(path, [rows[1], row]).read_bytes() for row in without]
-    for content in damaged[::every] + gone:
-        path.write_bytes(content)
-        for broken in ("raise",) if content in gone else ("raise", "skip"):
-            try:
-                er.read_log(path, broken=broken)
-            except er.errors.EvalregError as error:
-                assert str(error)

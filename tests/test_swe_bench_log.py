@@ -61,18 +61,3 @@ def test_reports_that_contradict_themselves_are_refused(tmp_path):
     report(path, error_ids=["django__django-1000", "x-1", "x-2"])
     with pytest.raises(LogFormatError):
         er.read_log(path)
-
-
-def test_damaged_reports_raise_only_our_errors(tmp_path):
-    path = report(tmp_path / "m.run.json")
-    whole = path.read_bytes()
-    damaged = [whole[:cut] for cut in range(0, len(whole), 40)]
-    for name in json.loads(whole):
-        damaged += [report(path, **{name: value}).read_bytes() for value in (None, {}, 3, "x", [1], [[]], [""])]
-    for content in damaged:
-        path.write_bytes(content)
-        for broken in ("raise", "skip"):
-            try:
-                er.read_log(path, broken=broken)
-            except er.errors.EvalregError as error:
-                assert str(error)

@@ -6,8 +6,6 @@ simulated: no real model, judge or benchmark is in them. An estimate can be comp
 log allows.
 """
 
-from evalreg.datasets.by_passage import passages
-from evalreg.datasets.judged import judge_log, published_design
-from evalreg.datasets.two_models import paired, sampled
+from evalreg.datasets.simulated import judge_log, paired, passages, published_design, sampled
 
 __all__ = ["judge_log", "paired", "published_design", "passages", "sampled"]

@@ -57,8 +57,6 @@ from evalreg.scores.cells import CellScores
 from evalreg.scores.differences import PairScores
 from evalreg.scores.engine import EngineScores
 from evalreg.scores.engine_moments import EngineMoments
-from evalreg.scores.lazy import LazyScores
-from evalreg.scores.mapped import MappedScores
 from evalreg.scores.sums import Block
 
 # Sums that cancel to this fraction of their terms are rounding.
@@ -382,8 +380,8 @@ def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
         leverage = estimate.refit.inverse_gram
         h = estimate.scores.row_leverages(leverage) if leverage.ndim == 2 else None
         if h is None:
-            _refuse_absorbed(estimate)
-            _refuse_comparisons(estimate, options)
+            if estimate.absorbed is not None:
+                raise NotAvailableError('the leverages of the rows are no longer held; use cov "HC0" or "HC1".')
             own = replace(estimate, scores=with_every_row(estimate.scores))
             found = one_term(own, (EVERY_ROW,), (0,), replace(options, dof="min"), naive.matrix)
             return replace(naive, matrix=found.matrix, lost=naive.lost | found.lost)
@@ -393,24 +391,6 @@ def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
     none = np.diag(naive.matrix) == 0
     matrix[none, :] = matrix[:, none] = 0.0
     return replace(naive, matrix=matrix)
-
-
-def _refuse_comparisons(estimate: Estimate, options: ResolvedCov) -> None:
-    """Raise for boards of rows in an engine."""
-    scores = estimate.scores.inner if isinstance(estimate.scores, MappedScores) else estimate.scores
-    if not isinstance(scores, LazyScores):
-        return
-    columns = [*(scores.made_of or scores.cell_columns), *([] if scores.weight is None else [scores.weight])]
-    raise NotAvailableError(
-        f'`cov="{options.cov}"` of comparisons needs the leverage of each of them, and these stay in an engine: select '
-        f"the columns {listed(columns)} and those of the verdicts, and collect the frame first. Clusters, and cov "
-        '"HC0" and "HC1", need no leverages.'
-    )
-
-
-def _refuse_absorbed(estimate: Estimate) -> None:
-    if estimate.absorbed is not None:
-        raise NotAvailableError('the leverages of the rows are no longer held; use cov "HC0" or "HC1".')
 
 
 def _of_scaled_rows(estimate: Estimate, scale: FloatArray) -> FloatArray:
@@ -423,7 +403,7 @@ def _of_means(estimate: Estimate, power: float, naive: Term) -> Term:
     """Of means: the leverage of a row is its share in the weight of its cell."""
     cells = estimate.cells
     assert cells is not None
-    in_engine = isinstance(estimate.scores, LazyScores | EngineScores)
+    in_engine = isinstance(estimate.scores, EngineScores)
     if isinstance(estimate.scores, EngineScores) and estimate.scores.weighted and power:
         assert estimate.refit is not None
         squares = estimate.scores.scaled_squares(estimate.refit.inverse_gram, power)

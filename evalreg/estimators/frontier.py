@@ -148,7 +148,9 @@ def frontier(
     if len(directions) < 2 or not set(directions) <= set(DIRECTIONS):
         raise ArgumentError(f'`metrics` must be a dict of at least two columns to "max" or "min"; got {metrics!r}.')
     clusters = item if groups is None else groups
-    rows, models, cell = answers_of(data, dict(zip(metrics, metrics, strict=True)), by, item, missing, clusters)
+    rows, models, cell = answers_of(
+        data, dict(zip(metrics, metrics, strict=True)), {"by": by, "item": item}, missing, clusters
+    )
     parts = []
     for name in metrics:
         split = Split(rows, tuple(f"{model}:{name}" for model in models), cell)

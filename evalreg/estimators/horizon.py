@@ -225,6 +225,5 @@ def _coded(table: Table, success: str, minutes: str, model: str) -> Table:
             said = f"a model needs successes and failures; {name!r} solves {'everything' if own[0] else 'nothing'}"
             raise DataError(f"{said}, so that its horizon is beyond all tasks. Leave it out.", column=model, count=1)
     columns = {SUCCESS: outcome, LENGTH: np.log2(length), MODEL: [[*names, None][code] for code in codes]}
-    backend = table.frame.implementation
-    series = [nw.new_series(name, values, backend=backend) for name, values in columns.items()]
+    series = (nw.new_series(*column, backend=table.frame.implementation) for column in columns.items())
     return Table(table.frame.with_columns(*series), chosen=table.chosen)

@@ -52,7 +52,7 @@ def mean_over(
     if len(set(shares)) < len(shares):
         raise ArgumentError(f"`q` must name each quantile once; got {listed(shares)}.")
     clusters = [item, over] if groups is None else groups
-    rows, names, template = answers_of(data, {"score": score}, over, item, missing, clusters, argument="over")
+    rows, names, template = answers_of(data, {"score": score}, {"over": over, "item": item}, missing, clusters)
     kept, line = shared_rows(rows.used[over], names, rows.used[item], item)
     if not kept.all():
         rows, template = rows.only(kept, "unshared"), template[kept]

@@ -102,9 +102,8 @@ def panel(
     S = _covariance(errors, names)
     parts = [_effective(errors, S), *_shares(errors, S)]
     values, influence = np.concatenate([part[0] for part in parts]), np.column_stack([part[1] for part in parts])
-    line = f"{len(names)} judges; correlations are of their errors against {human}."
-    if human is None:
-        line = "Without labels what judges share because it is right counts as shared error: n_eff is a lower bound."
+    alone = "Without labels what judges share because it is right counts as shared error: n_eff is a lower bound."
+    line = alone if human is None else f"{len(names)} judges; correlations are of their errors against {human}."
     labels = ("n_eff", "correlation", *(f"{kind}:{name}" for kind in ("weight", "worth") for name in names))
     about = About("Panel of judges", human or "verdicts", lines=(line,))
     estimate = from_row_influence(split, values, influence, labels, about)

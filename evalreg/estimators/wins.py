@@ -73,7 +73,7 @@ def wins(data: Any, score: str = "score", *, model: str = "model", item: str = "
     >>> board.params.round(3).to_dict()
     {'new': 0.525, 'old': 0.475}
     """
-    return pairs_of(*answers_of(data, {"score": score}, model, item), item)
+    return pairs_of(*answers_of(data, {"score": score}, {"model": model, "item": item}), item)
 
 
 def pairs_of(rows: ReadRows, names: tuple[str, ...], cell: IntArray, item: str) -> pd.DataFrame:
@@ -92,16 +92,13 @@ def pairs_of(rows: ReadRows, names: tuple[str, ...], cell: IntArray, item: str) 
 
 
 def answers_of(
-    data: Any,
-    numbers: dict[str, str],
-    model: str,
-    item: str,
-    missing: MissingName = "drop",
-    groups: Groups = None,
-    argument: str = "model",
+    data: Any, numbers: dict[str, str], roles: dict[str, str], missing: MissingName = "drop", groups: Groups = None
 ) -> tuple[ReadRows, tuple[str, ...], IntArray]:
-    """Rows in use, one for each model and item; the names of at least two models, and the model of each row."""
-    roles = {argument: model, "item": item}
+    """Rows in use, one for each model and item; the names of at least two models, and the model of each row.
+
+    `roles` are the columns of models and items, in this order, by the arguments that name them.
+    """
+    argument, (model, item) = next(iter(roles)), roles.values()
     table, _ = with_roles(in_memory(open_frame(data), "comparison of answers"), numbers, **roles)
     refuse_same(roles)
     labels = {name: role for role, name in roles.items()}
@@ -210,7 +207,7 @@ def ability(
     {'new': 0.161, 'old': -0.161}
     """
     option("missing", missing, MISSING)
-    rows, names, cell = answers_of(data, {"score": score}, model, item, missing)
+    rows, names, cell = answers_of(data, {"score": score}, {"model": model, "item": item}, missing)
     values, rule = rows.values["score"], "`score` must be 0 or 1 for abilities"
     refuse_values(~np.isin(values, (0.0, 1.0)), values, score, rule, "Compare it with a threshold first.")
     pairs, clusters = pairs_of(rows, names, cell, item), item if groups is None else groups

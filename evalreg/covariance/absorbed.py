@@ -88,6 +88,9 @@ def _beyond_levels(estimate: Estimate, by: Axis | None) -> list[FloatArray]:
         assert scores.design is not None
         assert scores.residual is not None
         return [absorbed.lone_rows(scores.design, scores.residual)]
+    leverage = scores.leverage_sums(by, np.eye(scores.n_columns))
+    if leverage is not None and np.max(leverage) < absorbed.least_alone(scores.labels.codes(by)):
+        return []
     spanning = spanning_of(estimate, by, 1.0) if affordable(estimate, by) else None
     return [] if spanning is None else [spanning.directions]
 

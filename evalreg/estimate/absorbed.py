@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, SscName, listed
-from evalreg.data.clusters import Axis, Codes, axis_name
+from evalreg.data.clusters import Axis, Codes, axis_name, pair_codes
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.demean import Partition, Within, within
 
@@ -76,6 +76,21 @@ class Absorbed:
         levels = np.array([one.n_clusters for one in self.codes])
         inside = np.any([self.nested(by) for by in axes], axis=0) if axes else np.zeros(levels.size, dtype=bool)
         return int(self.n_covariates + levels.sum() - (levels.size - 1) - np.sum(levels[inside] - 1))
+
+    def least_alone(self, by: Codes) -> float:
+        """The least leverage in the covariates of a cluster that alone determines a direction; 0 if that is not known.
+
+        With w in that cluster alone, and s its largest share of a level of the one factor, the levels take at most s of
+        |w|^2, which is all that there is outside the cluster: 1 - s/(1 - s) of what is left lies inside.
+        """
+        if len(self.codes) > 1:
+            return 0.0
+        level, joint = self.codes[0], pair_codes(by.codes, by.n_clusters, self.codes[0].codes, self.codes[0].n_clusters)
+        of = np.empty(joint.n_clusters, dtype=np.intp)
+        of[joint.codes] = level.codes
+        share = np.bincount(joint.codes, self.weights) / np.bincount(level.codes, self.weights)[of]
+        s = float(share.max())
+        return 1.0 - s / (1.0 - s) if s < 0.5 else 0.0
 
     def affordable(self, by: Codes) -> bool:
         """Whether the dummies of factors whose levels span clusters are few enough to adjust for."""

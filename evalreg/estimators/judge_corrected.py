@@ -144,7 +144,10 @@ def _together(
         refuse_values(~np.isin(column, (0.0, 1.0)), column, name, rule, "Compare it with a threshold first.")
     for value, what in enumerate(OF_TRUTH):
         if not (truth == value).any():
-            text = f"the {what} of the judge needs rows of `calibration` with {human!r} = {value}; there are none."
+            text = (
+                f"sensitivity and specificity are of both truths; the {what} needs rows of `calibration` with "
+                f"{human!r} = {value}, and there are none. Label such answers too."
+            )
             raise DataError(text, column=human, count=0)
     keys, cell = cells_of(answers.used, by)
     n, first = len(keys), table.n_rows

@@ -25,8 +25,8 @@ from evalreg.data.opening import open_frame
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, NotAvailableError, ScoreRangeError
-from evalreg.estimate import About, Estimate
-from evalreg.estimators.cells import Solved, estimate_read
+from evalreg.estimate import About, Estimate, same_questions
+from evalreg.estimators.cells import Solved, estimate_read, single_means
 from evalreg.estimators.mean import solve
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.inference.questions import unequal_notes
@@ -170,7 +170,11 @@ def pass_at_k(
         models = parts[0][0].names
         whole = reduce(Estimate.stack, (_called(part, one) if by_columns else part for part, one in named))
         estimate = whole.select([f"{model}:{one}" for model in models for one in every]) if by_columns else whole
-        estimate = replace(estimate, about=replace(estimate.about, model=_title(require, "k", by_columns)))
+        estimate = replace(
+            estimate, about=replace(estimate.about, model=_title(require, "k", by_columns), icc=ICC_MEAN)
+        )
+        # Each k has the score interval that it has alone.
+        estimate = replace(estimate, family=same_questions(None, single_means(estimate)))
     else:
         estimate = parts[0][0]
     with clustered_by_items(estimate, item if groups is None else None):

@@ -8,7 +8,7 @@ import scipy.stats
 from scipy import sparse
 
 import evalreg as er
-from evalreg.boards.by_judge import effect_map
+from evalreg.boards.agreement import effect_map
 from evalreg.boards.duels import cycles_of
 from evalreg.covariance.adjust import (
     adjust_cell_totals,

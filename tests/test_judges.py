@@ -16,9 +16,8 @@ from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
 from evalreg.boards.agreement import krippendorff_alpha
-from evalreg.boards.judge_rows import judged_rows
-from evalreg.boards.position import position_table
-from evalreg.boards.variance import components_of, fixed_effects, variance_table
+from evalreg.boards.duels import judged_rows
+from evalreg.boards.position import components_of, fixed_effects, position_table, variance_table
 from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError, NotAvailableError, TooFewClustersError
 from evalreg.numerics.moments import moment_equations
 from evalreg.planning.boards import difference_variance

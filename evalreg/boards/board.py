@@ -1,4 +1,4 @@
-"""Boards: results of models that were compared in pairs, and what only they can say."""
+"""Boards: results of models that were compared in pairs, what only they can say, and how thinly they are spread."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import pandas as pd
 
 from evalreg.boards.duels import Duels, condorcet_cycles, duel_dependence, duel_errors, head_to_head
 from evalreg.boards.judges import Judging, judging
-from evalreg.boards.sparse import of_models, ranked_cov, sparsity_table
 from evalreg.checks import FloatArray, fraction, option
+from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions
+from evalreg.covariance.special import TOO_FEW_EFFECTIVE, sparsity
 from evalreg.covariance.terms import CellErrors
-from evalreg.data.clusters import Axis, axis_name
+from evalreg.data.clusters import Axis, axis_name, find_axis
 from evalreg.errors import MissingColumnError, NotAvailableError, Note
 from evalreg.estimate import NET_BENEFIT, ODDS, Estimate, Monotone, Scale
 from evalreg.inference.dependence import design_effect
@@ -373,3 +374,38 @@ def _inflation(board: Board) -> list[str]:
     if middle > 1.2:
         return [f"{text}, so that the effective number of comparisons is nearer to that of clusters than of rows."]
     return [f"{text} that largely cancel within a cluster." if middle < 0.9 else f"{text}."]
+
+
+def sparsity_table(board: Results, dimension: str | None) -> pd.DataFrame:
+    """The table of `Board.sparsity`, one row a parameter."""
+    axes = board.cov.axes or board.axes
+    if board.estimate.cells is None or not axes:
+        raise NotAvailableError("`sparsity` is of win rates with `groups`: it tells how prompts share the comparisons.")
+    axis = max(axes, key=board.estimate.scores.n_clusters) if dimension is None else find_axis(dimension, axes)
+    found = sparsity(board.estimate, axis)
+    columns = {
+        "concentration": found.concentration,
+        "effective_clusters": found.effective,
+        "largest_share": found.largest_share,
+        "single": found.single,
+    }
+    return pd.DataFrame(columns, index=list(board.estimate.names))
+
+
+def of_models(board: Results, cov: Covariance) -> Together:
+    """Parameters of the models alone, without covariates, and their covariance."""
+    names, n_models = board.estimate.names, board.estimate.about.n_models
+    if n_models in (0, len(names)):
+        return board.params, cov
+    return board.params.iloc[:n_models], cov.linear(np.eye(len(names))[:n_models], names[:n_models])
+
+
+def ranked_cov(board: Results, cov: Covariance) -> Covariance:
+    """The covariance from which ranks are told, that of bands; unknown for models that rest on too few clusters."""
+    estimate = board.estimate
+    if not cov.axes or estimate.cells is None or estimate.coefficient_map is None:
+        return cov
+    finest = max(cov.axes, key=estimate.scores.n_clusters)
+    few = sparsity(estimate, finest).effective < TOO_FEW_EFFECTIVE
+    known = np.zeros(estimate.n_params, dtype=bool) if cov.withheld is None else cov.withheld
+    return replace(cov, withheld=known | few) if few.any() else cov

@@ -1,26 +1,35 @@
-"""Each pair of models by itself: how often one beat the other, with an error bar, and cycles among such pairs."""
+"""The comparisons behind a board, pair by pair: errors, cycles, and the judge and prompt of each comparison."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray, fraction, hold
+from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, hold, listed
+from evalreg.covariance.assembly import assemble
 from evalreg.covariance.options import ResolvedCov
+from evalreg.covariance.special import FEW_CLUSTERS, LARGEST_SINGLE, sparsity
 from evalreg.covariance.terms import CellErrors, errors_by_cell
-from evalreg.data.clusters import Axis, axis_name
-from evalreg.data.labels import Labels
-from evalreg.errors import NotAvailableError, Note, issue
+from evalreg.data.clusters import Axis, Codes, as_codes, axis_name
+from evalreg.data.groups import parse_groups
+from evalreg.data.labels import Labels, no_source
+from evalreg.data.names import known_column
+from evalreg.errors import ArgumentError, DataError, NotAvailableError, Note, TooFewClustersError, issue
+from evalreg.estimate import Cells, Estimate, Refit
 from evalreg.inference.dependence_table import correlation_columns, refuse_without_clusters, sums_of_cells
 from evalreg.inference.multiplicity import adjust_pvalues
+from evalreg.inference.wald import t_pvalues
+from evalreg.numerics.matrices import Matrix, scale_columns
 from evalreg.numerics.moments import icc_of
 from evalreg.numerics.student import logit_interval
 from evalreg.scores.cells import CellScores
 from evalreg.scores.engine import EngineScores
+from evalreg.scores.summed import GONE, SummedPairScores
+from evalreg.scores.sums import CellSums, cell_sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,3 +166,218 @@ def cycles_of(beats: Any) -> list[tuple[int, int, int]]:
         inner = beats[np.ix_(after, before)]
         found += [(a, int(after[i]), int(before[j])) for i, j in np.argwhere(inner)]
     return sorted(found)
+
+
+PROMPT: Axis = ("prompt",)
+"""What the clusters are called in here, whatever their columns."""
+
+Errors: TypeAlias = tuple[FloatArray, FloatArray]
+"""Standard errors and degrees of freedom."""
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedRows:
+    """Comparisons with their judges and prompts, pairs of models pooled over the strata of the board."""
+
+    # Names, sorted as text.
+    models: tuple[str, ...]
+    judges: tuple[str, ...]
+    # The models of each pair, first before second.
+    first: IntArray
+    second: IntArray
+    # Pair and judge of each row.
+    pair: IntArray
+    judge: IntArray
+    prompt: Codes
+    # Scores of the first model of the pair.
+    values: FloatArray
+    # 1 where the first model was shown on the left, -1 where on the right.
+    side: FloatArray
+    weights: FloatArray | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Comparisons."""
+        return int(self.values.size)
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs of models that met."""
+        return int(self.first.size)
+
+    @property
+    def unit(self) -> Codes:
+        """The (prompt, pair) of each row."""
+        return as_codes(pd.factorize(self.prompt.codes * np.int64(self.n_pairs) + self.pair)[0].astype(np.intp))
+
+
+def judged_rows(duels: Duels, judge: str, prompt: str) -> JudgedRows:
+    """The comparisons of a board with the judge and prompt of each: columns, or several joined by colons."""
+    scores = duels.scores
+    if not isinstance(scores, CellScores):
+        raise NotAvailableError(
+            "comparing judges needs rows in memory, but these rows are in an engine. Collect the columns of the sides, "
+            f"{judge!r}, {prompt!r} and those of the verdicts and groups, and make the board of that frame."
+        )
+    if isinstance(scores, SummedPairScores):
+        raise NotAvailableError(GONE.format(what="comparing judges"))
+    labels = scores.labels
+    judges, prompts = (
+        labels.codes(_axis(name, argument, labels)) for name, argument in ((judge, "judge"), (prompt, "prompt"))
+    )
+    if judges.n_clusters < 2:
+        raise NotAvailableError(
+            f'`judge="{judge}"` must have at least 2 distinct values for judges to be set against each other; all '
+            f'{judges.codes.size} rows are by "{judges.label(0)}". What one judge says is the board itself: summary(), '
+            "ranks() and head_to_head() remain available.",
+            column=judge,
+            count=1,
+        )
+    if prompts.n_clusters < 2:
+        raise TooFewClustersError(
+            f'`prompt="{prompt}"` must have at least 2 distinct values for error bars; it has 1 in '
+            f"{prompts.codes.size} rows. Name the column of the prompts.",
+            column=prompt,
+            count=1,
+        )
+    names = [judges.label(code) for code in range(judges.n_clusters)]
+    alike = [name for name in dict.fromkeys(names) if names.count(name) > 1] if len(set(names)) < len(names) else []
+    if alike:
+        raise DataError(
+            f"judges' names must be distinct as text; different values of {judge!r} all read {listed(alike)}. Convert "
+            "the column to one type first.",
+            column=judge,
+            count=len(alike),
+        )
+    order = sorted(range(len(names)), key=names.__getitem__)
+    rank = np.empty(len(order), dtype=np.intp)
+    rank[order] = np.arange(len(order))
+    size = len(duels.models)
+    pairs, number = np.unique(duels.first * size + duels.second, return_inverse=True)
+    cell = np.zeros(scores.n_rows, dtype=np.intp) if scores.cell is None else scores.cell
+    return JudgedRows(
+        models=duels.models,
+        judges=tuple(names[code] for code in order),
+        first=pairs // size,
+        second=pairs % size,
+        pair=number[cell],
+        judge=rank[judges.codes],
+        prompt=Codes(prompts.codes, prompts.n_clusters),
+        values=scores.values,
+        side=np.where(duels.swapped, -1.0, 1.0),
+        weights=scores.weights,
+    )
+
+
+def _axis(name: str, argument: str, labels: Labels) -> Axis:
+    """The columns that a name stands for."""
+    if name not in labels.columns and hasattr(name, "partition"):
+        if ":" in name and "+" not in name:
+            for column in name.replace("`", "").split(":"):
+                known_column(column.strip(), labels.columns, argument)
+            (axis,) = parse_groups(name, labels.columns)
+            return axis
+        if "+" in name:
+            raise ArgumentError(
+                f'`{argument}` must name one clustering, a column or several joined by colons; got "{name}", which '
+                "crosses two."
+            )
+        if labels.source is None:
+            raise no_source(name, tuple(labels.held))
+    return (known_column(name, labels.columns, argument),)
+
+
+def means_by_cell(
+    values: FloatArray, cell: IntArray, n_cells: int, prompt: IntArray, options: ResolvedCov, weights: FloatArray | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean of each cell by itself, with its standard error and degrees of freedom by prompt.
+
+    Errors are NaN where a cell rests on one prompt, or where its values do not vary. Every cell has rows.
+    """
+    sums = cell_sums(values, cell, n_cells, weights)
+    mean = np.where(sums.low == sums.high, sums.low, sums.total / sums.weight)
+    return mean, *cell_errors(values, mean, sums, cell, prompt, options, weights)
+
+
+def cell_errors(
+    values: FloatArray,
+    fitted: FloatArray,
+    sums: CellSums,
+    cell: IntArray,
+    prompt: IntArray,
+    options: ResolvedCov,
+    weights: FloatArray | None,
+) -> Errors:
+    """Standard errors and degrees of freedom by prompt of cells with given fitted values.
+
+    NaN where a cell rests on one prompt, or where its values do not vary.
+    """
+    labels = Labels(values.size, {PROMPT[0]: as_codes(prompt)})
+    scores = CellScores(values, fitted, labels, cell, weights)
+    zeros = np.zeros(fitted.size, dtype=np.intp)
+    cells = Duels((), ("",), zeros, zeros, zeros, scores, sums.count, sums.weight, None)
+    errors = duel_errors(cells, (PROMPT,), options, values.size)
+    se, dof = errors.se.copy(), errors.dof.copy()
+    return se, dof
+
+
+def mapped_means(
+    values: FloatArray,
+    cell: IntArray,
+    coefficients: Matrix,
+    prompt: IntArray,
+    options: ResolvedCov,
+    weights: FloatArray | None,
+) -> tuple[FloatArray, Errors]:
+    """Linear functions of the means of cells, with errors by prompt; coefficients (n_params, n_cells).
+
+    Errors are NaN where more than 2% of the weight lies on cells that rest on one prompt, whose residuals are zero by
+    construction.
+    """
+    n_params, n_cells = coefficients.shape
+    sums = cell_sums(values, cell, n_cells, weights)
+    mean = np.where(sums.low == sums.high, sums.low, sums.total / sums.weight)
+    params, unknown = np.asarray(coefficients @ mean), np.full(n_params, np.nan)
+    prompts = as_codes(prompt)
+    if prompts.n_clusters < 2 or not np.any(_on_single_prompts(coefficients, cell, prompts) <= LARGEST_SINGLE):
+        return params, (unknown, unknown)
+    estimate = Estimate(
+        names=tuple(map(str, range(n_params))),
+        params=params,
+        scores=CellScores(values, mean, Labels(values.size, {PROMPT[0]: prompts}), cell, weights),
+        bread=scale_columns(coefficients, 1.0 / sums.weight).T.tocsr(),
+        kind="mean",
+        coefficient_map=coefficients,
+        refit=Refit(1.0 / sums.weight),
+        cells=Cells(sums.count, sums.weight, mean, sums.squares, sums.low, sums.high),
+    )
+    found = sparsity(estimate, PROMPT)
+    known = ~(found.unsafe if prompts.n_clusters >= FEW_CLUSTERS else found.single > LARGEST_SINGLE)
+    if not known.any():
+        return params, (unknown, unknown)
+    chosen = estimate.select([name for name, is_known in zip(estimate.names, known, strict=True) if is_known])
+    cov = assemble(chosen, (PROMPT,), options)
+    variance, dof = cov.variance(), cov.dof()
+    se, all_dof = unknown.copy(), unknown.copy()
+    se[known] = np.sqrt(np.where(variance > 0, variance, np.nan))
+    all_dof[known] = np.where(variance > 0, dof, np.nan)
+    return params, (se, all_dof)
+
+
+def _on_single_prompts(coefficients: Matrix, cell: IntArray, prompts: Codes) -> FloatArray:
+    """Share of the weight of each function on cells that rest on one prompt, shape (n_params,)."""
+    keys = np.unique(cell * np.int64(prompts.n_clusters) + prompts.codes)
+    lone = np.bincount(keys // prompts.n_clusters, minlength=coefficients.shape[1]) == 1
+    weights = abs(coefficients)
+    total = np.asarray(weights.sum(axis=1), dtype=np.float64).ravel()
+    return np.asarray(np.asarray(weights @ lone.astype(float)) / np.maximum(total, 1e-300))
+
+
+def adjusted_tests(estimate: FloatArray, errors: Errors, alpha: float) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """p-values of zero, by themselves and by Holm over all that have one, and which stand at the family-wise level.
+
+    NaN where there is no error.
+    """
+    p = t_pvalues(estimate / errors[0], errors[1])
+    adjusted = adjust_pvalues(p, "holm")
+    return p, adjusted, adjusted <= alpha

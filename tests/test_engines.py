@@ -18,7 +18,6 @@ from narwhals import __version__ as nw_version
 
 import evalreg as er
 from evalreg.data import engine as engine_module
-from evalreg.data import engine_groups
 from evalreg.errors import (
     ArgumentError,
     DuplicateRowsError,
@@ -30,7 +29,6 @@ from evalreg.errors import (
     SkewedScoresWarning,
     UnequalQuestionsWarning,
 )
-from evalreg.scores import lazy_sums
 
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
@@ -782,19 +780,6 @@ def test_a_clustered_mean_asks_its_engine_twice(long_log, collected):
             np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
-def test_distinct_values_are_guessed_from_the_first_rows(rng):
-    # As many rows as are looked at, of a tenth as many values to ten times as many; the largest log is 100 times that.
-    n, n_rows = 1 << 14, 100 << 14
-    for n_values in (n // 10, n, 10 * n):
-        at_random = engine_groups.guessed_distinct(pd.factorize(rng.integers(n_values, size=n))[0], n_rows)
-        assert 0.75 < at_random / n_values < 1.5
-        in_order = np.arange(n) * n_values // n_rows
-        assert 0.9 < engine_groups.guessed_distinct(pd.factorize(in_order)[0], n_rows) / n_values < 1.1
-    assert engine_groups.guessed_distinct(np.arange(n), n_rows) == n_rows
-    assert engine_groups.guessed_distinct(np.zeros(n, dtype=int), n_rows) == 1
-    assert engine_groups.guessed_distinct(np.full(n, -1), n_rows) == 0
-
-
 def test_numbers_of_arrow_are_those_of_python():
     kinds = {
         pa.int64(): [2**40, None, -3],
@@ -807,21 +792,9 @@ def test_numbers_of_arrow_are_those_of_python():
     for kind, values in kinds.items():
         for column in (pa.chunked_array([values[:1], values[1:]], kind), pa.chunked_array([], kind)):
             expected = [np.nan if value is None else float(value) for value in column.to_pylist()]
-            found = engine_groups.numbers_of(column)
+            found = engine_module.numbers_of(column)
             assert found.dtype == np.float64
             np.testing.assert_array_equal(found, expected)
-
-
-def test_entries_by_table_are_those_by_sorting(rng, monkeypatch):
-    places = rng.permutation(60)[:40]
-    twice = np.append(places, places[0])
-    for place, tables in (places, 4), (places, 0), (twice, 4):
-        monkeypatch.setattr(lazy_sums, "TABLE_PER_ENTRY", tables)
-        numbers = rng.normal(size=(place.size, 1))
-        held = lazy_sums.hold(place // 6, place % 6, 12, 6, numbers, numbers)
-        full = np.bincount(place, numbers[:, 0], 72).reshape(12, 6)
-        np.testing.assert_array_equal(held.like(held.totals[:, 0]).toarray(), full)
-        assert held.cell.size == 40
 
 
 @pytest.mark.parametrize("engine", _first_of_all(LAZY))

@@ -42,7 +42,7 @@ from evalreg.covariance.special import (
     with_answers,
 )
 from evalreg.covariance.terms import axis_dof, check_strata, naive_term, one_term, term_of_rows
-from evalreg.data.clusters import Axis, axis_name, union
+from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.memory import GRAMS, refuse_larger
 from evalreg.errors import Note, issue
 from evalreg.estimate import Estimate
@@ -134,8 +134,6 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
 def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Covariance:
     """The same for a population without end."""
     if options.kind.needs_clusters:
-        if len(axes) > 1:
-            estimate.scores.ask_jointly(union(*axes))
         for axis in axes:
             check_two_clusters(estimate, axis, axes)
     axes, notes = drop_nested(estimate.scores, axes)

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
-from evalreg.data.clusters import TABLE_PER_ROW, factorize
-from evalreg.data.engine import aggregated, as_text, encoded, fetched, numbers_of, schema_of
-from evalreg.data.engine_duckdb import ROUGHLY, rough_count
-from evalreg.data.engine_spark import LINES_AT_ONCE, MOST_LINES, is_spark
-from evalreg.errors import NotAvailableError
+from evalreg.data.clusters import TABLE_PER_ROW
+from evalreg.data.engine import aggregated, as_text, encoded, fetched, numbers_of
 
 # Entries that a range of clusters is to have: one query each. Measured on DuckDB: the process grows by 110 bytes an
 # entry while one is read.
@@ -118,21 +113,6 @@ def coded(frame: nw.LazyFrame[Any], columns: Sequence[str]) -> dict[str, tuple[I
     return {name: encoded(held[name]) for name in columns}
 
 
-def grouped_lines(frame: nw.LazyFrame[Any], keys: Sequence[str], aggregates: dict[str, nw.Expr]) -> pd.DataFrame:
-    """One line for each joint value of some columns, none missing, in the order of their labels, each label held once.
-
-    Queries of the same rows by the same columns have their lines in the same order.
-    """
-    found = grouped(frame, keys, aggregates)
-    place, n = found.joint(keys)
-    line = np.empty(n, dtype=np.intp)
-    line[place] = np.arange(n)
-    columns = {name: np.asarray(labels)[codes[line]] for name, (codes, labels) in found.keys.items()}
-    columns |= {name: column[line] for name, column in found.numbers.items()}
-    # Text as objects, which are the few labels again and again.
-    return pd.DataFrame({name: pd.Series(column, dtype=column.dtype) for name, column in columns.items()})
-
-
 def grouped_sorted(
     frame: nw.LazyFrame[Any], columns: Sequence[str], aggregates: dict[str, nw.Expr]
 ) -> tuple[list[tuple[str, ...]], dict[str, FloatArray]]:
@@ -162,87 +142,3 @@ def ordered(key: IntArray, size: int) -> tuple[IntArray, int]:
         return place[key], int(np.count_nonzero(present))
     values, codes = np.unique(key, return_inverse=True)
     return codes, values.size
-
-
-def most_lines(frame: nw.LazyFrame[Any], column: str, n_rows: int, n_cells: int) -> int | None:
-    """How many lines all (cluster, cell) may be in one part, if they seem few enough by the first rows; else None.
-
-    A guess, as rows may be in any order. Measured on DuckDB, 10,000,000 rows of 100,000 ids of text in Parquet: .03
-    seconds of a processor, a tenth of a rough count of all rows.
-    """
-    if n_rows <= AT_ONCE or ROUGHLY * n_cells > AT_ONCE or is_spark(frame) or not _divides(frame, column):
-        return None
-    first = fetched(frame.select(column).head(LOOKED_AT), "pandas")[column]
-    seems = guessed_distinct(factorize(first)[0], n_rows) * n_cells
-    return AT_ONCE if ROUGHLY * seems <= AT_ONCE else None
-
-
-def guessed_distinct(codes: IntArray, n_rows: int) -> float:
-    """About how many values so many rows have, from codes of the first of them in order of appearance.
-
-    In rows at random the new values of each quarter of those seen are a constant share of those of the quarter before.
-    In rows in the order of their values every row brings as many. The fewer of both are taken.
-    """
-    quarter = codes.size // 4
-    if not quarter:
-        return float(n_rows)
-    seen = np.maximum.accumulate(codes)[quarter - 1 : 4 * quarter : quarter] + 1
-    new = np.diff(seen, prepend=0)
-    by_rows = float(seen[-1]) * n_rows / (4 * quarter)
-    # One standard error more: a few new values say little.
-    share = float((new[-1] + np.sqrt(new[-1])) / max(new[0], 1)) ** (1 / 3)
-    return min(by_rows, float(seen[-1] + new[-1] * share / (1 - share))) if share < 1 else by_rows
-
-
-def ranges_of(frame: nw.LazyFrame[Any], column: str, n_rows: int, n_cells: int) -> tuple[nw.Expr | None, ...]:
-    """Conditions that put the rows of whole clusters into parts of at most so many (cluster, cell); None is all rows.
-
-    Only columns of text or whole numbers are divided, in their order; others, and what is small, stay in one part.
-    """
-    most = LINES_AT_ONCE if is_spark(frame) else AT_ONCE
-    if n_rows <= most or not _divides(frame, column):
-        return (None,)
-    rough = rough_count(frame, column) if ROUGHLY * n_cells <= most else None
-    if rough is not None and ROUGHLY * rough * n_cells <= most:
-        return (None,)
-    found = grouped(frame.select(column), (column,), {"__n": nw.len()})
-    codes, labels = found.keys[column]
-    if (codes < 0).any():  # The part that holds them will say so.
-        return (None,)
-    if is_spark(frame):
-        _refuse_many(column, float(np.minimum(found.numbers["__n"], n_cells).sum()))
-    order = sorted(range(len(labels)), key=labels.__getitem__)
-    entries = np.empty(len(labels))
-    entries[codes] = np.minimum(found.numbers["__n"], n_cells)
-    # A part ends before the cluster that would be too many for it.
-    part = (np.cumsum(entries[order]) // most).astype(np.intp)
-    starts = [_plain(labels[order[i]]) for i in np.flatnonzero(np.diff(part)) + 1]
-    if not starts:
-        return (None,)
-    key, middle = nw.col(column), itertools.pairwise(starts)
-    between = [(key >= low) & (key < high) for low, high in middle]
-    return (key < starts[0], *between, key >= starts[-1])
-
-
-def _divides(frame: nw.LazyFrame[Any], column: str) -> bool:
-    """Whether ranges of a column can be asked for."""
-    kind = schema_of(frame)[column]
-    return bool(kind == nw.String or kind.is_integer())
-
-
-def _refuse_many(column: str, n_lines: float) -> None:
-    """Raise where Spark would have to hand over the sums of too many clusters, a query for each million."""
-    if n_lines > MOST_LINES:
-        raise NotAvailableError(
-            f"sums of single clusters by {column!r} would be up to {n_lines:,.0f} lines that Spark hands over, and at "
-            f"most {MOST_LINES:,} are taken. Means, ratios and win rates need none of them, nor do ratings and "
-            'regressions with cov="CR0" or "CR1", nor with another one where the workers of Spark can run this '
-            'evalreg. Install it there or take cov="CR1", cluster by fewer values, or write the columns as Parquet and '
-            "take the files as a relation of DuckDB.",
-            column=column,
-            count=int(n_lines),
-        )
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label

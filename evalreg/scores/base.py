@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -109,48 +109,6 @@ class ColumnSums:
     largest: FloatArray
     # Sum of t^2 / s.
     between: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class CellSquares:
-    """Sums over clusters that a covariance of means of cells is made of, where clusters stay in an engine.
-
-    With t the totals of a cluster adjusted for its leverages, and b and v as in `CellLeverage`; n = n_cells.
-    """
-
-    totals: FloatArray  # (n, n): of t t'
-    trace: FloatArray  # (n,): of b - v^2
-    squares: FloatArray  # (n, n): of b b' - b (v^2)' - (v^2) b'
-    products: FloatArray  # (n, n): of v v'
-    lost: BoolArray  # (n,): cells that rest on a single cluster
-
-
-class ItemCounts(Protocol):
-    """What is known of items that stay in an engine."""
-
-    def n_distinct(self, by: Axis) -> int:
-        """Distinct joint values of some columns."""
-
-    def shares_unequally(self, by: Axis) -> bool:
-        """Whether some cell has items that different numbers of cells have."""
-
-    def holds_several(self, by: Axis) -> bool:
-        """Whether some cell has more than one row of a cluster."""
-
-
-class ClusterWork(Protocol):
-    """What is made of the scores of some whole clusters at a time, and added up; it can be pickled."""
-
-    @property
-    def n_sums(self) -> int:
-        """Length of the array of sums."""
-
-    @property
-    def n_entries(self) -> int:
-        """Numbers that are held of each cluster meanwhile."""
-
-    def __call__(self, scores: Any) -> FloatArray:
-        """The sums over these clusters."""
 
 
 class Scores(ABC):
@@ -288,50 +246,6 @@ class Scores(ABC):
         np.maximum.at(weight, rows.cell, rows.weight)
         return weight
 
-    def cell_squares(
-        self,
-        by: Axis,
-        inverse: FloatArray,
-        power: float,
-        full: float,
-        leverages: bool,
-        maps: tuple[Matrix, ...] = (),
-    ) -> CellSquares | None:
-        """Sums over clusters made in an engine that keeps them; None where blocks of clusters are to be had.
-
-        Totals are adjusted by (1 - h)^-power of their leverages h, or are zero where 1 - h is below `full`. With `maps`
-        they are of other columns: what a unit of weight in each cell is of their weight, one of residual of their
-        residual and, in a third, one of weight of their residual.
-        """
-        return None
-
-    def total_squares(self, by: Axis, design: Matrix, offset: Matrix | None = None) -> FloatArray | None:
-        """Sum over clusters of the squares and products of their totals in some columns, made where clusters stay.
-
-        Shape (m, m): of totals R A + N B, R being sums of residuals and N weights in the cells, A `design` and B
-        `offset`. None where blocks of clusters are to be had.
-        """
-        return None
-
-    def heavy_clusters(self, by: Axis, leverage: FloatArray, above: float) -> Matrix | None:
-        """Weights in the cells of the clusters whose leverages add up to more than that, made where clusters stay.
-
-        None where blocks of clusters are to be had.
-        """
-        return None
-
-    def stays(self, by: Axis) -> bool:
-        """Whether clusters stay in an engine, which adds up what is made of each."""
-        return False
-
-    def added_up(self, by: Axis, work: ClusterWork) -> FloatArray | None:
-        """Sums over clusters of what `work` makes of the scores of some of them, made where clusters stay.
-
-        Such scores have sums within the clusters of `by`, and nothing else. None where blocks of clusters are to be
-        had.
-        """
-        return None
-
     def cluster_sizes(self, by: Axis) -> ClusterSizes:
         """How many clusters there are, and sums of their weights."""
         sizes = self.sizes(by)
@@ -381,14 +295,6 @@ class Scores(ABC):
                 u2 = dense(totals @ bread[:, at]) ** 2
                 found[:, at] += u2.sum(axis=0), np.sum(u2**2, axis=0)
         return found
-
-    def ask_jointly(self, by: Axis) -> None:
-        """Ask an engine for the sums of a joint clustering; those of its columns are added up from them."""
-        return
-
-    def unasked(self, by: Axis) -> ItemCounts | None:
-        """What counts the clusters in an engine, as long as their sums have not been asked for; None in memory."""
-        return None
 
     def full_scores(self) -> FloatArray | None:
         """Scores of each row in every column, shape (n_rows, n_columns); None where they are not held so."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,8 @@ from evalreg.checks import FloatArray
 from evalreg.data.clusters import Axis
 from evalreg.numerics.basis import FewEntries
 from evalreg.numerics.matrices import Matrix, compressed, dense, row_products, scale_rows, square, sum_blocks
-from evalreg.scores.base import CellSquares, ClusterWork, ColumnSums, RowsInCells, Scores
+from evalreg.scores.base import ColumnSums, RowsInCells, Scores
 from evalreg.scores.engine import EngineScores
-from evalreg.scores.lazy import LazyScores
 from evalreg.scores.shared_rows import SharedRows
 from evalreg.scores.sums import Block, NarrowClusters
 
@@ -68,11 +67,6 @@ class MappedScores(SharedRows):
         """Columns of the scores."""
         return int(self.design.shape[1])
 
-    def gram_entries(self, by: Axis) -> int:
-        """Entries of X_g'W X_g of all clusters of a regression, which are held."""
-        regression = isinstance(self.inner, LazyScores) and self.inner.left is not None
-        return self.n_clusters(by) * self.n_columns**2 if regression and not self.inner.stays(by) else 0
-
     def sums_in_cells(self, by: Axis) -> Iterator[Block]:
         """Sums within clusters in the cells themselves, before they are mapped."""
         return self.inner.cells(by)
@@ -97,31 +91,12 @@ class MappedScores(SharedRows):
             by, self.counted @ size, self.design @ total, compressed(sum(moved[1:], moved[0])) if moved else None
         )
 
-    def cell_squares(
-        self,
-        by: Axis,
-        inverse: FloatArray,
-        power: float,
-        full: float,
-        leverages: bool,
-        maps: tuple[Matrix, ...] = (),
-    ) -> CellSquares | None:
-        """Sums over clusters made in an engine that keeps them; None where blocks of clusters are to be had."""
-        if maps or not self._maps:
-            return None
-        return self.inner.cell_squares(by, inverse, power, full, leverages, self._maps)
-
     @property
     def _maps(self) -> tuple[Matrix, ...]:
-        """What cells are in the columns, as `cell_squares` has it; none where columns share more than that."""
+        """What a unit of weight, and of residual, in each cell is of each column; none where columns share more."""
         if self.counted is None or self.information is not None or self.inner.n_columns != self._n_cells:
             return ()
         return (self.counted, self.design) if self.offset is None else (self.counted, self.design, self.offset)
-
-    def added_up(self, by: Axis, work: ClusterWork) -> FloatArray | None:
-        """Sums over clusters of what `work` makes of these scores of some of them, made where clusters stay."""
-        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "inner"}
-        return self.inner.added_up(by, OfMapped(work, own))
 
     def sparse_grams(self, by: Axis) -> tuple[FloatArray, Matrix]:
         """Sums of all clusters, (n_clusters, n_columns), and their X_g'W X_g, flattened: few entries a cluster."""
@@ -188,20 +163,11 @@ class MappedScores(SharedRows):
         totals = block.totals @ self.design
         return totals if self.offset is None else totals + self._weights(block) @ self.offset
 
-    @property
-    def rounding(self) -> float:
-        """Squares of rows of a regression in an engine come as sums, whose last digits are of the largest rows."""
-        summed = isinstance(self.inner, LazyScores) and self.inner.left is not None
-        return 1e-14 if summed else super().rounding
-
     def uncancelled(self, bread: Matrix) -> FloatArray | None:
         """Bounds of the sums of squares of the influence of rows if its parts did not cancel."""
         reach = dense(abs(compressed(self.design)) @ np.abs(dense(bread))) ** 2
         if isinstance(self.inner, EngineScores):
             return np.asarray(self.inner.squares_of_size() @ reach)
-        if isinstance(self.inner, LazyScores):
-            squares = self.inner.squares_of_parts()
-            return np.asarray(squares.shape[1] * (squares.ravel() @ reach))
         parts = self.inner.in_cells()
         if not parts:
             return None
@@ -223,35 +189,17 @@ class MappedScores(SharedRows):
     def dominant(self, by: Axis | None, root: FloatArray, above: float) -> Iterator[tuple[FloatArray, None]]:
         """Leverage matrices L_g of the clusters (or rows) whose leverages add up to more than that."""
         assert self.information is not None
-        if by is None and isinstance(self.inner, LazyScores) and self.inner.parts:
-            yield from self._dominant_rows(self.inner, root, above)
-            return
         flat = self.information.flat
         leverage = np.asarray(flat @ (root @ root.T).ravel())
-        for weight in [self._heaviest_rows()] if by is None else self._heavy(by, leverage, above):
+        for weight in [self._heaviest_rows()] if by is None else map(self._weights, self.inner.cells(by)):
             for found in np.flatnonzero(weight @ leverage > above):
                 yield root.T @ dense(weight[[found]] @ flat).reshape(root.shape) @ root, None
-
-    def _heavy(self, by: Axis, leverage: FloatArray, above: float) -> Iterator[Matrix]:
-        """Weights of clusters, of those at least whose leverages add up to more than that."""
-        made = self.inner.heavy_clusters(by, leverage, above)
-        if made is not None:
-            yield made
-            return
-        yield from (self._weights(block) for block in self.inner.cells(by))
 
     def influence_powers(self, by: Axis, bread: Matrix) -> FloatArray:
         """Sums over clusters of u^2 and u^4, u being the influence of a cluster by each column; shape (2, m)."""
         if self.offset is not None:
             return super().influence_powers(by, bread)
         return self.inner.influence_powers(by, compressed(self.design @ bread))
-
-    def _dominant_rows(self, inner: LazyScores, root: FloatArray, above: float) -> Iterator[tuple[FloatArray, None]]:
-        """The same of rows in an engine that have numbers of their own."""
-        mapped = (dense(self.design) @ root).reshape(inner.n_cells, len(inner.parts) + 1, -1)
-        for cell, row in inner.heavy_rows(mapped @ mapped.transpose(0, 2, 1), above):
-            own = row @ mapped[cell]
-            yield np.outer(own, own), None
 
     def _heaviest_rows(self) -> Matrix:
         """The largest weight of a row in each cell, as rows of their own; shape (n_cells, n_cells)."""
@@ -261,9 +209,6 @@ class MappedScores(SharedRows):
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
         if by is not None:
-            made = self.inner.total_squares(by, self.design, self.offset)
-            if made is not None:
-                return dense(bread.T @ (made @ bread))
             return sum_blocks(square(self._totals(block), bread) for block in self.inner.cells(by))
         if self.offset is None:
             return self.inner.meat(None, self.design @ bread)
@@ -286,29 +231,6 @@ class MappedScores(SharedRows):
         if self.offset is not None:
             total += parts[0].weight[:, None] * dense(self.offset @ bread)[parts[0].cell]
         return total
-
-
-@dataclass(frozen=True, eq=False)
-class OfMapped:
-    """Work on mapped scores, from the scores that these are made of; it takes nothing along that it does not need."""
-
-    work: ClusterWork
-    # Of `MappedScores`, without `inner`.
-    own: dict[str, Any]
-
-    @property
-    def n_sums(self) -> int:
-        """Length of the array of sums."""
-        return self.work.n_sums
-
-    @property
-    def n_entries(self) -> int:
-        """Numbers that are held of each cluster meanwhile."""
-        return self.work.n_entries
-
-    def __call__(self, scores: Any) -> FloatArray:
-        """The work done."""
-        return self.work(MappedScores(scores, **self.own))
 
 
 def squared(design: FloatArray | Matrix, weight: FloatArray) -> Information:

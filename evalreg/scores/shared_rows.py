@@ -81,10 +81,6 @@ class SharedRows(Scores):
         """Whether the weights of clusters are numbers of rows."""
         return self.whose.counts_rows(by)
 
-    def ask_jointly(self, by: Axis) -> None:
-        """Ask an engine for the sums of a joint clustering; those of its columns are added up from them."""
-        self.whose.ask_jointly(by)
-
     def residual_sums(self, by: Axis) -> ResidualSums | None:
         """Sums of residuals within clusters; None where there are no residuals."""
         return self.whose.residual_sums(by)

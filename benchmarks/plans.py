@@ -27,9 +27,8 @@ from evalreg.data.model_pairs import NOBODY
 from evalreg.noise.parts import AnswerTable, noise_parts
 from evalreg.numerics.student import t_quantile
 from evalreg.planning.boards import difference_variance, fewest_prompts
-from evalreg.planning.crossed_power import DIMS, CrossedDesign, CrossedPilot, _power_of, crossed_power, split
-from evalreg.planning.pilot import enough_units
-from evalreg.planning.pilot_facts import Pilot
+from evalreg.planning.pilot import Pilot, enough_units
+from evalreg.planning.separation import DIMS, CrossedDesign, CrossedPilot, _power_of, crossed_power, split
 
 # Questions, answers to each (0: 2 to 8), the beta distribution of their rates, questions of a passage and their ICC.
 ANSWERED = (

@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 
 import evalreg as er
-from evalreg.estimators import rectified_pairs
+from evalreg.estimators import rectified as rectified_pairs
 
 # Labelled whole clusters or rows; clusters, labelled ones, rows of each; units of the judge, and how much it errs.
 DESIGNS = (

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from evalreg.estimators.quantile import quantile as quantile
     from evalreg.estimators.ratio import ratio as ratio
     from evalreg.estimators.rectified import rectified_mean as rectified_mean
-    from evalreg.estimators.rectified_pairs import rectified_win_rate as rectified_win_rate
+    from evalreg.estimators.rectified import rectified_win_rate as rectified_win_rate
     from evalreg.estimators.regression import fit as fit
     from evalreg.estimators.shards import merged as merged
     from evalreg.estimators.shards import summarise as summarise
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from evalreg.logs.tables import read_table as read_table
     from evalreg.noise.noise import Noise as Noise
     from evalreg.noise.noise import noise as noise
-    from evalreg.planning.facet_components import components as components
-    from evalreg.planning.facet_result import FacetComponents as FacetComponents
+    from evalreg.planning.facets import FacetComponents as FacetComponents
+    from evalreg.planning.facets import components as components
     from evalreg.report.shown import show as show
     from evalreg.resampling.bootstrap import Bootstrap as Bootstrap
     from evalreg.resampling.bootstrap import bootstrap as bootstrap
@@ -63,15 +63,15 @@ if TYPE_CHECKING:
     from evalreg.results.results import Results as Results
     from evalreg.results.results import infer as infer
     from evalreg.results.stored import (
-        StoredResults as StoredResults,
-    )
-    from evalreg.results.stored_files import (
         StoredComparisons as StoredComparisons,
     )
-    from evalreg.results.stored_files import (
+    from evalreg.results.stored import (
+        StoredResults as StoredResults,
+    )
+    from evalreg.results.stored import (
         read_results as read_results,
     )
-    from evalreg.results.tiers import Tiers as Tiers
+    from evalreg.results.winner import Tiers as Tiers
     from evalreg.results.winner import Winner as Winner
     from evalreg.suites.average import EvalAverage as EvalAverage
     from evalreg.suites.evals import Evals as Evals
@@ -92,17 +92,17 @@ _HOMES = {
     "Estimate": "estimate.estimate",
     "EvalAverage": "suites.average",
     "Evals": "suites.evals",
-    "FacetComponents": "planning.facet_result",
+    "FacetComponents": "planning.facets",
     "Judging": "boards.judges",
     "Log": "logs.log",
     "Noise": "noise.noise",
     "Posterior": "inference.posterior",
-    "Tiers": "results.tiers",
+    "Tiers": "results.winner",
     "Winner": "results.winner",
     "RandomisationTest": "resampling.randomisation",
     "Results": "results.results",
     "ResultsTable": "suites.table",
-    "StoredComparisons": "results.stored_files",
+    "StoredComparisons": "results.stored",
     "StoredResults": "results.stored",
     "SummedLog": "data.sums",
     "WildTest": "resampling.wild",
@@ -112,7 +112,7 @@ _HOMES = {
     "by_eval": "suites.evals",
     "classification": "estimators.classification",
     "compare": "estimators.difference",
-    "components": "planning.facet_components",
+    "components": "planning.facets",
     "confidence_sequence": "estimators.confidence_sequence",
     "controlled_win_rate": "estimators.controlled",
     "covariance": "covariance.assembly",
@@ -138,10 +138,10 @@ _HOMES = {
     "rank_sets": "inference.ranks",
     "ratio": "estimators.ratio",
     "read_log": "logs.read",
-    "read_results": "results.stored_files",
+    "read_results": "results.stored",
     "read_table": "logs.tables",
     "rectified_mean": "estimators.rectified",
-    "rectified_win_rate": "estimators.rectified_pairs",
+    "rectified_win_rate": "estimators.rectified",
     "show": "report.shown",
     "sign_test": "estimators.sign",
     "simultaneous": "inference.simultaneous",

@@ -24,9 +24,16 @@ from evalreg.errors import (
     TooFewClustersError,
 )
 from evalreg.inference.multiplicity import block_stream
-from evalreg.numerics.progress import Progress
-from evalreg.resampling.draws import BLOCK, boot_chunks, run_blocks
-from evalreg.resampling.intervals import basic_interval, bca_interval, percentile_interval, studentized_interval
+from evalreg.numerics.fitting import Progress
+from evalreg.resampling.bootstrap import (
+    BLOCK,
+    basic_interval,
+    bca_interval,
+    boot_chunks,
+    percentile_interval,
+    run_blocks,
+    studentized_interval,
+)
 
 # The same sums in another order.
 SAME = 1e-9

@@ -12,7 +12,8 @@ import pytest
 
 import evalreg as er
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, EvalregWarning, MissingColumnError
-from evalreg.planning import facet_components, facet_draws
+from evalreg.planning import facets as facet_components
+from evalreg.planning import facets as facet_draws
 
 REFERENCE = Path(__file__).parent / "reference"
 REML = 1e-6  # to which lme4's optimiser comes

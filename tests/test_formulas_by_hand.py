@@ -24,15 +24,13 @@ from evalreg.data.labels import Labels
 from evalreg.data.model_pairs import ModelPairs
 from evalreg.estimate.behind import rows_behind
 from evalreg.estimators.mean import solve as solve_mean
-from evalreg.estimators.pair_facts import correlations
+from evalreg.estimators.pair_tables import correlations
 from evalreg.estimators.pass_at_k import all_of_k
 from evalreg.estimators.quantile import bandwidth, logit_shift, middles
 from evalreg.estimators.ratings import tied_moments
-from evalreg.inference.contrasts import parse_contrasts
 from evalreg.inference.discordance import clustered_sign_test
-from evalreg.inference.labelled import means_of_cells
 from evalreg.inference.sequential import roughness
-from evalreg.inference.wald import f_test, hotelling_test, wald_quadratic
+from evalreg.inference.wald import f_test, hotelling_test, means_of_cells, parse_contrasts, wald_quadratic
 from evalreg.numerics.student import (
     effective_n,
     logit_interval,
@@ -40,7 +38,7 @@ from evalreg.numerics.student import (
     proportion_interval,
 )
 from evalreg.report.tables import shorten
-from evalreg.resampling.intervals import bca_levels, least_draws, tails
+from evalreg.resampling.bootstrap import bca_levels, least_draws, tails
 from evalreg.resampling.wild import wald_statistics
 from evalreg.scores.differences import pair_sums
 from evalreg.scores.mapped import flattened

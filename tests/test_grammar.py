@@ -10,7 +10,7 @@ import statsmodels.formula.api as smf
 
 import evalreg as er
 from evalreg.cli.main import main
-from evalreg.data.grammar import CONTRASTS, NUMPY, PATSY, without_backticks
+from evalreg.data.formula import CONTRASTS, NUMPY, PATSY, without_backticks
 from evalreg.errors import EvalregError, FormulaError, MissingColumnError
 
 # Formulas are tried on few rows, of which some levels have a handful.

@@ -23,7 +23,7 @@ from evalreg.cli.main import main
 from evalreg.errors import EvalregError
 from evalreg.logs import inspect_log
 from evalreg.logs import records as records_module
-from evalreg.numerics import progress
+from evalreg.numerics import fitting as progress
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 

@@ -13,7 +13,7 @@ import pytest
 import evalreg as er
 from evalreg.cli.main import main
 from evalreg.covariance.assembly import COVARIANCES
-from evalreg.data import memory
+from evalreg.data import frame as memory
 from evalreg.errors import TooLargeError
 
 HALF = 0.5 * memory.GIB

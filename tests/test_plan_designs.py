@@ -18,7 +18,7 @@ from statsmodels.stats.power import TTestPower
 import evalreg as er
 from evalreg.errors import ArgumentError, ArgumentTypeError, EvalregError
 from evalreg.planning.boards import difference_variance
-from evalreg.planning.t_power import t_power, t_shift, t_units
+from evalreg.planning.power import t_power, t_shift, t_units
 
 SIGMAS = 4
 VARIANCES: dict[str, Any] = {"omega2": 1 / 9, "sigma2_a": 1 / 6, "sigma2_b": 1 / 6}

@@ -11,7 +11,7 @@ from scipy import stats
 
 import evalreg as er
 from evalreg.errors import ArgumentError, ArgumentTypeError
-from evalreg.planning.t_power import pilot_shift, t_power
+from evalreg.planning.power import pilot_shift, t_power
 
 SAME = 1e-11
 SIGMAS = 4
@@ -262,7 +262,7 @@ def test_an_experiment_of_the_planned_size_finds_the_difference(found):
     clusters = int(er.plan.from_pilot(found, delta=0.06, k_a=4, k_b=4).loc["clustered", "n_clusters"])
     larger = er.datasets.sampled(n_questions=5 * clusters, n_samples=4, n_models=2, correlation=0.5, icc=0.3)
     se = larger.attrs["truth"]["difference_standard_error"]
-    from evalreg.planning.t_power import t_power
+    from evalreg.planning.power import t_power
 
     # The pilot is an estimate: its own variance has a relative error of about sqrt(2/60).
     assert 0.6 < t_power(0.06 / se, clusters - 1, 0.05) < 0.95

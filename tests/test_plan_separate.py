@@ -18,10 +18,9 @@ from scipy import stats
 
 import evalreg as er
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
-from evalreg.planning import crossed_power as crossed_powers
+from evalreg.planning import separation as crossed_powers
 from evalreg.planning.boards import fewest_prompts
-from evalreg.planning.crossed_power import CrossedDesign, CrossedPilot, crossed_power, expected_terms, split
-from evalreg.planning.separation import TABLE
+from evalreg.planning.separation import TABLE, CrossedDesign, CrossedPilot, crossed_power, expected_terms, split
 from evalreg.planning.two_models import _crossed_pilot, _row
 
 SIGMAS = 4

@@ -13,12 +13,12 @@ from scipy import optimize, stats
 
 import evalreg as er
 from evalreg.covariance.widths import joined
-from evalreg.data import memory
-from evalreg.data.columns import for_formula, object_floats
-from evalreg.data.grammar import names_in
+from evalreg.data import frame as memory
+from evalreg.data.formula import names_in
+from evalreg.data.frame import for_formula, object_floats
 from evalreg.data.questions import answered, without_worst
 from evalreg.errors import FormulaError, TooLargeError
-from evalreg.estimators.mover import LEVELS, mover_floor
+from evalreg.estimators.quantile import LEVELS, mover_floor
 from evalreg.inference.simultaneous import family_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")

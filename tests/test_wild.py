@@ -30,8 +30,7 @@ from evalreg.errors import (
     TooFewClustersError,
     ZeroVarianceWarning,
 )
-from evalreg.resampling.draws import MAMMEN, MAMMEN_FIRST, RADEMACHER, WEBB, vectors, wild_blocks
-from evalreg.resampling.intervals import find_end
+from evalreg.resampling.bootstrap import MAMMEN, MAMMEN_FIRST, RADEMACHER, WEBB, find_end, vectors, wild_blocks
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 

@@ -15,12 +15,12 @@ from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.special import FEW_CLUSTERS, LARGEST_SINGLE, sparsity
 from evalreg.covariance.terms import CellErrors, errors_by_cell
 from evalreg.data.clusters import Axis, Codes, as_codes, axis_name
+from evalreg.data.frame import known_column
 from evalreg.data.groups import parse_groups
 from evalreg.data.labels import Labels, no_source
-from evalreg.data.names import known_column
 from evalreg.errors import ArgumentError, DataError, NotAvailableError, Note, TooFewClustersError, issue
 from evalreg.estimate import Cells, Estimate, Refit
-from evalreg.inference.dependence_table import correlation_columns, refuse_without_clusters, sums_of_cells
+from evalreg.inference.dependence import correlation_columns, refuse_without_clusters, sums_of_cells
 from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.inference.wald import t_pvalues
 from evalreg.numerics.matrices import Matrix, scale_columns

@@ -43,7 +43,7 @@ from evalreg.covariance.special import (
 )
 from evalreg.covariance.terms import axis_dof, check_strata, naive_term, one_term, term_of_rows
 from evalreg.data.clusters import Axis, axis_name
-from evalreg.data.memory import GRAMS, refuse_larger
+from evalreg.data.frame import GRAMS, refuse_larger
 from evalreg.errors import Note, issue
 from evalreg.estimate import Estimate
 from evalreg.numerics.matrices import (

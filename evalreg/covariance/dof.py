@@ -16,7 +16,8 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, DofName, FloatArray, IntArray, held_property
 from evalreg.covariance.adjust import HELD, ClusterPart, Forms, Narrow, entry_forms, power_scale
-from evalreg.data.memory import refuse_larger
+from evalreg.data.frame import refuse_larger
+from evalreg.numerics.fitting import Progress
 from evalreg.numerics.matrices import (
     DENSE_SHARE,
     Matrix,
@@ -26,7 +27,6 @@ from evalreg.numerics.matrices import (
     stacked,
     with_entries,
 )
-from evalreg.numerics.progress import Progress
 
 # With more cells than this, a (cells, cells) array of 72 MiB, sums over clusters are sparse or wait for the contrasts.
 MOST_CELLS = 3000

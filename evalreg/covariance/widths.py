@@ -10,7 +10,7 @@ import numpy as np
 from evalreg.checks import FloatArray, IntArray
 from evalreg.covariance.crossed import sums_of
 from evalreg.covariance.ends import Reach, joined_reach
-from evalreg.numerics.roots import crossings
+from evalreg.numerics.fitting import crossings
 from evalreg.numerics.student import dof_of_quantile, t_log_density, t_pvalues, t_quantile
 from evalreg.scores.score_interval import NullVariance
 

@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, MissingName, listed
-from evalreg.data.bar import absorbed_factors
 from evalreg.data.clusters import Axis, Codes, as_codes, axis_name, joint
-from evalreg.data.formula import ParsedFormula, design_frame, formula_columns, refuse_large_design
+from evalreg.data.formula import ParsedFormula, absorbed_factors, design_frame, formula_columns, refuse_large_design
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups
 from evalreg.data.rows import ReadRows, read_rows

@@ -13,11 +13,10 @@ from evalreg.data.cells import CellRows
 from evalreg.data.clusters import Axis, Codes, as_codes
 from evalreg.data.engine import as_text
 from evalreg.data.engine_answers import EngineAnswers
-from evalreg.data.frame import UsedRows, restrict
+from evalreg.data.frame import UsedRows, quoted_pair, restrict, spelled_alike
 from evalreg.data.labels import Labels
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import Roles
-from evalreg.data.spelling import quoted_pair, spelled_alike
 from evalreg.errors import AlignmentError, DataError
 
 

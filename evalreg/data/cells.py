@@ -15,8 +15,7 @@ from evalreg.data.frame import Table
 from evalreg.data.groups import Groups
 from evalreg.data.questions import shared_rows
 from evalreg.data.repeats import Told, one_row_an_item
-from evalreg.data.rows import ReadRows, Roles, read_rows
-from evalreg.data.weights import weights_name
+from evalreg.data.rows import ReadRows, Roles, read_rows, weights_name
 from evalreg.errors import DataError
 
 

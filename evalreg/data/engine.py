@@ -16,9 +16,8 @@ from pandas.api.types import infer_dtype
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis, factorize, refuse_inexact
-from evalreg.data.columns import refuse_nested
 from evalreg.data.engine_spark import fold_in_spark, is_spark
-from evalreg.data.names import MADE, known_column
+from evalreg.data.frame import MADE, known_column, refuse_nested
 from evalreg.errors import DataError, EngineError, EvalregError, MissingLabelsError, NonNumericError, NotAvailableError
 from evalreg.numerics.matrices import Matrix, in_rows, single_column
 

@@ -16,11 +16,9 @@ from evalreg.data.engine import LazyTable, aggregated, as_pandas, engine_answers
 from evalreg.data.engine_missing import REASONS, reason_number, refuse_missing
 from evalreg.data.engine_spark import refuse_spark_names
 from evalreg.data.engine_sqlite import refuse_text_among_numbers
-from evalreg.data.filters import refuse_filters
-from evalreg.data.frame import Table
+from evalreg.data.frame import Table, refuse_larger
 from evalreg.data.groups import Groups, parse_groups
-from evalreg.data.memory import refuse_larger
-from evalreg.data.rows import Roles
+from evalreg.data.rows import Roles, refuse_filters
 from evalreg.errors import (
     AlignmentError,
     DataError,

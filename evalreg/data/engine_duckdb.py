@@ -11,7 +11,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 
 from evalreg.data.engine import engine_answers
-from evalreg.data.names import is_parsed, names_are_parsed
+from evalreg.data.frame import is_parsed, names_are_parsed
 
 # A rough count is within this factor of the exact one: a sketch of 64 registers, whose standard error is 13%.
 ROUGHLY = 2

@@ -10,7 +10,7 @@ import numpy as np
 
 from evalreg.checks import FloatArray, MissingName, listed
 from evalreg.data.engine import LazyTable
-from evalreg.data.weights import FAR
+from evalreg.data.rows import FAR
 from evalreg.errors import ArgumentError, EmptyDataError, NonFiniteError
 
 # In the order in which they count; of a row that lacks several, the first.

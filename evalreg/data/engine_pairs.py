@@ -29,7 +29,7 @@ from evalreg.data.engine_spark import refuse_spark_names
 from evalreg.data.engine_sqlite import refuse_text_among_numbers
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups
-from evalreg.data.pair_rules import (
+from evalreg.data.pairs import (
     cells_of_pairs,
     present_models,
     refuse_unlike_names,

@@ -22,10 +22,9 @@ from evalreg.data.engine_missing import (
 )
 from evalreg.data.engine_spark import refuse_spark_names
 from evalreg.data.engine_sqlite import refuse_text_among_numbers
-from evalreg.data.filters import refuse_filters
+from evalreg.data.frame import MADE, known_column
 from evalreg.data.groups import Groups, parse_groups
-from evalreg.data.names import MADE, known_column
-from evalreg.data.rows import Roles
+from evalreg.data.rows import Roles, refuse_filters
 from evalreg.errors import ArgumentError, DuplicateRowsError, EmptyDataError
 
 # Where squares are taken about: the middle of scores from 0 to 1.

@@ -1,25 +1,398 @@
-"""Formulas: parsed by patsy, with the columns that they use."""
+"""What a formula may say, and what it asks for."""
 
 from __future__ import annotations
 
 import ast
 import math
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray
-from evalreg.data.bar import split_bar
-from evalreg.data.columns import as_labels, for_formula
-from evalreg.data.grammar import names_in, without_backticks
-from evalreg.data.memory import DESIGNS, GRAMS, refuse_larger
-from evalreg.data.names import no_column
+from evalreg.checks import FloatArray, nearest
+from evalreg.data.frame import DESIGNS, GRAMS, as_labels, for_formula, no_column, refuse_larger
+from evalreg.data.groups import joint_parts, parse_groups
 from evalreg.data.row_numbers import row_list, rows_text
-from evalreg.data.rows import ReadRows
-from evalreg.errors import ArgumentTypeError, FormulaError, NonFiniteError
+from evalreg.errors import ArgumentError, ArgumentTypeError, FormulaError, MissingColumnError, NonFiniteError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from evalreg.data.clusters import Axis
+    from evalreg.data.rows import ReadRows
+
+_OPEN, _CLOSE, _QUOTES = "([{", ")]}", "\"'`"
+_LIKE = '"score ~ x | question", "| question + judge" for two factors, or "| language:question" for their joint levels'
+
+
+def split_bar(formula: str) -> tuple[str, str]:
+    """The formula before the bar, and what is behind it; empty where there is none. Brackets and quotes are closed."""
+    bars = _bars(formula)
+    if not bars:
+        return formula, ""
+    if len(bars) > 1 and "~" in formula[bars[-1] :]:
+        raise FormulaError(
+            '`formula` holds no instruments (the part behind a second bar, "| x ~ z"). Fit them elsewhere, and pass '
+            "the coefficients and the influence of each row to `er.from_influence`."
+        )
+    if len(bars) > 1:
+        raise FormulaError(
+            f"`formula` has {len(bars)} bars; write one, before the factors to absorb, as in {_LIKE}. Put a "
+            "logical 'or' in brackets, as in I((a > 1) | (b > 1))."
+        )
+    before, behind = formula[: bars[0]].strip(), formula[bars[0] + 1 :].strip()
+    if not behind:
+        raise FormulaError(f"`formula` names no factor behind the bar; got {formula!r}. Write {_LIKE}.")
+    if "~" not in before:
+        raise FormulaError(f'`formula` absorbs factors behind "~" only; got {formula!r}. Write {_LIKE}.')
+    return before, behind
+
+
+def _bars(formula: str) -> list[int]:
+    found, depth, quote = [], 0, ""
+    for place, character in enumerate(formula):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in _QUOTES:
+            quote = character
+        elif character in _OPEN:
+            depth += 1
+        elif character in _CLOSE:
+            depth -= 1
+        elif character == "|" and depth == 0:
+            found.append(place)
+    return found
+
+
+def absorbed_factors(behind: str, columns: Sequence[str]) -> tuple[Axis, ...]:
+    """Columns of each factor behind the bar."""
+    if "(" in behind and behind not in columns and "`" not in behind:
+        raise FormulaError(
+            f"`formula` absorbs columns, each value a level; got {behind!r}. Write their names alone, as in "
+            f"{_LIKE}. Put computed values into a column first."
+        )
+    if "^" in behind and behind not in columns and "`" not in behind:
+        raise FormulaError(
+            f"`formula` absorbs joint levels of columns joined by a colon; got {behind!r}. Write "
+            f'"| {behind.replace("^", ":")}".'
+        )
+    if "[" in behind and behind not in columns and "`" not in behind:
+        raise FormulaError(
+            f"`formula` absorbs levels, not slopes by level; got {behind!r}. Write C(question):x among the covariates."
+        )
+    try:
+        return parse_groups(behind, columns)
+    except MissingColumnError as error:
+        text = str(error).replace("`groups` names", "`formula` absorbs", 1)
+        raise MissingColumnError(text, column=error.column) from None
+    except ArgumentError as error:
+        raise FormulaError(f"`formula` absorbs {behind!r}: {str(error).replace('`groups`', 'it', 1)}") from None
+
+
+CONTRASTS = frozenset({"Treatment", "Sum", "Helmert", "Diff", "Poly", "ContrastMatrix"})
+PATSY = frozenset({"I", "Q", "C", "center", "standardize", "scale", "bs", "cr", "cc", "te"})
+_UFUNCS = (
+    "abs absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh cbrt ceil copysign cos cosh deg2rad degrees "
+    "divide equal exp exp2 expm1 fabs float_power floor floor_divide fmax fmin fmod greater greater_equal heaviside "
+    "hypot isfinite isinf isnan less less_equal log log10 log1p log2 logaddexp logaddexp2 logical_and logical_not "
+    "logical_or logical_xor maximum minimum mod multiply negative not_equal positive power rad2deg radians reciprocal "
+    "remainder rint sign sin sinh sqrt square subtract tan tanh true_divide trunc"
+)
+# Fewest and most arguments. One more would be numpy's `out`, which writes into the data.
+NUMPY: dict[str, tuple[int, int]] = {name: (getattr(np, name).nin,) * 2 for name in _UFUNCS.split(" ")}
+NUMPY |= {"clip": (3, 3), "round": (1, 2), "where": (3, 3), "sinc": (1, 1)}
+NUMPY |= dict.fromkeys(("max", "mean", "median", "min", "std", "var"), (1, 1))
+CONSTANTS = frozenset({"e", "pi"})
+
+_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.BitAnd, ast.BitOr, ast.BitXor)
+_SIGNS = (ast.UAdd, ast.USub, ast.Invert)
+_COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_WORDS: dict[type[ast.AST], str] = {
+    ast.Attribute: "an attribute",
+    ast.Subscript: "square brackets after a value",
+    ast.Lambda: "a function of its own",
+    ast.BoolOp: '"and" or "or" (write & or |)',
+    ast.IfExp: "a condition",
+    ast.NamedExpr: "an assignment",
+    ast.JoinedStr: "a formatted text",
+    ast.Starred: "a star",
+    ast.Dict: "a dict",
+    ast.Set: "a set",
+}
+_RULE = (
+    "A formula may hold columns, numbers, arithmetic, comparisons, patsy's functions and numpy's mathematical functions"
+    " by name; make a column of anything else first, and name that."
+)
+# What other packages have in formulas: labels, and what is no covariate.
+_LEVELS = ("i", "factor", "as.factor", "as_factor", "c", "categorical")
+_SEVERAL = "Fit each formula by itself, and put the results side by side with `er.table`."
+_ELSEWHERE = {
+    "offset": "There are no offsets: fit it with statsmodels, and pass the result to `er.from_statsmodels`.",
+    **dict.fromkeys(("csw", "csw0", "sw", "sw0", "mvsw"), _SEVERAL),
+}
+# Curves by the names of R: what to write for a column.
+_CURVES = {
+    "poly": "{0} + I({0} ** 2)",
+    **dict.fromkeys(("s", "smooth", "spline"), "bs({0}, df=4)"),
+    **dict.fromkeys(("ns", "rcs"), "cr({0}, df=3, constraints='center')"),
+}
+# What Stata puts before a factor and before a number.
+_STATA = {"i": "C({0})", "c": "{0}"}
+# Text in quotes stays as it is; what is in backticks is a column.
+_BACKTICKS = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|`([^`]+)`""")
+
+
+@dataclass
+class Names:
+    """Names in the factors of a formula.
+
+    Parameters
+    ----------
+    columns : set of str
+        Names that must be columns.
+    functions : set of str
+        Names of patsy's functions and contrasts, and "np", which no column may hide.
+    plain : set of str
+        Those of the columns that are used outside of ``C(...)``.
+    factors : set of str
+        Those that are used inside.
+    """
+
+    columns: set[str] = field(default_factory=set)
+    functions: set[str] = field(default_factory=set)
+    plain: set[str] = field(default_factory=set)
+    factors: set[str] = field(default_factory=set)
+
+
+def without_backticks(formula: str) -> str:
+    """The formula with Q("a name") for `a name`."""
+
+    def quoted(match: re.Match[str]) -> str:
+        return match[1] or "Q({})".format('"' + match[2].replace("\\", "\\\\").replace('"', '\\"') + '"')
+
+    return _BACKTICKS.sub(quoted, formula)
+
+
+def names_in(codes: list[str]) -> Names:
+    """Columns and functions in the factors of a formula, each of which says only what it may."""
+    names = Names()
+    for code in codes:
+        _check(ast.parse(code, mode="eval").body, code, names)
+    return names
+
+
+def _check(node: ast.expr, code: str, names: Names) -> None:
+    """Refuse what is neither a value nor made of values; collect names."""
+    if isinstance(node, ast.Name):
+        names.columns.add(node.id)
+        names.plain.add(node.id)
+    elif isinstance(node, ast.Constant):
+        if type(node.value) not in (int, float):
+            raise _refused(f"{ast.unparse(node)} where a column or a number is needed", code)
+    elif isinstance(node, ast.BinOp):
+        _check_arithmetic(node, code, names)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, _SIGNS):
+        _check(node.operand, code, names)
+    elif isinstance(node, ast.Compare):
+        _check_comparison(node, code, names)
+    elif isinstance(node, ast.Call):
+        _check_call(node, code, names)
+    elif isinstance(node, ast.Attribute) and _numpy_name(node) in CONSTANTS:
+        names.functions.add("np")
+    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in _STATA:
+        hint = f" Write {_STATA[node.value.id].format(node.attr)} for Stata's {ast.unparse(node)}."
+        raise _refused("an attribute", code, hint)
+    else:
+        raise _refused(_WORDS.get(type(node), f"{ast.unparse(node)!r}"), code)
+
+
+def _check_arithmetic(node: ast.BinOp, code: str, names: Names) -> None:
+    if not isinstance(node.op, _OPERATORS):
+        raise _refused(f"the operator of {ast.unparse(node)!r}", code)
+    if isinstance(node.op, ast.Pow) and _is_number(node.left) and _is_number(node.right):
+        # Powers of whole numbers have no largest size.
+        raise _refused(f"a power of two numbers, {ast.unparse(node)} (write its value)", code)
+    if isinstance(node.op, ast.BitOr) and _has_constant(node.left):
+        raise FormulaError(
+            f"`formula` has {ast.unparse(node)}, a random effect of lme4, in the term {code!r}. There are none here: "
+            f"name {ast.unparse(node.right)} in `groups`, whose rows may depend on each other, or absorb it as a "
+            f'factor, "score ~ x | {ast.unparse(node.right)}".'
+        )
+    _check(node.left, code, names)
+    _check(node.right, code, names)
+
+
+def _has_constant(node: ast.expr) -> bool:
+    """Whether a sum has a number among its terms, as in (1 + x | question)."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _has_constant(node.left) or _has_constant(node.right)
+    return isinstance(node, ast.Constant)
+
+
+def _is_number(node: ast.expr) -> bool:
+    return not any(isinstance(part, ast.Name | ast.Call) for part in ast.walk(node))
+
+
+def _check_comparison(node: ast.Compare, code: str, names: Names) -> None:
+    if len(node.ops) > 1:
+        raise _refused(f"a chain of comparisons, {ast.unparse(node)} (write (a < b) & (b < c))", code)
+    if not isinstance(node.ops[0], _COMPARISONS):
+        raise _refused(f"the comparison {ast.unparse(node)!r}", code)
+    for side in (node.left, *node.comparators):
+        if not (isinstance(side, ast.Constant) and isinstance(side.value, str)):
+            _check(side, code, names)
+
+
+def _check_call(node: ast.Call, code: str, names: Names) -> None:
+    name = node.func.id if isinstance(node.func, ast.Name) else None
+    if name == "Q":
+        names.columns.add(_quoted(node, code))
+        names.plain.add(_quoted(node, code))
+    elif name == "C":
+        inside = Names()
+        _check_arguments(node, code, inside, contrasts=True)
+        names.columns |= inside.columns
+        names.factors |= inside.columns
+        names.functions |= inside.functions
+    elif name in PATSY:
+        _check_arguments(node, code, names, contrasts=False)
+    elif isinstance(node.func, ast.Attribute) and _numpy_name(node.func) in NUMPY:
+        fewest, most = NUMPY[node.func.attr]
+        if node.keywords or not fewest <= len(node.args) <= most:
+            count = f"{fewest}" if fewest == most else f"{fewest} or {most}"
+            raise _refused(
+                f"{ast.unparse(node)}: np.{node.func.attr} takes {count} arguments here, without names", code
+            )
+        for argument in node.args:
+            _check(argument, code, names)
+    else:
+        raise _unknown(node, code)
+    names.functions.add("np" if name is None else name)
+
+
+def _quoted(node: ast.Call, code: str) -> str:
+    """The column of Q("...")."""
+    argument = node.args[0] if len(node.args) == 1 and not node.keywords else None
+    if not (isinstance(argument, ast.Constant) and isinstance(argument.value, str)):
+        raise _refused(f'{ast.unparse(node)}: Q takes the name of a column in quotes, such as Q("a name")', code)
+    return argument.value
+
+
+def _check_arguments(node: ast.Call, code: str, names: Names, contrasts: bool) -> None:
+    """Arguments of a function of patsy: values, texts, lists of them, and contrasts inside C."""
+    if any(keyword.arg is None for keyword in node.keywords):
+        raise _refused("two stars", code)
+    for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
+        _check_argument(argument, code, names, contrasts)
+
+
+def _check_argument(node: ast.expr, code: str, names: Names, contrasts: bool) -> None:
+    if isinstance(node, ast.Constant) and (node.value is None or type(node.value) in (str, bool)):
+        return
+    if isinstance(node, ast.List | ast.Tuple):
+        for entry in node.elts:
+            _check_argument(entry, code, names, False)
+    elif contrasts and isinstance(node, ast.Name) and node.id in CONTRASTS:
+        names.functions.add(node.id)
+    elif contrasts and isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CONTRASTS:
+        names.functions.add(node.func.id)
+        _check_arguments(node, code, names, contrasts=False)
+    else:
+        _check(node, code, names)
+
+
+def _numpy_name(node: ast.Attribute) -> str:
+    """The name after "np."; empty for other attributes."""
+    return node.attr if isinstance(node.value, ast.Name) and node.value.id == "np" else ""
+
+
+def _unknown(node: ast.Call, code: str) -> FormulaError:
+    """What to say about a call of something else, with what may have been meant."""
+    called = ast.unparse(node.func)
+    argument = ast.unparse(node.args[0]) if node.args else "x"
+    if called in _LEVELS:
+        return _refused(f"a call of {called}(...)", code, f" Write C({argument}).")
+    if called in _ELSEWHERE:
+        return FormulaError(f"`formula` has a call of {called}(...), in the term {code!r}. {_ELSEWHERE[called]}")
+    if called in _CURVES:
+        return _refused(f"a call of {called}(...)", code, f" Write {_CURVES[called].format(argument)}, for instance.")
+    known = [*sorted(PATSY), *sorted(CONTRASTS), *(f"np.{name}" for name in sorted(NUMPY))]
+    hint = nearest(called, known) or nearest(f"np.{called}", known)
+    return _refused(f"a call of {called}(...)", code, hint)
+
+
+def _refused(what: str, code: str, hint: str = "") -> FormulaError:
+    return FormulaError(f"`formula` has {what}, in the term {code!r}.{hint} {_RULE}")
+
+
+def group_names(groups: str | None) -> set[str]:
+    """Names in a text for ``--groups``, before it is known which columns there are."""
+    if groups is None:
+        return set()
+    axes = [piece.strip() for piece in re.findall(r"(?:`[^`]*`|[^`+])+", groups)]
+    parts = [piece.strip() for piece in re.findall(r"(?:`[^`]*`|[^`+:])+", groups)]
+    return {groups, *axes, *parts, *(part[1:-1] for part in parts if part.startswith("`") and part.endswith("`"))}
+
+
+def role_names(*names: str | None) -> set[str]:
+    """Names of roles, and of the columns that joint ids among them join."""
+    return {part for name in names if name is not None for part in (name, *joint_parts(name))}
+
+
+def formula_names(formula: str) -> tuple[set[str], set[str]]:
+    """Names that a formula uses as factors, directly inside C(...), and in any other way."""
+    import patsy
+
+    before, absorbed = split_bar(formula)
+    description = patsy.ModelDesc.from_formula(without_backticks(before))
+    terms = (*description.lhs_termlist, *description.rhs_termlist)
+    factors: set[str] = set(group_names(absorbed or None))
+    plain: set[str] = set()
+    for code in {factor.code for term in terms for factor in term.factors}:
+        _sort_names(ast.parse(code, mode="eval").body, factors, plain)
+    return factors, plain
+
+
+def _sort_names(node: ast.AST, factors: set[str], plain: set[str]) -> None:
+    """Add the names below a node of a formula's code to the factors or to the others."""
+    name = _column_of(node)
+    if name is not None:
+        plain.add(name)
+        return
+    inner = list(ast.iter_child_nodes(node))
+    factor = _factor_of(node)
+    if factor is not None:
+        factors.add(factor)
+        inner = inner[2:]  # after C itself and the column
+    for child in inner:
+        _sort_names(child, factors, plain)
+
+
+def _factor_of(node: ast.AST) -> str | None:
+    """The column of C(column), or of C(column, ...) where what follows speaks of text.
+
+    Treatment(1) means the level 1 where levels are numbers, and the second level where they are text; Poly takes the
+    levels in their order. Such a column keeps its numbers.
+    """
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "C" and node.args):
+        return None
+    rest = [*node.args[1:], *node.keywords]
+    constants = [leaf.value for part in rest for leaf in ast.walk(part) if isinstance(leaf, ast.Constant)]
+    return None if rest and not any(isinstance(value, str) for value in constants) else _column_of(node.args[0])
+
+
+def _column_of(node: ast.AST) -> str | None:
+    """The name that a node is, bare or as Q("name")."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q" and len(node.args) == 1:
+        argument = node.args[0]
+        return str(argument.value) if isinstance(argument, ast.Constant) else None
+    return None
+
 
 # Below so many combinations of levels, columns are not counted before they are made.
 MANY_LEVELS = 200
@@ -106,7 +479,7 @@ def _parsed(formula: str) -> ParsedFormula:
         raise FormulaError(_syntax_message(formula, error)) from None
     return ParsedFormula(
         formula,
-        _column_of(left[0]),
+        _column_of_formula(left[0]),
         tuple(sorted(outcome.columns)),
         tuple(sorted(covariates.columns)),
         description.rhs_termlist == [patsy.desc.INTERCEPT],
@@ -125,7 +498,7 @@ def whole_column(code: str) -> str:
     node = ast.parse(code, mode="eval").body
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "C" and node.args:
         node = node.args[0]
-    column = node.id if isinstance(node, ast.Name) else _column_of(ast.unparse(node))
+    column = node.id if isinstance(node, ast.Name) else _column_of_formula(ast.unparse(node))
     return column if names_in([code]).columns == {column} else ""
 
 
@@ -136,7 +509,7 @@ def _whole(codes: list[str]) -> frozenset[str]:
     return frozenset(column for column, _ in used if column) - others
 
 
-def _column_of(code: str) -> str:
+def _column_of_formula(code: str) -> str:
     """The name inside Q("..."), where that is all; otherwise the code."""
     node = ast.parse(code, mode="eval").body
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q" and len(node.args) == 1:

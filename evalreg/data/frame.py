@@ -1,23 +1,463 @@
-"""A data frame in memory, and its rows in use: columns as numbers, labels as codes."""
+"""Any data frame in: opening, columns, names, alignment, memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import os
+import re
+import sys
+import unicodedata
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import cached_property
-from typing import Any
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+from pandas.api.types import infer_dtype
 
-from evalreg.checks import BoolArray, FloatArray, IntArray
-from evalreg.data.alignment import align_labels
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest
 from evalreg.data.clusters import Codes, factorize, joint, used_codes
-from evalreg.data.columns import as_floats, nested_labels, outside_pandas, refuse_nested, type_outside
-from evalreg.data.names import known_column
 from evalreg.data.row_numbers import row_list, rows_text
-from evalreg.errors import AlignmentError, ArgumentTypeError, NonFiniteError, ScoreRangeError
+from evalreg.errors import (
+    AlignmentError,
+    ArgumentError,
+    ArgumentTypeError,
+    MissingColumnError,
+    NonFiniteError,
+    NonNumericError,
+    ScoreRangeError,
+    TooLargeError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+GIB = 2.0**30
+# Where the system does not say how much it has.
+SUPPOSED = 8 * GIB
+# Matrices of columns by columns for each cluster of a regression that exist at once, as measured on 300 columns.
+GRAMS = 6
+# Matrices of rows by columns of a regression that exist at once, as measured on 600 columns.
+DESIGNS = 10
+
+
+def refuse_larger(n_bytes: float, what: str, remedy: str) -> None:
+    """Raise if something takes more bytes at its peak than are free; the message says what, and what to do."""
+    # Asking the system costs more than most results take.
+    if n_bytes < GIB / 4 or n_bytes <= (free := available()):
+        return
+    raise TooLargeError(f"{what} takes about {_gib(n_bytes)} GiB of memory, and {_gib(free)} are free. {remedy}")
+
+
+def _gib(n_bytes: float) -> str:
+    return f"{n_bytes / GIB:,.1f}" if n_bytes < 10 * GIB else f"{n_bytes / GIB:,.0f}"
+
+
+def available() -> float:
+    """Bytes that the process may still take: of the machine, and of the container where it runs in one."""
+    free = [_machine()]
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
+        if limit != "max":
+            free.append(float(limit) - float(Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii")))
+    except (OSError, ValueError):
+        pass
+    return max(min(free), 0.0)
+
+
+def _machine() -> float:
+    """Bytes that the machine can give without swapping; all that it has, where it does not tell the two apart."""
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return float(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):
+        return SUPPOSED
+
+
+def spelled_alike(labels: Iterable[object]) -> list[tuple[str, str]]:
+    """Pairs of an earlier label and a later one that is spelled alike; only texts are looked at."""
+    first: dict[str, str] = {}
+    found = []
+    for label in labels:
+        if isinstance(label, str):
+            one = first.setdefault("".join(unicodedata.normalize("NFKC", label).casefold().split()), label)
+            if one != label:
+                found.append((one, label))
+    return found
+
+
+def quoted_pair(pair: tuple[str, str]) -> str:
+    """The two spellings, in quotes: "p0" and "p0 "."""
+    return " and ".join(json.dumps(label, ensure_ascii=False) for label in pair)
+
+
+# How the names of columns begin that are made in an engine.
+MADE = "__"
+
+
+def names_are_parsed() -> bool:
+    """Whether the DuckDB that is loaded reads "a.b" as column b of table a, and quotes, as releases before 2 do."""
+    duckdb = sys.modules.get("duckdb")
+    return duckdb is not None and str(duckdb.__version__).partition(".")[0] in ("0", "1")
+
+
+def is_parsed(name: str) -> bool:
+    """Whether such a DuckDB takes a name for something else than a column of that name."""
+    return "." in name or '"' in name
+
+
+def known_column(name: object, columns: Sequence[str], argument: str) -> str:
+    """Return `name` if it is a column; otherwise raise with the nearest names."""
+    if not isinstance(name, str):
+        raise ArgumentTypeError(f"`{argument}` must be the name of a column; got {type(name).__name__}.")
+    if name not in columns:
+        raise no_column(name, columns, argument)
+    return name
+
+
+def known_columns(names: object, columns: Sequence[str], argument: str) -> tuple[str, ...]:
+    """Return one name or a list of distinct names as a tuple, if they are columns; none for None."""
+    if names is None:
+        return ()
+    if isinstance(names, str):
+        names = (names,)
+    if not isinstance(names, list | tuple) or not names:
+        raise ArgumentTypeError(
+            f"`{argument}` must be the name of a column or a list of names; got {type(names).__name__} {names!r}."
+        )
+    found = tuple(known_column(name, columns, argument) for name in names)
+    twice = [name for i, name in enumerate(found) if name in found[:i]]
+    if twice:
+        raise ArgumentError(f"`{argument}` names {listed(twice)} twice; each column once.", column=twice[0])
+    return found
+
+
+def refuse_ambiguous(name: str, columns: Sequence[str], argument: str) -> None:
+    """Raise where a name is that of a column and joins or crosses others too."""
+    pieces = [piece.strip() for piece in re.split(r"[:+]", name)]
+    if len(pieces) > 1 and name in columns and set(pieces) <= set(columns):
+        raise ArgumentError(
+            f'`{argument}="{name}"` names a column, and also the columns {listed(pieces)}, joined or crossed. Write '
+            f"`{name}` in backticks for the column, or rename it.",
+            column=name,
+        )
+
+
+def no_column(name: str, columns: Sequence[str], argument: str, what: str = "not a column") -> MissingColumnError:
+    """The error for a name that is not a column, with the nearest that are."""
+    hint = nearest(name, columns) or f" The columns are {listed(columns)}."
+    if name.startswith(MADE):
+        hint += (
+            f' Engines and sums leave out columns whose names begin with "{MADE}", as their own do: rename it first.'
+        )
+    elif is_parsed(name) and names_are_parsed():
+        hint += (
+            " DuckDB before version 2 is read without columns whose names have a dot or a double quote: upgrade, or "
+            "rename it."
+        )
+    return MissingColumnError(f'`{argument}` names "{name}", which is {what}.{hint}', column=name)
+
+
+@contextmanager
+def or_one_model(model: str | None) -> Iterator[None]:
+    """Let the refusal of a column of models say how rows of one model are read."""
+    try:
+        yield
+    except MissingColumnError as error:
+        if model is None or not str(error).startswith("`model` names"):
+            raise
+        raise MissingColumnError(
+            f"{error} If all rows are of one model, write model=None.", column=error.column
+        ) from None
+
+
+def refuse_same(named: Mapping[str, str | Sequence[str] | None]) -> None:
+    """Raise if two arguments name the same column; one that is None names none."""
+    taken: dict[str, str] = {}
+    for argument, names in named.items():
+        for name in (names,) if isinstance(names, str) else names or ():
+            if name in taken:
+                raise ArgumentError(
+                    f'`{taken[name]}` and `{argument}` must be different columns; both name "{name}".', column=name
+                )
+            taken[name] = argument
+
+
+def align_labels(name: str, labels: Any, n_rows: int, index: pd.Index | None, argument: str = "groups") -> Any:
+    """Labels in the order of the rows: a Series by the index of the data, anything else by its length; or raise."""
+    if isinstance(labels, pd.Series) and index is None and not labels.index.equals(pd.RangeIndex(len(labels))):
+        raise AlignmentError(
+            f"`{argument}`{_quoted(name)} is a Series with an index of its own, and the data have no index to align it "
+            "with. Pass an array in the order of the rows, or a column's name.",
+            column=name,
+        )
+    if isinstance(labels, pd.Series) and index is not None and not labels.index.equals(index):
+        if not labels.index.is_unique or not index.is_unique:
+            raise AlignmentError(
+                f"`{argument}`{_quoted(name)} is a Series whose index differs from the data's and has repeats, so "
+                "that rows cannot be matched. Pass an array in the order of the rows, or a column's name.",
+                column=name,
+            )
+        absent = ~index.isin(labels.index)
+        if absent.any():
+            rows, count = row_list(absent)
+            raise AlignmentError(
+                f"`{argument}`{_quoted(name)} is a Series and is aligned by index; the data's {rows_text(rows, count)} "
+                f"({listed(index[absent][:3])}) are not in its index. Pass an array, or reindex the Series.",
+                column=name,
+                rows=rows,
+                count=count,
+            )
+        return labels.reindex(index)
+    if len(labels) != n_rows:
+        what, found = ("label" if argument == "groups" else "weight"), len(labels)
+        raise AlignmentError(
+            f"`{argument}`{_quoted(name)} must have one {what} for each row; got {found} {what}s for {n_rows} rows.",
+            column=name,
+            count=len(labels),
+        )
+    return labels
+
+
+def _quoted(name: str) -> str:
+    """The name of labels for a message, unless it says no more than the argument."""
+    return "" if name in ("groups", "weights") else f" {name!r}"
+
+
+NUMERIC_OBJECTS = ("integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")
+NEITHER = {
+    "complex": "complex numbers",
+    "date": "dates",
+    "datetime": "dates and times",
+    "datetime64": "dates and times",
+    "interval": "intervals",
+    "period": "periods",
+    "time": "times of day",
+    "timedelta": "lengths of time",
+    "timedelta64": "lengths of time",
+}
+"""What pandas infers of values that are neither numbers nor labels, and what messages call them."""
+
+Values: TypeAlias = npt.NDArray[Any]
+
+
+def nested_labels(name: str, what: object) -> ArgumentTypeError:
+    """What is said of a column of labels that holds lists or structures."""
+    return ArgumentTypeError(
+        f"labels must be one value a row (text, numbers, days); column {name!r} holds {what}. Make a column of text or "
+        "numbers of it first."
+    )
+
+
+def refuse_nested(name: str, kind: Any, native: object = "") -> None:
+    """Raise if a column of labels is of lists, structures or several types by its type, here or in its own library."""
+    if kind in (nw.List, nw.Array, nw.Struct):
+        raise nested_labels(name, kind)
+    if several := _of_several(native):
+        raise nested_labels(name, several)
+
+
+def _of_several(native: object) -> str:
+    """What a type that narwhals has no name for is called, where its values are of several types, or maps."""
+    kind = str(native).lower()
+    if kind.startswith(("union", "sparse_union", "dense_union")):
+        return "values of several types (a union)"
+    return "maps" if kind.startswith("map") else ""
+
+
+def type_outside(series: nw.Series[Any]) -> object:
+    """The type of a column in its own library, where that is pyarrow."""
+    return getattr(series.to_native(), "type", "")
+
+
+def as_floats(series: nw.Series[Any], name: str, argument: str) -> FloatArray:
+    """A copy of a column as float64, NaN where it is missing; of numbers, truth values or objects that are numbers."""
+    native = series.to_native()
+    if several := _of_several(type_outside(series)):
+        raise NonNumericError(
+            f"`{argument}` must hold numbers; column {name!r} holds {several}. Convert the column first, or "
+            "name another.",
+            column=name,
+        )
+    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+        if not isinstance(native, pd.Series):
+            return _of_present(series, np.float64, np.nan)
+        if native.dtype.kind != "c":
+            return np.array(native.to_numpy(dtype=np.float64, na_value=np.nan))
+    values = pd.Series(series.to_numpy(), dtype=object)
+    wrong = ~are_numbers(values)
+    if not wrong.any():
+        return object_floats(values)
+    rows, count = row_list(wrong)
+    commas = all(isinstance(value, str) and re.fullmatch(r"\s*[-+]?\d*,\d+\s*", value) for value in values[wrong])
+    advice = "Write decimal points, not commas" if commas else "Convert the column first, or name another"
+    raise NonNumericError(
+        f"`{argument}` must hold numbers; column {name!r} holds {listed(_some_of(values[wrong]))} in "
+        f"{rows_text(rows, count)}. {advice}.",
+        column=name,
+        rows=rows,
+        count=count,
+    )
+
+
+def _some_of(values: pd.Series) -> list[Any]:
+    """Up to three of the values, each once; lists as their text, as they cannot be told apart by a key."""
+    try:
+        return list(values.unique()[:3])
+    except TypeError:
+        return list(dict.fromkeys(str(one) for one in values[:100]))[:3]
+
+
+def _of_present(series: nw.Series[Any], dtype: Any, absent: Any) -> Values:
+    """Values of a column outside pandas: a null among integers would turn all of them to floats."""
+    present = ~series.is_null().to_numpy().astype(bool)
+    if present.all():
+        return np.array(series.to_numpy(), dtype=dtype)
+    values = np.full(present.size, absent, dtype=dtype)
+    values[present] = np.asarray(series.filter(~series.is_null()).to_numpy()).astype(dtype)
+    return values
+
+
+def are_numbers(values: pd.Series) -> BoolArray:
+    """True where an object is a real number or missing."""
+    return _are_numbers(values, infer_dtype(values, skipna=True))
+
+
+def _are_numbers(values: pd.Series, kind: str) -> BoolArray:
+    """The same of values of a kind that pandas has inferred."""
+    if kind in NUMERIC_OBJECTS:
+        return np.ones(len(values), dtype=bool)
+    if kind == "string":
+        return np.asarray(values.isna().to_numpy(dtype=bool))
+    known = {kind: issubclass(kind, Real | Decimal | np.bool_) for kind in set(map(type, values))}
+    return np.asarray(values.map(type).map(known).to_numpy(dtype=bool) | values.isna().to_numpy(dtype=bool))
+
+
+def object_floats(values: pd.Series) -> FloatArray:
+    """Objects that are real numbers as float64, NaN where missing, infinite where they are too large for it."""
+    present = values.notna().to_numpy(dtype=bool)
+    result = np.full(len(values), np.nan)
+    try:
+        result[present] = values[present].to_numpy(dtype=np.float64)
+    except OverflowError:
+        result[present] = [_bounded(value) for value in values[present]]
+    return result
+
+
+def array_floats(values: Any) -> FloatArray:
+    """A copy of numbers that were given as an array; a TypeError or ValueError for anything else."""
+    column = pd.Series(values)
+    if column.dtype == object and are_numbers(column).all():
+        return object_floats(column)
+    if not pd.api.types.is_numeric_dtype(column.dtype) or column.dtype.kind == "c":
+        raise TypeError
+    return np.array(column.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def _bounded(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf if value > 0 else -np.inf
+
+
+def outside_pandas(series: nw.Series[Any]) -> Values:
+    """A column of another library as pandas holds it; a row where it is missing has some value, and is not in use."""
+    if series.dtype == nw.Boolean:
+        return _of_present(series, bool, False)
+    if series.dtype.is_integer():
+        return _of_present(series, np.int64 if series.dtype.is_signed_integer() else np.uint64, 0)
+    if series.dtype.is_numeric():
+        return _of_present(series, np.float64, np.nan)
+    refuse_nested(series.name, series.dtype, type_outside(series))
+    values = np.asarray(series.to_numpy())
+    # As objects, lengths of time in nanoseconds would be plain integers.
+    return values if values.dtype.kind in "mM" else values.astype(object)
+
+
+def for_formula(column: pd.Series, name: str, plain: bool) -> Any:
+    """A column of rows in use as patsy takes it: numbers and truth values by their type, anything else as labels.
+
+    A `plain` column, used outside of ``C(...)``, holds no times or the like, nor numbers among other things.
+    """
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return column.cat.remove_unused_categories()
+    if pd.api.types.is_bool_dtype(dtype):
+        return column.to_numpy(dtype=bool)
+    if pd.api.types.is_integer_dtype(dtype):
+        unsigned = pd.api.types.is_unsigned_integer_dtype(dtype) and not (plain and column.max() < 2**63)
+        return column.to_numpy(dtype=np.uint64 if unsigned else np.int64)
+    if pd.api.types.is_numeric_dtype(dtype) and dtype.kind != "c":
+        return column.to_numpy(dtype=np.float64)
+    if isinstance(dtype, pd.StringDtype):
+        return column
+    return _of_objects(column.astype(object), name, plain)
+
+
+def _of_objects(values: pd.Series, name: str, plain: bool) -> Any:
+    """Numbers of one type where all are numbers; otherwise labels, unless the formula takes them for more than that."""
+    kind = infer_dtype(values, skipna=True)
+    numbers = _are_numbers(values, kind)
+    if numbers.all():
+        return _of_numbers(values, kind)
+    if plain and kind in NEITHER:
+        raise NonNumericError(
+            f"`formula` takes {name!r} as it is, and the column holds {NEITHER[kind]}, which are neither numbers nor "
+            f"labels. Make a column of numbers first, or write C({name}) for a level of its own for each value.",
+            column=name,
+            count=len(values),
+        )
+    if plain and numbers.any():
+        rows, count = row_list(~numbers)
+        raise NonNumericError(
+            f"`formula` takes {name!r} as it is, and the column holds both numbers and "
+            f"{listed(values[~numbers].unique()[:3])}, in {rows_text(rows, count)} of those in use. Make it a column "
+            f"of numbers first, or write C({name}) for a level of its own for each value.",
+            column=name,
+            rows=rows,
+            count=count,
+        )
+    return values
+
+
+def as_labels(values: Any, whole: bool) -> Any:
+    """Text as categories in patsy's order, so that patsy walks over no rows; where a formula takes it `whole`."""
+    text = isinstance(values, pd.Series) and isinstance(values.dtype, pd.StringDtype)
+    if not (whole and (text or (isinstance(values, pd.Series) and values.dtype == object))):
+        return values.astype(object) if text else values
+    codes, levels = factorize(values if text else values.to_numpy())
+    levels = np.asarray(levels, dtype=object)
+    if not all(type(level) is str for level in levels):
+        return values
+    order = sorted(range(len(levels)), key=levels.__getitem__)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    kind = pd.CategoricalDtype(pd.Index(levels[order], dtype=object))
+    return pd.Series(pd.Categorical.from_codes(place[codes], dtype=kind), index=values.index, name=values.name)
+
+
+def _of_numbers(values: pd.Series, kind: str) -> Values:
+    if kind == "boolean":
+        return values.to_numpy(dtype=bool)
+    if kind == "integer":
+        try:
+            return values.to_numpy(dtype=np.int64)
+        except OverflowError:
+            pass
+    return object_floats(values)
+
 
 # Fourth powers of what lies between, summed over many rows, are still floats.
 LARGEST, SMALLEST = 1e70, 1e-70

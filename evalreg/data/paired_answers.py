@@ -9,10 +9,8 @@ import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed
 from evalreg.data.clusters import Axis, Codes, axis_name, joint
-from evalreg.data.frame import Table
-from evalreg.data.groups import parse_groups
-from evalreg.data.joint_ids import with_joint_ids
-from evalreg.data.names import or_one_model
+from evalreg.data.frame import Table, or_one_model
+from evalreg.data.groups import parse_groups, with_joint_ids
 from evalreg.data.opening import open_frame
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import ReadRows, read_rows

@@ -1,23 +1,147 @@
-"""The one reader: from the columns that play a role (score, by, item, groups, weights, ...) to the rows in use."""
+"""The reader of rows: roles, weights, repeats, and what was dropped."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, QuestionsName
+from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, QuestionsName, listed
 from evalreg.data.clusters import Axis, Codes, restricted, used_codes
-from evalreg.data.filters import refuse_filters
-from evalreg.data.frame import Table, UsedRows, restrict
-from evalreg.data.groups import Groups, group_labels, name_in_use, same_partition
+from evalreg.data.engine import LazyTable
+from evalreg.data.frame import Table, UsedRows, array_floats, restrict
+from evalreg.data.groups import Groups, group_labels, joint_parts, name_in_use, same_partition
 from evalreg.data.labels import Labels
 from evalreg.data.row_numbers import row_list, rows_text
-from evalreg.data.weights import checked_weights, weights_name
-from evalreg.errors import EmptyDataError, NonFiniteError
+from evalreg.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DuplicateRowsError,
+    EmptyDataError,
+    NonFiniteError,
+    NonNumericError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+# Squares of weights between this and its inverse, summed over many rows, are still floats.
+FAR = 1e50
+
+
+def checked_weights(table: Table, weights: Any) -> FloatArray | None:
+    """Sampling weights of all rows, NaN where missing and positive everywhere else; None for none."""
+    if weights is None:
+        return None
+    if isinstance(weights, str):
+        values = table.floats(weights, "weights")
+    else:
+        values = _weight_array(table, weights)
+    wrong = ~(values > 0) & ~np.isnan(values)
+    if wrong.any():
+        rows, count = row_list(wrong)
+        remedy = "Check the signs" if (values < 0).any() else "A row of weight zero is not an observation: leave it out"
+        raise ArgumentError(
+            f"`weights` must be positive; {rows_text(rows, count)} {'is' if count == 1 else 'are'} not "
+            f"(smallest {np.nanmin(values):g}). {remedy}.",
+            column=weights_name(weights),
+            rows=rows,
+            count=count,
+        )
+    return _scaled_weights(values, weights_name(weights))
+
+
+def _scaled_weights(values: FloatArray, name: str) -> FloatArray:
+    """Weights by a power of two that keeps their squares and inverses within floats; only their ratios matter."""
+    largest = float(np.max(values, where=~np.isnan(values), initial=0.0))
+    if largest == 0.0:
+        return values
+    if not 1 / FAR < largest < FAR:
+        # In two steps: the power itself may be no float.
+        power = -int(np.frexp(largest)[1])
+        values = np.ldexp(np.ldexp(values, power // 2), power - power // 2)
+    light = values < np.max(values, where=~np.isnan(values), initial=0.0) / FAR**2
+    if light.any():
+        rows, count = row_list(light)
+        raise ArgumentError(
+            f"`weights` must lie within a factor of {FAR**2:.0e} of each other; {rows_text(rows, count)} "
+            f"{'is' if count == 1 else 'are'} smaller, compared with the largest. Such a row says nothing: leave it "
+            "out.",
+            column=name,
+            rows=rows,
+            count=count,
+        )
+    return values
+
+
+def _weight_array(table: Table, weights: Any) -> FloatArray:
+    if not hasattr(weights, "__len__") or getattr(weights, "ndim", 1) != 1:
+        raise ArgumentTypeError(
+            f"`weights` must be a column or a one-dimensional array; got {type(weights).__name__}"
+            f"{f' of {weights.ndim} dimensions' if hasattr(weights, 'ndim') else ''}."
+        )
+    aligned = table.align("weights", weights, "weights")
+    try:
+        values = array_floats(aligned)
+    except (TypeError, ValueError):
+        raise NonNumericError(
+            "`weights` must hold numbers; the array holds something else.", column="weights"
+        ) from None
+    if np.isinf(values).any():
+        rows, count = row_list(np.isinf(values))
+        raise NonFiniteError(
+            f"`weights` must be finite; {rows_text(rows, count)} {'is' if count == 1 else 'are'} infinite.",
+            column="weights",
+            rows=rows,
+            count=count,
+        )
+    return values
+
+
+def weights_name(weights: Any) -> str:
+    """Return the column of the weights, or "weights" for an array."""
+    return weights if isinstance(weights, str) else "weights"
+
+
+FILTER = "filter"
+# What a file of samples has besides the scores: the question, and either its hash, the answers or the metrics' names.
+_DOCUMENT, _MARKS = "doc_id", frozenset({"doc_hash", "resps", "filtered_resps", "metrics"})
+
+
+def refuse_filters(table: Table | LazyTable, keep: BoolArray | None, named: Collection[str]) -> None:
+    """Refuse a per-sample file whose rows are of several filters: its rows are the same answers, read twice.
+
+    Of the rows kept; where the filter is among what tells estimates apart, several are fine.
+    """
+    columns = set(table.columns)
+    split = {part for name in named for part in (name, *joint_parts(name))}
+    if not {_DOCUMENT, FILTER} <= columns or not columns & _MARKS or FILTER in split:
+        return
+    filters, n_rows = _filters(table, keep)
+    if len(filters) < 2:
+        return
+    raise DuplicateRowsError(
+        f"one filter at a time: this is a per-sample file of lm-evaluation-harness, whose {n_rows} rows are the same "
+        f"answers as read by {len(filters)} filters, {listed(filters)}. Keep one, with "
+        f'--where \'{FILTER} == "{filters[0]}"\' or data[data["{FILTER}"] == "{filters[0]}"], or read the file by '
+        f'er.read_log(path, filter="{filters[0]}"); or have an estimate for each, with by="{FILTER}".',
+        column=FILTER,
+        count=len(filters),
+    )
+
+
+def _filters(table: Table | LazyTable, keep: BoolArray | None) -> tuple[list[str], int]:
+    """Names of the filters in use, and the number of rows."""
+    if isinstance(table, LazyTable):
+        found = table.group((FILTER,), {"n": nw.len()}).dropna()
+        return sorted(map(str, found[FILTER])), int(found["n"].sum())
+    codes, labels = table.labels(FILTER, FILTER)
+    used = restrict(codes, keep)
+    return sorted(str(labels[code]) for code in np.unique(used[used >= 0])), int(used.size)
+
 
 NONE: Mapping[str, Any] = MappingProxyType({})
 

@@ -14,11 +14,9 @@ from evalreg.data.clusters import Axis, Codes, as_codes, factorize, joint
 from evalreg.data.engine import LazyTable, Measure
 from evalreg.data.engine_pairs import SCORE, read_pairs_in_engine
 from evalreg.data.formula import sides_design
-from evalreg.data.frame import Table
+from evalreg.data.frame import Table, known_column
 from evalreg.data.groups import Groups, parse_groups
-from evalreg.data.names import known_column
-from evalreg.data.pair_rules import cells_of_pairs, sides_of, strata_of
-from evalreg.data.pairs import PairCells, open_pairs
+from evalreg.data.pairs import PairCells, cells_of_pairs, open_pairs, sides_of, strata_of
 from evalreg.data.sums import (
     HEAVIEST,
     HIGH,

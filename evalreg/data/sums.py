@@ -16,10 +16,9 @@ import pandas as pd
 from evalreg.checks import listed
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import Measure, Query, as_pandas, without_own
-from evalreg.data.frame import Table
-from evalreg.data.joint_ids import joint_parts
-from evalreg.data.names import MADE, known_columns
-from evalreg.data.weights import FAR
+from evalreg.data.frame import MADE, Table, known_columns
+from evalreg.data.groups import joint_parts
+from evalreg.data.rows import FAR
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,

@@ -32,8 +32,7 @@ from pandas.api.types import infer_dtype
 
 from evalreg.checks import BoolArray, listed, nearest, pointed
 from evalreg.data.engine import Query, fetched, schema_of
-from evalreg.data.frame import Chosen, Table
-from evalreg.data.names import known_column
+from evalreg.data.frame import Chosen, Table, known_column
 from evalreg.data.opening import open_frame
 from evalreg.errors import ArgumentError, ArgumentTypeError, EmptyDataError
 

@@ -1,28 +1,252 @@
-"""The immutable Estimate, params + scores + bread, and its algebra."""
+"""An estimate: parameters, scores and bread, their algebra, and what is known about it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray, frozen, hold, listed, nearest
-from evalreg.data.clusters import Axis
+from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, hold, listed, nearest
 from evalreg.errors import ArgumentError, MissingColumnError
-from evalreg.estimate.about import About, selects
-from evalreg.estimate.absorbed import Absorbed
-from evalreg.estimate.cells import Cells
 from evalreg.estimate.population import Population, beside
-from evalreg.estimate.refit import Refit
-from evalreg.estimate.scales import Scale
 from evalreg.numerics.matrices import Matrix, compressed, dense
-from evalreg.scores.base import Scores
-from evalreg.scores.paired import Paired, SingleMeans
 from evalreg.scores.stacking import concat_scores, stack_scores
+
+if TYPE_CHECKING:
+    from evalreg.data.clusters import Axis
+    from evalreg.estimate.absorbed import Absorbed
+    from evalreg.scores.base import Scores
+    from evalreg.scores.paired import Paired, SingleMeans
+    from evalreg.scores.sums import Block
+
+
+@dataclass(frozen=True)
+class Scale:
+    """An increasing function of numbers in [0, 1]; its functions have names, so that results can be pickled."""
+
+    of: str  # what it is a function of, what it makes of that, and how: "win rates", "odds", "S / (1 - S)"
+    into: str
+    formula: str
+    forward: Callable[[FloatArray], FloatArray]
+    # Of values that the function does not take, a number outside [0, 1].
+    back: Callable[[FloatArray], FloatArray]
+    slope: Callable[[FloatArray], FloatArray]
+
+
+def _odds(S: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        return np.asarray(S / (1.0 - S))
+
+
+def _rates_of_odds(odds: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        return np.asarray(odds / (1.0 + odds))
+
+
+def _slope_of_odds(S: FloatArray) -> FloatArray:
+    return np.asarray(1.0 / (1.0 - S) ** 2)
+
+
+def _benefit(S: FloatArray) -> FloatArray:
+    return np.asarray(2.0 * S - 1.0)
+
+
+def _rates_of_benefit(benefit: FloatArray) -> FloatArray:
+    return np.asarray((1.0 + benefit) / 2.0)
+
+
+def _slope_of_benefit(S: FloatArray) -> FloatArray:
+    return np.full(S.shape, 2.0)
+
+
+ODDS = Scale("win rates", "odds", "S / (1 - S)", _odds, _rates_of_odds, _slope_of_odds)
+NET_BENEFIT = Scale("win rates", "net benefits", "2 S - 1", _benefit, _rates_of_benefit, _slope_of_benefit)
+
+
+class LeaveOut(Protocol):
+    """Solves an estimate again without each cluster."""
+
+    def __call__(self, block: Block) -> FloatArray:
+        """theta_(g) - theta, shape (n_clusters, n_params); NaN where nothing is left to solve from."""
+
+    def resolve(self, moved: FloatArray, weight: FloatArray) -> FloatArray:
+        """Parameters for mean residuals and weights of cells, both (n_cells, m): shape (m, n_params)."""
+
+    def shares(self, of: FloatArray, weight: FloatArray) -> FloatArray | None:
+        """What each cell's mean weighs in a combination of the parameters, where cells have these weights.
+
+        None where parameters are no linear map of the means. Shapes: of (n_params,), weight and what is returned
+        (n_cells, m).
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings:
+    """Which parameters are ratings, of which only differences are known."""
+
+    names: tuple[str, ...]
+    # The one that is zero; None where they sum to zero.
+    zero: str | None
+    # A log-odds in the units of each parameter, (n_params,); of what differs between sides, for a usual difference.
+    units: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Refit:
+    """What leaving clusters out needs besides the scores' grams."""
+
+    # (n_columns,) or (n_columns, n_columns): M = (X'WX)^-1; a vector where it is diagonal (cells)
+    inverse_gram: FloatArray
+    linear: bool = True  # whether leaving out a cluster is exact (least squares, means) rather than one Newton step
+    # solves again without each cluster, where that is more than the leverages tell (weights that change, or a
+    # likelihood)
+    leave_out: LeaveOut | None = None
+    # (n_params, n_solved): the parameters as contrasts of those that `leave_out` solves for; None where they are the
+    # same
+    contrasts: Matrix | None = None
+    delta: bool = False  # whether the parameters are a smooth function of what is solved for, by the delta method
+    # whether one Newton step stands for solving again, as for likelihoods of comparisons
+    step: bool = False
+    ratings: Ratings | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether leaving out a cluster is solving again without its rows, or the step that stands for it."""
+        return (self.linear or self.step or self.leave_out is not None) and not self.delta
+
+    def map(self, C: Matrix) -> Refit:
+        """The same for contrasts of the parameters."""
+        if self.leave_out is None:
+            return self if self.ratings is None else replace(self, ratings=None)
+        return replace(self, contrasts=C if self.contrasts is None else C @ self.contrasts)
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """What is known of the cells of an estimate, one entry a cell."""
+
+    count: FloatArray  # (n_cells,): rows
+    weight: FloatArray  # (n_cells,): sum of weights; the count where there are none
+    mean: FloatArray  # (n_cells,): weighted mean of the values; exactly the value where they are all alike
+    squares: FloatArray  # (n_cells,): sum of w (value - mean)^2
+    low: FloatArray  # (n_cells,): smallest value
+    high: FloatArray  # (n_cells,): largest value
+    stratum: IntArray | None = None  # (n_cells,): stratum of each cell; None without strata
+    strata: tuple[str, ...] = ()  # names of the strata
+    # (n_cells,): weighted mean of (value - mean)^2, where the weights of the mean are not those of the rows;
+    # `scatter` is it
+    spread: FloatArray | None = None
+
+    @property
+    def scatter(self) -> FloatArray:
+        """Weighted mean of (value - mean)^2, with the weights of the mean, shape (n_cells,)."""
+        return self.squares / self.weight if self.spread is None else self.spread
+
+    def beside(self, other: Cells) -> Cells | None:
+        """Cells of both; None where either has strata, whose clusters would have to be counted apart."""
+        if self.stratum is not None or other.stratum is not None:
+            return None
+        pairs = zip(_arrays(self), _arrays(other), strict=True)
+        count, weight, mean, squares, low, high = (np.concatenate(pair) for pair in pairs)
+        spread = np.concatenate([self.scatter, other.scatter])
+        return Cells(count, weight, mean, squares, low, high, spread=spread)
+
+
+def _arrays(cells: Cells) -> tuple[FloatArray, ...]:
+    return cells.count, cells.weight, cells.mean, cells.squares, cells.low, cells.high
+
+
+# The outcome of an estimate that was made elsewhere.
+NOT_GIVEN = "not given"
+
+
+@dataclass(frozen=True)
+class About:
+    """What is said of an estimate in a summary."""
+
+    model: str = "estimate"  # what was estimated, "OLS" say
+    outcome: str = "score"  # the score's name
+    formula: str = ""  # where there is one
+    # how intervals are built by standard errors, where they are
+    interval: Literal["wald", "logit"] = "wald"
+    lines: tuple[str, ...] = ()  # further sentences
+    n_models: int = 0  # how many of the first parameters are models, which can be ranked
+    unit: bool = False  # whether the scores lie in [0, 1]
+    one_board: bool = False  # whether these are all the models of one leaderboard, whose differences the log is about
+    subset: str = ""  # the filter of `subset`, and how many rows it kept of how many
+    null: float = 0.0  # what t and p test each parameter against
+    # whether these are levels of scores that all lie on one side of 0, so that a test against 0 tells nothing
+    levels: bool = False
+    contrast: bool = False  # whether the parameters are contrasts of those that `model` names
+    subject: str = ""  # of what the score is, as a log names it: "gpt-x on gsm8k (exact_match)"
+    icc: float | None = None  # what unweighted means in [0, 1] grant to failures not seen, in their score interval
+
+    def linear(self, C: Matrix) -> About:
+        """What is said of C theta: the same of some of the parameters, otherwise of contrasts."""
+        if selects(C):
+            places = np.argmax(dense(C) != 0, axis=1)
+            others = np.flatnonzero(places >= self.n_models)
+            return replace(self, n_models=int(others[0]) if others.size else places.size, one_board=False)
+        model = self.model if self.contrast else f"Contrast of {self.model}"
+        return replace(
+            self,
+            model=model,
+            contrast=True,
+            interval="wald",
+            lines=(),
+            n_models=0,
+            one_board=False,
+            null=0.0,
+            levels=False,
+        )
+
+    def transform(self, J: FloatArray) -> About:
+        """What is said of a function of theta; models stay models where each value is of one parameter, in order."""
+        own = J.shape[0] == J.shape[1] and np.count_nonzero(J - np.diag(np.diag(J))) == 0
+        n_models = self.n_models if own else 0
+        said = replace(self, model=f"Function of {self.model}", contrast=False, lines=(), one_board=False)
+        return replace(said, interval="wald", n_models=n_models, null=0.0, levels=False)
+
+    def beside(self, other: About, n_params: tuple[int, int]) -> About:
+        """What is said of two estimates side by side."""
+        words = {
+            name: " and ".join(dict.fromkeys(filter(None, (getattr(self, name), getattr(other, name)))))
+            for name in ("model", "outcome", "formula", "subset")
+        }
+        alike = (self.model, self.outcome, self.formula) == (other.model, other.outcome, other.formula)
+        # Models of two boards are one list to be ranked only where the boards are of the same thing.
+        first = self.n_models + (other.n_models if self.n_models == n_params[0] else 0)
+        return About(
+            model=words["model"],
+            outcome=words["outcome"],
+            formula=words["formula"],
+            subset=words["subset"],
+            interval=self.interval if self.interval == other.interval else "wald",
+            lines=tuple(line for line in self.lines if line in other.lines),
+            n_models=first if alike else 0,
+            unit=self.unit and other.unit,
+            one_board=False,
+            null=self.null if self.null == other.null else 0.0,
+            levels=self.levels and other.levels,
+            contrast=self.contrast,
+        )
+
+
+def on_one_side(low: FloatArray, high: FloatArray) -> bool:
+    """Whether no value is below 0, or none above."""
+    return bool(np.min(low) >= 0 or np.max(high) <= 0)
+
+
+def selects(C: Matrix) -> bool:
+    """Whether every row of C picks one parameter."""
+    rows = dense(C)
+    picks: BoolArray = (np.count_nonzero(rows, axis=1) == 1) & (rows.sum(axis=1) == 1)
+    return bool(picks.all())
+
 
 # What is left of a sum of numbers this many times as large is rounding.
 ROUNDING = 1e-14

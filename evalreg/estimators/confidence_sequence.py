@@ -13,10 +13,8 @@ import pandas as pd
 from evalreg.checks import MISSING, BoolArray, FloatArray, IntArray, MissingName, fraction, listed, nearest, option
 from evalreg.data.clusters import Axis, Codes, as_codes, axis_name, joint
 from evalreg.data.engine import LazyTable
-from evalreg.data.frame import Table
-from evalreg.data.groups import Groups
-from evalreg.data.joint_ids import names_of, with_joint_ids
-from evalreg.data.names import known_column
+from evalreg.data.frame import Table, known_column
+from evalreg.data.groups import Groups, names_of, with_joint_ids
 from evalreg.data.opening import open_frame
 from evalreg.data.rows import read_rows
 from evalreg.errors import (

@@ -16,7 +16,7 @@ from evalreg.checks import BoolArray, FloatArray
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import ScoreRangeError
 from evalreg.estimate import About, Estimate, Family
-from evalreg.estimators.linearized import Linearized, Split, linearized_estimate
+from evalreg.estimators.cells import Linearized, Split, linearized_estimate
 
 
 def means_of_cells(split: Split, values: FloatArray, column: str, mean: FloatArray | None = None) -> Estimate:

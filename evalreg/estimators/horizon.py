@@ -13,13 +13,12 @@ import pandas as pd
 from evalreg.checks import MISSING, CovName, DofName, MissingName, RepairName, SscName, fraction, listed, option
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.frame import Table
-from evalreg.data.groups import Groups
-from evalreg.data.joint_ids import with_roles
+from evalreg.data.groups import Groups, with_roles
 from evalreg.data.opening import open_frame
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, MissingColumnError, muted
 from evalreg.estimate import About
+from evalreg.estimators.cells import in_memory
 from evalreg.estimators.functions_of_means import function_of, refuse_values
-from evalreg.estimators.linearized import in_memory
 from evalreg.estimators.regression import fit
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.inference.behind import Ratios

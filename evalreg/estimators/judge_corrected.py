@@ -14,14 +14,13 @@ from evalreg.covariance.assembly import assemble
 from evalreg.covariance.options import CovOptions, check_cov_options, documented, resolve_cov
 from evalreg.data.cells import cells_of, joint_names
 from evalreg.data.frame import Table
-from evalreg.data.groups import Groups, parse_groups
-from evalreg.data.joint_ids import with_roles
+from evalreg.data.groups import Groups, parse_groups, with_roles
 from evalreg.data.opening import open_frame
 from evalreg.data.rows import read_rows
 from evalreg.errors import DataError, Note, ZeroVarianceWarning
 from evalreg.estimate import About, Estimate
+from evalreg.estimators.cells import Split, in_memory, independence_note
 from evalreg.estimators.functions_of_means import function_of, means_of_cells, refuse_values
-from evalreg.estimators.linearized import Split, in_memory, independence_note
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.inference.behind import Ratios
 from evalreg.results.results import Results, results_of

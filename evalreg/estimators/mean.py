@@ -32,26 +32,25 @@ from evalreg.data.answer_noise import read_noise
 from evalreg.data.cells import joint_names
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import Query
-from evalreg.data.frame import Table
-from evalreg.data.groups import Groups
-from evalreg.data.joint_ids import with_roles
-from evalreg.data.names import refuse_same
+from evalreg.data.frame import Table, refuse_same
+from evalreg.data.groups import Groups, with_roles
 from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
 from evalreg.data.sums import Lines, SummedLog, lines_of, refuse_unsummed
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
 from evalreg.estimate import About, Estimate
-from evalreg.estimators.answer_noise import noise_of_means
-from evalreg.estimators.cells import Solved, estimate_cells
-from evalreg.estimators.drawn_clusters import counts_clusters, estimated_shares, with_clusters_in_strata
+from evalreg.estimators.cells import Solved, estimate_cells, noise_of_means
 from evalreg.estimators.over_templates import mean_over
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.estimators.targets import (
     PopulationSize,
     SampleFacts,
     check_target,
+    counts_clusters,
+    estimated_shares,
     refuse_beside_answers,
     these_questions,
+    with_clusters_in_strata,
     with_population,
     with_strata,
 )

@@ -14,8 +14,8 @@ from evalreg.data.groups import Groups
 from evalreg.data.questions import shared_rows
 from evalreg.errors import ArgumentError
 from evalreg.estimate import About, Estimate
+from evalreg.estimators.cells import Split
 from evalreg.estimators.functions_of_means import from_row_influence
-from evalreg.estimators.linearized import Split
 from evalreg.estimators.wins import answers_of
 from evalreg.inference.behind import Behind
 from evalreg.results.results import Results, results_of

@@ -12,8 +12,8 @@ from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.groups import Groups
 from evalreg.errors import ArgumentError, CollinearityError, DataError
 from evalreg.estimate import About
+from evalreg.estimators.cells import split_rows
 from evalreg.estimators.functions_of_means import from_row_influence
-from evalreg.estimators.linearized import split_rows
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.results.results import Results, results_of
 

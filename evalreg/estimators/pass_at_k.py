@@ -17,10 +17,8 @@ from evalreg.data.cells import CellRows, read_cells
 from evalreg.data.clusters import Axis, Codes
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_answers import EngineAnswers, UsedAnswers, read_used, used_answers
-from evalreg.data.frame import Table
-from evalreg.data.groups import Groups
-from evalreg.data.joint_ids import names_of, with_roles
-from evalreg.data.names import known_column
+from evalreg.data.frame import Table, known_column
+from evalreg.data.groups import Groups, names_of, with_roles
 from evalreg.data.opening import open_frame
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import Roles

@@ -28,8 +28,7 @@ from evalreg.data.clusters import Axis, joint, pair_codes
 from evalreg.data.engine import CellKeys, Measure, Query
 from evalreg.data.engine_rows import measured_cells, read_in_engine
 from evalreg.data.frame import refuse_extreme
-from evalreg.data.groups import Groups, parse_groups
-from evalreg.data.joint_ids import with_roles
+from evalreg.data.groups import Groups, parse_groups, with_roles
 from evalreg.data.opening import open_frame
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import Roles
@@ -62,8 +61,8 @@ from evalreg.data.sums import (
 )
 from evalreg.errors import ArgumentError, DataError, DenominatorWarning, NonFiniteError, Note, ScoreRangeError
 from evalreg.estimate import About, Cells, Estimate, Refit
-from evalreg.estimate.about import on_one_side
-from evalreg.estimators.linearized import (
+from evalreg.estimate.estimate import on_one_side
+from evalreg.estimators.cells import (
     Linearized,
     Split,
     independence_note,

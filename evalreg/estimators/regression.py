@@ -23,9 +23,8 @@ from evalreg.errors import ConstantScoreError, NotAvailableError, ScoreRangeErro
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.absorbed import solve_absorbed
 from evalreg.estimators.cells import Solved, estimate_cells
-from evalreg.estimators.design import Design, evaluated, statsmodels_model
+from evalreg.estimators.design import Design, Family, estimate_of_family, evaluated, named_family, statsmodels_model
 from evalreg.estimators.engine_fit import fit_in_engine
-from evalreg.estimators.families import Family, estimate_of_family, named_family
 from evalreg.estimators.solving import ShownFit, solve_glm, solve_linear
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.numerics.basis import basis_of

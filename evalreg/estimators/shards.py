@@ -14,9 +14,8 @@ import pandas as pd
 from evalreg.checks import MISSING, MissingName, option
 from evalreg.data.engine import Measure, Query, changed_rows
 from evalreg.data.engine_rows import read_in_engine
-from evalreg.data.groups import parse_groups
-from evalreg.data.joint_ids import with_roles
-from evalreg.data.names import refuse_same
+from evalreg.data.frame import refuse_same
+from evalreg.data.groups import parse_groups, with_roles
 from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
 from evalreg.data.summed_pairs import summarised_pairs

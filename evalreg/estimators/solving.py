@@ -28,7 +28,7 @@ from evalreg.numerics.fitting import (
     residual_of,
     residuals_of,
 )
-from evalreg.results.statsmodels_results import shown_fit
+from evalreg.results.bridge import shown_fit
 from evalreg.scores.moments import CodedRows, MomentScores, roots, solved
 from evalreg.scores.rows import RegressionScores, RowScores
 

@@ -1,21 +1,256 @@
-"""Which questions a mean is about: some like these, these alone, or all of a benchmark that they were drawn from."""
+"""Finite benchmarks: Cochran's factor for samples of rows, of clusters and within strata."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray, StrataWeightsName, TargetName, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, StrataWeightsName, TargetName, listed
 from evalreg.data.clusters import Axis, axis_name, find_axis
-from evalreg.errors import ArgumentError, DataError, IndependenceWarning, NotAvailableError, issue, muted
-from evalreg.estimate import Estimate, Family, Population, Samples
-from evalreg.estimators.drawn_samples import clusters_drawn, questions_drawn
-from evalreg.numerics.matrices import Matrix, compressed
-from evalreg.results.results import Results
+from evalreg.errors import (
+    AlignmentError,
+    ArgumentError,
+    DataError,
+    IndependenceWarning,
+    NotAvailableError,
+    issue,
+    muted,
+)
+from evalreg.estimate import Cells, Estimate, Family, Population, Samples, same_questions
+from evalreg.numerics.matrices import Matrix, compressed, dense
+from evalreg.scores.paired_means import paired_answers
+from evalreg.scores.strata import SampledShares
+
+if TYPE_CHECKING:
+    from evalreg.data.groups import Groups
+    from evalreg.results.results import Results
+
+
+@dataclass(frozen=True, eq=False)
+class UnitsDrawn:
+    """Units behind the columns of the scores of an estimate: questions, or clusters that were drawn whole."""
+
+    # (n_columns,): units of each column, and the stratum that they were drawn within.
+    n: FloatArray
+    part: IntArray
+    # (n_parts,): units of all columns of a stratum together; the most of one where those in common are not known.
+    of_all: FloatArray
+    # Units of each distinct sample, (n_units, n_samples), and the sample of each column; None where all columns of a
+    # stratum have the same.
+    members: Matrix | None = None
+    of: IntArray | None = None
+    # Whether the units that columns have in common are known.
+    known: bool = True
+
+    def samples(self, size: FloatArray) -> Samples | None:
+        """The samples, of strata that have so many units (n_parts,); None where columns do not differ in them."""
+        if self.members is None or self.of is None:
+            return None
+        return Samples(self.members, self.of, self.part, size[self.part])
+
+    def whole(self, estimate: Estimate, size: FloatArray) -> list[str]:
+        """Parameters of models that were asked all of their populations, which have so many units (n_parts,)."""
+        left = compressed(abs(compressed(estimate.coefficient_map))) @ (self.n < size[self.part]).astype(float)
+        return [name for name, some in zip(estimate.names, left, strict=True) if some == 0]
+
+    def here(self, apiece: str) -> str:
+        """How many of the units are here, and of each model where that is not the same."""
+        low, high = np.min(self.n), np.max(self.n)
+        some = f"{low:.0f} to {high:.0f} of each {apiece}"
+        total = f"{self.of_all.sum():.0f} are here"
+        if self.of_all.size > 1 or low == high:
+            return total
+        return f"{total}, {some}" if self.known else f"{some} are here"
+
+    def in_common(self, unit: str, size: FloatArray) -> str:
+        """What is said of the covariances of models with different samples; empty where there are none."""
+        if self.members is None:
+            return ""
+        if not self.known:
+            return (
+                f" Which {unit} models have in common is not known (name the questions in `item`), so that covariances "
+                "are taken as they are without any, and the error bar of a difference is its widest."
+            )
+        assert self.of is not None
+        together = (self.members.T @ self.members).toarray()[np.ix_(self.of, self.of)]
+        few = (self.part[:, None] == self.part) & (together < np.outer(self.n, self.n) / size[self.part])
+        none = (
+            " Of two with none in common, or fewer than by chance, it is not known and may be as small as none or as "
+            "large as can be: the widest error bar is taken."
+            if np.any(few)
+            else ""
+        )
+        return f" Covariances count the {unit} in common.{none}"
+
+
+def questions_drawn(estimate: Estimate, axes: tuple[Axis, ...] | None, item: str | None, part: IntArray) -> UnitsDrawn:
+    """Questions behind each column, which have a row each; in common where they or the clusters tell them apart."""
+    assert estimate.cells is not None
+    n, scores = estimate.cells.count.astype(float), estimate.scores
+    most = np.zeros(int(part.max()) + 1)
+    np.maximum.at(most, part, n)
+    if np.all(np.bincount(part) == 1):
+        return UnitsDrawn(n, part, most)
+    by = (item,) if item is not None else max(axes, key=scores.n_clusters) if axes else None
+    if by is not None:
+        if np.array_equal(n, most[part]) and most.sum() == _n_distinct(estimate, by):
+            return UnitsDrawn(n, part, most)
+        found = clusters_drawn(estimate, by, part)
+        if np.array_equal(found.n, n):
+            return found
+    ends = np.concatenate([[0.0], np.cumsum(n)]).astype(np.intp)
+    of_unit = np.repeat(np.arange(n.size), n.astype(np.intp))
+    members = sparse.csr_array((np.ones(ends[-1]), of_unit, np.arange(ends[-1] + 1)), (ends[-1], n.size))
+    return UnitsDrawn(n, part, most, members, np.arange(n.size), known=False)
+
+
+def _n_distinct(estimate: Estimate, by: Axis) -> int:
+    return estimate.scores.n_distinct(by)
+
+
+def clusters_drawn(estimate: Estimate, by: Axis, part: IntArray) -> UnitsDrawn:
+    """Clusters behind each column."""
+    members, of = estimate.scores.samples(by)
+    n = np.asarray(members.sum(axis=0), dtype=np.float64).ravel()[of]
+    of_part = sparse.csr_array((np.ones(of.size), (of, part)), (members.shape[1], int(part.max()) + 1))
+    inside = compressed(members @ of_part)
+    of_all = np.bincount(inside.indices[inside.data > 0], minlength=inside.shape[1]).astype(float)
+    alike = np.array_equal(n, of_all[part])
+    return UnitsDrawn(n, part, of_all) if alike else UnitsDrawn(n, part, of_all, members, of)
+
+
+def counts_clusters(n_population: PopulationSize | None, groups: Groups) -> bool:
+    """Whether the sizes are those of the clusters: {"passage": {"law": 40, ...}}, or {"passage": 896} in all."""
+    if not isinstance(n_population, Mapping):
+        return False
+    if any(isinstance(size, Mapping) for size in n_population.values()):
+        return True
+    (name, *others) = n_population or ("",)
+    named = groups in (name, [name]) if isinstance(groups, str | list) else getattr(groups, "name", None) == name
+    return not others and (named or (isinstance(groups, dict) and list(groups) == [name]))
+
+
+def estimated_shares(estimate: Estimate, weight: FloatArray | None = None) -> Estimate:
+    """Means whose strata have the shares that the clusters drawn from each give; `weight` is that of the cells."""
+    cells, A = estimate.cells, dense(estimate.coefficient_map)
+    assert cells is not None
+    if weight is not None:
+        A = (A != 0) * weight
+        A = A / A.sum(axis=1, keepdims=True)
+        estimate = replace(estimate, params=A @ cells.mean, bread=(A / cells.weight).T, coefficient_map=A)
+    away = cells.mean - estimate.params[np.argmax(A != 0, axis=0)]
+    # Without a cluster the shares would be others, which no leverage tells.
+    refit = estimate.refit and replace(estimate.refit, linear=False)
+    return replace(estimate, scores=SampledShares(estimate.scores, away, cells.weight), refit=refit)
+
+
+def with_clusters_in_strata(
+    estimate: Estimate,
+    axes: tuple[Axis, ...] | None,
+    n_population: PopulationSize,
+    shares: StrataWeightsName | Mapping[str, float],
+    drawn: SampleFacts,
+) -> Estimate:
+    """The estimate of clusters drawn whole, so many of those of each stratum of the benchmark.
+
+    With shares of the strata that are not stated, a cluster of stratum s stands for N_s/G_s of them, which makes the
+    mean a ratio of two estimated totals: Cochran (1977), section 6.12 (combined ratio), 9.10 and 5.6; survey's
+    `svymean` with `fpc`. With stated ones each stratum has a ratio of its own (section 6.10).
+    """
+    cells = estimate.cells
+    assert isinstance(n_population, Mapping)
+    assert cells is not None
+    assert cells.stratum is not None
+    if len(n_population) != 1:
+        raise ArgumentError(f"`n_population` names one clustering; got {dict(n_population)!r}.")
+    (name, given), *_ = n_population.items()
+    axis = find_axis(name, axes or ())
+    unit = axis_name(axis)
+    _refuse_spanning(estimate, axis, _within_strata(_clusters_of_cells(estimate, axis), cells))
+    own = clusters_drawn(estimate, axis, cells.stratum)
+    n = own.of_all
+    sizes = _sizes(cells.strata, n, given, shares, unit)
+    short = [f"{s} ({has:.0f} of {size:g})" for s, has, size in zip(cells.strata, n, sizes, strict=True) if size < has]
+    whole = own.whole(estimate, sizes) if drawn.noise is None else []
+    if short or whole:
+        raise ArgumentError(
+            f"`n_population` must not be below the sample in any stratum, and above it in one; "
+            f"{f'{unit} clusters of {listed(short)}' if short else whole_words(estimate, whole)}. Of a sample that is "
+            "all of it the score is known, and has no error bar for questions."
+        )
+    factor = 1.0 - own.n / sizes[cells.stratum]
+    if shares in ("micro", "as_sampled"):
+        plain = estimate.scores
+        estimate = estimated_shares(estimate, sizes[cells.stratum] / own.n * cells.weight)
+        # Differences of models on the same questions are those of the rows only where all rows count alike.
+        if estimate.family.paired is not None:
+            item = axis if drawn.item is None else (drawn.item,)
+            answers = paired_answers(replace(estimate, scores=plain), item)
+            estimate = replace(estimate, family=same_questions(answers))
+    line = (
+        f"Target: the full benchmark of {sizes.sum():g} {unit} clusters in {n.size} strata, of which "
+        f"{own.here(drawn.apiece)} (whole clusters drawn at random within strata). {factor_words(drawn)} times "
+        f"{factor.min():.3f} to {factor.max():.3f}, by stratum. {answer_words(drawn)}"
+        f"{own.in_common(f'{unit} clusters', sizes)}"
+    )
+    return populated(estimate, np.sqrt(factor), drawn.noise, (unit,), line, own.samples(sizes))
+
+
+def _clusters_of_cells(estimate: Estimate, axis: Axis) -> sparse.csr_array:
+    """Whether a cluster has rows in a cell, shape (n_clusters, n_cells)."""
+    return sparse.csr_array(sparse.vstack([compressed(block.gram) > 0 for block in estimate.scores.cells(axis)]))
+
+
+def _within_strata(member: Matrix, cells: Cells) -> sparse.csr_array:
+    """Whether a cluster has rows in a stratum, shape (n_clusters, n_strata)."""
+    assert cells.stratum is not None
+    of = sparse.coo_array((np.ones(cells.stratum.size), (np.arange(cells.stratum.size), cells.stratum)))
+    return sparse.csr_array((member.astype(float) @ of.tocsr()) > 0)
+
+
+def _refuse_spanning(estimate: Estimate, axis: Axis, within: Matrix) -> None:
+    """Clusters that were drawn within strata lie in one of them."""
+    spans: BoolArray = np.asarray(within.sum(axis=1)).ravel() > 1
+    if not spans.any():
+        return
+    first, name = estimate.scores.label(axis, int(np.argmax(spans))), axis_name(axis)
+    raise AlignmentError(
+        f"clusters drawn whole within strata lie in one stratum each; {np.count_nonzero(spans)} of {spans.size} "
+        f"{name} clusters ({first!r}) have rows in several. Where ids are used again in another stratum, a joint id "
+        f'tells them apart, as groups="subject:{name}".',
+        column=name,
+        count=int(np.count_nonzero(spans)),
+    )
+
+
+def _sizes(
+    strata: tuple[str, ...],
+    n: FloatArray,
+    given: int | Mapping[str, int],
+    shares: StrataWeightsName | Mapping[str, float],
+    unit: str,
+) -> FloatArray:
+    """Clusters of each stratum of the benchmark."""
+    if isinstance(given, Mapping):
+        named = {str(name): size for name, size in given.items()}
+        if set(named) != set(strata) or not all(map(is_count, named.values())):
+            raise ArgumentError(
+                f"`n_population` must name each stratum once, with the number of its {unit} clusters; the strata are "
+                f"{listed(strata)}; got {dict(given)!r}."
+            )
+        return np.array([float(named[name]) for name in strata])
+    if not is_count(given) or isinstance(shares, Mapping) or shares == "macro":
+        raise ArgumentError(
+            f"`n_population` must say how many {unit} clusters each stratum has, as "
+            f'{{"{unit}": {{"{strata[0]}": 40, ...}}}}; one whole number is enough where they were drawn in the '
+            f"proportions of the benchmark and no shares are stated; got {given!r}."
+        )
+    return np.asarray(given * n / n.sum())
+
 
 PopulationSize: TypeAlias = int | Mapping[str, int] | Mapping[str, Mapping[str, int]]
 FULL: TargetName = "the full benchmark"
@@ -168,7 +403,7 @@ def with_strata(
     n = own.of_all
     if shares == "micro" and not isinstance(n_population, Mapping):
         _refuse_unlike(estimate, cells.strata, cells.stratum, own.n)
-    sizes, total = _sizes(cells.strata, n, n_population, shares)
+    sizes, total = _sizes_targets(cells.strata, n, n_population, shares)
     short = [
         f"{name} ({has:.0f} of {size:g})" for name, has, size in zip(cells.strata, n, sizes, strict=True) if size < has
     ]
@@ -189,7 +424,7 @@ def with_strata(
     return populated(estimate, np.sqrt(factor), drawn.noise, (), line, own.samples(sizes))
 
 
-def _sizes(
+def _sizes_targets(
     strata: tuple[str, ...],
     n: FloatArray,
     n_population: PopulationSize,

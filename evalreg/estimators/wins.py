@@ -12,16 +12,15 @@ from evalreg.boards.board import Board
 from evalreg.checks import MISSING, CovName, DofName, IntArray, MissingName, RepairName, SscName, listed, option
 from evalreg.covariance.options import documented
 from evalreg.data.cells import cells_of
-from evalreg.data.groups import Groups, parse_groups
-from evalreg.data.joint_ids import joint_parts, names_of, with_roles
-from evalreg.data.names import refuse_same
+from evalreg.data.frame import refuse_same
+from evalreg.data.groups import Groups, joint_parts, names_of, parse_groups, with_roles
 from evalreg.data.opening import open_frame
 from evalreg.data.repeats import Told, one_row_an_item
 from evalreg.data.rows import ReadRows, read_rows
 from evalreg.errors import AlignmentError, ArgumentError, DataError, DisconnectedError
 from evalreg.estimators.bradley_terry import bradley_terry
+from evalreg.estimators.cells import in_memory
 from evalreg.estimators.functions_of_means import refuse_values
-from evalreg.estimators.linearized import in_memory
 from evalreg.estimators.subsets import chooses_rows
 
 # Columns of the frame of comparisons.

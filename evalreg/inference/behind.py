@@ -11,7 +11,7 @@ from evalreg.checks import FloatArray, IntArray
 from evalreg.covariance.assembly import assemble
 from evalreg.covariance.covariance import Covariance
 from evalreg.estimate import PLAIN, Estimate, Family
-from evalreg.estimate.about import selects
+from evalreg.estimate.estimate import selects
 from evalreg.numerics.matrices import Matrix, dense
 
 

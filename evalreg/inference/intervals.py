@@ -13,9 +13,7 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.errors import NotAvailableError, ScoreRangeError
 from evalreg.estimate import Estimate, Scale
 from evalreg.estimate.behind import effective_clusters
-from evalreg.inference.contrasts import Contrasts
-from evalreg.inference.labelled import human_labels, labelled_means
-from evalreg.inference.wald import as_t_results
+from evalreg.inference.wald import Contrasts, as_t_results, human_labels, labelled_means
 from evalreg.numerics.matrices import absolute_entries, compressed, signs_of_entries, without_zeros
 from evalreg.numerics.student import effective_n, logit_interval, logit_statistic, proportion_interval, t_quantile
 from evalreg.scores.paired import SingleMeans

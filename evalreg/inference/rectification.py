@@ -18,7 +18,7 @@ from evalreg.data.clusters import Axis, as_codes, pair_codes
 from evalreg.data.labels import Labels
 from evalreg.errors import NotAvailableError, Note, RectificationWarning, TooFewClustersError
 from evalreg.estimate import Estimate
-from evalreg.inference.labelled import HumanLabels, human_labels, labelled_means, means_of_cells
+from evalreg.inference.wald import HumanLabels, human_labels, labelled_means, means_of_cells
 from evalreg.numerics.matrices import dense
 
 # A labelled sample drawn at random fails this once in a hundred analyses, whatever the number of means.

@@ -21,8 +21,8 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.dof import quadratic
 from evalreg.covariance.widths import Widths, joined, one_t
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
-from evalreg.inference.contrasts import parse_contrasts
 from evalreg.inference.multiplicity import BLOCK, adjust_pvalues, base_seed, block_stream
+from evalreg.inference.wald import parse_contrasts
 from evalreg.numerics.matrices import Matrix, dense, difference_rows, squared_entries
 from evalreg.numerics.student import t_quantile
 

@@ -18,7 +18,7 @@ from typing import IO, TypeAlias, cast
 from evalreg.checks import listed, nearest
 from evalreg.errors import ArgumentError, ArgumentTypeError, LogFormatError
 from evalreg.logs.reading import Source, counted
-from evalreg.numerics.progress import Progress
+from evalreg.numerics.fitting import Progress
 
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 HEAD = 65_536

@@ -15,7 +15,7 @@ from typing import Any
 from evalreg.errors import ArgumentError, LogFormatError
 from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Name, Part, Record, Source, Unknown, counted
 from evalreg.logs.records import at, digest, document, first_text, parsed, printable, readings
-from evalreg.numerics.progress import Progress
+from evalreg.numerics.fitting import Progress
 
 NEWEST_VERSION = 2
 # Bytes that a `.json` log or one member of a `.eval` may have when expanded.

@@ -26,8 +26,7 @@ from evalreg.logs.doctor import Diagnosis, diagnose
 from evalreg.logs.reading import REASONS, ROLES, Reading, Run, counted
 from evalreg.logs.table_log import with_roles
 from evalreg.noise.noise import Noise, noise
-from evalreg.planning.facet_components import components
-from evalreg.planning.facet_result import FacetComponents
+from evalreg.planning.facets import FacetComponents, components
 from evalreg.results.results import Results
 
 # What is wrong with a keyword is said of the function that it was for.

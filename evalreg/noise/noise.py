@@ -17,11 +17,9 @@ from evalreg.checks import MISSING, BoolArray, FloatArray, IntArray, MissingName
 from evalreg.data.cells import cells_of
 from evalreg.data.clusters import Axis, Codes, axis_name, joint
 from evalreg.data.engine import LazyTable
-from evalreg.data.frame import Table
-from evalreg.data.groups import Groups
-from evalreg.data.joint_ids import with_roles
+from evalreg.data.frame import Table, or_one_model
+from evalreg.data.groups import Groups, with_roles
 from evalreg.data.model_pairs import NOBODY
-from evalreg.data.names import or_one_model
 from evalreg.data.opening import open_frame
 from evalreg.data.repeats import Told, one_row_an_item
 from evalreg.data.row_numbers import row_list, rows_text
@@ -50,8 +48,7 @@ from evalreg.noise.parts import (
     shifts,
     sign_pvalues,
 )
-from evalreg.planning.few_power import found_where_few_differ
-from evalreg.planning.t_power import normal_quantiles, t_powers, t_shift
+from evalreg.planning.power import found_where_few_differ, normal_quantiles, t_powers, t_shift
 from evalreg.report.canvas import FigSize
 from evalreg.report.curves import curve_axes
 from evalreg.report.scatter import differences_axes, errors_axes

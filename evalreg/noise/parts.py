@@ -12,7 +12,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Codes
 from evalreg.numerics.student import t_pvalues, t_quantile
-from evalreg.planning.t_power import t_shift
+from evalreg.planning.power import t_shift
 
 # Entries (columns times questions) of what is held at once.
 ENTRIES = 1 << 21

@@ -1,18 +1,36 @@
-"""How many prompts and judges a leaderboard needs until two neighbours separate."""
+"""Boards of judges: their planned errors, gates and half-widths."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import scipy
+from scipy.special import bdtr, ndtr
 
 from evalreg.checks import FloatArray, fraction
 from evalreg.covariance.widths import crossed_widths
 from evalreg.errors import ArgumentError
-from evalreg.planning.checked_numbers import checked_count, checked_delta, checked_variance
-from evalreg.planning.t_power import t_power, t_shift
+from evalreg.numerics.student import t_quantile
+from evalreg.planning.pilot import Pilot, pilot_of
+from evalreg.planning.power import (
+    REACHED,
+    ROUNDING,
+    checked_at_least,
+    checked_count,
+    checked_delta,
+    checked_number,
+    checked_variance,
+    fewest,
+    t_power,
+    t_shift,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
 
 # No benchmark has more prompts.
 MOST_PROMPTS = 1_000_000
@@ -161,3 +179,406 @@ def fewest_prompts(enough: Callable[[int], bool]) -> int | None:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
+
+
+DROPS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.1)
+
+
+def gate(
+    results: Any = None,
+    *,
+    score: float | None = None,
+    n: int | None = None,
+    margin: float,
+    drop: Sequence[float] = DROPS,
+) -> pd.DataFrame:
+    """Power of a gate that fails a run whose score is more than a margin below an expected one.
+
+    Parameters
+    ----------
+    results : Results, optional
+        Of one mean: the gate on another run of these questions' kind, whose score varies as this one does, clusters
+        included. In its place `score` and `n`.
+    score : float, optional
+        The expected score, in [0, 1].
+    n : int, optional
+        Questions of a run, which are right or wrong independently of each other.
+    margin : float
+        How far below the expected score a run may be; an absolute difference, positive.
+    drop : sequence of float, optional
+        How far the truth is below the expected score.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by "drop", column "power": the chance that the run is below score - margin. At drop 0 it is the chance
+        of a false alarm. Exact (binomial) of `score` and `n`; normal, of `results`.
+
+    Raises
+    ------
+    ArgumentError, ArgumentTypeError
+        If a number is out of range, or it is not either `results` or both `score` and `n`.
+
+    References
+    ----------
+    Casella and Berger (2002), Statistical Inference, section 8.3.1 (power function of a binomial test).
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> er.plan.gate(score=0.88, n=1319, margin=0.08).round(4).loc[[0.05, 0.08], "power"].to_dict()
+    {0.05: 0.0024, 0.08: 0.5055}
+    """
+    least, drops = checked_number("margin", margin), [checked_number("drop", one) for one in drop]
+    if least <= 0:
+        raise ArgumentError(f"`margin` must be positive, the difference that a run may be below; got {least:g}.")
+    if (results is None) == (score is None or n is None):
+        raise ArgumentError("pass either results, er.plan.gate(results, margin=0.03), or `score` and `n`.")
+    beyond = np.array(drops) - least
+    power = ndtr(beyond / _error_of(results)) if score is None or n is None else _exact(score, n, least, beyond)
+    return pd.DataFrame({"power": power}, index=pd.Index(drops, name="drop"))
+
+
+def _error_of(results: Any) -> float:
+    bse = getattr(results, "bse", None)
+    if not isinstance(bse, pd.Series) or len(bse) != 1 or not bse.iloc[0] > 0:
+        what = type(results).__name__ if not isinstance(bse, pd.Series) else f"errors {bse.to_dict()}"
+        raise ArgumentError(f"`results` must be of one mean with an error, as results.contrast(name) is; got {what}.")
+    return float(bse.iloc[0])
+
+
+def _exact(score: float, n: int, margin: float, beyond: FloatArray) -> FloatArray:
+    """P(X/n < score - margin) of X binomial at the dropped score; of a drop to below 0, NaN."""
+    value, count = checked_number("score", score), checked_count("n", n, 1, "questions")
+    if not 0 <= value <= 1:
+        raise ArgumentError(f"`score` must lie in [0, 1]; got {value:g}.")
+    truth = np.round(value - margin - beyond, 12)
+    # The last whole number below the bar; a number right on it is not below.
+    last = math.ceil(round(count * (value - margin), 9)) - 1
+    chance = bdtr(float(last), count, np.clip(truth, 0.0, 1.0)) if last >= 0 else np.zeros(truth.size)
+    return np.where((truth >= 0) & (truth <= 1), chance, np.nan)
+
+
+def labels(*, prevalence: float, sensitivity: float, specificity: float, n: int) -> pd.Series:
+    """How to split n labels of a judge's calibration set over answers that are truly negative and truly positive.
+
+    The split that makes the variance of a prevalence corrected for the judge's errors (`judge_corrected`) smallest:
+    negative : positive = (1 - prevalence) sqrt(specificity (1 - specificity)) : prevalence sqrt(sensitivity
+    (1 - sensitivity)).
+
+    Parameters
+    ----------
+    prevalence : float
+        Expected share of positive answers, in (0, 1).
+    sensitivity, specificity : float
+        Shares of positive and of negative answers that the judge gets right, in (0, 1].
+    n : int
+        Labels in all.
+
+    Returns
+    -------
+    Series
+        Whole numbers "negative" and "positive", whose sum is n.
+
+    Raises
+    ------
+    ArgumentError, ArgumentTypeError
+        If a number is out of range.
+
+    References
+    ----------
+    Lee et al. (2025), arXiv:2511.21140, on the allocation of calibration labels; Rogan and Gladen (1978), American
+    Journal of Epidemiology 107, 71-76.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> er.plan.labels(prevalence=0.2, sensitivity=0.9, specificity=0.9, n=200).to_dict()
+    {'negative': 160, 'positive': 40}
+    """
+    share, total = fraction("prevalence", prevalence), checked_count("n", n, 2, "labels")
+    right = []
+    for name, value in (("sensitivity", sensitivity), ("specificity", specificity)):
+        right.append(checked_number(name, value))
+        if not 0 < right[-1] <= 1:
+            raise ArgumentError(f"`{name}` must lie above 0 and be at most 1; got {value!r}.")
+    positive = share * math.sqrt(right[0] * (1 - right[0]))
+    negative = (1 - share) * math.sqrt(right[1] * (1 - right[1]))
+    # A judge without errors needs no more labels of one kind than of the other.
+    part = 0.5 if positive + negative == 0 else negative / (positive + negative)
+    first = round(total * part)
+    return pd.Series({"negative": first, "positive": total - first}, name="labels", dtype="int64")
+
+
+MOST_ROWS = 10**12
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Rows that give a score's interval a half-width; made by `plan.precision`.
+
+    Parameters
+    ----------
+    n : int
+        Rows (questions) in all.
+    effective : float
+        Independent rows that would say as much: n over `deff`.
+    n_clusters : int or None
+        Clusters, where their size is known.
+    cluster_size : float or None
+        Rows of a cluster.
+    deff : float
+        Variance over that of as many independent rows.
+    dof : float
+        Degrees of freedom of the interval; inf where the normal is its reference.
+    half_width : float
+        That of the interval, as asked.
+    alpha : float
+        Its level.
+    expected : float
+        Half-width expected of so many rows.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> er.plan.precision(half_width=0.03, rate=0.7).n
+    897
+    """
+
+    n: int
+    effective: float
+    n_clusters: int | None
+    cluster_size: float | None
+    deff: float
+    dof: float
+    half_width: float
+    alpha: float
+    expected: float
+
+
+def precision(
+    *,
+    half_width: float,
+    rate: float | None = None,
+    variance: float | None = None,
+    deff: float | None = None,
+    icc: float | None = None,
+    cluster_size: float | None = None,
+    pilot: Any = None,
+    assurance: float | None = None,
+    alpha: float = 0.05,
+) -> Precision:
+    """Number of rows at which the interval of a single score has a given half-width.
+
+    Parameters
+    ----------
+    half_width : float
+        Half of the length of the interval, above 0, in units of the score.
+    rate : float, optional
+        Expected share of right answers, for scores of 0 and 1; between 0 and 1. 0.5 is the safe side.
+    variance : float, optional
+        Variance of one row, for other scores, in place of `rate`.
+    deff : float, optional
+        Design effect, at least 1: by how much the dependence of rows multiplies the variance. 1 by default.
+    icc, cluster_size : float, optional
+        In place of `deff`: correlation of two rows of a cluster, from 0 to 1, and rows of a cluster, at least 1: deff
+        is then 1 + (cluster_size - 1) icc. `cluster_size` may stand beside `deff` too. Where it is given the interval
+        is t with one degree of freedom less than there are clusters.
+    pilot : Results, optional
+        In place of all of these: results with one parameter, such as `mean`, with the clusters of the pilot.
+    assurance : float, optional
+        With `pilot`: with this probability the half-width is reached, for the pilot's variance is an estimate. By
+        default it is taken as it is.
+    alpha : float, optional
+        Level, 0.05 by default: 95% intervals.
+
+    Returns
+    -------
+    Precision
+        Rows, clusters, effective rows, degrees of freedom.
+
+    Raises
+    ------
+    ArgumentError, ArgumentTypeError
+        If a number is outside its range, or what is given does not go together.
+    NotAvailableError
+        If the pilot is about a finite benchmark.
+
+    Notes
+    -----
+    The half-width is t sqrt(deff variance/n), with a variance of rate (1 - rate) for 0/1 scores. Near 0 and 1 intervals
+    are wider than that: the number of effective rows is the larger of this formula's and of that at which Wilson's
+    interval has the half-width. A design effect without `cluster_size` says nothing about degrees of freedom, so the
+    normal is the reference: with few clusters that promises too much, by 3% at 40 of them, 7% at 20, 21% at 8.
+
+    Clusters of a pilot keep their mix of sizes: its degrees of freedom grow with the number of clusters. Of a mean of
+    scores in [0, 1] the half-width is Wilson's where that is larger, with as many 0/1 trials as its variance is worth.
+
+    References
+    ----------
+    Kish (1965), Survey Sampling, section 5.4 (design effects); Wilson (1927), Journal of the American Statistical
+    Association 22, 209-212.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> plan = er.plan.precision(half_width=0.03, rate=0.7, deff=2.5)
+    >>> plan.n, round(plan.effective)
+    (2241, 896)
+    >>> plan = er.plan.precision(half_width=0.03, rate=0.7, icc=0.2, cluster_size=5)
+    >>> plan.n, plan.n_clusters
+    (1630, 326)
+    """
+    half_width = checked_number("half_width", half_width)
+    if half_width <= 0:
+        raise ArgumentError(f"`half_width` must be positive, half of the length of the interval; got {half_width:g}.")
+    fraction("alpha", alpha)
+    if pilot is not None:
+        given = {"rate": rate, "variance": variance, "deff": deff, "icc": icc, "cluster_size": cluster_size}
+        named = [name for name, value in given.items() if value is not None]
+        if named:
+            raise ArgumentError(
+                f"`pilot` has the variance and the clusters; `{named[0]}` would contradict it. Leave one of them out."
+            )
+        return _of_pilot(pilot_of(pilot), _proportion(pilot), half_width, assurance, alpha)
+    if assurance is not None:
+        raise ArgumentError("`assurance` needs `pilot`: numbers that are assumed have no error of their own.")
+    each, is_rate = _variance(rate, variance)
+    deff, size = _design_effect(deff, icc, cluster_size)
+    least = 1.0 if rate is None else _wilson_rows(float(rate), half_width, alpha) * deff
+    if size is not None:
+        found = _in_clusters(each, deff, size, half_width, least, alpha)
+        return replace(found, expected=max(found.expected, _wilson_half(rate, found.effective, alpha)))
+    z = float(-scipy.special.ndtri(alpha / 2))
+    n = _whole(max((z / half_width) ** 2 * each * deff, least, 2.0))
+    dof = math.inf
+    if not is_rate and deff == 1:
+
+        def enough(rows: int) -> bool:
+            return _half(each / rows, rows - 1.0, alpha) <= half_width * (1 + REACHED)
+
+        n, dof = fewest(enough, max(n, 2)), math.nan
+        dof = n - 1.0
+    expected = max(_half(each * deff / n, dof, alpha), _wilson_half(rate, n / deff, alpha))
+    return Precision(n, n / deff, None, None, deff, dof, half_width, alpha, expected)
+
+
+def _half(variance: float, dof: float, alpha: float) -> float:
+    return float(t_quantile(alpha, np.array([dof]))[0]) * math.sqrt(variance)
+
+
+def _whole(rows: float) -> int:
+    if not rows < MOST_ROWS:
+        raise ArgumentError(f"`half_width` must leave n below {MOST_ROWS:.0e}; got one that needs {rows:.3g} rows.")
+    return math.ceil(rows * (1 - ROUNDING))
+
+
+def _variance(rate: float | None, variance: float | None) -> tuple[float, bool]:
+    """Variance of a row, and whether it is that of a rate."""
+    if (rate is None) == (variance is None):
+        raise ArgumentError(
+            "`precision` needs one of `rate` (0/1 scores), `variance` (of one row) and `pilot`; got "
+            f"{'none of them' if rate is None else 'rate and variance'}. rate=0.5 is the safe side for 0/1 scores."
+        )
+    if rate is not None:
+        share = fraction("rate", rate)
+        return share * (1 - share), True
+    value = checked_number("variance", variance)
+    if value <= 0:
+        raise ArgumentError(f"`variance` must be positive, the variance of one row; got {value:g}.")
+    return value, False
+
+
+def _design_effect(deff: float | None, icc: float | None, size: float | None) -> tuple[float, float | None]:
+    """The design effect, and rows of a cluster where they are known."""
+    if size is not None:
+        size = checked_at_least("cluster_size", size, 1, "the rows of a cluster")
+    if icc is None:
+        if deff is None and size is not None and size > 1:
+            raise ArgumentError("`cluster_size` needs `icc`, how alike the rows of a cluster are, or `deff`.")
+        return (1.0 if deff is None else checked_at_least("deff", deff, 1, "a design effect")), size
+    rho = checked_number("icc", icc)
+    if deff is not None or size is None:
+        raise ArgumentError("`icc` goes with `cluster_size`, in place of `deff`: deff is 1 + (cluster_size - 1) icc.")
+    if not 0 <= rho <= 1:
+        raise ArgumentError(f"`icc` must lie between 0 and 1; got {rho:g}. Plan with 0 where an estimate is negative.")
+    return 1 + (size - 1) * rho, size
+
+
+def _wilson_rows(rate: float, half_width: float, alpha: float) -> float:
+    """Independent rows at which Wilson's interval has the half-width, as a real number.
+
+    With x = z^2/n its square is (x rate (1 - rate) + x^2/4)/(1 + x)^2, which grows in x up to 1/4.
+    """
+    z2, h2 = float(scipy.special.ndtri(alpha / 2)) ** 2, half_width**2
+    if half_width >= 0.5:
+        return 1.0
+    a, b = 0.25 - h2, rate * (1 - rate) - 2 * h2
+    # The positive root, written so that nothing cancels.
+    x = 2 * h2 / (b + math.sqrt(b * b + 4 * a * h2))
+    return z2 / x
+
+
+def _wilson_half(rate: float | None, n: float, alpha: float) -> float:
+    """Half of the length of Wilson's interval of a rate; 0 for other scores."""
+    if rate is None:
+        return 0.0
+    x = float(scipy.special.ndtri(alpha / 2)) ** 2 / n
+    return math.sqrt(x * rate * (1 - rate) + x * x / 4) / (1 + x)
+
+
+def _in_clusters(each: float, deff: float, size: float, half_width: float, least: float, alpha: float) -> Precision:
+    """Whole clusters of a size, with t of one less than there are."""
+
+    def enough(clusters: int) -> bool:
+        return _half(each * deff / (clusters * size), clusters - 1.0, alpha) <= half_width * (1 + REACHED)
+
+    z = float(-scipy.special.ndtri(alpha / 2))
+    least = max((z / half_width) ** 2 * each * deff, least) / size
+    clusters = fewest(enough, max(2, _whole(least)))
+    n, dof = _whole(clusters * size), clusters - 1.0
+    expected = _half(each * deff / (clusters * size), dof, alpha)
+    return Precision(n, n / deff, clusters, size, deff, dof, half_width, alpha, expected)
+
+
+def _proportion(pilot: Any) -> float | None:
+    """The score of a pilot whose interval is that of a proportion near 0 and 1: a mean of scores in [0, 1]."""
+    results = getattr(pilot, "results", pilot)
+    about, score = results.estimate.about, float(results.params.iloc[0])
+    return score if about.unit and about.interval == "logit" and 0 < score < 1 else None
+
+
+def _of_pilot(
+    rows: dict[str, Pilot], rate: float | None, half_width: float, assurance: float | None, alpha: float
+) -> Precision:
+    """Clusters of the pilot's mix of sizes, or rows where it has none."""
+    pilot = rows.get("clustered", rows["plain"])
+    larger = 1.0
+    if assurance is not None:
+        shape = pilot.variance_dof / 2
+        larger = shape / float(scipy.special.gammaincinv(shape, 1 - fraction("assurance", assurance)))
+    variance = pilot.variance * larger
+
+    def half(clusters: int) -> float:
+        each = variance / (clusters * pilot.size)
+        # Trials of this rate that are worth as much.
+        trials = math.inf if rate is None else rate * (1 - rate) / each
+        return max(_half(each, pilot.dof_at(clusters), alpha), _wilson_half(rate, trials, alpha))
+
+    z = float(-scipy.special.ndtri(alpha / 2))
+    least = _whole((z / half_width) ** 2 * variance / pilot.size)
+    clusters = fewest(lambda units: half(units) <= half_width * (1 + REACHED), max(2, least))
+    n = _whole(clusters * pilot.size)
+    deff = pilot.variance / rows["plain"].variance
+    known = "clustered" in rows
+    return Precision(
+        n,
+        n / deff,
+        clusters if known else None,
+        pilot.size if known else None,
+        deff,
+        pilot.dof_at(clusters),
+        half_width,
+        alpha,
+        half(clusters),
+    )

@@ -1,24 +1,439 @@
-"""From a pilot to the number of questions."""
+"""Plans from a pilot."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeGuard
 
 import numpy as np
 import pandas as pd
 import scipy
 
-from evalreg.checks import fraction
-from evalreg.errors import ArgumentError
+from evalreg.checks import MISSING, FloatArray, IntArray, MissingName, fraction, option
+from evalreg.covariance.assembly import assemble
+from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.options import CovOptions, resolve_cov
+from evalreg.data.clusters import axis_name, pair_codes
+from evalreg.data.paired_answers import PairedAnswers, read_paired_answers
+from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
+from evalreg.estimate import Estimate
+from evalreg.numerics.matrices import compressed
 from evalreg.numerics.student import t_quantile
-from evalreg.planning.checked_numbers import checked_delta
-from evalreg.planning.few_power import STEPS
-from evalreg.planning.pilot_facts import Pilot, of_components, pilot_of
-from evalreg.planning.t_power import REACHED, ROUNDING, fewest, normal_units, pilot_errors, pilot_power, pilot_shift
-from evalreg.scores.score_interval import NullVariance
+from evalreg.planning.power import (
+    REACHED,
+    ROUNDING,
+    STEPS,
+    checked_delta,
+    fewest,
+    normal_units,
+    pilot_errors,
+    pilot_power,
+    pilot_shift,
+    unit_variance,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from evalreg.scores.score_interval import NullVariance
+
+
+class Estimated(Protocol):
+    """What a plan asks of results."""
+
+    @property
+    def estimate(self) -> Estimate:
+        """Parameters and scores."""
+
+    @property
+    def cov(self) -> Covariance:
+        """Their covariance."""
+
+    @property
+    def params(self) -> pd.Series:
+        """Estimates."""
+
+    @property
+    def bse(self) -> pd.Series:
+        """Standard errors."""
+
+    @property
+    def dof(self) -> pd.Series:
+        """Degrees of freedom."""
+
+    @property
+    def pvalues(self) -> pd.Series:
+        """Two-sided p-values."""
+
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Intervals, one by one."""
+
+    def linear(self, matrix: Any, names: list[str]) -> Estimated:
+        """Combinations of the parameters."""
+
+
+def is_estimated(results: Any) -> TypeGuard[Estimated]:
+    """Whether these are results with their estimate and covariance, as those that are read from a file are not."""
+    held = getattr(results, "__dict__", {})
+    return isinstance(held.get("estimate"), Estimate) and isinstance(held.get("cov"), Covariance)
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What a pilot says about the variance of a difference."""
+
+    variance: float  # variance of the difference times the number of questions, at the numbers of answers planned
+    published: float  # the same as eq. 9 takes it, without a factor for the number of clusters
+    dof: float  # degrees of freedom of a t test on the pilot's own clusters
+    variance_dof: float  # degrees of freedom of the estimated variance
+    n: int  # questions, and clusters of them
+    n_clusters: int
+    few: NullVariance | None = None  # of a difference of two models on the same questions, where few of these differ
+
+    @property
+    def size(self) -> float:
+        """Mean number of questions of a cluster."""
+        return self.n / self.n_clusters
+
+    def dof_at(self, n_clusters: float) -> float:
+        """Degrees of freedom on another number of clusters of the same mix of sizes; one less than equal clusters."""
+        return max((self.dof + 1) * n_clusters / self.n_clusters - 1, REACHED)
+
+
+def of_components(found: pd.DataFrame, k_a: float | None, k_b: float | None, corrected: bool) -> dict[str, Pilot]:
+    """What each row of a table of components says."""
+    absent = [name for name in COLUMNS if name not in found.columns]
+    if absent or not {"plain", "clustered"} <= set(found.index):
+        raise ArgumentError(
+            "`pilot` must be the table that `er.plan.components` gives, or results of one difference; this frame is "
+            "neither. Pass the log to `er.plan.components` first."
+        )
+    rows = {}
+    for name in ("plain", "clustered"):
+        row = {column: float(found[column][name]) for column in COLUMNS}
+        if name == "clustered" and row["n_clusters"] == row["n"]:
+            continue
+        # What the table has in it of the factor G/(G - 1), which the published equations leave out.
+        factor = name == "clustered" and found.attrs.get("ssc") == "G"
+        extra = row["omega2_uncorrected"] / row["n_clusters"] if factor else 0.0
+        row["omega2_uncorrected"] -= extra
+        omega2 = row["omega2"] - extra if corrected else row["omega2_uncorrected"]
+        if omega2 <= 0:
+            raise ArgumentError(
+                f'`omega2` of the row "{name}" must be positive; the pilot\'s is {omega2:g} once the noise of its '
+                f"answers is taken out (before: {row['omega2_uncorrected']:g}). The noise hides how questions differ: "
+                "add questions or answers to the pilot, or plan with corrected=False, which errs upwards."
+            )
+        k = (row["k_a"] if k_a is None else k_a, row["k_b"] if k_b is None else k_b)
+        published = unit_variance(omega2, row["sigma2_a"], row["sigma2_b"], *k)
+        rows[name] = _with_factor(row, published, k, name == "clustered", corrected)
+    return rows
+
+
+def _with_factor(
+    row: dict[str, float], published: float, k: tuple[float, float], clustered: bool, corrected: bool
+) -> Pilot:
+    """A row of components with its factor, and the degrees of freedom of what is planned with."""
+    n, G = int(row["n"]), int(row["n_clusters"])
+    seen = row["omega2_uncorrected"]
+    more = seen / (G - 1) if clustered else 0.0
+    total = published + more
+    # Satterthwaite: the variance seen has G - 1, the noise that is put in the place of the pilot's n (K - 1) each.
+    error = (seen + more) ** 2 / (G - 1)
+    for sigma2, times, planned in ((row["sigma2_a"], row["k_a"], k[0]), (row["sigma2_b"], row["k_b"], k[1])):
+        change = 1 / planned - (1 / times if corrected else 0.0)
+        error += (change * sigma2) ** 2 / (n * max(times - 1, 1e-3))
+    return Pilot(total, published, G - 1.0, total**2 / error, n, G)
+
+
+def pilot_of(results: Any) -> dict[str, Pilot]:
+    """What the results of a difference say, with independent questions and in their clusters."""
+    results = getattr(results, "results", results)
+    if not is_estimated(results):
+        raise ArgumentTypeError(
+            "`pilot` must be the table that `er.plan.components` gives, or results of one difference; got "
+            f"{type(results).__name__}."
+        )
+    if results.estimate.population is not None:
+        raise NotAvailableError(
+            "a plan takes its questions from a population without end, and these results are about "
+            '"the full benchmark". Take results without `target` for it.'
+        )
+    if len(results.params) != 1:
+        raise ArgumentError(
+            f"`pilot` must have one parameter, the difference to be planned for; it has {len(results.params)}. Pass "
+            'results.contrast("A - B").'
+        )
+    if results.cov.crossed:
+        names = " + ".join(axis_name(axis) for axis in results.cov.axes)
+        raise ArgumentError(
+            f"`pilot` must be clustered in one way, since crossed designs have two numbers to plan; got {names}. Use "
+            "`er.plan.board` for prompts and judges."
+        )
+    estimate = results.estimate
+    item = estimate.item if estimate.item and set(estimate.item) <= set(estimate.scores.columns) else ()
+    n = touched(estimate, item) if item else _rows(estimate)
+    plain = assemble(estimate, (item,), resolve_cov(CovOptions(), True, default="CR2")) if item else None
+    variance = float(results.cov.naive[0, 0] if plain is None else plain.variance()[0])
+    clustered = float(results.bse.iloc[0]) ** 2
+    if not (variance > 0 and np.isfinite(clustered) and clustered > 0):
+        raise ArgumentError("`pilot` must have a standard error above 0; this one says nothing about the variance.")
+    rows = {"plain": Pilot(variance * n, variance * n, n - 1.0, n - 1.0, n, n, _few(plain))}
+    for axis in results.cov.axes:
+        count, dof = touched(estimate, axis), float(results.dof.iloc[0])
+        if count < n:
+            rows["clustered"] = Pilot(
+                clustered * n, clustered * n, dof, min(dof, count - 1.0), n, count, _few(results.cov)
+            )
+    return rows
+
+
+def _few(cov: Covariance | None) -> NullVariance | None:
+    """What was not seen of the one difference, if few questions tell of it and it is of two models once each.
+
+    Which of the two is first does not matter: a plan is for a true difference in the direction that was seen.
+    """
+    scored = None if cov is None else cov.widths().scored
+    if scored is None or not math.isclose(abs(scored.scale[0]), 1.0):
+        return None
+    null = scored.null
+    return replace(null, theta=np.abs(null.theta)) if null.signed[0] else null
+
+
+def _rows(estimate: Estimate) -> int:
+    """Rows that enter an estimate."""
+    if estimate.cells is None or estimate.cells.count.size != estimate.scores.n_columns:
+        return estimate.n_rows
+    return round(float(estimate.cells.count[_columns(estimate)].sum()))
+
+
+def _columns(estimate: Estimate) -> Any:
+    """Which columns of the scores enter an estimate."""
+    return np.asarray(abs(compressed(estimate.bread)).sum(axis=1)).ravel() > 0
+
+
+def touched(estimate: Estimate, axis: tuple[str, ...]) -> int:
+    """Clusters with rows that enter an estimate."""
+    if estimate.refit is None or estimate.refit.inverse_gram.ndim > 1:
+        return estimate.scores.n_clusters(axis)
+    entering, count = _columns(estimate), 0
+    for block in estimate.scores.cells(axis):
+        rows = compressed(block.gram)[:, entering]
+        count += int(np.count_nonzero(np.asarray(rows.sum(axis=1)).ravel()))
+    return count
+
+
+COLUMNS = ("omega2", "omega2_uncorrected", "sigma2_a", "sigma2_b", "k_a", "k_b", "n", "n_clusters")
+# Of one model, which is what it is against a model whose answers all score 0.
+ONE_MODEL = {
+    "omega2": "omega2",
+    "omega2_uncorrected": "omega2_uncorrected",
+    "sigma2_a": "sigma2",
+    "k_a": "k",
+    "n": "n",
+    "n_clusters": "n_clusters",
+}
+
+
+@dataclass(frozen=True)
+class Components:
+    """Variance components on the scale on which 1/n gives the variance of a mean."""
+
+    var_a: float  # variances over questions of the two models' question means, and their covariance
+    var_b: float
+    cov: float
+    omega2_uncorrected: float  # variance over questions of the difference of the question means: var_a + var_b - 2 cov
+    sigma2_a: float  # variance of one answer within its question, averaged over questions
+    sigma2_b: float
+    noise_a: float  # what that leaves in a question mean: sigma2/K for K answers to each question
+    noise_b: float
+    k_a: float  # answers to each question; their harmonic mean where it differs
+    k_b: float
+    n: int  # questions, and clusters of them
+    n_clusters: int
+
+    @property
+    def omega2(self) -> float:
+        """Variance over questions of the difference in expected scores; may be 0 or less, as estimated."""
+        return self.omega2_uncorrected - self.noise_a - self.noise_b
+
+    def with_factor(self) -> Components:
+        """Variances over questions times G/(G - 1): their cluster sums were centred at their mean; noise was not."""
+        factor = self.n_clusters / (self.n_clusters - 1)
+        over = {name: factor * getattr(self, name) for name in ("var_a", "var_b", "cov", "omega2_uncorrected")}
+        return replace(self, **over)
+
+
+def components(
+    data: Any,
+    score: str = "score",
+    *,
+    model: str | None = "model",
+    item: str = "item",
+    sample: str = "sample",
+    groups: str | None = None,
+    baseline: str | None = None,
+    ssc: Literal["none", "G"] = "none",
+    missing: MissingName = "drop",
+) -> pd.DataFrame:
+    """Variance components of the difference between two models, or of one, from a pilot with repeated answers.
+
+    In the row "plain" questions are independent: variances over questions divide by n - 1, as in eq. 1 of the paper.
+    "clustered" is appendix C: sums within clusters are squared and divided by n. As published it has no small-sample
+    factor, and is low by a share of 1/G: `from_pilot` multiplies by G/(G - 1), and allows for the error of so few
+    clusters. Who plugs the row into `sample_size` or `mde` takes `ssc="G"`.
+
+    Parameters
+    ----------
+    data : data frame
+        In memory: pandas, polars, pyarrow; or a dict of arrays. One row for each answer, of two models or of one.
+    score : str, optional
+        Column of scores; booleans count as 0 and 1.
+    model, item, sample : str, optional
+        Columns of the models, the questions, and the ids of the answers to a question. Each model needs at least 2
+        answers to each question. `model=None` where all rows are of one model, whose score is then planned for.
+    groups : str, optional
+        Column of the clusters of questions, or columns joined by a colon. By default each question is its own.
+    baseline : str, optional
+        The model called B. By default B is the second of the two in text order.
+    ssc : {"none", "G"}, optional
+        Factor of the variances over questions in the row "clustered": none, the default, as published; "G" is
+        G/(G - 1) for G clusters. `from_pilot` gives the same plan with either.
+    missing : {"drop", "raise"}, optional
+        What to do with rows whose score, label or cluster id is missing; dropped rows are counted.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows "plain" and "clustered", and columns
+
+        - `omega2`: variance over questions of the difference in expected scores, that is `omega2_uncorrected` less
+          the answer noise; reported as estimated, and 0 or less where noise hides the rest.
+        - `omega2_uncorrected`: the same of the observed question means, as the paper has it: too large by the noise
+          of K answers.
+        - `sigma2_a`, `sigma2_b`: variance of one answer within its question, averaged over questions.
+        - `k_a`, `k_b`: answers to each question in the pilot; their harmonic mean where it differs.
+        - `n`, `n_clusters`: questions answered by both models, and clusters of them ("plain": questions).
+
+        Of one model the columns are `omega2`, `omega2_uncorrected`, `sigma2`, `k`, `n` and `n_clusters`; the variance
+        of its mean score over n questions with k answers each is (omega2 + sigma2/k)/n.
+
+        `.attrs["models"]` are the names of A and B (none of one model), `.attrs["left_out"]` the number of questions
+        that only one of them answered, and `.attrs["dropped"]` the numbers of rows by reason. With `ssc="G"`,
+        `.attrs["ssc"]` says so.
+
+    Raises
+    ------
+    DataError
+        If there are not exactly two models, a question has a single answer of a model, or there is one question.
+    MissingColumnError, NonNumericError, NonFiniteError, EmptyDataError, DuplicateRowsError, AlignmentError,
+    TooFewClustersError
+        If the data break a rule; the message says which rows.
+    ArgumentError, ArgumentTypeError
+        If an argument breaks its rule; crossed groups are among these.
+
+    Notes
+    -----
+    With s_i^2 the variance of the K_i answers to question i (denominator K_i - 1), plain sigma2 is the mean of s_i^2,
+    and plain `omega2` subtracts the means of s_i^2/K_i of both models. The K_i may differ.
+
+    The clustered sigma2 adds the products of deviations of answers with the same sample id to different questions of
+    a cluster. This takes sample ids to mean the same thing in all questions, as one run or one seed does. Where they
+    only count answers, these products are noise about 0, and the plain sigma2 says the same more precisely; the row
+    "clustered" follows appendix C all the same. Ids that are different in every question leave no products. Where the
+    K_i differ, a deviation counts with the weight (K_i - 1)^(-1/2), which is exact for the squares and shrinks the
+    products somewhat.
+
+    The clustered `omega2` subtracts clustered noise, a step that the paper does not take.
+
+    References
+    ----------
+    Miller (2024), arXiv:2411.00640, section 3 (law of total variance), section 5 and appendix C.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> pilot = er.datasets.sampled(n_questions=400, n_samples=5, n_models=2, correlation=0.5, icc=0.2, seed=1)
+    >>> found = er.plan.components(pilot, item="question", groups="passage")
+    >>> print(found[["omega2", "omega2_uncorrected", "sigma2_a", "sigma2_b"]].round(4).to_string())
+               omega2  omega2_uncorrected  sigma2_a  sigma2_b
+    plain      0.0740              0.1419    0.1715     0.168
+    clustered  0.0954              0.1604    0.1637     0.161
+    >>> pilot.attrs["truth"]["omega2"], found.attrs["models"]
+    (0.08333333333333333, ('model-1', 'model-2'))
+    """
+    option("missing", missing, MISSING)
+    option("ssc", ssc, ("none", "G"))
+    answers, attrs = read_paired_answers(data, score, (model, item, sample), groups, baseline, missing)
+    rows = {"plain": plain_components(answers), "clustered": clustered_components(answers)}
+    if ssc == "G":
+        attrs["ssc"] = ssc
+        rows["clustered"] = rows["clustered"].with_factor()
+    frame = pd.DataFrame([[getattr(row, name) for name in COLUMNS] for row in rows.values()], list(rows), list(COLUMNS))
+    if model is None:
+        frame = frame[list(ONE_MODEL)].rename(columns=ONE_MODEL)
+    frame.attrs.update(attrs)
+    return frame
+
+
+def plain_components(answers: PairedAnswers) -> Components:
+    """Components when questions are independent. Miller (2024), arXiv:2411.00640, eq. 1 and section 5."""
+    centred, residual = _deviations(answers)
+    n = answers.question.n_clusters
+    return _components(answers, centred, n - 1, residual, answers.side, n)
+
+
+def clustered_components(answers: PairedAnswers) -> Components:
+    """Components when questions within a cluster may be dependent. Miller (2024), arXiv:2411.00640, appendix C."""
+    centred, residual = _deviations(answers)
+    cluster, n = answers.cluster, answers.question.n_clusters
+    totals = np.array([np.bincount(cluster.codes, row, cluster.n_clusters) for row in centred], dtype=float)
+    # The same answer id of one model within one cluster: summed before squaring, the cross terms of appendix C.
+    run = pair_codes(
+        cluster.codes[answers.question.codes], cluster.n_clusters, answers.sample.codes, answers.sample.n_clusters
+    )
+    key = answers.side * run.n_clusters + run.codes
+    summed = np.array([np.bincount(key, weighted, 2 * run.n_clusters) for weighted in residual], dtype=float)
+    return _components(answers, totals, n, summed, np.repeat([0, 1], run.n_clusters), cluster.n_clusters)
+
+
+def _deviations(answers: PairedAnswers) -> tuple[FloatArray, FloatArray]:
+    """Question means about their mean, shape (2, n); answers about theirs, weighted for sigma2 and sigma2/K."""
+    cell, count = answers.cell, answers.count
+    mean = np.bincount(cell, answers.score, count.size).reshape(count.shape) / count
+    residual = answers.score - mean.ravel()[cell]
+    k = count.ravel()[cell]
+    weighted = np.stack([residual / np.sqrt(k - 1), residual / np.sqrt(k * (k - 1))])
+    return mean - mean.mean(axis=1, keepdims=True), weighted
+
+
+def _components(
+    answers: PairedAnswers, totals: FloatArray, divisor: int, sums: FloatArray, side: IntArray, n_clusters: int
+) -> Components:
+    """Components from what is squared: totals of question means, shape (2, m), and sums of residuals of each side."""
+    n, count = answers.question.n_clusters, answers.count
+    var_a, var_b, cov = (float(totals[i] @ totals[j]) / divisor for i, j in ((0, 0), (1, 1), (0, 1)))
+    # Of the difference itself: the sum of the three would lose digits where the models are nearly alike.
+    difference = totals[0] - totals[1]
+    sigma2, noise = (np.bincount(side, squared, 2) / n for squared in sums**2)
+    fewest = count.min(axis=1)
+    k_a, k_b = fewest * n / (fewest[:, None] / count).sum(axis=1)
+    return Components(
+        var_a=var_a,
+        var_b=var_b,
+        cov=cov,
+        omega2_uncorrected=float(difference @ difference) / divisor,
+        sigma2_a=float(sigma2[0]),
+        sigma2_b=float(sigma2[1]),
+        noise_a=float(noise[0]),
+        noise_b=float(noise[1]),
+        k_a=float(k_a),
+        k_b=float(k_b),
+        n=n,
+        n_clusters=n_clusters,
+    )
+
 
 PLAN = ("variance", "n_eq9", "n", "n_clusters", "cluster_size", "mde")
 

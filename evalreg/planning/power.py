@@ -1,31 +1,259 @@
-"""Number of questions for a difference, and the difference that a number of questions detects."""
+"""Power of tests by t and normal quantiles, and what follows from it: sizes, curves, clusters and costs."""
 
 from __future__ import annotations
 
+import itertools
 import math
+import numbers
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
+import scipy
 
-from evalreg.checks import FloatArray
-from evalreg.errors import ArgumentError
-from evalreg.planning.checked_numbers import (
-    checked_at_least,
-    checked_count,
-    checked_delta,
-    checked_number,
-    checked_variance,
-)
-from evalreg.planning.t_power import (
-    LARGE,
-    REACHED,
-    ROUNDING,
-    nearly_normal,
-    normal_quantiles,
-    normal_units,
-    t_power,
-    t_shift,
-    t_units,
-)
+from evalreg.checks import BoolArray, FloatArray, fraction
+from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.numerics.student import t_quantile
+
+if TYPE_CHECKING:
+    from evalreg.scores.score_interval import NullVariance
+
+
+def checked_delta(delta: object) -> float:
+    """Return `delta` if it is a positive number."""
+    value = checked_number("delta", delta)
+    if value <= 0:
+        raise ArgumentError(
+            f"`delta` must be positive, the size of the difference to be detected; got {value:g}. The test is "
+            "two-sided: pass the absolute value."
+        )
+    return value
+
+
+def checked_variance(name: str, value: object) -> float:
+    """Return `value` if it is a number of at least 0."""
+    number = checked_number(name, value)
+    if number < 0:
+        raise ArgumentError(f"`{name}` must not be negative: it is a variance; got {number:g}.")
+    return number
+
+
+def checked_at_least(name: str, value: object, least: float, what: str) -> float:
+    """Return `value` if it is a number of at least `least`."""
+    number = checked_number(name, value)
+    if number < least:
+        raise ArgumentError(f"`{name}` must be at least {least:g}, {what}; got {number:g}.")
+    return number
+
+
+def checked_count(name: str, value: object, least: int, what: str) -> int:
+    """Return `value` if it is a whole number of at least `least`."""
+    number = checked_number(name, value)
+    if number < least or number != int(number):
+        raise ArgumentError(f"`{name}` must be a whole number of {what}, at least {least}; got {value!r}.")
+    return int(number)
+
+
+def checked_number(name: str, value: object) -> float:
+    """Return `value` as a finite float."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise ArgumentTypeError(f"`{name}` must be a number; got {type(value).__name__} {value!r}.")
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        number = math.inf
+    if not math.isfinite(number):
+        raise ArgumentError(f"`{name}` must be finite; got {number:g}.")
+    return number
+
+
+# A whole number of questions that arithmetic puts just above itself is not rounded up to the next.
+ROUNDING = 1e-12
+# Above this many independent units t is normal, and one unit more or less is nothing.
+LARGE = 100_000
+# Nodes of an integral over a chi distribution; exact to some 1e-10.
+NODES = 400
+# From so many degrees of freedom on, fewer are enough: equal steps of the normal quantile up to an end, beyond which is
+# less than the last bit. Exact to 1e-15, and to 1e-12 where alpha is 1e-13.
+SMOOTH, FEW_NODES, END = 20, 61, 8.6
+# Of the integral over the error of a pilot, whose integrand is smooth; exact to some 1e-7.
+PILOT_NODES = 60
+# Normal quantiles stand in for t where that costs at most this share of the chance to miss (or, below 1/2, to find).
+NEAR = 0.025
+# A power this near to the one asked for is it.
+REACHED = 1e-9
+
+
+def normal_units(variance: float, delta: float, alpha: float, power: float) -> int:
+    """Number of independent units by eq. 9, with normal quantiles."""
+    scale = normal_quantiles(alpha, power) * math.sqrt(variance) / delta
+    units = scale * scale
+    if not math.isfinite(units):
+        raise ArgumentError(f"`delta` must leave n within the range of numbers; got {delta:g}. Pass a larger one.")
+    return max(1, math.ceil(units * (1 - ROUNDING)))
+
+
+def nearly_normal(units: int, alpha: float, power: float) -> bool:
+    """Whether a t test on so many units has nearly the power that normal quantiles promise."""
+    promised = t_power(normal_quantiles(alpha, power), units - 1, alpha)
+    return promised >= power - NEAR * min(power, 1 - power)
+
+
+def pilot_power(shift: float, dof: float, alpha: float, pilot_dof: float) -> float:
+    """Power of a t test, averaged over the error of the pilot's variance in whose standard errors `shift` is.
+
+    The true shift is `shift` times the root of chi2/pilot_dof (Julious and Owen 2006).
+    """
+    errors, weights = pilot_errors(pilot_dof)
+    return float(weights @ t_powers(shift * errors, dof, alpha))
+
+
+def pilot_errors(pilot_dof: float) -> tuple[FloatArray, FloatArray]:
+    """Values of sqrt(chi2/pilot_dof), by which the standard error of a pilot may be off, and weights that sum to 1."""
+    return chi_nodes(float(pilot_dof), PILOT_NODES)
+
+
+def pilot_shift(dof: float, alpha: float, power: float, pilot_dof: float) -> float:
+    """The shift at which `pilot_power` is the power asked for."""
+    return _reached(lambda shift: pilot_power(shift, dof, alpha, pilot_dof), alpha, power)
+
+
+def t_units(variance: float, delta: float, alpha: float, power: float) -> int:
+    """Number of independent units at which a t test on them has the power asked for.
+
+    The power is that of the noncentral t distribution, exact for normal units of equal variance.
+    """
+
+    def enough(units: int) -> bool:
+        return t_power(delta / math.sqrt(variance / units), units - 1, alpha) >= power - REACHED
+
+    low = max(2, normal_units(variance, delta, alpha, power))
+    return low if low > LARGE else fewest(enough, low)
+
+
+def fewest(enough: Callable[[int], bool], low: int) -> int:
+    """Smallest whole number, from `low` up, that is enough; the larger of two is enough where the smaller is."""
+    if enough(low):
+        return low
+    step = 1
+    while not enough(low + step):
+        step *= 2
+    high, low = low + step, low + step // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def t_power(shift: float, dof: float, alpha: float) -> float:
+    """Power of a two-sided t test."""
+    return float(t_powers(np.array([shift]), dof, alpha)[0])
+
+
+def t_powers(shifts: FloatArray, dof: float, alpha: float) -> FloatArray:
+    """Power at each of several shifts."""
+    critical = float(scipy.special.stdtrit(dof, 1 - alpha / 2))
+    # (Z + shift)/S, averaged over S = sqrt(chi2/dof). scipy's noncentral t is NaN for some large shifts, other ones
+    # in each release.
+    root, weights = chi_nodes(float(dof)) if dof < SMOOTH or dof > LARGE else smooth_chi_nodes(float(dof))
+    far = critical * root
+    return np.asarray(
+        (scipy.special.ndtr(shifts[:, None] - far) + scipy.special.ndtr(-shifts[:, None] - far)) @ weights
+    )
+
+
+@lru_cache(maxsize=64)
+def chi_nodes(dof: float, n_nodes: int = NODES) -> tuple[FloatArray, FloatArray]:
+    """Values of sqrt(chi2/dof), and weights that sum to 1.
+
+    Of the rule of Gauss and Legendre in the distribution function, whose ends are drawn out.
+    """
+    if dof > LARGE:
+        return np.ones(1), np.ones(1)
+    nodes, weights = _legendre(n_nodes)
+    u = (nodes + 1) / 2
+    root = np.sqrt(2 * np.asarray(scipy.special.gammaincinv(dof / 2, u * u * (3 - 2 * u))) / dof)
+    return root, weights * 3 * u * (1 - u)
+
+
+@lru_cache(maxsize=64)
+def smooth_chi_nodes(dof: float) -> tuple[FloatArray, FloatArray]:
+    """The same of the trapezoid rule in the normal quantile of chi2; the integrand dies out at both of its ends.
+
+    Trefethen and Weideman (2014), SIAM Review 56, 385-458: the error falls exponentially with the number of nodes.
+    """
+    z = np.linspace(-END, END, FEW_NODES)
+    density = np.exp(-z * z / 2)
+    below, above = np.split(z, [FEW_NODES // 2])
+    chi2 = np.concatenate(
+        [
+            scipy.special.gammaincinv(dof / 2, scipy.special.ndtr(below)),
+            scipy.special.gammainccinv(dof / 2, scipy.special.ndtr(-above)),
+        ]
+    )
+    return np.sqrt(2 * chi2 / dof), density / density.sum()
+
+
+@lru_cache(maxsize=2)
+def _legendre(n_nodes: int) -> tuple[FloatArray, FloatArray]:
+    return np.polynomial.legendre.leggauss(n_nodes)
+
+
+def t_shift(dof: float, alpha: float, power: float) -> float:
+    """True difference, in standard errors, at which a two-sided t test has the power asked for."""
+    return _reached(lambda shift: t_power(shift, dof, alpha), alpha, power)
+
+
+def _reached(power_at: Callable[[float], float], alpha: float, power: float) -> float:
+    """The shift at which a power is reached."""
+    high = 2 * normal_quantiles(alpha, power) + 1
+    while power_at(high) < power:
+        high *= 2
+    return float(scipy.optimize.brentq(lambda shift: power_at(shift) - power, 0.0, high, xtol=1e-10))
+
+
+def normal_quantiles(alpha: float, power: float) -> float:
+    """Return z_(alpha/2) + z_beta."""
+    alpha, power = fraction("alpha", alpha), fraction("power", power)
+    if power <= alpha:
+        raise ArgumentError(
+            f"`power` must be above alpha, which the two-sided test reaches without any difference; got "
+            f"power={power:g} with alpha={alpha:g}. A usual power is 0.8."
+        )
+    return float(scipy.special.ndtri(power) - scipy.special.ndtri(alpha / 2))
+
+
+# Halvings of the interval that a difference lies in.
+STEPS = 60
+# A difference of 1 is the largest; at this distance from it, and from 0, the search ends.
+
+
+def found_where_few_differ(few: NullVariance, dof: FloatArray, alpha: float, power: float) -> FloatArray:
+    """True differences that the tests find with the power asked for, shape (m,); NaN where even one of 1 is not found.
+
+    The power is Phi((x - t sqrt(V(0)))/sqrt(V(x))), V(x) the variance that the test takes if the difference is x, with
+    the rates of questions that differ that are likeliest at a true difference x in the direction that was seen. Shapes:
+    dof (m,).
+    """
+    few = replace(few, theta=np.abs(few.theta))
+    critical = t_quantile(alpha, dof)
+
+    def enough(difference: FloatArray) -> BoolArray:
+        expected = few.if_true(difference)
+        sd = np.sqrt(np.maximum(expected.seen, np.finfo(float).tiny))
+        far = (expected.theta - critical * np.sqrt(expected.at(0.0))) / sd
+        return np.asarray(scipy.special.ndtr(far) >= power)
+
+    low, high = np.zeros(few.theta.shape), np.full(few.theta.shape, 1 - REACHED)
+    none = ~enough(high)
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        found = enough(middle)
+        low, high = np.where(found, low, middle), np.where(found, middle, high)
+    return np.where(none, np.nan, high)
 
 
 def sample_size(
@@ -235,3 +463,382 @@ def unit_variance(omega2: float, sigma2_a: float, sigma2_b: float, k_a: float, k
         k = checked_at_least(f"k_{side}", k, 1, "the answers to each question")
         noise += checked_variance(f"sigma2_{side}", sigma2) / k
     return float(omega2 + noise)
+
+
+def clusters(
+    *,
+    delta: float,
+    cluster_size: float,
+    omega2: float,
+    icc: float = 0.0,
+    sigma2_a: float = 0.0,
+    sigma2_b: float = 0.0,
+    k_a: float = 1,
+    k_b: float = 1,
+    alpha: float = 0.05,
+    power: float = 0.8,
+) -> int:
+    """Number of clusters of a given size at which a paired test of two models detects a difference.
+
+    The test is t on the clusters' means, with one degree of freedom less than there are clusters.
+
+    Parameters
+    ----------
+    delta : float
+        True difference of the mean scores that should be detected, above 0.
+    cluster_size : float
+        Questions of each cluster, at least 1.
+    omega2 : float
+        Variance over questions of the difference of the two models' expected scores, above 0: the plain one, of single
+        questions, where `icc` is given; the clustered one, for clusters of this size, where `icc` is left at 0.
+    icc : float, optional
+        Intraclass correlation of the expected differences within clusters, from 0, the default, to 1. That of observed
+        differences is smaller by the factor omega2/(omega2 + sigma2_a/k_a + sigma2_b/k_b).
+    sigma2_a, sigma2_b : float, optional
+        Variance of one answer about its question's expected score; 0 by default. It is taken to be independent
+        between questions.
+    k_a, k_b : float, optional
+        Answers to each question, at least 1, the default.
+    alpha : float, optional
+        Level of the two-sided test, 0.05 by default.
+    power : float, optional
+        Probability of detecting the difference, 0.8 by default. Above alpha.
+
+    Returns
+    -------
+    int
+        Clusters, at least 2.
+
+    Raises
+    ------
+    ArgumentError, ArgumentTypeError
+        If a number is outside its range.
+
+    References
+    ----------
+    Kish (1965), Survey Sampling, section 5.4 (design effect 1 + (m - 1) icc); Miller (2024), arXiv:2411.00640, eq. 9.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> for size in (1, 5, 20):
+    ...     print(size, er.plan.clusters(delta=0.05, cluster_size=size, omega2=1 / 9, icc=0.3))
+    1 351
+    5 156
+    20 119
+    """
+    size = checked_at_least("cluster_size", cluster_size, 1, "the questions of each cluster")
+    rho = checked_number("icc", icc)
+    if not 0 <= rho <= 1:
+        raise ArgumentError(
+            f"`icc` must lie between 0 and 1; got {rho:g}. A negative estimate says that clusters are no more alike "
+            "than chance: plan with 0."
+        )
+    noise = unit_variance(omega2, sigma2_a, sigma2_b, k_a, k_b) - omega2
+    per_cluster = (omega2 * (1 + (size - 1) * rho) + noise) / size
+    return t_units(per_cluster, checked_delta(delta), alpha, power)
+
+
+def curve(
+    *,
+    n: Iterable[int],
+    omega2: float,
+    sigma2_a: float = 0.0,
+    sigma2_b: float = 0.0,
+    k: Iterable[int] = (1, 2, 5, 10),
+    cluster_size: int | None = None,
+    alpha: float = 0.05,
+    power: float = 0.8,
+) -> pd.DataFrame:
+    """Detectable differences by number of questions and of answers to each.
+
+    Parameters
+    ----------
+    n : iterable of int
+        Numbers of questions.
+    omega2 : float
+        As in `mde`.
+    sigma2_a, sigma2_b : float, optional
+        As in `mde`; 0 by default.
+    k : iterable of int, optional
+        Answers to each question, the same of both models; 1, 2, 5 and 10 by default.
+    cluster_size : int, optional
+        Questions of each cluster. With it the test is t with the degrees of freedom of as many whole clusters as n
+        questions make. None, the default, is eq. 10 with normal quantiles.
+    alpha, power : float, optional
+        As in `mde`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Indexed by n, one column for each K, in units of the score: what `mde` gives for each.
+
+    Raises
+    ------
+    ArgumentError, ArgumentTypeError
+        If a number is outside its range; fewer than two clusters are among these.
+
+    References
+    ----------
+    Miller (2024), arXiv:2411.00640, eq. 10.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> table = er.plan.curve(n=[198, 1000], omega2=1 / 9, sigma2_a=1 / 6, sigma2_b=1 / 6, k=[1, 10])
+    >>> print(table.round(4).to_string())
+    k          1       10
+    n
+    198   0.1327  0.0757
+    1000  0.0591  0.0337
+    """
+    sizes, answers = (_several(name, values) for name, values in (("n", n), ("k", k)))
+    if cluster_size is not None:
+        checked_count("cluster_size", cluster_size, 1, "questions")
+    rows = [
+        [
+            mde(
+                n=size,
+                omega2=omega2,
+                sigma2_a=sigma2_a,
+                sigma2_b=sigma2_b,
+                k_a=times,
+                k_b=times,
+                n_clusters=None if cluster_size is None else size // cluster_size,
+                alpha=alpha,
+                power=power,
+            )
+            for times in answers
+        ]
+        for size in sizes
+    ]
+    return pd.DataFrame(rows, index=pd.Index(sizes, name="n"), columns=pd.Index(answers, name="k"))
+
+
+def _several(name: str, values: Any) -> list[int]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ArgumentTypeError(f"`{name}` must be a list of whole numbers; got {values!r}.")
+    found = [checked_count(name, value, 1, "questions" if name == "n" else "answers") for value in values]
+    if not found:
+        raise ArgumentError(f"`{name}` must name at least one number; got an empty list.")
+    return found
+
+
+# A whole number that arithmetic puts just above itself is not rounded up to the next.
+
+# Pairs of numbers of answers that are priced at most, and numbers of answers that are looked at.
+MOST_PAIRS = 1_000_000
+MOST_ANSWERS = 200_000
+
+
+@dataclass(frozen=True)
+class AnswerPlan:
+    """Numbers of questions and answers that detect a difference at the least cost."""
+
+    k_a: int  # answers of each model to each question
+    k_b: int
+    n: int  # questions
+    cost: float  # of all questions and answers, in the units of the costs given
+    noise_share: float  # share of the variance of the difference that is answer noise
+    cost_one_answer: float  # cost of the plan with one answer of each model to each question, for comparison
+
+
+def answers(
+    *,
+    delta: float,
+    omega2: float,
+    sigma2_a: float,
+    sigma2_b: float = 0.0,
+    cost_question: float,
+    cost_a: float,
+    cost_b: float | None = None,
+    cluster_size: float | None = None,
+    alpha: float = 0.05,
+    power: float = 0.8,
+) -> AnswerPlan:
+    """Answers to each question, and questions, that detect a difference at the least cost.
+
+    Parameters
+    ----------
+    delta : float
+        True difference of the mean scores that should be detected, above 0.
+    omega2 : float
+        Variance over questions of the difference in expected scores, above 0.
+    sigma2_a, sigma2_b : float, optional
+        Variance of one answer about its question's expected score. Where it is 0, one answer is enough.
+    cost_question : float
+        Cost of one more question, whatever the number of answers: writing it, or its part of a licence. At least 0.
+    cost_a, cost_b : float
+        Cost of one more answer of each model, above 0; that of B is A's by default.
+    cluster_size : float, optional
+        As in `sample_size`.
+    alpha : float, optional
+        Level of the two-sided test, 0.05 by default.
+    power : float, optional
+        Probability of detecting the difference, 0.8 by default. Above alpha.
+
+    Returns
+    -------
+    AnswerPlan
+        Whole numbers, n counted as `sample_size` counts it: no other whole numbers cost less.
+
+    Raises
+    ------
+    ArgumentError, ArgumentTypeError
+        If a number is outside its range.
+
+    Notes
+    -----
+    The cost of a given precision is proportional to (omega2 + sigma2_a/K_a + sigma2_b/K_b) times
+    (cost_question + cost_a K_a + cost_b K_b), which is least at K = sqrt((sigma2/omega2) (cost_question/cost)) for each
+    model, or at 1 where that is smaller. Free questions make one answer each the best plan. Whole questions make steps
+    of these costs, so that every pair of numbers of answers is priced whose unrounded cost is below the best one found
+    (a million pairs around it, where questions cost so much more than answers that there are more).
+
+    References
+    ----------
+    Cochran (1977), Sampling Techniques, section 10.6, for the optimum in two stages; Miller (2024), arXiv:2411.00640,
+    eq. 9.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> variances = {"omega2": 1 / 9, "sigma2_a": 1 / 6, "sigma2_b": 1 / 6}
+    >>> plan = er.plan.answers(delta=0.03, cost_question=5, cost_a=0.1, cost_b=0.4, **variances)
+    >>> plan.k_a, plan.k_b, plan.n, round(plan.cost / plan.cost_one_answer, 2)
+    (9, 4, 1494, 0.53)
+    """
+    omega2 = unit_variance(omega2, 0.0, 0.0, 1, 1)
+    question = checked_at_least("cost_question", cost_question, 0, "the cost of one more question")
+    costs = tuple(
+        _cost(name, cost) for name, cost in (("cost_a", cost_a), ("cost_b", cost_a if cost_b is None else cost_b))
+    )
+    noise = (checked_variance("sigma2_a", sigma2_a), checked_variance("sigma2_b", sigma2_b))
+
+    delta = checked_delta(delta)
+
+    def plan(k: tuple[int, int]) -> tuple[float, tuple[int, int], int]:
+        n = questions_needed(_each(omega2, noise, k), delta, cluster_size, alpha, power)
+        return n * _price(question, costs, k), k, n
+
+    # Around the best real numbers, and then wherever a whole number of questions may cost less.
+    first = min(plan(k) for k in _candidates(omega2, noise, question, costs))
+    pairs = _pairs(first, (normal_quantiles(alpha, power) / delta) ** 2, omega2, noise, question, costs)
+    variance = _each(omega2, noise, pairs)
+    n = fewest_questions(variance, delta, cluster_size, alpha, power)
+    price = n * _price(question, costs, pairs)
+    cheapest = int(np.argmin(price)) if price.size else 0
+    others = [(int(pairs[0][cheapest]), int(pairs[1][cheapest]))] if price.size else []
+    cost, (k_a, k_b), questions = min([first, *map(plan, others)])
+    return AnswerPlan(
+        k_a=k_a,
+        k_b=k_b,
+        n=questions,
+        cost=cost,
+        noise_share=1 - omega2 / _each(omega2, noise, (k_a, k_b)),
+        cost_one_answer=plan((1, 1))[0],
+    )
+
+
+def enough_answers(*, omega2: float, sigma2: float, share: float = 0.05) -> int:
+    """Answers to each question beyond which more buy next to nothing.
+
+    Parameters
+    ----------
+    omega2 : float
+        Variance over questions of expected scores, or of the difference of two models' expected scores, above 0.
+    sigma2 : float
+        Variance of one answer within its question; for a difference the sum of both models'.
+    share : float, optional
+        Share of the variance that answer noise may keep, 0.05 by default: then even infinitely many answers would
+        shorten the interval by no more than 2.5%.
+
+    Returns
+    -------
+    int
+        Smallest K with (sigma2/K)/(omega2 + sigma2/K) at or below `share`.
+
+    Raises
+    ------
+    ArgumentError, ArgumentTypeError
+        If a number is outside its range.
+
+    References
+    ----------
+    Miller (2024), arXiv:2411.00640, section 3.1.
+
+    Examples
+    --------
+    Uniform chances of being right, as in the paper:
+
+    >>> import evalreg as er
+    >>> er.plan.enough_answers(omega2=1 / 12, sigma2=1 / 6)
+    38
+    """
+    omega2 = unit_variance(omega2, 0.0, 0.0, 1, 1)
+    sigma2, share = checked_variance("sigma2", sigma2), fraction("share", share)
+    return max(1, math.ceil(sigma2 * (1 - share) / (share * omega2) * (1 - ROUNDING)))
+
+
+def _cost(name: str, value: object) -> float:
+    cost = checked_number(name, value)
+    if cost <= 0:
+        raise ArgumentError(
+            f"`{name}` must be positive: with free answers no number of them is the best; got {cost:g}."
+        )
+    return cost
+
+
+def _each(omega2: float, noise: tuple[float, ...], k: tuple[Any, ...]) -> Any:
+    return omega2 + sum(sigma2 / times for sigma2, times in zip(noise, k, strict=True))
+
+
+def _price(question: float, costs: tuple[float, ...], k: tuple[Any, ...]) -> Any:
+    return question + sum(cost * times for cost, times in zip(costs, k, strict=True))
+
+
+def _candidates(
+    omega2: float, noise: tuple[float, ...], question: float, costs: tuple[float, ...]
+) -> list[tuple[int, int]]:
+    """Whole numbers around the best ones, with each side at its own optimum or held at 1."""
+    found = set()
+    for held in ((), (0,), (1,)):
+        # An answer that is held at 1 belongs to the question: its noise and its cost come with it.
+        within = omega2 + sum(noise[side] for side in held)
+        fixed = question + sum(costs[side] for side in held)
+        around = [
+            [1] if side in held else _near(math.sqrt(noise[side] * fixed / (within * costs[side]))) for side in (0, 1)
+        ]
+        found |= set(itertools.product(*around))
+    return [(a, b) for a, b in found]
+
+
+def _near(best: float) -> list[int]:
+    low = max(1, math.floor(best) - 1)
+    return list(range(low, low + 4))
+
+
+def _pairs(
+    best: tuple[float, tuple[int, int], int],
+    scale: float,
+    omega2: float,
+    noise: tuple[float, ...],
+    question: float,
+    costs: tuple[float, ...],
+) -> tuple[FloatArray, FloatArray]:
+    """Whole numbers of answers of both models whose cost by eq. 9, before n is rounded, is below the best so far."""
+    cost, k, _ = best
+    reach = MOST_PAIRS**0.5 / 2
+    sides = []
+    for side in (0, 1):
+        other = 1 - side
+        most = min(cost / (scale * omega2 * costs[side]), k[side] + reach, MOST_ANSWERS)
+        times = np.arange(max(1.0, k[side] - reach), most + 1)
+        variance, price = omega2 + noise[side] / times, question + costs[side] * times
+        # The other model's best number of answers, a real one.
+        free = np.sqrt(noise[other] * price / (variance * costs[other])).clip(1.0)
+        least = scale * (variance + noise[other] / free) * (price + costs[other] * free)
+        sides.append(times[least < cost])
+    a, b = (grid.ravel() for grid in np.meshgrid(*sides, indexing="ij"))
+    below = scale * _each(omega2, noise, (a, b)) * _price(question, costs, (a, b)) < cost
+    return a[below], b[below]

@@ -1,14 +1,16 @@
-"""The cluster bootstrap: of estimates solved again from sums within clusters, and of any function of a frame."""
+"""The cluster bootstrap: draws, sums, intervals and its result."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+import scipy
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, frozen, keeps, listed, option
 from evalreg.covariance.adjust import HELD
@@ -30,22 +32,304 @@ from evalreg.errors import (
     TooFewClustersError,
     issue,
 )
-from evalreg.estimate import Estimate
-from evalreg.inference.multiplicity import base_seed
-from evalreg.inference.simultaneous import Seed
+from evalreg.inference.multiplicity import base_seed, block_stream
+from evalreg.numerics.fitting import Progress
 from evalreg.numerics.matrices import dense
-from evalreg.numerics.progress import Progress
 from evalreg.report.tables import Grid, Summary, number
-from evalreg.resampling.draws import BOOT_WEIGHTS, BootWeightsName, boot_chunks, run_blocks, seed_text, whole_number
-from evalreg.resampling.intervals import (
-    basic_interval,
-    bca_interval,
-    least_draws,
-    percentile_interval,
-    studentized_interval,
-)
 from evalreg.resampling.solvers import meetings, solver_of
 from evalreg.scores.rows import RowScores
+
+if TYPE_CHECKING:
+    from evalreg.estimate import Estimate
+    from evalreg.inference.simultaneous import Seed
+
+WildWeightsName: TypeAlias = Literal["auto", "rademacher", "webb", "mammen"]
+BootWeightsName: TypeAlias = Literal["multinomial", "bayesian"]
+WILD_WEIGHTS: tuple[WildWeightsName, ...] = get_args(WildWeightsName)
+BOOT_WEIGHTS: tuple[BootWeightsName, ...] = get_args(BootWeightsName)
+
+# Each block of draws has a random stream of its own, so that the draws do not depend on who makes them.
+BLOCK = 128
+WILD_BLOCK = 256
+# The identity stands first, so that it is vector 0 of an enumeration.
+RADEMACHER = np.array([1.0, -1.0])
+WEBB = np.array([1.0, -1.0, np.sqrt(1.5), -np.sqrt(1.5), np.sqrt(0.5), -np.sqrt(0.5)])
+MAMMEN = np.array([(1 + np.sqrt(5)) / 2, (1 - np.sqrt(5)) / 2])
+MAMMEN_FIRST = (np.sqrt(5) - 1) / (2 * np.sqrt(5))
+WEBB_UP_TO = 12
+
+Result = TypeVar("Result")
+
+
+def seed_text(seed: int | None) -> str:
+    """The seed of some draws in words; None where a Generator was given, whose state is not known."""
+    return "from a Generator" if seed is None else f"seed {seed}"
+
+
+def whole_number(name: str, value: object) -> int:
+    """A number of draws or workers, at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise ArgumentTypeError(f"`{name}` must be a whole number; got {value!r}.")
+    if value < 1:
+        raise ArgumentError(f"`{name}` must be 1 or more; got {value}.")
+    return int(value)
+
+
+def vectors(weights: WildWeightsName, n_clusters: int, most: int) -> int | None:
+    """Number of equally likely weight vectors, where there are no more than `most`; None otherwise."""
+    points = {"rademacher": RADEMACHER.size, "webb": WEBB.size}.get(weights)
+    # Compared by logarithm first, as the power of a large G has more digits than anyone needs.
+    if points is None or n_clusters * np.log(points) > np.log(most) + 1e-6:
+        return None
+    return int(points**n_clusters)
+
+
+def wild_blocks(
+    weights: WildWeightsName, n_clusters: int, draws: int, enumerated: bool, base: int
+) -> Iterator[FloatArray]:
+    """Weights of clusters for the wild bootstrap, mean 0 and variance 1, block by block.
+
+    Cameron, Gelbach and Miller (2008), REStat 90(3), for Rademacher weights; Webb (2023), Canadian Journal of Economics
+    56(3); Mammen (1993), Annals of Statistics 21(1). Shapes: returns (n_draws, n_clusters).
+    """
+    points = WEBB if weights == "webb" else RADEMACHER
+    for block, first in enumerate(range(0, draws, WILD_BLOCK)):
+        n = min(WILD_BLOCK, draws - first)
+        if enumerated:
+            # Digits of the vector's number, written with as many digits as there are points.
+            places = points.size ** np.arange(n_clusters - 1, -1, -1)
+            yield np.asarray(points[(np.arange(first, first + n)[:, None] // places) % points.size])
+        else:
+            yield _wild(weights, (n, n_clusters), block_stream(base, block))
+
+
+def _wild(weights: WildWeightsName, shape: tuple[int, int], rng: np.random.Generator) -> FloatArray:
+    if weights == "rademacher":
+        # One random bit a weight.
+        octets = rng.integers(0, 256, size=(WILD_BLOCK, -(-shape[1] // 8)), dtype=np.uint8)
+        signs = np.unpackbits(octets[: shape[0]], axis=1, count=shape[1]).astype(np.float64)
+        signs *= -2.0
+        signs += 1.0
+        return signs
+    if weights == "webb":
+        return np.asarray(WEBB[rng.integers(0, WEBB.size, size=(WILD_BLOCK, shape[1]), dtype=np.uint8)[: shape[0]]])
+    return np.asarray(np.where(rng.random((WILD_BLOCK, shape[1]))[: shape[0]] < MAMMEN_FIRST, MAMMEN[0], MAMMEN[1]))
+
+
+def boot_chunks(
+    weights: BootWeightsName, n_clusters: Sequence[int], n: int, rng: np.random.Generator
+) -> Iterator[list[FloatArray]]:
+    """Weights of the clusters of each axis for the cluster bootstrap, some draws at a time.
+
+    Rubin (1981), Annals of Statistics 9(1), for "bayesian". Shapes: returns (n_some, n_clusters).
+    """
+    # As many rows as do not take much memory: a matter of the clusters alone, so that draws do not depend on `n`.
+    rows = min(BLOCK, max(1, HELD // sum(n_clusters)))
+    for first in range(0, n, rows):
+        drawn = [_boot(weights, (rows, n_axis), rng) for n_axis in n_clusters]
+        yield [one[: n - first] for one in drawn]
+
+
+def _boot(weights: BootWeightsName, shape: tuple[int, int], rng: np.random.Generator) -> FloatArray:
+    if weights == "bayesian":
+        drawn = rng.standard_exponential(shape)
+        return np.asarray(drawn / drawn.mean(axis=1, keepdims=True))
+    chosen = rng.integers(0, shape[1], size=shape)
+    chosen += shape[1] * np.arange(shape[0])[:, None]
+    return np.bincount(chosen.ravel(), minlength=chosen.size).reshape(shape).astype(np.float64)
+
+
+def run_blocks(
+    draws: int, base: int, work: Callable[[int, int, np.random.Generator], Result], workers: int = 1
+) -> list[Result]:
+    """What `work` makes of each block of draws, in order; an error is that of the first block that fails."""
+    blocks = [(i, first, min(BLOCK, draws - first)) for i, first in enumerate(range(0, draws, BLOCK))]
+
+    def one(block: tuple[int, int, int]) -> Any:
+        number, first, n = block
+        return work(first, n, block_stream(base, number))
+
+    if workers == 1:
+        return [one(block) for block in blocks]
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(one, blocks))
+
+
+# Draws this close to the estimate, as a fraction of their range, are equal to it.
+TIE = 1e-9
+# Places this near to a draw, as a fraction of their number, are at it.
+ROUNDING = 1e-12
+# Standard errors of draws below this fraction of that of the estimate are the root of rounding.
+NO_SPREAD = 1e-6
+
+
+def percentile_interval(draws: FloatArray, alpha: float) -> FloatArray:
+    """Quantiles of the draws.
+
+    Infinite where the draws are at that place; NaN where too few draws have a value for the level. Davison and Hinkley
+    (1997), Bootstrap Methods and their Application, section 5.3.1. Shapes: draws (n_draws, n_estimates); returns
+    (n_estimates, 2).
+    """
+    return np.array([_quantiles(column, np.array([alpha / 2, 1 - alpha / 2])) for column in draws.T])
+
+
+def basic_interval(values: FloatArray, draws: FloatArray, alpha: float) -> FloatArray:
+    """Twice the estimate less the quantiles of the draws.
+
+    NaN where too few draws have a value for the level. Davison and Hinkley (1997), Bootstrap Methods and their
+    Application, equation 5.6. Shapes: values (n_estimates,), draws (n_draws, n_estimates); returns (n_estimates, 2).
+    """
+    return np.asarray(2 * values[:, None] - percentile_interval(draws, alpha)[:, ::-1])
+
+
+def studentized_interval(
+    values: FloatArray, se: FloatArray, draws: FloatArray, draws_se: FloatArray, alpha: float
+) -> FloatArray:
+    """The estimate less quantiles of (draw - estimate)/se(draw) times its standard error.
+
+    NaN where too few draws have a value for the level. `draws, draws_se`: the same of the draws; one that is away from
+    the estimate without a standard error is infinitely far. Davison and Hinkley (1997), Bootstrap Methods and their
+    Application, equation 5.7. Shapes: values, se (n_estimates,), draws, draws_se (n_draws, n_estimates); returns
+    (n_estimates, 2).
+    """
+    away, least = draws - values, NO_SPREAD * se
+    none = np.where(np.abs(away) <= least, np.nan, np.copysign(np.inf, away))
+    spread = (draws_se > least) & np.isfinite(away)
+    t = np.divide(away, draws_se, out=np.where(np.isnan(away), np.nan, none), where=spread)
+    return np.asarray(values[:, None] - percentile_interval(t, alpha)[:, ::-1] * se[:, None])
+
+
+def bca_interval(values: FloatArray, draws: FloatArray, without: FloatArray, alpha: float) -> FloatArray:
+    """Quantiles of the draws at levels corrected for bias and acceleration.
+
+    NaN where all draws lie on one side of the estimate, it does not exist without some cluster, the acceleration is too
+    large for the level, or the corrected level lies beyond the draws. Efron (1987), JASA 82, equations 2.3 and 2.8;
+    Davison and Hinkley (1997), equations 5.20 to 5.26. Shapes: values (n_estimates,), draws (n_draws, n_estimates),
+    without (n_clusters, n_estimates); returns (n_estimates, 2).
+    """
+    columns = zip(draws.T, values, without.T, strict=True)
+    return np.array([_quantiles(one, bca_levels(one, value, left, alpha)) for one, value, left in columns])
+
+
+def bca_levels(draws: FloatArray, value: float, without: FloatArray, alpha: float) -> FloatArray:
+    """Levels of the quantiles that end a bias-corrected and accelerated interval.
+
+    NaN where all draws lie on one side of the estimate, it does not exist without some cluster, or the acceleration is
+    too large for the level. Efron (1987), JASA 82, equations 2.3 and 2.8; Davison and Hinkley (1997), equations 5.20 to
+    5.26. Shapes: draws (n_draws,), without (n_clusters,); returns (2,).
+    """
+    known, finite = draws[~np.isnan(draws)], draws[np.isfinite(draws)]
+    # Draws at the estimate count as half below it, as statistics of few clusters are discrete; rounding aside.
+    room = TIE * float(np.ptp(finite)) if finite.size else 0.0
+    below = (np.count_nonzero(known < value - room) + np.count_nonzero(known <= value + room)) / 2
+    bias = float(scipy.special.ndtri(below / max(known.size, 1)))
+    if not (np.isfinite(bias) and np.isfinite(without).all()):
+        return np.full(2, np.nan)
+    change = without.mean() - without
+    squares = float(np.sum(change**2))
+    acceleration = float(np.sum(change**3)) / (6 * squares**1.5) if squares > 0 else 0.0
+    shifted = bias + scipy.special.ndtri(np.array([alpha / 2, 1 - alpha / 2]))
+    below_one = 1 - acceleration * shifted
+    levels = scipy.special.ndtr(bias + shifted / np.where(below_one > 0, below_one, 1.0))
+    return np.where(below_one > 0, levels, np.nan)
+
+
+def least_draws(alpha: float) -> int:
+    """Draws below which no quantile at alpha/2 is among them: (n + 1) alpha/2 is at least 1."""
+    return int(np.ceil(2 / alpha * (1 - ROUNDING))) - 1
+
+
+def _quantiles(draws: FloatArray, level: FloatArray) -> FloatArray:
+    """Lower and upper quantile at (n + 1) p; between a number and infinity the outer one; NaN beyond the draws."""
+    known = np.sort(draws[~np.isnan(draws)])
+    place = (known.size + 1) * level
+    if known.size == 0 or not np.isfinite(level).all():
+        return np.full(level.size, np.nan)
+    if place[0] < 1 - ROUNDING * known.size or place[-1] > known.size * (1 + ROUNDING):
+        return np.full(level.size, np.nan)
+    below = np.clip(np.floor(place + ROUNDING * known.size).astype(int), 1, known.size)
+    share = np.clip(place - below, 0.0, 1.0)
+    low, high = known[below - 1], known[np.minimum(below, known.size - 1)]
+    with np.errstate(invalid="ignore"):
+        between = low + share * (high - low)
+    outer = np.where(np.arange(level.size) == 0, low, high)
+    finite = np.isfinite(low) & np.isfinite(high)
+    return np.asarray(np.where(finite, between, np.where(share <= ROUNDING * known.size, low, outer)))
+
+
+# Statistics this close are ties, and ties count as at least as extreme.
+SLACK = 1e-9
+# An end is moved by ties that are not exact, by a few of these; it meets a value that is nearer than this part of it.
+BESIDE = 100 * SLACK
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Statistics of the draws of one hypothesis, polynomials in the gap d between estimate and hypothesised value."""
+
+    numerator: FloatArray  # (2, n_draws): constant and slope
+    # (n_rules, 3, n_draws): constant, half the slope and square of each variance whose largest is taken
+    squares: FloatArray
+
+    def at(self, d: float) -> tuple[FloatArray, FloatArray]:
+        """Numerators and variances at a value of d, shape (n_draws,) each."""
+        constant, half, square = self.squares[:, 0], self.squares[:, 1], self.squares[:, 2]
+        variance = constant + d * (2 * half + d * square)
+        # One rule for one clustering: nothing to compare.
+        largest = variance[0] if variance.shape[0] == 1 else np.max(variance, axis=0)
+        return self.numerator[0] + d * self.numerator[1], np.maximum(largest, 0.0)
+
+
+def as_extreme(drawn: Drawn, gap: float, variance: float) -> BoolArray:
+    """Draws whose |t| is at least that of the data, at a value that lies `gap` below the estimate.
+
+    Shapes: returns (n_draws,).
+    """
+    numerator, spread = drawn.at(gap)
+    return np.asarray(numerator**2 * variance >= (gap * (1 - SLACK)) ** 2 * spread)
+
+
+def as_extreme_far(drawn: Drawn, variance: float) -> BoolArray:
+    """Draws that stay at least as extreme however far the hypothesised value lies from the estimate.
+
+    The t of the data grows without bound; that of a draw does so only where its variance does not grow with the gap.
+
+    Shapes: returns (n_draws,).
+    """
+    grows = np.max(drawn.squares[:, 2], axis=0) > 0
+    constant = np.max(drawn.squares[:, 0], axis=0)
+    moves = drawn.numerator[1] != 0
+    return np.asarray(~grows & moves & (drawn.numerator[1] ** 2 * variance >= (1 - SLACK) ** 2 * constant))
+
+
+def find_end(p: Callable[[float], float], se: float, alpha: float, marks: Sequence[float] = ()) -> float:
+    """The largest gap whose p-value is above alpha, by bisection.
+
+    Where it meets one of the gaps in `marks` (that of the value 0, say), it is that gap and not a number beside it.
+    """
+    far = 2.0 * se
+    # Rejected at three doublings in a row, so that a single dip of a step function does not end the search.
+    while any(p(far * factor) > alpha for factor in (1.0, 2.0, 4.0)):
+        far *= 2
+        if far > 1e12 * se:  # an interval so many standard errors wide is infinite
+            return np.inf
+    grid = np.linspace(0.0, 4.0 * far, 65)
+    last = max(i for i, gap in enumerate(grid) if i == 0 or p(float(gap)) > alpha)
+    low, high = float(grid[last]), float(grid[last + 1])
+    for _ in range(40):  # each halves what is left
+        middle = (low + high) / 2
+        low, high = (middle, high) if p(middle) > alpha else (low, middle)
+    end = (low + high) / 2
+    return next((mark for mark in marks if abs(end - mark) <= BESIDE * abs(end) and p(mark) > alpha), end)
+
+
+def tails(numerator: FloatArray, variance: FloatArray, t: float) -> tuple[int, int]:
+    """Draws whose t is at most, and at least, that of the data; ties count in both. Shapes: (n_draws,)."""
+    room = abs(t) * SLACK
+    se = np.sqrt(variance)
+    below = np.count_nonzero(numerator <= (t + room) * se)
+    return int(below), int(np.count_nonzero(numerator >= (t - room) * se))
+
 
 KindName: TypeAlias = Literal["percentile", "basic", "bca", "studentized"]
 

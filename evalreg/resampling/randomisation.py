@@ -26,8 +26,7 @@ from evalreg.checks import (
 from evalreg.covariance.adjust import HELD
 from evalreg.data.clusters import Codes, axis_name
 from evalreg.data.engine import LazyTable
-from evalreg.data.groups import Groups
-from evalreg.data.joint_ids import with_roles
+from evalreg.data.groups import Groups, with_roles
 from evalreg.data.opening import open_frame
 from evalreg.data.rows import ReadRows, read_rows
 from evalreg.errors import (
@@ -43,11 +42,18 @@ from evalreg.errors import (
 )
 from evalreg.inference.multiplicity import base_seed, block_stream
 from evalreg.inference.simultaneous import Seed
-from evalreg.numerics.progress import Progress
+from evalreg.numerics.fitting import Progress
 from evalreg.report.tables import Grid, Summary, fixed, number, p_value
-from evalreg.resampling.bootstrap import refuse_few
-from evalreg.resampling.draws import BLOCK, seed_text, whole_number
-from evalreg.resampling.intervals import Drawn, as_extreme, as_extreme_far, find_end
+from evalreg.resampling.bootstrap import (
+    BLOCK,
+    Drawn,
+    as_extreme,
+    as_extreme_far,
+    find_end,
+    refuse_few,
+    seed_text,
+    whole_number,
+)
 
 
 @keeps("n_clusters", "n_rows")

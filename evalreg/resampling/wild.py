@@ -41,22 +41,26 @@ from evalreg.errors import (
     issue,
 )
 from evalreg.estimate import Estimate
-from evalreg.inference.contrasts import Contrasts, parse_contrasts, refuse_dependent
 from evalreg.inference.multiplicity import base_seed
 from evalreg.inference.simultaneous import Seed
-from evalreg.inference.wald import wald_quadratic
+from evalreg.inference.wald import Contrasts, parse_contrasts, refuse_dependent, wald_quadratic
 from evalreg.numerics.matrices import Matrix, compressed, dense, mostly_there
 from evalreg.report.tables import Summary, fixed, number, p_value
-from evalreg.resampling.draws import (
+from evalreg.resampling.bootstrap import (
+    SLACK,
     WEBB_UP_TO,
     WILD_WEIGHTS,
+    Drawn,
     WildWeightsName,
+    as_extreme,
+    as_extreme_far,
+    find_end,
     seed_text,
+    tails,
     vectors,
     whole_number,
     wild_blocks,
 )
-from evalreg.resampling.intervals import SLACK, Drawn, as_extreme, as_extreme_far, find_end, tails
 
 # Squares that cancel to this fraction of their terms are zero.
 CANCELLED = 1e-12

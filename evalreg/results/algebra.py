@@ -17,7 +17,7 @@ from evalreg.covariance.options import CovOptions
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, Note
 from evalreg.estimate import Estimate
-from evalreg.inference.contrasts import in_order, parse_contrasts
+from evalreg.inference.wald import in_order, parse_contrasts
 from evalreg.results.assembled import assembled, variance_notes
 from evalreg.scores.base import Scores
 

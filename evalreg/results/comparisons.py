@@ -13,10 +13,10 @@ from scipy import sparse
 
 from evalreg.checks import FloatArray, listed, nearest
 from evalreg.data.cells import joint_names
-from evalreg.data.names import known_columns
+from evalreg.data.frame import known_columns
 from evalreg.errors import ArgumentError, ConstantScoreError, MissingColumnError, MissingLabelsError, NotAvailableError
 from evalreg.estimate import Estimate
-from evalreg.results.fitted_mean import (
+from evalreg.results.fitted import (
     Mean,
     asked_covariates,
     design_at,

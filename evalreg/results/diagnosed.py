@@ -1,24 +1,95 @@
-"""What clustering does to results: design effects, correlation within clusters, and who moves the estimates."""
+"""What results say of their clusters, draws and plans."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray
-from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import Axis, axis_name, find_axis
 from evalreg.data.groups import parse_groups
-from evalreg.errors import ArgumentError
-from evalreg.estimate import Estimate
-from evalreg.inference.dependence import design_effect, effective_rows, intraclass_correlation
-from evalreg.inference.dependence_table import dependence_table
+from evalreg.errors import ArgumentError, NotAvailableError
+from evalreg.inference.dependence import dependence_table, design_effect, effective_rows, intraclass_correlation
 from evalreg.inference.diagnostics import cluster_influence, cluster_sizes, row_influence
+from evalreg.inference.posterior import Posterior, posterior_of
 from evalreg.inference.questions import Counted
 from evalreg.inference.rectification import rectification_table
+from evalreg.resampling.bootstrap import Bootstrap, KindName, bootstrap_results
+from evalreg.resampling.wild import WildTest, wild_test
+from evalreg.results.fitted import (
+    Mean,
+    asked_covariates,
+    design_at,
+    frame_of,
+    holds_labels,
+    mean_of,
+    model_of,
+    row_shares,
+)
+
+if TYPE_CHECKING:
+    from evalreg.checks import FloatArray
+    from evalreg.covariance.covariance import Covariance
+    from evalreg.estimate import Estimate
+    from evalreg.inference.simultaneous import Seed
+    from evalreg.resampling.bootstrap import BootWeightsName, WildWeightsName
+
+# Step of a central difference, in standard deviations; its square is the relative error of a curved term.
+STEP = 1e-4
+
+
+def average_slopes(
+    estimate: Estimate, variables: str | list[str] | None
+) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
+    """Average slopes, their derivatives with respect to the coefficients (n_slopes, k), and names."""
+    model = model_of(estimate)
+    frame, mean = frame_of(model), mean_of(model)
+    share = row_shares(model, len(frame))
+    found = []
+    for name in asked_covariates(model, frame, variables):
+        rows = _differences if holds_labels(model, frame, name) else _derivative
+        found += rows(model, frame, name, estimate.params, mean, share)
+    names, values, J = zip(*found, strict=True)
+    return np.array(values), np.array(J), tuple(names)
+
+
+def _derivative(
+    model: Any, frame: pd.DataFrame, name: str, b: FloatArray, mean: Mean, share: FloatArray
+) -> list[tuple[str, float, FloatArray]]:
+    """Mean derivative with respect to a number: d/dx of the mean is slope(x'b) times dx'b."""
+    x = frame[name].to_numpy(dtype=float)
+    step, low, high = STEP * (np.std(x) or 1.0), x.min(), x.max()
+    if high == low:
+        low, high = low - step, high + step
+    # Not beyond the data, where a spline is not defined.
+    above, below = np.minimum(x + step, high), np.maximum(x - step, low)
+    D = design_at(model, frame.assign(**{name: above})) - design_at(model, frame.assign(**{name: below}))
+    D = D / (above - below)[:, None]
+    X = np.asarray(model.exog)
+    eta, moved = X @ b, D @ b
+    slope, curve = share * mean.slope(eta), share * mean.curve(eta)
+    return [(name, float(slope @ moved), slope @ D + (curve * moved) @ X)]
+
+
+def _differences(
+    model: Any, frame: pd.DataFrame, name: str, b: FloatArray, mean: Mean, share: FloatArray
+) -> list[tuple[str, float, FloatArray]]:
+    """Mean difference of each level to the first."""
+    column = frame[name]
+    levels = list(column.cat.categories) if isinstance(column.dtype, pd.CategoricalDtype) else sorted(column.unique())
+    ends = []
+    for level in levels:
+        at = pd.Series([level] * len(frame), index=frame.index, dtype=column.dtype)
+        X = design_at(model, frame.assign(**{name: at}))
+        eta = X @ b
+        ends.append((float(share @ mean.at(eta)), (share * mean.slope(eta)) @ X))
+    (value, gradient), *others = ends
+    return [
+        (f"{name}[{level} - {levels[0]}]", end - value, at - gradient)
+        for level, (end, at) in zip(levels[1:], others, strict=True)
+    ]
 
 
 class Diagnosed(Counted):
@@ -212,3 +283,160 @@ def _diagnosed(estimate: Estimate, cov: Covariance) -> pd.DataFrame:
         }
     columns = ["n_clusters", "effective_clusters", "largest_share", "mean_size", "max_leverage", "most_influential"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=[*columns, "params_without", "solved"])
+
+
+class Resampled:
+    """Methods that draw clusters or signs again, or put a prior in their place."""
+
+    estimate: Estimate
+    cov: Covariance
+    axes: tuple[Axis, ...]
+
+    def posterior(
+        self, *, prior: tuple[float, float] = (1.0, 1.0), icc_prior: tuple[float, float] = (1.0, 1.0)
+    ) -> Posterior:
+        """Beta-binomial posteriors of means of 0/1 scores, for evals of few clusters.
+
+        Each cluster has a success rate of its own, drawn from a Beta distribution with mean mu and intraclass
+        correlation rho; its rows are independent given the rate. Without groups this is the Beta posterior. Computed by
+        quadrature, so that nothing is drawn at random.
+
+        Parameters
+        ----------
+        prior : (float, float), optional
+            Beta prior of mu; (1, 1), the default, is uniform, (0.5, 0.5) Jeffreys'.
+        icc_prior : (float, float), optional
+            Beta prior of rho; uniform by default.
+
+        Returns
+        -------
+        Posterior
+            `mean`, `median`, `interval()`, `probability(above)`, `icc` and `to_frame()`, for each mean by itself.
+
+        Raises
+        ------
+        ScoreRangeError
+            If scores are not all 0 or 1.
+        NotAvailableError
+            If clusterings are crossed, rows are weighted, the parameters are not plain means of rows, or they are of a
+            finite benchmark.
+        ArgumentError
+            If a prior is not two numbers of at least 0.5.
+
+        References
+        ----------
+        Bowyer, Aitchison and Ivanova (2025), arXiv:2503.01747, whose model of clustered evals this is, with another
+        prior; Skellam (1948), JRSS B 10(2), 257-261.
+        """
+        _refuse_population(self.estimate, "`posterior`")
+        return posterior_of(self.estimate, self.cov.axes, prior, icc_prior)
+
+    def wild_test(
+        self,
+        null: str | dict[str, float] | Any = "Intercept = 0",
+        draws: int = 9999,
+        weights: WildWeightsName = "auto",
+        impose_null: bool = True,
+        alpha: float = 0.05,
+        seed: Seed = 0,
+    ) -> WildTest:
+        """A wild cluster bootstrap test, for few clusters or unequal ones, with the interval that it gives.
+
+        Parameters
+        ----------
+        null : str, dict or array_like, optional
+            Hypotheses as in `t_test`: "A - B = 0.1", or several with commas between them.
+        draws : int, optional
+            Weight vectors to draw; all are taken, once each, where there are no more.
+        weights : {"auto", "rademacher", "webb", "mammen"}, optional
+            "auto" is Webb's six points for 12 clusters or fewer, Rademacher's two otherwise.
+        impose_null : bool, optional
+            Whether residuals satisfy the null.
+        alpha : float, optional
+            One minus the level of the interval.
+        seed : int or Generator, optional
+            Of the draws.
+
+        Returns
+        -------
+        WildTest
+            Statistic (the CR1 t, whatever `cov` is), p-values and interval.
+
+        Raises
+        ------
+        NotAvailableError
+            If the estimate is not of means or least squares, or of a finite benchmark.
+        ArgumentError
+            If rows are taken as independent, or an option is unknown.
+
+        References
+        ----------
+        Cameron, Gelbach and Miller (2008), REStat 90(3); MacKinnon, Nielsen and Webb (2023), J. Applied Econometrics
+        38.
+        """
+        _refuse_population(self.estimate, "`wild_test`")
+        return wild_test(
+            self.estimate,
+            self.axes,
+            null,
+            draws=draws,
+            weights=weights,
+            impose_null=impose_null,
+            alpha=alpha,
+            seed=seed,
+            ssc=self.cov.options.ssc,
+        )
+
+    def bootstrap(
+        self,
+        draws: int = 1999,
+        kind: KindName = "percentile",
+        weights: BootWeightsName = "multinomial",
+        alpha: float = 0.05,
+        seed: Seed = 0,
+    ) -> Bootstrap:
+        """Estimates solved again from whole clusters drawn with replacement, with the intervals that they give.
+
+        Parameters
+        ----------
+        draws : int, optional
+            How many.
+        kind : {"percentile", "basic", "bca", "studentized"}, optional
+            Interval; the last two for one clustering.
+        weights : {"multinomial", "bayesian"}, optional
+            Whole clusters with replacement, or exponential weights of all clusters (the Bayesian bootstrap).
+        alpha : float, optional
+            One minus the level of the intervals.
+        seed : int or Generator, optional
+            Of the draws.
+
+        Returns
+        -------
+        Bootstrap
+            `draws`, `bse` and `conf_int()`. Crossed clusterings are drawn independently of each other (pigeonhole).
+
+        Raises
+        ------
+        NotAvailableError
+            If the estimate is not of means, ratings or least squares (`evalreg.bootstrap` takes any function), if it is
+            a function of them (which is to be taken of `draws`), or of a finite benchmark.
+        ArgumentError
+            If rows are taken as independent, or an option is unknown.
+
+        References
+        ----------
+        Cameron, Gelbach and Miller (2008), REStat 90(3); Owen (2007), Annals of Applied Statistics 1(2).
+        """
+        _refuse_population(self.estimate, "`bootstrap`")
+        return bootstrap_results(
+            self.estimate, self.axes, draws=draws, kind=kind, weights=weights, alpha=alpha, seed=seed
+        )
+
+
+def _refuse_population(estimate: Estimate, method: str) -> None:
+    """What knows nothing of a finite population would contradict the error bar that does."""
+    if estimate.population is not None:
+        raise NotAvailableError(
+            f'{method} takes clusters from a population without end, and these results are about "the full benchmark". '
+            "Take results without `target` for it."
+        )

@@ -11,8 +11,8 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import FloatArray, listed
+from evalreg.data.frame import refuse_larger
 from evalreg.data.labels import Labels
-from evalreg.data.memory import refuse_larger
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import (
     AlignmentError,
@@ -23,8 +23,8 @@ from evalreg.errors import (
     NonFiniteError,
 )
 from evalreg.estimate import About, Estimate
-from evalreg.estimate.about import NOT_GIVEN
-from evalreg.results.fitted_rows import FittedRows
+from evalreg.estimate.estimate import NOT_GIVEN
+from evalreg.results.fitted import FittedRows
 from evalreg.scores.rows import RowScores
 
 # The influence of rows adds up to less than this fraction of a standard error (for independent rows), or is refused.

@@ -16,8 +16,7 @@ from evalreg.inference.ranks import PairAdjustName, best_of, letters, pairwise_t
 from evalreg.inference.simultaneous import Seed, simultaneous
 from evalreg.report.summaries import choice_sentence
 from evalreg.report.whole import whole
-from evalreg.results.tiers import Tiers, find_tiers
-from evalreg.results.winner import BestName, Winner, WinnerName, carried_winner, find_winner
+from evalreg.results.winner import BestName, Tiers, Winner, WinnerName, carried_winner, find_tiers, find_winner
 
 Together: TypeAlias = "tuple[pd.Series[float], Covariance]"
 """Parameters and their covariance."""

@@ -27,7 +27,7 @@ from evalreg.report.vector import InlineFigure, drawn
 from evalreg.results.answers import answer_of, design_sentences
 from evalreg.results.document import AnyResults, resolved_options, results_document
 from evalreg.results.sources import formulas_of, methods_of, sources_of
-from evalreg.results.tiers import group_column, ranks_text, ranks_told
+from evalreg.results.winner import group_column, ranks_text, ranks_told
 
 # Of so many models all pairs are drawn; and of so many they are listed one below the other.
 MOST_DRAWN, MOST_LISTED = 60, 12

@@ -24,28 +24,26 @@ from evalreg.covariance.options import (
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, Note, issue
 from evalreg.estimate import Estimate, Scale
-from evalreg.estimate.about import NOT_GIVEN
+from evalreg.estimate.estimate import NOT_GIVEN
 from evalreg.hints import Hinting, with_hints
-from evalreg.inference.contrasts import parse_contrasts
 from evalreg.inference.equivalence import EquivalenceName, InRange, equivalence_table
 from evalreg.inference.intervals import against_null, against_value, intervals, t_tests, through
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
-from evalreg.inference.wald import as_contrast_results, few_notes, joint_test
+from evalreg.inference.wald import as_contrast_results, few_notes, joint_test, parse_contrasts
 from evalreg.report.canvas import FigSize
 from evalreg.report.figures import FigureName, plot_results
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import whole_columns
 from evalreg.results.algebra import Algebra, combined
 from evalreg.results.assembled import assembled
-from evalreg.results.diagnosed import Diagnosed
-from evalreg.results.fitted_mean import design_rows
+from evalreg.results.bridge import to_statsmodels, with_own_dof
+from evalreg.results.diagnosed import Diagnosed, Resampled
+from evalreg.results.fitted import design_rows
 from evalreg.results.gate import Gate, decided
 from evalreg.results.multiple_models import MultipleModels
 from evalreg.results.planned import Planned
 from evalreg.results.predictions import Predicted
-from evalreg.results.resampled import Resampled
-from evalreg.results.statsmodels_results import to_statsmodels, with_own_dof
 from evalreg.results.tabulated import Tabulated
 
 if TYPE_CHECKING:

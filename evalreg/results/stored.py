@@ -2,22 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from itertools import combinations
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray, fraction, keeps, listed
-from evalreg.errors import ArgumentError, NotAvailableError
-from evalreg.inference.contrasts import parse_contrasts
-from evalreg.report.documents import read_summary
+from evalreg.covariance.crossed import NO_VARIANCE
+from evalreg.errors import ArgumentError, LogFormatError, NotAvailableError
+from evalreg.estimate.estimate import selects
+from evalreg.inference.wald import Contrasts, parse_contrasts
+from evalreg.numerics.student import t_pvalues, t_quantile
+from evalreg.report.documents import SCHEMA_VERSION, numbers, read_summary
+from evalreg.report.summaries import coefficient_grid
 from evalreg.report.tables import Printed, Summary, whole_columns
 from evalreg.report.whole import whole
-from evalreg.results.stored_contrasts import combined_stored, short_summary
-from evalreg.results.stored_tables import STATISTICS, PairTable, pairs_from, read_ends, read_matrix, table_from
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Columns of tables that are no numbers, and those that are whole ones.
+TEXT = ("parameter", "model", "baseline", "letters")
+WHOLE = ("n", "n_clusters", "n_unpaired", "rank", "rank_lower", "rank_upper", "tier")
+# The order of columns, which JSON with sorted keys does not keep.
+ORDER = (
+    *("parameter", "model", "baseline", "rank", "rank_lower", "rank_upper", "estimate", "difference", "se"),
+    *("lower", "upper", "joint_lower", "joint_upper", "letters", "tier", "p_value", "p_adjusted", "correlation", "n"),
+    *("n_clusters", "dof", "variance_saved", "n_unpaired", "paired"),
+)
+STATISTICS = ("estimate", "se", "naive_se", "t", "dof", "p_value")
+
+
+@dataclass(frozen=True, eq=False)
+class PairTable:
+    """Differences of pairs of parameters, by place."""
+
+    places: np.ndarray[Any, np.dtype[np.intp]]
+    frame: pd.DataFrame
+    ends: dict[float, FloatArray]
+
+
+def read_ends(entries: list[dict[str, Any]], size: int) -> dict[float, FloatArray]:
+    """Intervals by their level, each of shape (size, 2)."""
+    ends = {float(one["alpha"]): np.column_stack([numbers(one["lower"]), numbers(one["upper"])]) for one in entries}
+    if not ends or any(one.shape != (size, 2) for one in ends.values()):
+        raise LogFormatError(f"`intervals` must have levels with an interval for each of the {size} parameters.")
+    return ends
+
+
+def pairs_from(found: dict[str, Any], size: int) -> PairTable:
+    """Differences of pairs, as they were written."""
+    places = np.column_stack([np.array(found[side], dtype=np.intp) for side in ("left", "right")])
+    if places.tolist() != [list(pair) for pair in combinations(range(size), 2)]:
+        raise LogFormatError(f"`pairs` must hold each pair of the {size} parameters once, in their order.")
+    frame = pd.DataFrame({name: numbers(found[name]) for name in STATISTICS})
+    return PairTable(places, frame, read_ends(found["intervals"], len(frame)))
+
+
+def read_matrix(rows: list[list[Any]], name: str, size: int | None = None) -> FloatArray:
+    """A square matrix, with a row for each of `size` parameters."""
+    matrix = np.array([numbers(row) for row in rows], dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or size not in (None, matrix.shape[0]):
+        raise LogFormatError(f"`{name}` of the covariance must have a row and a column for each parameter.")
+    return matrix
+
+
+def table_from(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """A table from its rows, with numbers where they were."""
+    found_names = dict.fromkeys(name for row in rows for name in row)
+    names = [*(name for name in ORDER if name in found_names), *(name for name in found_names if name not in ORDER)]
+    columns: dict[str, Any] = {}
+    for name in names:
+        values = [row[name] for row in rows]
+        if name in TEXT:
+            columns[name] = [str(value) for value in values]
+        elif name == "paired":
+            columns[name] = pd.Series(values, dtype=bool)
+        else:
+            found = numbers(values)
+            whole = name in WHOLE and bool(np.isfinite(found).all())
+            columns[name] = found.astype(np.intp) if whole else found
+    return pd.DataFrame(columns)
 
 
 @keeps("document")
@@ -362,3 +433,252 @@ def _offered() -> set[str]:
 
 def _article(kind: str) -> str:
     return kind if kind == "results" else f"a {kind}"
+
+
+# `StoredResults`, whose module imports this one.
+AnyStored: TypeAlias = Any
+
+
+def combined_stored(results: AnyStored, asked: Contrasts) -> AnyStored:
+    """Contrasts with the error bars that are stored, or that follow from what is."""
+    rows = [_one(results, c) for c in asked.matrix]
+    frame = pd.DataFrame([row for row, _ in rows], columns=list(STATISTICS))
+    frame.insert(0, "parameter", list(asked.names))
+    intervals = []
+    for level in results.alphas:
+        ends = np.array([one[level] for _, one in rows])
+        intervals.append({"alpha": level, "lower": ends[:, 0].tolist(), "upper": ends[:, 1].tolist()})
+    C, own = asked.matrix, results._held["covariance"]
+    matrix, lost = C @ np.nan_to_num(results._matrix) @ C.T, (C != 0) @ np.isnan(np.diag(results._matrix))
+    matrix[lost, :] = matrix[:, lost] = np.nan
+    np.fill_diagonal(matrix, frame["se"].to_numpy() ** 2)
+    naive = C @ read_matrix(own["naive"], "naive") @ C.T
+    model = str(results._held["model"])
+    more = {
+        "covariance": {**own, "matrix": matrix.tolist(), "naive": naive.tolist(), "terms": []},
+        "intervals": intervals,
+        "kind": "results",
+        "leaderboard": None,
+        "model": model if model.startswith("Contrast of ") else f"Contrast of {model}",
+        "notes": [],
+        "pairs": None,
+        "parameters": frame.to_dict("records"),
+        "summary": None,
+        "tested_against": results._held.get("tested_against", 0) if selects(C) else 0,
+    }
+    return replace(results, document={**results._held, **more})
+
+
+def _one(results: AnyStored, c: FloatArray) -> tuple[list[float], dict[float, FloatArray]]:
+    """Statistics and limits of one contrast."""
+    where, values = np.flatnonzero(c), c[np.flatnonzero(c)]
+    if where.size == 1 and values[0] == 1:
+        row = results._statistics[list(STATISTICS)].iloc[where[0]]
+        return row.tolist(), {level: ends[where[0]] for level, ends in results._ends.items()}
+    if where.size == 2 and set(values) == {1.0, -1.0} and results._pairs is not None:
+        return _pair(results._pairs, where, float(values[0]))
+    dof = results._held["covariance"]["contrast_dof"]
+    if dof is None:
+        raise NotAvailableError(
+            "the degrees of freedom of this combination are not stored: they are its own, and come from the rows. "
+            "Single parameters and differences of two are stored. Write it with what you need: "
+            'results.contrast("...").to_json(); `cov_params()` has the covariance.'
+        )
+    return _by_matrix(results, c, float(numbers([dof])[0]))
+
+
+def _pair(pairs: PairTable, where: Any, first: float) -> tuple[list[float], dict[float, FloatArray]]:
+    """A difference that is stored, turned around where it is asked the other way."""
+    at = int(np.flatnonzero((pairs.places == where).all(axis=1))[0])
+    row = pairs.frame[list(STATISTICS)].iloc[at].copy()
+    ends = {level: one[at] for level, one in pairs.ends.items()}
+    if first < 0:
+        row[["estimate", "t"]] = -row[["estimate", "t"]]
+        ends = {level: -one[::-1] for level, one in ends.items()}
+    return row.tolist(), ends
+
+
+def _by_matrix(results: AnyStored, c: FloatArray, dof: float) -> tuple[list[float], dict[float, FloatArray]]:
+    """A contrast by c'Vc, with the degrees of freedom that all contrasts share."""
+    where = np.flatnonzero(c)
+    part, naive = c[where], read_matrix(results._held["covariance"]["naive"], "naive")[np.ix_(where, where)]
+    theta = float(part @ results._statistics["estimate"].to_numpy()[where])
+    variance, scale = float(part @ results._matrix[np.ix_(where, where)] @ part), part**2 @ np.diag(naive)
+    se = np.sqrt(variance) if variance > NO_VARIANCE * scale else np.nan
+    p = float(t_pvalues(np.array([theta / se]), np.array([dof]))[0])
+    half = {level: float(t_quantile(level, np.array([dof]))[0]) * se for level in results.alphas}
+    ends = {level: np.array([theta - width, theta + width]) for level, width in half.items()}
+    return [theta, float(se), float(np.sqrt(part @ naive @ part)), theta / se, dof, p], ends
+
+
+def short_summary(results: AnyStored, alpha: float) -> Summary:
+    """A table of estimates, for combinations that were made after reading."""
+    table = results.to_frame(alpha)
+    tests = results._held.get("tested_against", 0) is not None
+    grid = coefficient_grid(table.drop(columns="n", errors="ignore"), range(len(table)), alpha, tests)
+    facts = (
+        ("Score", str(results._held["score"])),
+        ("Rows", str(results.nobs)),
+        ("Model", str(results._held["model"])),
+        ("Covariance", str(results.options["cov"])),
+    )
+    sentence = "Made from results that were read back from JSON, which hold the error bars but not the rows."
+    return Summary("evalreg results", facts, (grid,), (sentence,))
+
+
+@keeps("parts", "document")
+@dataclass(frozen=True, eq=False)
+class StoredComparisons(Printed):
+    """Comparisons on several evals that were written as JSON; made by `read_results`, immutable.
+
+    Parameters
+    ----------
+    parts : dict of str to StoredResults
+        By eval.
+    document : dict
+        What the file holds.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> comparison = er.compare(er.datasets.paired(n_passages=20, seed=1), item="question")
+    >>> list(er.read_results(er.join_evals({"reading": comparison}).to_json()).parts)
+    ['reading']
+    """
+
+    parts: Mapping[str, StoredResults]
+    document: Mapping[str, Any]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The tables of all, indexed by (eval, model, baseline)."""
+        return pd.concat({name: part.table for name, part in self.parts.items()}, names=["eval"])
+
+    def summary(self, alpha: float | None = None) -> Summary:
+        """The table for all evals, as it was.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            The level that is stored.
+
+        Returns
+        -------
+        Summary
+            Prints as text of 80 columns.
+        """
+        level = next(iter(self.parts.values()))._level(alpha)
+        if level != next(iter(self.parts.values())).alphas[0]:
+            raise NotAvailableError(f"no summary is stored at alpha={level:g}.")
+        return read_summary(self.document["summary"])
+
+    def __repr__(self) -> str:
+        return f"<StoredComparisons: {', '.join(self.parts)}>\n{whole_columns(self.table)}"
+
+
+def read_results(path_or_text: str | PathLike[str]) -> StoredResults | StoredComparisons:
+    """Results that `to_json` or a command with `--format json` wrote.
+
+    Parameters
+    ----------
+    path_or_text : str or path
+        A file, or the JSON itself (a text that begins with a brace).
+
+    Returns
+    -------
+    StoredResults or StoredComparisons
+        The numbers to the last digit; the second of what `join_evals` made.
+
+    Raises
+    ------
+    LogFormatError
+        If it is not JSON, is not results of evalreg, was cut off, or has a newer schema.
+    ArgumentError
+        If the file cannot be read.
+
+    See Also
+    --------
+    Results.to_json : Writes them.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.paired(n_passages=20, seed=1)
+    >>> results = er.mean(log, by="model", item="question", groups="passage")
+    >>> stored = er.read_results(results.to_json())
+    >>> bool(stored.contrast("new - old").bse.iloc[0] == results.contrast("new - old").bse.iloc[0])
+    True
+    """
+    text, name = _text_of(path_or_text)
+    try:
+        document = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise LogFormatError(f"results are strict JSON; {name} is not: {error}. It may be cut off.") from None
+    try:
+        return _read(document, name)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        if isinstance(error, LogFormatError):
+            raise
+        what = f"lacks {error}" if isinstance(error, KeyError) else f"holds something else: {error}"
+        raise LogFormatError(f"{name} does not hold results of evalreg that can be read back: it {what}.") from None
+
+
+def _text_of(given: Any) -> tuple[str, str]:
+    """The JSON, and what to call it in messages."""
+    if isinstance(given, str) and given.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
+        return given.lstrip("\ufeff"), "the text"
+    if not isinstance(given, str | PathLike):
+        raise ArgumentError(f"`path_or_text` must be a file or JSON; got {type(given).__name__}.")
+    try:
+        return Path(given).read_text(encoding="utf-8-sig"), f'"{given}"'
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ArgumentError(f'`path_or_text` must be a file that can be read; "{given}" is not: {reason}.') from None
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _read(document: Any, name: str) -> StoredResults | StoredComparisons:
+    kind = document.get("kind") if isinstance(document, dict) else None
+    known = isinstance(document, dict) and "schema_version" in document and "versions" in document
+    schema = document["schema_version"] if known else SCHEMA_VERSION
+    if isinstance(schema, int) and schema > SCHEMA_VERSION:
+        raise LogFormatError(
+            f"{name} has schema_version {schema}; this evalreg reads up to {SCHEMA_VERSION}. It was written by evalreg "
+            f"{document['versions'].get('evalreg', 'of a later release')}: install that or a later one."
+        )
+    if not known or kind not in ("results", "board", "comparison", "comparisons"):
+        raise LogFormatError(
+            f"{name} is not results that evalreg wrote: `kind` is {kind!r}. They are written by `to_json()` of "
+            "results, boards and comparisons, and by evalreg mean, fit, compare and leaderboard with --format json. "
+            "A log is read by `read_log`."
+        )
+    if kind == "comparisons":
+        parts = {eval_name: _read(part, f"{name}, {eval_name!r}") for eval_name, part in document["parts"].items()}
+        read_summary(document["summary"])
+        return StoredComparisons(
+            {key: part for key, part in parts.items() if isinstance(part, StoredResults)}, document
+        )
+    return _read_one(document)
+
+
+def _read_one(document: dict[str, Any]) -> StoredResults:
+    found = StoredResults(document)
+    read_matrix(document["covariance"]["naive"], "naive", len(found.params))
+    # Whatever is read later is looked at now, so that a damaged file is refused here.
+    _ = (
+        repr(found),
+        found.cov_params(),
+        found.n_clusters,
+        found.dropped,
+        found.notes,
+        found.options,
+        found.versions,
+        found.summary(),
+    )
+    _ = found.seed, document["covariance"]["contrast_dof"], None if found._pairs is None else found.pairwise()
+    _ = found.table if found.kind == "comparison" else None
+    _ = found.leaderboard() if document.get("leaderboard") is not None or found.kind == "board" else None
+    return found

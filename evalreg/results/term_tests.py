@@ -11,7 +11,7 @@ from evalreg.errors import NotAvailableError, TooFewClustersError, issue
 from evalreg.estimate import Estimate
 from evalreg.inference.joint_power import critical_value
 from evalreg.inference.wald import NO_DOF, JointTest, few_notes, joint_test, joint_test_p
-from evalreg.results.fitted_mean import design_info
+from evalreg.results.fitted import design_info
 
 COLUMNS = ("F", "df_num", "df_denom", "p_value", "critical", "reason")
 

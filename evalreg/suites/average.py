@@ -17,7 +17,7 @@ from evalreg.numerics.student import t_pvalues, t_quantile
 from evalreg.report.tables import Grid, Printed, Summary, dof_texts, error_text, interval_text, number, p_value
 from evalreg.report.whole import whole
 from evalreg.results.results import Results
-from evalreg.results.tiers import ranks_text
+from evalreg.results.winner import ranks_text
 
 TasksName: TypeAlias = Literal["fixed", "drawn"]
 WeightsName: TypeAlias = Literal["precision"]

@@ -17,7 +17,7 @@ import pytest
 
 import evalreg as er
 from evalreg.estimate import About
-from evalreg.estimators.linearized import Linearized, linearized_estimate, split_rows
+from evalreg.estimators.cells import Linearized, linearized_estimate, split_rows
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning"),

@@ -1,20 +1,25 @@
-"""The mean of a fitted regression as a function of its covariates: the link, the rows, the design of other rows."""
+"""Fitted means and rows of a regression."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, listed, nearest
-from evalreg.data.frame import Table
-from evalreg.data.opening import open_frame
-from evalreg.errors import ArgumentError, DataError, MissingColumnError, NotAvailableError
-from evalreg.estimate import Estimate
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest
+from evalreg.data.clusters import Codes, factorize, used_codes
+from evalreg.data.frame import Table, align_labels
+from evalreg.data.labels import Labels, no_source
+from evalreg.data.opening import held_pandas, open_frame
+from evalreg.errors import AlignmentError, ArgumentError, DataError, MissingColumnError, NotAvailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from evalreg.estimate import Estimate
 
 # statsmodels' likelihood models whose mean is a function of X b, and that function's link.
 LINKS = {"Logit": "Logit", "Probit": "Probit", "Poisson": "Log"}
@@ -201,3 +206,77 @@ def asked_covariates(model: Any, frame: pd.DataFrame, variables: str | list[str]
     if not asked:
         raise ArgumentError(f"`variables` must name at least one covariate: {listed(known)}.")
     return asked
+
+
+@dataclass(frozen=True, eq=False)
+class FittedRows:
+    """The rows of a fitted statsmodels model; the source of its labels."""
+
+    frame: pd.DataFrame | None  # the data of a formula model, all rows, as they were when the model was fitted
+    row_labels: pd.Index | None  # index of the rows in use
+    keep: BoolArray | None  # rows of the data in use, where some had missing values
+    n_rows: int  # rows in use
+    # whether the data are no longer those that were fitted, so that only the names of their columns are known
+    changed: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the data."""
+        return () if self.frame is None else tuple(str(name) for name in self.frame.columns)
+
+    def positions(self) -> IntArray:
+        """Positions of the rows in use in the data."""
+        return np.arange(self.n_rows) if self.keep is None else np.flatnonzero(self.keep)
+
+    def codes(self, column: str) -> Codes:
+        """Codes of a column on the rows in use."""
+        if self.frame is None:
+            raise no_source(column, ())
+        if self.changed:
+            raise AlignmentError(
+                "the data frame of the fitted statsmodels model has other rows, or rows in another order, than when it "
+                f"was fitted, so that labels of {column!r} cannot be matched. Fit the model again, or pass the labels "
+                "as an array in the order of the rows that were fitted.",
+                column=column,
+            )
+        labels = self.frame[column]
+        return used_codes(column, *factorize(labels if self.keep is None else labels[self.keep]))
+
+    def align(self, name: str, labels: Any) -> Codes:
+        """Codes of an array (by length, of the rows in use or of all) or a Series (by index)."""
+        if isinstance(labels, pd.Series) and self.row_labels is not None and self.row_labels.isin(labels.index).all():
+            labels = labels.loc[self.row_labels] if labels.index.is_unique else labels
+        if self.keep is not None and len(labels) == self.keep.size:
+            labels = labels[self.keep]
+        return used_codes(name, *factorize(align_labels(name, labels, self.n_rows, self.row_labels)))
+
+
+def labels_of(model: Any, n_rows: int) -> Labels:
+    """Labels of the rows that a statsmodels model was fitted to, with its data as their source."""
+    data = model.data
+    dropped = getattr(data, "missing_row_idx", None)
+    frame = getattr(data, "frame", None)
+    keep = None
+    if dropped is not None and len(dropped):
+        keep = np.ones(n_rows + len(dropped), dtype=bool)
+        keep[np.asarray(dropped)] = False
+    row_labels = getattr(data, "row_labels", None)
+    index = row_labels if isinstance(row_labels, pd.Index) and len(row_labels) == n_rows else None
+    if not isinstance(frame, pd.DataFrame):
+        return Labels(n_rows, {}, FittedRows(None, index, keep, n_rows))
+    changed = not _is_as_fitted(frame, model, index, keep)
+    return Labels(n_rows, {}, FittedRows(held_pandas(frame), index, keep, n_rows, changed))
+
+
+def _is_as_fitted(frame: pd.DataFrame, model: Any, index: pd.Index | None, keep: BoolArray | None) -> bool:
+    """Whether a frame still has the rows that a model was fitted to, in their order: statsmodels holds the caller's."""
+    values = np.asarray(model.endog)
+    if len(frame) != (values.shape[0] if keep is None else keep.size):
+        return False
+    used = frame if keep is None else frame.loc[keep]
+    if index is not None and not used.index.equals(index):
+        return False
+    name = str(model.endog_names)
+    if name not in used.columns or values.ndim != 1 or not pd.api.types.is_numeric_dtype(used[name]):
+        return True
+    return bool(np.array_equal(used[name].to_numpy(dtype=np.float64, na_value=np.nan), values))

@@ -83,12 +83,12 @@ html_show_sourcelink = False
 
 def draw_figures(app):
     """The pictures of the pages, each by the examples above it: the last `ax` at that place."""
-    import matplotlib
+    import matplotlib.pyplot as plt
 
-    matplotlib.use("Agg")
+    plt.switch_backend("Agg")
     for page in sorted((Path(app.srcdir) / "guide").glob("*.md")):
         draw_page(page)
-        matplotlib.pyplot.close("all")
+        plt.close("all")
 
 
 def draw_page(page):

@@ -16,7 +16,7 @@ import pytest
 import scipy.stats
 
 import evalreg as er
-from benchmarks.coverage import boards, families, familywise, rules, worlds
+from benchmarks.coverage import boards, families, familywise, worlds
 from benchmarks.coverage.grid import GRIDS, Cell, select
 from benchmarks.coverage.page import page, put_into
 from benchmarks.coverage.run import MismatchError, left_out, run_cell, run_grid
@@ -31,7 +31,6 @@ from benchmarks.coverage.tables import (
     misses,
     of_world,
     read,
-    share,
     where,
 )
 
@@ -175,23 +174,6 @@ def test_rejections_by_intervals_are_counted_by_level_and_side():
     low, high = np.array([0.2, 0.6, np.nan, 0.1]), np.array([0.4, 0.9, np.nan, 0.7])
     counts = left_out(0.5, {0.05: (low, high)})
     assert counts == {"tests": 3, "above_0.05": 1, "below_0.05": 1}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", ["means", "crossed"])
-def test_the_rule_that_became_the_default_covers_what_the_grid_says(monkeypatch, family):
-    pattern = {
-        "means": "means scores=binary G=10 icc=0.4",
-        "crossed": "crossed scores=binary prompts=20 judge_share=0.3 mean=0.9",
-    }
-    cells = [dataclasses.replace(cell, n_logs=200) for cell in select(GRIDS["full"](), pattern[family])]
-    monkeypatch.setattr(rules, "full", lambda: cells)
-    lines = [line.split(" | ") for line in rules.compare(rules.COMPARISONS[family], 200).splitlines()]
-    (default,) = (line for line in lines if "(the default)" in line[0])
-    covered = [Measured(one, one["methods"]["default"]).coverage for one in map(run_cell, cells)]
-    assert default[1] == share(np.mean(covered))
-    assert len(lines) > 8
-    assert len(cells) > 7
 
 
 @pytest.mark.slow
@@ -372,7 +354,7 @@ def test_the_rule_before_is_holm_of_a_t_with_pooled_degrees_of_freedom():
     cell = select(GRIDS["short"](), "familywise estimator=mean gap=0.5")[0]
     fit, truth = familywise.world(cell)
     results = fit(np.random.default_rng(1))
-    family = familywise.make_family(results.params, results.cov, "pairs")
+    family = familywise.family_of(results.params, results.cov, "pairs")
     p = familywise.pooled_pvalues(family)
     pair = family.names[0]
     V = []

@@ -11,14 +11,12 @@ import pandas as pd
 
 import evalreg as er
 from benchmarks.coverage import worlds
-from benchmarks.coverage.formulas import Fit, bootstrap, crossed_mean, least_squares
+from benchmarks.coverage.formulas import bootstrap, crossed_mean, least_squares
 from benchmarks.coverage.grid import Cell
 from benchmarks.coverage.methods import (
     BOUNDED,
     CROSSED,
     DEFAULT,
-    LEVEL,
-    LEVELS,
     UNBOUNDED,
     Bounds,
     Named,
@@ -26,10 +24,11 @@ from benchmarks.coverage.methods import (
     crossed_peers,
     one_way_bounds,
     one_way_peers,
+    one_way_score,
+    settled,
 )
+from benchmarks.coverage.score import Rows
 from benchmarks.coverage.worlds import Clusters, FloatArray
-from evalreg.covariance.widths import Scored, one_t
-from evalreg.scores.score_interval import ICC_DIFFERENCE, Unseen, null_variance
 
 Limits = Mapping[str, tuple[float, float]]
 """Interval of one log by method."""
@@ -172,7 +171,8 @@ def differences(cell: Cell, rng: np.random.Generator, n_logs: int) -> Block:
     del bounds["rows independent"]
     bounds["CR2 Satt."] = bounds[DEFAULT]
     if cell["scores"] == "binary":
-        bounds[DEFAULT] = few_differences(fit, Y, clusters)
+        variance = settled(fit.variance["CR2"], fit.variance["rows"])
+        bounds[DEFAULT] = one_way_score(Rows.of(Y, clusters, signed=True), variance, fit.dof["CR2"])
     methods = {name: method for name, method in UNBOUNDED.items() if name in bounds}
     methods["CR2 Satt."] = replace(UNBOUNDED[DEFAULT], interval="wald")
 
@@ -188,25 +188,6 @@ def differences(cell: Cell, rng: np.random.Generator, n_logs: int) -> Block:
         return _by_contrast(frame, methods, cell["means"][0] - cell["means"][1])
 
     return Block(cell["means"][0] - cell["means"][1], fit.estimate, bounds, public)
-
-
-def few_differences(fit: Fit, d: FloatArray, by: Clusters) -> Bounds:
-    """Score intervals of differences of 0/1 scores (Tango's, with a design effect)."""
-    n, rate = np.full(d.shape[1], float(d.shape[0])), np.abs(d).mean(axis=0)
-    counts = [np.array([np.bincount(by.codes, one) for one in (value == d.T).astype(float)]).T for value in (-1, 0, 1)]
-    size = np.broadcast_to(np.bincount(by.codes).astype(float)[:, None], counts[0].shape)
-    unseen = Unseen.of_clusters([(size, size - np.max(counts, axis=0))])
-    moments = fit.estimate, n, np.maximum(rate - fit.estimate**2, 0.0), rate, rate
-    null = null_variance(*moments, fit.variance["CR2"], unseen, ICC_DIFFERENCE, signed=True)
-    plain = one_t(null.seen, np.broadcast_to(fit.dof["CR2"], n.shape))
-    widths = replace(plain, scored=Scored(np.arange(n.size), np.ones(n.size), 0, null))
-
-    def limits(level: float) -> tuple[FloatArray, FloatArray]:
-        low, high = widths.limits(fit.estimate, level).T
-        return low, high
-
-    # Its test goes by the interval.
-    return Bounds(*limits(LEVEL), at={level: limits(level) for level in LEVELS})
 
 
 def _by_contrast(frame: pd.DataFrame, methods: Mapping[str, Named], truth: float) -> Public:

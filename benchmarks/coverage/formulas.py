@@ -13,29 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from benchmarks.coverage.score import Rows
 from benchmarks.coverage.worlds import Clusters, FloatArray
 
 POWERS = {"CR0": 0.0, "CR2": 0.5, "CR3": 1.0}
 FULL_LEVERAGE = 1e-10
 ROUNDING = 1e-13
-
-
-@dataclass(frozen=True, eq=False)
-class Spread:
-    """How the scores of many logs lie between 0 and 1, each (n_logs,).
-
-    Parameters
-    ----------
-    low, high : ndarray
-        The lowest and the highest score.
-    rows, between : ndarray
-        Variance of rows, and of clusters' means weighted by their rows, about the mean; divisor n.
-    """
-
-    low: FloatArray
-    high: FloatArray
-    rows: FloatArray
-    between: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +37,8 @@ class Fit:
         Counts.
     effective : float
         Kish's effective number of clusters.
-    alike : ndarray, shape (n_logs,)
-        Variance of a mean by Kish's design effect; 0 for a regression.
-    spread : Spread, optional
-        How the scores of a mean lie in [0, 1].
+    rows : Rows, optional
+        What score intervals of a mean take.
     """
 
     estimate: FloatArray
@@ -67,8 +48,7 @@ class Fit:
     n_clusters: int
     n_coefficients: int
     effective: float
-    alike: FloatArray
-    spread: Spread | None = None
+    rows: Rows | None = None
 
     @property
     def ratio(self) -> float:
@@ -108,42 +88,8 @@ def least_squares(X: FloatArray, clusters: Clusters, Y: FloatArray, column: int)
         dof[name] = _satterthwaite(outer, leverage)
     G = clusters.sizes.size
     variance["CR3"] = variance["CR3"] * (G - 1) / G
-    alike, spread = np.zeros(Y.shape[1]), None
-    if np.all(X == 1):
-        between = np.sum(clusters.sums(residual) ** 2 / clusters.sizes[:, None], axis=0) / n
-        spread = Spread(Y.min(axis=0), Y.max(axis=0), np.mean(residual**2, axis=0), between)
-        alike = variance["rows"] * design_effect(clusters.sums(residual), clusters.sizes, np.sum(residual**2, axis=0))
-    return Fit(beta[column], variance, dof, n, G, k, clusters.effective, alike, spread)
-
-
-def design_effect(totals: FloatArray, sizes: FloatArray, squares: FloatArray) -> FloatArray:
-    """1 + (m - 1) rho, with m the mean size of the cluster of a row and rho the ANOVA intraclass correlation.
-
-    Parameters
-    ----------
-    totals : ndarray, shape (G, n_logs)
-        Sums of residuals within clusters.
-    sizes : ndarray, shape (G,)
-        Their rows.
-    squares : ndarray, shape (n_logs,)
-        Sums of squared residuals.
-
-    Returns
-    -------
-    ndarray, shape (n_logs,)
-        0 where rho is not positive or not defined.
-
-    References
-    ----------
-    Kish (1965), Survey Sampling, section 5.4; Snedecor and Cochran (1989), Statistical Methods, section 13.3.
-    """
-    n, G = sizes.sum(), sizes.size
-    between = np.sum(totals**2 / sizes[:, None], axis=0)
-    msb, msw = between / (G - 1), np.maximum(squares - between, 0.0) / max(n - G, 1)
-    typical = (n - np.sum(sizes**2) / n) / (G - 1)
-    below = msb + (typical - 1) * msw
-    rho = np.divide(msb - msw, below, out=np.zeros_like(msb), where=(below > 0) & (n > G))
-    return np.where(rho > 0, 1 + (np.sum(sizes**2) / n - 1) * np.minimum(rho, 1.0), 0.0)
+    rows = Rows.of(Y, clusters) if np.all(X == 1) else None
+    return Fit(beta[column], variance, dof, n, G, k, clusters.effective, rows)
 
 
 def _inverse_power(leverage: FloatArray, power: float) -> FloatArray:
@@ -178,10 +124,8 @@ class CrossedFit:
         Clusters of the pieces.
     dof : tuple of float
         Satterthwaite degrees of freedom of the CR2 pieces; cells less one for the intersections.
-    effective : mapping of str or None to float
-        Kish's effective number by "prompt", "judge", "both" (the smaller) and None (rows).
-    alike : mapping of str or None to ndarray, shape (n_logs,)
-        Variance by Kish's design effect, by the same names ("both" is the larger; 0 for rows).
+    units : mapping of str or None to Rows
+        What score intervals take, with the rows in clusters by "prompt", by "judge" and by themselves (None).
     """
 
     estimate: FloatArray
@@ -190,8 +134,7 @@ class CrossedFit:
     rows: FloatArray
     counts: tuple[int, int, int]
     dof: tuple[float, float, float]
-    effective: Mapping[str | None, float]
-    alike: Mapping[str | None, FloatArray]
+    units: Mapping[str | None, Rows]
 
     @property
     def smallest(self) -> int:
@@ -210,7 +153,7 @@ def crossed_mean(scores: FloatArray, mask: np.ndarray) -> CrossedFit:
     estimate = np.sum(scores, axis=(0, 1), where=mask[:, :, None]) / n
     residual = np.where(mask[:, :, None], scores - estimate, 0.0) / n
     rows = np.sum(residual**2, axis=(0, 1))
-    plain, adjusted, dof, counts, effective, alike = [], [], [], [], [], []
+    plain, adjusted, dof, counts = [], [], [], []
     for axis in (1, 0):
         totals, share = residual.sum(axis=axis), mask.sum(axis=axis) / n
         plain.append(np.sum(totals**2, axis=0))
@@ -218,8 +161,6 @@ def crossed_mean(scores: FloatArray, mask: np.ndarray) -> CrossedFit:
         # The mean as a regression on a constant: M = 1/n, leverage h, outer (1 - h)^(-1/2)/sqrt(n).
         dof.append(_satterthwaite((1 - share)[:, None] ** -0.5, share[:, None, None]))
         counts.append(share.size)
-        effective.append(1 / np.sum(share**2))
-        alike.append(n / (n - 1) * rows * design_effect(n * totals, n * share, n**2 * rows))
     factor = n / (n - 1)
     return CrossedFit(
         estimate,
@@ -228,8 +169,11 @@ def crossed_mean(scores: FloatArray, mask: np.ndarray) -> CrossedFit:
         factor * rows,
         (counts[0], counts[1], n),
         (dof[0], dof[1], float(n - 1)),
-        {"prompt": effective[0], "judge": effective[1], "both": min(effective), None: float(n)},
-        {"prompt": alike[0], "judge": alike[1], "both": np.maximum(*alike), None: np.zeros_like(rows)},
+        {
+            "prompt": Rows.of(scores[mask], Clusters(mask.sum(axis=1))),
+            "judge": Rows.of(np.swapaxes(scores, 0, 1)[mask.T], Clusters(mask.sum(axis=0))),
+            None: Rows.of(scores[mask], Clusters(np.ones(n, dtype=np.int64))),
+        },
     )
 
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import special
 
-from benchmarks.coverage.formulas import CrossedFit, Fit, Spread, combined_dof, summed_dof, t_quantile
+from benchmarks.coverage.formulas import CrossedFit, Fit, combined_dof, summed_dof, t_quantile
+from benchmarks.coverage.score import Rows, Terms, score_limits
 from benchmarks.coverage.worlds import FloatArray
 
 LEVEL = 0.05
 LEVELS = (0.01, LEVEL, 0.1)
 NO_VARIANCE = 1e-14
-FEW = 5.0
 DEFAULT = "default"
 
 
@@ -65,51 +64,6 @@ def clopper_pearson(estimate: FloatArray, trials: FloatArray | float, level: flo
     low = special.betaincinv(np.maximum(wins, 1e-300), losses + 1, level / 2)
     high = special.betaincinv(wins + 1, np.maximum(losses, 1e-300), 1 - level / 2)
     return Bounds(np.where(estimate <= 0, 0.0, low), np.where(estimate >= 1, 1.0, high))
-
-
-def jeffreys(estimate: FloatArray, trials: FloatArray | float, level: float = LEVEL) -> Bounds:
-    """Quantiles of Beta(successes + 1/2, failures + 1/2)."""
-    wins = estimate * trials
-    return Bounds(*(special.betaincinv(wins + 0.5, trials - wins + 0.5, tail) for tail in (level / 2, 1 - level / 2)))
-
-
-def widened(
-    estimate: FloatArray,
-    variance: FloatArray,
-    dof: FloatArray | float,
-    larger: FloatArray,
-    n_rows: int,
-    effective: float,
-    spread: Spread,
-    level: float = LEVEL,
-    *,
-    counted: bool = False,
-) -> Bounds:
-    """The logit interval, and the smallest that holds it and Jeffreys' where successes or failures are few.
-
-    Successes count from the lowest score seen, failures from the highest. `larger` is the variance that tells what is
-    few. Rows that are `counted` are independent 0/1 scores, whose interval is Clopper and Pearson's.
-    """
-    plain = logit(estimate, variance, dof, level)
-    low, high = plain.low, plain.high
-    ratio = (t_quantile(level, n_rows - 1) / t_quantile(level, dof)) ** 2
-    for from_above in (False, True):
-        end = 1 - spread.high if from_above else spread.low
-        distance = (1 - estimate if from_above else estimate) - end
-        inside = distance > 0
-        distance, reach = np.where(inside, distance, 0.5), np.where(inside, 1 - end, 1.0)
-        share, trials = distance / reach, distance * (reach - distance) / larger
-        uneven = spread.between / distance**2
-        enough = np.clip((effective / (1 + uneven) - 5) / 5, 0, 1)
-        trust = np.maximum(enough, np.clip(2 - 2 * uneven, 0, 1))
-        told = np.minimum(n_rows * distance * (reach - distance) / np.maximum(spread.rows, 1e-300), ratio * trials)
-        effective_trials = np.minimum(n_rows, ratio * trials) ** (1 - trust) * told**trust
-        few = inside & ((n_rows if counted else np.minimum(n_rows, trials)) * share < FEW)
-        exact = clopper_pearson(share, n_rows, level) if counted else jeffreys(share, effective_trials, level)
-        ends = [end + reach * exact.low, end + reach * exact.high]
-        lower, upper = (1 - ends[1], 1 - ends[0]) if from_above else ends
-        low, high = np.where(few, np.minimum(low, lower), low), np.where(few, np.maximum(high, upper), high)
-    return Bounds(low, high, plain.se, plain.dof)
 
 
 def wilson(estimate: FloatArray, trials: FloatArray | float) -> Bounds:
@@ -180,13 +134,23 @@ def one_way_bounds(fit: Fit, *, bounded: bool) -> dict[str, Bounds]:
     result = {}
     for name, method in (BOUNDED if bounded else UNBOUNDED).items():
         variance, dof = settled(method.variance(fit), fit.variance["rows"]), method.dof(fit)
-        kind = method.interval or ("widened" if bounded else "wald")
-        clustered = "groups" not in method.options
-        effective = fit.effective if clustered else fit.n_rows
-        alike = fit.alike if clustered else 0 * fit.alike
-        given = (kind, fit.estimate, variance, dof, fit.n_rows, effective, alike)
-        result[name] = with_tests(partial(interval, *given, bounded=bounded, spread=fit.spread), kind)
+        effective = fit.effective if "groups" not in method.options else fit.n_rows
+        if bounded and method.interval is None:
+            assert fit.rows is not None
+            result[name] = one_way_score(fit.rows, variance, float(dof))
+        else:
+            kind = method.interval or "wald"
+            result[name] = interval(kind, fit.estimate, variance, dof, fit.n_rows, effective, bounded=bounded)
     return result
+
+
+def one_way_score(rows: Rows, variance: FloatArray, dof: float) -> Bounds:
+    """The score interval under one clustering, by one t."""
+
+    def terms(level: float) -> Terms:
+        return Terms(variance[None], t_quantile(level, np.array([dof])) ** 2, np.ones((1, 1)), variance)
+
+    return with_tests(lambda level: Bounds(*score_limits(rows, terms(level))))
 
 
 def settled(variance: FloatArray, rows: FloatArray) -> FloatArray:
@@ -201,56 +165,30 @@ def interval(
     dof: FloatArray | float,
     n_rows: int,
     effective: float,
-    alike: FloatArray,
     *,
     bounded: bool,
-    counted: bool = False,
     level: float = LEVEL,
-    spread: Spread | None = None,
 ) -> Bounds:
-    """The interval by its name; without a variance Clopper-Pearson on the effective clusters, or none.
-
-    The default of a bounded mean also looks at the variance that Kish's design effect gives, `alike`, and its test goes
-    by the interval. Independent 0/1 scores are `counted`: their rows are the trials. Without a `spread` scores are 0
-    and 1.
-    """
+    """The interval by its name; without a variance Clopper-Pearson on the effective clusters, or none."""
     positive = variance > 0
     some, se = np.where(positive, variance, 1.0), None
     known = positive & (estimate > 0) & (estimate < 1)
-
-    def trials(variance: FloatArray, ratio: FloatArray | float) -> FloatArray:
-        if counted:
-            return np.where(known, float(n_rows), effective)
-        return np.where(known, np.minimum(n_rows, estimate * (1 - estimate) / variance * ratio), effective)
-
-    ratio = (t_quantile(level, n_rows - 1) / t_quantile(level, dof)) ** 2
-    if kind == "widened":
-        p = np.where(known, estimate, 0.5)
-        binary = Spread(np.zeros(p.size), np.ones(p.size), p * (1 - p), np.zeros(p.size))
-        given = np.maximum(some, alike), n_rows, effective, spread or binary
-        found = widened(estimate, some, dof, *given, level, counted=counted)
-    elif kind in SCALES:
+    if kind in SCALES:
         found = SCALES[kind](estimate, some, dof, level)
-    else:
-        found = (wilson if kind == "wilson" else clopper_pearson)(estimate, trials(some, ratio))
-    if kind in ("wald", "logit", "widened"):
         se = np.where(positive, found.se, np.nan)
+    else:
+        ratio = (t_quantile(level, n_rows - 1) / t_quantile(level, dof)) ** 2
+        trials = np.where(known, np.minimum(n_rows, estimate * (1 - estimate) / some * ratio), effective)
+        found = (wilson if kind == "wilson" else clopper_pearson)(estimate, trials)
     instead = clopper_pearson(estimate, effective, level) if bounded else Bounds(*np.full((2, estimate.size), np.nan))
     rule = np.where(positive, found.low, instead.low), np.where(positive, found.high, instead.high)
     return Bounds(*rule, se, found.dof)
 
 
-def with_tests(of: Callable[..., Bounds], kind: str) -> Bounds:
-    """An interval, and where its test goes by the interval those at the levels of tests."""
-    found = of()
-    if kind != "widened":
-        return found
-    tested = ~np.isnan(found.se)
-    others = {level: of(level=level) for level in LEVELS}
-    at = {
-        level: (np.where(tested, one.low, np.nan), np.where(tested, one.high, np.nan)) for level, one in others.items()
-    }
-    return replace(found, at=at)
+def with_tests(of: Callable[[float], Bounds]) -> Bounds:
+    """An interval, and those at the levels of tests, which go by it."""
+    others = {level: of(level) for level in LEVELS}
+    return replace(others[LEVEL], at={level: (one.low, one.high) for level, one in others.items()})
 
 
 def one_way_peers(fit: Fit) -> dict[str, Bounds]:
@@ -316,9 +254,21 @@ CROSSED = {
 }
 
 
-def _at_level(dof: Callable[..., Any], fit: CrossedFit, *, level: float = LEVEL, **given: Any) -> Bounds:
-    """The interval at a level, with the degrees of freedom at that level."""
-    return interval(dof=dof(fit, level), level=level, **given)
+def _crossed_terms(name: str, fit: CrossedFit, variance: FloatArray, groups: str | None, level: float) -> Terms:
+    """What a score interval of a mean under two clusterings is made of; the axis with most clusters grows."""
+    method, of = CROSSED[name], {"prompt": 0, "judge": 1, None: 2}[groups]
+    cr1 = method.options.get("cov") == "CR1"
+    seen = settled(fit.plain[of] * fit.counts[of] / (fit.counts[of] - 1) if cr1 else fit.adjusted[of], fit.rows)
+    repair = "max" if name == DEFAULT else method.options.get("repair")
+    if repair not in ("max", "two-term", "eigen"):
+        dof = np.array([float(np.ravel(method.dof(fit, level))[0])])
+        return Terms(variance[None], t_quantile(level, dof) ** 2, np.ones((1, 1)), seen)
+    terms, t2 = fit.adjusted.copy(), t_quantile(level, np.array(fit.dof)) ** 2
+    signs = np.array([[1.0, 1, -1], [1, 0, 0], [0, 1, 0]] if repair == "max" else [[1.0, 1, 0]])
+    if repair == "eigen":
+        axes = terms[0] + terms[1]
+        terms = terms * np.where((axes > 0) & (variance > 0), variance / np.where(axes > 0, axes, 1.0), 1.0)
+    return Terms(terms, t2, signs, seen, of)
 
 
 def crossed_bounds(fit: CrossedFit, *, bounded: bool) -> dict[str, Bounds]:
@@ -328,13 +278,15 @@ def crossed_bounds(fit: CrossedFit, *, bounded: bool) -> dict[str, Bounds]:
         variance = settled(method.variance(fit), fit.rows)
         # Crossed, a variance that is not positive is unknown, and not zero.
         crossed = "groups" not in method.options
-        kind = method.interval or ("widened" if bounded else "wald")
-        groups = method.options.get("groups", "both")
-        effective, alike, n, counted = fit.effective[groups], fit.alike[groups], fit.counts[2], groups is None
-        scores = {"n_rows": n, "effective": effective, "alike": alike, "bounded": bounded, "counted": counted}
-        at = partial(_at_level, method.dof, fit, kind=kind, estimate=fit.estimate, variance=variance, **scores)
-        # The t of a crossed test depends on the level, so that each level has its interval.
-        found = with_tests(at, "widened" if crossed else kind)
+        groups = method.options.get("groups", ("prompt", "judge")[int(np.argmax(fit.counts[:2]))])
+
+        def at(level: float, name: str = name, V: FloatArray = variance, groups: str | None = groups) -> Bounds:
+            if bounded:
+                return Bounds(*score_limits(fit.units[groups], _crossed_terms(name, fit, V, groups, level)))
+            dof = CROSSED[name].dof(fit, level)
+            return interval("wald", fit.estimate, V, dof, fit.counts[2], 0.0, bounded=False, level=level)
+
+        found = with_tests(at) if bounded or crossed else at(LEVEL)
         unknown = crossed & (variance <= 0) & (fit.rows > 0)
         low, high = np.where(unknown, np.nan, found.low), np.where(unknown, np.nan, found.high)
         result[name] = replace(found, low=low, high=high)

@@ -487,7 +487,7 @@ def _parsed(formula: str) -> ParsedFormula:
         patsy.desc.INTERCEPT in description.rhs_termlist,
         frozenset(outcome.plain | covariates.plain),
         frozenset(covariates.factors),
-        left[0] in outcome.columns and all(map(whole_column, set(right))),
+        _column_of_formula(left[0]) in outcome.columns and all(map(whole_column, set(right))),
         _whole(left + right),
         absorbed,
     )

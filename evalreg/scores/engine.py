@@ -337,8 +337,11 @@ class EngineScores(Scores):
         ee, ed, dd = (self._moments[0][name] / size**2 for name in ("ee", "ed", "dd"))
         shift = self.fitted - self.centre
         squares = np.maximum(ee - 2 * shift * ed + shift**2 * dd, 0.0)
-        alike = (self.sums.low == self.sums.high) & (self.fitted == self.sums.low) if self.flat is None else self.flat
-        return np.where(alike, 0.0, squares), ed - shift * dd, dd
+        if self.flat is None:  # Where values are one number no digits are lost.
+            alike, exact = self.sums.low == self.sums.high, dd * (self.sums.low - self.fitted) ** 2
+        else:
+            alike, exact = self.flat, np.zeros_like(dd)
+        return np.where(alike, exact, squares), ed - shift * dd, dd
 
     def squares_in_cells(self, by: Axis) -> Matrix | None:
         """Sums of w e^2 within (cluster, cell) of lines of sums; rows in an engine are not asked again for them."""

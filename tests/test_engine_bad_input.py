@@ -46,7 +46,7 @@ CALLS = {
     "mean": lambda data: er.mean(data, by="model", groups="passage").contrast("a - b"),
     "weights": lambda data: er.mean(data, groups="passage", weights="weight"),
     "ratio": lambda data: er.ratio(data, "score", "words", by="model", groups="passage"),
-    "number": lambda data: er.fit("score ~ I(words - 40) + np.log(words)", data, groups="passage"),
+    "number": lambda data: er.fit("score ~ words * weight", data, groups="passage"),
     "factor": lambda data: er.fit("score ~ model + C(weight)", data, groups="passage", cov="CR1"),
     "HC3": lambda data: er.fit("score ~ words", data, weights="weight", cov="HC3"),
     "board": lambda data: er.win_rate(data, left="model", right="other", score="score", groups="passage"),

@@ -233,7 +233,7 @@ def _used(ask: Callable[..., er.Results], data: object, roles: dict[str, str]) -
 
 
 def test_the_names_that_are_tried_are_those_that_engines_make():
-    assert {"__n", "__part0", "__rescaled_weights", "__reason"} <= _texts()
+    assert {"__n", "__p0", "__rescaled_weights", "__reason"} <= _texts()
     assert {"n", "s", "t", "lo", "hi", "low", "total"} <= _texts()
 
 

@@ -314,7 +314,7 @@ FORMULAS = [
     "score ~ C(right) * model",
     "score ~ words + C(model)",
     "score ~ model * words + subject",
-    "np.log(score) ~ 0 + C(model, Sum) + np.exp(words) + I(words ** 2 / 4)",
+    "score ~ 0 + C(model, Sum) + words:weight + weight",
 ]
 
 

@@ -83,7 +83,7 @@ def test_a_benchmark_with_unequal_question_sets_is_ranked(shared: Path) -> None:
 def test_pairs_bands_ranks_and_letters_of_sparse_boards_decide_alike(judges: int) -> None:
     design, decided = boards.schedule("sparse", 5, 50), 0
     for seed in range(2):
-        quality = np.array([0.0, 0.3, 0.6, 0.9, 1.2])
+        quality = np.array([0.0, 0.6, 1.2, 1.8, 2.4])
         log = boards.draw(np.random.default_rng([judges, seed]), design, judges, 0.1, quality)
         groups = "prompt" if judges == 1 else "prompt + judge"
         with warnings.catch_warnings():

@@ -332,10 +332,10 @@ def test_the_command_gives_the_plan_of_the_library_in_every_format(command, judg
     pd.testing.assert_frame_equal(found, plan.table, rtol=1e-9)
     document = json.loads(command(*asked, "--format", "json")[1])
     assert document["kind"] == "plan separate"
-    assert document["plan"]["power_now"] == pytest.approx(plan.power_now, rel=1e-9)
-    assert document["plan"]["parts"] == pytest.approx(dict(plan.parts), rel=1e-9)
-    assert [row["prompts"] for row in document["plan"]["table"]] == [None, plan.table["prompts"][1]]
-    assert document["options"]["models"] == "model-01,model-02"
+    assert document["power_now"] == pytest.approx(plan.power_now, rel=1e-9)
+    assert document["parts"] == pytest.approx(dict(plan.parts), rel=1e-9)
+    assert [row["prompts"] for row in document["table"]] == [None, plan.table["prompts"][1]]
+    assert document["command"]["models"] == ["model-01", "model-02"]
     for name, mark in (("text", "Power of such a log: 0.45"), ("md", "| 20"), ("latex", "tabular"), ("html", "<table")):
         status, out, _ = command(*asked, *([] if name == "text" else ["--format", name]))
         assert status == 0
@@ -347,10 +347,10 @@ def test_the_command_gives_the_plan_of_the_library_in_every_format(command, judg
 def test_the_command_plans_from_scores_of_single_models(command, tmp_path):
     log = er.datasets.paired(n_passages=40, difference=0.05, seed=2)
     log.to_csv(tmp_path / "scores.csv", index=False)
-    asked = (tmp_path / "scores.csv", "--model", "model", "--item", "question", "--groups", "passage")
+    asked = (tmp_path / "scores.csv", "--by", "model", "--item", "question", "--groups", "passage")
     status, out, _ = command(*asked, "--models", "new,old", "--delta", 0.05, "--format", "json")
     assert status == 0
-    assert json.loads(out)["plan"]["table"][0]["prompts"] == 252
+    assert json.loads(out)["table"][0]["prompts"] == 252
     status, _, err = command(*asked, "--models", "new,old", "--winner", "winner")
     assert status == 3
     assert "--winner of comparisons" in err
@@ -360,10 +360,10 @@ def test_the_command_plans_from_scores_of_single_models(command, tmp_path):
     ("more", "said"),
     [
         (("--models", "model-01"), "two names"),
-        (("--judges", "3,x"), "whole numbers separated by commas"),
+        (("--judges", "3,x"), "`judges` must be a number"),
         (("--judges", "1"), "at least 2"),
         (("--models", "model-01,nobody"), "'nobody' is not a parameter"),
-        (("--judge-axis", "rater"), "crossed clusterings"),
+        (("--judge", "rater"), "crossed clusterings"),
     ],
 )
 def test_the_command_says_what_is_wrong(command, judged, more, said):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -120,14 +120,20 @@ def _file_of(module: str) -> Path:
 def options_of(function: str) -> tuple[Option, ...]:
     """The options of a public function, "mean" or "plan.precision", as its source has them."""
     room, _, name = function.rpartition(".")
-    paths: Iterable[Path] = (
-        [_file_of(evalreg._HOMES[name])] if not room else sorted(_file_of("planning").parent.glob("*.py"))
-    )
-    for path in paths:
-        for node in _tree(path).body:
-            if isinstance(node, ast.FunctionDef) and node.name == name and not _is_overload(node):
-                return tuple(_read(node, _tree(path)))
+    home = _imported_from(_file_of(evalreg._HOMES[room]), name) if room else evalreg._HOMES[name]
+    path = _file_of(home)
+    for node in _tree(path).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name and not _is_overload(node):
+            return tuple(_read(node, _tree(path)))
     raise LookupError(function)
+
+
+def _imported_from(path: Path, name: str) -> str:
+    """The module of evalreg that a file takes a name from: several may have a function of that name."""
+    for node in _tree(path).body:
+        if isinstance(node, ast.ImportFrom) and any(alias.name == name for alias in node.names):
+            return str(node.module).removeprefix("evalreg.")
+    raise LookupError(name)
 
 
 def _is_overload(node: ast.FunctionDef) -> bool:

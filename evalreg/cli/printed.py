@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import shutil
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
@@ -206,6 +207,7 @@ def _json(asked: Request, found: Found) -> str:
         if is_dataclass(result) and not isinstance(result, type):
             fields = {name: getattr(result, name) for name in vars(result)}
             document |= {name: value for name, value in fields.items() if isinstance(value, str | int | float | bool)}
+            document |= {name: dict(value) for name, value in fields.items() if isinstance(value, Mapping)}
     document = {"kind": asked.command.name, "schema_version": SCHEMA_VERSION, "versions": versions()} | document
     document["command"] = {"name": asked.command.name, "files": list(asked.files)} | dict(asked.given)
     if found.rows is not None and found.rows.harness is not None:

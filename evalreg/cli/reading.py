@@ -127,10 +127,8 @@ def _read(files: Sequence[str], given: Mapping[str, Any]) -> Rows:
     from evalreg.errors import LogFormatError
     from evalreg.logs.read import read_log
 
-    options = {option.name: given[option.name] for option in options_of("read_log") if option.name in given}
-    options.pop("format", None)  # of what is printed
-    options |= {"format": given["log_format"]} if "log_format" in given else {}
-    text = options["text_columns"] = [*options.get("text_columns", ()), *text_columns(given)]
+    options = reading_options(given)
+    text = options["text_columns"]
     if all(file.endswith(".parquet") for file in files):
         with suppress(LogFormatError):
             return Rows(_sums(files, given))
@@ -154,6 +152,14 @@ def _read(files: Sequence[str], given: Mapping[str, Any]) -> Rows:
             parameter=chosen[0],
         )
     return Rows(log.frame, log)
+
+
+def reading_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `read_log` that the options come to."""
+    options = {option.name: given[option.name] for option in options_of("read_log") if option.name in given}
+    options.pop("format", None)  # of what is printed
+    options |= {"format": given["log_format"]} if "log_format" in given else {}
+    return options | {"text_columns": [*options.get("text_columns", ()), *text_columns(given)]}
 
 
 def _sums(files: Sequence[str], given: Mapping[str, Any]) -> Any:

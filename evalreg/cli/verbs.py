@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import evalreg as er
+from evalreg.checks import fraction
 from evalreg.cli.commands import Command
 from evalreg.cli.options import options_of, words
-from evalreg.cli.reading import Rows, defaults, named_files, read, with_hint
+from evalreg.cli.reading import Rows, defaults, named_files, read, reading_options, with_hint
 from evalreg.errors import ArgumentError, EvalregError
 
 # Options that ask the result, and the method that answers.
@@ -216,12 +217,12 @@ def _typed(value: Any) -> str:
     return ",".join(f"{key}={one}" for key, one in value.items()) if isinstance(value, dict) else str(value)
 
 
-def board(asked: Request, rows: Rows) -> Any:
-    """Models ranked: by verdicts on pairs, or by means of scores."""
+def board_asked(asked: Request, rows: Rows) -> tuple[str, dict[str, Any]]:
+    """What ranks models, verdicts on pairs or means of scores: the function, and its arguments that were given."""
     if rows.pairs or {"left", "right", "winner", "key"} & set(asked.given):
         function = METHODS[asked.get("method", "win-rate")]
         asked.refuse_others(function, "by", "item", "sample")
-        return call(function, rows, asked.of(function))
+        return function, asked.of(function)
     others = [name for name in ("method", "labels", "opponents", "scale", "ties", "formula") if name in asked.given]
     if others:
         raise ArgumentError(
@@ -229,7 +230,13 @@ def board(asked: Request, rows: Rows) -> Any:
             parameter=others[0],
         )
     names = {option.name for option in options_of("mean")}
-    return call("mean", rows, {name: value for name, value in asked.given.items() if name in names})
+    return "mean", {name: value for name, value in asked.given.items() if name in names}
+
+
+def board(asked: Request, rows: Rows) -> Any:
+    """Models ranked: by verdicts on pairs, or by means of scores."""
+    function, options = board_asked(asked, rows)
+    return call(function, rows, options)
 
 
 def leaderboard(asked: Request) -> Found:
@@ -307,15 +314,53 @@ def evals(asked: Request) -> Found:
 
 def report(asked: Request) -> Found:
     """The report of a board, of means or of differences."""
+    from evalreg.estimators.comparison import difference_page
+    from evalreg.results.reporting import asked_format, report_page, write_page
+
     rows = read(asked.files, asked.given)
-    title = {"title": asked.given["title"]} if "title" in asked.given else {}
-    if "baseline" in asked.given:
-        result = call("compare", rows, asked.of("compare"))
-    else:
-        result, title = subject_of(board(asked, rows), rows), title | {"seed": asked.get("seed", 0)}
+    function, options = ("compare", asked.of("compare")) if "baseline" in asked.given else board_asked(asked, rows)
+    result, seed = call(function, rows, options), asked.get("seed", 0)
     output = str(asked.get("output", ""))
-    form = asked.get("format") or ("md" if output.endswith((".md", ".markdown")) else "html")
-    return Found(result.report(format=form, alpha=asked.alpha, **title))
+    form = asked_format(asked.get("format") or ("md" if output.endswith((".md", ".markdown")) else "html"), None)
+    reported = {"alpha": asked.alpha} | ({} if function == "compare" else {"seed": seed})
+    reported |= {"title": asked.given["title"]} if "title" in asked.given else {}
+    fraction("alpha", asked.alpha)
+    told: dict[str, Any] = {"title": asked.get("title"), "code": _in_python(asked, rows, function, options, reported)}
+    if function == "compare":
+        page = difference_page(result, asked.alpha, **told, pictures=form == "html")
+    else:
+        page = report_page(subject_of(result, rows), asked.alpha, seed, **told, pictures=form == "html")
+    return Found(write_page(page, None, form))
+
+
+def _in_python(
+    asked: Request, rows: Rows, function: str, options: Mapping[str, Any], reported: Mapping[str, Any]
+) -> str:
+    """Lines that read the files and make the report again; empty of sums, named files and standard input."""
+    if named_files(asked.files)[0] or list(asked.files) == ["-"] or not hasattr(rows.data, "columns"):
+        return ""
+    reading, files = reading_options(asked.given), list(asked.files)
+    if rows.log is None and len(files) > 1:
+        return ""
+    imports = ["import evalreg as er"]
+    file = repr(files if len(files) > 1 else files[0])
+    if rows.log is None:
+        imports.append("from evalreg.logs.tables import read_table")
+        lines = [f"rows = read_table({file}, text_columns={reading['text_columns']!r}, fields=None)"]
+    else:
+        lines = [f"log = er.read_log({', '.join([file, *_arguments(reading)])})"]
+    arguments = dict(options) | ({"subset": asked.given["where"]} if "where" in asked.given else {})
+    if rows.harness is not None and hasattr(rows.harness, function):
+        called = f"log.{function}({', '.join(_arguments(arguments))})"
+    else:
+        data = "rows" if rows.log is None else "log.frame"
+        called = f"er.{function}({', '.join([data, *_arguments(defaults(rows, function, options) | arguments)])})"
+    lines += [f"results = {called}", f'results.report("report.html", {", ".join(_arguments(reported))})']
+    return "\n".join([*imports, "", *lines])
+
+
+def _arguments(options: Mapping[str, Any]) -> list[str]:
+    return [f"{name}={value!r}" for name, value in options.items() if value not in (None, [])]
 
 
 def planned(asked: Request) -> Found:

@@ -105,7 +105,7 @@ class MultipleModels(Counted, ABC):
         """
         params, cov = self._family
         bands = simultaneous(params, cov, contrasts=contrasts, alpha=alpha, stepdown=stepdown, seed=seed)
-        return bands if contrasts is not None else on_scale(bands, self.estimate, cov)
+        return bands if contrasts is not None else on_scale(bands, self.estimate, cov, self.cov)
 
     def ranks(self, alpha: float = 0.05, joint: bool = True, seed: Seed = 0) -> pd.DataFrame:
         """Ranks with the sets of ranks that the data leave open.
@@ -286,12 +286,18 @@ class MultipleModels(Counted, ABC):
         return whole(leaderboard_table(self, alpha, seed))
 
 
-def on_scale(bands: pd.DataFrame, estimate: Estimate, cov: Covariance) -> pd.DataFrame:
-    """Bands of parameters, each an interval at the joint level by the rule of single ones; NaN outside the family."""
+def on_scale(bands: pd.DataFrame, estimate: Estimate, cov: Covariance, whole_cov: Covariance) -> pd.DataFrame:
+    """Bands of parameters, each an interval at the joint level by the rule of single ones; NaN outside the family.
+
+    `cov` is that of the parameters with bands; where a model of verdicts has others too, `whole_cov` is that of all.
+    """
     level = bands.attrs["level"]
     if not np.isfinite(level):
         return bands
-    ends = intervals(estimate, cov, level, None)
+    if len(bands) == estimate.n_params:
+        ends = intervals(estimate, cov, level, None)
+    else:
+        ends = intervals(estimate, whole_cov, level, None)[[estimate.names.index(name) for name in bands.index]]
     known = bands["lower"].notna().to_numpy()
     return bands.assign(**{name: np.where(known, ends[:, i], np.nan) for i, name in enumerate(("lower", "upper"))})
 

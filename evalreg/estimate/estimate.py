@@ -772,7 +772,10 @@ class Estimate:
             refit = Refit(inverse, exact)
         about = self.about.beside(other.about, (self.n_params, other.n_params))
         inverted = (self.family.inverted, other.family.inverted)
-        family = Beside(inverted, (self.params, other.params)) if any(inverted) else PLAIN
+        family: Family = Beside(inverted, (self.params, other.params)) if any(inverted) else PLAIN
+        single = (self.family.single, other.family.single)
+        if family is PLAIN and same_rows and single[0] is not None and single[1] is not None:
+            family = same_questions(None, single[0].beside(single[1], scores))
         # The same rows were dropped by both; of independent rows each has dropped its own.
         dropped = {
             reason: self.dropped.get(reason, 0) + (0 if same_rows else other.dropped.get(reason, 0))

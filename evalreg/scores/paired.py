@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
+from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
@@ -127,6 +128,16 @@ class SingleMeans(UnitScores):
             self._unseen[axis] = Unseen.of_clusters(rarer_scores(blocks, self.means))
         of = self._unseen[axis]
         return mean, square, Unseen(of.share[first], of.pairs[first])
+
+    def beside(self, other: SingleMeans, scores: Scores) -> SingleMeans | None:
+        """Means of both from their scores side by side; None where the two have not the same rule."""
+        rules = [(one.icc, one.stratified, one.factor is None) for one in (self, other)]
+        if rules[0] != rules[1] or self.factor is not None:
+            return None
+        parts = ((one.means, one.count, one.squares) for one in (self, other))
+        means, count, squares = (np.concatenate(both) for both in zip(*parts, strict=True))
+        contrasts = sparse.block_diag([self._compressed, other._compressed], format="csr")
+        return SingleMeans(scores, means, count, squares, contrasts, self.icc, stratified=self.stratified)
 
     @cached_property
     def _unseen(self) -> dict[Axis, Unseen]:

@@ -193,6 +193,14 @@ def against(
     if widths.scored is not None:
         at[widths.scored.rows] = False
     distance[at] = se[at] * logit_statistic(effect[at], se[at], value[at])
+    past = _means_in_unit(estimate, cov, value, C, method) & ((effect <= 0) | (effect >= 1))
+    if past.any() and human_labels(estimate) is not None:
+        # A rectified mean past an end has Clopper and Pearson's interval for labels that are all 0 or all 1.
+        which = np.arange(value.size) if C is None else np.argmax(C != 0, axis=1)
+        trials = effective_trials(estimate, cov, np.full(estimate.n_params, np.nan))[which]
+        p = 2 * np.where(effect >= 1, value, 1 - value) ** trials
+        half = widths.half(np.clip(np.where(past, p, 1.0), np.finfo(float).tiny, 1.0))
+        distance[past] = np.copysign(half, distance)[past]
     if estimate.bounded and estimate.about.interval == "logit" and method is None and C is None:
         # A mean inside [0, 1] lies at none of the values outside.
         beyond = (se > 0) & ((value <= 0) | (value >= 1)) & (effect > 0) & (effect < 1) & (estimate.about.null != value)
@@ -205,14 +213,20 @@ def _on_logit(
     estimate: Estimate, cov: Covariance, value: FloatArray, C: FloatArray | None, method: str | None
 ) -> BoolArray:
     """Contrasts that are one mean in [0, 1] itself, tested on the logit scale against a value between 0 and 1."""
+    effect = estimate.params if C is None else C @ estimate.params
+    return _means_in_unit(estimate, cov, value, C, method) & (effect > 0) & (effect < 1)
+
+
+def _means_in_unit(
+    estimate: Estimate, cov: Covariance, value: FloatArray, C: FloatArray | None, method: str | None
+) -> BoolArray:
+    """Contrasts that are one mean of scores in [0, 1], with a variance, tested against a value between 0 and 1."""
     if method == "wald" or not estimate.bounded or (method is None and estimate.about.interval == "wald"):
         return np.zeros(value.size, dtype=bool)
     single = np.ones(value.size, dtype=bool)
     if C is not None:
         single = (np.count_nonzero(C, axis=1) == 1) & (C.max(axis=1) == 1)
-    effect = estimate.params if C is None else C @ estimate.params
-    inside = (effect > 0) & (effect < 1) & (value > 0) & (value < 1)
-    return np.asarray(single & inside & (cov.variance(C) > 0))
+    return np.asarray(single & (value > 0) & (value < 1) & (cov.variance(C) > 0))
 
 
 def t_tests(estimate: Estimate, cov: Covariance, asked: Contrasts, method: str | None) -> ContrastResults:

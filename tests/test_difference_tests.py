@@ -114,7 +114,7 @@ def test_unpaired_differences_have_a_joint_test_whatever_was_answered(log):
 
 def test_few_questions_that_differ_are_named(log):
     binary = log.assign(score=(log["score"] > 3).astype(float))
-    with pytest.warns(FewCarriersWarning, match=r"questions differ.*The joint test does not\s+allow"):
+    with pytest.warns(FewCarriersWarning, match=r"questions differ.*The joint test is no\s+score test"):
         er.compare(binary, item="question", groups="passage").joint_test()
 
 

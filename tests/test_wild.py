@@ -617,6 +617,6 @@ def test_a_comparison_warns_that_the_wild_test_leaves_out_what_was_not_seen(rng,
     said = [str(one.message) for one in caught if one.category is FewCarriersWarning]
     assert len(said) == warned
     if warned:
-        assert said[0].startswith("new - old: 3 of 300 questions differ. The wild test does not allow")
+        assert said[0].startswith("new - old: 3 of 300 questions differ. The wild test is no score test")
         wide, short = (one["upper"].iloc[0] - one["lower"].iloc[0] for one in (comparison.to_frame(), table))
         assert short < wide

@@ -63,10 +63,11 @@ def not_allowed_for(cov: Covariance, what: str = "The wild test", consequence: s
     scored = cov.widths().scored
     if scored is None:
         return ""
-    few = np.flatnonzero(scored.null.effect / scored.null.design_effect > LITTLE_DEPENDENCE)
+    null = scored.null
+    few = np.flatnonzero((null.rarer < FEW_EXPECTED) | (null.effect / null.design_effect > LITTLE_DEPENDENCE))
     if not few.size:
         return ""
-    each = [f"{cov.names[scored.rows[i]]}: {tells(scored.null, int(i))}" for i in few]
+    each = [f"{cov.names[scored.rows[i]]}: {tells(null, int(i))}" for i in few]
     if consequence is None:
         consequence = "its interval may be too short; `to_frame` has score intervals"
     return (

@@ -14,6 +14,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import statsmodels.formula.api as smf
+from statsmodels.stats.proportion import proportion_confint
 
 import evalreg as er
 from evalreg.errors import (
@@ -914,7 +915,7 @@ refuse(
     "a spline in an engine",
     lambda d: er.fit("score ~ bs(x, df=4)", d),
     NotAvailableError,
-    "Collect the columns",
+    "Make the column in the engine first and name it, or collect the columns",
     engines=("lazy",),
 )
 
@@ -1477,21 +1478,29 @@ def test_a_level_whose_rows_were_dropped_is_not_a_column() -> None:
 
 @pytest.mark.parametrize(("score", "low", "high"), [(1.0, 0.5, 1.0), (0.0, 0.0, 0.5), (0.5, 0.1, 0.9)])
 @pytest.mark.parametrize(
-    "estimate",
-    [lambda data: er.mean(data, groups="passage"), lambda data: er.fit("score ~ 1", data, groups="passage")],
+    ("estimate", "words"),
+    [
+        (lambda data: er.mean(data, groups="passage"), "no standard error.*do not vary.*by the score test alone"),
+        (
+            lambda data: er.fit("score ~ 1", data, groups="passage"),
+            "do not vary.*standard error is 0.*Clopper-Pearson",
+        ),
+    ],
     ids=["mean", "fit"],
 )
 def test_constant_bounded_scores_have_no_p_value_but_a_real_interval(
-    estimate: Callable[[Any], er.Results], score: float, low: float, high: float
+    estimate: Callable[[Any], er.Results], words: str, score: float, low: float, high: float
 ) -> None:
-    with pytest.warns(ZeroVarianceWarning, match="do not vary.*standard error is 0.*Clopper-Pearson"):
+    with pytest.warns(ZeroVarianceWarning, match=words):
         results = estimate(put(score=score))
     assert results.bse.tolist() == [0.0]
     assert np.isnan(results.pvalues).all()
     assert np.isnan(results.tvalues).all()
     interval = results.conf_int().iloc[0]
     assert low <= interval[0] < interval[1] <= high
-    assert interval[1] - interval[0] > 0.2
+    # Wilson's of as many rows, were they independent.
+    alone = proportion_confint(score * N, N, method="wilson")
+    assert interval[1] - interval[0] > alone[1] - alone[0]
 
 
 def few_clusters(**options: Any) -> er.Results:

@@ -11,7 +11,7 @@ import pytest
 import statsmodels.api as sm
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import optimize, stats
 
 import evalreg as er
 from evalreg.covariance.adjust import SERIES_NORM, inverse_power_times
@@ -606,12 +606,22 @@ def test_intervals_of_means_in_the_unit_interval_are_those_of_scipy(seed, alpha,
     beta = [stats.beta.ppf(alpha / 2, hits, trials - hits + 1), stats.beta.ppf(1 - alpha / 2, hits + 1, trials - hits)]
     _assert_close(results.conf_int(alpha, method="clopper-pearson"), [beta], 1e-9)
     half = stats.beta.ppf([alpha / 2, 1 - alpha / 2], hits + 0.5, trials - hits + 0.5)
-    # Where fewer than five successes or failures are effective, the default holds both. Clusters of one size imply no
-    # more variance than there is.
-    other = beta if trials == n and binary and not clustered else half
-    both = [min(logit[0], other[0]), max(logit[1], other[1])]
-    few = (n if binary and not clustered else min(n, mean * (1 - mean) / se**2)) * min(mean, 1 - mean) < 5
-    _assert_close(results.conf_int(alpha), [both if few else logit], 1e-9)
+    # The default, as docs/decisions/score-interval.md has it: the values x with (mean - x)^2 below t^2 V(x).
+    owners = np.arange(n) % 8 if clustered else np.arange(n)
+    total, rows = np.bincount(owners, score), np.bincount(owners)
+    unseen = 0.5 / (0.5 + np.minimum(total, rows - total)) if clustered else np.ones(n)
+    spread, now = score.var(), mean * (1 - mean)
+    naive = spread / (n - 1)
+    effect = np.mean(unseen * (1 + 0.2 * (rows - 1)) + (1 - unseen) * max(1, se**2 / naive))
+    base = se**2 + unseen.mean() * max(naive - se**2, 0)
+
+    def beyond(x):
+        then = x * (1 - x)
+        growth = effect * spread / now * max(then - now, 0) / n
+        return (mean - x) ** 2 - t**2 * (base * min(then / now, 1) + growth)
+
+    score_ends = [optimize.brentq(beyond, *ends, xtol=1e-15) for ends in ((1e-30, mean), (mean, 1 - 1e-16))]
+    _assert_close(results.conf_int(alpha), [score_ends], 1e-9)
     _assert_close(results.conf_int(alpha, method="jeffreys"), [half], 1e-9)
     z = stats.norm.ppf(1 - alpha / 2)
     centre, width = mean + z**2 / (2 * trials), z * np.sqrt(mean * (1 - mean) / trials + z**2 / (4 * trials**2))
@@ -621,11 +631,12 @@ def test_intervals_of_means_in_the_unit_interval_are_those_of_scipy(seed, alpha,
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0])
-def test_a_mean_of_zero_or_one_has_clopper_pearson_on_the_effective_clusters(value):
+def test_a_mean_of_zero_or_one_has_wilsons_interval_with_the_design_effect_that_is_granted(value):
     sizes = [5, 3, 1, 1]
     results = er.mean({"score": np.full(10, value), "cluster": np.repeat(np.arange(4), sizes)}, groups="cluster")
-    effective = 100 / sum(size**2 for size in sizes)
-    open_end = stats.beta.ppf(0.975, 1, effective)
+    effect = sum(size / 10 * (1 + 0.2 * (size - 1)) for size in sizes)
+    squared = stats.t.ppf(0.975, results.dof.iloc[0]) ** 2 * effect
+    open_end = squared / (10 + squared)
     assert results.bse.tolist() == [0.0]
     assert np.isnan(results.pvalues.iloc[0])
     _assert_close(results.conf_int(), [[1 - open_end, 1.0] if value else [0.0, open_end]], 1e-9)

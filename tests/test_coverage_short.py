@@ -337,42 +337,20 @@ def test_false_statements_and_true_differences_are_counted_by_log():
     found = {
         familywise.HOLM: np.array([True, False, False]),
         familywise.BANDS: np.array([False, True, False]),
-        familywise.BEFORE: np.array([True, False, True]),
     }
     # The second model's set leaves out the rank that it shares with the third.
     counts = familywise.tally(found, effect, np.array([[1, 2], [3, 3], [1, 3]]), truth)
     assert counts[familywise.HOLM] == {"logs": 1, "false": 0, "wrong": 0, "found": 0.5}
     assert counts[familywise.BANDS] == {"logs": 1, "false": 1, "wrong": 1, "found": 0.0}
-    assert counts[familywise.BEFORE] == {"logs": 1, "false": 1, "wrong": 0, "found": 0.5}
     assert counts[familywise.RANKS]["false"] == 1
     ties = familywise.tally(found, effect, np.array([[1, 1], [2, 3], [2, 3]]), truth)
     assert ties[familywise.RANKS]["false"] == 0
 
 
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_the_rule_before_is_holm_of_a_t_with_pooled_degrees_of_freedom():
-    cell = select(GRIDS["short"](), "familywise estimator=mean gap=0.5")[0]
-    fit, truth = familywise.world(cell)
-    results = fit(np.random.default_rng(1))
-    family = familywise.family_of(results.params, results.cov, "pairs")
-    p = familywise.pooled_pvalues(family)
-    pair = family.names[0]
-    V = []
-    for groups in ("prompt", "judge", "prompt + judge"):
-        one = results.with_cov(groups=groups, cov="CR2", repair="none").contrast({pair[0]: 1, pair[1]: -1})
-        V.append(one.bse.iloc[0] ** 2)
-    cells = V[0] + V[1] - V[2]
-    P, J = cell["prompts"], cell["judges"]
-    pooled = max(max(V[:2]) ** 2 / (V[0] ** 2 / (P - 1) + V[1] ** 2 / (J - 1) + cells**2 / (P * J - 1)), J - 1)
-    t = family.effect[0] / np.sqrt(max(*V[:2], V[2]))
-    np.testing.assert_allclose(p[0], 2 * scipy.stats.t.sf(abs(t), pooled), rtol=1e-10)
-    assert truth.tolist() == [0.5, 0.5, 0.0, 0.0, 0.0]
-
-
 def test_a_family_that_decides_other_pairs_than_the_package_fails_the_cell(monkeypatch):
     cell = dataclasses.replace(select(GRIDS["short"](), "familywise estimator=mean gap=0.5")[0], n_logs=4)
     pairs = np.ones(10, dtype=bool)
-    wrong = dict.fromkeys((familywise.HOLM, familywise.BANDS, familywise.BEFORE), pairs)
+    wrong = dict.fromkeys((familywise.HOLM, familywise.BANDS), pairs)
     monkeypatch.setattr(familywise, "decided", lambda results, seed: wrong)
     with pytest.raises(familywise.DisagreeError, match="pairs, bands, ranks"):
         run_cell(cell)

@@ -19,14 +19,13 @@ from evalreg.boards.board import Board
 from evalreg.checks import BoolArray
 from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.inference.ranks import deciding
-from evalreg.inference.simultaneous import ContrastFamily, family_of
-from evalreg.numerics.student import t_pvalues
+from evalreg.inference.simultaneous import family_of
 
 LEVEL = 0.05
 TIED = 1e-9
 CHECKS = 4
 GROUPS = "prompt + judge"
-HOLM, BANDS, RANKS, BEFORE = "Holm", "bands of pairs", "rank sets", "Holm, one pooled dof"
+HOLM, BANDS, RANKS = "Holm", "bands of pairs", "rank sets"
 APART = "Holm, judges by themselves"
 # Scores of comparisons are one half and this times the difference of two scores, far from 0 and 1.
 GRADE = 0.02
@@ -101,23 +100,14 @@ def world(cell: Cell) -> tuple[Fit, FloatArray]:
     return fit, boards.TRUTHS[cell["estimator"]](psi, design.met)
 
 
-def pooled_pvalues(family: ContrastFamily) -> FloatArray:
-    """P-values with one number of degrees of freedom, as before the sum of t^2 V: of the largest one-way variance."""
-    V, d = family.widths.terms, family.widths.dofs
-    with np.errstate(divide="ignore", invalid="ignore"):
-        pooled = np.max(V[:2], axis=0) ** 2 / np.sum(V**2 / d, axis=0)
-        return t_pvalues(family.effect / family.se, np.maximum(pooled, np.min(d[:2], axis=0)))
-
-
 def decided(results: er.Results, seed: int) -> dict[str, BoolArray]:
     """Pairs that each method decides, shape (n_pairs,)."""
     family = family_of(results.params, results.cov, "pairs")
+    counted = {}
     if results.asked.alike is not None:
         with warnings.catch_warnings(action="ignore"):
             apart = family_of(results.params, results.with_cov(alike=None).cov, "pairs")
         counted = {APART: apart.stepdown(seed) <= LEVEL}
-    else:
-        counted = {BEFORE: adjust_pvalues(pooled_pvalues(family), "holm") <= LEVEL}
     with np.errstate(invalid="ignore"):
         return {
             HOLM: deciding(results.params, results.cov, LEVEL, seed)[1] <= LEVEL,

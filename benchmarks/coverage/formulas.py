@@ -205,13 +205,6 @@ def summed_dof(variance: FloatArray, fit: CrossedFit, repair: str, level: float)
     return np.where(np.isnan(wanted), 1.0, np.exp(middle))
 
 
-def combined_dof(above: FloatArray, fit: CrossedFit) -> FloatArray:
-    """above^2 / sum_A V_A^2/d_A, not below min G - 1: a rule that stood before the sum of t^2 V."""
-    below = np.sum(fit.adjusted**2 / np.array(fit.dof)[:, None], axis=0)
-    ratio = np.divide(above**2, below, out=np.full_like(above, np.nan), where=below > 0)
-    return np.maximum(ratio, fit.smallest - 1)
-
-
 def t_quantile(level: float, dof: FloatArray | float) -> FloatArray:
     """Two-sided critical values; the normal's where dof is infinite."""
     dof = np.asarray(dof, dtype=np.float64)

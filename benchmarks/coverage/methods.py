@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from benchmarks.coverage.formulas import CrossedFit, Fit, combined_dof, summed_dof, t_quantile
+from benchmarks.coverage.formulas import CrossedFit, Fit, summed_dof, t_quantile
 from benchmarks.coverage.score import Rows, Terms, score_limits
 from benchmarks.coverage.worlds import FloatArray
 
@@ -301,10 +301,7 @@ def crossed_peers(fit: CrossedFit) -> dict[str, Bounds]:
     """
     smallest = fit.smallest
     plain = fit.plain[0] + fit.plain[1] - fit.plain[2]
-    largest = fit.adjusted[:2].max(axis=0)
     return {
-        # What stood before the sum of t^2 V.
-        "max, one pooled dof": wald(fit.estimate, _max(fit), combined_dof(largest, fit)),
         "statsmodels": wald(fit.estimate, _three_terms_cr1(fit), np.inf),
         "pyfixest": wald(fit.estimate, plain * smallest / (smallest - 1), smallest - 1),
         "linearmodels": wald(fit.estimate, plain, np.inf),

@@ -117,7 +117,6 @@ def test_no_more_than_a_few_logs_tell_equal_models_apart(short, estimator):
     (one,) = where(short, family="familywise", estimator=estimator, gap=0.0)
     for name in (familywise.HOLM, familywise.BANDS, familywise.RANKS):
         assert one["methods"][name]["false"] <= scipy.stats.binom.ppf(0.999, one["n_logs"], 0.05)
-    assert one["methods"][familywise.BANDS]["false"] <= one["methods"][familywise.HOLM]["false"]
 
 
 @pytest.mark.slow

@@ -35,6 +35,7 @@ from evalreg.covariance.special import (
     check_alike,
     each_column,
     of_samples,
+    one_way_notes,
     pool_models,
     refuse_undrawn,
     term_notes,
@@ -170,7 +171,7 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
         within=_within(estimate),
     )
     if estimate.kind == "board":
-        notes = [*notes, *thin_notes(estimate, axes, options)]
+        notes = [*notes, *thin_notes(estimate, axes, options), *one_way_notes(estimate, result)]
     # What has no variance of its own has none in a difference either, where the other's would stand for both.
     unknown = np.isnan(result.variance()) & result._in_one_cell(np.eye(estimate.n_params))
     if unknown.any():

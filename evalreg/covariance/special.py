@@ -32,8 +32,10 @@ from evalreg.numerics.matrices import (
     dense,
     identity,
     scale_rows,
+    signs_of_entries,
     times,
     transposed,
+    without_zeros,
 )
 
 # Of a contrast that is not a difference of models, what is left of their common part is rounding below this.
@@ -410,6 +412,56 @@ def thin_notes(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
         if guarded and few.any():
             notes.append((SparseBoardWarning, effective_text(found, estimate.names, few)))
     return notes
+
+
+# Of rows that are alike, this over their number may be at the other end: the rule of three.
+RULE_OF_THREE = 3.0
+# What would make a standard error larger by less than a tenth is not said.
+MATTERS = 1.1
+
+
+def one_way_notes(estimate: Estimate, cov: Covariance) -> list[Note]:
+    """What to say about win rates of which some pair shows no variance, and would add to it if it varied as others.
+
+    With w the weight of a pair of n rows and s^2 the variance within a model's pairs, pooled, a win rate would have
+    V + sum w^2 s^2/n over such pairs, and no more than the sum over all its pairs; times the design effect.
+    """
+    cells = estimate.cells
+    if cells is None or not estimate.bounded or estimate.coefficient_map is None or estimate.scores.paired:
+        return []
+    flat, count = (cells.low == cells.high) & (cells.count > 0), np.maximum(cells.count, 1.0)
+    for axis in cov.axes if flat.any() else ():  # The jackknife leaves out a pair that met under one cluster.
+        share = scale_rows(identity(flat.size), 1.0 / cells.weight)
+        flat &= 1 - estimate.scores.column_sums(axis, share, share).largest >= FULL_LEVERAGE
+    if not flat.any():
+        return []
+    A = without_zeros(compressed(estimate.coefficient_map))
+    part, each = absolute_entries(signs_of_entries(A)), A.multiply(A).tocsr()
+    which = (part @ flat > 0) & (part @ (~flat & (cells.count > 0)) > 0)
+    if not which.any():
+        return []
+    within = part @ (cells.count * cells.scatter) / np.maximum(part @ (count - 1.0), 1.0)
+    starts = np.minimum(A.indptr[:-1], A.nnz - 1)
+    span = np.maximum.reduceat(cells.high[A.indices], starts) - np.minimum.reduceat(cells.low[A.indices], starts)
+    alike = np.minimum(within, RULE_OF_THREE * span**2 / np.maximum(part @ (flat * count), 1.0))
+    V, naive = cov.variance(), np.diag(cov.naive)
+    inflation = np.maximum(np.divide(V, naive, out=np.ones(V.size), where=naive > 0), 1.0)
+    larger = np.minimum(
+        each @ ((cells.count > 0) / count) * within * inflation, V + each @ (flat / count) * alike * inflation
+    )
+    which &= (V > 0) & (np.nan_to_num(larger) > MATTERS**2 * V)
+    for axis in cov.axes:  # Models of a sparse board have a warning of their own.
+        which &= ~sparsity(estimate, axis).unsafe
+    if not which.any():
+        return []
+    some = listed(name for name, is_meant in zip(estimate.names, which, strict=True) if is_meant)
+    text = (
+        f"{some}: against some opponent all comparisons went one way, so that they add nothing to the standard error, "
+        f"which would be larger if they varied as others do (up to {np.sqrt(np.max(larger[which] / V[which])):.1f} "
+        "times as large). Intervals and ranks may be too sure. Bradley-Terry ratings pool such pairs, and with "
+        'opponents="as_sampled" they count as often as they met.'
+    )
+    return [(SparseBoardWarning, text)]
 
 
 def term_notes(cov: Covariance) -> list[Note]:

@@ -43,11 +43,13 @@ def close_figures():
     plt.close("all")
 
 
-def board_of(n, **options):
+def board_of(n, n_passages=12, **options):
     """Means of n models on the same simulated passages; names of several lengths."""
     logs = []
     for i in range(n):
-        log = er.datasets.passages(n_passages=12, questions_per_passage=3, mean=0.15 + 0.7 * i / max(n - 1, 1), seed=i)
+        log = er.datasets.passages(
+            n_passages=n_passages, questions_per_passage=3, mean=0.15 + 0.7 * i / max(n - 1, 1), seed=i
+        )
         name = AWKWARD[i] if i < len(AWKWARD) else f"provider/model-{i:02d}" + "-instruct-preview" * (i % 4)
         logs.append(log.assign(model=name))
     log = pd.concat(logs, ignore_index=True)
@@ -441,8 +443,8 @@ def test_equal_estimates_without_width_get_an_axis(value):
 # Pairs
 
 
-def test_pairs_are_row_minus_column_with_dots_where_separated(boards):
-    results = boards[6]
+def test_pairs_are_row_minus_column_with_dots_where_separated():
+    results = board_of(6, n_passages=24)
     ax = results.plot("pairs")
     best = results.params.sort_values(ascending=False)
     np.testing.assert_allclose(ax.images[0].get_array(), best.to_numpy()[:, None] - best.to_numpy())
@@ -463,7 +465,7 @@ def test_pairs_are_row_minus_column_with_dots_where_separated(boards):
 
 
 def test_pairs_follow_adjustment_and_level(boards):
-    results = boards[6]
+    results = board_of(6, n_passages=24)
 
     def n_dots(**options):
         ax = results.plot("pairs", **options)
@@ -478,7 +480,7 @@ def test_pairs_follow_adjustment_and_level(boards):
     short, ax = n_dots(adjust="bh", alpha=0.01)
     assert short == n_dots(adjust="fdr_bh", alpha=0.01)[0]
     assert "(fdr_bh)" in ax.figure.texts[0].get_text().replace("\n", " ")
-    assert len(seen) == 3, "the example hardly tells adjustments apart"
+    assert len(seen) == 4, "the example hardly tells adjustments apart"
     assert not [text for text in boards[29].plot("pairs").texts if text.get_text()]  # too many for values
 
 

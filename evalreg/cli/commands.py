@@ -218,6 +218,13 @@ COMMANDS = (
             Option("average", FLAG, False, help="also the average over the evals."),
             Option("tasks", "str", "fixed", choices=("fixed", "drawn"), help="whether the average is of these evals."),
             Option("eval_weights", "str | Mapping[str, float] | None", help='such as "reading=0.25,maths=0.75".'),
+            Option(
+                "form",
+                "str",
+                "counts",
+                choices=("counts", "scores", "clustered"),
+                help="of scores: with numbers of questions and clusters, without, or beside naive errors.",
+            ),
             FIGURE,
             Option("show", TEXT, help="with --figure: the model or difference that is drawn."),
         ),

@@ -207,7 +207,9 @@ def _json(asked: Request, found: Found) -> str:
         if is_dataclass(result) and not isinstance(result, type):
             fields = {name: getattr(result, name) for name in vars(result)}
             document |= {name: value for name, value in fields.items() if isinstance(value, str | int | float | bool)}
-            document |= {name: dict(value) for name, value in fields.items() if isinstance(value, Mapping)}
+            for name, value in fields.items():
+                if isinstance(value, Mapping) and all(isinstance(one, str | int | float) for one in value.values()):
+                    document[name] = dict(value)
     document = {"kind": asked.command.name, "schema_version": SCHEMA_VERSION, "versions": versions()} | document
     document["command"] = {"name": asked.command.name, "files": list(asked.files)} | dict(asked.given)
     if found.rows is not None and found.rows.harness is not None:

@@ -303,7 +303,7 @@ def evals(asked: Request) -> Found:
         except EvalregError as error:
             error.add_note(f"(In the eval {name!r}.)")
             raise
-    suite = er.join_evals(found, **({"adjust": asked.get("adjust")} if "adjust" in asked.given else {}))
+    suite = er.join_evals(found, **{name: asked.given[name] for name in ("form", "adjust") if name in asked.given})
     average = None
     if asked.get("average"):
         average = suite.average(asked.get("eval_weights"), tasks=asked.get("tasks", "fixed"))

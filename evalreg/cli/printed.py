@@ -18,6 +18,7 @@ from evalreg.cli.verbs import Found, Request
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.report.documents import SCHEMA_VERSION, as_json, records, versions
 from evalreg.report.tables import Grid, Summary, number, spreadsheet
+from evalreg.results.winner import ranks_told, tier_grid
 
 # Columns of a terminal that are used at most; and of what is no terminal.
 WIDEST, PLAIN = 120, 80
@@ -119,6 +120,9 @@ def _tables(asked: Request, found: Found, form: str) -> str:
     width = min(shutil.get_terminal_size((PLAIN, 24)).columns, WIDEST)
     board = found.more.get("board")
     first = summary_of(found.result, asked, width)
+    if board is not None:
+        told = ranks_told(board, asked.alpha)
+        first = replace(first, grids=(tier_grid(board), *first.grids), sentences=(told, *first.sentences))
     log = found.rows.log if found.rows is not None else None
     lines = [*(_of_log(log) if log is not None and asked.command.name != "doctor" else [])]
     lines += [f"Rows kept: {found.rows.kept}."] if found.rows is not None and found.rows.kept else []

@@ -301,3 +301,15 @@ def test_a_reader_that_stops_reading_is_no_error(run, monkeypatch):
 def test_wrong_usage_raises_in_the_parser():
     with pytest.raises(ArgumentError):
         build_parser(["mean"]).parse_args(["mean"])
+
+
+@pytest.mark.parametrize("form", ["text", "md", "html", "latex"])
+def test_a_leaderboard_is_printed_with_the_ranks_of_its_table(run, form):
+    line = "leaderboard logs/models.csv --roles model=model,item=question,score=score"
+    table = pd.read_csv(io.StringIO(run(f"{line} --format csv")[1]))
+    status, page, _ = run(f"{line} --format {form}")
+    assert status == 0
+    assert "ranks open" in page
+    best = page[page.index("ranks open") :]
+    places = [best.index(str(name)) for name in table.sort_values("rank").iloc[:, 0]]
+    assert places == sorted(places)

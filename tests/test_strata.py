@@ -14,7 +14,14 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import AlignmentError, ArgumentError, MissingColumnError, NotAvailableError, TooFewClustersError
+from evalreg.errors import (
+    AlignmentError,
+    ArgumentError,
+    FewCarriersWarning,
+    MissingColumnError,
+    NotAvailableError,
+    TooFewClustersError,
+)
 
 REFERENCE = Path(__file__).parent / "reference"
 # R prints 17 digits.
@@ -341,3 +348,30 @@ def test_strata_that_count_as_their_rows_need_no_allowance():
     many["score"] = (np.random.default_rng(2).random(200) < 0.9).astype(float)
     results = er.mean(many, item="item", strata="pair", strata_weights="macro")
     np.testing.assert_allclose(results.conf_int(), results.conf_int(method="logit"), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("groups", "in_target"), [(None, False), ("passage", False), (None, True)])
+def test_a_small_stratum_of_large_weight_without_variance_is_warned_of(groups, in_target):
+    """The variance within strata, pooled, in place of the zero of one stratum is what the warning quotes."""
+    score = (np.random.default_rng(1).random(410) < 0.9).astype(float)
+    score[400:] = 1.0
+    log = pd.DataFrame({"subject": np.repeat(["a", "b", "c"], [200, 200, 10]), "item": np.arange(410), "score": score})
+    log["passage"] = np.arange(410) // 2
+    asked = {"strata_weights": "macro"}
+    if in_target:
+        asked = {"target": "the full benchmark", "n_population": {"a": 400_000, "b": 400_000, "c": 400_000}}
+    with pytest.warns(FewCarriersWarning, match='all scores within "c" are alike, so that it adds nothing') as caught:
+        results = er.mean(log, item="item", strata="subject", groups=groups, **asked)
+    assert "all scores within" in results.summary().as_text(1000)
+    if groups is None:
+        by = log.groupby("subject")["score"]
+        n, V = by.size(), results.bse["mean"] ** 2
+        pooled = (by.var() * (n - 1)).sum() / (n - 1).sum()
+        larger = min((pooled / n / 9).sum(), V + min(pooled, 3 / 10) / 10 / 9)
+        assert f"up to {np.sqrt(larger / V):.1f} times as large" in str(caught[0].message)
+    # A failure in the stratum, or shares as the rows are, and nothing is left to warn of.
+    log.loc[405:406, "score"] = 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FewCarriersWarning)
+        er.mean(log, item="item", strata="subject", groups=groups, **asked)
+        er.mean(log.assign(score=score), item="item", strata="subject", groups=groups)

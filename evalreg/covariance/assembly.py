@@ -143,7 +143,10 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
         check_alike(estimate, axes, options.alike)
     naive = naive_term(estimate)
     if not axes or not options.kind.needs_clusters:
-        return _floored(_of_rows(estimate, axes, options, naive, notes), estimate, axes, options)
+        rows = _of_rows(estimate, axes, options, naive, notes)
+        if estimate.kind != "board" and (notes := one_way_notes(estimate, rows)):
+            rows = replace(rows, notes=(*rows.notes, *notes))
+        return _floored(rows, estimate, axes, options)
     terms = [one_term(estimate, axes, dims, options, naive.matrix) for dims in subsets(len(axes))]
     if options.left_open and _has_lone_pairs(estimate, terms):
         options = replace(options, cov="jackknife", dof="min" if options.dof == "satterthwaite" else options.dof)
@@ -171,7 +174,8 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
         within=_within(estimate),
     )
     if estimate.kind == "board":
-        notes = [*notes, *thin_notes(estimate, axes, options), *one_way_notes(estimate, result)]
+        notes = [*notes, *thin_notes(estimate, axes, options)]
+    notes = [*notes, *one_way_notes(estimate, result)]
     # What has no variance of its own has none in a difference either, where the other's would stand for both.
     unknown = np.isnan(result.variance()) & result._in_one_cell(np.eye(estimate.n_params))
     if unknown.any():

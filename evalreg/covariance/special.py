@@ -18,6 +18,7 @@ from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import (
     AlikeWarning,
     ArgumentError,
+    FewCarriersWarning,
     LeverageWarning,
     NotAvailableError,
     Note,
@@ -421,16 +422,18 @@ MATTERS = 1.1
 
 
 def one_way_notes(estimate: Estimate, cov: Covariance) -> list[Note]:
-    """What to say about win rates of which some pair shows no variance, and would add to it if it varied as others.
+    """What to say about win rates and means over strata of which some pair or stratum shows no variance.
 
-    With w the weight of a pair of n rows and s^2 the variance within a model's pairs, pooled, a win rate would have
-    V + sum w^2 s^2/n over such pairs, and no more than the sum over all its pairs; times the design effect.
+    With w the weight of a pair (a stratum) of n rows and s^2 the variance within those of the mean, pooled, it would
+    have V + sum w^2 s^2/n over such pairs, and no more than the sum over all its pairs; times the design effect.
     """
-    cells = estimate.cells
-    if cells is None or not estimate.bounded or estimate.coefficient_map is None or estimate.scores.paired:
+    cells, board = estimate.cells, estimate.kind == "board"
+    if cells is None or estimate.coefficient_map is None or estimate.scores.paired:
+        return []
+    if not (estimate.bounded if board else cells.stratum is not None):
         return []
     flat, count = (cells.low == cells.high) & (cells.count > 0), np.maximum(cells.count, 1.0)
-    for axis in cov.axes if flat.any() else ():  # The jackknife leaves out a pair that met under one cluster.
+    for axis in cov.axes if board and flat.any() else ():  # The jackknife leaves out a pair that met under one cluster.
         share = scale_rows(identity(flat.size), 1.0 / cells.weight)
         flat &= 1 - estimate.scores.column_sums(axis, share, share).largest >= FULL_LEVERAGE
     if not flat.any():
@@ -450,11 +453,22 @@ def one_way_notes(estimate: Estimate, cov: Covariance) -> list[Note]:
         each @ ((cells.count > 0) / count) * within * inflation, V + each @ (flat / count) * alike * inflation
     )
     which &= (V > 0) & (np.nan_to_num(larger) > MATTERS**2 * V)
-    for axis in cov.axes:  # Models of a sparse board have a warning of their own.
+    for axis in cov.axes if board else ():  # Models of a sparse board have a warning of their own.
         which &= ~sparsity(estimate, axis).unsafe
     if not which.any():
         return []
     some = listed(name for name, is_meant in zip(estimate.names, which, strict=True) if is_meant)
+    if cells.stratum is not None and not board:
+        inside = (part[np.flatnonzero(which)].sum(axis=0) > 0) & flat
+        names = [cells.strata[k] for k in np.unique(cells.stratum[np.asarray(inside).ravel()]).tolist()]
+        what = "it adds" if len(names) == 1 else "they add"
+        text = (
+            f"{some}: all scores within {listed(names)} are alike, so that {what} nothing to the standard error, which "
+            "would be larger if they varied as in other strata (up to "
+            f"{np.sqrt(np.max(larger[which] / V[which])):.1f} times as large). The interval may be too short. More "
+            "rows in such strata mend it, or weights that are as their rows."
+        )
+        return [(FewCarriersWarning, text)]
     text = (
         f"{some}: against some opponent all comparisons went one way, so that they add nothing to the standard error, "
         f"which would be larger if they varied as others do (up to {np.sqrt(np.max(larger[which] / V[which])):.1f} "

@@ -31,8 +31,7 @@ from evalreg.errors import (
     TooFewClustersError,
 )
 from evalreg.planning import mde, sample_size
-from evalreg.planning import pilot as components
-from evalreg.planning.pilot import clustered_components, plain_components
+from evalreg.planning.pilot import clustered_components, components, plain_components
 
 # Sums of a few hundred terms in another order.
 SAME = 1e-11

@@ -413,7 +413,9 @@ def batches(frame: nw.LazyFrame[Any], lines: int = LINES) -> Iterator[Any]:
     with engine_answers(frame, "finish a query"):
         native = frame.to_native()
         if frame.implementation.is_duckdb():
-            for batch in native.to_arrow_reader(lines):
+            # DuckDB before 1.4 has the older name.
+            reader = native.to_arrow_reader if hasattr(native, "to_arrow_reader") else native.fetch_arrow_reader
+            for batch in reader(lines):
                 yield pa.Table.from_batches([batch])
         elif frame.implementation.is_ibis():
             for batch in native.to_pyarrow_batches(chunk_size=lines):

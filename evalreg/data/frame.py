@@ -594,6 +594,8 @@ class Table:
         """True where a column is null or NaN."""
         series = self.frame.get_column(name)
         if isinstance(native := series.to_native(), pd.Series):
+            if isinstance(native.dtype, pd.Float32Dtype | pd.Float64Dtype):  # isna() of pandas 2 does not see NaN here
+                return np.asarray(np.isnan(native.to_numpy(dtype=float, na_value=np.nan)), dtype=bool)
             return np.asarray(native.isna().to_numpy(), dtype=bool)
         mask = series.is_null().to_numpy()
         if series.dtype.is_float():

@@ -178,10 +178,8 @@ def test_errors_per_word_have_the_width_of_their_standard_error():
 
 def test_fixed_strata_count_rows_wherever_they_are():
     log = zero_inflated(200).assign(subject=lambda log: np.where(log.index < 100, "law", "math"))
-    found, logit = (er.mean(log, strata="subject").conf_int(method=m).loc["mean"] for m in (None, "logit"))
+    found = er.mean(log, strata="subject").conf_int().loc["mean"]
     plain = er.mean(log).conf_int().loc["mean"]
-    assert found[0] <= logit[0]
-    assert found[1] >= logit[1]
     np.testing.assert_allclose(found, plain, rtol=0.1)
 
 

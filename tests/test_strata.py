@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import optimize, stats
 
 import evalreg as er
 from evalreg.errors import (
@@ -339,29 +340,79 @@ def small_stratum(failures: int = 0, seed: int = 1) -> pd.DataFrame:
     return pd.DataFrame({"subject": np.repeat(["a", "b", "c"], [200, 200, 10]), "item": np.arange(410), "score": score})
 
 
-def test_strata_that_count_as_their_rows_need_no_allowance():
-    log = small_stratum()
-    results = er.mean(log, item="item", strata="subject")
-    np.testing.assert_array_equal(results.conf_int(), results.conf_int(method="logit"))
-    # Many small strata of which most show nothing: those that do tell of the others.
-    many = pd.DataFrame({"pair": np.arange(200) // 2, "item": np.arange(200)})
-    many["score"] = (np.random.default_rng(2).random(200) < 0.9).astype(float)
-    results = er.mean(many, item="item", strata="pair", strata_weights="macro")
-    np.testing.assert_allclose(results.conf_int(), results.conf_int(method="logit"), rtol=1e-12)
+def score_ends(log: pd.DataFrame, shares: np.ndarray, dof: float, V: float, left: np.ndarray) -> list[float]:
+    """Ends of the score interval of independent rows, each by a root of its own."""
+    by = log.groupby("subject")["score"]
+    p, n, s2 = by.mean().to_numpy(), by.size().to_numpy(), by.var().to_numpy()
+    unseen = 0.5 / (0.5 + n * np.minimum(p, 1 - p))
+    pooled = (s2 * (n - 1)).sum() / (n - 1).sum()
+    each = shares**2 * left / n
+    naive = (each * ((1 - unseen) * s2 + unseen * pooled)).sum()
+    theta, count, base = (shares * p).sum(), 1 / each.sum(), max(V, naive)
+    phi = naive * (count - 1) / (theta * (1 - theta))
+
+    def excess(x: float) -> float:
+        """Of |theta - x| over t times the standard error under x, with E = 1 as rows are independent."""
+        now, then = theta * (1 - theta), x * (1 - x)
+        variance = base * min(then / now, 1.0) + phi * max(then - now, 0.0) / count
+        return abs(theta - x) - stats.t.ppf(0.975, dof) * np.sqrt(variance)
+
+    return [optimize.brentq(excess, 1e-9, theta), optimize.brentq(excess, theta, 1 - 1e-9)]
 
 
-@pytest.mark.parametrize(("groups", "in_target"), [(None, False), ("passage", False), (None, True)])
-def test_a_small_stratum_of_large_weight_without_variance_is_warned_of(groups, in_target):
+@pytest.mark.parametrize("failures", [0, 1, 3])
+@pytest.mark.parametrize(
+    ("shares", "asked"),
+    [
+        ([1 / 3, 1 / 3, 1 / 3], {"strata_weights": "macro"}),
+        ([20 / 41, 20 / 41, 1 / 41], {}),
+        ([0.2, 0.3, 0.5], {"strata_weights": {"a": 2.0, "b": 3.0, "c": 5.0}}),
+        ([4 / 9, 2 / 9, 3 / 9], {"target": "the full benchmark", "n_population": {"a": 800, "b": 400, "c": 600}}),
+    ],
+)
+def test_score_intervals_over_strata_are_their_formula(failures, shares, asked):
+    log = small_stratum(failures)
+    results = er.mean(log, item="item", strata="subject", **asked)
+    sizes = asked.get("n_population")
+    left = np.ones(3) if sizes is None else 1 - np.array([200, 200, 10]) / np.array(list(sizes.values()))
+    expected = score_ends(log, np.array(shares), results.dof["mean"], results.bse["mean"] ** 2, left)
+    np.testing.assert_allclose(results.conf_int().loc["mean"], expected, rtol=1e-9)
+    assert float(results.t_test(f"mean = {expected[0]}").pvalue) == pytest.approx(0.05, rel=1e-6)
+
+
+@pytest.mark.parametrize("groups", [None, "passage"])
+def test_a_small_stratum_of_large_weight_that_shows_no_failure_is_as_uncertain_as_one_that_shows_some(groups):
+    def ends(failures: int) -> np.ndarray:
+        log = small_stratum(failures).assign(passage=np.arange(410) // 2)
+        return (
+            er.mean(log, item="item", strata="subject", strata_weights="macro", groups=groups).conf_int().to_numpy()[0]
+        )
+
+    lower, upper = np.array([ends(failures) for failures in range(4)]).T
+    assert np.all(np.diff(lower) < 0)
+    # Two failures of one passage say more of dependence than of the level.
+    assert groups == "passage" or np.all(np.diff(upper) < 0)
+    assert upper[0] - lower[0] > 0.9 * (upper[1] - lower[1])
+
+
+@pytest.mark.parametrize(("p", "least"), [((0.9, 0.9, 0.9), 0.93), ((0.7, 0.9, 0.95), 0.93)])
+def test_means_over_strata_of_which_one_is_small_are_held_by_their_intervals(p, least):
+    """Logit intervals, which know nothing of a stratum without a failure, hold the first in about .72 of logs."""
+    rng, truth, held = np.random.default_rng(3), np.mean(p), []
+    for _ in range(200):
+        log = small_stratum().assign(score=(rng.random(410) < np.repeat(p, [200, 200, 10])).astype(float))
+        lower, upper = er.mean(log, item="item", strata="subject", strata_weights="macro").conf_int().to_numpy()[0]
+        held.append(lower <= truth <= upper)
+    assert np.mean(held) > least
+
+
+@pytest.mark.parametrize(("groups", "asked"), [(None, {"icc": None}), ("passage", {"icc": None})])
+def test_intervals_that_take_a_stratum_without_variance_at_its_word_are_warned_of(groups, asked):
     """The variance within strata, pooled, in place of the zero of one stratum is what the warning quotes."""
-    score = (np.random.default_rng(1).random(410) < 0.9).astype(float)
-    score[400:] = 1.0
-    log = pd.DataFrame({"subject": np.repeat(["a", "b", "c"], [200, 200, 10]), "item": np.arange(410), "score": score})
-    log["passage"] = np.arange(410) // 2
-    asked = {"strata_weights": "macro"}
-    if in_target:
-        asked = {"target": "the full benchmark", "n_population": {"a": 400_000, "b": 400_000, "c": 400_000}}
+    log = small_stratum().assign(passage=np.arange(410) // 2)
+    asked = asked | {"item": "item", "strata": "subject", "groups": groups}
     with pytest.warns(FewCarriersWarning, match='all scores within "c" are alike, so that it adds nothing') as caught:
-        results = er.mean(log, item="item", strata="subject", groups=groups, **asked)
+        results = er.mean(log, strata_weights="macro", **asked)
     assert "all scores within" in results.summary().as_text(1000)
     if groups is None:
         by = log.groupby("subject")["score"]
@@ -369,9 +420,14 @@ def test_a_small_stratum_of_large_weight_without_variance_is_warned_of(groups, i
         pooled = (by.var() * (n - 1)).sum() / (n - 1).sum()
         larger = min((pooled / n / 9).sum(), V + min(pooled, 3 / 10) / 10 / 9)
         assert f"up to {np.sqrt(larger / V):.1f} times as large" in str(caught[0].message)
-    # A failure in the stratum, or shares as the rows are, and nothing is left to warn of.
-    log.loc[405:406, "score"] = 0.0
+    # A failure in the stratum, shares as the rows are, or the default: nothing is left to warn of.
     with warnings.catch_warnings():
         warnings.simplefilter("error", FewCarriersWarning)
-        er.mean(log, item="item", strata="subject", groups=groups, **asked)
-        er.mean(log.assign(score=score), item="item", strata="subject", groups=groups)
+        er.mean(log.assign(score=small_stratum(1)["score"]), strata_weights="macro", **asked)
+        er.mean(log, **asked)
+        er.mean(log, strata_weights="macro", **(asked | {"icc": 0.2}))
+
+
+def test_shares_that_are_estimated_keep_the_logit_interval():
+    results = er.mean(small_stratum(), item="item", strata="subject", strata_weights="as_sampled")
+    np.testing.assert_array_equal(results.conf_int(), results.conf_int(method="logit"))

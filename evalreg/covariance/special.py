@@ -430,7 +430,8 @@ def one_way_notes(estimate: Estimate, cov: Covariance) -> list[Note]:
     cells, board = estimate.cells, estimate.kind == "board"
     if cells is None or estimate.coefficient_map is None or estimate.scores.paired:
         return []
-    if not (estimate.bounded if board else cells.stratum is not None):
+    # Score intervals of means over strata allow for it.
+    if not (estimate.bounded if board else cells.stratum is not None and estimate.family.single is None):
         return []
     flat, count = (cells.low == cells.high) & (cells.count > 0), np.maximum(cells.count, 1.0)
     for axis in cov.axes if board and flat.any() else ():  # The jackknife leaves out a pair that met under one cluster.

@@ -363,8 +363,8 @@ class ScoredFamily(Family):
 
     def drawn(self, scale: FloatArray) -> Family:
         """The same where columns were drawn without replacement from a finite population."""
-        paired = self.paired and replace(self.paired, factor=scale**2)
-        return replace(self, paired=paired, single=self.single and replace(self.single, factor=scale**2))
+        paired, single = self.paired and self.paired.drawn(scale**2), self.single and self.single.drawn(scale**2)
+        return replace(self, paired=paired, single=single)
 
 
 def same_questions(paired: Paired | None, single: SingleMeans | None = None) -> Family:

@@ -26,7 +26,7 @@ from evalreg.estimate.estimate import on_one_side
 from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.scores.cells import CellScores, LinearizedScores
 from evalreg.scores.engine import EngineScores, Measured, SummedRows, engine_scores
-from evalreg.scores.paired import SingleMeans
+from evalreg.scores.paired import SingleMeans, StratifiedMeans
 from evalreg.scores.paired_means import paired_answers
 from evalreg.scores.sums import CellSums, cell_sums
 
@@ -189,10 +189,13 @@ def _paired(estimate: Estimate, roles: Roles, axes: tuple[Axis, ...] | None) -> 
 
 
 def single_means(estimate: Estimate) -> SingleMeans | None:
-    """What gives unweighted means in [0, 1] their score intervals; None of others."""
+    """What gives unweighted means in [0, 1], over known strata or not, their score intervals; None of others."""
     cells, A, icc = estimate.cells, estimate.coefficient_map, estimate.about.icc
     if icc is None or not estimate.bounded or cells is None or A is None or np.any(cells.count != cells.weight):
         return None
+    if cells.stratum is not None:
+        strata = (cells.mean, cells.count, cells.squares)
+        return StratifiedMeans.of_strata(estimate.scores, compressed(A), strata, icc)
     if np.any(np.diff(compressed(A).indptr) != 1):
         return None
     return SingleMeans(estimate.scores, cells.mean, cells.count, cells.squares, A, icc)

@@ -225,8 +225,8 @@ def mean(
     -------
     Results
         Parameters are named by the labels of `by`, sorted as strings, or "mean". Unweighted means of
-        scores in [0, 1] have Wilson's score interval with a design effect; with `weights` or `strata` the interval is
-        built on the logit scale.
+        scores in [0, 1], over `strata` of known shares too, have Wilson's score interval with a design effect; with
+        `weights` or shares "as_sampled" the interval is built on the logit scale.
 
     Raises
     ------

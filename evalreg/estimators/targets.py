@@ -145,7 +145,8 @@ def estimated_shares(estimate: Estimate, weight: FloatArray | None = None) -> Es
     away = cells.mean - estimate.params[np.argmax(A != 0, axis=0)]
     # Without a cluster the shares would be others, which no leverage tells.
     refit = estimate.refit and replace(estimate.refit, linear=False)
-    return replace(estimate, scores=SampledShares(estimate.scores, away, cells.weight), refit=refit)
+    scores, family = SampledShares(estimate.scores, away, cells.weight), same_questions(estimate.family.paired)
+    return replace(estimate, scores=scores, refit=refit, family=family)
 
 
 def with_clusters_in_strata(

@@ -16,7 +16,15 @@ from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
 from evalreg.data.model_pairs import TIED
 from evalreg.errors import ArgumentError, ArgumentTypeError
-from evalreg.numerics.matrices import Matrix, compressed, of_columns
+from evalreg.numerics.matrices import (
+    Matrix,
+    absolute_entries,
+    compressed,
+    identity,
+    of_columns,
+    scale_columns,
+    signs_of_entries,
+)
 from evalreg.scores.base import Scores
 from evalreg.scores.score_interval import NullVariance, Unseen, null_variance, rarer_scores
 from evalreg.scores.sums import Block
@@ -26,6 +34,9 @@ ALIKE = 1e-12
 
 Sides: TypeAlias = tuple[IntArray, IntArray, IntArray, FloatArray]
 """Contrasts that have a null variance, their two columns (-1: there is one only), and what multiplies them."""
+
+Strata: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
+"""Mean, rows, and sum of squares about the mean of each stratum, shape (n_strata,) each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +54,10 @@ class UnitScores(ABC):
     icc: float  # correlation that is granted within a cluster to what was not seen
     factor: FloatArray | None = field(default=None, kw_only=True)  # (n_columns,): 1 - n/N of a finite population
     stratified: bool = field(default=False, kw_only=True)  # whether strata are fixed, which lowers variances
+
+    def drawn(self, factor: FloatArray) -> Self:
+        """The same of a finite population, whose variances fall by 1 - n/N."""
+        return replace(self, factor=factor)
 
     def linear(self, contrasts: Matrix) -> Self:
         """The same for contrasts of the parameters."""
@@ -124,14 +139,18 @@ class SingleMeans(UnitScores):
         if axis is None or not first.size:
             return mean, square, Unseen.of_rows(first.size)
         if axis not in self._unseen:
-            blocks = ((one.totals, rows_of(one)) for one in self.scores.as_means.cells(axis))
-            self._unseen[axis] = Unseen.of_clusters(rarer_scores(blocks, self.means))
+            self._unseen[axis] = self._unseen_in(axis)
         of = self._unseen[axis]
         return mean, square, Unseen(of.share[first], of.pairs[first])
 
+    def _unseen_in(self, axis: Axis) -> Unseen:
+        """What the clusters did not show of each column."""
+        blocks = ((one.totals, rows_of(one)) for one in self.scores.as_means.cells(axis))
+        return Unseen.of_clusters(rarer_scores(blocks, self.means))
+
     def beside(self, other: SingleMeans, scores: Scores) -> SingleMeans | None:
         """Means of both from their scores side by side; None where the two have not the same rule."""
-        rules = [(one.icc, one.stratified, one.factor is None) for one in (self, other)]
+        rules = [(type(one), one.icc, one.stratified, one.factor is None) for one in (self, other)]
         if rules[0] != rules[1] or self.factor is not None:
             return None
         parts = ((one.means, one.count, one.squares) for one in (self, other))
@@ -142,6 +161,58 @@ class SingleMeans(UnitScores):
     @cached_property
     def _unseen(self) -> dict[Axis, Unseen]:
         return {}
+
+
+@dataclass(frozen=True, eq=False)
+class StratifiedMeans(SingleMeans):
+    """Columns are means over strata with known shares w_s; each has a null variance by itself.
+
+    A column counts as n* = 1/sum(w_s^2/n_s) rows of variance s^2 = n* sum(w_s^2 s_s^2/n_s), Kish (1965), section 8.2.
+    A stratum with k_s rows of the rarer kind did not show (1/2)/(1/2 + k_s) of its s_s^2; so much of it is the variance
+    within the strata of its mean, pooled.
+    """
+
+    shares: Matrix = field(kw_only=True)  # (n_columns, n_strata): w_s
+    strata: Strata = field(kw_only=True)
+
+    @classmethod
+    def of_strata(
+        cls, scores: Scores, shares: Matrix, strata: Strata, icc: float, factor: FloatArray | float = 1.0
+    ) -> StratifiedMeans:
+        """From means, rows and squares of the strata; `factor` is 1 - n/N of each stratum of a finite population."""
+        (mean, count, squares), w = strata, compressed(shares)
+        inside, variances = absolute_entries(signs_of_entries(w)), _shares_of_variance(w, factor / count)
+        pooled = (inside @ squares) / np.maximum(inside @ (count - 1), 1)
+        unseen = 0.5 / (0.5 + count * np.minimum(mean, 1 - mean))
+        total = np.asarray(variances.sum(axis=1)).ravel()
+        own = (1 - unseen) * squares / np.maximum(count - 1, 1)
+        n = 1 / total
+        spread = n * (variances @ own + pooled * (variances @ unseen))
+        contrasts = identity(n.size)
+        return cls(scores, w @ mean, n, spread * (n - 1), contrasts, icc, shares=w, strata=(mean, count, squares))
+
+    def drawn(self, factor: FloatArray) -> StratifiedMeans:
+        """The same of strata of finite populations."""
+        of = StratifiedMeans.of_strata(self.scores, self.shares, self.strata, self.icc, factor)
+        return replace(of, contrasts=self.contrasts)
+
+    def beside(self, other: SingleMeans, scores: Scores) -> SingleMeans | None:
+        """Means over other strata are not put beside them."""
+        return None
+
+    def _unseen_in(self, axis: Axis) -> Unseen:
+        """That of the strata, by their shares of the variance."""
+        mean, count, _ = self.strata
+        blocks = ((one.totals, rows_of(one)) for one in self.scores.as_means.cells(axis))
+        of = Unseen.of_clusters(rarer_scores(blocks, mean))
+        variances = _shares_of_variance(compressed(self.shares), 1 / count)
+        total = np.asarray(variances.sum(axis=1)).ravel()
+        return Unseen(variances @ of.share / total, variances @ of.pairs / total)
+
+
+def _shares_of_variance(w: Matrix, inverse: FloatArray) -> Matrix:
+    """w_s^2/n_s of each stratum, (n_columns, n_strata)."""
+    return compressed(scale_columns(w.multiply(w), inverse))
 
 
 def rows_of(block: Block) -> Matrix:

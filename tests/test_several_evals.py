@@ -278,6 +278,25 @@ def test_one_eval_under_two_names_is_refused_wherever_its_rows_lie(logs: dict[st
             er.join_evals({"code": held[0], "again": again}).average()
 
 
+@pytest.mark.filterwarnings("ignore::evalreg.errors.FewClustersWarning")
+def test_small_evals_that_agree_by_chance_are_two_evals() -> None:
+    """Five questions each, of which four are right: the same mean, and other clusters or other failures."""
+    score = np.array([1.0, 1.0, 1.0, 1.0, 0.0])
+    x = pd.DataFrame({"model": "m", "item": range(5), "score": score})
+    parts = {
+        "x": er.mean(x, by="model", item="item"),
+        "y": er.mean(x.assign(score=score[::-1]), by="model", item="item"),
+    }
+    assert er.join_evals(parts).average().table["estimate"].iloc[0] == pytest.approx(0.8)
+    twice = er.join_evals({"x": parts["x"], "again": er.mean(x.iloc[::-1], by="model", item="item")})
+    with pytest.raises(ArgumentError, match="in the same clusters: one eval is there twice"):
+        twice.average()
+    with er.errors.muted():  # that rows are taken to be independent
+        without = {name: er.mean(x, by="model") for name in "xyz"}
+    with pytest.warns(er.errors.IndependenceWarning, match="'x' and 'y' have as many rows.*2 further pairs"):
+        er.join_evals(without).average()
+
+
 @pytest.mark.parametrize("n", [300, 1000])
 def test_independent_benchmarks_with_the_same_ids_from_easy_to_hard_have_an_average(n: int) -> None:
     rng, rate = np.random.default_rng(5), np.linspace(0.9, 0.3, n)

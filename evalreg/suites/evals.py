@@ -17,6 +17,7 @@ from evalreg.data.clusters import axis_name
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
+    IndependenceWarning,
     MissingColumnError,
     MissingLabelsError,
     NotAvailableError,
@@ -350,26 +351,45 @@ def _clustered_grid(table: pd.DataFrame) -> Grid:
 
 
 def _refuse_twice(parts: Mapping[str, Results]) -> None:
-    """Raise where one eval is there under two names: the same numbers of the same clusters."""
+    """Raise where one eval is there under two names: the same numbers in each of the same clusters.
+
+    Small evals of 0/1 scores often have the same means by chance: without clusters that is warned of.
+    """
+    alike = []
     for (name, first), (other, second) in combinations(parts.items(), 2):
-        if _alike(first, second):
+        if not _same_means(first, second):
+            continue
+        if not (first.cov.axes and second.cov.axes):
+            alike.append(f"{name!r} and {other!r}")
+        elif _same_clusters(first, second):
             raise ArgumentError(
-                f"{name!r} and {other!r} hold the same numbers: one eval is there twice. Leave out one."
+                f"{name!r} and {other!r} hold the same numbers in the same clusters: one eval is there twice. Leave "
+                "out one."
             )
+    if alike:
+        more = f"; so do {len(alike) - 1} further pairs" if len(alike) > 1 else ""
+        text = (
+            f"{alike[0]} have as many rows and the same scores{more}. They count as evals of their own: if one is a "
+            "copy of the other, leave it out. With `groups` a copy is told from chance."
+        )
+        issue([(IndependenceWarning, text)])
 
 
-def _alike(first: Results, second: Results) -> bool:
+def _same_means(first: Results, second: Results) -> bool:
     if first.estimate.names != second.estimate.names or first.nobs != second.nobs:
         return False
-    for ours, theirs in ((first.params, second.params), (first.cov.naive, second.cov.naive)):
-        one, two = np.asarray(ours, dtype=float), np.asarray(theirs, dtype=float)
-        if not np.allclose(one, two, rtol=SAME, atol=SAME * float(np.max(np.abs(one), initial=0.0))):
-            return False
-    if not (first.cov.axes and second.cov.axes):
-        return True
-    # Two evals may have the same score by chance; their clusters then have other names.
-    clusters = [set(map(str, part.influence(by=axis_name(part.cov.axes[0])).index)) for part in (first, second)]
-    return bool(clusters[0] & clusters[1])
+    return _close(first.params, second.params) and _close(first.cov.naive, second.cov.naive)
+
+
+def _same_clusters(first: Results, second: Results) -> bool:
+    """Whether clusters of the same names add the same to every mean."""
+    ours, theirs = (part.influence(by=axis_name(part.cov.axes[0])).sort_index() for part in (first, second))
+    return list(map(str, ours.index)) == list(map(str, theirs.index)) and _close(ours, theirs)
+
+
+def _close(ours: Any, theirs: Any) -> bool:
+    one, two = np.asarray(ours, dtype=float), np.asarray(theirs, dtype=float)
+    return np.allclose(one, two, rtol=SAME, atol=SAME * float(np.max(np.abs(one), initial=0.0)))
 
 
 def join_evals(

@@ -313,3 +313,22 @@ def test_a_leaderboard_is_printed_with_the_ranks_of_its_table(run, form):
     best = page[page.index("ranks open") :]
     places = [best.index(str(name)) for name in table.sort_values("rank").iloc[:, 0]]
     assert places == sorted(places)
+
+
+def test_the_joint_test_is_said_in_words(run):
+    log = pd.read_csv("logs/models.csv")
+    third = log[log["model"] == "old"].assign(model="third", score=lambda rows: 1 - rows["score"])
+    log = pd.concat([log, third])
+    log.to_csv("three.csv", index=False)
+    status, page, _ = run("compare three.csv --item question --groups passage --joint")
+    assert status == 0
+    test = er.compare(log, item="question", groups="passage").joint_test()
+    assert f"All differences at once: F({test.df_num:g}, " in page
+    assert f") = {float(test.statistic):.4g}, p " in " ".join(page.split())
+
+
+def test_scores_of_models_are_ranked_by_questions_and_verdicts_are_not(run):
+    assert run("leaderboard logs/models.csv --item question --groups passage")[0] == 0
+    status, _, complaint = run("leaderboard logs/judge_log.csv --item prompt --groups prompt")
+    assert status == 3
+    assert "--item" in complaint

@@ -200,9 +200,10 @@ def test_the_doctor_names_ids_that_differ_by_case_blanks_or_the_form_of_letters(
 
 def test_nothing_is_searched_for_in_each_mean():
     log = er.Log(er.datasets.passages(n_passages=40, seed=1), item="question")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", er.errors.IndependenceWarning)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         log.mean()
+    assert not [one for one in caught if issubclass(one.category, er.errors.IndependenceWarning)]
 
 
 def test_a_report_of_garak_is_attack_success_by_probe_and_prompt(tmp_path):

@@ -367,7 +367,7 @@ def test_the_level_reaches_intervals_ranks_and_note(boards):
     np.testing.assert_allclose([segments(ax, 3.4)[i] for i in range(6)], results.conf_int(0.2).loc[order].to_numpy())
     assert ranks_of(ax) != ranks_of(results.plot())
     note = ax.figure.texts[0].get_text().replace("\n", " ")
-    assert "80% interval of each, on the logit scale" in note
+    assert "80% interval of each (Wilson's, with a design effect)" in note
     assert "Standard errors: CR2 by passage." in note
     assert ax.get_xlabel() == "score (mean by model)"
 

@@ -137,14 +137,14 @@ COMMANDS = (
     Command(
         "leaderboard",
         "ranks of models, from verdicts on pairs or from scores",
-        _BOARDS,
-        f"{_SIDES} scale formula reference",
+        ("mean", *_BOARDS),
+        f"{_SIDES} item sample scale formula reference",
         (_METHOD, FIGURE, *RANKS[1:], SEED),
         verb="leaderboard",
         examples="""\
   evalreg leaderboard logs/judge_log.csv --groups "prompt + judge"
-  evalreg leaderboard logs/judge_log.csv --groups prompt \\
-      --method bradley-terry --scale elo""",
+  evalreg leaderboard logs/models.csv --item question --groups passage
+  evalreg leaderboard logs/judge_log.csv --method bradley-terry --groups prompt""",
     ),
     Command(
         "fit",

@@ -17,6 +17,8 @@ import pandas as pd
 from evalreg.cli.verbs import Found, Request
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.report.documents import SCHEMA_VERSION, as_json, records, versions
+from evalreg.report.sentences import p_text
+from evalreg.report.summaries import CORRECTED_BY
 from evalreg.report.tables import Grid, Summary, number, spreadsheet
 from evalreg.results.winner import ranks_told, tier_grid
 
@@ -92,7 +94,9 @@ def summary_of(result: Any, asked: Request, width: int) -> Summary:
     options = {"alpha": asked.alpha, "details": bool(asked.get("details")), "width": width}
     names = inspect.signature(result.summary).parameters
     found: Summary = result.summary(**{name: value for name, value in options.items() if name in names})
-    return found
+    if "best" not in {option.name for option in asked.command.options()}:
+        return found
+    return replace(found, sentences=tuple(text.replace(CORRECTED_BY, "--best") for text in found.sentences))
 
 
 def grid_of(table: pd.DataFrame) -> Grid:
@@ -154,6 +158,13 @@ def names_of(asked: Request) -> frozenset[str]:
 
 def _further(name: str, answer: Any, asked: Request, width: int) -> Summary:
     """What a further option asked of the result, under its name."""
+    if name == "ranks":
+        return Summary("", (), (tier_grid(answer),), (ranks_told(answer, asked.alpha),))
+    if name == "joint":
+        test = f"F({answer.df_num:g}, {answer.df_denom:.4g}) = {float(answer.statistic):.4g}"
+        return Summary(
+            "", (), (), (f"All differences at once: {test}, p {p_text(float(answer.pvalue), asked.alpha)}.",)
+        )
     if hasattr(answer, "to_frame") and not hasattr(answer, "summary"):
         answer = answer.to_frame()
     if isinstance(answer, str) or (not isinstance(answer, pd.DataFrame) and not hasattr(answer, "to_frame")):

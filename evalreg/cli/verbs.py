@@ -46,10 +46,10 @@ class Request:
         names = self.command.names[function]
         return {name: value for name, value in self.given.items() if name in names}
 
-    def refuse_others(self, function: str, *more: str) -> None:
+    def refuse_others(self, function: str) -> None:
         """Refuse options of the command's other functions: they would have no effect."""
         every = frozenset().union(*self.command.names.values())
-        lost = [name for name in self.given if name in every - self.command.names[function] - {*more, "alpha", "seed"}]
+        lost = [name for name in self.given if name in every - self.command.names[function] - {"alpha", "seed"}]
         if lost:
             raise ArgumentError(
                 f"`{lost[0]}` does not go with what is estimated here ({function.replace('_', ' ')}). Leave it out.",
@@ -221,7 +221,7 @@ def board_asked(asked: Request, rows: Rows) -> tuple[str, dict[str, Any]]:
     """What ranks models, verdicts on pairs or means of scores: the function, and its arguments that were given."""
     if rows.pairs or {"left", "right", "winner", "key"} & set(asked.given):
         function = METHODS[asked.get("method", "win-rate")]
-        asked.refuse_others(function, "by", "item", "sample")
+        asked.refuse_others(function)
         return function, asked.of(function)
     others = [name for name in ("method", "labels", "opponents", "scale", "ties", "formula") if name in asked.given]
     if others:

@@ -732,8 +732,7 @@ class Comparison(Planned, Reported, ComparisonText, Hinting):
         >>> import evalreg as er
         >>> log = er.datasets.paired(n_passages=10, questions_per_passage=15, seed=1)
         >>> comparison = er.compare(log, item="question", groups="passage", baseline="old")
-        >>> with er.errors.muted():  # that it is no score test
-        ...     table = comparison.wild_test(weights="rademacher")
+        >>> table = comparison.wild_test(weights="rademacher")
         >>> table[["difference", "p_value", "draws"]].round(3).to_dict("records")
         [{'difference': 0.067, 'p_value': 0.25, 'draws': 1024}]
         """
@@ -778,8 +777,7 @@ class Comparison(Planned, Reported, ComparisonText, Hinting):
         >>> log = er.datasets.paired(n_passages=30, seed=1)
         >>> other = er.datasets.paired(n_passages=30, seed=2).query("model == 'new'").assign(model="other")
         >>> comparison = er.compare(pd.concat([log, other]), item="question", groups="passage")
-        >>> with er.errors.muted():  # that it is no score test
-        ...     test = comparison.joint_test()
+        >>> test = comparison.joint_test()
         >>> int(test.df_num), round(float(test.pvalue), 4)
         (2, 0.008)
         """

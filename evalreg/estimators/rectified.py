@@ -119,8 +119,8 @@ def rectified_mean(
     Results
         Parameters named by the labels of `by`, or "mean". `rectification()` has lambda, the numbers of rows, and the
         standard error from human labels alone; `with_cov` keeps lambda as it is. Where labels and judge's scores lie in
-        [0, 1] the interval is on the logit scale; where fewer than five successes or failures are effective among
-        the labels, that of a proportion on as many trials as these are worth.
+        [0, 1] the interval is on the logit scale; of a mean that is corrected to 0, to 1 or past them it is Clopper and
+        Pearson's on as many trials as the labels are worth.
 
     Raises
     ------

@@ -19,6 +19,7 @@ from evalreg.report.canvas import INK, FigSize
 from evalreg.report.heat_map import pairs_axes
 from evalreg.report.plots import estimates_axes, inflation_axes
 from evalreg.report.scatter import dependence_axes
+from evalreg.report.sentences import interval_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,7 +115,8 @@ def _plot_estimates(
     level, order = f"{100 * (1 - alpha):.4g}%", list(range(estimate.about.n_models or estimate.n_params))
     ends = results.conf_int(alpha)
     table = pd.DataFrame({"estimate": results.params, "lower": ends[0], "upper": ends[1], "se": results.bse})
-    scale = ", on the logit scale" if estimate.bounded and estimate.about.interval != "wald" else ""
+    rule = interval_text(estimate, results.cov)
+    scale = f" ({rule})" if rule else ""
     note, sets = f"Bars: {level} interval of each{scale}.", None
     if several:
         joint = results.simultaneous(alpha, seed=seed)

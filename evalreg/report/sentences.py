@@ -330,6 +330,13 @@ def carried_text(estimate: Estimate) -> str:
     return "" if family is None else f"Intervals are those of the {family.scale.of}, turned into {family.scale.into}"
 
 
+def interval_text(estimate: Estimate, cov: Covariance) -> str:
+    """Which intervals parameters in [0, 1] have by default; empty for estimate +- t times the standard error."""
+    if not estimate.bounded or estimate.about.interval == "wald":
+        return ""
+    return "on the logit scale" if cov.single is None else "Wilson's, with a design effect"
+
+
 def caption_text(
     estimate: Estimate, cov: Covariance, sample: RestsOn, alpha: float, what: str, markup: MarkupName, joint: str = ""
 ) -> str:
@@ -342,8 +349,8 @@ def caption_text(
     lines = [f"{what} with{joint} {level:g}% confidence intervals.", f"Standard errors: {cov.options.cov}, {by}; {t}."]
     if carried_text(estimate):
         lines.append(f"{carried_text(estimate)}.")
-    elif estimate.bounded and estimate.about.interval != "wald":
-        lines.append("Intervals are built on the logit scale.")
+    elif rule := interval_text(estimate, cov):
+        lines.append(f"Intervals are {rule}.")
     lines += [line for line in estimate.about.lines if line.startswith("Ratings in")]
     left = sum(count for reason, count in estimate.dropped.items() if reason != "subset")
     lines.append(f"{estimate.n_rows:,} {sample.rows}; {f'{left:,} left out' if left else 'none left out'}.")

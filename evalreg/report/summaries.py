@@ -10,6 +10,7 @@ import pandas as pd
 
 from evalreg.checks import FloatArray
 from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.special import MATTERS
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError, Note
 from evalreg.estimate import Estimate
@@ -26,6 +27,9 @@ from evalreg.scores.score_interval import FEW_EXPECTED, NullVariance
 RATINGS = "Bradley-Terry"
 # What corrects the estimate of the first place, in Python; commands have an option in its place.
 CORRECTED_BY = "`winner()`"
+
+# Of a difference with a smaller p-value nobody asks whether another test would show it too.
+CLEAR = 0.01
 
 
 def covariance_text(cov: Covariance) -> str:
@@ -60,11 +64,15 @@ def score_text(cov: Covariance) -> str:
 
 def not_allowed_for(cov: Covariance, what: str = "The wild test", consequence: str | None = None) -> str:
     """What is said of a test of differences that few questions tell of, which is no score test; else empty."""
-    scored = cov.widths().scored
+    widths = cov.widths()
+    scored = widths.scored
     if scored is None:
         return ""
-    null = scored.null
-    few = np.flatnonzero((null.rarer < FEW_EXPECTED) | (null.effect / null.design_effect > LITTLE_DEPENDENCE))
+    null, distance = scored.null, np.zeros(widths.variance.size)
+    distance[scored.rows] = null.theta * scored.scale
+    # The score test of no difference has a standard error that is a tenth larger, and is not clear itself.
+    grows = null.signed & (null.at(0.0) > MATTERS**2 * null.seen) & (widths.pvalues(distance)[scored.rows] > CLEAR)
+    few = np.flatnonzero((null.rarer < FEW_EXPECTED) | grows)
     if not few.size:
         return ""
     each = [f"{cov.names[scored.rows[i]]}: {tells(null, int(i))}" for i in few]
@@ -307,7 +315,7 @@ def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Ax
     elif estimate.bounded and estimate.about.interval == "logit" and cov.single is None:
         null = tested_against(estimate)
         said = "`t_test` tests a value, as the interval does" if null is None else f"t and p test each against {null:g}"
-        sentences.append(f"Intervals are built on the logit scale. {said[0].upper() if null else said[0]}{said[1:]}.")
+        sentences.append(f"Intervals are built on the logit scale; {said}.")
     elif estimate.about.null:
         sentences.append(f"t and p test each against {estimate.about.null:g}.")
     if (ends := score_interval_of_intercept(estimate, cov, alpha)) is not None:

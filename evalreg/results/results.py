@@ -174,12 +174,10 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
         alpha : float, optional
             Level; 0.05 gives 95% intervals.
         method : {"wald", "logit", "wilson", "clopper-pearson", "jeffreys"}, optional
-            By default "logit" for `mean` of scores in [0, 1] and for win rates, at whose ends odds and net benefits of
-            a board have theirs, "wald" otherwise; where fewer than five
-            successes or failures are effective, the default of a mean also holds "jeffreys" ("clopper-pearson" for
-            independent 0/1 scores). For scores that are not 0 or 1 it assumes that no row is far beyond those seen.
-            The last three treat the mean as a proportion of the effective number of rows, at most the rows there are
-            (Korn and Graubard), and do not assume that.
+            By default score intervals with a design effect: Wilson's for unweighted means of scores in [0, 1], Tango's
+            for differences on the same questions. Other means in [0, 1] and win rates have "logit", at whose ends odds
+            and net benefits of a board have theirs; everything else has "wald". The last three treat the mean as a
+            proportion of the effective number of rows, at most the rows there are (Korn and Graubard).
 
         Returns
         -------
@@ -264,9 +262,9 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
             "A - B", "A = 0.5", {"A": 1, "B": -1}, or an array with one column a parameter. A Series or DataFrame goes
             by its labels.
         method : {"wald", "logit"}, optional
-            By default a single mean or win rate whose interval is on the logit scale is tested there, against a value
-            between 0 and 1: p < alpha where `conf_int(alpha)` leaves the value out. Everything else, and all with
-            "wald", is estimate less value over the standard error.
+            By default a mean, a win rate or a difference whose interval is a score interval, or on the logit scale, is
+            tested so, against a value between 0 and 1: p < alpha where `conf_int(alpha)` leaves the value out.
+            Everything else, and all with "wald", is estimate less value over the standard error.
 
         Returns
         -------

@@ -132,7 +132,7 @@ class Tabulated(Counted, Printed):
         >>> print(said.replace(". ", ".\n"))
         Mean of score by model with 95% confidence intervals.
         Standard errors: CR2, clustered by passage (20 clusters); t with 19 degrees of freedom.
-        Intervals are built on the logit scale.
+        Intervals are Wilson's, with a design effect.
         200 rows; none left out.
         """
         about = self.estimate.about

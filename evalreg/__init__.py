@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from evalreg.estimators.difference import compare as compare
     from evalreg.estimators.frontier import frontier as frontier
     from evalreg.estimators.horizon import horizon as horizon
-    from evalreg.estimators.judge_corrected import judge_corrected as judge_corrected
+    from evalreg.estimators.judging import judge_corrected as judge_corrected
+    from evalreg.estimators.judging import panel as panel
     from evalreg.estimators.mean import mean as mean
-    from evalreg.estimators.panel import panel as panel
     from evalreg.estimators.pass_at_k import pass_at_k as pass_at_k
     from evalreg.estimators.quantile import quantile as quantile
     from evalreg.estimators.ratio import ratio as ratio
@@ -126,8 +126,8 @@ _HOMES = {
     "mean": "estimators.mean",
     "frontier": "estimators.frontier",
     "horizon": "estimators.horizon",
-    "judge_corrected": "estimators.judge_corrected",
-    "panel": "estimators.panel",
+    "judge_corrected": "estimators.judging",
+    "panel": "estimators.judging",
     "merged": "estimators.shards",
     "noise": "noise.noise",
     "pass_at_k": "estimators.pass_at_k",

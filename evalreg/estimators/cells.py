@@ -1,27 +1,31 @@
-"""From rows that fall into cells to an Estimate: means of cells, and other statistics of each."""
+"""From rows that fall into cells to an Estimate: means of cells, other statistics of each, and functions of these."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray, MissingName, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed
 from evalreg.covariance.assembly import refuse_parameters
 from evalreg.data.cells import CellRows, cells_of, joint_names, read_cells
 from evalreg.data.engine import LazyTable, Measure
 from evalreg.data.engine_answers import read_answers
 from evalreg.data.engine_rows import MIDDLE, measured_cells, read_in_engine
+from evalreg.data.frame import refuse_same
 from evalreg.data.groups import Groups, joint_parts, parse_groups, with_roles
 from evalreg.data.opening import open_frame
+from evalreg.data.repeats import Told, one_row_an_item
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import ReadRows, Roles, read_rows
 from evalreg.data.sums import HIGH, LOW, ROWS, SQUARES, TOTAL, Lines, refuse_repeats
-from evalreg.errors import ConstantScoreError, IndependenceWarning, NotAvailableError, Note
-from evalreg.estimate import About, Cells, Estimate, Refit, same_questions
+from evalreg.errors import ConstantScoreError, DataError, IndependenceWarning, NotAvailableError, Note, ScoreRangeError
+from evalreg.estimate import About, Cells, Estimate, Family, Refit, same_questions
 from evalreg.estimate.estimate import on_one_side
 from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.scores.cells import CellScores, LinearizedScores
@@ -389,3 +393,61 @@ def independence_note(by: object, groups: Groups) -> tuple[Note, ...]:
         "put to all. Name the column of the questions, or of what they share, in `groups`."
     )
     return ((IndependenceWarning, text),)
+
+
+def answers_of(
+    data: Any, numbers: dict[str, str], roles: dict[str, str], missing: MissingName = "drop", groups: Groups = None
+) -> tuple[ReadRows, tuple[str, ...], IntArray]:
+    """Rows in use, one for each model and item; the names of at least two models, and the model of each row.
+
+    `roles` are the columns of models and items, in this order, by the arguments that name them.
+    """
+    argument, (model, item) = next(iter(roles)), roles.values()
+    table, _ = with_roles(in_memory(open_frame(data), "comparison of answers"), numbers, **roles)
+    refuse_same(roles)
+    labels = {name: role for role, name in roles.items()}
+    rows = read_rows(table, numbers, labels=labels, groups=groups, missing=missing, split=(model, item))
+    keys, cell = cells_of(rows.used, (model,))
+    if len(keys) < 2 or cell is None:
+        text = f"`{argument}` must have at least two values; column {model!r} holds {listed(keys[0])} alone."
+        raise DataError(text, column=model, count=1)
+    told = Told((model, item), None, next(iter(numbers.values())), "")
+    one_row_an_item(ReadRows({"score": np.zeros(rows.n_rows)}, None, rows.used, (), rows.source, None, {}), told, None)
+    return rows, tuple(key[0] for key in keys), cell
+
+
+def means_of_cells(split: Split, values: FloatArray, column: str, mean: FloatArray | None = None) -> Estimate:
+    """Means of the cells of a split; `mean` says what they are but for rounding, and `column` is for messages."""
+    theta = split.total(values) / split.total(np.ones(split.n_rows)) if mean is None else mean
+    bounded = bool(values.min() >= 0 and values.max() <= 1)
+    deviation, one = values - theta[split.codes], np.ones(split.n_rows)
+    found = Linearized(theta, deviation, one, True, bounded, values if bounded else None)
+    return linearized_estimate(split, found, About(outcome=column), column)
+
+
+def function_of(
+    means: Estimate, values: FloatArray, jacobian: FloatArray, names: Sequence[str], about: About, family: Family
+) -> Estimate:
+    """Values of a smooth function of means, whose derivative there is `jacobian`."""
+    return replace(means.transform(lambda _: values, jacobian, names), about=about, family=family)
+
+
+def from_row_influence(
+    split: Split, values: FloatArray, influence: FloatArray, names: Sequence[str], about: About
+) -> Estimate:
+    """Values to which each row adds influence/n, shape (n_rows, n_values), side by side: each is a mean of its own."""
+    parts = [
+        replace(means_of_cells(split, value + column, name, np.array([value])), names=(name,), bounded=False)
+        for value, column, name in zip(values, influence.T, names, strict=True)
+    ]
+    return replace(reduce(Estimate.stack, parts), about=about)
+
+
+def refuse_values(wrong: BoolArray, values: FloatArray, column: str, rule: str, do: str) -> None:
+    """Raise where values of a column break a rule."""
+    if wrong.any():
+        rows, count = row_list(wrong)
+        text = (
+            f"column {column!r} is not in {rows_text(rows, count)} of those in use (the first is {values[rows[0]]:g})"
+        )
+        raise ScoreRangeError(f"{rule}; {text}. {do}", column=column, rows=rows, count=count)

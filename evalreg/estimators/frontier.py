@@ -15,10 +15,8 @@ from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.groups import Groups
 from evalreg.errors import ArgumentError
 from evalreg.estimate import About, Estimate
-from evalreg.estimators.cells import Split
-from evalreg.estimators.functions_of_means import means_of_cells
+from evalreg.estimators.cells import Split, answers_of, means_of_cells
 from evalreg.estimators.subsets import chooses_rows
-from evalreg.estimators.wins import answers_of
 from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.results.results import Results, results_of
 

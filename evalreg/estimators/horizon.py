@@ -17,8 +17,7 @@ from evalreg.data.groups import Groups, with_roles
 from evalreg.data.opening import open_frame
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, MissingColumnError, muted
 from evalreg.estimate import About
-from evalreg.estimators.cells import in_memory
-from evalreg.estimators.functions_of_means import function_of, refuse_values
+from evalreg.estimators.cells import function_of, in_memory, refuse_values
 from evalreg.estimators.regression import fit
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.inference.behind import Ratios

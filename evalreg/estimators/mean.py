@@ -1,13 +1,14 @@
-"""Means of scores, for one model or many at once, with fixed strata or without."""
+"""Means of scores, for one model or many at once, with fixed strata or without, and over prompt templates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import chdtri
 
 from evalreg.checks import (
     MISSING,
@@ -17,17 +18,19 @@ from evalreg.checks import (
     CovName,
     DofName,
     FloatArray,
+    IntArray,
     MissingName,
     QuestionsName,
     RepairName,
     SscName,
     StrataWeightsName,
     TargetName,
+    fraction,
     listed,
     nearest,
     option,
 )
-from evalreg.covariance.options import check_cov_options, clustered_by_items, documented
+from evalreg.covariance.options import CovOptions, check_cov_options, clustered_by_items, documented
 from evalreg.data.answer_noise import read_noise
 from evalreg.data.cells import joint_names
 from evalreg.data.clusters import Axis
@@ -35,12 +38,12 @@ from evalreg.data.engine import Query
 from evalreg.data.frame import Table, refuse_same
 from evalreg.data.groups import Groups, with_roles
 from evalreg.data.opening import open_frame
+from evalreg.data.questions import shared_rows
 from evalreg.data.rows import Roles
 from evalreg.data.sums import Lines, SummedLog, lines_of, refuse_unsummed
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
 from evalreg.estimate import About, Estimate
-from evalreg.estimators.cells import Solved, estimate_cells, noise_of_means
-from evalreg.estimators.over_templates import mean_over
+from evalreg.estimators.cells import Solved, Split, answers_of, estimate_cells, from_row_influence, noise_of_means
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.estimators.targets import (
     PopulationSize,
@@ -54,6 +57,7 @@ from evalreg.estimators.targets import (
     with_population,
     with_strata,
 )
+from evalreg.inference.behind import Behind
 from evalreg.inference.questions import unequal_notes
 from evalreg.inference.scales import scale_notes
 from evalreg.results.results import Results, results_of
@@ -409,3 +413,87 @@ def _notes(by: tuple[str, ...], groups: Groups) -> tuple[Note, ...]:
         "same questions were put to all. Name the column of the questions in `item`."
     )
     return ((IndependenceWarning, text),)
+
+
+@dataclass(frozen=True, eq=False)
+class Spread(Behind):
+    """A standard deviation among other values, the root of the variance behind it less a noise.
+
+    The interval is that of a chi-squared with as many degrees of freedom as the error of the variance shows,
+    2 v^2/Var(v) (Satterthwaite 1946, Biometrics Bulletin 2), less the noise and turned to roots.
+    """
+
+    noise: float
+
+    def ends(self, estimate: Estimate, cov: Any, alpha: float) -> FloatArray:
+        """Wald's ends; of the spread the roots of those of its square, at least 0."""
+        theta, half = np.array(estimate.params), cov.critical(alpha=alpha) * np.sqrt(cov.variance())
+        limits = np.column_stack([theta - half, theta + half])
+        raw = float(self.behind.params[0])
+        nu = 2 * raw**2 / self.covariance(cov).variance()
+        square = nu * raw / chdtri(nu, np.array([alpha / 2, 1 - alpha / 2])) - self.noise
+        limits[self.at == 1] = np.sqrt(np.maximum(square, 0.0))
+        return limits
+
+
+def mean_over(
+    data: Any, score: str, over: str, item: str | None, q: Any, groups: Groups, missing: MissingName, asked: CovOptions
+) -> Results:
+    """Mean, spread and quantiles of the means of templates, whose items are all the same."""
+    if item is None:
+        raise ArgumentError("`over` needs `item`, the column of the items that all templates were put to.")
+    shares = [fraction("q", one) for one in np.atleast_1d(np.asarray(q, dtype=object))]
+    if len(set(shares)) < len(shares):
+        raise ArgumentError(f"`q` must name each quantile once; got {listed(shares)}.")
+    clusters = [item, over] if groups is None else groups
+    rows, names, template = answers_of(data, {"score": score}, {"over": over, "item": item}, missing, clusters)
+    kept, line = shared_rows(rows.used[over], names, rows.used[item], item)
+    if not kept.all():
+        rows, template = rows.only(kept, "unshared"), template[kept]
+    split = Split(rows, ("mean",), None)
+    y, codes, n_items = rows.values["score"], rows.used[item].codes, rows.used[item].n_clusters
+    value, influence, raw, noise, of_square = _spread(y, template, codes, (len(names), n_items), np.array(shares))
+    labels = ("mean", "sd", *(f"q{share:g}" for share in shares))
+    said = f"{score} over {len(names)} templates ({over}); the noise of {n_items} items is taken out of the spread."
+    about = About(f"Mean over {over}", score, lines=(line, said))
+    behind = from_row_influence(split, np.array([raw]), of_square[:, None], ["variance"], about)
+    estimate = from_row_influence(split, value, influence, labels, about)
+    family = Spread(behind, np.arange(value.size), noise)
+    return results_of(replace(estimate, family=family), rows.axes, asked)
+
+
+def _spread(
+    y: FloatArray, template: IntArray, item: IntArray, shape: tuple[int, int], q: FloatArray
+) -> tuple[FloatArray, FloatArray, float, float, FloatArray]:
+    """Mean, sd and quantiles, and N times the influence of each row; the variance, its noise, and that on it less this.
+
+    The variance is that of template means less MS/n, MS the mean square of template by item (Searle, Casella and
+    McCulloch 1992, section 4.3). Added over a template the influence is that of the template, over an item that of the
+    item.
+    """
+    T, n = shape
+    N, m, of_item = T * n, np.bincount(template, y) / n, np.bincount(item, y) / T
+    mean, raw = float(m.mean()), float(m.var(ddof=1))
+    residual = y - m[template] - of_item[item] + mean
+    MS = float(residual @ residual) / ((T - 1) * (n - 1))
+    square = raw - MS / n
+    apart, within = (m - mean)[template], y - m[template]
+    of_raw = N * (2 * apart * within + apart**2) / ((T - 1) * n) - raw
+    of_square = of_raw - (N * residual**2 / ((T - 1) * (n - 1)) - MS) / n
+    sd, top = np.sqrt(max(square, 0.0)), np.sqrt(raw)
+    of_sd = of_square / (2 * sd if sd > 0 else 2 * top)
+    # Template means shrunk to the spread that is left: mean + (m - mean) sd/top.
+    shrink = sd / top
+    of_shrink = (of_sd - shrink * of_raw / (2 * top)) / top if sd > 0 else np.zeros(N)
+    values, influence = [mean, sd], [y - mean, of_sd]
+    for share in q:
+        at = np.quantile(m, share)
+        # Of a quantile each template has (share - (m <= at)) times the slope of the quantiles: Woodruff (1952).
+        h = np.sqrt(share * (1 - share) / T)
+        low, high = max(share - h, 0.0), min(share + h, 1.0)
+        slope = float(np.diff(np.quantile(m, [low, high]))[0] / (high - low))
+        of_templates = slope * (np.mean(m <= at) - (m <= at))[template]
+        of_quantile = (y - mean - apart) * shrink + shrink * of_templates + (1 - shrink) * (y - mean)
+        values.append(mean + (at - mean) * shrink)
+        influence.append(of_quantile + (at - mean) * of_shrink)
+    return np.array(values), np.column_stack(influence), raw, MS / n, of_square

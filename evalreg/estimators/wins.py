@@ -11,16 +11,11 @@ import pandas as pd
 from evalreg.boards.board import Board
 from evalreg.checks import MISSING, CovName, DofName, IntArray, MissingName, RepairName, SscName, listed, option
 from evalreg.covariance.options import documented
-from evalreg.data.cells import cells_of
-from evalreg.data.frame import refuse_same
-from evalreg.data.groups import Groups, joint_parts, names_of, parse_groups, with_roles
-from evalreg.data.opening import open_frame
-from evalreg.data.repeats import Told, one_row_an_item
-from evalreg.data.rows import ReadRows, read_rows
+from evalreg.data.groups import Groups, joint_parts, names_of, parse_groups
+from evalreg.data.rows import ReadRows
 from evalreg.errors import AlignmentError, ArgumentError, DataError, DisconnectedError
 from evalreg.estimators.bradley_terry import bradley_terry
-from evalreg.estimators.cells import in_memory
-from evalreg.estimators.functions_of_means import refuse_values
+from evalreg.estimators.cells import answers_of, refuse_values
 from evalreg.estimators.subsets import chooses_rows
 
 # Columns of the frame of comparisons.
@@ -88,27 +83,6 @@ def pairs_of(rows: ReadRows, names: tuple[str, ...], cell: IntArray, item: str) 
     sides = {"left": label[first[pair]], "right": label[second[pair]], "score": (np.sign(better[place, pair]) + 1) / 2}
     of_items = item_columns(rows, item)
     return pd.concat([pd.DataFrame(sides), of_items.iloc[place].reset_index(drop=True)], axis=1)
-
-
-def answers_of(
-    data: Any, numbers: dict[str, str], roles: dict[str, str], missing: MissingName = "drop", groups: Groups = None
-) -> tuple[ReadRows, tuple[str, ...], IntArray]:
-    """Rows in use, one for each model and item; the names of at least two models, and the model of each row.
-
-    `roles` are the columns of models and items, in this order, by the arguments that name them.
-    """
-    argument, (model, item) = next(iter(roles)), roles.values()
-    table, _ = with_roles(in_memory(open_frame(data), "comparison of answers"), numbers, **roles)
-    refuse_same(roles)
-    labels = {name: role for role, name in roles.items()}
-    rows = read_rows(table, numbers, labels=labels, groups=groups, missing=missing, split=(model, item))
-    keys, cell = cells_of(rows.used, (model,))
-    if len(keys) < 2 or cell is None:
-        text = f"`{argument}` must have at least two values; column {model!r} holds {listed(keys[0])} alone."
-        raise DataError(text, column=model, count=1)
-    told = Told((model, item), None, next(iter(numbers.values())), "")
-    one_row_an_item(ReadRows({"score": np.zeros(rows.n_rows)}, None, rows.used, (), rows.source, None, {}), told, None)
-    return rows, tuple(key[0] for key in keys), cell
 
 
 def item_columns(rows: ReadRows, item: str) -> pd.DataFrame:

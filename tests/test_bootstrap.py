@@ -23,7 +23,7 @@ from evalreg.errors import (
     NotAvailableError,
     TooFewClustersError,
 )
-from evalreg.inference.multiplicity import block_stream
+from evalreg.inference.simultaneous import block_stream
 from evalreg.numerics.fitting import Progress
 from evalreg.resampling.bootstrap import (
     BLOCK,

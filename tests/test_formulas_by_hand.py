@@ -28,9 +28,10 @@ from evalreg.estimators.pair_tables import correlations
 from evalreg.estimators.pass_at_k import all_of_k
 from evalreg.estimators.quantile import bandwidth, logit_shift, middles
 from evalreg.estimators.ratings import tied_moments
-from evalreg.inference.discordance import clustered_sign_test
+from evalreg.estimators.sign import clustered_sign_test
+from evalreg.inference.rectification import means_of_cells
 from evalreg.inference.sequential import roughness
-from evalreg.inference.wald import f_test, hotelling_test, means_of_cells, parse_contrasts, wald_quadratic
+from evalreg.inference.wald import f_test, hotelling_test, parse_contrasts, wald_quadratic
 from evalreg.numerics.student import (
     effective_n,
     logit_interval,

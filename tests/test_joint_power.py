@@ -14,7 +14,7 @@ from scipy import stats
 
 import evalreg as er
 from evalreg.errors import ArgumentError, FewClustersWarning
-from evalreg.inference.joint_power import critical_value, falsely_shown, share_shown
+from evalreg.inference.wald import critical_value, falsely_shown, share_shown
 
 REFERENCE = Path(__file__).parent / "reference"
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import special, stats
 
 import evalreg as er
-from evalreg.inference.beta_binomial import beta_binomial
+from evalreg.inference.posterior import beta_binomial
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 

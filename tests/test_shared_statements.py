@@ -13,8 +13,8 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
-from evalreg.inference import multiplicity
-from evalreg.inference.multiplicity import ADJUSTMENTS, adjust_pvalues
+from evalreg.inference import simultaneous
+from evalreg.inference.simultaneous import ADJUSTMENTS, adjust_pvalues
 
 # What few judges say is not the point here.
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.FewClustersWarning")
@@ -83,7 +83,7 @@ def test_what_is_shared_stays_behind_and_cannot_be_changed_from_outside() -> Non
 
 def test_draws_are_made_once_for_all_statements_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks: list[int] = []
-    real = multiplicity.block_stream
+    real = simultaneous.block_stream
 
     def counted(base: int, block: int) -> np.random.Generator:
         blocks.append(block)
@@ -108,7 +108,7 @@ def test_draws_are_made_once_for_all_statements_of_pairs(monkeypatch: pytest.Mon
 @pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("method", ADJUSTMENTS)
 @pytest.mark.parametrize("m", [0, 1, 2, 7, 60])
-def test_adjusted_p_values_are_those_of_statsmodels(method: multiplicity.AdjustName, m: int) -> None:
+def test_adjusted_p_values_are_those_of_statsmodels(method: simultaneous.AdjustName, m: int) -> None:
     rng = np.random.default_rng(m)
     for p in (rng.random(m), rng.random(m) ** 8, rng.integers(0, 4, m) / 3, np.exp(-700 * rng.random(m))):
         missing = rng.random(m) < 0.1

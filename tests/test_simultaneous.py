@@ -11,9 +11,8 @@ from statsmodels.stats.multitest import multipletests
 import evalreg as er
 from evalreg.covariance.crossed import Term
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
-from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.inference.ranks import pairwise_table
-from evalreg.inference.simultaneous import family_of, simultaneous
+from evalreg.inference.simultaneous import adjust_pvalues, family_of, simultaneous
 
 # Five standard errors of the simulation, which is at most 0.004 in a critical value.
 CRITICAL = 0.02

@@ -17,9 +17,8 @@ from benchmarks.coverage.grid import Cell
 from benchmarks.coverage.worlds import FloatArray, IntArray
 from evalreg.boards.board import Board
 from evalreg.checks import BoolArray
-from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.inference.ranks import deciding
-from evalreg.inference.simultaneous import family_of
+from evalreg.inference.simultaneous import adjust_pvalues, family_of
 
 LEVEL = 0.05
 TIED = 1e-9

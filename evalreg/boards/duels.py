@@ -21,7 +21,7 @@ from evalreg.data.labels import Labels, no_source
 from evalreg.errors import ArgumentError, DataError, NotAvailableError, Note, TooFewClustersError, issue
 from evalreg.estimate import Cells, Estimate, Refit
 from evalreg.inference.dependence import correlation_columns, refuse_without_clusters, sums_of_cells
-from evalreg.inference.multiplicity import adjust_pvalues
+from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.inference.wald import t_pvalues
 from evalreg.numerics.matrices import Matrix, scale_columns
 from evalreg.numerics.moments import icc_of

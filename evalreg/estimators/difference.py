@@ -45,8 +45,8 @@ from evalreg.estimators.mean import solve as solve_means
 from evalreg.estimators.pair_tables import Facts, HeldFacts, facts_of
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.estimators.targets import PopulationSize, SampleFacts, check_target, with_population
+from evalreg.inference.questions import mixed_scales
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
-from evalreg.inference.scales import mixed_scales
 from evalreg.numerics.matrices import Matrix, scale_columns, transposed
 from evalreg.results.results import results_of
 from evalreg.scores.differences import PairScores, pair_sums

@@ -17,7 +17,7 @@ from evalreg.errors import ArgumentError
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import Split, answers_of, means_of_cells
 from evalreg.estimators.subsets import chooses_rows
-from evalreg.inference.multiplicity import adjust_pvalues
+from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.results.results import Results, results_of
 
 DIRECTIONS = {"max": 1.0, "min": -1.0}

@@ -20,7 +20,7 @@ from evalreg.estimate import About
 from evalreg.estimators.cells import function_of, in_memory, refuse_values
 from evalreg.estimators.regression import fit
 from evalreg.estimators.subsets import chooses_rows
-from evalreg.inference.behind import Ratios
+from evalreg.inference.intervals import Ratios
 from evalreg.results.results import Results, results_of
 
 # Columns that the regression is of.

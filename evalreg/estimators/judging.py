@@ -31,7 +31,7 @@ from evalreg.estimators.cells import (
     split_rows,
 )
 from evalreg.estimators.subsets import chooses_rows
-from evalreg.inference.behind import Ratios
+from evalreg.inference.intervals import Ratios
 from evalreg.results.results import Results, results_of
 
 OF_TRUTH = ("specificity", "sensitivity")

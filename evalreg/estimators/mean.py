@@ -57,9 +57,8 @@ from evalreg.estimators.targets import (
     with_population,
     with_strata,
 )
-from evalreg.inference.behind import Behind
-from evalreg.inference.questions import unequal_notes
-from evalreg.inference.scales import scale_notes
+from evalreg.inference.intervals import Behind
+from evalreg.inference.questions import scale_notes, unequal_notes
 from evalreg.results.results import Results, results_of
 from evalreg.scores.paired import checked_icc
 from evalreg.scores.score_interval import ICC_MEAN

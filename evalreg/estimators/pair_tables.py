@@ -14,10 +14,9 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed
 from evalreg.data.clusters import Axis, as_codes, axis_name
 from evalreg.data.model_pairs import NOBODY, ModelPairs, Overlap
 from evalreg.errors import ArgumentError, DataError, FewCarriersWarning, NotAvailableError, ScoreRangeError, issue
-from evalreg.inference.discordance import ClusteredSign, clustered_sign_test
-from evalreg.inference.multiplicity import adjust_pvalues, base_seed
+from evalreg.estimators.sign import ClusteredSign, clustered_sign_test
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
-from evalreg.inference.simultaneous import family_of
+from evalreg.inference.simultaneous import adjust_pvalues, base_seed, family_of
 from evalreg.inference.wald import Contrasts
 from evalreg.numerics.matrices import dense
 from evalreg.report.summaries import covariance_text, not_allowed_for, rather_few, score_text

@@ -15,7 +15,7 @@ from evalreg.errors import ArgumentError, DataError
 from evalreg.estimate import About, Estimate
 from evalreg.estimate.behind import effective_clusters
 from evalreg.estimators.cells import Split, function_of, means_of_cells, refuse_values
-from evalreg.inference.behind import Behind
+from evalreg.inference.intervals import Behind
 from evalreg.inference.wald import joint_test, joint_test_p
 from evalreg.numerics.student import logit_interval, proportion_interval
 

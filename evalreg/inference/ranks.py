@@ -12,8 +12,18 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, adjustment, fraction
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.widths import Widths
 from evalreg.errors import ArgumentError
-from evalreg.inference.multiplicity import ADJUSTMENTS, BLOCK, adjust_pvalues, base_seed
-from evalreg.inference.simultaneous import ENTRIES, SMALLEST, ContrastFamily, Seed, family_of, pair_positions
+from evalreg.inference.simultaneous import (
+    ADJUSTMENTS,
+    BLOCK,
+    ENTRIES,
+    SMALLEST,
+    ContrastFamily,
+    Seed,
+    adjust_pvalues,
+    base_seed,
+    family_of,
+    pair_positions,
+)
 
 PairAdjustName: TypeAlias = Literal["holm", "fdr_bh", "bh", "bonferroni", "single-step", "step-down"]
 PAIR_ADJUSTMENTS: tuple[PairAdjustName, ...] = (*ADJUSTMENTS, "single-step", "step-down")

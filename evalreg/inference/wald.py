@@ -1,20 +1,18 @@
-"""Wald tests and contrasts."""
+"""Wald tests and contrasts, and what a joint test with few degrees of freedom can show."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from scipy import special
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest
+from evalreg.checks import FloatArray, listed, nearest
 from evalreg.covariance.covariance import USUAL_LEVEL, Covariance
 from evalreg.covariance.widths import CLOSE, SMALLEST_LEVEL
-from evalreg.data.clusters import Axis, as_codes, union
-from evalreg.data.labels import Labels
 from evalreg.errors import (
     ArgumentError,
     FewClustersWarning,
@@ -23,138 +21,14 @@ from evalreg.errors import (
     Note,
     TooFewClustersError,
 )
-from evalreg.estimate import Cells, Estimate, Family, Refit
-from evalreg.inference.joint_power import (
-    FALSELY,
-    LITTLE,
-    falsely_shown,
-    little_shown,
-    share_shown,
-    thin_axis,
-    too_sure,
-)
-from evalreg.numerics.matrices import Matrix, dense, scale_columns
+from evalreg.estimate import Estimate
 from evalreg.numerics.student import NORMAL, t_quantile
 from evalreg.numerics.student import t_pvalues as t_pvalues
-from evalreg.scores.cells import CellScores
-from evalreg.scores.sums import cell_sums
 
 if TYPE_CHECKING:
     from statsmodels.stats.contrast import ContrastResults
 
-    from evalreg.covariance.dof import Leverage
     from evalreg.covariance.ends import Ends
-
-
-@dataclass(frozen=True, eq=False)
-class HumanLabels(Family):
-    """The human labels of an estimate that corrects a judge's scores by them.
-
-    `values` are the labels of the rows (0 where there is none), `labelled` says which cells hold labelled rows, and
-    `model` which mean each cell belongs to.
-    """
-
-    values: FloatArray
-    labelled: BoolArray
-    model: IntArray
-
-    own_range: ClassVar[bool] = True
-    not_resolved: ClassVar[str] = (
-        '`cov="jackknife"` solves the estimate again without each cluster, and a rectified mean would then have '
-        'another lambda, which is not there. Use cov="CR3", which leaves out clusters at the lambda there is.'
-    )
-
-    def leverage(self, estimate: Estimate, found: Leverage) -> Leverage:
-        """Degrees of freedom that do not depend on the judge's units."""
-        cells = estimate.cells
-        assert cells is not None
-        return PartsLeverage(found, np.sqrt(cells.squares / cells.weight), self.labelled)
-
-
-@dataclass(frozen=True, eq=False)
-class PartsLeverage:
-    """Leverages of cells of labelled and of unlabelled rows, which vary by different amounts.
-
-    Satterthwaite's degrees of freedom under the working model that the rows of a cell have its variance, which leaves
-    the judge's units aside; and no more than those of the labelled part alone, from which lambda was learnt too. Bell
-    and McCaffrey (2002), Survey Methodology 28.
-    """
-
-    of_cells: Leverage
-    # (n_cells,): standard deviation of a row
-    spread: FloatArray
-    labelled: BoolArray
-
-    def dof(self, contrasts: Matrix) -> FloatArray:
-        """The fewer of those of both parts together and of the labelled one, one for each row of `contrasts`."""
-        both = dense(scale_columns(contrasts, self.spread))
-        found = np.fmin(self.of_cells.dof(both), self.of_cells.dof(both * self.labelled))
-        # Where nothing varies there is nothing to weigh the parts by.
-        return np.asarray(np.where(np.isnan(found), self.of_cells.dof(dense(contrasts)), found))
-
-    def hotelling(self, contrasts: FloatArray) -> float:
-        """The fewer of those of both parts together and of the labelled one."""
-        both = dense(scale_columns(contrasts, self.spread))
-        varying = [part for part in (both, both * self.labelled) if np.all(np.any(part != 0, axis=1))]
-        return min(self.of_cells.hotelling(part) for part in varying or [contrasts])
-
-
-def human_labels(estimate: Estimate) -> HumanLabels | None:
-    """The human labels of a rectified mean, or of contrasts of such; None of anything else."""
-    return estimate.family if isinstance(estimate.family, HumanLabels) else None
-
-
-def means_of_cells(
-    values: FloatArray,
-    cell: IntArray,
-    labels: Labels,
-    coefficient_map: FloatArray,
-    names: tuple[str, ...],
-    weights: FloatArray | None = None,
-    **more: Any,
-) -> Estimate:
-    """Linear combinations of the means of cells, with their scores and `refit`.
-
-    Every cell has rows. `more` are further fields of the estimate. Shapes: values, cell, weights (n_rows,),
-    coefficient_map (n_params, n_cells).
-    """
-    sums = cell_sums(values, cell, coefficient_map.shape[1], weights)
-    alike = sums.low == sums.high
-    # Exactly the value where all are alike, so that rounding does not look like spread.
-    mean = np.where(alike, sums.low, sums.total / sums.weight)
-    squares = np.where(alike, 0.0, sums.squares)
-    return Estimate(
-        names=names,
-        params=coefficient_map @ mean,
-        scores=CellScores(values, mean, labels, cell, weights),
-        bread=(coefficient_map / sums.weight).T,
-        kind="mean",
-        coefficient_map=coefficient_map,
-        refit=Refit(1.0 / sums.weight),
-        cells=Cells(sums.count, sums.weight, mean, squares, sums.low, sums.high),
-        **more,
-    )
-
-
-def labelled_means(estimate: Estimate, axes: tuple[Axis, ...]) -> Estimate:
-    """The same parameters from the human labels alone, with the labels of these clusterings."""
-    human, scores = human_labels(estimate), estimate.scores
-    assert human is not None
-    (in_cells,), labels = scores.in_cells(), scores.row_labels()
-    assert labels is not None
-    rows = human.labelled[in_cells.cell]
-    number = np.cumsum(human.labelled) - 1
-    columns = union(*axes)
-    held = {name: as_codes(labels.codes((name,)).codes[rows]) for name in columns}
-    return means_of_cells(
-        human.values[rows],
-        number[in_cells.cell[rows]],
-        Labels(int(np.count_nonzero(rows)), held),
-        dense(estimate.coefficient_map)[:, human.labelled],
-        estimate.names,
-        None if in_cells.weights is None else in_cells.weights[rows],
-        bounded=estimate.bounded,
-    )
 
 
 _QUOTED = re.compile("`([^`]+)`")
@@ -495,3 +369,65 @@ def _summed_test(cov: Covariance, C: FloatArray, effect: FloatArray, more: Float
         return JointTest(F, 1, float(cov.dof(C, alpha=max(p, SMALLEST_LEVEL))[0]))
     eta = min(term.hotelling(C) for term in cov.one_way)
     return hotelling_test(effect, C @ cov.sum_one_way @ C.T + more, eta)
+
+
+ALPHA = 0.05
+# Effects that a test with many clusters shows in this share of logs.
+MANY = 0.8
+# A test that shows less than this share of them is warned of.
+LITTLE = 0.5
+# A test at 5% that rejects more often than this where there is nothing is warned of.
+FALSELY = 0.1
+
+
+def critical_value(q: int, dof: float, alpha: float) -> float:
+    """The F from which a test of q contrasts rejects; with an infinite dof that of chi-squared over q."""
+    return float(special.chdtri(q, alpha) / q if np.isinf(dof) else special.fdtri(q, dof, 1 - alpha))
+
+
+def share_shown(q: int, dof: float, alpha: float = ALPHA) -> float:
+    """How often F(q, dof) rejects where chi-squared(q) does in 80%: effects of that noncentrality, by noncentral F."""
+    if np.isinf(dof):
+        return MANY
+    noncentrality = float(special.chndtrinc(float(special.chdtri(q, alpha)), q, 1 - MANY))
+    return float(1 - special.ncfdtr(q, dof, noncentrality, critical_value(q, dof, alpha)))
+
+
+def falsely_shown(q: int, dof: float, cluster_dof: float, alpha: float = ALPHA) -> float:
+    """How often F(q, dof) rejects where there is nothing, with variances and covariances from equal normal clusters.
+
+    (v - q + 1)/(v q) W of v = `cluster_dof` is then F(q, v - q + 1) (Hotelling, 1931).
+    """
+    left = cluster_dof - q + 1
+    return float(special.fdtrc(q, left, critical_value(q, dof, alpha) * left / cluster_dof)) if left > 0 else 1.0
+
+
+def thin_axis(cov: Covariance, C: FloatArray) -> str:
+    """The axis that has the fewest degrees of freedom for some contrasts, as in "5 judge clusters"."""
+    if not cov.axes:
+        return "independent rows"
+    own = cov.options.dof == "satterthwaite"
+    found = min(cov.one_way, key=lambda term: term.hotelling(C) if own else term.n_clusters)
+    return f"{found.n_clusters} {found.name} cluster{'' if found.n_clusters == 1 else 's'}"
+
+
+def too_sure(q: int, dof: float, cluster_dof: float, axis: str) -> str:
+    """What a joint test that takes the covariance for known does with so few clusters."""
+    return (
+        f"the joint test of {q} contrasts takes their covariance for known, but it is estimated from {axis}. At 5% it "
+        f"rejects about {falsely_shown(q, dof, cluster_dof):.0%} of the time where there is nothing, and more often "
+        f'where clusters are of unlike size. Use cov="CR2" with dof="satterthwaite", or test fewer contrasts.'
+    )
+
+
+def little_shown(q: int, dof: float, axis: str) -> str:
+    """What a joint test with so few degrees of freedom on an axis cannot tell."""
+    what = "one contrast" if q == 1 else f"{q} contrasts jointly"
+    degrees = f"{dof:.3g} degree{'' if f'{dof:.3g}' == '1' else 's'}"
+    return (
+        f"{axis} leave {degrees} of freedom to test {what}. The test rejects at 5% from F = "
+        f"{critical_value(q, dof, ALPHA):.3g}; with the same error bars from many clusters it would reject from "
+        f"{critical_value(q, np.inf, ALPHA):.3g}. Effects that it would then find {MANY:.0%} of the time, it now finds "
+        f"{share_shown(q, dof):.0%} of the time. Without a rejection it cannot tell no effect from a large one. "
+        f"{'Add' if q == 1 else 'Test fewer contrasts, or add'} clusters."
+    )

@@ -15,7 +15,7 @@ from pandas.api.types import is_float_dtype, is_numeric_dtype
 from evalreg.checks import listed
 from evalreg.data.frame import quoted_pair, spelled_alike
 from evalreg.errors import EvalregError, muted
-from evalreg.inference.scales import mixed_scales
+from evalreg.inference.questions import mixed_scales
 from evalreg.logs.reading import ROLES
 from evalreg.logs.table_log import likely_roles
 from evalreg.report.tables import Grid, Summary, number

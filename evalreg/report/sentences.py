@@ -16,8 +16,7 @@ from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError
 from evalreg.estimate import Estimate
 from evalreg.inference.intervals import intervals
-from evalreg.inference.rectification import rectification_table
-from evalreg.inference.wald import human_labels
+from evalreg.inference.rectification import human_labels, rectification_table
 from evalreg.report.tables import latex_text, markdown_text, p_value, visible
 
 MarkupName: TypeAlias = Literal["text", "markdown", "latex", "html"]

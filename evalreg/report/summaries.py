@@ -15,10 +15,9 @@ from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError, Note
 from evalreg.estimate import Estimate
 from evalreg.inference.dependence import design_effect, effective_rows, intraclass_correlation
-from evalreg.inference.diagnostics import cluster_sizes
+from evalreg.inference.fragile import cluster_sizes
 from evalreg.inference.intervals import against_null, intervals, score_interval_of_intercept, tested_against
-from evalreg.inference.rectification import rectification_table
-from evalreg.inference.wald import human_labels
+from evalreg.inference.rectification import human_labels, rectification_table
 from evalreg.report.sentences import carried_text
 from evalreg.report.tables import NO_LIMIT, UNKNOWN, Grid, Summary, dof_texts, fixed, limits, number, p_value
 from evalreg.scores.score_interval import FEW_EXPECTED, NullVariance

@@ -32,7 +32,7 @@ from evalreg.errors import (
     TooFewClustersError,
     issue,
 )
-from evalreg.inference.multiplicity import base_seed, block_stream
+from evalreg.inference.simultaneous import base_seed, block_stream
 from evalreg.numerics.fitting import Progress
 from evalreg.numerics.matrices import dense
 from evalreg.report.tables import Grid, Summary, number

@@ -40,8 +40,7 @@ from evalreg.errors import (
     UnknownLabelError,
     issue,
 )
-from evalreg.inference.multiplicity import base_seed, block_stream
-from evalreg.inference.simultaneous import Seed
+from evalreg.inference.simultaneous import Seed, base_seed, block_stream
 from evalreg.numerics.fitting import Progress
 from evalreg.report.tables import Grid, Summary, fixed, number, p_value
 from evalreg.resampling.bootstrap import (

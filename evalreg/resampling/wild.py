@@ -41,8 +41,7 @@ from evalreg.errors import (
     issue,
 )
 from evalreg.estimate import Estimate
-from evalreg.inference.multiplicity import base_seed
-from evalreg.inference.simultaneous import Seed
+from evalreg.inference.simultaneous import Seed, base_seed
 from evalreg.inference.wald import Contrasts, parse_contrasts, refuse_dependent, wald_quadratic
 from evalreg.numerics.matrices import Matrix, compressed, dense, mostly_there
 from evalreg.report.tables import Summary, fixed, number, p_value

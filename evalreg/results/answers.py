@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.data.clusters import axis_name
-from evalreg.inference.diagnostics import cluster_sizes
+from evalreg.inference.fragile import cluster_sizes
 from evalreg.report.pages import named
 from evalreg.report.sentences import PERCENT, PLAIN, POINTS, printed, unit_of, with_interval
 

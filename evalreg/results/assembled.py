@@ -10,8 +10,7 @@ from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.data.clusters import Axis
 from evalreg.errors import CovarianceWarning, Note, ZeroVarianceWarning, issue
 from evalreg.estimate import Estimate
-from evalreg.inference.diagnostics import fragility
-from evalreg.inference.few_rows import few_left, few_rows, skewed_means
+from evalreg.inference.fragile import few_left, few_rows, fragility, skewed_means
 
 
 def assembled(

@@ -12,7 +12,7 @@ from evalreg.data.clusters import Axis, axis_name, find_axis
 from evalreg.data.groups import parse_groups
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.inference.dependence import dependence_table, design_effect, effective_rows, intraclass_correlation
-from evalreg.inference.diagnostics import cluster_influence, cluster_sizes, row_influence
+from evalreg.inference.fragile import cluster_influence, cluster_sizes, row_influence
 from evalreg.inference.posterior import Posterior, posterior_of
 from evalreg.inference.questions import Counted
 from evalreg.inference.rectification import rectification_table

@@ -9,8 +9,7 @@ from evalreg.checks import FloatArray, fraction
 from evalreg.covariance.covariance import Covariance
 from evalreg.errors import NotAvailableError, TooFewClustersError, issue
 from evalreg.estimate import Estimate
-from evalreg.inference.joint_power import critical_value
-from evalreg.inference.wald import NO_DOF, JointTest, few_notes, joint_test, joint_test_p
+from evalreg.inference.wald import NO_DOF, JointTest, critical_value, few_notes, joint_test, joint_test_p
 from evalreg.results.fitted import design_info
 
 COLUMNS = ("F", "df_num", "df_denom", "p_value", "critical", "reason")

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 
 from evalreg.checks import FloatArray, adjustment, fraction, listed, nearest, option
 from evalreg.errors import ArgumentError, ArgumentTypeError, FewClustersWarning, NotAvailableError, Note, issue
-from evalreg.inference.multiplicity import adjust_pvalues
+from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.numerics.student import t_pvalues, t_quantile
 from evalreg.report.tables import Grid, Printed, Summary, dof_texts, error_text, interval_text, number, p_value
 from evalreg.report.whole import whole

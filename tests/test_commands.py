@@ -332,3 +332,9 @@ def test_scores_of_models_are_ranked_by_questions_and_verdicts_are_not(run):
     status, _, complaint = run("leaderboard logs/judge_log.csv --item prompt --groups prompt")
     assert status == 3
     assert "--item" in complaint
+
+
+@pytest.mark.parametrize("command", ["leaderboard", "plan separate --models new,old --delta 0.05"])
+def test_an_option_of_verdicts_is_refused_by_its_name_where_rows_are_scores(run, command):
+    status, _, complaint = run(f"{command} logs/models.csv --winner score")
+    assert (status, complaint.startswith("evalreg: error: --winner: `winner` goes with verdicts")) == (3, True)

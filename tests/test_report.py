@@ -3,6 +3,7 @@
 import functools
 import html
 import html.parser
+import io
 import json
 import re
 import shutil
@@ -373,6 +374,43 @@ def test_the_code_of_a_report_on_a_harness_gives_its_numbers(tmp_path, monkeypat
     assert_redone([str(shared / "data" / "original" / words[0]), *words[1:]])
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        VERDICTS,
+        ["before=old.csv", "after=new.csv", "--item", "question", "--baseline", "before"],
+        ["before=old.csv", "after=new.csv", "--item", "question", "--groups", "passage", "--where", "size < 12"],
+        ["before=log0.csv", "after=log1.csv", "--groups", "passage"],
+        ["log0.csv", "log1.csv"],
+        ["-", "--score", "points", "--by", "llm", "--item", "id", "--groups", "passage"],
+        ["night0.parquet", "night1.parquet", "--n-shards", "2"],
+        ["nested.jsonl", "--score", "scores.acc", "--item", "id", "--groups", "doc.passage"],
+        ["points.csv", "--score", "points", "--by", "llm", "--item", "id", "--groups", "passage"],
+    ],
+    ids=["verdicts", "named", "named and filtered", "named logs", "logs", "stdin", "sums", "nested", "columns"],
+)
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_the_code_of_a_report_gives_its_numbers_whatever_was_read(logs, folder, monkeypatch, words):
+    table = er.datasets.paired(n_passages=20, seed=3)
+    table.rename(columns={"model": "llm", "question": "id", "score": "points"}).to_csv("points.csv", index=False)
+    rows = table.rename(columns={"question": "item"})
+    for night, (name, part) in enumerate(table.groupby("model")):
+        part = part.drop(columns="model").assign(size=part["passage"].str[-3:].astype(int))
+        part.to_csv(f"{name}.csv", index=False)
+        part.rename(columns={"question": "item"}).assign(model=name).to_csv(f"log{night}.csv", index=False)
+        half = rows[rows["passage"].factorize()[0] % 2 == night]
+        er.summarise(half, by="model", item="item", groups="passage", path=f"night{night}.parquet")
+    content = Path("points.csv").read_bytes()
+
+    def piped() -> None:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    piped()
+    page = assert_redone(words, piped)
+    assert "The command that wrote this report" in Path("a.html").read_text(encoding="utf-8")
+    assert "The command that wrote this report" not in page
+
+
 def run_code(report):
     """Run the code of a report in Markdown or HTML, without its figures."""
     found = re.search(
@@ -385,12 +423,13 @@ def run_code(report):
         exec(found[1] or html.unescape(found[2]), {})
 
 
-def assert_redone(words):
+def assert_redone(words, before=lambda: None):
     """Run the code of a report in the folder at hand: its numbers are those of the report. The page that it writes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reporting, "_can_draw", lambda missing: False)  # figures are no numbers
         assert main(["report", *words, "-o", "a.html"]) == 0
     asked = Path("a.html").read_text(encoding="utf-8")
+    before()
     run_code(asked)
     page = Path("report.html").read_text(encoding="utf-8")
     ours, theirs = document_of(asked), document_of(page)

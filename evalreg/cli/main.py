@@ -6,6 +6,7 @@ import argparse
 import errno
 import os
 import re
+import shlex
 import sys
 import traceback
 import warnings
@@ -47,6 +48,7 @@ def _run(arguments: list[str]) -> int:
             _complain(build_parser().format_help())
             return BAD_INPUT
         options = build_parser(arguments).parse_args(arguments)
+        options.typed = shlex.join(["evalreg", *arguments])
         # Values are read here: argparse would reword what they refuse.
         for name, option in options.known.items():
             if isinstance(getattr(options, name, None), str):

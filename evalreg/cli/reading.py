@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evalreg.checks import listed
@@ -29,6 +29,7 @@ class Rows:
     data: Any  # what a public function takes: a data frame, or sums
     log: Log | None = None  # with roles, runs and notes; None of a table without the names of roles, and of sums
     kept: str = ""  # the filter, with how many rows it kept of how many
+    code: str = ""  # Python that reads them again: `log = ...` where there is a log, else `rows = ...`
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -98,50 +99,39 @@ def _named(named: Mapping[str, str], given: Mapping[str, Any]) -> Rows:
     """Files beside each other as models of these names."""
     import pandas as pd
 
+    from evalreg.logs.log import together
+
     parts = {name: _read([path], given) for name, path in named.items()}
-    for name, rows in parts.items():
-        if rows.several("model"):
-            raise ArgumentError(f'"{name}" is to be one model, and its file holds several. Keep one by --where.')
-    frame = pd.concat([rows.frame.assign(model=name) for name, rows in parts.items()], ignore_index=True)
-    logs = [rows.log for rows in parts.values() if rows.log is not None]
-    return Rows(frame, _with_rows(logs[0], frame, logs) if len(logs) == len(parts) else None)
-
-
-def _with_rows(log: Log, frame: pd.DataFrame, logs: Sequence[Log] = ()) -> Log:
-    """A log with other rows, and the runs, notes and counts of several."""
-    from evalreg.logs.log import log_of
-
-    reading = replace(log._reading, frame=frame)
-    if logs:
-        left_out: dict[Any, int] = {}
-        for part in logs:
-            for reason, count in part._reading.left_out.items():
-                left_out[reason] = left_out.get(reason, 0) + count
-        runs, notes = (run for part in logs for run in part.runs), (note for part in logs for note in part.notes)
-        reading = replace(reading, runs=tuple(runs), notes=tuple(dict.fromkeys(notes)), left_out=left_out)
-    return log_of(reading)
+    if all(rows.log is not None for rows in parts.values()):
+        log = together({name: rows.log for name, rows in parts.items()})
+        return Rows(log.frame, log, code=f"log = {written('er.read_log', dict(named), **reading_options(given))}")
+    frames = [rows.frame.assign(model=name) for name, rows in parts.items()]
+    tables = [f"{_table_code(path, given)}.assign(model={name!r})" for name, path in named.items()]
+    return Rows(pd.concat(frames, ignore_index=True), code=_below_code(tables))
 
 
 def _read(files: Sequence[str], given: Mapping[str, Any]) -> Rows:
     """Logs of a harness or tables, told apart by content; tables may lack the names of roles."""
     from evalreg.errors import LogFormatError
+    from evalreg.estimators.shards import merged
     from evalreg.logs.read import read_log
 
     options = reading_options(given)
-    text = options["text_columns"]
     if all(file.endswith(".parquet") for file in files):
+        more = {name: given[name] for name in ("cells", "n_shards") if name in given}
         with suppress(LogFormatError):
-            return Rows(_sums(files, given))
+            return Rows(merged(list(files), **more), code=f"rows = {written('er.merged', list(files), **more)}")
     if list(files) == ["-"]:
-        return Rows(_table("-", text))
+        return _tables(files, given)
+    paths = list(files) if len(files) > 1 else files[0]
     try:
-        log = read_log(list(files) if len(files) > 1 else files[0], **options)
+        log = read_log(paths, **options)
     except LogFormatError:
         other = any(file.lower().endswith((".json", ".eval")) or not os.path.isfile(file) for file in files)
         if {"format", "roles"} & set(options) or other:
             raise
         try:
-            return Rows(_tables(files, text))
+            return _tables(files, given)
         except EvalregError:  # no table either: what the reader of logs says is nearer to the matter
             pass
         raise
@@ -151,7 +141,13 @@ def _read(files: Sequence[str], given: Mapping[str, Any]) -> Rows:
             f"`{chosen[0]}` chooses within the log of a harness; {files[0]} is a table. Leave it out.",
             parameter=chosen[0],
         )
-    return Rows(log.frame, log)
+    return Rows(log.frame, log, code=f"log = {written('er.read_log', paths, **options)}")
+
+
+def written(function: str, *values: Any, **options: Any) -> str:
+    """A call as Python writes it, without the options that say nothing."""
+    named = [f"{name}={value!r}" for name, value in options.items() if value not in (None, [])]
+    return f"{function}({', '.join([*map(repr, values), *named])})"
 
 
 def reading_options(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,30 +158,32 @@ def reading_options(given: Mapping[str, Any]) -> dict[str, Any]:
     return options | {"text_columns": [*options.get("text_columns", ()), *text_columns(given)]}
 
 
-def _sums(files: Sequence[str], given: Mapping[str, Any]) -> Any:
-    from evalreg.estimators.shards import merged
-
-    return merged(list(files), **{name: given[name] for name in ("cells", "n_shards") if name in given})
-
-
-def _table(file: str, text: Sequence[str]) -> pd.DataFrame:
-    from evalreg.logs.tables import read_table
-
-    return read_table(file, text_columns=text, fields=None)
-
-
-def _tables(files: Sequence[str], text: Sequence[str]) -> pd.DataFrame:
+def _tables(files: Sequence[str], given: Mapping[str, Any]) -> Rows:
     """The rows of plain tables of the same columns, one below the other."""
     import pandas as pd
 
-    frames = [_table(file, text) for file in files]
+    from evalreg.logs.tables import read_table
+
+    frames = [read_table(file, text_columns=text_columns(given), fields=None) for file in files]
     for file, frame in zip(files, frames, strict=True):
         if set(frame.columns) != set(frames[0].columns):
             raise ArgumentError(
                 f"tables that are read together have the same columns; {files[0]} has {listed(frames[0].columns)}, "
                 f"{file} has {listed(frame.columns)}. To set them side by side write NAME={files[0]} NAME={file}."
             )
-    return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+    table = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+    return Rows(table, code=_below_code([_table_code(file, given) for file in files]))
+
+
+def _table_code(file: str, given: Mapping[str, Any]) -> str:
+    return f"{written('er.read_table', file, text_columns=text_columns(given))[:-1]}, fields=None)"
+
+
+def _below_code(tables: Sequence[str]) -> str:
+    """Tables below each other, as Python writes it."""
+    if len(tables) == 1:
+        return f"rows = {tables[0]}"
+    return f"import pandas as pd\nrows = pd.concat([{', '.join(tables)}], ignore_index=True)"
 
 
 def text_columns(given: Mapping[str, Any]) -> list[str]:
@@ -208,6 +206,7 @@ def _filtered(rows: Rows, text: str) -> Rows:
     """The rows that a filter keeps."""
     from evalreg.data.frame import Table
     from evalreg.data.where import open_subset
+    from evalreg.logs.log import kept_rows
 
     if not hasattr(rows.data, "columns"):
         raise ArgumentError(
@@ -218,8 +217,8 @@ def _filtered(rows: Rows, text: str) -> Rows:
     assert table.chosen is not None
     frame, kept = rows.frame, table.chosen.keep
     told = f"{text} ({int(kept.sum()):,} of {len(frame):,} rows)"
-    log = None if rows.log is None else _with_rows(rows.log, frame[kept])
-    return Rows(frame[kept], log, told)
+    log = None if rows.log is None else kept_rows(rows.log, frame[kept])
+    return Rows(frame[kept], log, told, rows.code)
 
 
 def defaults(rows: Rows, function: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import evalreg as er
 from evalreg.checks import fraction
 from evalreg.cli.commands import Command
 from evalreg.cli.options import options_of, words
-from evalreg.cli.reading import Rows, defaults, named_files, read, reading_options, with_hint
+from evalreg.cli.reading import Rows, defaults, named_files, read, with_hint, written
 from evalreg.errors import ArgumentError, EvalregError
 
 # Options that ask the result, and the method that answers.
@@ -40,6 +40,7 @@ class Request:
     command: Command
     given: Mapping[str, Any]
     files: Sequence[str] = ()
+    typed: str = ""  # the whole command, as a shell takes it
 
     def of(self, function: str) -> dict[str, Any]:
         """Those that are parameters of a function of the command."""
@@ -219,11 +220,14 @@ def _typed(value: Any) -> str:
 
 def board_asked(asked: Request, rows: Rows) -> tuple[str, dict[str, Any]]:
     """What ranks models, verdicts on pairs or means of scores: the function, and its arguments that were given."""
-    if rows.pairs or {"left", "right", "winner", "key"} & set(asked.given):
+    scores = rows.has("score") or "score" in asked.given
+    named = {"left", "right"} | (set() if scores else {"winner", "key"})  # what only a board has a use for
+    if rows.pairs or named & set(asked.given):
         function = METHODS[asked.get("method", "win-rate")]
         asked.refuse_others(function)
         return function, asked.of(function)
-    others = [name for name in ("method", "labels", "opponents", "scale", "ties", "formula") if name in asked.given]
+    of_pairs = ("method", "winner", "key", "labels", "opponents", "scale", "ties", "formula")
+    others = [name for name in of_pairs if name in asked.given]
     if others:
         raise ArgumentError(
             f"`{others[0]}` goes with verdicts on pairs of models; these are scores of single ones.",
@@ -325,7 +329,8 @@ def report(asked: Request) -> Found:
     reported = {"alpha": asked.alpha} | ({} if function == "compare" else {"seed": seed})
     reported |= {"title": asked.given["title"]} if "title" in asked.given else {}
     fraction("alpha", asked.alpha)
-    told: dict[str, Any] = {"title": asked.get("title"), "code": _in_python(asked, rows, function, options, reported)}
+    code = _in_python(asked, rows, function, options, reported)
+    told: dict[str, Any] = {"title": asked.get("title"), "command": asked.typed, "code": code}
     if function == "compare":
         page = difference_page(result, asked.alpha, **told, pictures=form == "html")
     else:
@@ -336,31 +341,16 @@ def report(asked: Request) -> Found:
 def _in_python(
     asked: Request, rows: Rows, function: str, options: Mapping[str, Any], reported: Mapping[str, Any]
 ) -> str:
-    """Lines that read the files and make the report again; empty of sums, named files and standard input."""
-    if named_files(asked.files)[0] or list(asked.files) == ["-"] or not hasattr(rows.data, "columns"):
-        return ""
-    reading, files = reading_options(asked.given), list(asked.files)
-    if rows.log is None and len(files) > 1:
-        return ""
-    imports = ["import evalreg as er"]
-    file = repr(files if len(files) > 1 else files[0])
-    if rows.log is None:
-        imports.append("from evalreg.logs.tables import read_table")
-        lines = [f"rows = read_table({file}, text_columns={reading['text_columns']!r}, fields=None)"]
-    else:
-        lines = [f"log = er.read_log({', '.join([file, *_arguments(reading)])})"]
+    """Lines that read the files and make the report again."""
     arguments = dict(options) | ({"subset": asked.given["where"]} if "where" in asked.given else {})
     if rows.harness is not None and hasattr(rows.harness, function):
-        called = f"log.{function}({', '.join(_arguments(arguments))})"
+        called = written(f"log.{function}", **arguments)
     else:
         data = "rows" if rows.log is None else "log.frame"
-        called = f"er.{function}({', '.join([data, *_arguments(defaults(rows, function, options) | arguments)])})"
-    lines += [f"results = {called}", f'results.report("report.html", {", ".join(_arguments(reported))})']
-    return "\n".join([*imports, "", *lines])
-
-
-def _arguments(options: Mapping[str, Any]) -> list[str]:
-    return [f"{name}={value!r}" for name, value in options.items() if value not in (None, [])]
+        called = written(f"er.{function}", **defaults(rows, function, options) | arguments)
+        called = called.replace("(", f"({data}, " if called[-2:] != "()" else f"({data}", 1)
+    report = written("results.report", "report.html", **reported)
+    return f"import evalreg as er\n{rows.code}\n\nresults = {called}\n{report}"
 
 
 def planned(asked: Request) -> Found:
@@ -453,9 +443,8 @@ def demo(asked: Request) -> Found:
 
 def run(options: argparse.Namespace) -> tuple[Request, Found]:
     """What a parsed command line asks for, and what was found."""
-    given = {
-        name: value for name, value in vars(options).items() if name not in ("command", "chosen", "files", "known")
-    }
-    asked = Request(options.chosen, given, getattr(options, "files", ()))
+    parsed = ("command", "chosen", "files", "known", "typed")
+    given = {name: value for name, value in vars(options).items() if name not in parsed}
+    asked = Request(options.chosen, given, getattr(options, "files", ()), options.typed)
     found: Found = globals()[options.chosen.verb](asked)
     return asked, found

@@ -531,8 +531,8 @@ def together(logs: Mapping[str, Any]) -> Log:
 
     Of a log of several models the names are told apart by that of the log: "before: gpt-x".
     """
-    if len(logs) < 2:
-        raise ArgumentError(f"Logs by name must be at least two; got {listed(logs) or 'none'}.")
+    if not logs:
+        raise ArgumentError("Logs by name must be at least one; got none.")
     readings: dict[str, Reading] = {}
     for name, log in logs.items():
         log = log if isinstance(log, Log) else Log(log)

@@ -22,8 +22,8 @@ from scipy import stats
 import evalreg as er
 from benchmarks.intervals import run, shown
 from evalreg.covariance.crossed import sums_of
+from evalreg.data.answers import NOBODY
 from evalreg.data.clusters import Codes
-from evalreg.data.model_pairs import NOBODY
 from evalreg.noise.parts import AnswerTable, noise_parts
 from evalreg.numerics.student import t_quantile
 from evalreg.planning.boards import difference_variance, fewest_prompts

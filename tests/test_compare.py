@@ -17,7 +17,7 @@ from golden import Golden
 from scipy import stats
 
 import evalreg as er
-from evalreg.data.model_pairs import ModelPairs
+from evalreg.data.answers import ModelPairs
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,

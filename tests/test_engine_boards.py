@@ -14,7 +14,7 @@ from engines.lazy import in_polars, readable
 
 import evalreg as er
 from evalreg.data import engine as engine_data
-from evalreg.data import opening
+from evalreg.data import frame as frame_data
 from evalreg.errors import (
     ArgumentError,
     DuplicateRowsError,
@@ -204,7 +204,7 @@ def test_what_needs_rows_says_which_columns_to_collect(comparisons, monkeypatch,
         board.with_cov(groups="jugde")
     both = er.bradley_terry(data, **roles | {"groups": "prompt + judge"}, formula="1").with_cov(groups="judge")
     np.testing.assert_allclose(both.bse, expected.with_cov(groups="judge").bse, rtol=SAME)
-    monkeypatch.setattr(opening, "MOST_COLLECTED", len(frame) - 1)
+    monkeypatch.setattr(frame_data, "MOST_COLLECTED", len(frame) - 1)
     with pytest.raises(NotAvailableError, match=r"`formula` needs rows in memory.*'a', 'b', 'score', 'prompt'"):
         er.bradley_terry(data, **roles, formula="1")
     with pytest.raises(NotAvailableError, match='ties="davidson"'):

@@ -17,7 +17,7 @@ import pytest
 from engines.lazy import in_duckdb, in_engines, in_one_engine, in_polars
 
 import evalreg as er
-from evalreg.data.frame import MADE, names_are_parsed
+from evalreg.data.clusters import MADE, names_are_parsed
 from evalreg.errors import ArgumentError, EngineError, EvalregError, MissingColumnError, NotAvailableError
 
 pytest.importorskip("polars")

@@ -20,8 +20,8 @@ from evalreg.covariance.adjust import (
 from evalreg.covariance.crossed import subset_signs
 from evalreg.covariance.options import KINDS, Counts
 from evalreg.covariance.widths import Widths
-from evalreg.data.labels import Labels
-from evalreg.data.model_pairs import ModelPairs
+from evalreg.data.answers import ModelPairs
+from evalreg.data.clusters import Labels
 from evalreg.estimate.behind import rows_behind
 from evalreg.estimators.mean import solve as solve_mean
 from evalreg.estimators.pair_tables import correlations

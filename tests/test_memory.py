@@ -53,7 +53,7 @@ def test_the_number_of_columns_is_the_one_that_a_fit_has(monkeypatch):
     monkeypatch.setattr(memory, "GIB", 1.0)
     with pytest.raises(TooLargeError, match=r"'score ~ cat \+ code' has at least 200 columns"):
         er.fit("score ~ cat + code", log)
-    monkeypatch.setattr("evalreg.data.formula._fewest", lambda *_: 0)
+    monkeypatch.setattr("evalreg.data.designs._fewest", lambda *_: 0)
     with pytest.raises(TooLargeError, match=r"'score ~ cat \+ code' has 202 columns"):
         er.fit("score ~ cat + code", log)
 

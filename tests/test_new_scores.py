@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.data.clusters import as_codes, factorize
-from evalreg.data.labels import Labels
+from evalreg.data.clusters import Labels, as_codes, factorize
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import compressed
 from evalreg.scores.labelled import LabelledScores

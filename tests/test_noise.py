@@ -18,7 +18,7 @@ import statsmodels.stats.contingency_tables as tables
 from scipy import stats
 
 import evalreg as er
-from evalreg.data.model_pairs import NOBODY
+from evalreg.data.answers import NOBODY
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,

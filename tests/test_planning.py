@@ -15,8 +15,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from evalreg import datasets
+from evalreg.data.answers import PairedAnswers
 from evalreg.data.clusters import as_codes, factorize
-from evalreg.data.paired_answers import PairedAnswers
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,

@@ -10,7 +10,7 @@ import pytest
 
 import evalreg as er
 from evalreg.cli.main import main
-from evalreg.data.groups import joint_parts
+from evalreg.data.clusters import joint_parts
 from evalreg.errors import ArgumentError, DuplicateRowsError, MissingColumnError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")

@@ -14,8 +14,9 @@ from scipy import optimize, stats
 import evalreg as er
 from evalreg.covariance.widths import joined
 from evalreg.data import frame as memory
+from evalreg.data.designs import for_formula
 from evalreg.data.formula import names_in
-from evalreg.data.frame import for_formula, object_floats
+from evalreg.data.frame import object_floats
 from evalreg.data.questions import answered, without_worst
 from evalreg.errors import FormulaError, TooLargeError
 from evalreg.estimators.quantile import LEVELS, mover_floor

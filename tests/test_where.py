@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from evalreg.data.opening import open_frame
+from evalreg.data.frame import open_frame
 from evalreg.data.where import mask as mask_of
 from evalreg.data.where import open_subset, parse
 from evalreg.errors import ArgumentError, MissingColumnError

@@ -14,10 +14,7 @@ from evalreg.covariance.assembly import assemble
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.special import FEW_CLUSTERS, LARGEST_SINGLE, sparsity
 from evalreg.covariance.terms import CellErrors, errors_by_cell
-from evalreg.data.clusters import Axis, Codes, as_codes, axis_name
-from evalreg.data.frame import known_column
-from evalreg.data.groups import parse_groups
-from evalreg.data.labels import Labels, no_source
+from evalreg.data.clusters import Axis, Codes, Labels, as_codes, axis_name, known_column, no_source, parse_groups
 from evalreg.errors import ArgumentError, DataError, NotAvailableError, Note, TooFewClustersError, issue
 from evalreg.estimate import Cells, Estimate, Refit
 from evalreg.inference.dependence import correlation_columns, refuse_without_clusters, sums_of_cells

@@ -14,10 +14,17 @@ from typing import Any, TypeVar
 import numpy as np
 
 from evalreg.checks import COVS, DOFS, REPAIRS, SSCS, CovName, DofName, RepairName, SscName, listed, option
-from evalreg.data.clusters import Axis, axis_name, union
-from evalreg.data.groups import Groups as Groups
-from evalreg.data.groups import as_label_dict, name_in_use, parse_groups, same_partition
-from evalreg.data.labels import no_source
+from evalreg.data.clusters import (
+    Axis,
+    as_label_dict,
+    axis_name,
+    name_in_use,
+    no_source,
+    parse_groups,
+    same_partition,
+    union,
+)
+from evalreg.data.clusters import Groups as Groups
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,

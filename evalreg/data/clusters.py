@@ -1,18 +1,155 @@
-"""Labels to integer codes, joint codes, and what clusterings are called."""
+"""What rows are called: names of columns, labels as integer codes, clusterings and the text that names them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+import json
+import re
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
+import narwhals.stable.v2 as nw
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+from pandas.api.types import infer_dtype
 from scipy import sparse
 
-from evalreg.checks import BoolArray, IntArray, held_property, listed, nearest
-from evalreg.data.row_numbers import row_list, rows_text
-from evalreg.errors import ArgumentTypeError, MissingColumnError, MissingLabelsError
+from evalreg.checks import MOST_LISTED, BoolArray, IntArray, held_property, hold, listed, nearest
+from evalreg.errors import (
+    AlignmentError,
+    ArgumentError,
+    ArgumentTypeError,
+    MissingColumnError,
+    MissingLabelsError,
+    NotAvailableError,
+)
+
+
+def spelled_alike(labels: Iterable[object]) -> list[tuple[str, str]]:
+    """Pairs of an earlier label and a later one that is spelled alike; only texts are looked at."""
+    first: dict[str, str] = {}
+    found = []
+    for label in labels:
+        if isinstance(label, str):
+            one = first.setdefault("".join(unicodedata.normalize("NFKC", label).casefold().split()), label)
+            if one != label:
+                found.append((one, label))
+    return found
+
+
+def quoted_pair(pair: tuple[str, str]) -> str:
+    """The two spellings, in quotes: "p0" and "p0 "."""
+    return " and ".join(json.dumps(label, ensure_ascii=False) for label in pair)
+
+
+# How the names of columns begin that are made in an engine.
+MADE = "__"
+
+
+def names_are_parsed() -> bool:
+    """Whether the DuckDB that is loaded reads "a.b" as column b of table a, and quotes, as releases before 2 do."""
+    duckdb = sys.modules.get("duckdb")
+    return duckdb is not None and str(duckdb.__version__).partition(".")[0] in ("0", "1")
+
+
+def is_parsed(name: str) -> bool:
+    """Whether such a DuckDB takes a name for something else than a column of that name."""
+    return "." in name or '"' in name
+
+
+def known_column(name: object, columns: Sequence[str], argument: str) -> str:
+    """Return `name` if it is a column; otherwise raise with the nearest names."""
+    if not isinstance(name, str):
+        raise ArgumentTypeError(f"`{argument}` must be the name of a column; got {type(name).__name__}.")
+    if name not in columns:
+        raise no_column(name, columns, argument)
+    return name
+
+
+def known_columns(names: object, columns: Sequence[str], argument: str) -> tuple[str, ...]:
+    """Return one name or a list of distinct names as a tuple, if they are columns; none for None."""
+    if names is None:
+        return ()
+    if isinstance(names, str):
+        names = (names,)
+    if not isinstance(names, list | tuple) or not names:
+        raise ArgumentTypeError(
+            f"`{argument}` must be the name of a column or a list of names; got {type(names).__name__} {names!r}."
+        )
+    found = tuple(known_column(name, columns, argument) for name in names)
+    twice = [name for i, name in enumerate(found) if name in found[:i]]
+    if twice:
+        raise ArgumentError(f"`{argument}` names {listed(twice)} twice; each column once.", column=twice[0])
+    return found
+
+
+def refuse_ambiguous(name: str, columns: Sequence[str], argument: str) -> None:
+    """Raise where a name is that of a column and joins or crosses others too."""
+    pieces = [piece.strip() for piece in re.split(r"[:+]", name)]
+    if len(pieces) > 1 and name in columns and set(pieces) <= set(columns):
+        raise ArgumentError(
+            f'`{argument}="{name}"` names a column, and also the columns {listed(pieces)}, joined or crossed. Write '
+            f"`{name}` in backticks for the column, or rename it.",
+            column=name,
+        )
+
+
+def no_column(name: str, columns: Sequence[str], argument: str, what: str = "not a column") -> MissingColumnError:
+    """The error for a name that is not a column, with the nearest that are."""
+    hint = nearest(name, columns) or f" The columns are {listed(columns)}."
+    if name.startswith(MADE):
+        hint += (
+            f' Engines and sums leave out columns whose names begin with "{MADE}", as their own do: rename it first.'
+        )
+    elif is_parsed(name) and names_are_parsed():
+        hint += (
+            " DuckDB before version 2 is read without columns whose names have a dot or a double quote: upgrade, or "
+            "rename it."
+        )
+    return MissingColumnError(f'`{argument}` names "{name}", which is {what}.{hint}', column=name)
+
+
+@contextmanager
+def or_one_model(model: str | None) -> Iterator[None]:
+    """Let the refusal of a column of models say how rows of one model are read."""
+    try:
+        yield
+    except MissingColumnError as error:
+        if model is None or not str(error).startswith("`model` names"):
+            raise
+        raise MissingColumnError(
+            f"{error} If all rows are of one model, write model=None.", column=error.column
+        ) from None
+
+
+def refuse_same(named: Mapping[str, str | Sequence[str] | None]) -> None:
+    """Raise if two arguments name the same column; one that is None names none."""
+    taken: dict[str, str] = {}
+    for argument, names in named.items():
+        for name in (names,) if isinstance(names, str) else names or ():
+            if name in taken:
+                raise ArgumentError(
+                    f'`{taken[name]}` and `{argument}` must be different columns; both name "{name}".', column=name
+                )
+            taken[name] = argument
+
+
+def row_list(where: npt.ArrayLike) -> tuple[list[int], int]:
+    """Return the positions (at most five) and the number of the rows where a mask is true."""
+    rows = np.flatnonzero(np.asarray(where))
+    return [int(row) for row in rows[:MOST_LISTED]], int(rows.size)
+
+
+def rows_text(rows: Sequence[int], count: int) -> str:
+    """Return ``'row 3'`` or ``'rows 3, 7, 9 and 12 more'`` for a message."""
+    text = ", ".join(str(row) for row in rows)
+    more = count - len(rows)
+    return f"row{'s' if count > 1 else ''} {text}" + (f" and {more} more" if more else "")
+
 
 Axis: TypeAlias = tuple[str, ...]
 """The columns whose joint values identify the clusters of one dimension."""
@@ -142,6 +279,15 @@ def joint(parts: Sequence[Codes]) -> Codes:
     return Codes(codes, n_clusters, None, tuple(parts))
 
 
+def joint_labels(columns: Sequence[tuple[IntArray, Any]]) -> tuple[IntArray, Any]:
+    """Codes of the joint values of some columns, -1 where one is missing, and their texts, "task:question"."""
+    missing = np.any([codes < 0 for codes, _ in columns], axis=0)
+    both = joint([Codes(np.where(missing, 0, codes), len(labels), labels) for codes, labels in columns])
+    texts = [as_text(labels)[np.where(missing, 0, codes)[both.first]] for codes, labels in columns]
+    joined = [":".join(one) for one in zip(*texts, strict=True)]
+    return np.where(missing, -1, both.codes), np.array(joined, dtype=object)
+
+
 def pair_codes(first: IntArray, n_first: int, second: IntArray, n_second: int) -> Codes:
     """Codes of the observed pairs of two codes, in the order of (first, second) where a table fits."""
     key = first.astype(np.int64) * n_second + second
@@ -195,3 +341,319 @@ def find_axis(name: str, axes: Sequence[Axis]) -> Axis:
     names = [axis_name(axis) for axis in axes]
     text = f'"{name}" is not among the clusterings {listed(names)}.{nearest(name, names)}'
     raise MissingColumnError(text, column=name)
+
+
+def as_text(labels: Any) -> Any:
+    """Labels as an array of text; pandas would read bytes as letters."""
+    kind = infer_dtype(labels, skipna=False)
+    if kind == "string":
+        return np.asarray(labels, dtype=object)
+    texts = pd.Series(labels)
+    return np.asarray((texts.map(str) if kind == "bytes" else texts).astype(str), dtype=object)
+
+
+def nested_labels(name: str, what: object) -> ArgumentTypeError:
+    """What is said of a column of labels that holds lists or structures."""
+    return ArgumentTypeError(
+        f"labels must be one value a row (text, numbers, days); column {name!r} holds {what}. Make a column of text or "
+        "numbers of it first."
+    )
+
+
+def refuse_nested(name: str, kind: Any, native: object = "") -> None:
+    """Raise if a column of labels is of lists, structures or several types by its type, here or in its own library."""
+    if kind in (nw.List, nw.Array, nw.Struct):
+        raise nested_labels(name, kind)
+    if several := _of_several(native):
+        raise nested_labels(name, several)
+
+
+def _of_several(native: object) -> str:
+    """What a type that narwhals has no name for is called, where its values are of several types, or maps."""
+    kind = str(native).lower()
+    if kind.startswith(("union", "sparse_union", "dense_union")):
+        return "values of several types (a union)"
+    return "maps" if kind.startswith("map") else ""
+
+
+class Named(Protocol):
+    """What has columns by name, in memory or in an engine, and takes joint ids of them."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """Names of labels that are made of several columns."""
+
+    def with_joint(self, name: str, parts: Sequence[str], argument: str) -> Self:
+        """The same with the joint values of some columns under a name."""
+
+
+AnyTable = TypeVar("AnyTable", bound=Named)
+
+_PIECE = re.compile(r"`([^`]+)`|([^`:]+)")
+
+
+def joint_parts(name: object) -> tuple[str, ...]:
+    """Columns that a joint id names, a and "b:c" of "a:`b:c`"; none where it is not a joint id."""
+    if not isinstance(name, str) or not (":" in name or "`" in name):
+        return ()
+    pieces = list(_PIECE.finditer(name))
+    if ":".join(piece.group() for piece in pieces) != name:
+        return ()
+    return tuple(quoted or bare.strip() for quoted, bare in (piece.groups() for piece in pieces))
+
+
+def with_roles(
+    table: AnyTable, numbers: Mapping[str, str], *, by: object = None, **labels: str | None
+) -> tuple[AnyTable, tuple[str, ...]]:
+    """The table with its joint ids, and the names in `by`; a role that names nothing of the table is refused.
+
+    Numbers, by argument, are columns; labels, and those of `by`, columns or joint ids of them.
+    """
+    table = with_joint_ids(table, by=by, **labels)
+    known = names_of(table)
+    by_columns = known_columns(by, known, "by")
+    for argument, name in numbers.items():
+        known_column(name, table.columns, argument)
+    for argument, label in labels.items():
+        if label is not None:
+            known_column(label, known, argument)
+    return table, by_columns
+
+
+def with_joint_ids(table: AnyTable, **roles: object) -> AnyTable:
+    """The table with labels for every joint id among the names of roles; a column of that very name comes first."""
+    for argument, value in roles.items():
+        for name in value if isinstance(value, list | tuple) else (value,):
+            parts = joint_parts(name)
+            if isinstance(name, str):
+                refuse_ambiguous(name, table.columns, argument)
+            if not parts or name in names_of(table):
+                continue
+            for part in parts:
+                known_column(part, table.columns, argument)
+            if len(set(parts)) < len(parts):
+                raise ArgumentError(f"`{argument}` joins different columns; {name!r} names one twice.")
+            table = table.with_joint(str(name), parts, argument)
+    return table
+
+
+def names_of(table: Named) -> tuple[str, ...]:
+    """Names that a role may take: the columns, and the joint ids that were made."""
+    return (*table.columns, *table.made)
+
+
+Groups: TypeAlias = Any
+
+
+def parse_groups(groups: object, columns: Sequence[str]) -> tuple[Axis, ...]:
+    """Axes named by "prompt + language:question", (('prompt',), ('language', 'question')), or by a list of such names.
+
+    Plus crosses, the colon joins; backticks go around a name that contains either.
+    """
+    for name in [groups] if isinstance(groups, str) else groups if isinstance(groups, list | tuple) else ():
+        if isinstance(name, str):
+            refuse_ambiguous(name, columns, "groups")
+    if isinstance(groups, str):
+        axes = [(groups,)] if groups in columns else [_parse_axis(part, columns) for part in _split(groups, "+")]
+    elif isinstance(groups, list | tuple) and not groups:
+        raise ArgumentError("`groups` is an empty list; pass groups=None for independent rows.")
+    elif isinstance(groups, list | tuple) and all(isinstance(name, str) for name in groups):
+        axes = [(name,) if name in columns else _parse_axis(name, columns) for name in groups]
+    else:
+        raise ArgumentTypeError(
+            '`groups` must name columns here: one, a text such as "prompt + judge", or a list; got '
+            f"{type(groups).__name__}. Rows in an engine, and sums, have no order that labels could follow: add the "
+            "labels as a column and name that."
+        )
+    sets = [frozenset(axis) for axis in axes]
+    repeated = [axis_name(axis) for i, axis in enumerate(axes) if sets[i] in sets[:i] or len(sets[i]) < len(axis)]
+    if repeated:
+        raise ArgumentError(f"`groups` names {listed(repeated)} twice; each dimension once.")
+    return tuple(axes)
+
+
+def _split(text: str, separator: str) -> list[str]:
+    pieces = re.findall(rf"(?:`[^`]*`|[^`{re.escape(separator)}])+", text)
+    if text.count("`") % 2 or len(pieces) != len(re.sub(r"`[^`]*`", "x", text).split(separator)):
+        raise ArgumentError(f'`groups` must read like "prompt + judge" or "language:question"; got "{text}".')
+    if not all(piece.strip() for piece in pieces):
+        raise ArgumentError(f'`groups` must read like "prompt + judge" or "language:question"; got "{text}".')
+    return [piece.strip() for piece in pieces]
+
+
+def _parse_axis(text: str, columns: Sequence[str]) -> Axis:
+    refuse_ambiguous(text, columns, "groups")
+    if text in columns:
+        return (text,)
+    names = [name[1:-1] if name.startswith("`") and name.endswith("`") else name for name in _split(text, ":")]
+    for name in names:
+        if name not in columns:
+            known_column(name, columns, "groups")
+    return tuple(names)
+
+
+def same_partition(codes: IntArray, other: IntArray) -> bool:
+    """Whether codes of rows say the same of which rows go together, and of which have none."""
+    return np.array_equal(pd.factorize(codes)[0], pd.factorize(other)[0])
+
+
+def name_in_use(name: str, argument: str) -> ArgumentError:
+    """What is said of labels for `groups` that are called as a column with another role is."""
+    return ArgumentError(
+        f'`groups` holds labels called "{name}", as the column of `{argument}` is, and they are others. Give them a '
+        'name of their own: groups={"cluster": labels}.',
+        column=name,
+    )
+
+
+def as_label_dict(groups: Groups) -> dict[str, Any]:
+    """Labels by name, of an array, a Series or a dict of them; an unnamed array is called "groups"."""
+    if isinstance(groups, pd.DataFrame):
+        groups = {str(name): groups[name] for name in groups.columns}
+    if isinstance(groups, dict):
+        if not groups:
+            raise ArgumentError("`groups` is an empty dict; pass groups=None for independent rows.")
+        if any(isinstance(value, str) for value in groups.values()):
+            names = [value for value in groups.values() if isinstance(value, str)]
+            raise ArgumentTypeError(
+                "a dict for `groups` holds labels, one a row, and not column names; got str. Name columns in a list: "
+                f"groups={names[:3]}."
+            )
+        return {name: labels for one, value in groups.items() for name, labels in _named(str(one), value).items()}
+    return _named("groups", groups)
+
+
+def _named(name: str, labels: Any) -> dict[str, Any]:
+    if isinstance(labels, pd.MultiIndex) or (isinstance(labels, pd.Index) and labels.nlevels > 1):
+        raise ArgumentTypeError(
+            "`groups` must hold one label a row; a MultiIndex holds several. Pass a dict of its levels to cross them, "
+            'such as {"prompt": index.get_level_values(0), "judge": index.get_level_values(1)}.'
+        )
+    if isinstance(labels, str | bytes | dict) or not (hasattr(labels, "__len__") and hasattr(labels, "__getitem__")):
+        raise ArgumentTypeError(f"`groups` must hold one label a row; got {type(labels).__name__} for {name!r}.")
+    dimensions = getattr(labels, "ndim", 1)
+    if dimensions != 1:
+        raise ArgumentTypeError(
+            f"`groups` must be one-dimensional; got {dimensions} dimensions. Pass a dict of one array each."
+        )
+    own = getattr(labels, "name", None)
+    return {str(own) if name == "groups" and own not in (None, "") else name: _in_python(labels)}
+
+
+def _in_python(labels: Any) -> Any:
+    """Labels that pandas takes: a column of pyarrow or polars as a list, everything else as it is."""
+    if hasattr(labels, "to_pylist"):
+        return labels.to_pylist()
+    return labels.to_list() if type(labels).__module__.partition(".")[0] == "polars" else labels
+
+
+class LabelSource(Protocol):
+    """Where the labels of the rows in use come from."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns there are."""
+
+    def codes(self, column: str) -> Codes:
+        """Codes of a column on the rows in use."""
+
+    def align(self, name: str, labels: Any) -> Codes:
+        """Codes of an array (by length) or a Series (by index) on the rows in use."""
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Codes of the rows in use by column, made when first asked for and then kept.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows in use.
+    held : dict of str to Codes
+        Columns made so far.
+    source : LabelSource, optional
+        Makes the codes of further columns; dropped by pickle and copy.
+    rows : ndarray of int, shape (n_rows,), optional
+        Positions of the rows in the data, kept where the source is dropped.
+    """
+
+    n_rows: int
+    held: dict[str, Codes] = field(default_factory=dict)
+    source: LabelSource | None = None
+    joined: dict[Axis, Codes] = field(default_factory=dict)
+    rows: IntArray | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names that `codes` knows."""
+        more = () if self.source is None else self.source.columns
+        return tuple(dict.fromkeys((*self.held, *more)))
+
+    def codes(self, axis: Axis) -> Codes:
+        """Return the codes of the joint values of the columns of an axis."""
+        if axis not in self.joined:
+            codes = joint([self._column(name) for name in axis])
+            hold(codes)
+            self.joined[axis] = codes
+        return self.joined[axis]
+
+    def _column(self, name: str) -> Codes:
+        if name not in self.held:
+            if self.source is None:
+                raise no_source(name, tuple(self.held))
+            codes = self.source.codes(name)
+            hold(codes)
+            self.held[name] = codes
+        return self.held[name]
+
+    def align(self, name: str, labels: Any) -> Codes:
+        """Return the codes of labels given as an array (by length) or a Series (by index)."""
+        if self.source is not None:
+            return self.source.align(name, labels)
+        if isinstance(labels, pd.Series):
+            raise NotAvailableError(
+                f'`groups` "{name}" is a Series, which is aligned by the index of the data, and this result no '
+                "longer holds the data (copied or unpickled). Pass an array in the order of the rows in use.",
+                column=name,
+            )
+        if len(labels) != self.n_rows:
+            raise AlignmentError(
+                f'`groups` "{name}" must have one label for each row; got {len(labels)} labels for {self.n_rows} rows.',
+                column=name,
+                count=len(labels),
+            )
+        return used_codes(name, *factorize(labels))
+
+    def positions(self) -> IntArray:
+        """Positions of the rows in the data, shape (n_rows,)."""
+        known = getattr(self.source, "positions", None)
+        if known is not None:
+            return np.asarray(known())
+        return np.arange(self.n_rows) if self.rows is None else self.rows
+
+    def with_held(self, more: dict[str, Codes]) -> Labels:
+        """Return labels that hold some more columns, which win over the source's of that name."""
+        held = {**self.held, **more}
+        joined = {axis: codes for axis, codes in self.joined.items() if not set(axis) & set(more)}
+        return Labels(self.n_rows, held, self.source, joined, self.rows)
+
+    def detached(self) -> Labels:
+        """Return the labels already held, without their source."""
+        return Labels(self.n_rows, self.held, None, self.joined, self.positions())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "source": None, "rows": self.positions()}
+
+
+def no_source(name: str, held: Sequence[str]) -> NotAvailableError:
+    """Return the error for a clustering that a result cannot look up any more."""
+    return NotAvailableError(
+        f'`groups` names "{name}", which this result does not hold: it no longer has its source rows (it was copied or '
+        f"unpickled, or made of sums).{nearest(name, held)} Held are {listed(held) or 'none'}; fit again for others, "
+        "of rows, or of sums that were made with them in `groups`.",
+        column=name,
+    )

@@ -3,23 +3,80 @@
 from __future__ import annotations
 
 import functools
+import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Concatenate, Literal, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Literal, ParamSpec, Protocol, Self, TypeAlias, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
-from pandas.api.types import infer_dtype
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
-from evalreg.data.clusters import Axis, factorize, refuse_inexact
-from evalreg.data.engine_spark import fold_in_spark, is_spark
-from evalreg.data.frame import MADE, known_column, refuse_nested
-from evalreg.errors import DataError, EngineError, EvalregError, MissingLabelsError, NonNumericError, NotAvailableError
+from evalreg.data.clusters import (
+    MADE,
+    Axis,
+    as_text,
+    factorize,
+    known_column,
+    refuse_inexact,
+    refuse_nested,
+)
+from evalreg.errors import (
+    ArgumentError,
+    DataError,
+    EngineError,
+    EvalregError,
+    MissingLabelsError,
+    NonNumericError,
+    NotAvailableError,
+)
 from evalreg.numerics.matrices import Matrix, in_rows, single_column
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+# Lines of sums that the driver is given at once, and in all, by estimates that read ranges of clusters.
+LINES_AT_ONCE, MOST_LINES = 1 << 20, 1 << 26
+
+
+def is_spark(frame: nw.LazyFrame[Any]) -> bool:
+    """Whether a frame is one of Spark, classic or Connect."""
+    return bool(frame.implementation.is_pyspark() or frame.implementation.is_pyspark_connect())
+
+
+def refuse_spark_names(frame: nw.LazyFrame[Any], names: Sequence[str | None]) -> None:
+    """Raise where Spark would not find a column by its name."""
+    odd = [name for name in dict.fromkeys(names) if name is not None and ("." in name or "`" in name)]
+    if odd and is_spark(frame):
+        raise ArgumentError(
+            "columns in Spark must not have a dot or a backtick in their names, which stand for fields of structures "
+            f"there; {listed(odd)} {'has' if len(odd) == 1 else 'have'}. Rename first: "
+            f"data.withColumnRenamed({odd[0]!r}, {odd[0].replace('.', '_').replace('`', '_')!r}).",
+            column=odd[0],
+        )
+
+
+def fold_in_spark(
+    grouped: Any, keys: Sequence[str], work: Callable[[Iterator[Any]], Iterator[FloatArray]]
+) -> list[FloatArray]:
+    """What `work` makes of the lines of each partition, which holds whole clusters: one shuffle by the keys."""
+
+    def made(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for part in work(pa.Table.from_batches([batch]) for batch in batches):
+            yield pa.RecordBatch.from_pydict({"part": [pickle.dumps(part)]})
+
+    whole = grouped.repartition(*keys).sortWithinPartitions(*keys)
+    return [pickle.loads(row[0]) for row in whole.mapInArrow(made, "part binary").collect()]
+
+
+# Squares of weights between this and its inverse, summed over many rows, are still floats.
+FAR = 1e50
 
 # Characters that are shown of what an engine says.
 MOST_SAID = 300
@@ -126,15 +183,6 @@ def aggregated(frame: nw.LazyFrame[Any], keys: Sequence[str], *aggregates: nw.Ex
     named = frame.with_columns(*(nw.col(name).alias(key) for name, key in own.items()))
     found = named.group_by(*(own.get(name, name) for name in keys)).agg(*aggregates)
     return found.rename({key: name for name, key in own.items()})
-
-
-def as_text(labels: Any) -> Any:
-    """Labels as an array of text; pandas would read bytes as letters."""
-    kind = infer_dtype(labels, skipna=False)
-    if kind == "string":
-        return np.asarray(labels, dtype=object)
-    texts = pd.Series(labels)
-    return np.asarray((texts.map(str) if kind == "bytes" else texts).astype(str), dtype=object)
 
 
 def as_pandas(frame: nw.LazyFrame[Any]) -> pd.DataFrame:
@@ -292,13 +340,24 @@ class Query:
             return self.frame
         return self.whole
 
-    def each(self, change: Callable[[nw.LazyFrame[Any]], nw.LazyFrame[Any]]) -> Query:
+    def each(self, change: Callable[[nw.LazyFrame[Any]], nw.LazyFrame[Any]]) -> Self:
         """The same change made to the frame and to the one with every column."""
         return replace(self, frame=change(self.frame), whole=None if self.whole is None else change(self.whole))
 
-    def present(self, names: Sequence[str]) -> Query:
+    def present(self, names: Sequence[str]) -> Self:
         """Rows in which none of some columns is null or NaN."""
         return self.each(lambda frame: frame.filter(~self.absent(names)))
+
+    def with_joint(self, name: str, parts: Sequence[str], argument: str) -> Self:
+        """The table with the joint text of some columns, spelled as in memory, missing where one of them is.
+
+        Different values that would read alike, ("a:b", "c") and ("a", "b:c"), are refused.
+        """
+        schema = schema_of(self.frame)
+        texts = {part: _text(part, schema[part], argument) for part in parts}
+        _refuse_alike(self, texts, [part for part in parts if _holds_text(schema[part])], argument)
+        made = nw.concat_str(*texts.values(), separator=":", ignore_nulls=False).alias(name)
+        return replace(self.each(lambda frame: frame.with_columns(made)), made=(*self.made, name))
 
     def absent(self, names: Sequence[str]) -> nw.Expr:
         """Whether one of some columns is null or NaN; never, where there are none."""
@@ -395,8 +454,6 @@ class Query:
         grouped = rows.group_by(*keys).agg(*added) if keys else rows.select(*added)
         return grouped.sort(*keys[: len(by)]) if by else grouped
 
-
-LazyTable = Query
 
 Measure: TypeAlias = tuple[nw.Expr, Literal["sum", "min", "max"]]
 """A column that is made of rows, and what is made of it in each cell."""
@@ -576,3 +633,46 @@ def changed_rows(what: str) -> DataError:
     return DataError(
         f"the rows in the engine have changed since the estimate was made: {what}. Make the estimate again."
     )
+
+
+def _holds_text(kind: Any) -> bool:
+    return bool(kind in (nw.String, nw.Categorical, nw.Enum))
+
+
+def _text(name: str, kind: Any, argument: str) -> nw.Expr:
+    column = nw.col(name)
+    if kind == nw.Boolean:
+        return nw.when(column).then(nw.lit("True")).otherwise(nw.when(~column).then(nw.lit("False")))
+    if _holds_text(kind) or kind.is_integer() or kind == nw.Date:
+        return column.cast(nw.String)
+    raise ArgumentError(
+        f"`{argument}` joins columns of text, whole numbers, Booleans or dates where rows are in an engine; column "
+        f"{name!r} is {kind}, whose text differs between engines. Make a column of text in the engine, or collect the "
+        "frame first.",
+        column=name,
+    )
+
+
+def _refuse_alike(table: Query, texts: dict[str, nw.Expr], named: list[str], argument: str) -> None:
+    """Raise where joint text would name different values, which takes colons in two of the columns."""
+    if len(named) < 2:
+        return
+    colons = [
+        nw.when(texts[name].str.contains(":", literal=True)).then(nw.lit(1)).otherwise(nw.lit(0)).alias(f"__c{i}")
+        for i, name in enumerate(named)
+    ]
+    frame = table.frame.select(*colons).select(*(nw.col(f"__c{i}").max() for i in range(len(named))))
+    if fetched(frame, "pandas").fillna(0).to_numpy().sum() < 2:
+        return
+    parts = [f"__p{i}" for i in range(len(texts))]
+    distinct = table.frame.select(*(one.alias(part) for part, one in zip(parts, texts.values(), strict=True))).unique()
+    both = distinct.select(nw.concat_str(*map(nw.col, parts), separator=":", ignore_nulls=False).alias("__joint"))
+    alike = both.filter(~nw.col("__joint").is_null()).group_by("__joint").agg(nw.len().alias("__n"))
+    found = fetched(alike.filter(nw.col("__n") > 1).head(3), "pandas")
+    if len(found):
+        label = str(found["__joint"].iloc[0])
+        raise ArgumentError(
+            f"`{argument}` joins labels by a colon, and different ones of {' and '.join(map(repr, texts))} would read "
+            f"alike, such as {label!r}. Replace the colons in one of the columns in the engine first.",
+            column=next(iter(texts)),
+        )

@@ -10,15 +10,12 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import IntArray, listed
-from evalreg.data.cells import CellRows, read_cells
-from evalreg.data.clusters import Axis, factorize, union
-from evalreg.data.engine import LazyTable, aggregated, as_pandas, engine_answers
-from evalreg.data.engine_missing import REASONS, reason_number, refuse_missing
-from evalreg.data.engine_spark import refuse_spark_names
-from evalreg.data.engine_sqlite import refuse_text_among_numbers
+from evalreg.data.clusters import Axis, Groups, factorize, parse_groups, union
+from evalreg.data.dialects import refuse_text_among_numbers
+from evalreg.data.engine import Query, aggregated, as_pandas, engine_answers, refuse_spark_names
+from evalreg.data.engine_rows import REASONS, reason_number, refuse_missing
 from evalreg.data.frame import Table, refuse_larger
-from evalreg.data.groups import Groups, parse_groups
-from evalreg.data.rows import Roles, refuse_filters
+from evalreg.data.rows import CellRows, Roles, read_cells, refuse_filters
 from evalreg.errors import (
     AlignmentError,
     DataError,
@@ -39,7 +36,7 @@ ANSWERS, TOTAL, COPIES = "__answers", "__total", "__copies"
 class EngineAnswers(Table):
     """One line for each model and question, from an engine; other columns are looked up there when asked for."""
 
-    engine: LazyTable | None = None
+    engine: Query | None = None
     # Columns of the models and of the questions, which tell lines apart.
     key: tuple[str, ...] = ()
     # Answers of each line, shape (n_rows,).
@@ -108,7 +105,7 @@ def refuse_differing(
 class UsedAnswers:
     """Rows of answers in an engine, nothing missing in them, and what one query told of them."""
 
-    engine: LazyTable
+    engine: Query
     # The columns of the roles, by the reason for which a row without one is dropped, and those of the clusters.
     asked: dict[str, list[str]]
     groups: Axis
@@ -119,7 +116,7 @@ class UsedAnswers:
     n_other: int
 
 
-def used_answers(engine: LazyTable, roles: Roles, groups: Groups) -> UsedAnswers:
+def used_answers(engine: Query, roles: Roles, groups: Groups) -> UsedAnswers:
     """The rows in use, by one query that counts what is missing; with a `sample` a second looks at some questions."""
     assert roles.item is not None
     if roles.weights is not None:
@@ -146,7 +143,7 @@ def used_answers(engine: LazyTable, roles: Roles, groups: Groups) -> UsedAnswers
     return UsedAnswers(used, asked, of_groups, n_rows, dropped, absent, n_other)
 
 
-def read_answers(engine: LazyTable, roles: Roles, groups: Groups) -> CellRows:
+def read_answers(engine: Query, roles: Roles, groups: Groups) -> CellRows:
     """Answers by model and question, averaged over samples, of which one query more makes the lines."""
     return read_used(used_answers(engine, roles, groups), roles, groups)
 
@@ -171,7 +168,7 @@ def read_used(found: UsedAnswers, roles: Roles, groups: Groups) -> CellRows:
 
 
 def _counted(
-    engine: LazyTable, asked: dict[str, list[str]], roles: Roles
+    engine: Query, asked: dict[str, list[str]], roles: Roles
 ) -> tuple[int, dict[str, int], tuple[str, ...], int]:
     """Rows in use; rows dropped by reason, each once with its first; models of which every row was dropped; n_other."""
     reason = reason_number(engine, asked.values())
@@ -182,7 +179,7 @@ def _counted(
     )
     value = nw.col("__score")
     totals = {ANSWERS: nw.len(), "__low": value.min(), "__high": value.max(), "__other": nw.col("__other").sum()}
-    counts = LazyTable(marked).group((*roles.by, "__reason"), totals)
+    counts = Query(marked).group((*roles.by, "__reason"), totals)
     rows = counts[ANSWERS].to_numpy(dtype=np.intp)
     why = counts["__reason"].to_numpy(dtype=np.intp)
     dropped = {name: int(rows[why == number].sum()) for number, name in enumerate(REASONS, 1)}
@@ -206,18 +203,18 @@ def _models(counts: pd.DataFrame, roles: Roles) -> set[str]:
     return {":".join(map(str, one)) for one in labels.itertuples(index=False)}
 
 
-def _refuse_many(used: LazyTable, n_rows: int, roles: Roles) -> None:
+def _refuse_many(used: Query, n_rows: int, roles: Roles) -> None:
     """Raise if the lines do not fit into memory; repeated answers are counted in the engine where they might not."""
     assert roles.item is not None
     if roles.sample is not None and n_rows * LINE > 2**28:
-        lines = LazyTable(aggregated(used.frame, (*roles.by, roles.item), nw.len().alias(ANSWERS)))
+        lines = Query(aggregated(used.frame, (*roles.by, roles.item), nw.len().alias(ANSWERS)))
         n_rows = int(lines.group((), {"n": nw.len()})["n"].iloc[0])
     remedy = 'Compare fewer models at a time, or take `er.mean(..., by="model", groups=...)` with coarser groups than '
     remedy += "the questions, whose `pairwise()` needs the sums of clusters alone."
     refuse_larger(n_rows * LINE, f"a comparison of {n_rows:,} answers by model and question", remedy)
 
 
-def _lines(used: LazyTable, roles: Roles, names: tuple[str, ...]) -> pd.DataFrame:
+def _lines(used: Query, roles: Roles, names: tuple[str, ...]) -> pd.DataFrame:
     """Sum and number of the answers of each line, sorted by the engine."""
     lines = as_pandas(grouped_answers(used, roles, names).sort(*names)).reset_index(drop=True)
     if roles.sample is None and lines.duplicated(key := [*roles.by, roles.item]).any():
@@ -228,7 +225,7 @@ def _lines(used: LazyTable, roles: Roles, names: tuple[str, ...]) -> pd.DataFram
     return lines.drop(columns=COPIES)
 
 
-def grouped_answers(used: LazyTable, roles: Roles, names: tuple[str, ...]) -> nw.LazyFrame[Any]:
+def grouped_answers(used: Query, roles: Roles, names: tuple[str, ...]) -> nw.LazyFrame[Any]:
     """Sum and number of the answers of each joint value of some columns, and the most answers of one sample."""
     score = nw.col(roles.score).cast(nw.Float64).alias(TOTAL)
     frame = used.frame.select(*dict.fromkeys((*names, *([] if roles.sample is None else [roles.sample]))), score)

@@ -14,31 +14,35 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
-from evalreg.data.clusters import Axis, union
-from evalreg.data.engine import CellKeys, LazyTable, aggregated, as_text, schema_of
-from evalreg.data.engine_groups import Grouped, grouped
-from evalreg.data.engine_missing import (
+from evalreg.data.clusters import Axis, Groups, as_text, parse_groups, union
+from evalreg.data.dialects import refuse_text_among_numbers
+from evalreg.data.engine import CellKeys, Query, aggregated, refuse_spark_names, schema_of
+from evalreg.data.engine_rows import (
     RESCALED,
+    Grouped,
     dropped_rows,
+    grouped,
     power_of_weights,
     reason_number,
     refuse_light_weights,
     rescaled,
 )
-from evalreg.data.engine_spark import refuse_spark_names
-from evalreg.data.engine_sqlite import refuse_text_among_numbers
 from evalreg.data.frame import Table
-from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.pairs import (
+    PairRoles,
     cells_of_pairs,
+    is_stranger,
+    outside_scores,
     present_models,
+    read_verdicts,
     refuse_unlike_names,
     repeated_key,
     self_comparison,
     sides_of,
+    strange_winner,
     strata_of,
+    unknown_label,
 )
-from evalreg.data.verdicts import PairRoles, is_stranger, outside_scores, read_verdicts, strange_winner, unknown_label
 from evalreg.errors import EmptyDataError
 
 # Scores of the left model, and of the first in the engine's order of names.
@@ -56,7 +60,7 @@ class PairsInEngine:
 
     Parameters
     ----------
-    table : LazyTable
+    table : Query
         The comparisons in use, with both sides in one order and the scores of the left and of the first model.
     models, strata : tuple of str
         Sorted as text.
@@ -83,7 +87,7 @@ class PairsInEngine:
         It holds the weights times two to this power.
     """
 
-    table: LazyTable
+    table: Query
     models: tuple[str, ...]
     strata: tuple[str, ...]
     first: IntArray
@@ -100,7 +104,7 @@ class PairsInEngine:
     power: int = 0
 
 
-def read_pairs_in_engine(table: LazyTable, roles: PairRoles, groups: Groups) -> PairsInEngine:
+def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> PairsInEngine:
     """Comparisons sorted into pairs of models, of which no row leaves the engine.
 
     Weights far from 1 are rescaled, and all is asked again.
@@ -173,7 +177,7 @@ def _cell_keys(kinds: Grouped, entries: IntArray, roles: PairRoles) -> CellKeys:
     return CellKeys(columns, tuple(zip(*labels, strict=True)))
 
 
-def _in_one_order(table: LazyTable, roles: PairRoles) -> LazyTable:
+def _in_one_order(table: Query, roles: PairRoles) -> Query:
     """The table with both sides in the engine's order of names, and whether that exchanged them."""
     schema = schema_of(table.holding((roles.left, roles.right)))
     kinds = [schema[name] for name in (roles.left, roles.right)]
@@ -203,7 +207,7 @@ def _columns_in_use(roles: PairRoles, axes: tuple[Axis, ...] | None) -> list[str
     return [*sides, *(name for axis in axes or () for name in axis)]
 
 
-def _reasons(table: LazyTable, roles: PairRoles, axes: tuple[Axis, ...] | None) -> nw.Expr:
+def _reasons(table: Query, roles: PairRoles, axes: tuple[Axis, ...] | None) -> nw.Expr:
     """Why a row is not in use: the first reason in the order score, covariate, group."""
     labels = (roles.left, roles.right, *roles.key, roles.strata, roles.weights)
     asked = (
@@ -214,7 +218,7 @@ def _reasons(table: LazyTable, roles: PairRoles, axes: tuple[Axis, ...] | None) 
     return reason_number(table, asked)
 
 
-def _kinds(table: LazyTable, roles: PairRoles, axes: tuple[Axis, ...] | None) -> Grouped:
+def _kinds(table: Query, roles: PairRoles, axes: tuple[Axis, ...] | None) -> Grouped:
     """Rows, weights and scores by the two sides, their order, the stratum, the verdict, and why they are not in use."""
     verdict = () if roles.winner is None else (roles.winner,)
     keys = tuple(dict.fromkeys((FIRST, SECOND, EXCHANGED, *_strata_of(roles), *verdict)))
@@ -286,13 +290,13 @@ def _power_of_weights(kinds: Grouped, used: BoolArray, roles: PairRoles) -> int:
 
 
 def _in_use(
-    table: LazyTable,
+    table: Query,
     roles: PairRoles,
     axes: tuple[Axis, ...] | None,
     kinds: Grouped,
     named: IntArray,
     value: FloatArray,
-) -> LazyTable:
+) -> Query:
     """The comparisons in use with the scores of the left and of the first model, by conditions on the verdict."""
     used = table.each(lambda frame: frame.filter(_reasons(table, roles, axes) == 0))
     exchanged = kinds.numbers[EXCHANGED] == 1
@@ -340,7 +344,7 @@ def _plain(label: Any) -> Any:
     return label.item() if isinstance(label, np.generic) else label
 
 
-def _refuse_repeats(table: LazyTable, roles: PairRoles) -> None:
+def _refuse_repeats(table: Query, roles: PairRoles) -> None:
     """Refuse repeats of a declared key, counted in the engine."""
     columns = tuple(dict.fromkeys((roles.left, roles.right, *roles.key)))
     counts = aggregated(table.frame, columns, nw.len().alias(_N))

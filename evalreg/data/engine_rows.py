@@ -2,30 +2,239 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import importlib.util
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from evalreg.checks import FloatArray
-from evalreg.data.clusters import Axis, union
-from evalreg.data.engine import CellKeys, LazyTable, Measure, Query, aggregated
-from evalreg.data.engine_groups import Grouped, grouped
-from evalreg.data.engine_missing import (
-    RESCALED,
-    power_of_weights,
-    reason_number,
-    refuse_light_weights,
-    refuse_missing,
-    rescaled,
+from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed
+from evalreg.data.clusters import MADE, TABLE_PER_ROW, Axis, Groups, as_text, known_column, parse_groups, union
+from evalreg.data.dialects import refuse_text_among_numbers
+from evalreg.data.engine import (
+    FAR,
+    CellKeys,
+    Measure,
+    Query,
+    aggregated,
+    encoded,
+    fetched,
+    numbers_of,
+    refuse_spark_names,
 )
-from evalreg.data.engine_spark import refuse_spark_names
-from evalreg.data.engine_sqlite import refuse_text_among_numbers
-from evalreg.data.frame import MADE, known_column
-from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.rows import Roles, refuse_filters
-from evalreg.errors import ArgumentError, DuplicateRowsError, EmptyDataError
+from evalreg.errors import ArgumentError, DuplicateRowsError, EmptyDataError, NonFiniteError
+
+# In the order in which they count; of a row that lacks several, the first.
+REASONS = ("score", "covariate", "group")
+# Weights that are far from 1, times a power of two: only their ratios matter.
+RESCALED = "__rescaled_weights"
+
+
+def reason_number(table: Query, asked: Iterable[Sequence[str]]) -> nw.Expr:
+    """Why a row is not in use: 1 if one of the first columns is missing, else 2 if one of the next is; 0: in use."""
+    found = nw.lit(0)
+    for number, names in reversed(list(enumerate(asked, 1))):
+        if names:
+            found = nw.when(table.absent(names)).then(nw.lit(number)).otherwise(found)
+    return found
+
+
+def refuse_missing(
+    dropped: Mapping[str, int], asked: Mapping[str, Sequence[str]], n_rows: int, missing: MissingName
+) -> None:
+    """Raise under `missing="raise"` if rows are dropped; the first reason is told with its columns."""
+    first = next((reason for reason in asked if dropped[reason]), None)
+    if first is not None and missing == "raise":
+        raise NonFiniteError(
+            f'nothing may be missing under `missing="raise"`; {dropped[first]} of {n_rows} rows have no {first} '
+            f"({listed(asked[first])}).",
+            count=dropped[first],
+        )
+
+
+def dropped_rows(why: Any, rows: FloatArray, missing: MissingName) -> dict[str, int]:
+    """Rows not in use by reason, from the number of the reason of each entry and its rows; some must be in use."""
+    dropped = {reason: int(rows[why == number].sum()) for number, reason in enumerate(REASONS, 1)}
+    lost = {reason: count for reason, count in dropped.items() if count}
+    if lost and missing == "raise":
+        reason, count = next(iter(lost.items()))
+        raise NonFiniteError(
+            f'nothing may be missing under `missing="raise"`; {count} of {int(rows.sum())} rows have no {reason}. Fill '
+            'the values in, or pass missing="drop" to leave the rows out, counted.',
+            count=count,
+        )
+    if not (why == 0).any():
+        counts = ", ".join(f"{count} without a {reason}" for reason, count in lost.items())
+        raise EmptyDataError(
+            f"no row is left: all {int(rows.sum())} have something missing ({counts}).", count=int(rows.sum())
+        )
+    return dropped
+
+
+def refuse_light_weights(light: float, column: str) -> None:
+    """Raise unless the smallest weight is positive."""
+    if not light > 0:
+        remedy = "Check the signs" if light < 0 else "A row of weight zero is not an observation: leave it out"
+        raise ArgumentError(f"`weights` must be positive; the smallest is {light:g}. {remedy}.", column=column)
+
+
+def _refuse_infinite(heavy: float, column: str) -> None:
+    if np.isinf(heavy):
+        raise NonFiniteError(f"`weights` must be finite; column {column!r} holds infinities.", column=column)
+
+
+def power_of_weights(light: float, heavy: float, column: str) -> int:
+    """The power of two that keeps squares of weights, and sums of these, within floats; as in memory, mostly 0."""
+    _refuse_infinite(heavy, column)
+    if light < heavy / FAR**2:
+        raise ArgumentError(
+            f"`weights` must lie within a factor of {FAR**2:.0e} of each other; they are from {light:g} to {heavy:g}. "
+            "Rows so much lighter than the heaviest say nothing: leave them out.",
+            column=column,
+        )
+    return 0 if 1 / FAR < heavy < FAR else -int(np.frexp(heavy)[1])
+
+
+def rescaled(table: Query, weights: str, power: int) -> Query:
+    """The table with the weights times a power of two in a column of their own, `RESCALED`."""
+    # In two steps: the power itself may be no float.
+    halves = 2.0 ** (power // 2), 2.0 ** (power - power // 2)
+    made = (nw.col(weights).cast(nw.Float64) * halves[0] * halves[1]).alias(RESCALED)
+    return table.each(lambda frame: frame.with_columns(made))
+
+
+# Entries that a range of clusters is to have: one query each. Measured on DuckDB: the process grows by 110 bytes an
+# entry while one is read.
+AT_ONCE = 1 << 23
+# Rows at the start of a table that tell how many clusters it seems to have.
+LOOKED_AT = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """One entry for each joint value of the keys.
+
+    Parameters
+    ----------
+    keys : dict of str to (ndarray of int, labels)
+        By column the code of each entry, -1 where it is missing, and the label of each code.
+    numbers : dict of str to ndarray, shape (n_entries,)
+        Sums and counts.
+    """
+
+    keys: dict[str, tuple[IntArray, Any]]
+    numbers: dict[str, FloatArray]
+
+    @property
+    def n_entries(self) -> int:
+        """Joint values of the keys."""
+        return int(next(iter(self.numbers.values())).size)
+
+    def only(self, kept: BoolArray) -> Grouped:
+        """Some of the entries, with their labels."""
+
+        def some(codes: IntArray, labels: Any) -> tuple[IntArray, Any]:
+            own = codes[kept]
+            there = np.unique(own[own >= 0])
+            place = np.full(len(labels) + 1, -1, dtype=codes.dtype)
+            place[there] = np.arange(there.size)
+            return place[own], np.asarray(labels)[there]
+
+        keys = {name: some(*one) for name, one in self.keys.items()}
+        return Grouped(keys, {name: column[kept] for name, column in self.numbers.items()})
+
+    def joint(self, columns: Sequence[str]) -> tuple[IntArray, int]:
+        """Codes of the joint values of some keys, none of which may be missing, in their order, and how many."""
+        own = [(codes, len(labels)) for codes, labels in (self.keys[name] for name in columns)]
+        return joint_codes(own, self.n_entries)
+
+    def texts(self, columns: Sequence[str], codes: IntArray, n_codes: int) -> list[tuple[str, ...]]:
+        """The labels of joint values, as text."""
+        if not columns:
+            return [()] * n_codes
+        of, labels = self.parts(columns, codes, n_codes)
+        return list(zip(*(labels[name][of[name]] for name in columns), strict=True))
+
+    def parts(
+        self, columns: Sequence[str], codes: IntArray, n_codes: int
+    ) -> tuple[dict[str, IntArray], dict[str, Any]]:
+        """By column, the code of each joint value, and the labels of codes as text."""
+        labels = {name: as_text(self.keys[name][1]) for name in columns}
+        if len(columns) == 1:  # Joint codes of one column are its own.
+            return {columns[0]: np.arange(n_codes, dtype=codes.dtype)}, labels
+        entry = np.empty(n_codes, dtype=np.intp)
+        entry[codes] = np.arange(codes.size)
+        return {name: self.keys[name][0][entry] for name in columns}, labels
+
+
+def joint_codes(columns: Sequence[tuple[IntArray, int]], n: int) -> tuple[IntArray, int]:
+    """Codes of the joint values of `n` entries, from the codes of each column and how many it has, in their order."""
+    (codes, n_codes), *others = columns or [(np.zeros(n, dtype=np.int32), 1)]
+    for own, n_own in others:
+        if n_codes == 1:
+            codes, n_codes = own, n_own
+            continue
+        codes, n_codes = ordered(codes.astype(np.int64) * n_own + own, n_codes * n_own)
+    return codes, n_codes
+
+
+def backend() -> Literal["pyarrow", "pandas"]:
+    """Where grouped tables go: Arrow holds text in a third of the memory that objects of Python take."""
+    return "pyarrow" if importlib.util.find_spec("pyarrow") else "pandas"
+
+
+def grouped(
+    frame: nw.LazyFrame[Any], keys: Sequence[str], aggregates: dict[str, nw.Expr], most: int | None = None
+) -> Grouped:
+    """Ask an engine for aggregates by the joint values of some columns, of which no more than so many are fetched."""
+    # A column of the caller may be called as an aggregate is.
+    own = {name: f"__sum_{name}" for name in aggregates}
+    expressions = [expression.alias(own[name]) for name, expression in aggregates.items()]
+    asked = aggregated(frame, keys, *expressions)
+    held = fetched(asked if most is None else asked.head(most), backend())
+    coded = {name: encoded(held[name]) for name in keys}
+    return Grouped(coded, {name: numbers_of(held[made]) for name, made in own.items()})
+
+
+def coded(frame: nw.LazyFrame[Any], columns: Sequence[str]) -> dict[str, tuple[IntArray, Any]]:
+    """By column the code of each row, -1 where it is missing, and the label of each code."""
+    held = fetched(frame.select(*columns), backend())
+    return {name: encoded(held[name]) for name in columns}
+
+
+def grouped_sorted(
+    frame: nw.LazyFrame[Any], columns: Sequence[str], aggregates: dict[str, nw.Expr]
+) -> tuple[list[tuple[str, ...]], dict[str, FloatArray]]:
+    """Joint values of some columns, sorted as text, and aggregates of each; labels are spelled as in clusterings."""
+    return sorted_lines(grouped(frame, columns, aggregates), columns)
+
+
+def sorted_lines(found: Grouped, columns: Sequence[str]) -> tuple[list[tuple[str, ...]], dict[str, FloatArray]]:
+    """The same of a table that came out already, in which no label is missing."""
+    joint, n_joint = found.joint(columns)
+    keys = found.texts(columns, joint, n_joint)
+    order = sorted(range(n_joint), key=keys.__getitem__)
+    entry = np.argsort(joint)[order]
+    return [keys[i] for i in order], {name: column[entry] for name, column in found.numbers.items()}
+
+
+def _width(n: int) -> Any:
+    """Type of whole numbers up to n."""
+    return np.int32 if n < 2**31 else np.int64
+
+
+def ordered(key: IntArray, size: int) -> tuple[IntArray, int]:
+    """Codes of keys below `size` in their order, and how many there are."""
+    if size <= TABLE_PER_ROW * key.size + 1024:
+        present = np.bincount(key, minlength=size) > 0
+        place: IntArray = np.cumsum(present, dtype=_width(key.size)) - 1
+        return place[key], int(np.count_nonzero(present))
+    values, codes = np.unique(key, return_inverse=True)
+    return codes, values.size
+
 
 # Where squares are taken about: the middle of scores from 0 to 1.
 MIDDLE = 0.5
@@ -38,7 +247,7 @@ class EngineRows:
 
     Parameters
     ----------
-    table : LazyTable
+    table : Query
         Nothing is missing in it that plays a role.
     axes : tuple of Axis or None
         Those of the groups.
@@ -54,7 +263,7 @@ class EngineRows:
         By cell: rows n and weight w, sum t of values, their ends lo and hi, squares s about the middle, largest weight.
     """
 
-    table: LazyTable
+    table: Query
     axes: tuple[Axis, ...] | None
     dropped: dict[str, int]
     weights: str | None
@@ -71,7 +280,7 @@ def mean_measures(score: nw.Expr, weight: nw.Expr | None) -> dict[str, Measure]:
 
 
 def read_in_engine(
-    table: LazyTable,
+    table: Query,
     roles: Roles,
     groups: Groups,
     values: dict[str, str] | None = None,
@@ -144,7 +353,7 @@ def _of_weights(weight: nw.Expr | None) -> dict[str, Measure]:
     return {} if weight is None else {"w": (weight, "sum"), "light": (weight, "min"), "heavy": (weight, "max")}
 
 
-def _by_reason(table: LazyTable, roles: Roles, asked: dict[str, list[str]], measures: Mapping[str, Measure]) -> Grouped:
+def _by_reason(table: Query, roles: Roles, asked: dict[str, list[str]], measures: Mapping[str, Measure]) -> Grouped:
     """What is measured, by cell and the number of the reason for which rows are not in use, 0 for those that are."""
     # Columns are made first: not every engine has products or casts inside a sum.
     made = {name: f"{MADE}sum{i}" for i, name in enumerate(measures)}
@@ -177,10 +386,10 @@ def _cells(found: Grouped, columns: tuple[str, ...]) -> tuple[CellKeys, dict[str
     return CellKeys(columns, tuple(cells.labels[place] for place in order)), {"w": sums["n"]} | sums
 
 
-def _refuse_repeats(table: LazyTable, roles: Roles) -> None:
+def _refuse_repeats(table: Query, roles: Roles) -> None:
     assert roles.item is not None
     columns = (*roles.by, roles.item)
-    counts = LazyTable(aggregated(table.frame, columns, nw.len().alias("__n"))).group(
+    counts = Query(aggregated(table.frame, columns, nw.len().alias("__n"))).group(
         (), {"rows": nw.col("__n").sum(), "items": nw.len()}
     )
     repeats = int(counts["rows"].iloc[0]) - int(counts["items"].iloc[0])

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import ast
-import math
 import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
-from evalreg.checks import FloatArray, nearest
-from evalreg.data.frame import DESIGNS, GRAMS, as_labels, for_formula, no_column, refuse_larger
-from evalreg.data.groups import joint_parts, parse_groups
-from evalreg.data.row_numbers import row_list, rows_text
-from evalreg.errors import ArgumentError, ArgumentTypeError, FormulaError, MissingColumnError, NonFiniteError
+from evalreg.checks import nearest
+from evalreg.data.clusters import joint_parts, no_column, parse_groups
+from evalreg.errors import ArgumentError, ArgumentTypeError, FormulaError, MissingColumnError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from evalreg.data.clusters import Axis
-    from evalreg.data.rows import ReadRows
+
 
 _OPEN, _CLOSE, _QUOTES = "([{", ")]}", "\"'`"
 _LIKE = '"score ~ x | question", "| question + judge" for two factors, or "| language:question" for their joint levels'
@@ -394,10 +390,6 @@ def _column_of(node: ast.AST) -> str | None:
     return None
 
 
-# Below so many combinations of levels, columns are not counted before they are made.
-MANY_LEVELS = 200
-
-
 @dataclass(frozen=True)
 class ParsedFormula:
     """A formula and the names in it.
@@ -544,74 +536,6 @@ def formula_columns(parsed: ParsedFormula, columns: tuple[str, ...]) -> tuple[tu
     return left, tuple(name for name in parsed.covariate_names if name not in left)
 
 
-def design_frame(rows: ReadRows, names: tuple[str, ...], parsed: ParsedFormula) -> pd.DataFrame:
-    """Columns of the formula of rows in use as patsy takes them: numbers, objects, categories without unused levels."""
-    frame = rows.source.table.to_pandas(names, rows.source.keep)
-    if all(isinstance(dtype, np.dtype) and dtype.char in "dlqi" for dtype in frame.dtypes):
-        return computed_as_floats(parsed, frame)
-    columns: dict[str, Any] = {
-        name: rows.values["score"]
-        if name == parsed.outcome and "score" in rows.values
-        else as_labels(for_formula(frame[name], name, name in parsed.plain), name in parsed.whole)
-        for name in names
-    }
-    return computed_as_floats(parsed, pd.DataFrame(columns, index=frame.index))
-
-
-def computed_as_floats(parsed: ParsedFormula, frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with whole numbers as floats where the formula computes with them: these would wrap at 2^63.
-
-    Those of ``C(...)`` stay as they are, as levels have their names.
-    """
-    computed = parsed.plain - parsed.factors - parsed.whole
-    floats = [name for name in computed if name in frame and frame[name].dtype.kind in "iu"]
-    return frame.astype(dict.fromkeys(floats, np.float64)) if floats else frame
-
-
-def refuse_large_design(parsed: ParsedFormula, frame: pd.DataFrame, n_clusters: int) -> None:
-    """Raise if the columns of a formula do not fit into memory, before they are made; with the factor of most levels.
-
-    `n_clusters` is that of the finest clustering asked for; 0 without groups.
-    """
-    import patsy
-
-    levels = {
-        name: int(frame[name].nunique())
-        for name in parsed.covariate_names
-        if name in parsed.factors or not pd.api.types.is_numeric_dtype(frame[name])
-    }
-    if math.prod(levels.values()) < MANY_LEVELS:
-        return
-    widest = max(levels, key=levels.__getitem__)
-    remedy = f'Leave out or merge levels of "{widest}", which has {levels[widest]:,}.'
-    terms = patsy.ModelDesc([], patsy.ModelDesc.from_formula(parsed.text).rhs_termlist)
-    # What is far too large takes long to count alone.
-    fewest = max(_fewest(term, levels) for term in terms.rhs_termlist)
-    _refuse_columns(fewest, "at least ", parsed, frame, n_clusters, remedy)
-    try:
-        with np.errstate(all="ignore"):
-            design = patsy.incr_dbuilder(terms, lambda: iter([frame]), eval_env=0)
-    except Exception:
-        return  # The fit says what is wrong, and where.
-    _refuse_columns(len(design.column_names), "", parsed, frame, n_clusters, remedy)
-
-
-def _fewest(term: Any, levels: dict[str, int]) -> int:
-    """Columns that a term has at the least: the levels of its factors, less one each."""
-    names = [names_in([factor.code]).columns & set(levels) for factor in term.factors]
-    return math.prod(max(levels[name] for name in one) - 1 for one in names if one)
-
-
-def _refuse_columns(
-    k: int, about: str, parsed: ParsedFormula, frame: pd.DataFrame, n_clusters: int, remedy: str
-) -> None:
-    what = f"{parsed.text!r} has {about}{k:,} columns, which for {len(frame):,} rows"
-    in_clusters = f" in {n_clusters:,} clusters" if n_clusters else ""
-    # Only clusters of k rows or more need a matrix of k by k, and at most n / k have so many.
-    grams = GRAMS * min(n_clusters * k, len(frame))
-    refuse_larger(8.0 * k * (DESIGNS * len(frame) + grams), what + in_clusters, remedy)
-
-
 def parse_sides(formula: object) -> ParsedFormula:
     """Parse the formula of what differs between two sides of a row, such as ``1 + length``: it has no left side."""
     if not isinstance(formula, str):
@@ -630,35 +554,3 @@ def parse_sides(formula: object) -> ParsedFormula:
         )
     text = parsed.text.partition("~")[2].strip()
     return replace(parsed, text=text, outcome="", outcome_names=())
-
-
-def sides_design(parsed: ParsedFormula, frame: pd.DataFrame, n_rows: int) -> tuple[tuple[str, ...], FloatArray]:
-    """Names and columns, shape (n_rows, n_terms), of what differs between the sides, left minus right.
-
-    The constant is the position; `n_rows` is what a formula without columns cannot tell.
-    """
-    import patsy
-
-    try:
-        with np.errstate(all="ignore"):
-            keep_all = patsy.NAAction(on_NA="drop", NA_types=[])
-            # A formula without columns takes its length from the index of the frame.
-            frame = frame if frame.shape[1] else pd.DataFrame(index=range(n_rows))
-            design = patsy.dmatrix(parsed.text, frame, eval_env=0, NA_action=keep_all, return_type="dataframe")
-    except Exception as error:
-        # What is written in a formula is the user's code, and may raise anything.
-        raise FormulaError(f"`formula` cannot be evaluated: {type(error).__name__}: {error}") from None
-    columns = design.to_numpy(dtype=np.float64)
-    for name, column in zip(design.columns, columns.T, strict=True):
-        wrong = ~np.isfinite(column)
-        if wrong.any():
-            rows, count = row_list(wrong)
-            raise NonFiniteError(
-                f"terms of the formula must be finite; {name!r} is missing or infinite in {rows_text(rows, count)} of "
-                "those in use. Leave such rows out, or change the transformation.",
-                column=str(name),
-                rows=rows,
-                count=count,
-            )
-    names = tuple("position" if name == "Intercept" else str(name) for name in design.columns)
-    return names, columns

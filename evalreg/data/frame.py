@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
+import importlib.util
 import os
 import re
 import sys
-import unicodedata
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -21,22 +20,37 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.api.types import infer_dtype
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest
-from evalreg.data.clusters import Codes, factorize, joint, used_codes
-from evalreg.data.row_numbers import row_list, rows_text
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed
+from evalreg.data.clusters import (
+    Codes,
+    _of_several,
+    factorize,
+    joint_labels,
+    known_column,
+    nested_labels,
+    refuse_nested,
+    row_list,
+    rows_text,
+    used_codes,
+)
+from evalreg.data.dialects import bytewise, without_parsed
+from evalreg.data.engine import Query, as_pandas, engine_answers, fetched, schema_of, without_own
+from evalreg.data.sums import SummedLog
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
     ArgumentTypeError,
-    MissingColumnError,
+    EmptyDataError,
     NonFiniteError,
     NonNumericError,
+    NotAvailableError,
     ScoreRangeError,
     TooLargeError,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+
 
 GIB = 2.0**30
 # Where the system does not say how much it has.
@@ -85,115 +99,6 @@ def _machine() -> float:
         return SUPPOSED
 
 
-def spelled_alike(labels: Iterable[object]) -> list[tuple[str, str]]:
-    """Pairs of an earlier label and a later one that is spelled alike; only texts are looked at."""
-    first: dict[str, str] = {}
-    found = []
-    for label in labels:
-        if isinstance(label, str):
-            one = first.setdefault("".join(unicodedata.normalize("NFKC", label).casefold().split()), label)
-            if one != label:
-                found.append((one, label))
-    return found
-
-
-def quoted_pair(pair: tuple[str, str]) -> str:
-    """The two spellings, in quotes: "p0" and "p0 "."""
-    return " and ".join(json.dumps(label, ensure_ascii=False) for label in pair)
-
-
-# How the names of columns begin that are made in an engine.
-MADE = "__"
-
-
-def names_are_parsed() -> bool:
-    """Whether the DuckDB that is loaded reads "a.b" as column b of table a, and quotes, as releases before 2 do."""
-    duckdb = sys.modules.get("duckdb")
-    return duckdb is not None and str(duckdb.__version__).partition(".")[0] in ("0", "1")
-
-
-def is_parsed(name: str) -> bool:
-    """Whether such a DuckDB takes a name for something else than a column of that name."""
-    return "." in name or '"' in name
-
-
-def known_column(name: object, columns: Sequence[str], argument: str) -> str:
-    """Return `name` if it is a column; otherwise raise with the nearest names."""
-    if not isinstance(name, str):
-        raise ArgumentTypeError(f"`{argument}` must be the name of a column; got {type(name).__name__}.")
-    if name not in columns:
-        raise no_column(name, columns, argument)
-    return name
-
-
-def known_columns(names: object, columns: Sequence[str], argument: str) -> tuple[str, ...]:
-    """Return one name or a list of distinct names as a tuple, if they are columns; none for None."""
-    if names is None:
-        return ()
-    if isinstance(names, str):
-        names = (names,)
-    if not isinstance(names, list | tuple) or not names:
-        raise ArgumentTypeError(
-            f"`{argument}` must be the name of a column or a list of names; got {type(names).__name__} {names!r}."
-        )
-    found = tuple(known_column(name, columns, argument) for name in names)
-    twice = [name for i, name in enumerate(found) if name in found[:i]]
-    if twice:
-        raise ArgumentError(f"`{argument}` names {listed(twice)} twice; each column once.", column=twice[0])
-    return found
-
-
-def refuse_ambiguous(name: str, columns: Sequence[str], argument: str) -> None:
-    """Raise where a name is that of a column and joins or crosses others too."""
-    pieces = [piece.strip() for piece in re.split(r"[:+]", name)]
-    if len(pieces) > 1 and name in columns and set(pieces) <= set(columns):
-        raise ArgumentError(
-            f'`{argument}="{name}"` names a column, and also the columns {listed(pieces)}, joined or crossed. Write '
-            f"`{name}` in backticks for the column, or rename it.",
-            column=name,
-        )
-
-
-def no_column(name: str, columns: Sequence[str], argument: str, what: str = "not a column") -> MissingColumnError:
-    """The error for a name that is not a column, with the nearest that are."""
-    hint = nearest(name, columns) or f" The columns are {listed(columns)}."
-    if name.startswith(MADE):
-        hint += (
-            f' Engines and sums leave out columns whose names begin with "{MADE}", as their own do: rename it first.'
-        )
-    elif is_parsed(name) and names_are_parsed():
-        hint += (
-            " DuckDB before version 2 is read without columns whose names have a dot or a double quote: upgrade, or "
-            "rename it."
-        )
-    return MissingColumnError(f'`{argument}` names "{name}", which is {what}.{hint}', column=name)
-
-
-@contextmanager
-def or_one_model(model: str | None) -> Iterator[None]:
-    """Let the refusal of a column of models say how rows of one model are read."""
-    try:
-        yield
-    except MissingColumnError as error:
-        if model is None or not str(error).startswith("`model` names"):
-            raise
-        raise MissingColumnError(
-            f"{error} If all rows are of one model, write model=None.", column=error.column
-        ) from None
-
-
-def refuse_same(named: Mapping[str, str | Sequence[str] | None]) -> None:
-    """Raise if two arguments name the same column; one that is None names none."""
-    taken: dict[str, str] = {}
-    for argument, names in named.items():
-        for name in (names,) if isinstance(names, str) else names or ():
-            if name in taken:
-                raise ArgumentError(
-                    f'`{taken[name]}` and `{argument}` must be different columns; both name "{name}".', column=name
-                )
-            taken[name] = argument
-
-
 def align_labels(name: str, labels: Any, n_rows: int, index: pd.Index | None, argument: str = "groups") -> Any:
     """Labels in the order of the rows: a Series by the index of the data, anything else by its length; or raise."""
     if isinstance(labels, pd.Series) and index is None and not labels.index.equals(pd.RangeIndex(len(labels))):
@@ -236,44 +141,8 @@ def _quoted(name: str) -> str:
 
 
 NUMERIC_OBJECTS = ("integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")
-NEITHER = {
-    "complex": "complex numbers",
-    "date": "dates",
-    "datetime": "dates and times",
-    "datetime64": "dates and times",
-    "interval": "intervals",
-    "period": "periods",
-    "time": "times of day",
-    "timedelta": "lengths of time",
-    "timedelta64": "lengths of time",
-}
-"""What pandas infers of values that are neither numbers nor labels, and what messages call them."""
 
 Values: TypeAlias = npt.NDArray[Any]
-
-
-def nested_labels(name: str, what: object) -> ArgumentTypeError:
-    """What is said of a column of labels that holds lists or structures."""
-    return ArgumentTypeError(
-        f"labels must be one value a row (text, numbers, days); column {name!r} holds {what}. Make a column of text or "
-        "numbers of it first."
-    )
-
-
-def refuse_nested(name: str, kind: Any, native: object = "") -> None:
-    """Raise if a column of labels is of lists, structures or several types by its type, here or in its own library."""
-    if kind in (nw.List, nw.Array, nw.Struct):
-        raise nested_labels(name, kind)
-    if several := _of_several(native):
-        raise nested_labels(name, several)
-
-
-def _of_several(native: object) -> str:
-    """What a type that narwhals has no name for is called, where its values are of several types, or maps."""
-    kind = str(native).lower()
-    if kind.startswith(("union", "sparse_union", "dense_union")):
-        return "values of several types (a union)"
-    return "maps" if kind.startswith("map") else ""
 
 
 def type_outside(series: nw.Series[Any]) -> object:
@@ -386,79 +255,6 @@ def outside_pandas(series: nw.Series[Any]) -> Values:
     return values if values.dtype.kind in "mM" else values.astype(object)
 
 
-def for_formula(column: pd.Series, name: str, plain: bool) -> Any:
-    """A column of rows in use as patsy takes it: numbers and truth values by their type, anything else as labels.
-
-    A `plain` column, used outside of ``C(...)``, holds no times or the like, nor numbers among other things.
-    """
-    dtype = column.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        return column.cat.remove_unused_categories()
-    if pd.api.types.is_bool_dtype(dtype):
-        return column.to_numpy(dtype=bool)
-    if pd.api.types.is_integer_dtype(dtype):
-        unsigned = pd.api.types.is_unsigned_integer_dtype(dtype) and not (plain and column.max() < 2**63)
-        return column.to_numpy(dtype=np.uint64 if unsigned else np.int64)
-    if pd.api.types.is_numeric_dtype(dtype) and dtype.kind != "c":
-        return column.to_numpy(dtype=np.float64)
-    if isinstance(dtype, pd.StringDtype):
-        return column
-    return _of_objects(column.astype(object), name, plain)
-
-
-def _of_objects(values: pd.Series, name: str, plain: bool) -> Any:
-    """Numbers of one type where all are numbers; otherwise labels, unless the formula takes them for more than that."""
-    kind = infer_dtype(values, skipna=True)
-    numbers = _are_numbers(values, kind)
-    if numbers.all():
-        return _of_numbers(values, kind)
-    if plain and kind in NEITHER:
-        raise NonNumericError(
-            f"`formula` takes {name!r} as it is, and the column holds {NEITHER[kind]}, which are neither numbers nor "
-            f"labels. Make a column of numbers first, or write C({name}) for a level of its own for each value.",
-            column=name,
-            count=len(values),
-        )
-    if plain and numbers.any():
-        rows, count = row_list(~numbers)
-        raise NonNumericError(
-            f"`formula` takes {name!r} as it is, and the column holds both numbers and "
-            f"{listed(values[~numbers].unique()[:3])}, in {rows_text(rows, count)} of those in use. Make it a column "
-            f"of numbers first, or write C({name}) for a level of its own for each value.",
-            column=name,
-            rows=rows,
-            count=count,
-        )
-    return values
-
-
-def as_labels(values: Any, whole: bool) -> Any:
-    """Text as categories in patsy's order, so that patsy walks over no rows; where a formula takes it `whole`."""
-    text = isinstance(values, pd.Series) and isinstance(values.dtype, pd.StringDtype)
-    if not (whole and (text or (isinstance(values, pd.Series) and values.dtype == object))):
-        return values.astype(object) if text else values
-    codes, levels = factorize(values if text else values.to_numpy())
-    levels = np.asarray(levels, dtype=object)
-    if not all(type(level) is str for level in levels):
-        return values
-    order = sorted(range(len(levels)), key=levels.__getitem__)
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    kind = pd.CategoricalDtype(pd.Index(levels[order], dtype=object))
-    return pd.Series(pd.Categorical.from_codes(place[codes], dtype=kind), index=values.index, name=values.name)
-
-
-def _of_numbers(values: pd.Series, kind: str) -> Values:
-    if kind == "boolean":
-        return values.to_numpy(dtype=bool)
-    if kind == "integer":
-        try:
-            return values.to_numpy(dtype=np.int64)
-        except OverflowError:
-            pass
-    return object_floats(values)
-
-
 # Fourth powers of what lies between, summed over many rows, are still floats.
 LARGEST, SMALLEST = 1e70, 1e-70
 
@@ -569,16 +365,9 @@ class Table:
                 raise nested_labels(name, "lists or the like") from None
         return self._labels[name]
 
-    def with_joint(self, name: str, columns: Sequence[str]) -> Table:
+    def with_joint(self, name: str, parts: Sequence[str], argument: str) -> Self:
         """The same table with the joint values of some columns as labels under a name."""
-        parts = [self.labels(column, "item") for column in columns]
-        missing = np.any([codes < 0 for codes, _ in parts], axis=0)
-        used = [Codes(np.where(missing, 0, codes), len(labels), labels) for codes, labels in parts]
-        both = joint(used)
-        rows = both.first
-        shown = [np.asarray(one.labels, dtype=object).astype(str)[one.codes[rows]] for one in used]
-        labels = np.array([":".join(parts) for parts in zip(*shown, strict=True)], dtype=object)
-        held = (np.where(missing, -1, both.codes), labels)
+        held = joint_labels([self.labels(part, argument) for part in parts])
         return replace(self, _labels={**self._labels, name: held}, made=(*self.made, name))
 
     def to_pandas(self, names: Sequence[str], keep: BoolArray | None) -> pd.DataFrame:
@@ -705,3 +494,176 @@ def codes_of_items(name: str, codes: Codes, item: Codes) -> Codes:
 def restrict(array: Any, keep: BoolArray | None) -> Any:
     """Return the kept rows of an array, or the array itself."""
     return array if keep is None or array is None else array[keep]
+
+
+def _from_dict(data: dict[str, Any]) -> pd.DataFrame:
+    """A frame of arrays by name, which must be of one length."""
+    lengths = {name: len(column) for name, column in data.items() if np.ndim(column) == 1}
+    if len(lengths) < len(data):
+        other = [name for name in data if name not in lengths]
+        raise ArgumentTypeError(f"`data` as a dict must hold one array for each column; {listed(other)} is not one.")
+    if len(set(lengths.values())) > 1:
+        raise AlignmentError(f"`data` as a dict must hold arrays of one length; got {lengths}.")
+    return pd.DataFrame(data)
+
+
+def held_frame(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
+    """A frame of the same columns that stays as it is when the caller changes his in place.
+
+    Under copy-on-write no value is copied. In pandas before version 3 that is an option, without which values are
+    copied. Tables of pyarrow do not change.
+    """
+    if frame.implementation.is_pandas():
+        return nw.from_native(held_pandas(frame.to_native()))
+    return frame if frame.implementation.is_pyarrow() else frame.clone()
+
+
+def held_pandas(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same for a frame of pandas."""
+    return frame.copy(deep=not _copies_on_write())
+
+
+def _copies_on_write() -> bool:
+    """Whether pandas copies values when one of the frames that share them is written to."""
+    return int(pd.__version__.partition(".")[0]) >= 3 or bool(pd.get_option("mode.copy_on_write") is True)
+
+
+def _named_by_text(data: pd.DataFrame) -> pd.DataFrame:
+    """A frame whose columns are named by text: a column 0 is called "0"."""
+    if data.columns.nlevels > 1:
+        raise ArgumentTypeError(
+            f"`data` must have one name for each column; its columns have {data.columns.nlevels} levels. Join them "
+            'first: data.columns = ["_".join(map(str, names)) for names in data.columns].'
+        )
+    if all(isinstance(name, str) for name in data.columns):
+        return data
+    return data.set_axis([str(name) for name in data.columns], axis=1)
+
+
+def _is_arrow_dataset(data: Any) -> bool:
+    """Whether this is a dataset of pyarrow, files that are not read yet."""
+    module = sys.modules.get("pyarrow.dataset")
+    return module is not None and isinstance(data, module.Dataset)
+
+
+def _scanned(dataset: Any) -> Any:
+    """A dataset of pyarrow as a relation of DuckDB, or else a LazyFrame of polars; both read batches as they go."""
+    if importlib.util.find_spec("duckdb") is not None:
+        return importlib.import_module("duckdb").from_arrow(dataset)
+    if importlib.util.find_spec("polars") is not None:
+        return importlib.import_module("polars").scan_pyarrow_dataset(dataset)
+    raise NotAvailableError(
+        "a dataset of pyarrow is read by DuckDB or polars, neither of which is installed. Install one, or read the "
+        'columns that are needed: data.to_table(columns=["model", "score", ...]).'
+    )
+
+
+def open_frame(data: Any) -> Table | Query:
+    """A handle on any data frame, or dict of arrays: in memory, as it is now; or in its engine."""
+    if isinstance(data, Table | Query):
+        return data
+    if isinstance(data, dict):
+        data = _from_dict(data)
+    if isinstance(data, SummedLog):
+        raise NotAvailableError(
+            "`data` must be rows here: a log of sums is taken by `mean`, by `compare` where it was summed by question, "
+            "by `win_rate` and `bradley_terry` where it was summed of comparisons, and by `ratio` where of ratios."
+        )
+    if _is_arrow_dataset(data):
+        data = _scanned(data)
+    if isinstance(data, pd.DataFrame):
+        data = held_pandas(_named_by_text(data))
+    if isinstance(data, pd.DataFrame) and not data.columns.is_unique:
+        twice = data.columns[data.columns.duplicated()].unique()
+        raise ArgumentError(f"`data` must have distinct column names; {listed(twice)} occurs more than once.")
+    try:
+        frame = nw.from_native(data)
+    except TypeError:
+        raise ArgumentTypeError(
+            "`data` must be a data frame (pandas, polars, pyarrow, DuckDB or another that narwhals reads) or a dict of "
+            f"arrays; got {type(data).__name__}."
+        ) from None
+    if isinstance(frame, nw.LazyFrame):
+        with engine_answers(frame, "tell the columns of the frame"):
+            return Query(bytewise(without_own(without_parsed(frame))))
+    if len(frame) == 0:
+        raise EmptyDataError("`data` has no rows.")
+    return Table(frame if isinstance(data, pd.DataFrame) else held_frame(frame))
+
+
+# Rows of an engine that are collected for an option that needs them; of more the caller is to know.
+MOST_COLLECTED = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class CollectedTable(Table):
+    """Columns that a call named, of rows in an engine; the others stayed there."""
+
+    every: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns in the engine."""
+        return self.every
+
+    def labels(self, name: str, argument: str) -> tuple[IntArray, Any]:
+        """Integer codes of a column with -1 for missing, and the label of each code."""
+        here = tuple(self.frame.columns)
+        if name in self.every and name not in here and name not in self._labels:
+            raise NotAvailableError(
+                f'`{argument}` names "{name}", which is still in the engine: of its rows only the columns that the '
+                f"call named were collected, {listed(here)}. Add it to the `groups` of that call, of which "
+                "`with_cov` takes any later; or collect the frame first.",
+                column=name,
+            )
+        return super().labels(name, argument)
+
+
+def collected_at_most(table: Query, names: Sequence[str], labels: Set[str | None], needs: str) -> Table:
+    """`collected`, refused above MOST_COLLECTED rows; `needs` is what needs the rows, as its argument is written."""
+    n_rows = table.count_absent(())[0]
+    if n_rows > MOST_COLLECTED:
+        raise NotAvailableError(
+            f"{needs} needs rows in memory, and the engine has {n_rows}; up to {MOST_COLLECTED} are collected without "
+            f"being asked for. Collect these columns yourself and pass the frame: {', '.join(map(repr, names))}.",
+            count=n_rows,
+        )
+    return collected(table, names, labels)
+
+
+def collected(table: Query, names: Sequence[str], labels: Set[str | None]) -> Table:
+    """Those of some columns that are there, in memory (polars or pandas), of a frame in an engine.
+
+    Whole numbers that are read as labels keep every digit, also where some are missing.
+    """
+    known = [name for name in names if name in table.columns]
+    if table.frame.implementation.is_polars():
+        own = nw.from_native(fetched(table.frame.select(known), "polars"), eager_only=True)
+        return CollectedTable(own, every=table.columns)
+    schema = schema_of(table.frame)
+    columns = [
+        nw.col(name).cast(nw.String) if name in labels and schema[name].is_integer() else nw.col(name) for name in known
+    ]
+    own = nw.from_native(as_pandas(table.frame.select(*columns)), eager_only=True)
+    return CollectedTable(own, every=table.columns)
+
+
+def as_query(table: Table | Query, numbers: Mapping[str, str | None]) -> Query:
+    """Rows in memory as those of an engine; joint ids that were made are columns.
+
+    `numbers` are columns of numbers by argument; objects that are numbers become floats.
+    """
+    if isinstance(table, Query):
+        return table
+    frame = table.frame
+    for argument, column in numbers.items():
+        kind = None if column is None else frame.schema.get(column)
+        if column is not None and kind is not None and not (kind.is_numeric() or kind == nw.Boolean):
+            floats = table.floats(column, argument)
+            frame = frame.with_columns(nw.new_series(column, floats, nw.Float64, backend=frame.implementation))
+    for name in table.made:
+        codes, labels = table.labels(name, "item")
+        # One entry more, which the code -1 of a missing id finds.
+        texts = np.array([*labels, None], dtype=object)
+        frame = frame.with_columns(nw.new_series(name, list(texts[codes]), nw.String, backend=frame.implementation))
+    return Query(without_own(frame.lazy()))

@@ -1,7 +1,10 @@
-"""The reader of rows: roles, weights, repeats, and what was dropped."""
+"""The reader of rows: roles, weights, what was dropped, repeats, and cells."""
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -10,26 +13,52 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, QuestionsName, listed
-from evalreg.data.clusters import Axis, Codes, restricted, used_codes
-from evalreg.data.engine import LazyTable
-from evalreg.data.frame import Table, UsedRows, array_floats, restrict
-from evalreg.data.groups import Groups, group_labels, joint_parts, name_in_use, same_partition
-from evalreg.data.labels import Labels
-from evalreg.data.row_numbers import row_list, rows_text
+from evalreg.data.clusters import (
+    Axis,
+    Codes,
+    Groups,
+    Labels,
+    as_codes,
+    as_label_dict,
+    factorize,
+    joint,
+    joint_parts,
+    name_in_use,
+    parse_groups,
+    restricted,
+    row_list,
+    rows_text,
+    same_partition,
+    used_codes,
+)
+from evalreg.data.engine import FAR, Query
+from evalreg.data.frame import Table, UsedRows, array_floats, codes_of_items, restrict
+from evalreg.data.questions import shared_rows
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
+    DataError,
     DuplicateRowsError,
     EmptyDataError,
     NonFiniteError,
     NonNumericError,
+    NotAvailableError,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
-# Squares of weights between this and its inverse, summed over many rows, are still floats.
-FAR = 1e50
+
+def group_labels(table: Table, groups: Groups) -> tuple[tuple[Axis, ...] | None, dict[str, tuple[IntArray, Any]]]:
+    """Axes of the groups asked for, or None; and by column the codes of all rows, -1 where missing, with labels."""
+    if groups is None:
+        return None, {}
+    if isinstance(groups, str) or (isinstance(groups, list | tuple) and all(isinstance(g, str) for g in groups)):
+        axes = parse_groups(groups, table.columns)
+        return axes, {name: table.labels(name, "groups") for axis in axes for name in axis}
+    given = as_label_dict(groups)
+    labels = {name: factorize(table.align(name, values)) for name, values in given.items()}
+    return tuple((name,) for name in given), labels
 
 
 def checked_weights(table: Table, weights: Any) -> FloatArray | None:
@@ -111,7 +140,7 @@ FILTER = "filter"
 _DOCUMENT, _MARKS = "doc_id", frozenset({"doc_hash", "resps", "filtered_resps", "metrics"})
 
 
-def refuse_filters(table: Table | LazyTable, keep: BoolArray | None, named: Collection[str]) -> None:
+def refuse_filters(table: Table | Query, keep: BoolArray | None, named: Collection[str]) -> None:
     """Refuse a per-sample file whose rows are of several filters: its rows are the same answers, read twice.
 
     Of the rows kept; where the filter is among what tells estimates apart, several are fine.
@@ -133,9 +162,9 @@ def refuse_filters(table: Table | LazyTable, keep: BoolArray | None, named: Coll
     )
 
 
-def _filters(table: Table | LazyTable, keep: BoolArray | None) -> tuple[list[str], int]:
+def _filters(table: Table | Query, keep: BoolArray | None) -> tuple[list[str], int]:
     """Names of the filters in use, and the number of rows."""
-    if isinstance(table, LazyTable):
+    if isinstance(table, Query):
         found = table.group((FILTER,), {"n": nw.len()}).dropna()
         return sorted(map(str, found[FILTER])), int(found["n"].sum())
     codes, labels = table.labels(FILTER, FILTER)
@@ -380,3 +409,257 @@ def keep_rows(
     if within is not None:
         gone |= ~within
     return (~gone if gone.any() else None), dropped
+
+
+# A search for the column that tells repeats apart looks at so many columns, and at pairs of so many.
+MOST_COLUMNS, MOST_IN_PAIRS = 40, 8
+
+
+@dataclass(frozen=True)
+class Told:
+    """By which columns rows are told apart.
+
+    Parameters
+    ----------
+    key : tuple of str
+        The columns of `by`, and last that of the items.
+    sample : str or None
+        Repeated answers.
+    score, weights : str
+        What is not a label.
+    """
+
+    key: tuple[str, ...]
+    sample: str | None
+    score: str
+    weights: str
+
+    @property
+    def item(self) -> str:
+        """The column of the items."""
+        return self.key[-1]
+
+
+def one_row_an_item(rows: ReadRows, told: Told, combine: Callable[[FloatArray, Codes], FloatArray] | None) -> ReadRows:
+    """Average declared repeats within (by, item), or combine them; refuse undeclared ones."""
+    values, weights, used = rows.values["score"], rows.weights, rows.used
+    key = joint([used[name] for name in told.key])
+    if told.sample is None and key.n_clusters == values.size:
+        return rows
+    full = key if told.sample is None else joint([key, used[told.sample]])
+    if full.n_clusters < values.size:
+        raise _repeats(full, values, told, rows.source)
+    means = np.bincount(key.codes, values) / key.counts if combine is None else combine(values, key)
+    by_item = {name: codes_of_items(name, codes, key) for name, codes in used.items() if name != told.sample}
+    if weights is not None:
+        codes_of_items("weights", as_codes(factorize(weights)[0]), key)
+        weights = weights[key.first]
+    source = replace(rows.source, item=key)
+    return replace(rows, values={"score": means}, weights=weights, used=by_item, source=source)
+
+
+# Repeats: what would tell them apart.
+
+
+# Columns by which one answer has several rows, as it was read or scored in several ways: these are no repeats.
+_READINGS = frozenset({"filter", "metric", "scorer"})
+
+
+def _repeats(key: Codes, values: FloatArray, told: Told, source: UsedRows) -> DuplicateRowsError:
+    """The error for repeats, with the column that tells them apart."""
+    again = np.ones(key.codes.size, dtype=bool)
+    again[key.first] = False
+    rows, count = row_list(again)
+    columns = told.key if told.sample is None else (*told.key, told.sample)
+    what = " and ".join(repr(name) for name in columns)
+    return DuplicateRowsError(
+        f"there must be one row for each {what}; {count} row{'s repeat' if count > 1 else ' repeats'} an earlier one "
+        f"({rows_text(rows, count)} of those in use). {_remedy(key, values, told, source)}",
+        column=told.item,
+        rows=rows,
+        count=count,
+    )
+
+
+def _remedy(key: Codes, values: FloatArray, told: Told, source: UsedRows) -> str:
+    """What to write, where one column or two tell the repeats apart."""
+    others = dict(_label_columns(told, source, key.codes.size))
+    for name, codes in others.items():
+        if joint([key, codes]).n_clusters == key.codes.size:
+            return _advice(name, told)
+    for first, second in itertools.combinations(list(others)[:MOST_IN_PAIRS], 2):
+        if joint([key, others[first], others[second]]).n_clusters == key.codes.size:
+            return (
+                f"{first!r} and {second!r} tell them apart together. Where the ids in {told.item!r} start anew in one "
+                f'of them, join them, as in item="{_joined(first, told.item)}"; name the other in `by` or `sample`.'
+            )
+    if told.sample is not None:
+        return "Remove the copies, or give each answer its own sample id."
+    anew = "Answers that were given anew need a column that numbers them, named in `sample`."
+    other = int((values != values[key.first][key.codes]).sum())
+    if other:
+        return (
+            f"No other column tells them apart, and {other} of them {'has' if other == 1 else 'have'} another score "
+            f"than the first: find out which one holds before you remove the rest. {anew}"
+        )
+    return f"No other column tells them apart, so that they look like copies: remove them. {anew}"
+
+
+def _label_columns(told: Told, source: UsedRows, n_rows: int) -> Iterator[tuple[str, Codes]]:
+    """Other columns that could tell rows apart: neither fractions nor an id of every row."""
+    table: Table = source.table
+    taken = {*told.key, told.sample, told.score, told.weights}
+    for name in [name for name in table.columns if name not in taken][:MOST_COLUMNS]:
+        if table.frame.get_column(name).dtype.is_float():
+            continue
+        try:
+            codes, labels = table.labels(name, "item")
+        except (TypeError, ValueError):
+            continue
+        codes = restrict(codes, source.keep)
+        if codes.min() >= 0 and 2 <= len(labels) <= n_rows / 2:
+            yield name, as_codes(codes, labels)
+
+
+def _advice(name: str, told: Told) -> str:
+    """What to write where one column tells repeats apart."""
+    if name.rpartition(".")[2] in _READINGS:
+        each = f', or have an estimate for each, with by="{name}"' if len(told.key) == 1 else ""
+        return (
+            f"{name!r} tells them apart: one answer that is scored in several ways is still one answer. Keep the "
+            f"rows of one {name!r}{each}."
+        )
+    joined = f'item="{_joined(name, told.item)}"'
+    if told.sample is not None:
+        return f"{name!r} tells them apart: where the ids in {told.item!r} start anew in each, join them, {joined}."
+    model = "" if len(told.key) > 1 else f' Or by="{name}" for a mean of each.'
+    return (
+        f"{name!r} tells them apart. Where the ids in {told.item!r} start anew in each {name!r}, join them: {joined}. "
+        f'Where they are answers to the same questions: sample="{name}"; `sample` averages them first.{model}'
+    )
+
+
+def _joined(first: str, second: str) -> str:
+    """A joint id of two names, in backticks where one holds a colon; a joint id stays as it is."""
+    return ":".join(
+        f"`{name}`" if ":" in name and "`" not in name and name == first else name for name in (first, second)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class CellRows:
+    """Rows in cells, answers to one item averaged.
+
+    Parameters
+    ----------
+    keys : list of tuple of str
+        Labels of each cell: those of `by`, then the stratum; sorted as text.
+    cell : ndarray of int, shape (n_rows,), optional
+        Cell of each row; None when there is one.
+    rows : ReadRows
+        One for each (by, item), where there is an item.
+    item : Codes, optional
+        Items of the rows before they were averaged.
+    lines : tuple of str
+        What to say about them.
+    """
+
+    keys: list[tuple[str, ...]]
+    cell: IntArray | None
+    rows: ReadRows
+    item: Codes | None
+    lines: tuple[str, ...] = ()
+
+    @property
+    def values(self) -> FloatArray:
+        """Scores, shape (n_rows,)."""
+        return self.rows.values["score"]
+
+
+def read_cells(table: Table, roles: Roles, groups: Groups) -> CellRows:
+    """Rows in memory, in cells: those of shared items only where that is asked for, and one row an item."""
+    rows = read_rows(
+        table,
+        {"score": roles.score},
+        labels=roles.labels,
+        weights=roles.weights,
+        groups=groups,
+        missing=roles.missing,
+        split=roles.cell_columns,
+    )
+    lines: tuple[str, ...] = ()
+    if roles.questions == "shared":
+        rows, lines = _shared_questions(rows, roles)
+    item = None if roles.item is None else rows.used[roles.item]
+    if roles.item is not None:
+        told = Told((*roles.by, roles.item), roles.sample, roles.score, weights_name(roles.weights))
+        rows = one_row_an_item(rows, told, roles.combine)
+    keys, cell = cells_of(rows.used, roles.cell_columns)
+    return CellRows(keys, cell, rows, item, lines)
+
+
+def _shared_questions(rows: ReadRows, roles: Roles) -> tuple[ReadRows, tuple[str, ...]]:
+    """The rows of items that all models have, and what to say about them."""
+    assert roles.item is not None
+    models = joint([rows.used[name] for name in roles.by])
+    names = tuple(models.label(code) for code in range(models.n_clusters))
+    kept, line = shared_rows(models, names, rows.used[roles.item], roles.item)
+    return (rows if kept.all() else rows.only(kept, "unshared")), (line,)
+
+
+def cells_of(used: dict[str, Codes], columns: Sequence[str]) -> tuple[list[tuple[str, ...]], IntArray | None]:
+    """Keys of the cells, sorted as text, and the cell of each row; one unnamed cell, and None, without columns."""
+    if not columns:
+        return [()], None
+    cells = joint([used[name] for name in columns])
+    first = cells.first
+    texts = [tuple(used[name].label(int(used[name].codes[row])) for name in columns) for row in first]
+    order = sorted(range(len(texts)), key=texts.__getitem__)
+    alike = [":".join(texts[i]) for i, j in itertools.pairwise(order) if texts[i] == texts[j]]
+    if alike:
+        raise DataError(
+            f"labels must be distinct as text; different values of {' and '.join(map(repr, columns))} all read "
+            f"{listed(alike)}. Convert the column to one type first.",
+            column=columns[0],
+            count=len(alike),
+        )
+    rank = np.empty(len(order), dtype=np.intp)
+    rank[order] = np.arange(len(order))
+    return [texts[i] for i in order], np.asarray(rank[cells.codes])
+
+
+def joint_names(models: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Names of parameters from the labels of `by`, joined by a colon and all distinct; "mean" without any."""
+    names = [":".join(model) if model else "mean" for model in models]
+    alike = [name for name, times in Counter(names).items() if times > 1]
+    if alike:
+        raise DataError(
+            f"the joint labels of `by` must be distinct as text; {listed(alike)} would name different values. Rename "
+            "labels that contain a colon, or join the columns yourself.",
+            count=len(alike),
+        )
+    return tuple(names)
+
+
+def read_noise(table: Table | Query, roles: Roles, groups: Groups) -> CellRows:
+    """One row for each model and question: the variance of the mean of its answers."""
+    if isinstance(table, Query):
+        raise NotAvailableError(
+            'target="the full benchmark" with `sample` needs the variance of the answers to each question, and so '
+            "rows in memory: collect the columns first."
+        )
+    return read_cells(table, replace(roles, combine=_noise_of_answers), groups)
+
+
+def _noise_of_answers(values: FloatArray, key: Codes) -> FloatArray:
+    """s^2/k of the k answers to each question."""
+    if np.min(key.counts) < 2:
+        raise NotAvailableError(
+            'target="the full benchmark" with `sample` needs two answers or more of every model to every question, '
+            "because the noise of an answer shows only beside another; of "
+            f"{np.count_nonzero(key.counts < 2)} of {key.n_clusters} there is one. Leave out such questions for all "
+            "models; or average the answers first and leave `sample` out: the result then speaks of the answers as "
+            "they came."
+        )
+    away = values - (np.bincount(key.codes, values) / key.counts)[key.codes]
+    return np.asarray(np.bincount(key.codes, away**2) / (key.counts - 1) / key.counts)

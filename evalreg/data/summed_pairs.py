@@ -10,13 +10,12 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray, IntArray, listed
-from evalreg.data.clusters import Axis, Codes, as_codes, factorize, joint
-from evalreg.data.engine import LazyTable, Measure
+from evalreg.data.clusters import Axis, Codes, Groups, as_codes, factorize, joint, known_column, parse_groups
+from evalreg.data.designs import sides_design
+from evalreg.data.engine import Measure, Query
 from evalreg.data.engine_pairs import SCORE, read_pairs_in_engine
-from evalreg.data.formula import sides_design
-from evalreg.data.frame import Table, known_column
-from evalreg.data.groups import Groups, parse_groups
-from evalreg.data.pairs import PairCells, cells_of_pairs, open_pairs, sides_of, strata_of
+from evalreg.data.frame import Table, as_query
+from evalreg.data.pairs import PairCells, PairRoles, cells_of_pairs, open_pairs, sides_of, strata_of
 from evalreg.data.sums import (
     HEAVIEST,
     HIGH,
@@ -33,13 +32,11 @@ from evalreg.data.sums import (
     WINS,
     SummedLog,
     SummedRoles,
-    as_query,
     grouped_lines,
     refuse_far_weights,
     refuse_kind,
     refuse_other,
 )
-from evalreg.data.verdicts import PairRoles
 from evalreg.errors import ArgumentError, NotAvailableError, ScoreRangeError
 
 # What an option that needs rows of other logs is called; verdicts have them by their counts.
@@ -71,7 +68,7 @@ def summarised_pairs(data: Any, roles: PairRoles, groups: str | list[str]) -> Su
     return SummedLog(_summed_lines(read.table, own, read.weights), own, read.dropped)
 
 
-def _summed_lines(table: LazyTable, own: SummedRoles, weights: str | None) -> pd.DataFrame:
+def _summed_lines(table: Query, own: SummedRoles, weights: str | None) -> pd.DataFrame:
     score, one = nw.col(SCORE), nw.lit(1)
     v = score - 0.5
     w = nw.lit(1.0) if weights is None else nw.col(weights).cast(nw.Float64)

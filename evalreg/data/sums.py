@@ -14,11 +14,8 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import listed
-from evalreg.data.clusters import Axis
-from evalreg.data.engine import Measure, Query, as_pandas, without_own
-from evalreg.data.frame import MADE, Table, known_columns
-from evalreg.data.groups import joint_parts
-from evalreg.data.rows import FAR
+from evalreg.data.clusters import MADE, Axis, factorize, joint_labels, joint_parts, known_columns
+from evalreg.data.engine import FAR, Measure, Query, as_pandas
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -243,7 +240,7 @@ def with_joint(log: SummedLog, name: str | None) -> SummedLog:
     parts = joint_parts(name)
     if name is None or not parts or name in log.roles.labels or not set(parts) <= set(log.roles.labels):
         return log
-    codes, labels = Table(nw.from_native(log.lines)).with_joint(name, parts).labels(name, "by")
+    codes, labels = joint_labels([factorize(log.lines[part]) for part in parts])
     roles = replace(log.roles, groups=(*log.roles.groups, name))
     return replace(log, lines=log.lines.assign(**{name: labels[codes]}), roles=roles)
 
@@ -260,27 +257,6 @@ def refuse_repeats(lines: pd.DataFrame, by: Axis, item: str) -> None:
             column=item,
             count=int((rows - 1).sum()),
         )
-
-
-def as_query(table: Table | Query, numbers: Mapping[str, str | None]) -> Query:
-    """Rows in memory as those of an engine; joint ids that were made are columns.
-
-    `numbers` are columns of numbers by argument; objects that are numbers become floats.
-    """
-    if isinstance(table, Query):
-        return table
-    frame = table.frame
-    for argument, column in numbers.items():
-        kind = None if column is None else frame.schema.get(column)
-        if column is not None and kind is not None and not (kind.is_numeric() or kind == nw.Boolean):
-            floats = table.floats(column, argument)
-            frame = frame.with_columns(nw.new_series(column, floats, nw.Float64, backend=frame.implementation))
-    for name in table.made:
-        codes, labels = table.labels(name, "item")
-        # One entry more, which the code -1 of a missing id finds.
-        texts = np.array([*labels, None], dtype=object)
-        frame = frame.with_columns(nw.new_series(name, list(texts[codes]), nw.String, backend=frame.implementation))
-    return Query(without_own(frame.lazy()))
 
 
 def grouped_lines(table: Query, roles: SummedRoles, measures: Mapping[str, Measure]) -> pd.DataFrame:

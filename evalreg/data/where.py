@@ -31,9 +31,9 @@ import pandas as pd
 from pandas.api.types import infer_dtype
 
 from evalreg.checks import BoolArray, listed, nearest, pointed
+from evalreg.data.clusters import known_column
 from evalreg.data.engine import Query, fetched, schema_of
-from evalreg.data.frame import Chosen, Table, known_column
-from evalreg.data.opening import open_frame
+from evalreg.data.frame import Chosen, Table, open_frame
 from evalreg.errors import ArgumentError, ArgumentTypeError, EmptyDataError
 
 _SIGNS: dict[type[ast.cmpop], str] = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<="}

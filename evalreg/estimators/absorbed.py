@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from evalreg.checks import FloatArray, listed
-from evalreg.data.absorbed import AbsorbedRows
 from evalreg.data.clusters import axis_name
+from evalreg.data.designs import AbsorbedRows
 from evalreg.data.formula import ParsedFormula
 from evalreg.data.frame import refuse_extreme
 from evalreg.errors import CollinearityError, ConstantScoreError, DataError, FormulaError

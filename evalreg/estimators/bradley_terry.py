@@ -27,9 +27,9 @@ from evalreg.checks import (
     option,
 )
 from evalreg.covariance.options import check_cov_options, documented
+from evalreg.data.clusters import Groups
 from evalreg.data.formula import parse_sides
-from evalreg.data.groups import Groups
-from evalreg.data.verdicts import PairRoles, as_names
+from evalreg.data.pairs import PairRoles, as_names
 from evalreg.errors import MissingColumnError
 from evalreg.estimate import About, Estimate, Ratings, Refit
 from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs, independence_notes

@@ -13,16 +13,22 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed
 from evalreg.covariance.assembly import refuse_parameters
-from evalreg.data.cells import CellRows, cells_of, joint_names, read_cells
-from evalreg.data.engine import LazyTable, Measure
+from evalreg.data.clusters import Groups, joint_parts, parse_groups, refuse_same, row_list, rows_text, with_roles
+from evalreg.data.engine import Measure, Query
 from evalreg.data.engine_answers import read_answers
 from evalreg.data.engine_rows import MIDDLE, measured_cells, read_in_engine
-from evalreg.data.frame import refuse_same
-from evalreg.data.groups import Groups, joint_parts, parse_groups, with_roles
-from evalreg.data.opening import open_frame
-from evalreg.data.repeats import Told, one_row_an_item
-from evalreg.data.row_numbers import row_list, rows_text
-from evalreg.data.rows import ReadRows, Roles, read_rows
+from evalreg.data.frame import open_frame
+from evalreg.data.rows import (
+    CellRows,
+    ReadRows,
+    Roles,
+    Told,
+    cells_of,
+    joint_names,
+    one_row_an_item,
+    read_cells,
+    read_rows,
+)
 from evalreg.data.sums import HIGH, LOW, ROWS, SQUARES, TOTAL, Lines, refuse_repeats
 from evalreg.errors import ConstantScoreError, DataError, IndependenceWarning, NotAvailableError, Note, ScoreRangeError
 from evalreg.estimate import About, Cells, Estimate, Family, Refit, same_questions
@@ -35,9 +41,9 @@ from evalreg.scores.paired_means import paired_answers
 from evalreg.scores.sums import CellSums, cell_sums
 
 if TYPE_CHECKING:
+    from evalreg.data.answers import ModelPairs
     from evalreg.data.clusters import Axis
     from evalreg.data.frame import Table
-    from evalreg.data.model_pairs import ModelPairs
 
 
 def noise_of_means(read: CellRows) -> Matrix:
@@ -79,7 +85,7 @@ Solve = Callable[[list[tuple[str, ...]], CellSums], Solved]
 
 
 def estimate_cells(
-    table: Table | LazyTable, roles: Roles, groups: Groups, solve: Solve, about: About
+    table: Table | Query, roles: Roles, groups: Groups, solve: Solve, about: About
 ) -> tuple[Estimate, tuple[Axis, ...] | None]:
     """Sums of the cells, parameters by `solve`, and the scores that give their covariance.
 
@@ -87,7 +93,7 @@ def estimate_cells(
     """
     if isinstance(table, Lines):
         return _of_lines(table, roles, groups, solve, about)
-    if not isinstance(table, LazyTable):
+    if not isinstance(table, Query):
         return estimate_read(read_cells(table, roles, groups), roles, solve, about)
     if roles.sample is not None or roles.questions == "shared":
         return estimate_read(read_answers(table, roles, groups), roles, solve, about)
@@ -303,9 +309,9 @@ def split_rows(
     return Split(rows, joint_names(keys) if by_columns else (what,), cell)
 
 
-def in_memory(table: Table | LazyTable, what: str, columns: Sequence[str] = ()) -> Table:
+def in_memory(table: Table | Query, what: str, columns: Sequence[str] = ()) -> Table:
     """The table itself, if its rows are in memory; `what` names the statistic in the refusal."""
-    if isinstance(table, LazyTable):
+    if isinstance(table, Query):
         named = f"the columns {listed(dict.fromkeys(columns))}" if columns else "the columns that are needed"
         raise NotAvailableError(
             f"`data` must be in memory for a {what}, whose scores depend on the estimate itself: select {named} and "

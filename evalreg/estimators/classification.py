@@ -32,8 +32,7 @@ from evalreg.estimators.subsets import chooses_rows
 from evalreg.results.results import Results, results_of
 
 if TYPE_CHECKING:
-    from evalreg.data.clusters import Codes
-    from evalreg.data.groups import Groups
+    from evalreg.data.clusters import Codes, Groups
 
 Fraction: TypeAlias = tuple[FloatArray, FloatArray]
 

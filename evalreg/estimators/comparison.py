@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from statsmodels.stats.contrast import ContrastResults
 
-    from evalreg.data.groups import Groups
+    from evalreg.data.clusters import Groups
     from evalreg.estimators.pair_tables import Facts
     from evalreg.inference.equivalence import EquivalenceName
     from evalreg.inference.simultaneous import Seed

@@ -11,11 +11,19 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import MISSING, BoolArray, FloatArray, IntArray, MissingName, fraction, listed, nearest, option
-from evalreg.data.clusters import Axis, Codes, as_codes, axis_name, joint
-from evalreg.data.engine import LazyTable
-from evalreg.data.frame import Table, known_column
-from evalreg.data.groups import Groups, names_of, with_joint_ids
-from evalreg.data.opening import open_frame
+from evalreg.data.clusters import (
+    Axis,
+    Codes,
+    Groups,
+    as_codes,
+    axis_name,
+    joint,
+    known_column,
+    names_of,
+    with_joint_ids,
+)
+from evalreg.data.engine import Query
+from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import read_rows
 from evalreg.errors import (
     ArgumentError,
@@ -135,7 +143,7 @@ def confidence_sequence(
         raise ArgumentTypeError(f"`running` must be True or False; got {running!r}.")
     option("missing", missing, MISSING)
     table = with_joint_ids(open_frame(data), model=model)
-    if isinstance(table, LazyTable):
+    if isinstance(table, Query):
         raise NotAvailableError("`confidence_sequence` needs the rows in memory; collect the frame first.")
     totals, counts, dropped, (low, high) = _totals(table, score, groups, model, pair, order, missing)
     in_unit = low >= 0 and high <= 1

@@ -14,9 +14,9 @@ from scipy import sparse
 from evalreg.boards.board import Board, board_of
 from evalreg.checks import MISSING, CovName, DofName, MissingName, RepairName, SscName, option
 from evalreg.covariance.options import check_cov_options, documented
+from evalreg.data.clusters import Groups
 from evalreg.data.formula import parse_sides
-from evalreg.data.groups import Groups
-from evalreg.data.verdicts import PairRoles, as_names
+from evalreg.data.pairs import PairRoles, as_names
 from evalreg.estimate import About, Estimate, Refit
 from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs, independence_notes
 from evalreg.estimators.ratings import (

@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FAMILIES, FamilyName, FloatArray, IntArray, option
-from evalreg.data.clusters import as_codes, pair_codes
+from evalreg.data.clusters import as_codes, pair_codes, row_list, rows_text
 from evalreg.data.formula import ParsedFormula, whole_column
 from evalreg.data.frame import refuse_extreme
-from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import (
     ArgumentTypeError,
     ConstantScoreError,

@@ -25,17 +25,12 @@ from evalreg.checks import (
     option,
 )
 from evalreg.covariance.options import check_cov_options, clustered_by_items, documented
-from evalreg.data.answer_noise import read_noise
-from evalreg.data.answers import Answers, answers_of
-from evalreg.data.cells import CellRows, read_cells
-from evalreg.data.clusters import Axis
-from evalreg.data.engine import LazyTable
+from evalreg.data.answers import NOBODY, Answers, ModelPairs, answers_of, compared_pairs, in_use, overlap_of
+from evalreg.data.clusters import Axis, quoted_pair, refuse_same, spelled_alike, with_roles
+from evalreg.data.engine import Query
 from evalreg.data.engine_answers import read_answers
-from evalreg.data.frame import quoted_pair, refuse_same, spelled_alike
-from evalreg.data.groups import with_roles
-from evalreg.data.model_pairs import NOBODY, ModelPairs, compared_pairs, in_use, overlap_of
-from evalreg.data.opening import open_frame
-from evalreg.data.rows import Roles
+from evalreg.data.frame import open_frame
+from evalreg.data.rows import CellRows, Roles, read_cells, read_noise
 from evalreg.data.sums import SummedLog, lines_as_rows, lines_of
 from evalreg.errors import ArgumentTypeError, IndependenceWarning, NotAvailableError, Note, UnlikeScalesWarning
 from evalreg.estimate import PLAIN, About, Cells, Estimate, Refit, same_questions
@@ -54,8 +49,8 @@ from evalreg.scores.paired import checked_icc
 from evalreg.scores.score_interval import ICC_DIFFERENCE
 
 if TYPE_CHECKING:
+    from evalreg.data.clusters import Groups
     from evalreg.data.frame import Table
-    from evalreg.data.groups import Groups
     from evalreg.scores.sums import CellSums
 
 # A range of differences below this fraction of the largest score is rounding.
@@ -375,11 +370,9 @@ def compare(
         return Comparison(results_of(estimate, axes, asked, notes), facts, adjust)
 
 
-def _compared(
-    table: Table | LazyTable, roles: Roles, groups: Groups, baseline: str | None, paired: bool
-) -> HeldCompared:
+def _compared(table: Table | Query, roles: Roles, groups: Groups, baseline: str | None, paired: bool) -> HeldCompared:
     """The pairs of models, of rows in memory or of one line for each model and question that an engine makes."""
-    if isinstance(table, LazyTable):
+    if isinstance(table, Query):
         return compared_in_memory(read_answers(table, roles, groups), roles, baseline, paired)
     return compared_in_memory(read_cells(table, roles, groups), roles, baseline, paired)
 

@@ -11,11 +11,12 @@ import pandas as pd
 
 from evalreg.checks import FloatArray, MissingName, listed
 from evalreg.covariance.options import CovOptions
+from evalreg.data.clusters import Groups
+from evalreg.data.designs import as_labels, for_formula, refuse_large_design
 from evalreg.data.engine import CellKeys, Query, schema_of
 from evalreg.data.engine_rows import EngineRows, read_in_engine, refuse_arrays_of_weights
-from evalreg.data.formula import ParsedFormula, refuse_large_design, whole_column
-from evalreg.data.frame import as_labels, for_formula, refuse_extreme
-from evalreg.data.groups import Groups
+from evalreg.data.formula import ParsedFormula, whole_column
+from evalreg.data.frame import refuse_extreme
 from evalreg.data.rows import Roles
 from evalreg.errors import CollinearityError, ConstantScoreError, DataError, NonFiniteError, NotAvailableError
 from evalreg.estimate import About, Estimate, Refit

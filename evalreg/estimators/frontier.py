@@ -12,7 +12,7 @@ import pandas as pd
 
 from evalreg.checks import MISSING, CovName, DofName, MissingName, RepairName, SscName, fraction, option
 from evalreg.covariance.options import check_cov_options, documented
-from evalreg.data.groups import Groups
+from evalreg.data.clusters import Groups
 from evalreg.errors import ArgumentError
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import Split, answers_of, means_of_cells

@@ -12,9 +12,8 @@ import pandas as pd
 
 from evalreg.checks import MISSING, CovName, DofName, MissingName, RepairName, SscName, fraction, listed, option
 from evalreg.covariance.options import check_cov_options, documented
-from evalreg.data.frame import Table
-from evalreg.data.groups import Groups, with_roles
-from evalreg.data.opening import open_frame
+from evalreg.data.clusters import Groups, with_roles
+from evalreg.data.frame import Table, open_frame
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, MissingColumnError, muted
 from evalreg.estimate import About
 from evalreg.estimators.cells import function_of, in_memory, refuse_values

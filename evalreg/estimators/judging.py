@@ -13,11 +13,9 @@ import pandas as pd
 from evalreg.checks import MISSING, CovName, DofName, FloatArray, MissingName, RepairName, SscName, listed, option
 from evalreg.covariance.assembly import assemble
 from evalreg.covariance.options import CovOptions, check_cov_options, documented, resolve_cov
-from evalreg.data.cells import cells_of, joint_names
-from evalreg.data.frame import Table
-from evalreg.data.groups import Groups, parse_groups, with_roles
-from evalreg.data.opening import open_frame
-from evalreg.data.rows import read_rows
+from evalreg.data.clusters import Groups, parse_groups, with_roles
+from evalreg.data.frame import Table, open_frame
+from evalreg.data.rows import cells_of, joint_names, read_rows
 from evalreg.errors import ArgumentError, CollinearityError, DataError, Note, ZeroVarianceWarning
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import (

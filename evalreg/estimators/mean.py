@@ -31,15 +31,11 @@ from evalreg.checks import (
     option,
 )
 from evalreg.covariance.options import CovOptions, check_cov_options, clustered_by_items, documented
-from evalreg.data.answer_noise import read_noise
-from evalreg.data.cells import joint_names
-from evalreg.data.clusters import Axis
+from evalreg.data.clusters import Axis, Groups, refuse_same, with_roles
 from evalreg.data.engine import Query
-from evalreg.data.frame import Table, refuse_same
-from evalreg.data.groups import Groups, with_roles
-from evalreg.data.opening import open_frame
+from evalreg.data.frame import Table, open_frame
 from evalreg.data.questions import shared_rows
-from evalreg.data.rows import Roles
+from evalreg.data.rows import Roles, joint_names, read_noise
 from evalreg.data.sums import Lines, SummedLog, lines_of, refuse_unsummed
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
 from evalreg.estimate import About, Estimate

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed
+from evalreg.data.answers import NOBODY, ModelPairs, Overlap
 from evalreg.data.clusters import Axis, as_codes, axis_name
-from evalreg.data.model_pairs import NOBODY, ModelPairs, Overlap
 from evalreg.errors import ArgumentError, DataError, FewCarriersWarning, NotAvailableError, ScoreRangeError, issue
 from evalreg.estimators.sign import ClusteredSign, clustered_sign_test
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text

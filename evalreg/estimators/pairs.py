@@ -10,15 +10,12 @@ import numpy as np
 
 from evalreg.boards.duels import Duels
 from evalreg.checks import BoolArray, FloatArray, IntArray
-from evalreg.data.clusters import Axis, union
-from evalreg.data.engine import LazyTable
+from evalreg.data.clusters import Axis, Groups, Labels, union
+from evalreg.data.engine import Query
 from evalreg.data.engine_pairs import EXCHANGED, FIRST_SCORE, PairsInEngine, read_pairs_in_engine
-from evalreg.data.groups import Groups
-from evalreg.data.labels import Labels
-from evalreg.data.pairs import PairCells, open_pairs, read_pairs
+from evalreg.data.pairs import PairCells, PairRoles, open_pairs, read_pairs
 from evalreg.data.summed_pairs import SummedPairCells, read_summed_pairs
 from evalreg.data.sums import SummedLog, with_joint
-from evalreg.data.verdicts import PairRoles
 from evalreg.errors import IndependenceWarning, Note
 from evalreg.scores.cells import CellScores
 from evalreg.scores.engine import EngineScores, Measured
@@ -73,7 +70,7 @@ def gather_pairs(data: Any, roles: PairRoles, groups: Groups, needs_rows: str | 
         data = with_joint(data, roles.strata)
         return _of_sums(read_summed_pairs(data, roles, groups, needs_rows), data)
     table, roles = open_pairs(data, roles, groups, needs_rows)
-    if isinstance(table, LazyTable):
+    if isinstance(table, Query):
         return _of_engine(read_pairs_in_engine(table, roles, groups), roles)
     read = read_pairs(table, roles, groups)
     weights, values = read.rows.weights, read.values

@@ -13,15 +13,11 @@ import numpy.typing as npt
 
 from evalreg.checks import MISSING, CovName, DofName, FloatArray, MissingName, RepairName, SscName, listed, option
 from evalreg.covariance.options import check_cov_options, clustered_by_items, documented
-from evalreg.data.cells import CellRows, read_cells
-from evalreg.data.clusters import Axis, Codes
-from evalreg.data.engine import LazyTable
+from evalreg.data.clusters import Axis, Codes, Groups, known_column, names_of, row_list, rows_text, with_roles
+from evalreg.data.engine import Query
 from evalreg.data.engine_answers import EngineAnswers, UsedAnswers, read_used, used_answers
-from evalreg.data.frame import Table, known_column
-from evalreg.data.groups import Groups, names_of, with_roles
-from evalreg.data.opening import open_frame
-from evalreg.data.row_numbers import row_list, rows_text
-from evalreg.data.rows import Roles
+from evalreg.data.frame import Table, open_frame
+from evalreg.data.rows import CellRows, Roles, read_cells
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import About, Estimate, same_questions
 from evalreg.estimators.cells import Solved, estimate_read, single_means
@@ -156,7 +152,7 @@ def pass_at_k(
         )
     clusters = item if groups is None else groups
     roles = Roles(score, by_columns, item, sample, None, weights, missing)
-    if isinstance(table, LazyTable) and len(every) > 1:
+    if isinstance(table, Query) and len(every) > 1:
         raise NotAvailableError(
             f"several `k` need rows in memory, and these are in an engine. Collect the columns {listed(roles.labels)} "
             f"and {score!r} first, or pass one `k` at a time."
@@ -189,7 +185,7 @@ def _called(estimate: Estimate, k: int) -> Estimate:
 
 
 def _of_one(
-    table: Table | LazyTable, roles: Roles, clusters: Groups, k: int, require: RequireName
+    table: Table | Query, roles: Roles, clusters: Groups, k: int, require: RequireName
 ) -> tuple[Estimate, tuple[Axis, ...] | None]:
     """The estimate of one k, and the clusterings."""
 
@@ -210,7 +206,7 @@ def _of_one(
     def solved(keys: list[tuple[str, ...]], sums: CellSums) -> Solved:
         return solve(keys, sums, n_by=len(roles.by), strata_weights=None, name=f"{CALLED[require]}{k}")
 
-    if not isinstance(table, LazyTable):
+    if not isinstance(table, Query):
         return estimate_read(read_cells(table, roles, clusters), roles, solved, about)
     used = used_answers(table, roles, clusters)
     _refuse_other(used, roles.score)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from evalreg.covariance.covariance import Covariance
-    from evalreg.data.groups import Groups
+    from evalreg.data.clusters import Groups
 
 # Levels at which intervals are combined, as normal quantiles: from one half to one in a thousand million.
 LEVELS = np.append(scipy.special.ndtri(0.975), np.arange(0.25, 6.3, 0.25))

@@ -15,7 +15,7 @@ import scipy
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
-from evalreg.data.row_numbers import row_list, rows_text
+from evalreg.data.clusters import row_list, rows_text
 from evalreg.errors import ArgumentError, CollinearityError, ConvergenceError, DisconnectedError, ScoreRangeError
 from evalreg.estimators.pairs import Pairs
 from evalreg.numerics.basis import basis_of, refuse_singular

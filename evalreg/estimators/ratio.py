@@ -23,15 +23,11 @@ from evalreg.checks import (
     option,
 )
 from evalreg.covariance.options import check_cov_options, documented
-from evalreg.data.cells import joint_names
-from evalreg.data.clusters import Axis, joint, pair_codes
+from evalreg.data.clusters import Axis, Groups, joint, pair_codes, parse_groups, row_list, rows_text, with_roles
 from evalreg.data.engine import CellKeys, Measure, Query
 from evalreg.data.engine_rows import measured_cells, read_in_engine
-from evalreg.data.frame import refuse_extreme
-from evalreg.data.groups import Groups, parse_groups, with_roles
-from evalreg.data.opening import open_frame
-from evalreg.data.row_numbers import row_list, rows_text
-from evalreg.data.rows import Roles
+from evalreg.data.frame import open_frame, refuse_extreme
+from evalreg.data.rows import Roles, joint_names
 from evalreg.data.sums import (
     BOTTOM,
     BOTTOM2,

@@ -24,17 +24,23 @@ from evalreg.checks import (
 )
 from evalreg.covariance.options import check_cov_options, resolve_cov
 from evalreg.covariance.special import FEW_CLUSTERS
-from evalreg.data.cells import cells_of, joint_names
-from evalreg.data.clusters import Axis, Codes, axis_name
-from evalreg.data.engine import LazyTable
-from evalreg.data.frame import Table, UsedRows, known_column, refuse_same, restrict
-from evalreg.data.groups import names_of, with_joint_ids, with_roles
-from evalreg.data.labels import Labels
-from evalreg.data.opening import open_frame
-from evalreg.data.pairs import read_scores
-from evalreg.data.row_numbers import row_list, rows_text
-from evalreg.data.rows import read_rows
-from evalreg.data.verdicts import PairRoles, as_names
+from evalreg.data.clusters import (
+    Axis,
+    Codes,
+    Labels,
+    axis_name,
+    known_column,
+    names_of,
+    refuse_same,
+    row_list,
+    rows_text,
+    with_joint_ids,
+    with_roles,
+)
+from evalreg.data.engine import Query
+from evalreg.data.frame import Table, UsedRows, open_frame, restrict
+from evalreg.data.pairs import PairRoles, as_names, read_scores
+from evalreg.data.rows import cells_of, joint_names, read_rows
 from evalreg.errors import (
     ArgumentError,
     DataError,
@@ -67,7 +73,7 @@ from evalreg.results.results import Results, results_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from evalreg.data.groups import Groups
+    from evalreg.data.clusters import Groups
 
 
 @chooses_rows()
@@ -157,7 +163,7 @@ def rectified_mean(
     marks = {"judge": judge, "human": human}
     table, by_columns = with_roles(open_frame(data), marks, by=by)
     refuse_same(marks)
-    if isinstance(table, LazyTable):
+    if isinstance(table, Query):
         raise NotAvailableError("`rectified_mean` needs the rows in memory; collect the frame first.")
     judged, axes, dropped = _gather(table, judge, human, by_columns, groups, missing)
     parts = labelled_cells(judged)
@@ -395,7 +401,7 @@ def rectified_win_rate(
     option("missing", missing, MISSING)
     option("opponents", opponents, OPPONENTS)
     table = open_frame(data)
-    if isinstance(table, LazyTable):
+    if isinstance(table, Query):
         raise NotAvailableError("`rectified_win_rate` needs the rows in memory; collect the frame first.")
     table = with_joint_ids(table, left=left, right=right)
     for name, argument in ((left, "left"), (right, "right"), (judge, "judge"), (human, "human")):

@@ -11,13 +11,11 @@ import pandas as pd
 
 from evalreg.checks import MISSING, CovName, DofName, FamilyName, FloatArray, MissingName, RepairName, SscName, option
 from evalreg.covariance.options import CovOptions, check_cov_options, documented
-from evalreg.data.absorbed import read_absorbed
-from evalreg.data.engine import LazyTable
-from evalreg.data.formula import ParsedFormula, design_frame, formula_columns, parse_formula, refuse_large_design
-from evalreg.data.frame import Table
-from evalreg.data.groups import Groups
-from evalreg.data.opening import open_frame
-from evalreg.data.row_numbers import row_list, rows_text
+from evalreg.data.clusters import Groups, row_list, rows_text
+from evalreg.data.designs import design_frame, read_absorbed, refuse_large_design
+from evalreg.data.engine import Query
+from evalreg.data.formula import ParsedFormula, formula_columns, parse_formula
+from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import Roles, read_rows
 from evalreg.errors import ConstantScoreError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import About, Estimate
@@ -129,14 +127,14 @@ def fit(
     left, right = formula_columns(parsed, table.columns)
     if parsed.intercept_only and own == "gaussian" and parsed.outcome in left:
         return _fit_mean(parsed, table, groups, weights, missing, asked)
-    if isinstance(table, LazyTable):
+    if isinstance(table, Query):
         return fit_in_engine(parsed, table, (left, right), groups, weights, own, missing, asked)
     return _fit_rows(parsed, table, (left, right), groups, weights, own, missing, asked)
 
 
 def fit_absorbed(
     parsed: ParsedFormula,
-    table: Table | LazyTable,
+    table: Table | Query,
     groups: Groups,
     weights: Any,
     family: FamilyName | Family,
@@ -150,7 +148,7 @@ def fit_absorbed(
             f"equations. Write {parsed.absorbed!r} among the covariates, as in C(...), if it has few levels; with few "
             "rows in each level that is biased, and a conditional logit (statsmodels' ConditionalLogit) is not."
         )
-    if isinstance(table, LazyTable):
+    if isinstance(table, Query):
         raise NotAvailableError("rows in an engine cannot have factors absorbed; collect the frame first.")
     read = read_absorbed(parsed, table, groups, weights, missing)
     design = evaluated(parsed, read.frame)
@@ -165,7 +163,7 @@ def solve_intercept(keys: list[tuple[str, ...]], sums: Any) -> Solved:
 
 
 def _fit_mean(
-    parsed: ParsedFormula, table: Table | LazyTable, groups: Groups, weights: Any, missing: MissingName, asked: Any
+    parsed: ParsedFormula, table: Table | Query, groups: Groups, weights: Any, missing: MissingName, asked: Any
 ) -> Results:
     about = About("OLS" if weights is None else "WLS", parsed.outcome, parsed.text)
     roles = Roles(parsed.outcome, weights=weights, missing=missing)

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray, listed, nearest
 from evalreg.covariance.adjust import FULL_LEVERAGE
-from evalreg.data.verdicts import as_name
+from evalreg.data.pairs import as_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError
 from evalreg.estimators.pairs import Pairs
 from evalreg.numerics.matrices import Matrix, compressed, dense, scale_rows, times

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import MISSING, MissingName, option
+from evalreg.data.clusters import parse_groups, refuse_same, with_roles
 from evalreg.data.engine import Measure, Query, changed_rows
 from evalreg.data.engine_rows import read_in_engine
-from evalreg.data.frame import refuse_same
-from evalreg.data.groups import parse_groups, with_roles
-from evalreg.data.opening import open_frame
+from evalreg.data.frame import as_query, open_frame
+from evalreg.data.pairs import PairRoles, as_names
 from evalreg.data.rows import Roles
 from evalreg.data.summed_pairs import summarised_pairs
 from evalreg.data.sums import (
@@ -43,13 +43,11 @@ from evalreg.data.sums import (
     WEIGHT2_BOTTOM2,
     SummedLog,
     SummedRoles,
-    as_query,
     grouped_lines,
     merge,
     refuse_far_weights,
     write_sums,
 )
-from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
 from evalreg.estimators.ratio import centred, ratio_measures, read_ratios
 from evalreg.report.documents import versions

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FamilyName, FloatArray
+from evalreg.data.clusters import Labels
 from evalreg.data.formula import ParsedFormula
-from evalreg.data.labels import Labels
 from evalreg.errors import CollinearityError, ConstantScoreError, ConvergenceError
 from evalreg.estimate import About, Estimate, Refit
 from evalreg.estimators.design import Design, evaluated, statsmodels_model

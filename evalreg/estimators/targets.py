@@ -26,7 +26,7 @@ from evalreg.scores.paired_means import paired_answers
 from evalreg.scores.strata import SampledShares
 
 if TYPE_CHECKING:
-    from evalreg.data.groups import Groups
+    from evalreg.data.clusters import Groups
     from evalreg.results.results import Results
 
 

@@ -14,8 +14,8 @@ from scipy import sparse
 from evalreg.boards.board import Board, board_of
 from evalreg.checks import MISSING, OPPONENTS, CovName, DofName, MissingName, OpponentsName, RepairName, SscName, option
 from evalreg.covariance.options import check_cov_options, documented
-from evalreg.data.groups import Groups
-from evalreg.data.verdicts import PairRoles, as_names
+from evalreg.data.clusters import Groups
+from evalreg.data.pairs import PairRoles, as_names
 from evalreg.errors import ArgumentError
 from evalreg.estimate import About, Cells, Estimate, Refit
 from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs, independence_notes

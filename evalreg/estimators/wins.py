@@ -11,7 +11,7 @@ import pandas as pd
 from evalreg.boards.board import Board
 from evalreg.checks import MISSING, CovName, DofName, IntArray, MissingName, RepairName, SscName, listed, option
 from evalreg.covariance.options import documented
-from evalreg.data.groups import Groups, joint_parts, names_of, parse_groups
+from evalreg.data.clusters import Groups, joint_parts, names_of, parse_groups
 from evalreg.data.rows import ReadRows
 from evalreg.errors import AlignmentError, ArgumentError, DataError, DisconnectedError
 from evalreg.estimators.bradley_terry import bradley_terry

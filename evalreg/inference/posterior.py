@@ -12,8 +12,7 @@ import pandas as pd
 from scipy import special
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, option
-from evalreg.data.clusters import Axis, axis_name
-from evalreg.data.row_numbers import row_list, rows_text
+from evalreg.data.clusters import Axis, axis_name, row_list, rows_text
 from evalreg.errors import ArgumentError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import Cells, Estimate
 from evalreg.numerics.matrices import dense

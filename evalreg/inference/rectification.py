@@ -14,8 +14,7 @@ from evalreg.covariance.assembly import assemble
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import NO_VARIANCE
 from evalreg.covariance.options import ResolvedCov
-from evalreg.data.clusters import Axis, as_codes, pair_codes, union
-from evalreg.data.labels import Labels
+from evalreg.data.clusters import Axis, Labels, as_codes, pair_codes, union
 from evalreg.errors import NotAvailableError, Note, RectificationWarning, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, Family, Refit
 from evalreg.numerics.matrices import Matrix, dense, scale_columns

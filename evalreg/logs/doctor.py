@@ -13,7 +13,7 @@ import pandas as pd
 from pandas.api.types import is_float_dtype, is_numeric_dtype
 
 from evalreg.checks import listed
-from evalreg.data.frame import quoted_pair, spelled_alike
+from evalreg.data.clusters import quoted_pair, spelled_alike
 from evalreg.errors import EvalregError, muted
 from evalreg.inference.questions import mixed_scales
 from evalreg.logs.reading import ROLES

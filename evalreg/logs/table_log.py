@@ -13,7 +13,7 @@ import pandas as pd
 from pandas.api.types import infer_dtype, is_string_dtype
 
 from evalreg.checks import listed, nearest
-from evalreg.data.frame import known_column
+from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, DataError, LogFormatError
 from evalreg.logs.files import Content
 from evalreg.logs.reader import refuse_unknown_task

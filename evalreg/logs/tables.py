@@ -16,7 +16,7 @@ import pandas as pd
 from pandas.api.types import infer_dtype
 
 from evalreg.checks import listed
-from evalreg.data.frame import known_column
+from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, ArgumentTypeError, LogFormatError
 from evalreg.logs.csv_table import CUT_OFF, read_csv
 from evalreg.logs.files import HEAD, Content

@@ -14,16 +14,11 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import MISSING, BoolArray, FloatArray, IntArray, MissingName, fraction, listed, option
-from evalreg.data.cells import cells_of
-from evalreg.data.clusters import Axis, Codes, axis_name, joint
-from evalreg.data.engine import LazyTable
-from evalreg.data.frame import Table, or_one_model
-from evalreg.data.groups import Groups, with_roles
-from evalreg.data.model_pairs import NOBODY
-from evalreg.data.opening import open_frame
-from evalreg.data.repeats import Told, one_row_an_item
-from evalreg.data.row_numbers import row_list, rows_text
-from evalreg.data.rows import read_rows
+from evalreg.data.answers import NOBODY
+from evalreg.data.clusters import Axis, Codes, Groups, axis_name, joint, or_one_model, row_list, rows_text, with_roles
+from evalreg.data.engine import Query
+from evalreg.data.frame import Table, open_frame
+from evalreg.data.rows import Told, cells_of, one_row_an_item, read_rows
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -100,7 +95,7 @@ def read_answer_table(data: Any, columns: Columns, groups: Groups, missing: Miss
     """Answers by model and question; undeclared repeats, and counts that cannot be, are refused."""
     _refuse_mixed(columns)
     opened = open_frame(data)
-    if isinstance(opened, LazyTable):
+    if isinstance(opened, Query):
         raise ArgumentError("`noise` needs rows in memory, to tell answers apart: collect the frame first.")
     table, count = opened, None
     if columns.n_samples is not None:

@@ -26,8 +26,7 @@ from evalreg.checks import (
     option,
 )
 from evalreg.data.clusters import Codes, joint
-from evalreg.data.frame import Table
-from evalreg.data.opening import open_frame
+from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import read_rows
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, EvalregWarning, MissingColumnError
 from evalreg.numerics.moments import moment_equations

@@ -14,8 +14,8 @@ from evalreg.checks import MISSING, FloatArray, IntArray, MissingName, fraction,
 from evalreg.covariance.assembly import assemble
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions, resolve_cov
+from evalreg.data.answers import PairedAnswers, read_paired_answers
 from evalreg.data.clusters import axis_name, pair_codes
-from evalreg.data.paired_answers import PairedAnswers, read_paired_answers
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
 from evalreg.estimate import Estimate
 from evalreg.numerics.matrices import compressed

@@ -17,11 +17,9 @@ from evalreg.covariance.adjust import HELD
 from evalreg.covariance.options import Groups, check_two_clusters, drop_nested, resolve_groups
 from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.covariance.terms import naive_term
-from evalreg.data.clusters import Axis, axis_name
-from evalreg.data.engine import LazyTable
-from evalreg.data.frame import Table, UsedRows
-from evalreg.data.labels import Labels
-from evalreg.data.opening import open_frame
+from evalreg.data.clusters import Axis, Labels, axis_name
+from evalreg.data.engine import Query
+from evalreg.data.frame import Table, UsedRows, open_frame
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -871,7 +869,7 @@ def _taken(frame: nw.DataFrame[Any], rows: IntArray, columns: Mapping[str, IntAr
 
 def _sampler(data: Any, groups: Groups, weights: BootWeightsName) -> _Sampler:
     table = open_frame(data)
-    if isinstance(table, LazyTable):
+    if isinstance(table, Query):
         raise NotAvailableError("a bootstrap of a function needs rows in memory; collect the frame first.")
     weighted, n = weights == "bayesian", table.n_rows
     # Rows without columns: only their labels are wanted.

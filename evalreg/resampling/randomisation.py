@@ -24,10 +24,9 @@ from evalreg.checks import (
     option,
 )
 from evalreg.covariance.adjust import HELD
-from evalreg.data.clusters import Codes, axis_name
-from evalreg.data.engine import LazyTable
-from evalreg.data.groups import Groups, with_roles
-from evalreg.data.opening import open_frame
+from evalreg.data.clusters import Codes, Groups, axis_name, with_roles
+from evalreg.data.engine import Query
+from evalreg.data.frame import open_frame
 from evalreg.data.rows import ReadRows, read_rows
 from evalreg.errors import (
     ArgumentError,
@@ -499,7 +498,7 @@ def _read(
 ) -> tuple[ReadRows, str]:
     """Rows in use, and what was assigned."""
     opened = open_frame(data)
-    if isinstance(opened, LazyTable):
+    if isinstance(opened, Query):
         raise NotAvailableError("a randomisation test needs rows in memory; collect the frame first.")
     table = with_roles(opened, {"score": score}, treatment=treatment, strata=strata)[0]
     labels = {treatment: "treatment"} | ({} if strata is None else {strata: "strata"})

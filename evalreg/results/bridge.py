@@ -19,7 +19,7 @@ from evalreg.scores.rows import RowScores
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from evalreg.data.labels import Labels
+    from evalreg.data.clusters import Labels
 
 
 def shown_fit(model: Any, fitted: Fitted) -> Any:

@@ -12,8 +12,8 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import FloatArray, listed, nearest
-from evalreg.data.cells import joint_names
-from evalreg.data.frame import known_columns
+from evalreg.data.clusters import known_columns
+from evalreg.data.rows import joint_names
 from evalreg.errors import ArgumentError, ConstantScoreError, MissingColumnError, MissingLabelsError, NotAvailableError
 from evalreg.estimate import Estimate
 from evalreg.results.fitted import (

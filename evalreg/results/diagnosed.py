@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from evalreg.data.clusters import Axis, axis_name, find_axis
-from evalreg.data.groups import parse_groups
+from evalreg.data.clusters import Axis, axis_name, find_axis, parse_groups
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.inference.dependence import dependence_table, design_effect, effective_rows, intraclass_correlation
 from evalreg.inference.fragile import cluster_influence, cluster_sizes, row_influence

@@ -10,10 +10,8 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest
-from evalreg.data.clusters import Codes, factorize, used_codes
-from evalreg.data.frame import Table, align_labels
-from evalreg.data.labels import Labels, no_source
-from evalreg.data.opening import held_pandas, open_frame
+from evalreg.data.clusters import Codes, Labels, factorize, no_source, used_codes
+from evalreg.data.frame import Table, align_labels, held_pandas, open_frame
 from evalreg.errors import AlignmentError, ArgumentError, DataError, MissingColumnError, NotAvailableError
 
 if TYPE_CHECKING:

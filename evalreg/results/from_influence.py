@@ -11,9 +11,8 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import FloatArray, listed
+from evalreg.data.clusters import Labels, row_list, rows_text
 from evalreg.data.frame import refuse_larger
-from evalreg.data.labels import Labels
-from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,

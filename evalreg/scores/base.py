@@ -18,8 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
-from evalreg.data.clusters import Axis, Codes
-from evalreg.data.labels import Labels
+from evalreg.data.clusters import Axis, Codes, Labels
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import (
     Matrix,

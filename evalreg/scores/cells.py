@@ -10,8 +10,7 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, held_property
-from evalreg.data.clusters import TABLE_PER_ROW, Axis, Codes
-from evalreg.data.labels import Labels
+from evalreg.data.clusters import TABLE_PER_ROW, Axis, Codes, Labels
 from evalreg.numerics.matrices import Matrix, dense, in_rows, of_sorted, single_column, sum_blocks, white
 from evalreg.scores.base import RowsInCells
 from evalreg.scores.labelled import LabelledScores

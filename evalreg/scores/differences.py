@@ -10,9 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, held_property
-from evalreg.data.clusters import Axis, Codes
-from evalreg.data.labels import Labels
-from evalreg.data.model_pairs import NOBODY, ModelPairs, in_set
+from evalreg.data.answers import NOBODY, ModelPairs, in_set
+from evalreg.data.clusters import Axis, Codes, Labels
 from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense, in_rows, square, sum_blocks
 from evalreg.scores.base import ENTRIES
 from evalreg.scores.labelled import LabelledScores

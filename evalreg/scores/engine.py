@@ -11,11 +11,10 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
-from evalreg.data.clusters import Axis, factorize, union
+from evalreg.data.clusters import Axis, factorize, no_source, union
 from evalreg.data.engine import CellKeys, Engine, Sums, changed_rows
 from evalreg.data.engine_rows import MIDDLE
 from evalreg.data.frame import refuse_extreme
-from evalreg.data.labels import no_source
 from evalreg.errors import NonFiniteError, NotAvailableError
 from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores.base import Scores, meat_of_sums

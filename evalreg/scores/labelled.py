@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evalreg.checks import FloatArray, IntArray
-from evalreg.data.clusters import Axis
-from evalreg.data.labels import Labels
+from evalreg.data.clusters import Axis, Labels
 from evalreg.numerics.matrices import Matrix
 from evalreg.scores.base import Scores, meat_of_sums
 

@@ -15,8 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray, held_property, hold
-from evalreg.data.clusters import Axis, Codes, pair_codes
-from evalreg.data.labels import Labels
+from evalreg.data.clusters import Axis, Codes, Labels, pair_codes
 from evalreg.numerics.matrices import Matrix, dense
 from evalreg.scores.rows import ClusterRows, RegressionScores, cluster_ranges
 

@@ -13,8 +13,8 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.data.answers import TIED
 from evalreg.data.clusters import Axis
-from evalreg.data.model_pairs import TIED
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.numerics.matrices import (
     Matrix,

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.data.answers import NOBODY, ModelPairs
 from evalreg.data.clusters import Axis
-from evalreg.data.model_pairs import NOBODY, ModelPairs
 from evalreg.numerics.matrices import Matrix
 from evalreg.scores.differences import PairScores, chunks, differences, pair_sums
 from evalreg.scores.paired import Paired, PairedQuestions, Sides

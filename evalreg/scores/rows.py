@@ -10,8 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
-from evalreg.data.clusters import Axis
-from evalreg.data.labels import Labels
+from evalreg.data.clusters import Axis, Labels
 from evalreg.numerics.matrices import Matrix, dense, in_rows, is_identity, sum_blocks
 from evalreg.scores.base import Scores
 from evalreg.scores.labelled import LabelledScores

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from evalreg.checks import FloatArray, IntArray
-from evalreg.data.clusters import Axis
-from evalreg.data.labels import Labels
+from evalreg.data.clusters import Axis, Labels
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import Matrix
 from evalreg.scores.base import ClusterSizes, ResidualSums, Scores, meat_of_sums

@@ -10,8 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
-from evalreg.data.clusters import Axis
-from evalreg.data.labels import Labels
+from evalreg.data.clusters import Axis, Labels
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import Matrix, dense
 from evalreg.scores.base import EVERY_ROW, RowsInCells

@@ -503,15 +503,15 @@ CHANGES = [
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
 @by_family()
 def test_changes_of_the_frame_after_the_fit_change_nothing(case, monkeypatch):
-    import evalreg.data.opening
+    import evalreg.data.frame
 
-    given, named = [], evalreg.data.opening._named_by_text
+    given, named = [], evalreg.data.frame._named_by_text
 
     def recorded(data):
         given.append(named(data))
         return given[-1]
 
-    monkeypatch.setattr(evalreg.data.opening, "_named_by_text", recorded)
+    monkeypatch.setattr(evalreg.data.frame, "_named_by_text", recorded)
     others = ("question", "judge" if case.row == "row" else "subject")
     expected = {groups: _fit(case).with_cov(groups=groups, cov="CR1") for groups in others}
     for changes in CHANGES:

@@ -1,0 +1,305 @@
+"""Columns of a formula as patsy takes them, of rows in use; and those of a regression with absorbed factors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import infer_dtype
+
+from evalreg.checks import BoolArray, FloatArray, MissingName, listed
+from evalreg.data.clusters import (
+    Axis,
+    Codes,
+    Groups,
+    as_codes,
+    axis_name,
+    factorize,
+    joint,
+    row_list,
+    rows_text,
+)
+from evalreg.data.formula import ParsedFormula, absorbed_factors, formula_columns, names_in
+from evalreg.data.frame import DESIGNS, GRAMS, Table, Values, _are_numbers, object_floats, refuse_larger
+from evalreg.data.rows import ReadRows, read_rows
+from evalreg.errors import (
+    EmptyDataError,
+    FormulaError,
+    NonFiniteError,
+    NonNumericError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from evalreg.data.clusters import Axis
+    from evalreg.data.rows import ReadRows
+
+
+NEITHER = {
+    "complex": "complex numbers",
+    "date": "dates",
+    "datetime": "dates and times",
+    "datetime64": "dates and times",
+    "interval": "intervals",
+    "period": "periods",
+    "time": "times of day",
+    "timedelta": "lengths of time",
+    "timedelta64": "lengths of time",
+}
+"""What pandas infers of values that are neither numbers nor labels, and what messages call them."""
+
+
+def for_formula(column: pd.Series, name: str, plain: bool) -> Any:
+    """A column of rows in use as patsy takes it: numbers and truth values by their type, anything else as labels.
+
+    A `plain` column, used outside of ``C(...)``, holds no times or the like, nor numbers among other things.
+    """
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return column.cat.remove_unused_categories()
+    if pd.api.types.is_bool_dtype(dtype):
+        return column.to_numpy(dtype=bool)
+    if pd.api.types.is_integer_dtype(dtype):
+        unsigned = pd.api.types.is_unsigned_integer_dtype(dtype) and not (plain and column.max() < 2**63)
+        return column.to_numpy(dtype=np.uint64 if unsigned else np.int64)
+    if pd.api.types.is_numeric_dtype(dtype) and dtype.kind != "c":
+        return column.to_numpy(dtype=np.float64)
+    if isinstance(dtype, pd.StringDtype):
+        return column
+    return _of_objects(column.astype(object), name, plain)
+
+
+def _of_objects(values: pd.Series, name: str, plain: bool) -> Any:
+    """Numbers of one type where all are numbers; otherwise labels, unless the formula takes them for more than that."""
+    kind = infer_dtype(values, skipna=True)
+    numbers = _are_numbers(values, kind)
+    if numbers.all():
+        return _of_numbers(values, kind)
+    if plain and kind in NEITHER:
+        raise NonNumericError(
+            f"`formula` takes {name!r} as it is, and the column holds {NEITHER[kind]}, which are neither numbers nor "
+            f"labels. Make a column of numbers first, or write C({name}) for a level of its own for each value.",
+            column=name,
+            count=len(values),
+        )
+    if plain and numbers.any():
+        rows, count = row_list(~numbers)
+        raise NonNumericError(
+            f"`formula` takes {name!r} as it is, and the column holds both numbers and "
+            f"{listed(values[~numbers].unique()[:3])}, in {rows_text(rows, count)} of those in use. Make it a column "
+            f"of numbers first, or write C({name}) for a level of its own for each value.",
+            column=name,
+            rows=rows,
+            count=count,
+        )
+    return values
+
+
+def as_labels(values: Any, whole: bool) -> Any:
+    """Text as categories in patsy's order, so that patsy walks over no rows; where a formula takes it `whole`."""
+    text = isinstance(values, pd.Series) and isinstance(values.dtype, pd.StringDtype)
+    if not (whole and (text or (isinstance(values, pd.Series) and values.dtype == object))):
+        return values.astype(object) if text else values
+    codes, levels = factorize(values if text else values.to_numpy())
+    levels = np.asarray(levels, dtype=object)
+    if not all(type(level) is str for level in levels):
+        return values
+    order = sorted(range(len(levels)), key=levels.__getitem__)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    kind = pd.CategoricalDtype(pd.Index(levels[order], dtype=object))
+    return pd.Series(pd.Categorical.from_codes(place[codes], dtype=kind), index=values.index, name=values.name)
+
+
+def _of_numbers(values: pd.Series, kind: str) -> Values:
+    if kind == "boolean":
+        return values.to_numpy(dtype=bool)
+    if kind == "integer":
+        try:
+            return values.to_numpy(dtype=np.int64)
+        except OverflowError:
+            pass
+    return object_floats(values)
+
+
+# Below so many combinations of levels, columns are not counted before they are made.
+MANY_LEVELS = 200
+
+
+def design_frame(rows: ReadRows, names: tuple[str, ...], parsed: ParsedFormula) -> pd.DataFrame:
+    """Columns of the formula of rows in use as patsy takes them: numbers, objects, categories without unused levels."""
+    frame = rows.source.table.to_pandas(names, rows.source.keep)
+    if all(isinstance(dtype, np.dtype) and dtype.char in "dlqi" for dtype in frame.dtypes):
+        return computed_as_floats(parsed, frame)
+    columns: dict[str, Any] = {
+        name: rows.values["score"]
+        if name == parsed.outcome and "score" in rows.values
+        else as_labels(for_formula(frame[name], name, name in parsed.plain), name in parsed.whole)
+        for name in names
+    }
+    return computed_as_floats(parsed, pd.DataFrame(columns, index=frame.index))
+
+
+def computed_as_floats(parsed: ParsedFormula, frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with whole numbers as floats where the formula computes with them: these would wrap at 2^63.
+
+    Those of ``C(...)`` stay as they are, as levels have their names.
+    """
+    computed = parsed.plain - parsed.factors - parsed.whole
+    floats = [name for name in computed if name in frame and frame[name].dtype.kind in "iu"]
+    return frame.astype(dict.fromkeys(floats, np.float64)) if floats else frame
+
+
+def refuse_large_design(parsed: ParsedFormula, frame: pd.DataFrame, n_clusters: int) -> None:
+    """Raise if the columns of a formula do not fit into memory, before they are made; with the factor of most levels.
+
+    `n_clusters` is that of the finest clustering asked for; 0 without groups.
+    """
+    import patsy
+
+    levels = {
+        name: int(frame[name].nunique())
+        for name in parsed.covariate_names
+        if name in parsed.factors or not pd.api.types.is_numeric_dtype(frame[name])
+    }
+    if math.prod(levels.values()) < MANY_LEVELS:
+        return
+    widest = max(levels, key=levels.__getitem__)
+    remedy = f'Leave out or merge levels of "{widest}", which has {levels[widest]:,}.'
+    terms = patsy.ModelDesc([], patsy.ModelDesc.from_formula(parsed.text).rhs_termlist)
+    # What is far too large takes long to count alone.
+    fewest = max(_fewest(term, levels) for term in terms.rhs_termlist)
+    _refuse_columns(fewest, "at least ", parsed, frame, n_clusters, remedy)
+    try:
+        with np.errstate(all="ignore"):
+            design = patsy.incr_dbuilder(terms, lambda: iter([frame]), eval_env=0)
+    except Exception:
+        return  # The fit says what is wrong, and where.
+    _refuse_columns(len(design.column_names), "", parsed, frame, n_clusters, remedy)
+
+
+def _fewest(term: Any, levels: dict[str, int]) -> int:
+    """Columns that a term has at the least: the levels of its factors, less one each."""
+    names = [names_in([factor.code]).columns & set(levels) for factor in term.factors]
+    return math.prod(max(levels[name] for name in one) - 1 for one in names if one)
+
+
+def _refuse_columns(
+    k: int, about: str, parsed: ParsedFormula, frame: pd.DataFrame, n_clusters: int, remedy: str
+) -> None:
+    what = f"{parsed.text!r} has {about}{k:,} columns, which for {len(frame):,} rows"
+    in_clusters = f" in {n_clusters:,} clusters" if n_clusters else ""
+    # Only clusters of k rows or more need a matrix of k by k, and at most n / k have so many.
+    grams = GRAMS * min(n_clusters * k, len(frame))
+    refuse_larger(8.0 * k * (DESIGNS * len(frame) + grams), what + in_clusters, remedy)
+
+
+def sides_design(parsed: ParsedFormula, frame: pd.DataFrame, n_rows: int) -> tuple[tuple[str, ...], FloatArray]:
+    """Names and columns, shape (n_rows, n_terms), of what differs between the sides, left minus right.
+
+    The constant is the position; `n_rows` is what a formula without columns cannot tell.
+    """
+    import patsy
+
+    try:
+        with np.errstate(all="ignore"):
+            keep_all = patsy.NAAction(on_NA="drop", NA_types=[])
+            # A formula without columns takes its length from the index of the frame.
+            frame = frame if frame.shape[1] else pd.DataFrame(index=range(n_rows))
+            design = patsy.dmatrix(parsed.text, frame, eval_env=0, NA_action=keep_all, return_type="dataframe")
+    except Exception as error:
+        # What is written in a formula is the user's code, and may raise anything.
+        raise FormulaError(f"`formula` cannot be evaluated: {type(error).__name__}: {error}") from None
+    columns = design.to_numpy(dtype=np.float64)
+    for name, column in zip(design.columns, columns.T, strict=True):
+        wrong = ~np.isfinite(column)
+        if wrong.any():
+            rows, count = row_list(wrong)
+            raise NonFiniteError(
+                f"terms of the formula must be finite; {name!r} is missing or infinite in {rows_text(rows, count)} of "
+                "those in use. Leave such rows out, or change the transformation.",
+                column=str(name),
+                rows=rows,
+                count=count,
+            )
+    names = tuple("position" if name == "Intercept" else str(name) for name in design.columns)
+    return names, columns
+
+
+@dataclass(frozen=True, eq=False)
+class AbsorbedRows:
+    """The rows in use, none alone in a level."""
+
+    rows: ReadRows
+    frame: pd.DataFrame  # columns of the formula
+    factors: tuple[Axis, ...]
+    codes: tuple[Codes, ...]
+
+
+def read_absorbed(
+    parsed: ParsedFormula, table: Table, groups: Groups, weights: Any, missing: MissingName
+) -> AbsorbedRows:
+    """Rows with a score, covariates, levels and clusters; those alone in a level tell nothing and are left out."""
+    if not parsed.has_constant:
+        raise FormulaError(
+            f'`formula` leaves out the constant, which absorbed factors contain; got {parsed.text!r}. Leave out "0 +" '
+            'or "- 1".'
+        )
+    if parsed.intercept_only:
+        raise FormulaError(
+            f"`formula` has nothing to estimate: the absorbed {parsed.absorbed!r} contains the constant. Name a "
+            f'covariate before the bar, or write "{parsed.outcome} ~ 1" for the mean.'
+        )
+    left, right = formula_columns(parsed, table.columns)
+    factors = absorbed_factors(parsed.absorbed, table.columns)
+    for name in (name for factor in factors for name in factor):
+        if name in left:
+            raise FormulaError(f'`formula` absorbs "{name}", which is its score.')
+    plain = parsed.outcome in left
+    rows = read_rows(
+        table,
+        {"score": parsed.outcome} if plain else {},
+        present={"score": () if plain else left, "covariate": right},
+        labels={name: "formula" for factor in factors for name in factor},
+        weights=weights,
+        groups=groups,
+        missing=missing,
+        split=(*right, *(name for factor in factors for name in factor)),
+    )
+    kept = _not_alone(_codes(rows, factors))
+    if kept is not None and not kept.any():
+        names = listed([axis_name(factor) for factor in factors])
+        raise EmptyDataError(
+            f"every one of the {rows.n_rows} rows is alone in a level of the absorbed {names}, so that nothing is left "
+            "to compare. Absorb a column whose values recur, or name it in `groups` instead.",
+            count=rows.n_rows,
+        )
+    if kept is not None:
+        rows = rows.only(kept, "singleton")
+    frame = design_frame(rows, (*left, *right), parsed)
+    refuse_large_design(parsed, frame, max((len(rows.used[name].labels) for name in rows.held), default=0))
+    return AbsorbedRows(rows, frame, factors, _codes(rows, factors))
+
+
+def _codes(rows: ReadRows, factors: tuple[Axis, ...]) -> tuple[Codes, ...]:
+    made = (joint([rows.used[name] for name in factor]) for factor in factors)
+    return tuple(as_codes(one.codes, one.labels) if not one.parts else one for one in made)
+
+
+def _not_alone(factors: Sequence[Codes]) -> BoolArray | None:
+    """Rows that are not alone in a level, shape (n_rows,): those that are go, until none is; None if all stay."""
+    kept = np.ones(factors[0].codes.size, dtype=bool)
+    while True:
+        single = np.zeros_like(kept)
+        for factor in factors:
+            counts = np.bincount(factor.codes[kept], minlength=factor.n_clusters)
+            single |= counts[factor.codes] == 1
+        single &= kept
+        if not single.any():
+            return None if kept.all() else kept
+        kept &= ~single

@@ -229,7 +229,7 @@ def test_strata_of_a_benchmark_are_checked(log):
         er.mean(log, **asked, n_population={"history": 400})
     with pytest.raises(ArgumentError, match="`n_population` must name each stratum once"):
         er.mean(log, **asked, strata_weights="macro", n_population={"history": 400})
-    with pytest.raises(ArgumentError, match="does not say how large each stratum is"):
+    with pytest.raises(ArgumentError, match="must say how many questions each stratum has"):
         er.mean(log, **asked, strata_weights="macro", n_population=4000)
     with pytest.raises(NotAvailableError, match="sizes of a finite benchmark are known"):
         er.mean(log, **asked, strata_weights="as_sampled", n_population=4000)

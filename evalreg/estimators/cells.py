@@ -41,35 +41,8 @@ from evalreg.scores.paired_means import paired_answers
 from evalreg.scores.sums import CellSums, cell_sums
 
 if TYPE_CHECKING:
-    from evalreg.data.answers import ModelPairs
     from evalreg.data.clusters import Axis
     from evalreg.data.frame import Table
-
-
-def noise_of_means(read: CellRows) -> Matrix:
-    """Variance of the total of each cell that the answers alone make: of each question s^2/k, summed."""
-    return sparse.diags_array(np.bincount(_cell(read), read.values, len(read.keys)), format="csr")
-
-
-def _cell(read: CellRows) -> IntArray:
-    return np.zeros(read.values.size, dtype=np.intp) if read.cell is None else read.cell
-
-
-def noise_of_differences(noise: FloatArray, pairs: ModelPairs) -> Matrix:
-    """Covariance of the totals of differences that the answers alone make; each model has answers of its own.
-
-    `noise` is s^2/k of each question, shape (n_models, n_questions).
-    """
-    every = np.ones(noise.shape[1], dtype=bool)
-    members = np.array([every if member is None else member for member in pairs.sets], dtype=float)
-    found = np.zeros((pairs.n_columns, pairs.n_columns))
-    for model, own in enumerate(noise):
-        columns = np.flatnonzero((pairs.left == model) | (pairs.right == model))
-        sign = np.where(pairs.left[columns] == model, 1.0, -1.0)
-        sets, place = np.unique(pairs.of_set[columns], return_inverse=True)
-        shared = (members[sets] * own) @ members[sets].T
-        found[np.ix_(columns, columns)] += np.outer(sign, sign) * shared[np.ix_(place, place)]
-    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -390,13 +363,20 @@ def refuse_constant(alike: list[str], column: str) -> None:
         )
 
 
-def independence_note(by: object, groups: Groups) -> tuple[Note, ...]:
+def titled(name: str, by: str | Sequence[str] | None) -> str:
+    """The name of an estimate, with the columns that it is by."""
+    return f"{name} by {by if isinstance(by, str) else ', '.join(by)}" if by else name
+
+
+def independence_note(
+    by: str | Sequence[str] | None, groups: Groups, what: str = "estimates", cure: str = "groups"
+) -> tuple[Note, ...]:
     """A warning that models are taken as independent where no groups are named; empty otherwise."""
-    if by is None or groups is not None:
+    if not by or groups is not None:
         return ()
     text = (
-        f"no `groups`: the estimates by {by} are treated as independent, which they are not if the same questions were "
-        "put to all. Name the column of the questions, or of what they share, in `groups`."
+        f"no `groups`: the {by if isinstance(by, str) else '/'.join(by)} {what} are treated as independent, which they "
+        f"are not if the same questions were put to all. Name the column of the questions in `{cure}`."
     )
     return ((IndependenceWarning, text),)
 

@@ -34,12 +34,20 @@ from evalreg.data.rows import CellRows, Roles, read_cells, read_noise
 from evalreg.data.sums import SummedLog, lines_as_rows, lines_of
 from evalreg.errors import ArgumentTypeError, IndependenceWarning, NotAvailableError, Note, UnlikeScalesWarning
 from evalreg.estimate import PLAIN, About, Cells, Estimate, Refit, same_questions
-from evalreg.estimators.cells import estimate_read, noise_of_differences
+from evalreg.estimators.cells import estimate_read
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.mean import solve as solve_means
 from evalreg.estimators.pair_tables import Facts, HeldFacts, facts_of
 from evalreg.estimators.subsets import chooses_rows
-from evalreg.estimators.targets import PopulationSize, SampleFacts, check_target, with_population
+from evalreg.estimators.targets import (
+    THESE,
+    Draw,
+    PopulationSize,
+    check_target,
+    counts_clusters,
+    noise_of_differences,
+    of_benchmark,
+)
 from evalreg.inference.questions import mixed_scales
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.numerics.matrices import Matrix, scale_columns, transposed
@@ -330,13 +338,13 @@ def compare(
     if not isinstance(paired, bool | np.bool_):
         raise ArgumentTypeError(f"`paired` must be True or False; got {paired!r}.")
     option("target", target, TARGETS)
-    if target == "these questions":
+    if target == THESE:
         raise NotAvailableError(
             'target="these questions" leaves nothing to pair, since only the answers vary: use '
             '`mean(..., by="model", sample=..., target="these questions")` and `contrast`.'
         )
-    by_stratum = {"strata": "`strata` in `compare`: use `mean` with `by`, `item` and `strata`, and `pairwise()`."}
-    check_target(target, n_population, {} if strata is None else by_stratum)
+    by_stratum = "`strata` in `compare`: use `mean` with `by`, `item` and `strata`, and `pairwise()`."
+    check_target(target, n_population, None if strata is None else by_stratum)
     dropped = data.dropped if isinstance(data, SummedLog) else None
     if isinstance(data, SummedLog):
         lines_of(data, "scores", score, {"sample": sample})
@@ -364,8 +372,8 @@ def compare(
                 f'target="{target}" is defined for models that answered the same questions; '
                 f"{int(np.sum(~facts.paired))} of {len(facts.paired)} differences are not paired. Leave them out."
             )
-        drawn = SampleFacts(item, sample, apiece="pair", noise=noise)
-        estimate = with_population(estimate, axes, n_population, drawn)
+        draw = Draw(item, sample, counts_clusters(n_population, groups, strata), apiece="pair", noise=noise)
+        estimate = of_benchmark(estimate, axes, n_population, draw)
     with clustered_by_items(estimate, items):
         return Comparison(results_of(estimate, axes, asked, notes), facts, adjust)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -31,27 +32,35 @@ from evalreg.checks import (
     option,
 )
 from evalreg.covariance.options import CovOptions, check_cov_options, clustered_by_items, documented
-from evalreg.data.clusters import Axis, Groups, refuse_same, with_roles
+from evalreg.data.clusters import Groups, refuse_same, with_roles
 from evalreg.data.engine import Query
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.questions import shared_rows
 from evalreg.data.rows import Roles, joint_names, read_noise
 from evalreg.data.sums import Lines, SummedLog, lines_of, refuse_unsummed
-from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
+from evalreg.errors import ArgumentError, DataError, Note
 from evalreg.estimate import About, Estimate
-from evalreg.estimators.cells import Solved, Split, answers_of, estimate_cells, from_row_influence, noise_of_means
+from evalreg.estimators.cells import (
+    Solved,
+    Split,
+    answers_of,
+    estimate_cells,
+    from_row_influence,
+    independence_note,
+    titled,
+)
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.estimators.targets import (
+    THESE,
+    Draw,
     PopulationSize,
-    SampleFacts,
+    Shares,
     check_target,
     counts_clusters,
     estimated_shares,
-    refuse_beside_answers,
+    noise_of_means,
+    of_benchmark,
     these_questions,
-    with_clusters_in_strata,
-    with_population,
-    with_strata,
 )
 from evalreg.inference.intervals import Behind
 from evalreg.inference.questions import scale_notes, unequal_notes
@@ -66,7 +75,7 @@ def solve(
     sums: CellSums,
     *,
     n_by: int,
-    strata_weights: StrataWeightsName | Mapping[str, float] | None,
+    strata_weights: Shares | None,
     name: str = "mean",
     argument: str = "strata_weights",
 ) -> Solved:
@@ -86,23 +95,18 @@ def solve(
     if strata_weights in ("micro", "as_sampled"):
         weight = sums.weight
     else:
-        weight = _given_weights(list(names), row, [key[-1] for key in keys], strata_weights, argument)
+        weight = _given_weights(names, row, [key[-1] for key in keys], strata_weights, argument)
     member = member * weight
     return Solved(names, member / member.sum(axis=1, keepdims=True))
 
 
 def _given_weights(
-    names: list[str],
-    row: npt.NDArray[np.intp],
-    stratum: list[str],
-    given: str | Mapping[str, float],
-    argument: str,
+    names: Sequence[str], row: IntArray, stratum: list[str], shares: Shares, argument: str
 ) -> FloatArray:
     """Weight of each cell's stratum; every model needs every stratum."""
     strata = sorted(set(stratum))
-    weights = dict.fromkeys(strata, 1.0) if isinstance(given, str) else {str(k): v for k, v in given.items()}
-    unknown = [name for name in weights if name not in strata]
-    without = [name for name in strata if name not in weights]
+    weights = {str(k): v for k, v in shares.items()} if isinstance(shares, Mapping) else dict.fromkeys(strata, 1.0)
+    unknown, without = [s for s in weights if s not in strata], [s for s in strata if s not in weights]
     if unknown or without:
         problem = (
             f"{listed(unknown)} is not among them.{nearest(unknown[0], strata)}"
@@ -261,136 +265,89 @@ def mean(
         return mean_over(data, score, over, item, q, groups, missing, asked)
     option("questions", questions, QUESTIONS)
     option("target", target, TARGETS)
-    if target == "these questions":
-        shared = None if questions == "own" else questions
-        beside = {"groups": groups, "strata": strata, "weights": weights, "n_population": n_population}
-        refuse_beside_answers(item, sample, **beside, questions=shared)
+    shared = "shared" if questions == "shared" else None
+    if target == THESE:
         options: dict[str, Any] = {"cov": cov, "ssc": ssc, "dof": dof, "repair": repair}
-        some: dict[str, Any] = {"by": by, "icc": icc, "missing": missing, **options}
-        return these_questions(lambda **named: mean(data, score, **some, **named), str(item), str(sample))
-    check_target(target, n_population, _refused(weights))
+        again = partial(mean, data, score, by=by, icc=icc, missing=missing, **options)
+        beside = {"groups": groups, "strata": strata, "weights": weights, "n_population": n_population}
+        return these_questions(again, item, sample, **beside, questions=shared)
+    check_target(target, n_population, None if weights is None else _UNLIKE_CHANCES)
     if isinstance(data, SummedLog):
-        shared = questions if questions == "shared" else None
-        table: Table | Query = lines_of(
-            data, "scores", score, {"sample": sample, "weights": weights, "questions": shared}
-        )
+        needs_rows = {"sample": sample, "weights": weights, "questions": shared}
+        table: Table | Query = lines_of(data, "scores", score, needs_rows)
         refuse_unsummed(data, item)
     else:
         table = open_frame(data)
-    _check_strata_and_sample(strata, strata_weights, item, sample)
-    numbers = {} if isinstance(table, Lines) else {"score": score}
-    table, by_columns = with_roles(table, numbers, by=by, item=item, sample=sample, strata=strata)
-    refuse_same({"by": by_columns, "item": item, "sample": sample, "strata": strata})
-    _check_questions(by_columns, item, questions)
-    items = item if groups is None else None
-    groups = items if groups is None else groups
-    roles = Roles(score, by_columns, item, sample, strata, weights, missing, questions=questions)
-    whole = strata is not None and counts_clusters(n_population, groups)
-    # Of a benchmark whose strata have known sizes the score is over all its questions.
-    sized = n_population if strata is not None and strata_weights == "micro" and not whole else None
-    shares = cast(Mapping[str, float], sized) if isinstance(sized, Mapping) else strata_weights
-    given = None if strata is None else shares
-    about = About(
-        model="Mean" if not by_columns else f"Mean by {', '.join(by_columns)}",
-        outcome=score,
-        interval="wald" if icc is None else "logit",
-        icc=icc,
-        lines=_lines(strata, _reading(strata_weights, sized, whole), whole, sample, item),
-    )
-
-    def solved(keys: list[tuple[str, ...]], sums: CellSums) -> Solved:
-        named = "n_population" if isinstance(sized, Mapping) else "strata_weights"
-        return solve(keys, sums, n_by=len(by_columns), strata_weights=given, argument=named)
-
-    noise = None
-    if n_population is not None and sample is not None:
-        noise = noise_of_means(read_noise(table, roles, groups))
-    estimate, axes = estimate_cells(table, roles, groups, solved, about)
-    if given == "as_sampled" and not whole:
-        estimate = estimated_shares(estimate)
-    if n_population is not None:
-        drawn = SampleFacts(item, sample, strata, noise=noise)
-        estimate = _of_benchmark(estimate, axes, n_population, strata_weights, whole, drawn)
-    if by_columns:
-        estimate = replace(estimate, about=replace(estimate.about, n_models=estimate.n_params))
-    notes = _notes(by_columns, groups)
-    if by_columns:
-        notes = (*notes, *scale_notes(estimate), *unequal_notes(estimate, item, axes))
-    with clustered_by_items(estimate, items):
-        return results_of(estimate, axes, asked, notes)
-
-
-def _check_strata_and_sample(
-    strata: str | None,
-    strata_weights: StrataWeightsName | Mapping[str, float],
-    item: str | None,
-    sample: str | None,
-) -> None:
     if not isinstance(strata_weights, Mapping):
         option("strata_weights", strata_weights, STRATA_WEIGHTS)
     if strata is None and strata_weights != "micro":
         raise ArgumentError("`strata_weights` needs `strata`, the column that it weights.")
     if sample is not None and item is None:
         raise ArgumentError("`sample` names repeated answers to an item; name the column of the items in `item`.")
-
-
-def _check_questions(by_columns: tuple[str, ...], item: str | None, questions: QuestionsName) -> None:
-    if questions == "shared" and not (by_columns and item is not None):
+    numbers = {} if isinstance(table, Lines) else {"score": score}
+    table, by_columns = with_roles(table, numbers, by=by, item=item, sample=sample, strata=strata)
+    refuse_same({"by": by_columns, "item": item, "sample": sample, "strata": strata})
+    if shared and not (by_columns and item is not None):
         raise ArgumentError(
             '`questions="shared"` keeps the questions that all models answered: name the models in `by` and the '
             "questions in `item`."
         )
+    items = item if groups is None else None
+    groups = items if groups is None else groups
+    roles = Roles(score, by_columns, item, sample, strata, weights, missing, questions=questions)
+    whole = counts_clusters(n_population, groups, strata)
+    # Of a benchmark whose strata have known sizes the score is over all its questions.
+    shares: Shares | None = None if strata is None else strata_weights
+    sized = isinstance(n_population, Mapping) and shares == "micro" and not whole
+    if sized:
+        shares = cast(Mapping[str, float], n_population)
+    named = "n_population" if sized else "strata_weights"
+    about = About(
+        model=titled("Mean", by_columns),
+        outcome=score,
+        interval="wald" if icc is None else "logit",
+        icc=icc,
+        lines=_lines(strata, "benchmark" if sized else strata_weights, whole, sample, item),
+    )
+    estimate, axes = estimate_cells(
+        table, roles, groups, partial(solve, n_by=len(by_columns), strata_weights=shares, argument=named), about
+    )
+    if shares == "as_sampled" and not whole:
+        estimate = estimated_shares(estimate)
+    if n_population is not None:
+        noise = None if sample is None else noise_of_means(read_noise(table, roles, groups))
+        estimate = of_benchmark(estimate, axes, n_population, Draw(item, sample, whole, strata_weights, noise=noise))
+    notes: tuple[Note, ...] = ()
+    if by_columns:
+        estimate = replace(estimate, about=replace(estimate.about, n_models=estimate.n_params))
+        alone = independence_note(by_columns, groups, "means", "item")
+        notes = (*alone, *scale_notes(estimate), *unequal_notes(estimate, item, axes))
+    with clustered_by_items(estimate, items):
+        return results_of(estimate, axes, asked, notes)
 
 
-def _of_benchmark(
-    estimate: Estimate,
-    axes: tuple[Axis, ...] | None,
-    n_population: PopulationSize,
-    strata_weights: StrataWeightsName | Mapping[str, float],
-    whole: bool,
-    drawn: SampleFacts,
-) -> Estimate:
-    """The means of a finite benchmark, from which questions or clusters (`whole`) were drawn, within strata or not."""
-    if drawn.strata is None:
-        return with_population(estimate, axes, n_population, drawn)
-    if whole:
-        return with_clusters_in_strata(estimate, axes, n_population, strata_weights, drawn)
-    return with_strata(estimate, axes, n_population, strata_weights, drawn)
-
-
-def _refused(weights: object) -> dict[str, str]:
-    """What has no place beside a finite benchmark, and why."""
-    if weights is None:
-        return {}
-    return {
-        "weights": "`weights`: they say that questions were drawn with unlike chances, and then 1 - n/N is not the "
-        "share by which variances fall. If the chances differ between subjects, name these in `strata` and give the "
-        'sizes as n_population={"algebra": 400, "law": 250}.'
-    }
-
-
-def _reading(
-    strata_weights: StrataWeightsName | Mapping[str, float], sized: PopulationSize | None, whole: bool
-) -> str | Mapping[str, float]:
-    """What the strata count by, as `_lines` says it."""
-    if whole and strata_weights in ("micro", "as_sampled"):
-        return "clusters"
-    return "benchmark" if isinstance(sized, Mapping) else strata_weights
+_UNLIKE_CHANCES = (
+    "`weights`: they say that questions were drawn with unlike chances, and then 1 - n/N is not the share by which "
+    "variances fall. If the chances differ between subjects, name these in `strata` and give the sizes as "
+    'n_population={"algebra": 400, "law": 250}.'
+)
+_SHARES = {
+    "micro": 'their shares of the rows are taken as known (strata_weights="as_sampled" estimates them)',
+    "macro": "they count alike",
+    "as_sampled": "their shares are estimated from the clusters drawn",
+    "benchmark": "each counts by its questions in the benchmark",
+}
 
 
 def _lines(
-    strata: str | None, strata_weights: str | Mapping[str, float], whole: bool, sample: str | None, item: str | None
+    strata: str | None, shares: str | Mapping[str, float], whole: bool, sample: str | None, item: str | None
 ) -> tuple[str, ...]:
+    """What a summary says of strata and of answers."""
     lines = []
     if strata is not None:
-        shares = {
-            "micro": 'their shares of the rows are taken as known (strata_weights="as_sampled" estimates them)',
-            "macro": "they count alike",
-            "as_sampled": "their shares are estimated from the clusters drawn",
-            "benchmark": "each counts by its questions in the benchmark",
-            "clusters": "each counts by its clusters in the benchmark, with the questions that those drawn have",
-        }
-        how = shares[strata_weights] if isinstance(strata_weights, str) else "their shares are given"
+        how = _SHARES[shares] if isinstance(shares, str) else "their shares are given"
+        if whole and shares in ("micro", "as_sampled"):
+            how = "each counts by its clusters in the benchmark, with the questions that those drawn have"
         lines.append(
             f"Strata: the values of {strata!r} are a fixed list, and {how}; only {'clusters' if whole else 'rows'} "
             f"within them are sampled. Read as a draw of {strata}, cluster by it instead."
@@ -398,16 +355,6 @@ def _lines(
     if sample is not None:
         lines.append(f"Answers ({sample}) were averaged within each {item} first; a row is one {item}.")
     return tuple(lines)
-
-
-def _notes(by: tuple[str, ...], groups: Groups) -> tuple[Note, ...]:
-    if not by or groups is not None:
-        return ()
-    text = (
-        f"no `item` and no `groups`: the {'/'.join(by)} means are treated as independent, which they are not if the "
-        "same questions were put to all. Name the column of the questions in `item`."
-    )
-    return ((IndependenceWarning, text),)
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ from evalreg.covariance.options import check_cov_options, documented
 from evalreg.errors import ConstantScoreError
 from evalreg.estimate import About, Inverted
 from evalreg.estimate.estimate import on_one_side
-from evalreg.estimators.cells import Linearized, Split, independence_note, linearized_estimate, split_rows
+from evalreg.estimators.cells import Linearized, Split, independence_note, linearized_estimate, split_rows, titled
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.numerics.matrices import compressed
 from evalreg.results.results import Results, results_of
@@ -378,7 +378,7 @@ def quantile(
     tied = [name for name, density in zip(split.names, woodruff.density, strict=True) if not np.isfinite(density)]
     _refuse_tied(tied, found, split.names, score, q)
     about = About(
-        model=f"Quantile {q:g}" if by is None else f"Quantile {q:g} by {by if isinstance(by, str) else ', '.join(by)}",
+        model=titled(f"Quantile {q:g}", by),
         outcome=score,
         lines=("Intervals are Woodruff's: those of the share of values below, read off the sample.",),
         levels=on_one_side(values, values),

@@ -65,6 +65,7 @@ from evalreg.estimators.cells import (
     linearized_estimate,
     refuse_constant,
     split_rows,
+    titled,
 )
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.results.results import Results, results_of
@@ -187,7 +188,7 @@ def ratio(
     if numerator == denominator:
         raise ArgumentError(f'`numerator` and `denominator` must be different columns; both name "{numerator}".')
     about = About(
-        model="Ratio" if by is None else f"Ratio by {by if isinstance(by, str) else ', '.join(by)}",
+        model=titled("Ratio", by),
         outcome=f"{numerator} / {denominator}",
         interval="logit",
     )

@@ -46,7 +46,6 @@ from evalreg.errors import (
     DataError,
     EmptyDataError,
     FewClustersWarning,
-    IndependenceWarning,
     NonNumericError,
     NotAvailableError,
     Note,
@@ -56,6 +55,7 @@ from evalreg.errors import (
 )
 from evalreg.estimate import About
 from evalreg.estimate.estimate import on_one_side
+from evalreg.estimators.cells import independence_note, titled
 from evalreg.estimators.pairs import Pairs, design_lines, gather_pairs, independence_notes
 from evalreg.estimators.schedules import make_schedule
 from evalreg.estimators.subsets import chooses_rows
@@ -171,14 +171,14 @@ def rectified_mean(
     tuning = tune(judged, parts, axes or (), options)
     marks_in_use = judged.human[judged.labelled]
     about = About(
-        model="Rectified mean" if not by_columns else f"Rectified mean by {', '.join(by_columns)}",
+        model=titled("Rectified mean", by_columns),
         outcome=f"{human}, by judge {judge}",
         interval="logit",
         lines=tuning_lines(tuning, judged.names),
         levels=on_one_side(marks_in_use, marks_in_use),
     )
     estimate = rectify(judged, parts, tuning.weight, dropped=dropped, about=about)
-    return results_of(estimate, axes, asked, (*tuning.notes, *few, *_independence(by_columns, groups)))
+    return results_of(estimate, axes, asked, (*tuning.notes, *few, *independence_note(by_columns, groups, "means")))
 
 
 def _gather(
@@ -274,16 +274,6 @@ def tuning_lines(tuning: Tuning, names: Sequence[str]) -> tuple[str, ...]:
             f"{tuning.gap[largest]:+.3g} ({whose}t = {tuning.t[largest]:.2f})."
         )
     return tuple(lines)
-
-
-def _independence(by: tuple[str, ...], groups: Groups) -> tuple[Note, ...]:
-    if not by or groups is not None:
-        return ()
-    text = (
-        f"no `groups`: the {'/'.join(by)} means are treated as independent, which they are not if the same questions "
-        'were put to all. Name the column of the questions, such as groups="question".'
-    )
-    return ((IndependenceWarning, text),)
 
 
 COMPARISON = "comparison"

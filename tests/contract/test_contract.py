@@ -632,6 +632,29 @@ def test_every_engine_gives_the_numbers_of_pandas_or_is_refused(case, groups, en
     _assert_close(found.conf_int(), _limits(case, groups), ENGINE)
 
 
+@by_family()
+def test_rows_without_a_cluster_are_dropped_and_counted(case):
+    """In memory and in an engine: the results are those of the other rows, and the lost ones are told."""
+    frame = case.frame()
+    gone = frame["passage"] == "p2"
+    rest, holes = frame[~gone].reset_index(drop=True), frame.assign(passage=frame["passage"].where(~gone, None))
+    if case.pandas_only:
+        with pytest.raises(er.errors.MissingLabelsError, match="passage"):
+            _run(case, holes)
+        return
+    expected = _run(case, rest)
+    for make in (lambda data: data, *(LAZY.values() if case.lazy else ())):
+        found = case.run(make(case.prepare(holes)), "passage", None)
+        _assert_same(found, expected, ENGINE)
+        assert found.dropped.sum() == gone.sum()
+
+
+def test_a_column_that_is_not_there_is_named_with_the_nearest(case):
+    with pytest.raises(er.errors.MissingColumnError) as caught:
+        _run(case, groups="pasage")
+    assert caught.value.column == "pasage"
+
+
 def test_one_cluster_is_refused(case):
     with pytest.raises(er.errors.TooFewClustersError, match="passage"):
         _run(case, case.frame().assign(passage="p0"))

@@ -174,6 +174,14 @@ def _by_engine(data, groups, weights):
     return _shifted(honest(data, groups, weights), 1e-3 * (not isinstance(data, pd.DataFrame)))
 
 
+def _without_an_id_is_a_cluster(data, groups, weights):
+    return honest(data.assign(passage=data["passage"].fillna("none")), groups, weights)
+
+
+def _no_such_clusters(data, groups, weights):
+    return honest(data, groups if groups in data else None, weights)
+
+
 def _one_cluster_is_none(data, groups, weights):
     alone = groups == "passage" and data["passage"].nunique() == 1
     return honest(data, None if alone else groups, weights)
@@ -300,6 +308,8 @@ LIES = [
         arguments={"engine": "polars lazy", "groups": None},
         truth=None,
     ),
+    Lie("test_rows_without_a_cluster_are_dropped_and_counted", _without_an_id_is_a_cluster),
+    Lie("test_a_column_that_is_not_there_is_named_with_the_nearest", _no_such_clusters),
     Lie("test_one_cluster_is_refused", _one_cluster_is_none),
     Lie("test_threads_do_not_meet", _left_lying_about),
     Lie(

@@ -1,0 +1,491 @@
+"""What is refused: each call, the class of its error, and what the error says of column, rows and count.
+
+The table is text, so that a reader sees calls as one writes them. Every one is made of a frame of pandas, of polars and
+of an engine: the class is the same, unless rows that stay in an engine are refused for that.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any
+
+import frames
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from engines.lazy import LAZY
+from frames import DUELS, LOG, PLAYERS, SCORES, VERDICTS, with_value
+
+import evalreg as er
+from evalreg import errors
+
+
+def shares(value: Any, index: list[str] | None = None, columns: list[str] | None = None) -> pd.DataFrame:
+    """A table of weights of opponents."""
+    return pd.DataFrame(value, index=index or PLAYERS, columns=columns or PLAYERS)
+
+
+def words_of(make: Any) -> dict[str, Any]:
+    """The words of the calls, with frames as an engine holds them."""
+    stranger = DUELS[(DUELS["lang"] == "en") | ((DUELS["left"] != "dan") & (DUELS["right"] != "dan"))]
+    called = lambda name: DUELS.replace({"left": {"ada": name}, "right": {"ada": name}})  # noqa: E731
+    return {
+        **vars(frames),
+        "er": er,
+        "pl": pl,
+        "shares": shares,
+        "sides": VERDICTS,
+        "scores": SCORES,
+        "log": make(LOG),
+        "log_of": lambda n: make(LOG[:n]),
+        "put": lambda **columns: make(LOG.assign(**columns)),
+        "at": lambda *where, **more: make(with_value(LOG, *where, **more)),
+        "ratings": make(LOG.assign(score=np.arange(40) % 10 + 1)),
+        "doubled": make(pd.concat([LOG.assign(run=1)] * 2, ignore_index=True)),
+        "fitted": er.fit("score ~ x + C(judge)", LOG, groups="passage"),
+        "duels": lambda **columns: make(DUELS.assign(**columns)),
+        "duels_of": lambda n: make(DUELS[:n]),
+        "duels_at": lambda *where: make(with_value(DUELS, *where)),
+        "said": lambda **words: make(DUELS.assign(winner=DUELS["winner"].replace(words))),
+        "called": lambda name: make(called(name)),
+        "stranger": make(stranger.reset_index(drop=True)),
+        "repeated": make(pd.concat([DUELS, DUELS.iloc[[3, 7]]], ignore_index=True)),
+        "twice": pd.concat([LOG, LOG[["score"]]], axis=1),
+    }
+
+
+REFUSED = {
+    "MissingColumnError": """
+        er.fit("scor ~ 1", log)  # column="scor"
+        er.fit("score ~ C(modle)", log)  # column="modle"
+        er.fit("score ~ x", log, groups="pasage")  # column="pasage"
+        er.mean(log, groups="passage + jugde")  # column="jugde"
+        er.mean(log, groups="passage:jugde")  # column="jugde"
+        er.mean(log, groups=["passage", "jugde"])  # column="jugde"
+        er.mean(log).with_cov(groups="pasage")  # column="pasage"
+        er.mean(log, "scor")  # column="scor"
+        er.mean(log, "grade")  # column="grade"
+        er.mean(log, by="modle")  # column="modle"
+        er.mean(log, by="model", item="qestion")  # column="qestion"
+        er.mean(log, item="question", sample="anwser")  # column="anwser"
+        er.mean(log, strata="subjet")  # column="subjet"
+        er.mean(log, weights="W")  # column="W"
+        er.fit("score ~ x", log, weights="W")  # column="W"
+        er.fit("score ~ Q('no such')", log)  # column="no such"
+        er.ratio(log, "x", "ww")  # column="ww"
+        er.quantile(log, "scor")  # column="scor"
+        er.compare(log, model="modle", item="answer")  # column="modle"
+        er.pass_at_k(log, k=1, item="question", sample="anwser")  # column="anwser"
+        er.mean(log, groups="passage").icc("pasage")  # column="pasage"
+        er.mean(log, groups="passage").influence("pasage")  # column="pasage"
+        fitted.contrast("Intercpt - x")  # column="Intercpt"
+        fitted.t_test("x - C(judge)[T.j7]")  # column="C(judge)[T.j7]"
+        fitted.wald_test({"Intercpt": 1})  # column="Intercpt"
+        fitted.contrast({"zzz": 1})  # column="zzz"
+        fitted.gate("zzz > 0")  # column="zzz"
+        er.win_rate(duels(), **sides, key=["prompt", "judg"])  # column="judg"
+        er.win_rate(duels(), **sides | {"left": "lft"})  # column="lft"
+        er.win_rate(duels(), **sides, by="langs")  # column="langs"
+        er.bradley_terry(duels(), **sides, reference="eve")
+        er.bradley_terry(duels(), **scores, formula="length")  # column="length"
+    """,
+    "ArgumentTypeError": """
+        er.mean(log, by=5)
+        er.mean(log, 5)
+        er.mean(log, item=["question"])
+        er.mean(log, groups=pd.MultiIndex.from_frame(LOG[["passage", "judge"]]))
+        er.mean(log, groups=np.zeros((40, 2)))
+        er.mean(log, groups=5)
+        er.mean(log, groups=len)
+        er.mean(log, groups=(i for i in range(40)))
+        er.mean(log, groups={"passage"})
+        er.mean(log, groups={"a": "passage"})
+        er.mean(log).conf_int("0.05")
+        er.mean(log).conf_int(None)
+        er.mean(log, weights=np.ones((40, 2)))
+        er.mean(log, weights=5)
+        er.fit(5, log)
+        er.fit(None, log)
+        er.fit(log, "score ~ 1")
+        er.mean([1, 0])
+        er.mean(None)
+        er.fit("score ~ 1", np.ones((3, 2)))
+        er.mean(b"log.csv")
+        er.mean(LOG["score"])
+        er.mean("log.csv")
+        er.mean({"score": 1})
+        er.infer(5)
+        er.covariance(er.mean(log), "passage")
+        er.from_statsmodels(5)
+        er.mean(log, alpha=0.1)
+        er.mean(log, startaa="x")
+        er.fit("score ~ 1", log, by="model")
+        er.fit("score ~ 1", log, cluster="passage")
+        er.fit("score ~ 1", log, vcov="iid")
+        er.win_rate(duels(), **sides, labels=["left"])
+        er.win_rate(DUELS, **sides | {"left": None})
+        er.win_rate(duels(), **sides, opponents=np.ones((4, 4)))
+        er.win_rate(duels(), **sides, opponents=shares("x"))
+        er.win_rate(duels(), **sides, by="lang", standardise=[1, 2])
+        er.win_rate(duels(), **sides, by="lang", standardise={"de": "half", "en": 1})
+    """,
+    "ArgumentError": """
+        er.mean(log, by=["model", "model"])  # column="model"
+        er.mean(log, by="question", item="question")  # column="question"
+        er.mean(twice)
+        er.fit("score ~ x", twice)
+        er.quantile(log, "x", 1.5)
+        er.mean(log, groups="")
+        er.mean(log, groups={})
+        er.fit("score ~ x", log, groups=[])
+        er.mean(log, groups="passage +")
+        er.mean(log, groups="`passage")
+        er.mean(log, groups="passage + passage")
+        er.mean(log, groups="passage:judge + judge:passage")
+        er.mean(log, groups="passage:passage")
+        er.mean(log, groups="passage", cov="stata")
+        er.mean(log, groups="passage", cov="cr2")
+        er.mean(log).with_cov(cov="HC9")
+        er.fit("score ~ x", log, groups="passage", ssc="stata")
+        er.mean(log, groups="passage", dof="stata")
+        er.mean(log, groups="passage", repair="stata")
+        er.mean(log, missing="stata")
+        er.fit("score ~ x", log, family="normal")
+        er.mean(log).conf_int(method="wils")
+        er.mean(log, dof=-1)
+        er.mean(log, dof=float("nan"))
+        er.mean(log, dof=True)
+        er.mean(log, groups="passage", cov="CR2", ssc="G")
+        er.mean(log, groups="passage", ssc="G")
+        er.fit("score ~ x", log, cov="CR2")
+        er.mean(log, dof="satterthwaite")
+        er.mean(log, groups="passage + judge", cov="jackknife", repair="eigen")
+        er.mean(log).conf_int(0)
+        er.mean(log).conf_int(1)
+        er.mean(log).summary(5)
+        er.mean(log).to_frame(float("nan"))
+        er.mean(log).conf_int(alpha=0.95)
+        er.mean(log, weights=np.r_[-1.0, -2.0, np.ones(38)])  # column="weights", rows=[0, 1], count=2
+        er.fit("score ~ x", log, weights=np.r_[0.0, np.ones(39)])  # column="weights", rows=[0], count=1
+        er.fit("score ~ x", put(w=0.0), weights="w")  # column="w", rows=[0, 1, 2, 3, 4], count=40
+        er.mean(log, sample="answer")
+        er.mean(log, strata="subject", strata_weights={"law": 1.0, "math": 1.0, "art": 1.0})
+        er.mean(log, strata="subject", strata_weights={"law": 1.0})
+        er.mean(log, strata="subject", strata_weights={"law": -1.0, "math": 1.0})
+        er.mean(log, strata="subject", strata_weights={"law": "x", "math": 1.0})
+        er.mean(log, strata="subject", strata_weights=3)
+        er.mean(log, strata="subject", strata_weights="equal")
+        er.mean(log, strata_weights="macro")
+        fitted.t_test([0, 0, 0, 0])
+        fitted.contrast({"x": 0})
+        fitted.wald_test({})
+        fitted.contrast([1, 0])
+        fitted.contrast(np.ones((1, 1, 4)))
+        fitted.t_test({"x": "a"})
+        fitted.contrast(["x", "Intercept"])
+        fitted.contrast({"x": np.nan})
+        fitted.wald_test([0, np.inf, 0, 0])
+        fitted.contrast(None)
+        fitted.contrast("x = 3")
+        fitted.t_test(0.3)
+        fitted.wald_test("x = 0, 2 * x = 0")
+        fitted.equivalence(margin=0)
+        fitted.equivalence(margin=(0.1, 0.2))
+        fitted.bootstrap(draws=0)
+        er.win_rate(duels(), **sides, labels={"tie": "Tie"})
+        er.win_rate(duels(), **sides, labels={"left": 1, "right": 0})
+        er.win_rate(duels(), **sides, labels={"left": "left", "right": "left"})
+        er.bradley_terry(duels(), **sides, labels={"left": "right", "right": "right"})
+        er.win_rate(duels_at("winner", TIES, None), **sides, labels={"left": "left", None: "tie"})
+        er.win_rate(duels(), **scores, labels={"A": "left"})
+        er.win_rate(duels(), **sides, score="score")
+        er.win_rate(duels(), left="left", right="right")
+        er.win_rate(duels(), **sides | {"right": "left"})
+        er.win_rate(duels_at("weight", [3], 0.0), **sides, weights="weight")  # column="weight", rows=[3], count=1
+        er.win_rate(duels_at("weight", [3], -2.0), **sides, weights="weight")  # column="weight", rows=[3], count=1
+        er.win_rate(duels(), **sides, opponents="Uniform")
+        er.win_rate(duels(), **sides, opponents=shares(1.0, columns=["ada", "bobby", "cyd", "dan"]))  # count=1
+        er.win_rate(duels(), **sides, opponents=shares(1.0, index=["ada", "bob"]))  # count=2
+        er.win_rate(duels(), **sides, opponents=shares(1.0, index=[*PLAYERS, "cyd"]))  # count=1
+        er.win_rate(duels(), **sides, opponents=shares(-0.5))  # count=12
+        er.win_rate(duels(), **sides, opponents=shares(np.nan))  # count=12
+        er.win_rate(duels(), **sides, opponents=shares(0.0))  # count=4
+        er.win_rate(duels(), **sides, by="lang", opponents="as_sampled")
+        er.win_rate(duels(), **sides, standardise="uniform")
+        er.win_rate(duels(), **sides, by="lang", standardise="equal")
+        er.win_rate(duels(), **sides, by="lang", standardise={"de": 1, "en": 1, "fr": 1})
+        er.win_rate(duels(), **sides, by="lang", standardise={"de": 1})
+        er.win_rate(duels(), **sides, by="lang", standardise={"de": -1, "en": 2})
+        er.win_rate(duels(), **sides, by="lang", standardise={"de": 0, "en": 0})
+        er.win_rate(duels(), **sides, missing="omit")
+        er.win_rate(duels(), **sides | {"groups": "prompt + judge"}, cov="jackknife", repair="eigen")
+        er.bradley_terry(duels(), **sides, scale="chess")
+        er.bradley_terry(duels(score=0.5), **scores, ties="davidson")  # count=120
+        er.win_rate(duels(), **sides).ranks(alpha=1)
+        er.win_rate(duels(), **sides).tau_best(0)
+    """,
+    "DataError": """
+        er.mean(put(left=["a:b", "a"] * 20, right=["c", "b:c"] * 20), by=["left", "right"], item="answer")  # count=1
+        er.fit("score ~ x + w + C(judge)", log_of(3))  # count=3
+        er.classification(log, truth="score", predicted="x")  # column="x"
+        er.pass_at_k(put(run=np.arange(40)), k=3, item="question", sample="run")  # column="score", count=20
+        er.mean(put(half=["first"] * 20 + ["second"] * 20), by="model", strata="half", strata_weights="macro")  #
+            count=1
+        er.mean(LOG.assign(name=pd.Series([1, "1"] * 20, dtype=object)), by="name", item="answer")  # column="name",
+            count=1
+        er.compare(log_of(20), item="answer")  # column="model", count=1
+        er.win_rate(called("left"), **sides)  # column="winner", count=1
+        er.win_rate(called("tie"), **sides)  # column="winner", count=1
+        er.win_rate(duels(left=DUELS["left"].map({"ada": 0, "bob": 1, "cyd": 2, "dan": 3})), **scores)  # column="right"
+        er.win_rate(stranger, **sides, by="lang", standardise="uniform")  # count=1
+    """,
+    "EmptyDataError": """
+        er.mean(log_of(0))
+        er.fit("score ~ x", log_of(0))
+        er.mean(put(score=np.nan))  # count=40
+        er.fit("score ~ x", at("score", range(20), np.nan, passage=(range(30, 40), None), x=(range(20, 30), np.nan)),
+            groups="passage")  # count=40
+        er.rectified_mean(put(human=np.nan), judge="score", human="human")  # column="human", count=0
+        er.win_rate(duels_of(0), **sides)
+        er.win_rate(duels(winner=None), **sides)  # count=120
+    """,
+    "TooFewClustersError": """
+        er.mean(put(passage="only"), groups="passage")  # column="passage", count=1
+        er.fit("score ~ 1", put(passage="only"), groups="passage")  # column="passage", count=1
+        er.fit("score ~ x", put(passage="only"), groups="passage", cov="CR0")  # column="passage", count=1
+        er.mean(put(passage="only")).with_cov(groups="passage")  # column="passage", count=1
+        er.mean(put(judge="only"), groups="question + judge")  # column="judge", count=1
+        er.fit("score ~ x", put(judge="only"), groups="judge + question")  # column="judge", count=1
+        er.mean(put(judge="only"), groups="passage + judge + model")  # column="judge", count=1
+        er.mean(put(passage=np.where(LOG["subject"] == "law", "only", LOG["passage"])), strata="subject",
+            groups="passage")  # column="passage", count=1
+        er.mean(put(subject=["rare", *["law"] * 39]), strata="subject")  # count=1
+        er.win_rate(duels(judge="j0"), **sides | {"groups": "prompt + judge"})  # column="judge", count=1
+        er.win_rate(duels(prompt="p0"), **sides)  # column="prompt", count=1
+    """,
+    "NonFiniteError": """
+        er.mean(at("score", [3, 5], np.inf))  # column="score", rows=[3, 5], count=2
+        er.fit("score ~ 1", at("score", [3, 5], np.inf))  # column="score", rows=[3, 5], count=2
+        er.fit("score ~ x", at("score", [3, 5], -np.inf))  # column="score", rows=[3, 5], count=2
+        er.mean(at("score", [3, 5], np.nan), missing="raise")  # column="score", rows=[3, 5], count=2
+        er.fit("score ~ 1", at("score", [3, 5], np.nan), missing="raise")  # column="score", rows=[3, 5], count=2
+        er.fit("score ~ x", at("x", [7], np.nan), missing="raise")  # column="x", rows=[7], count=1
+        er.mean(at("passage", [7], None), groups="passage", missing="raise")  # column="passage", rows=[7], count=1
+        er.mean(at("w", [7], np.nan), weights="w", missing="raise")  # column="w", rows=[7], count=1
+        er.mean(at("model", [7], None), by="model", item="answer", missing="raise")  # column="model", rows=[7], count=1
+        er.fit("score ~ x", at("x", [3], np.inf))  # column="x", rows=[3], count=1
+        er.fit("score ~ x", at("x", [3], -np.inf), family="binomial")  # column="x", rows=[3], count=1
+        er.fit("score ~ np.log(x)", log)  # column="np.log(x)", rows=[1, 4, 5, 6, 7], count=21
+        er.fit("score ~ np.log(x)", log, family="binomial")  # column="np.log(x)", rows=[1, 4, 5, 6, 7], count=21
+        er.fit("score ~ np.log(score)", log)  # column="np.log(score)", rows=[0, 4, 5, 8, 9], count=22
+        er.fit("np.log(x) ~ w", log)  # column="np.log(x)", rows=[1, 4, 5, 6, 7], count=21
+        er.fit("w ~ I(1 / score)", log)  # column="I(1 / score)", rows=[0, 4, 5, 8, 9], count=22
+        er.mean(log, weights=np.r_[np.inf, np.ones(39)])  # column="weights", rows=[0], count=1
+        er.fit("score ~ x", at("w", [0], np.inf), weights="w")  # column="w", rows=[0], count=1
+        er.win_rate(with_value(DUELS, "score", [4], np.inf), **scores)  # column="score", rows=[4], count=1
+        er.win_rate(duels_at("winner", [2], None), **sides, missing="raise")  # column="winner", rows=[2], count=1
+        er.win_rate(duels_at("right", [2, 6], None), **sides, missing="raise")  # column="right", rows=[2, 6], count=2
+        er.win_rate(duels_at("weight", [5], np.nan), **sides, weights="weight", missing="raise")  # column="weight",
+            rows=[5], count=1
+    """,
+    "MissingLabelsError": """
+        er.mean(at("passage", [1, 2], None)).with_cov(groups="passage")  # column="passage", rows=[1, 2], count=2
+        er.fit("score ~ x", at("passage", [1, 2], None)).with_cov(groups="passage")  # column="passage", rows=[1, 2],
+            count=2
+    """,
+    "NonNumericError": """
+        er.mean(put(score="good"))  # column="score", rows=[0, 1, 2, 3, 4], count=40
+        er.fit("score ~ 1", put(score="good"))  # column="score", rows=[0, 1, 2, 3, 4], count=40
+        er.fit("score ~ x", put(score=LOG["score"].astype(int).astype(str)))  # column="score", rows=[0, 1, 2, 3, 4],
+            count=40
+        er.mean(put(score=pd.Timestamp("2024-01-01")))  # column="score", rows=[0, 1, 2, 3, 4], count=40
+        er.mean(log, weights=np.array(["a"] * 40))  # column="weights"
+        er.win_rate(duels(score=DUELS["winner"]), **scores)  # column="score", rows=[0, 1, 2, 3, 4], count=120
+    """,
+    "ConstantScoreError": """
+        er.mean(put(score=7.0), groups="passage")  # column="score", count=1
+        er.fit("score ~ 1", put(score=7.0), groups="passage")  # column="score", count=1
+        er.fit("score ~ x", put(score=1.0), groups="passage")  # column="score"
+        er.mean(put(score=np.r_[np.full(20, 7.0), np.arange(20.0)]), by="model", item="answer")  # column="score",
+            count=1
+        er.fit("score ~ x", put(score=2 * LOG["x"] + 3), groups="passage")  # column="score"
+        er.fit("score ~ x", put(score=1.0), family="binomial")  # column="score"
+        er.fit("score ~ x", put(score=0.0), family="poisson")  # column="score"
+    """,
+    "CollinearityError": """
+        er.fit("score ~ x + twice", put(twice=2 * LOG["x"] + 1))  # column="twice", count=1
+        er.fit("score ~ x + twice", put(twice=2 * LOG["x"] + 1), family="binomial")  # column="twice", count=1
+        er.fit("score ~ x + z", put(z=0.0))  # column="z", count=1
+        er.fit("score ~ C(model) * C(kind)", put(kind=["u"] * 20 + ["u", "v"] * 10))  #
+            column="C(model)[T.beta]:C(kind)[T.v]", count=1
+    """,
+    "ConvergenceError": """
+        er.fit("score ~ z", put(z=LOG["score"] * 2 - 1 + 0.01 * LOG["x"]), family="binomial")
+        er.fit("score ~ C(z)", put(z=np.where(LOG["score"] == 1, np.arange(40) % 2, 0)), family="binomial")
+        er.fit("score ~ C(model)", put(score=np.r_[np.zeros(20), np.arange(20) % 3]), family="poisson")
+    """,
+    "ScoreRangeError": """
+        er.mean(ratings, groups="passage").conf_int(method="wilson")
+        er.fit("score ~ 1", ratings).conf_int(method="clopper-pearson")
+        er.mean(ratings).conf_int(method="logit")
+        er.mean(log, by="model", item="answer").contrast("alpha - beta").conf_int(method="wilson")
+        er.fit("score ~ x", ratings, family="binomial")  # column="score", rows=[1, 2, 3, 4, 5], count=36
+        er.fit("score ~ 1", ratings, family="binomial")  # column="score", rows=[1, 2, 3, 4, 5], count=36
+        er.fit("I(score * 2) ~ x", log, family="binomial")  # column="I(score * 2)", rows=[1, 2, 3, 6, 7], count=18
+        er.fit("score ~ x", at("score", [3], -1.0), family="poisson")  # column="score", rows=[3], count=1
+        er.ratio(put(w=-LOG["w"]), "x", "w")  # column="w", rows=[0, 1, 2, 3, 4], count=40
+        er.pass_at_k(put(run=np.arange(40), score=0.5), k=1, item="question", sample="run")  # column="score", rows=[0,
+            1, 2, 3, 4], count=40
+        er.win_rate(duels_at("score", [2, 5], 7.5), **scores)  # column="score", rows=[2, 5], count=2
+        er.win_rate(duels(score=DUELS["score"] + 1), **scores)  # column="score", rows=[0, 1, 3, 5, 7], count=76
+        er.bradley_terry(duels_at("score", [3], 0.7), **scores, ties="davidson")  # rows=[3], count=1
+    """,
+    "DuplicateRowsError": """
+        er.pass_at_k(put(run=1), k=1, item="question", sample="run")  # column="question", rows=[20, 21, 22, 23, 24],
+            count=20
+        er.mean(log, by="model", item="passage")  # column="passage", rows=[10, 11, 12, 13, 14], count=20
+        er.mean(doubled, by="model", item="answer", sample="run")  # column="answer", rows=[40, 41, 42, 43, 44],
+            count=40
+        er.compare(log, item="passage")  # column="passage", rows=[10, 11, 12, 13, 14], count=20
+        er.win_rate(repeated, **sides, key=["prompt", "judge"])  # column="prompt", rows=[120, 121], count=2
+        er.win_rate(duels(), **sides, key="lang")  # column="lang", rows=[12, 13, 14, 15, 16], count=108
+    """,
+    "AlignmentError": """
+        er.mean(log, groups=np.arange(7))  # column="groups", count=7
+        er.fit("score ~ x", log, groups=np.arange(7))  # column="groups", count=7
+        er.mean(log).with_cov(groups=np.arange(7))  # column="groups", count=7
+        er.mean(LOG, groups=BY_INDEX[:-3])  # column="groups", rows=[37, 38, 39], count=3
+        er.fit("score ~ x", LOG, groups=BY_INDEX.set_axis([0] * 40))  # column="groups"
+        er.mean(pl.from_pandas(LOG), groups=BY_INDEX.sample(frac=1.0, random_state=1))  # column="groups"
+        er.mean(log, weights=np.ones(7))  # column="weights", count=7
+        er.fit("score ~ x", log, weights=np.ones(7))  # column="weights", count=7
+        er.mean(put(run=np.arange(40)), item="question", sample="run", groups="judge")  # column="judge", rows=[20, 21,
+            22, 23, 24], count=20
+        er.mean(put(run=np.arange(40)), item="question", sample="run").with_cov(groups="judge")  # column="judge",
+            rows=[20, 21, 22, 23, 24], count=20
+        er.mean(put(run=np.arange(40)), item="question", sample="run", strata="judge")  # column="judge", rows=[20, 21,
+            22, 23, 24], count=20
+        er.mean(put(run=np.arange(40)), item="question", sample="run", weights="w")  # column="weights", rows=[20, 21,
+            22, 23, 24], count=20
+        er.mean({"score": [1, 0], "x": [1]})
+        er.win_rate(duels(), **sides, weights=[1.0, 2.0])  # column="weights", count=2
+    """,
+    "FormulaError": """
+        er.fit("score ~ logg(x)", log)
+        er.fit("score ~ np.logg(x)", log)
+        er.fit("score ~ pd.cut(x, 3)", log)
+        er.fit("score ~ x +* 2", log)
+        er.fit("score ~ (x", log)
+        er.fit("score ~ x ~ w", log)
+        er.fit("score ~ ", log)
+        er.fit("score ~ x w", log)
+        er.fit("score ~ x if", log)
+        er.fit("~ x", log)
+        er.fit("", log)
+        er.fit("score + x ~ 1", log)
+        er.fit("score ~ 0", log)
+        er.fit("score ~ i(model)", log)
+        er.fit("score ~ factor(model) + x", log)
+        er.fit("score ~ x | judge^model", log)
+        er.fit("score ~ offset(x)", log)
+        er.fit("score ~ poly(x, 2)", log)
+        er.fit("score ~ x + (1 | judge)", log)
+        er.fit("score ~ bs(x, df=2)", log)
+        fitted.contrast("x -")
+        fitted.t_test("x*x")
+        fitted.wald_test("x - x")
+        fitted.contrast("")
+        fitted.gate("x > ")
+    """,
+    "UnknownLabelError": """
+        er.win_rate(duels_at("winner", TIES, "unsure"), **sides)  # column="winner", rows=[0, 9, 18, 27, 36], count=14
+        er.win_rate(said(tie="Tie"), **sides)  # column="winner", rows=[0, 9, 18, 27, 36], count=14
+        er.win_rate(said(left="model_a", right="model_b", tie="tie (bothbad)"), **sides)  # column="winner", rows=[0, 1,
+            2, 3, 4], count=120
+        er.win_rate(duels(winner=DUELS["winner"] == "left"), **sides)  # column="winner", rows=[0, 1, 2, 3, 4],
+            count=120
+        er.win_rate(duels(winner=np.where(DUELS["winner"] == "tie", "ada", DUELS["left"])), **sides)  # column="winner",
+            rows=[9, 27, 45, 63, 81], count=7
+        er.win_rate(duels(), **sides, labels={"A": "left", "B": "right"})  # column="winner", count=2
+    """,
+    "SelfComparisonError": """
+        er.win_rate(duels(right=DUELS["right"].where(~DUELS.index.isin([4, 8]), DUELS["left"])), **sides)  #
+            column="right", rows=[4, 8], count=2
+    """,
+    "DisconnectedError": """
+        er.bradley_terry(duels(score=(DUELS["left"] < DUELS["right"]) * 1.0), **scores)  # count=3
+    """,
+    "NotAvailableError": """
+        er.win_rate(duels(), **sides).contrast("ada - bob").head_to_head()
+    """,
+}
+# What an error of a kind always says: the rule, or where to look for what was meant.
+SAYS = {
+    "MissingColumnError": r"Did you mean|The (columns|parameters|models) are|There are",
+    "TooFewClustersError": r"at least 2",
+    "DuplicateRowsError": r"one row for each .* repeat",
+    "NonFiniteError": r"must be finite|may be missing",
+    "NonNumericError": r"must hold numbers",
+    "EmptyDataError": r"no row|label some rows",
+    "UnknownLabelError": r"`labels`",
+    "ScoreRangeError": r"must|needs|lie",
+    "CollinearityError": r"must not determine",
+    "ConvergenceError": r"separate",
+}
+# What is said of rows that stay in an engine, where arrays have no row to belong to.
+NOT_IN_ENGINES = (errors.NotAvailableError, errors.ArgumentError, errors.ArgumentTypeError)
+
+
+def rows_of_the_table() -> list[Any]:
+    """Class, call and fields of each refusal."""
+    table = []
+    for kind, text in REFUSED.items():
+        for line in re.sub(r"\n {12}", " ", text).strip().splitlines():
+            call, _, fields = line.strip().partition("  # ")
+            table.append(pytest.param(kind, call, eval(f"dict({fields})"), id=call))
+    return table
+
+
+MAKERS = {"pandas": lambda frame: frame, "polars": pl.from_pandas, **LAZY}
+
+
+@pytest.fixture(scope="module", params=MAKERS)
+def engine(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    """An engine, and the words of calls with its frames."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return request.param, words_of(MAKERS[request.param])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("kind", "call", "fields"), rows_of_the_table())
+def test_a_refusal_is_of_its_class_and_names_column_rows_and_count(engine, kind, call, fields):
+    name, words = engine
+    with pytest.raises(errors.EvalregError) as caught:
+        eval(call, words)
+    error = caught.value
+    if name in LAZY and type(error) in NOT_IN_ENGINES:
+        return
+    assert type(error).__name__ == kind
+    told = {field: getattr(error, field) for field in ("column", "rows", "count")}
+    if name not in LAZY:
+        assert {field: value for field, value in told.items() if value is not None} == fields
+    assert told["column"] in (None, fields.get("column"))
+    assert isinstance(error, ValueError | TypeError | KeyError | RuntimeError)
+    text = str(error)
+    assert re.search(SAYS.get(kind, "."), text), text
+    assert text == error.message
+    # A message in full sentences, without what Python or another package would show.
+    assert text[-1] in ".?^)" or re.search("does not parse|cannot be evaluated", text), text
+    assert not re.search(
+        r"Traceback|File \"|object at 0x|<class|np\.(float64|str_|int64)\(|dtype\(|\b1 (rows|labels|clusters)\b", text
+    )
+    assert error.__cause__ is None
+    assert error.__context__ is None or error.__suppress_context__
+    # Five rows at most, and how many more there are.
+    rows, count = error.rows or [], error.count or 0
+    assert len(rows) <= 5
+    assert not rows or count >= len(rows)
+    assert len(rows) in (0, count) or f"and {count - len(rows)} more" in text

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from evalreg import plots as plots
     from evalreg.boards.board import Board as Board
     from evalreg.boards.judges import Judging as Judging
-    from evalreg.covariance.assembly import covariance as covariance
     from evalreg.covariance.covariance import Covariance as Covariance
+    from evalreg.covariance.terms import covariance as covariance
     from evalreg.data.sums import SummedLog as SummedLog
-    from evalreg.estimate.estimate import Estimate as Estimate
+    from evalreg.estimate import Estimate as Estimate
     from evalreg.estimators.bradley_terry import bradley_terry as bradley_terry
     from evalreg.estimators.classification import classification as classification
     from evalreg.estimators.comparison import (
@@ -89,7 +89,7 @@ _HOMES = {
     "Bootstrap": "resampling.bootstrap",
     "Comparison": "estimators.comparison",
     "Covariance": "covariance.covariance",
-    "Estimate": "estimate.estimate",
+    "Estimate": "estimate",
     "EvalAverage": "suites.average",
     "Evals": "suites.evals",
     "FacetComponents": "planning.facets",
@@ -115,7 +115,7 @@ _HOMES = {
     "components": "planning.facets",
     "confidence_sequence": "estimators.confidence_sequence",
     "controlled_win_rate": "estimators.controlled",
-    "covariance": "covariance.assembly",
+    "covariance": "covariance.terms",
     "datasets": "datasets",
     "errors": "errors",
     "fit": "estimators.regression",

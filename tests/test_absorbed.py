@@ -13,8 +13,8 @@ import pytest
 
 import evalreg as er
 from evalreg.cli.main import main
-from evalreg.numerics import demean
-from evalreg.numerics.demean import Partition, redundant_levels, within
+from evalreg.numerics import basis
+from evalreg.numerics.basis import Partition, redundant_levels, within
 
 REFERENCE = Path(__file__).parent / "reference"
 FIXEST = json.loads((REFERENCE / "absorbed.json").read_text())
@@ -130,7 +130,7 @@ def test_means_of_levels_are_taken_out_whichever_way_the_equations_are_solved(mo
     y = columns * np.sqrt(weights)[:, None]
     expected = (y - D @ np.linalg.lstsq(D, y, rcond=None)[0]) / np.sqrt(weights)[:, None]
     direct = within(factors, weights)
-    monkeypatch.setattr(demean, "DIRECT", 0)
+    monkeypatch.setattr(basis, "DIRECT", 0)
     iterated = within(factors, weights)
     for found in (direct(columns), iterated(columns)):
         np.testing.assert_allclose(found, expected, atol=1e-11)
@@ -249,7 +249,7 @@ def _k_ratio(slow: er.Results, fast: er.Results) -> float:
 
 
 def test_more_levels_than_can_be_adjusted_for_are_refused_with_what_works(monkeypatch, crossed):
-    monkeypatch.setattr("evalreg.estimate.absorbed.MOST_CUBES", 10.0)
+    monkeypatch.setattr("evalreg.scores.rows.MOST_CUBES", 10.0)
     with pytest.raises(er.errors.NotAvailableError, match=r'"question" .40. span clusters of .judge.*cov="CR1"'):
         er.fit("score ~ x | question", crossed, groups="judge")
     with warnings.catch_warnings():

@@ -30,7 +30,6 @@ from evalreg.errors import (
 )
 from evalreg.estimators import engine_fit
 from evalreg.scores import engine as engine_scores
-from evalreg.scores import engine_moments
 
 pl = pytest.importorskip("polars")
 duckdb = pytest.importorskip("duckdb")
@@ -156,7 +155,7 @@ def test_one_row_far_out_has_its_leverage(engine):
 @in_one_engine
 def test_leverages_beside_many_levels_are_refused(log, engine, monkeypatch):
     used = log.dropna()
-    monkeypatch.setattr(engine_moments, "MOST_CELLS", 5)
+    monkeypatch.setattr(engine_scores, "MOST_CELLS", 5)
     with pytest.raises(NotAvailableError, match=r'at most 5 joint values of factors; "level", "model" have 12. Merge'):
         er.fit("score ~ C(level) * model + tokens", engine(used), cov="HC3")
     # Without numbers and weights each cell has one leverage, and is asked for nothing.

@@ -10,19 +10,18 @@ from scipy import sparse
 import evalreg as er
 from evalreg.boards.agreement import effect_map
 from evalreg.boards.duels import cycles_of
-from evalreg.covariance.adjust import (
+from evalreg.covariance.crossed import Widths, subset_signs
+from evalreg.covariance.leverage import (
     adjust_cell_totals,
     full_leverage_cells,
     full_leverage_directions,
     inverse_power_times,
     root_of,
 )
-from evalreg.covariance.crossed import subset_signs
 from evalreg.covariance.options import KINDS, Counts
-from evalreg.covariance.widths import Widths
 from evalreg.data.answers import ModelPairs
 from evalreg.data.clusters import Labels
-from evalreg.estimate.behind import rows_behind
+from evalreg.estimate import rows_behind
 from evalreg.estimators.mean import solve as solve_mean
 from evalreg.estimators.pair_tables import correlations
 from evalreg.estimators.pass_at_k import all_of_k
@@ -41,9 +40,9 @@ from evalreg.numerics.student import (
 from evalreg.report.tables import shorten
 from evalreg.resampling.bootstrap import bca_levels, least_draws, tails
 from evalreg.resampling.wild import wald_statistics
+from evalreg.scores.base import CellSums
 from evalreg.scores.differences import pair_sums
-from evalreg.scores.mapped import flattened
-from evalreg.scores.sums import CellSums
+from evalreg.scores.stacking import flattened
 
 EXACT = 1e-12
 ONE = np.ones(1)

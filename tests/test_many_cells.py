@@ -7,8 +7,16 @@ import pytest
 from scipy import sparse
 
 import evalreg as er
-from evalreg.covariance import dof, terms
-from evalreg.covariance.dof import CellLeverage, FactoredLeverage, cell_leverage, cell_pieces, cell_sums, many_cells
+from evalreg.covariance import leverage as leverages
+from evalreg.covariance import terms
+from evalreg.covariance.leverage import (
+    CellLeverage,
+    FactoredLeverage,
+    cell_leverage,
+    cell_pieces,
+    cell_sums,
+    many_cells,
+)
 
 TIGHT = 1e-10
 
@@ -42,8 +50,8 @@ def test_compact_forms_equal_the_full_matrix(
     share, weight = shares(n_clusters, 40, density)
     full = cell_leverage(share, weight, 0.5)
     limit = 39 if form is CellLeverage else 20
-    monkeypatch.setattr(dof, "MOST_CELLS", limit)
-    monkeypatch.setattr(dof, "HELD", 120)  # three columns or contrasts at a time
+    monkeypatch.setattr(leverages, "MOST_CELLS", limit)
+    monkeypatch.setattr(leverages, "HELD", 120)  # three columns or contrasts at a time
     compact = cell_leverage(share, weight, 0.5)
     assert isinstance(compact, form)
     assert isinstance(full, CellLeverage)
@@ -92,7 +100,7 @@ def test_a_board_of_many_cells_keeps_its_numbers(monkeypatch: pytest.MonkeyPatch
     told = {"left": "left", "right": "right", "winner": "winner", "groups": "prompt"}
     full = er.win_rate(log, **told)
     for limit in (4, 35):
-        monkeypatch.setattr(dof, "MOST_CELLS", limit)
+        monkeypatch.setattr(leverages, "MOST_CELLS", limit)
         monkeypatch.setattr(terms, "MOST_CELLS", limit)
         compact = er.win_rate(log, **told)
         np.testing.assert_allclose(compact.dof, full.dof, rtol=TIGHT)
@@ -111,7 +119,7 @@ def test_combinations_of_two_contrasts_have_the_degrees_of_freedom_of_their_prod
     share = (block.gram @ sparse.diags_array(1 / weight)).tocsr()
     leverage = expected = cell_leverage(share, weight, 0.5)
     if kind != "dense":
-        monkeypatch.setattr(dof, "MOST_CELLS", 5 if kind == "factored" else 10**6)
+        monkeypatch.setattr(leverages, "MOST_CELLS", 5 if kind == "factored" else 10**6)
         leverage = many_cells([cell_pieces(share, weight, 0.5)])
     left, right = np.triu_indices(8, 1)
     C = np.zeros((left.size, 8))

@@ -12,7 +12,7 @@ import pytest
 
 import evalreg as er
 from evalreg.cli.main import main
-from evalreg.covariance.assembly import COVARIANCES
+from evalreg.covariance.terms import COVARIANCES
 from evalreg.data import frame as memory
 from evalreg.errors import TooLargeError
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.covariance import adjust, dof
+from evalreg.covariance import leverage
 from evalreg.scores import rows
 
 TIGHT = 1e-9
@@ -121,7 +121,7 @@ def test_ratings_from_pairs_are_those_from_matrices_of_all_models(groups: str, m
         return er.bradley_terry(log, left="left", right="right", score="score", groups=groups)
 
     by_pairs = ratings()
-    monkeypatch.setattr("evalreg.scores.mapped.MappedScores.narrow", lambda self, by: iter([(None, self.cells(by))]))
+    monkeypatch.setattr("evalreg.scores.stacking.MappedScores.narrow", lambda self, by: iter([(None, self.cells(by))]))
     by_matrices = ratings()
     np.testing.assert_allclose(by_pairs.bse, by_matrices.bse, rtol=TIGHT)
     np.testing.assert_allclose(by_pairs.dof, by_matrices.dof, rtol=TIGHT)
@@ -149,12 +149,12 @@ def test_ratings_from_few_entries_of_the_design_are_those_from_matrices(
         return er.bradley_terry(log, left="left", right="right", score="score", **options)
 
     used = []
-    forms = dof.entry_forms
-    monkeypatch.setattr(dof, "entry_forms", lambda *given: used.append(given) or forms(*given))
+    forms = leverage.entry_forms
+    monkeypatch.setattr(leverage, "entry_forms", lambda *given: used.append(given) or forms(*given))
     by_entries = ratings()
     by_entries = by_entries.dof
     assert bool(used) == (max(sizes) < 70)
-    monkeypatch.setattr("evalreg.scores.mapped.MappedScores.narrow", lambda self, by: iter([(None, self.cells(by))]))
+    monkeypatch.setattr("evalreg.scores.stacking.MappedScores.narrow", lambda self, by: iter([(None, self.cells(by))]))
     np.testing.assert_allclose(ratings().dof, by_entries, rtol=TIGHT)
 
 
@@ -179,8 +179,7 @@ def test_degrees_of_freedom_of_entries_are_those_of_all_rows(rng: np.random.Gene
 def test_degrees_of_freedom_are_the_same_block_by_block(monkeypatch):
     log = made(SIZES["both"])
     whole = er.fit("score ~ x + model", log, groups="passage")
-    for module in (adjust, dof):
-        monkeypatch.setattr(module, "HELD", 64)
+    monkeypatch.setattr(leverage, "HELD", 64)
     parts = er.fit("score ~ x + model", log, groups="passage")
     np.testing.assert_allclose(parts.dof, whole.dof, rtol=1e-12)
     np.testing.assert_allclose(parts.cov_params(), whole.cov_params(), rtol=1e-10, atol=1e-15)

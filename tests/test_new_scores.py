@@ -12,8 +12,7 @@ import evalreg as er
 from evalreg.data.clusters import Labels, as_codes, factorize
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import compressed
-from evalreg.scores.labelled import LabelledScores
-from evalreg.scores.sums import Block
+from evalreg.scores.base import Block, LabelledScores
 
 RTOL = 1e-12
 

@@ -9,7 +9,7 @@ import scipy.linalg
 
 import evalreg as er
 from evalreg.covariance.absorbed import directions_of
-from evalreg.covariance.adjust import full_leverage_directions, root_of
+from evalreg.covariance.leverage import full_leverage_directions, root_of
 from evalreg.data import frame as memory
 from evalreg.errors import NestedClustersWarning, TooLargeError
 from evalreg.scores import rows

@@ -12,7 +12,7 @@ import pytest
 from scipy import optimize, stats
 
 import evalreg as er
-from evalreg.covariance.widths import joined
+from evalreg.covariance.crossed import joined
 from evalreg.data import frame as memory
 from evalreg.data.designs import for_formula
 from evalreg.data.formula import names_in

@@ -13,7 +13,7 @@ import pytest
 from scipy import optimize, special, stats
 
 import evalreg as er
-from evalreg.covariance.widths import Scored, Widths, one_t
+from evalreg.covariance.crossed import Scored, Widths, one_t
 from evalreg.scores.score_interval import Unseen, null_variance
 
 Array = npt.NDArray[np.float64]

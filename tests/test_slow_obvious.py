@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 import evalreg as er
-from evalreg.covariance.adjust import SERIES_NORM, inverse_power_times
+from evalreg.covariance.leverage import SERIES_NORM, inverse_power_times
 
 # Small designs are few and unequal by construction; warnings about that have their own tests.
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")

@@ -10,8 +10,7 @@ import pytest
 from scipy import optimize, stats
 
 import evalreg as er
-from evalreg.covariance.crossed import subset_signs
-from evalreg.covariance.widths import Widths, crossed_widths
+from evalreg.covariance.crossed import Widths, crossed_widths, subset_signs
 from evalreg.numerics.student import dof_of_quantile, t_log_density, t_pvalues, t_quantile
 
 TWO = [(0,), (1,), (0, 1)]

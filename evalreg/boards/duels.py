@@ -10,10 +10,9 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, hold, listed
-from evalreg.covariance.assembly import assemble
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.special import FEW_CLUSTERS, LARGEST_SINGLE, sparsity
-from evalreg.covariance.terms import CellErrors, errors_by_cell
+from evalreg.covariance.terms import CellErrors, assemble, errors_by_cell
 from evalreg.data.clusters import Axis, Codes, Labels, as_codes, axis_name, known_column, no_source, parse_groups
 from evalreg.errors import ArgumentError, DataError, NotAvailableError, Note, TooFewClustersError, issue
 from evalreg.estimate import Cells, Estimate, Refit
@@ -23,10 +22,9 @@ from evalreg.inference.wald import t_pvalues
 from evalreg.numerics.matrices import Matrix, scale_columns
 from evalreg.numerics.moments import icc_of
 from evalreg.numerics.student import logit_interval
-from evalreg.scores.cells import CellScores
+from evalreg.scores.base import CellSums, cell_sums
+from evalreg.scores.cells import GONE, CellScores, SummedPairScores
 from evalreg.scores.engine import EngineScores
-from evalreg.scores.summed import GONE, SummedPairScores
-from evalreg.scores.sums import CellSums, cell_sums
 
 
 @dataclass(frozen=True, eq=False)

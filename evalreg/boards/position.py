@@ -10,12 +10,12 @@ from scipy import sparse
 
 from evalreg.boards.duels import JudgedRows, adjusted_tests, cell_errors
 from evalreg.checks import FloatArray, IntArray
-from evalreg.covariance.adjust import FULL_LEVERAGE
+from evalreg.covariance.leverage import FULL_LEVERAGE
 from evalreg.covariance.options import ResolvedCov
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import Matrix
 from evalreg.numerics.moments import moment_equations, solve_components
-from evalreg.scores.sums import cell_sums
+from evalreg.scores.base import cell_sums
 
 # An error below this is rounding: the contrasts do not vary.
 NO_ERROR = 1e-9

@@ -15,16 +15,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from evalreg.checks import FloatArray, IntArray, listed
-from evalreg.covariance.adjust import (
+from evalreg.covariance.leverage import (
     FULL_LEVERAGE,
     HELD,
+    ClusterLeverage,
     Forms,
     adjusted_parts,
     full_leverage_directions,
     inverse_power_times,
     root_of,
 )
-from evalreg.covariance.dof import ClusterLeverage
 from evalreg.data.clusters import Axis, Codes, axis_name
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate

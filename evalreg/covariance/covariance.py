@@ -13,15 +13,23 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, frozen, held_property, hold
-from evalreg.covariance.crossed import NO_VARIANCE, Term, crossed_variance
-from evalreg.covariance.dof import CountedDof, fixed_dof, quadratic
-from evalreg.covariance.ends import Ends, Reach
+from evalreg.covariance.crossed import (
+    NO_VARIANCE,
+    Ends,
+    Reach,
+    Scored,
+    Term,
+    Widths,
+    crossed_variance,
+    crossed_widths,
+    one_t,
+)
+from evalreg.covariance.leverage import CountedDof, fixed_dof, quadratic
 from evalreg.covariance.options import ResolvedCov
-from evalreg.covariance.widths import Scored, Widths, crossed_widths, one_t
 from evalreg.data.clusters import Axis
 from evalreg.errors import Note
 from evalreg.numerics.matrices import Matrix, compressed, squared_entries, sum_blocks
-from evalreg.scores.paired import Paired, SingleMeans
+from evalreg.scores.score_interval import Paired, SingleMeans
 
 # What statements are made at if nothing else is asked for.
 USUAL_LEVEL = 0.05

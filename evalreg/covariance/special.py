@@ -9,10 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, listed
-from evalreg.covariance.adjust import FULL_LEVERAGE
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import Term
-from evalreg.covariance.dof import quadratic
+from evalreg.covariance.leverage import FULL_LEVERAGE, quadratic
 from evalreg.covariance.options import ResolvedCov
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import (

@@ -13,10 +13,10 @@ from evalreg.data.designs import AbsorbedRows
 from evalreg.data.formula import ParsedFormula
 from evalreg.data.frame import refuse_extreme
 from evalreg.errors import CollinearityError, ConstantScoreError, DataError, FormulaError
-from evalreg.estimate import About, Absorbed, Estimate, Refit
-from evalreg.numerics.demean import Partition, redundant_levels, within
+from evalreg.estimate import About, Estimate, Refit
+from evalreg.numerics.basis import Partition, redundant_levels, within
 from evalreg.numerics.fitting import least_squares
-from evalreg.scores.rows import RowScores
+from evalreg.scores.rows import Absorbed, RowScores
 
 # What is left of a column below this fraction of its spread is rounding, or too little to be told from it.
 NOTHING_LEFT = 1e-9

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed
-from evalreg.covariance.assembly import refuse_parameters
+from evalreg.covariance.terms import refuse_parameters
 from evalreg.data.clusters import Groups, joint_parts, parse_groups, refuse_same, row_list, rows_text, with_roles
 from evalreg.data.engine import Measure, Query
 from evalreg.data.engine_answers import read_answers
@@ -31,14 +31,13 @@ from evalreg.data.rows import (
 )
 from evalreg.data.sums import HIGH, LOW, ROWS, SQUARES, TOTAL, Lines, refuse_repeats
 from evalreg.errors import ConstantScoreError, DataError, IndependenceWarning, NotAvailableError, Note, ScoreRangeError
-from evalreg.estimate import About, Cells, Estimate, Family, Refit, same_questions
-from evalreg.estimate.estimate import on_one_side
+from evalreg.estimate import About, Cells, Estimate, Family, Refit, on_one_side, same_questions
 from evalreg.numerics.matrices import Matrix, compressed
+from evalreg.scores.base import CellSums, cell_sums
 from evalreg.scores.cells import CellScores, LinearizedScores
+from evalreg.scores.differences import paired_answers
 from evalreg.scores.engine import EngineScores, Measured, SummedRows, engine_scores
-from evalreg.scores.paired import SingleMeans, StratifiedMeans
-from evalreg.scores.paired_means import paired_answers
-from evalreg.scores.sums import CellSums, cell_sums
+from evalreg.scores.score_interval import SingleMeans, StratifiedMeans
 
 if TYPE_CHECKING:
     from evalreg.data.clusters import Axis

@@ -59,7 +59,7 @@ from evalreg.results.reporting import (
 )
 from evalreg.results.results import KEPT, Results, _Kept
 from evalreg.results.sources import formulas_of, methods_of, methods_text, sources_of
-from evalreg.scores.paired import checked_icc
+from evalreg.scores.score_interval import checked_icc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -30,7 +30,7 @@ from evalreg.estimators.ratings import (
 )
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.numerics.matrices import Matrix, compressed, dense
-from evalreg.scores.mapped import Information, MappedScores
+from evalreg.scores.stacking import Information, MappedScores
 
 
 def solve(contest: Contest, fit: Fit, pairs: Pairs) -> Estimate:

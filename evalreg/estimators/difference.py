@@ -53,13 +53,12 @@ from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.numerics.matrices import Matrix, scale_columns, transposed
 from evalreg.results.results import results_of
 from evalreg.scores.differences import PairScores, pair_sums
-from evalreg.scores.paired import checked_icc
-from evalreg.scores.score_interval import ICC_DIFFERENCE
+from evalreg.scores.score_interval import ICC_DIFFERENCE, checked_icc
 
 if TYPE_CHECKING:
     from evalreg.data.clusters import Groups
     from evalreg.data.frame import Table
-    from evalreg.scores.sums import CellSums
+    from evalreg.scores.base import CellSums
 
 # A range of differences below this fraction of the largest score is rounding.
 ROUNDING = 1e-13

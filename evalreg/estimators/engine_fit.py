@@ -24,9 +24,8 @@ from evalreg.estimators.design import Design, evaluated
 from evalreg.estimators.solving import solve_moments
 from evalreg.numerics.fitting import PERFECT_FIT
 from evalreg.results.results import Results, results_of
-from evalreg.scores.engine import MOST_CELLS, EngineScores, engine_scores
-from evalreg.scores.engine_moments import EngineMoments, MeasuredNumbers, first_moments
-from evalreg.scores.sums import CellSums
+from evalreg.scores.base import CellSums
+from evalreg.scores.engine import MOST_CELLS, EngineMoments, EngineScores, MeasuredNumbers, engine_scores, first_moments
 
 
 def fit_in_engine(

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import MISSING, CovName, DofName, FloatArray, MissingName, RepairName, SscName, listed, option
-from evalreg.covariance.assembly import assemble
 from evalreg.covariance.options import CovOptions, check_cov_options, documented, resolve_cov
+from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import Groups, parse_groups, with_roles
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import cells_of, joint_names, read_rows

@@ -65,9 +65,8 @@ from evalreg.estimators.targets import (
 from evalreg.inference.intervals import Behind
 from evalreg.inference.questions import scale_notes, unequal_notes
 from evalreg.results.results import Results, results_of
-from evalreg.scores.paired import checked_icc
-from evalreg.scores.score_interval import ICC_MEAN
-from evalreg.scores.sums import CellSums
+from evalreg.scores.base import CellSums
+from evalreg.scores.score_interval import ICC_MEAN, checked_icc
 
 
 def solve(

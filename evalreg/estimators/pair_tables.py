@@ -22,15 +22,14 @@ from evalreg.numerics.matrices import dense
 from evalreg.report.summaries import covariance_text, not_allowed_for, rather_few, score_text
 from evalreg.report.tables import UNKNOWN, Grid, Summary, error_text, fixed, interval_text, number, p_value
 from evalreg.results.results import Results
-from evalreg.scores.differences import by_set, chunks, differences
-from evalreg.scores.paired_differences import paired_differences
+from evalreg.scores.differences import by_set, chunks, differences, paired_differences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from evalreg.data.answers import Answers
     from evalreg.scores.base import Scores
-    from evalreg.scores.paired import Paired
+    from evalreg.scores.score_interval import Paired
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,9 @@ from evalreg.data.pairs import PairCells, PairRoles, open_pairs, read_pairs
 from evalreg.data.summed_pairs import SummedPairCells, read_summed_pairs
 from evalreg.data.sums import SummedLog, with_joint
 from evalreg.errors import IndependenceWarning, Note
-from evalreg.scores.cells import CellScores
+from evalreg.scores.base import CellSums, cell_sums
+from evalreg.scores.cells import CellScores, SummedPairScores
 from evalreg.scores.engine import EngineScores, Measured
-from evalreg.scores.summed import SummedPairScores
-from evalreg.scores.sums import CellSums, cell_sums
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,8 +25,8 @@ from evalreg.estimators.mean import solve
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.inference.questions import unequal_notes
 from evalreg.results.results import Results, results_of
+from evalreg.scores.base import CellSums
 from evalreg.scores.score_interval import ICC_MEAN
-from evalreg.scores.sums import CellSums
 
 RequireName: TypeAlias = Literal["any", "all", "same"]
 REQUIRES: tuple[RequireName, ...] = get_args(RequireName)

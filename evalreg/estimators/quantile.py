@@ -24,8 +24,7 @@ from evalreg.checks import (
 )
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.errors import ConstantScoreError
-from evalreg.estimate import About, Inverted
-from evalreg.estimate.estimate import on_one_side
+from evalreg.estimate import About, Inverted, on_one_side
 from evalreg.estimators.cells import Linearized, Split, independence_note, linearized_estimate, split_rows, titled
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.numerics.matrices import compressed

@@ -21,11 +21,10 @@ from evalreg.estimators.pairs import Pairs
 from evalreg.numerics.basis import basis_of, refuse_singular
 from evalreg.numerics.fitting import Evaluate, newton
 from evalreg.numerics.matrices import Matrix, compressed, in_rows, scale_rows, transposed, weighted_gram
-from evalreg.scores.cells import CellScores
+from evalreg.scores.base import cell_sums
+from evalreg.scores.cells import CellScores, beside_ties
 from evalreg.scores.engine import EngineScores
-from evalreg.scores.mapped import Information, MappedScores, flattened, squared
-from evalreg.scores.summed import beside_ties
-from evalreg.scores.sums import cell_sums
+from evalreg.scores.stacking import Information, MappedScores, flattened, squared
 
 # Name of Davidson's parameter, log nu: 0 where equals tie as often as either wins.
 TIE = "log_tie"

@@ -56,8 +56,7 @@ from evalreg.data.sums import (
     refuse_other,
 )
 from evalreg.errors import ArgumentError, DataError, DenominatorWarning, NonFiniteError, Note, ScoreRangeError
-from evalreg.estimate import About, Cells, Estimate, Refit
-from evalreg.estimate.estimate import on_one_side
+from evalreg.estimate import About, Cells, Estimate, Refit, on_one_side
 from evalreg.estimators.cells import (
     Linearized,
     Split,
@@ -69,8 +68,8 @@ from evalreg.estimators.cells import (
 )
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.results.results import Results, results_of
+from evalreg.scores.base import CellSums
 from evalreg.scores.engine import EngineScores, Measured, SummedRows, near_centres
-from evalreg.scores.sums import CellSums
 
 # Ratios of rows that differ by less, as a share of them, are alike.
 ALIKE = 2e-13

@@ -53,8 +53,7 @@ from evalreg.errors import (
     TooFewClustersError,
     UnknownLabelError,
 )
-from evalreg.estimate import About
-from evalreg.estimate.estimate import on_one_side
+from evalreg.estimate import About, on_one_side
 from evalreg.estimators.cells import independence_note, titled
 from evalreg.estimators.pairs import Pairs, design_lines, gather_pairs, independence_notes
 from evalreg.estimators.schedules import make_schedule

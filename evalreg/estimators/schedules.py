@@ -11,12 +11,12 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray, listed, nearest
-from evalreg.covariance.adjust import FULL_LEVERAGE
+from evalreg.covariance.leverage import FULL_LEVERAGE
 from evalreg.data.pairs import as_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError
 from evalreg.estimators.pairs import Pairs
 from evalreg.numerics.matrices import Matrix, compressed, dense, scale_rows, times
-from evalreg.scores.sums import Block
+from evalreg.scores.base import Block
 
 Mix: TypeAlias = str | Mapping[str, float] | None
 MIXES = ("uniform", "observed")

@@ -8,12 +8,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from evalreg.checks import FloatArray, IntArray, fraction, listed
-from evalreg.covariance.assembly import assemble
 from evalreg.covariance.options import CovOptions, resolve_cov
+from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import joint
 from evalreg.errors import ArgumentError, DataError
-from evalreg.estimate import About, Estimate
-from evalreg.estimate.behind import effective_clusters
+from evalreg.estimate import About, Estimate, effective_clusters
 from evalreg.estimators.cells import Split, function_of, means_of_cells, refuse_values
 from evalreg.inference.intervals import Behind
 from evalreg.inference.wald import joint_test, joint_test_p

@@ -29,8 +29,7 @@ from evalreg.numerics.fitting import (
     residuals_of,
 )
 from evalreg.results.bridge import shown_fit
-from evalreg.scores.moments import CodedRows, MomentScores, roots, solved
-from evalreg.scores.rows import RegressionScores, RowScores
+from evalreg.scores.rows import CodedRows, MomentScores, RegressionScores, RowScores, roots, solved
 
 # Sums of products leave rounding times the square of the condition number of the scaled columns: 1e-12 at most.
 LARGEST_CONDITION = 1e2

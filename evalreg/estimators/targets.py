@@ -22,8 +22,8 @@ from evalreg.errors import (
 )
 from evalreg.estimate import Estimate, Family, Population, Samples, same_questions
 from evalreg.numerics.matrices import Matrix, compressed, dense
-from evalreg.scores.paired_means import paired_answers
-from evalreg.scores.strata import SampledShares
+from evalreg.scores.differences import paired_answers
+from evalreg.scores.stacking import SampledShares
 
 if TYPE_CHECKING:
     from evalreg.data.answers import ModelPairs

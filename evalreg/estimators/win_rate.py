@@ -23,7 +23,7 @@ from evalreg.estimators.ratings import incidence
 from evalreg.estimators.schedules import Mix, Observed, Schedule, WithoutCluster, make_schedule
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.numerics.matrices import compressed, scale_columns, transposed
-from evalreg.scores.mapped import MappedScores
+from evalreg.scores.stacking import MappedScores
 
 
 def solve(pairs: Pairs, schedule: Schedule, about: About) -> Estimate:

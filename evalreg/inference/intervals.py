@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evalreg.checks import INTERVALS, BoolArray, FloatArray, IntArray, fraction, option
-from evalreg.covariance.assembly import assemble
 from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.terms import assemble
 from evalreg.errors import NotAvailableError, ScoreRangeError
-from evalreg.estimate import PLAIN, Estimate, Family, Scale
-from evalreg.estimate.behind import effective_clusters
-from evalreg.estimate.estimate import selects
+from evalreg.estimate import PLAIN, Estimate, Family, Scale, effective_clusters, selects
 from evalreg.inference.rectification import human_labels, labelled_means
 from evalreg.inference.wald import Contrasts, as_t_results
 from evalreg.numerics.matrices import Matrix, absolute_entries, compressed, dense, signs_of_entries, without_zeros
 from evalreg.numerics.student import effective_n, logit_interval, logit_statistic, proportion_interval, t_quantile
-from evalreg.scores.paired import SingleMeans
 from evalreg.scores.rows import RowScores
-from evalreg.scores.score_interval import ICC_MEAN
+from evalreg.scores.score_interval import ICC_MEAN, SingleMeans
 
 if TYPE_CHECKING:
     from statsmodels.stats.contrast import ContrastResults

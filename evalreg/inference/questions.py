@@ -10,8 +10,7 @@ from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.data.clusters import Axis
 from evalreg.data.questions import Answered, answered, quoted, without_worst
 from evalreg.errors import Note, UnequalQuestionsWarning, UnlikeScalesWarning
-from evalreg.estimate import Estimate
-from evalreg.estimate.behind import rows_behind, touches
+from evalreg.estimate import Estimate, rows_behind, touches
 from evalreg.numerics.matrices import Matrix, compressed, scale_columns, stacked, times, transposed
 
 # Questions of the model that lacks most that another must have answered before its scores on them are set against all

@@ -10,7 +10,7 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, adjustment, fraction
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.widths import Widths
+from evalreg.covariance.crossed import Widths
 from evalreg.errors import ArgumentError
 from evalreg.inference.simultaneous import (
     ADJUSTMENTS,

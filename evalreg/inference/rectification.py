@@ -10,19 +10,19 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
-from evalreg.covariance.assembly import assemble
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import NO_VARIANCE
 from evalreg.covariance.options import ResolvedCov
+from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import Axis, Labels, as_codes, pair_codes, union
 from evalreg.errors import NotAvailableError, Note, RectificationWarning, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, Family, Refit
 from evalreg.numerics.matrices import Matrix, dense, scale_columns
+from evalreg.scores.base import cell_sums
 from evalreg.scores.cells import CellScores
-from evalreg.scores.sums import cell_sums
 
 if TYPE_CHECKING:
-    from evalreg.covariance.dof import Leverage
+    from evalreg.covariance.leverage import Leverage
 
 # A labelled sample drawn at random fails this once in a hundred analyses, whatever the number of means.
 SUSPICIOUS = 0.01

@@ -19,8 +19,8 @@ import scipy
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, adjustment, fraction, listed
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.dof import quadratic
-from evalreg.covariance.widths import Widths, joined, one_t
+from evalreg.covariance.crossed import Widths, joined, one_t
+from evalreg.covariance.leverage import quadratic
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
 from evalreg.inference.wald import parse_contrasts
 from evalreg.numerics.matrices import Matrix, dense, difference_rows, squared_entries

@@ -12,7 +12,7 @@ from scipy import special
 
 from evalreg.checks import FloatArray, listed, nearest
 from evalreg.covariance.covariance import USUAL_LEVEL, Covariance
-from evalreg.covariance.widths import CLOSE, SMALLEST_LEVEL
+from evalreg.covariance.crossed import CLOSE, SMALLEST_LEVEL
 from evalreg.errors import (
     ArgumentError,
     FewClustersWarning,
@@ -28,7 +28,7 @@ from evalreg.numerics.student import t_pvalues as t_pvalues
 if TYPE_CHECKING:
     from statsmodels.stats.contrast import ContrastResults
 
-    from evalreg.covariance.ends import Ends
+    from evalreg.covariance.crossed import Ends
 
 
 _QUOTED = re.compile("`([^`]+)`")

@@ -12,7 +12,7 @@ import scipy
 from scipy.special import bdtr, ndtr
 
 from evalreg.checks import FloatArray, fraction
-from evalreg.covariance.widths import crossed_widths
+from evalreg.covariance.crossed import crossed_widths
 from evalreg.errors import ArgumentError
 from evalreg.numerics.student import t_quantile
 from evalreg.planning.pilot import Pilot, pilot_of

@@ -11,9 +11,9 @@ import pandas as pd
 import scipy
 
 from evalreg.checks import MISSING, FloatArray, IntArray, MissingName, fraction, option
-from evalreg.covariance.assembly import assemble
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions, resolve_cov
+from evalreg.covariance.terms import assemble
 from evalreg.data.answers import PairedAnswers, read_paired_answers
 from evalreg.data.clusters import axis_name, pair_codes
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError

@@ -13,8 +13,7 @@ import pandas as pd
 import scipy
 
 from evalreg.checks import FloatArray, keeps
-from evalreg.covariance.crossed import sums_of
-from evalreg.covariance.widths import crossed_widths
+from evalreg.covariance.crossed import crossed_widths, sums_of
 from evalreg.numerics.student import t_quantile
 from evalreg.planning.power import REACHED, chi_nodes
 from evalreg.report.tables import Grid, Printed, Summary, number, p_value

@@ -14,7 +14,7 @@ import scipy
 from scipy import sparse
 
 from evalreg.checks import FloatArray, fraction, listed
-from evalreg.covariance.dof import cell_leverage
+from evalreg.covariance.leverage import cell_leverage
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
 from evalreg.planning.boards import fewest_prompts

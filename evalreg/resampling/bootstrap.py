@@ -13,7 +13,7 @@ import pandas as pd
 import scipy
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, frozen, keeps, listed, option
-from evalreg.covariance.adjust import HELD
+from evalreg.covariance.leverage import HELD
 from evalreg.covariance.options import Groups, check_two_clusters, drop_nested, resolve_groups
 from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.covariance.terms import naive_term

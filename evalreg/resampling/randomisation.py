@@ -23,7 +23,7 @@ from evalreg.checks import (
     nearest,
     option,
 )
-from evalreg.covariance.adjust import HELD
+from evalreg.covariance.leverage import HELD
 from evalreg.data.clusters import Codes, Groups, axis_name, with_roles
 from evalreg.data.engine import Query
 from evalreg.data.frame import open_frame

@@ -13,7 +13,7 @@ from evalreg.data.clusters import Axis, union
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate, Refit
 from evalreg.numerics.matrices import Matrix, compressed, dense
-from evalreg.scores.mapped import MappedScores
+from evalreg.scores.stacking import MappedScores
 
 # A design whose smallest eigenvalue is this fraction of its largest has no solution.
 SINGULAR = 1e-12

@@ -22,11 +22,10 @@ from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray, SscName, fraction, option
 from evalreg.covariance.absorbed import refuse_spanning
-from evalreg.covariance.assembly import assemble
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import subset_signs
 from evalreg.covariance.options import KINDS, ResolvedCov
-from evalreg.covariance.terms import counts_of
+from evalreg.covariance.terms import assemble, counts_of
 from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.errors import (
     ArgumentError,

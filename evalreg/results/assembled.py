@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from evalreg.covariance.assembly import assemble
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions, resolve_cov
+from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import Axis
 from evalreg.errors import CovarianceWarning, Note, ZeroVarianceWarning, issue
 from evalreg.estimate import Estimate

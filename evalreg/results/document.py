@@ -14,8 +14,7 @@ from evalreg.checks import fraction
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, EvalregError, muted
-from evalreg.estimate import Estimate
-from evalreg.estimate.estimate import PLAIN
+from evalreg.estimate import PLAIN, Estimate
 from evalreg.inference.intervals import tested_against
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.documents import SCHEMA_VERSION, as_json, records, summary_document, versions

@@ -21,8 +21,7 @@ from evalreg.errors import (
     MissingColumnError,
     NonFiniteError,
 )
-from evalreg.estimate import About, Estimate
-from evalreg.estimate.estimate import NOT_GIVEN
+from evalreg.estimate import NOT_GIVEN, About, Estimate
 from evalreg.results.fitted import FittedRows
 from evalreg.scores.rows import RowScores
 

@@ -23,8 +23,7 @@ from evalreg.covariance.options import (
 )
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, Note, issue
-from evalreg.estimate import Estimate, Scale
-from evalreg.estimate.estimate import NOT_GIVEN
+from evalreg.estimate import NOT_GIVEN, Estimate, Scale
 from evalreg.hints import Hinting, with_hints
 from evalreg.inference.equivalence import EquivalenceName, InRange, equivalence_table
 from evalreg.inference.intervals import against_null, against_value, intervals, t_tests, through

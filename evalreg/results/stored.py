@@ -16,7 +16,7 @@ import pandas as pd
 from evalreg.checks import FloatArray, fraction, keeps, listed
 from evalreg.covariance.crossed import NO_VARIANCE
 from evalreg.errors import ArgumentError, LogFormatError, NotAvailableError
-from evalreg.estimate.estimate import selects
+from evalreg.estimate import selects
 from evalreg.inference.wald import Contrasts, parse_contrasts
 from evalreg.numerics.student import t_pvalues, t_quantile
 from evalreg.report.documents import SCHEMA_VERSION, numbers, read_summary

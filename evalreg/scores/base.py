@@ -1,16 +1,15 @@
-"""What a covariance, a diagnostic, a board or a bootstrap may ask of the scores of an estimate.
+"""Scores: the contributions of rows to the estimating equations, and their sums within clusters.
 
-A row's *scores* are its contributions to the estimating equations. A new kind of scores is a frozen dataclass in one
-file: of rows in memory it takes `LabelledScores` (in `labelled.py`), which needs a field `labels`, `n_columns` and
-`cells`; of the rows of other scores `SharedRows` (in `shared_rows.py`); of anything else `Scores`. What has a default
-here need not be said.
+Everything that a covariance, a diagnostic, a board or a bootstrap asks is a sum over clusters. A new kind of scores is
+a frozen dataclass: of rows in memory it takes `LabelledScores`, which needs a field `labels`, `n_columns` and `cells`;
+of the rows of other scores `SharedRows`; of anything else `Scores`. What has a default here need not be said.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -20,12 +19,17 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, Codes, Labels
 from evalreg.errors import NotAvailableError
+from evalreg.numerics.basis import FewEntries
 from evalreg.numerics.matrices import (
     Matrix,
     absolute_entries,
     compressed,
     dense,
+    is_identity,
+    mostly_there,
+    row_ranges,
     small_product,
+    some_rows,
     square,
     sum_blocks,
     times,
@@ -34,7 +38,130 @@ from evalreg.numerics.matrices import (
     with_entries,
     without_zeros,
 )
-from evalreg.scores.sums import Block, NarrowClusters
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some whole clusters of a clustering.
+
+    Parameters
+    ----------
+    totals : ndarray or sparse array, shape (n_clusters, n_columns)
+        Sums of scores within clusters.
+    gram : ndarray, shape (n_clusters, n_columns, n_columns), or sparse array, shape (n_clusters, n_columns), or None
+        X_g'W X_g of each cluster; for cells its diagonal, the weight of each (cluster, cell). None where the
+        estimate has no design.
+    """
+
+    totals: Matrix
+    gram: Matrix | None
+
+    def parts(self, n_entries: int) -> Iterator[Block]:
+        """The same clusters, some at a time, with about so many entries of sparse arrays each."""
+        totals, gram = compressed(self.totals), compressed(self.gram)
+        if gram.nnz <= n_entries:
+            yield self
+            return
+        for first, last in row_ranges(gram, n_entries):
+            yield Block(some_rows(totals, first, last), some_rows(gram, first, last))
+
+
+@dataclass(frozen=True, eq=False)
+class NarrowClusters:
+    """Clusters of fewer rows than columns, whose leverages follow from matrices as small as their rows are few.
+
+    Parameters
+    ----------
+    design : ndarray or sparse array, shape (n_rows, n_columns)
+        Rows with X_g'X_g = X_g'W X_g; not only those of these clusters.
+    totals : ndarray, shape (n_clusters, n_columns)
+        Sums of scores within these clusters, combinations of their rows.
+    order : ndarray of int, shape (n_kept,)
+        Rows of these clusters, cluster by cluster.
+    starts : ndarray of int, shape (n_clusters + 1,)
+        Where each begins in `order`.
+    which : ndarray of int, shape (n_clusters,)
+        Their places among all clusters.
+    entries : FewEntries, optional
+        Rows of the design by their entries, where these are few.
+    """
+
+    design: Matrix
+    totals: FloatArray
+    order: IntArray
+    starts: IntArray
+    which: IntArray
+    entries: FewEntries | None = None
+
+    def alike(self, entries: int) -> Iterator[tuple[IntArray, IntArray]]:
+        """Some clusters of one size and their rows, shape (n, size), with at most so many entries of the design."""
+        sizes = np.diff(self.starts)
+        by_size = np.argsort(sizes, kind="stable")
+        edges = np.flatnonzero(np.diff(sizes[by_size], prepend=-1, append=-1))
+        for low, high in pairwise(edges):
+            size = int(sizes[by_size[low]])
+            step = max(entries // (size * self.design.shape[1]), 1)
+            for first in range(low, high, step):
+                some = by_size[first : min(first + step, high)]
+                yield some, self.order[self.starts[some][:, None] + np.arange(size)]
+
+    def rows(self, members: IntArray, *maps: FloatArray) -> Iterator[FloatArray]:
+        """Rows of some clusters of one size times each of some matrices, shape (n, size, m)."""
+        # In one product: a product for each cluster would cost far more than its few numbers do.
+        rows = self.design[members.ravel()]
+        # A pair of models has two entries in hundreds of columns, which are multiplied as they are.
+        few = sparse.issparse(rows) and not mostly_there(rows)
+        for matrix in maps:
+            # Least squares have orthonormal columns, which need no root.
+            own = dense(rows) if is_identity(matrix) else (rows if few else dense(rows)) @ matrix
+            yield np.asarray(own).reshape(*members.shape, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class CellSums:
+    """Sums of each cell over its rows: what a cell estimator needs of the data.
+
+    Parameters
+    ----------
+    count, weight, total : ndarray, shape (n_cells,)
+        Rows, sum of weights, weighted sum of values.
+    squares : ndarray, shape (n_cells,)
+        Sum of w (value - cell mean)^2.
+    low, high : ndarray, shape (n_cells,)
+        Smallest and largest value.
+    """
+
+    count: FloatArray
+    weight: FloatArray
+    total: FloatArray
+    squares: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+def cell_sums(values: FloatArray, cell: IntArray | None, n_cells: int, weights: FloatArray | None) -> CellSums:
+    """Sums of the rows of each cell, in memory; `cell` is None where there is one."""
+    if cell is None:
+        total = np.array([values.sum() if weights is None else weights @ values])
+        weight = np.array([float(values.size) if weights is None else weights.sum()])
+        residual = values - total[0] / weight[0]
+        squares = np.array([residual @ residual if weights is None else weights @ residual**2])
+        count, low, high = (np.array([float(x)]) for x in (values.size, np.min(values), np.max(values)))
+        return CellSums(count, weight, total, squares, low, high)
+    count = np.bincount(cell, minlength=n_cells).astype(float)
+    weight = count if weights is None else _sums(cell, weights, n_cells)
+    total = _sums(cell, values if weights is None else weights * values, n_cells)
+    squared = (values - (total / weight)[cell]) ** 2
+    squares = _sums(cell, squared if weights is None else weights * squared, n_cells)
+    low, high = np.full(n_cells, np.inf), np.full(n_cells, -np.inf)
+    np.minimum.at(low, cell, values)
+    np.maximum.at(high, cell, values)
+    return CellSums(count, weight, total, squares, low, high)
+
+
+def _sums(cell: IntArray, values: FloatArray, n_cells: int) -> FloatArray:
+    return np.asarray(np.bincount(cell, values, n_cells), dtype=np.float64)
+
 
 EVERY_ROW: Axis = ("",)
 """The clustering whose clusters are the rows, under a name that no column has."""
@@ -386,3 +513,155 @@ def meat_of_sums(scores: Scores, by: Axis | None, bread: Matrix) -> FloatArray:
     if by is None:
         scores, by = with_every_row(scores), EVERY_ROW
     return sum_blocks(square(block.totals, bread) for block in scores.cells(by))
+
+
+class LabelledScores(Scores):
+    """Scores of rows in memory whose clusters are told by `labels`, a field of the dataclass."""
+
+    labels: Labels
+    stackable: ClassVar[bool] = True
+    weights: FloatArray | None = None
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in use."""
+        return self.labels.n_rows
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of labels that can be clustered on."""
+        return self.labels.columns
+
+    @property
+    def has_source(self) -> bool:
+        """Whether further columns can be looked up."""
+        return self.labels.source is not None
+
+    def n_clusters(self, by: Axis) -> int:
+        """Observed joint values of some columns."""
+        return self.labels.codes(by).n_clusters
+
+    def sizes(self, by: Axis) -> FloatArray:
+        """Weight of each cluster, shape (n_clusters,)."""
+        codes = self.labels.codes(by)
+        return np.asarray(codes.counts if self.weights is None else np.bincount(codes.codes, self.weights), dtype=float)
+
+    def label(self, by: Axis, code: int) -> str:
+        """Label of one cluster."""
+        return self.labels.codes(by).label(code)
+
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
+        return meat_of_sums(self, by, bread)
+
+    def homes(self, item: Axis, by: Axis) -> IntArray | None:
+        """Cluster of each question, in the order of the clusters of `item`."""
+        of = self.labels.codes(item)
+        home = np.zeros(of.n_clusters, dtype=np.intp)
+        home[of.codes] = self.labels.codes(by).codes
+        return home
+
+    def row_labels(self) -> Labels | None:
+        """Labels of the rows."""
+        return self.labels
+
+    def relabelled(self, change: Callable[[Labels], Labels]) -> LabelledScores:
+        """The same scores with the labels of their rows changed."""
+        return replace(self, labels=change(self.labels))
+
+    def with_labels(self, more: dict[str, Any]) -> LabelledScores:
+        """The same scores with further label columns."""
+        return self.relabelled(lambda own: own.with_held({name: own.align(name, one) for name, one in more.items()}))
+
+    def detached(self) -> LabelledScores:
+        """The same scores without the source of further labels."""
+        return self.relabelled(Labels.detached)
+
+
+class SharedRows(Scores):
+    """Scores of the rows of other scores, which answer for their labels."""
+
+    @property
+    @abstractmethod
+    def whose(self) -> Scores:
+        """Scores of the same rows."""
+
+    @abstractmethod
+    def each(self, change: Callable[[Any], Any]) -> SharedRows:
+        """The same with a change made to the scores that these are made of."""
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in use."""
+        return self.whose.n_rows
+
+    @property
+    def labels(self) -> Labels:
+        """Cluster labels of the rows, which are in memory."""
+        labels = self.whose.row_labels()
+        if labels is None:
+            raise NotAvailableError("labels of single rows need the rows in memory.")
+        return labels
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of labels that can be clustered on."""
+        return self.whose.columns
+
+    @property
+    def has_source(self) -> bool:
+        """Whether further columns can be looked up."""
+        return self.whose.has_source
+
+    def n_clusters(self, by: Axis) -> int:
+        """Observed joint values of some columns."""
+        return self.whose.n_clusters(by)
+
+    def sizes(self, by: Axis) -> FloatArray:
+        """Weight of each cluster, shape (n_clusters,)."""
+        return self.whose.sizes(by)
+
+    def label(self, by: Axis, code: int) -> str:
+        """Label of one cluster."""
+        return self.whose.label(by, code)
+
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
+        return meat_of_sums(self, by, bread)
+
+    def homes(self, item: Axis, by: Axis) -> IntArray | None:
+        """Cluster of each question, in the order of the clusters of `item`."""
+        return self.whose.homes(item, by)
+
+    def cluster_sizes(self, by: Axis) -> ClusterSizes:
+        """How many clusters there are, and sums of their weights."""
+        return self.whose.cluster_sizes(by)
+
+    def largest_cluster(self, by: Axis) -> str:
+        """Label of the cluster of most weight."""
+        return self.whose.largest_cluster(by)
+
+    def counts_rows(self, by: Axis) -> bool:
+        """Whether the weights of clusters are numbers of rows."""
+        return self.whose.counts_rows(by)
+
+    def residual_sums(self, by: Axis) -> ResidualSums | None:
+        """Sums of residuals within clusters; None where there are no residuals."""
+        return self.whose.residual_sums(by)
+
+    def row_labels(self) -> Labels | None:
+        """Labels of the rows; None where they are not in memory."""
+        return self.whose.row_labels()
+
+    def relabelled(self, change: Callable[[Labels], Labels]) -> SharedRows:
+        """The same scores with the labels of their rows changed."""
+        return self.each(lambda scores: scores.relabelled(change))
+
+    def with_labels(self, more: dict[str, Any]) -> SharedRows:
+        """The same scores with further label columns."""
+        return self.each(lambda scores: scores.with_labels(more))
+
+    def detached(self) -> SharedRows:
+        """The same scores without the source of further labels."""
+        return self.each(lambda scores: scores.detached())

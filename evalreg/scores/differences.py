@@ -1,9 +1,10 @@
-"""Scores of differences between models on the same questions: a row is a question, a column is a pair of models."""
+"""Differences of models on the same questions: their scores, and what the score interval needs of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,10 +13,21 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray, held_property
 from evalreg.data.answers import NOBODY, ModelPairs, in_set
 from evalreg.data.clusters import Axis, Codes, Labels
-from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense, in_rows, square, sum_blocks
-from evalreg.scores.base import ENTRIES
-from evalreg.scores.labelled import LabelledScores
-from evalreg.scores.sums import Block, CellSums
+from evalreg.numerics.matrices import (
+    DENSE_SHARE,
+    Matrix,
+    compressed,
+    dense,
+    identity,
+    in_rows,
+    mostly_there,
+    square,
+    sum_blocks,
+)
+from evalreg.scores.base import ENTRIES, Block, CellSums, ColumnSums, LabelledScores
+from evalreg.scores.score_interval import CANCELS, Paired, PairedQuestions, Sides
+from evalreg.scores.score_interval import ICC_DIFFERENCE as ICC
+from evalreg.scores.stacking import MappedScores
 
 # With so many pairs for each model the sums of squares of pairs are taken from those of models.
 MANY_PAIRS = 2
@@ -247,3 +259,182 @@ def _where_present(totals: FloatArray, sizes: FloatArray) -> tuple[Matrix, Matri
 def _rows(data: Sequence[FloatArray], indices: Any, indptr: Any, shape: Any) -> tuple[Matrix, Matrix]:
     totals, sizes = (in_rows(one, indices.copy(), indptr.copy(), shape) for one in data)
     return totals, sizes
+
+
+@dataclass(frozen=True, eq=False)
+class PairedMeans(PairedQuestions):
+    """Columns are means of models; `item` names a question, which has one row in a column."""
+
+    item: Axis
+
+    def sides(self, contrasts: Matrix | None) -> Sides:
+        """Contrasts that are multiples of the difference of two columns."""
+        A, rows, start = self._held(contrasts, 2)
+        at = start[:, None] + np.arange(2)
+        value, column = A.data[at], A.indices[at].astype(np.intp)
+        opposite = np.abs(value.sum(axis=1)) <= CANCELS * np.abs(value).sum(axis=1)
+        rows, value, column = rows[opposite], value[opposite], column[opposite]
+        same = self._same_questions(column[:, 0], column[:, 1])
+        return rows[same], column[same, 0], column[same, 1], value[same, 0]
+
+    @cached_property
+    def _shared(self) -> FloatArray:
+        """Questions that columns share, shape (n_columns, n_columns)."""
+        return _gram(self._answers[1])
+
+    @cached_property
+    def _all_shared(self) -> bool:
+        """Whether every column has one row of every question."""
+        return bool(np.all(self._shared == self._shared[0, 0]) and np.all(self.count == self._shared[0, 0]))
+
+    @cached_property
+    def _answers(self) -> tuple[Matrix, Matrix]:
+        """Scores by question and column, and whether there is one, in compressed columns."""
+        values, present = [], []
+        for block in self.scores.cells(self.item):
+            totals, gram = compressed(block.totals).tocoo(), compressed(block.gram).tocoo()
+            gram.eliminate_zeros()
+            sums = sparse.coo_array((totals.data, totals.coords), totals.shape).tocsr()
+            fitted = sparse.coo_array((self.means[gram.coords[1]] * gram.data, gram.coords), gram.shape).tocsr()
+            weights = gram.tocsr()
+            inverse = sparse.csr_array((1.0 / weights.data, weights.indices, weights.indptr), weights.shape)
+            values.append((sums + fitted).multiply(inverse).tocsr())
+            present.append(weights.sign())
+        return sparse.vstack(values).tocsc(), sparse.vstack(present).tocsc()
+
+    @property
+    def _values(self) -> Matrix:
+        return self._answers[0]
+
+    @cached_property
+    def _picked(self) -> Matrix:
+        """Scores with a row for each column, from which rows are quickly picked."""
+        rows = compressed(self._values.T)
+        return rows if rows.shape[0] * rows.shape[1] > ENTRIES else dense(rows)
+
+    def _same_questions(self, first: IntArray, second: IntArray) -> BoolArray:
+        """Whether both columns have a row of each question that either has."""
+        if not first.size:
+            return np.zeros(0, dtype=bool)
+        # Of columns that have several rows of a question, none is looked up, which may be in an engine.
+        alone = self._of_axis(self.item).n_clusters == self.count
+        if not (alone[first] & alone[second]).any():
+            return np.zeros(first.size, dtype=bool)
+        count, a, b = np.diag(self._shared), first, second
+        if self._all_shared:
+            return np.ones(first.size, dtype=bool)
+        once = (count[a] == self.count[a]) & (count[b] == self.count[b])
+        return np.asarray(once & (self._shared[a, b] == count[a]) & (count[a] == count[b]))
+
+    def _apart(self, axis: Axis | None) -> bool:
+        """Whether each question is known to be a cluster of its own."""
+        return axis == self.item or super()._apart(axis)
+
+    def _of_axis(self, axis: Axis) -> ColumnSums:
+        """What clusters hold of each column."""
+        if axis not in self._sums_by_axis:
+            every = identity(self.count.size)
+            self._sums_by_axis[axis] = self.scores.column_sums(axis, every, every)
+        return self._sums_by_axis[axis]
+
+    @cached_property
+    def _sums_by_axis(self) -> dict[Axis, ColumnSums]:
+        return {}
+
+    def _homes(self, axis: Axis) -> IntArray | None:
+        """Cluster of each question; None where an engine's table is gone and did not say."""
+        return self.scores.homes(self.item, axis)
+
+    def _present(self, first: IntArray) -> FloatArray:
+        """Which questions the columns have, shape (m, n_questions)."""
+        return dense(self._answers[1][:, first]).T
+
+    def _each(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
+        """Differences of a few contrasts at a time, by question; 0 where a question is of neither model."""
+        if not first.size:
+            return
+        values = self._picked
+        step = max(ENTRIES // max(values.shape[1], 1), 1)
+        for at in np.array_split(np.arange(first.size), first.size // step + 1):
+            if at.size:
+                yield at, dense(values[first[at]] - values[second[at]]), None
+
+
+def _gram(matrix: Matrix) -> FloatArray:
+    """X'X, shape (n_columns, n_columns)."""
+    matrix = dense(matrix) if mostly_there(matrix) else matrix
+    return dense(matrix.T @ matrix)
+
+
+def paired_answers(estimate: Any, item: Axis, icc: float = ICC) -> Paired | None:
+    """Scores in [0, 1] of models on the same questions, from an estimate made of cells.
+
+    Strata that weigh as their questions leave a mean the plain one, so that their cells are taken together; None where
+    they weigh otherwise.
+    """
+    cells, maps = estimate.cells, estimate.coefficient_map
+    if cells.stratum is None:
+        return PairedMeans(estimate.scores, cells.mean, cells.weight, cells.squares, maps, icc, item)
+    of = sparse.csr_array((compressed(maps) != 0).T.astype(np.float64))
+    weight = cells.weight @ of
+    if not np.allclose(dense(maps), dense(of.T * cells.weight) / weight[:, None], rtol=CANCELS, atol=0):
+        return None
+    mean = (cells.mean * cells.weight) @ of / weight
+    squares = (cells.squares + cells.weight * (cells.mean - of @ mean) ** 2) @ of
+    # Residuals about the mean of the stratum become those about the mean of the model.
+    about = sparse.diags_array(cells.mean) @ of - of @ sparse.diags_array(mean)
+    scores = MappedScores(estimate.scores, of, about, counted=of)
+    maps = sparse.eye_array(mean.size, format="csr")
+    return PairedMeans(scores, mean, weight, squares, maps, icc, item, stratified=True)
+
+
+@dataclass(frozen=True, eq=False)
+class PairedDifferences(PairedQuestions):
+    """Columns are differences of two models; a row is a question."""
+
+    scores: PairScores
+
+    def sides(self, contrasts: Matrix | None) -> Sides:
+        """Contrasts that are multiples of one column, but of means of a model alone."""
+        A, rows, start = self._held(contrasts, 1)
+        column, scale = A.indices[start].astype(np.intp), A.data[start]
+        both = self.scores.pairs.right[column] != NOBODY
+        return rows[both], column[both], np.full(int(both.sum()), -1), scale[both]
+
+    def _homes(self, axis: Axis) -> IntArray:
+        """Cluster of each question."""
+        return self.scores.labels.codes(axis).codes
+
+    def _present(self, first: IntArray) -> None:
+        """All that `_each` gives."""
+
+    def _each(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
+        """Differences by question of the set that each is taken over, of a few contrasts at a time."""
+        if not first.size:
+            return
+        pairs = self.scores.pairs
+        own = ModelPairs(pairs.left[first], pairs.right[first], pairs.of_set[first], pairs.sets)
+        for at, member in chunks(own, self.scores.n_rows):
+            yield at, differences(self.scores.values, own, at, member), member
+
+
+def paired_differences(estimate: Any, icc: float | None, pairs: ModelPairs, is_paired: BoolArray) -> Paired | None:
+    """Those of an estimate of differences on the same questions, if their scores lie in [0, 1] and `icc` is given.
+
+    Strata weigh as their questions, which leaves a difference the plain mean over its questions.
+    """
+    scores = estimate.scores
+    if icc is None or not scores.paired or np.min(scores.values) < 0 or np.max(scores.values) > 1:
+        return None
+    if estimate.cells.stratum is None:
+        cells = estimate.cells
+        return PairedDifferences(scores, cells.mean, cells.weight, cells.squares, estimate.coefficient_map, icc)
+    which = np.flatnonzero(is_paired)
+    if not which.size:
+        return None
+    own = ModelPairs(pairs.left[which], pairs.right[which], pairs.of_set[which], pairs.sets)
+    sums = pair_sums(scores.values, own)
+    mean = sums.total / sums.weight
+    inner = PairScores(scores.values, own, mean, scores.labels, np.zeros(which.size, dtype=bool))
+    chosen = sparse.csr_array((np.ones(which.size), (which, np.arange(which.size))), (is_paired.size, which.size))
+    return PairedDifferences(inner, mean, sums.weight, sums.squares, chosen, icc, stratified=True)

@@ -20,7 +20,7 @@ from engines.lazy import LAZY
 
 import evalreg as er
 from evalreg.errors import NestedClustersWarning
-from evalreg.estimate.behind import rows_behind
+from evalreg.estimate import rows_behind
 from evalreg.inference.simultaneous import block_stream
 from evalreg.resampling.bootstrap import boot_chunks
 

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
-
 import numpy as np
 import pandas as pd
 import pytest
 from engines.cases import SAME
-from engines.lazy import LAZY, in_duckdb, in_engines, in_one_engine, readable
+from engines.lazy import in_duckdb, in_engines, in_one_engine, readable
 
 import evalreg as er
 from evalreg.errors import (
-    AlignmentError,
     ArgumentTypeError,
     DataError,
-    DuplicateRowsError,
-    EmptyDataError,
-    MissingLabelsError,
-    NonFiniteError,
     NonNumericError,
     NotAvailableError,
     TooLargeError,
@@ -56,87 +49,6 @@ def log():
     for column, rows in {"score": [a, b], "right": [a, b], "passage": [b, c], "model": [d], "question": [e]}.items():
         frame[column] = frame[column].where(~frame.index.isin(rows), None if frame[column].dtype == object else np.nan)
     return frame
-
-
-ROLES = {
-    "answers averaged": {"sample": "attempt"},
-    "clusters": {"sample": "attempt", "groups": "passage"},
-    "of 0 and 1": {"score": "right", "groups": "passage", "baseline": "ada", "first": True},
-    "CR1": {"groups": "passage", "cov": "CR1", "first": True},
-    "crossed": {"sample": "attempt", "groups": "passage + author"},
-    "joint": {"sample": "attempt", "groups": "subject:author", "cov": "CR3"},
-    "strata": {"sample": "attempt", "groups": "passage", "strata": "subject"},
-    "unpaired": {"sample": "attempt", "groups": "passage", "paired": False},
-    "adjusted": {"sample": "attempt", "groups": "passage", "adjust": "single-step"},
-    "what was seen": {"score": "right", "icc": None, "first": True},
-    "benchmark": {"target": "the full benchmark", "n_population": 500, "first": True},
-}
-
-
-IN_MEMORY = {}  # comparisons of the log in pandas and what they tell, made once for all engines
-# What is made of the same two queries as for others.
-LIKE_OTHERS = ("CR1", "unpaired", "adjusted", "benchmark", "what was seen")
-
-
-def _compared(data, **roles):
-    return er.compare(data, roles.pop("score", "score"), item="question", **roles)
-
-
-@pytest.mark.parametrize(
-    ("engine", "roles"),
-    [
-        pytest.param(make, roles, id=f"{engine}-{name}", marks=[pytest.mark.slow] if slow else [])
-        for engine, make in LAZY.items()
-        for name, roles in ROLES.items()
-        for slow in [engine == "duckdb" and name in LIKE_OTHERS]
-    ],
-)
-def test_comparisons_are_those_of_pandas(log, engine, roles):
-    roles = dict(roles)
-    frame = log[log["attempt"] == 0].reset_index(drop=True) if roles.pop("first", False) else log
-    asked = repr(roles)
-    if asked not in IN_MEMORY:
-        made = _compared(frame, **roles)
-        IN_MEMORY[asked] = made, str(made.summary())
-    found, (expected, told) = _compared(engine(frame), **roles), IN_MEMORY[asked]
-    assert expected.results.dropped.sum() > 0
-    pd.testing.assert_frame_equal(found.table, expected.table, rtol=SAME, atol=1e-14)
-    np.testing.assert_allclose(found.results.cov_params(), expected.results.cov_params(), rtol=SAME, atol=1e-16)
-    assert str(found.summary()) == told
-    assert found.results.dropped.to_dict() == expected.results.dropped.to_dict()
-    if roles.get("paired", True):
-        pd.testing.assert_frame_equal(found.sign_test(), expected.sign_test(), rtol=1e-8)
-    # Another clustering is asked of the engine as the first was: of some comparisons is enough.
-    for groups in ("author", "subject:author") if "strata" in roles or "cov" in roles else ():
-        other, same = (one.with_cov(groups=groups, cov="CR1").table for one in (found, expected))
-        np.testing.assert_allclose(other["se"], same["se"], rtol=SAME)
-    if "passage" not in roles.get("groups", ""):
-        for one in (found, expected):
-            with pytest.raises(MissingLabelsError, match='groups="passage"` must give an id to every row'):
-                one.with_cov(groups="passage")
-
-
-IDS = {
-    "days": [datetime.date(2024, 1, 1 + i) for i in range(30)],
-    "bytes": [bytes([255, i]) for i in range(30)],
-    "single precision": [np.float32(i / 10) for i in range(30)],
-}
-
-
-@pytest.mark.parametrize("kind", IDS)
-@in_engines
-def test_models_and_questions_may_be_called_by_ids_of_any_kind(engine, kind):
-    models, questions = ([IDS[kind][one] for one in codes] for codes in (np.arange(90) % 3, np.arange(90) // 3))
-    scores = np.random.default_rng(1).normal(size=90)
-    frame = pd.DataFrame({"score": scores, "question": questions, "model": models})
-    baseline = str(IDS[kind][1])
-    found, expected = (_compared(data, baseline=baseline) for data in (engine(frame), frame))
-    assert str(found.summary()) == str(expected.summary())
-    pd.testing.assert_frame_equal(found.table, expected.table, rtol=SAME)
-    plain = frame.assign(question=np.arange(90) // 3, model=np.array(["a", "b", "c"])[np.arange(90) % 3])
-    np.testing.assert_allclose(found.table["se"], _compared(plain, baseline="b").table["se"], rtol=SAME)
-    # No row of it is gone.
-    assert "no row is in use" not in str(expected.summary())
 
 
 NESTED = {
@@ -187,28 +99,6 @@ def test_values_of_several_types_and_maps_are_no_labels(name, kind):
         er.mean(relation.to_arrow_table(), "nested")
 
 
-@pytest.mark.parametrize("lazy", [False, True])
-def test_scores_that_are_lists_are_refused(lazy):
-    frame = pl.DataFrame({"score": [[1.0], [0.0]], "passage": ["a", "b"]})
-    for data in (frame.lazy(),) if lazy else (frame, frame.to_arrow(), frame.to_pandas()):
-        with pytest.raises(NonNumericError, match="`score` must hold numbers; column 'score'"):
-            er.mean(data, groups="passage")
-
-
-@in_engines
-def test_a_difference_is_the_paired_t_test_of_scipy(engine):
-    from scipy import stats
-
-    rng = np.random.default_rng(2)
-    scores = rng.normal(size=(50, 2)) + rng.normal(size=(50, 1))
-    frame = pd.DataFrame({"model": ["a", "b"] * 50, "item": np.repeat(np.arange(50), 2), "score": scores.ravel()})
-    test = stats.ttest_rel(scores[:, 0], scores[:, 1])
-    row = er.compare(engine(frame), baseline="b").table.loc[("a", "b")]
-    np.testing.assert_allclose([row["p_value"], row["dof"]], [test.pvalue, test.df], rtol=SAME)
-    interval = test.confidence_interval(0.95)
-    np.testing.assert_allclose([row["lower"], row["upper"]], [interval.low, interval.high], rtol=SAME)
-
-
 @in_one_engine
 def test_a_comparison_is_two_queries_whatever_the_clusters(log, engine, collected):
     frame = log[log["attempt"] == 0].dropna().reset_index(drop=True)
@@ -221,54 +111,6 @@ def test_a_comparison_is_two_queries_whatever_the_clusters(log, engine, collecte
     assert collected == [4, len(frame)]
     found.with_cov(groups="subject").summary()
     assert len(collected) == 3
-
-
-@in_one_engine
-def test_repeated_answers_are_averaged_before_they_leave(log, engine, collected):
-    complete = log.dropna()
-    er.compare(engine(complete), item="question", sample="attempt", groups="passage")
-    assert len(collected) == 2
-    assert collected[1] == complete.groupby(["model", "question"]).ngroups
-
-
-@in_one_engine
-def test_bad_rows_are_refused_with_what_to_do(log, engine):
-    first = log[log["attempt"] == 0].dropna().reset_index(drop=True)
-    with pytest.raises(DuplicateRowsError, match=r"3 rows repeat .* Name the column of repeated answers in `sample`"):
-        er.compare(engine(pd.concat([first, first.iloc[:3]])), item="question")
-    copies = pd.concat([log, log.dropna().iloc[:2]])
-    with pytest.raises(DuplicateRowsError, match=r"at least 2 rows repeat .* Remove the copies in the engine"):
-        er.compare(engine(copies), item="question", sample="attempt")
-    moved = first.assign(passage=first["passage"].where(first.index != 4, "elsewhere"))
-    with pytest.raises(AlignmentError, match="'passage' must be the same for all answers"):
-        er.compare(engine(moved), item="question", groups="passage")
-    twice = log.dropna().reset_index(drop=True)
-    twice = twice.assign(passage=twice["passage"].where(twice.index != 4, "elsewhere"))
-    with pytest.raises(AlignmentError, match="differs within 1 of 'model' and 'question'"):
-        er.compare(engine(twice), item="question", sample="attempt", groups="passage")
-    roles = {"by": "model", "item": "question", "strata": "passage", "groups": "passage"}
-    with pytest.raises(AlignmentError, match="'passage' must be the same in all of them; it differs within 1"):
-        er.mean(engine(twice), sample="attempt", questions="shared", **roles)
-    # Rows are repeats whatever their labels.
-    answers = {"item": "question", "groups": "passage"}
-    repeats = len(twice) - len(twice.drop_duplicates(["model", "question"]))
-    with pytest.raises(DuplicateRowsError, match=f"; {repeats} rows repeat"):
-        er.compare(engine(twice), **answers)
-    with pytest.raises(AlignmentError, match="differs within 1 of 'model' and 'question'"):
-        er.compare(engine(twice), item="question", sample="attempt").with_cov(groups="passage")
-    with pytest.raises(NonFiniteError, match="holds infinities"):
-        er.compare(engine(first.assign(score=first["score"].where(first.index != 2, np.inf))), item="question")
-    gap = first.assign(passage=first["passage"].where(first.index != 2, None))
-    with pytest.raises(NonFiniteError, match=r"1 of .* rows have no group"):
-        er.compare(engine(gap), item="question", groups="passage", missing="raise")
-    with pytest.raises(NonNumericError, match="must hold numbers"):
-        er.compare(engine(first), "passage", item="question")
-    with pytest.raises(EmptyDataError):
-        er.compare(engine(first.assign(score=np.nan)), item="question")
-    with pytest.raises(DataError, match="at least two models"):
-        er.compare(engine(first[first["model"] == "ada"]), item="question")
-    with pytest.raises(er.errors.ArgumentTypeError, match=r"must name columns here.*add the labels as a column"):
-        er.compare(engine(first), item="question", groups=np.arange(len(first)))
 
 
 @in_engines
@@ -286,14 +128,6 @@ def test_too_few_answers_are_told_of_the_model_and_the_question_as_in_memory(log
 
 
 @in_one_engine
-def test_a_model_without_a_row_in_use_is_named(log, engine):
-    first = log[log["attempt"] == 0].dropna().reset_index(drop=True)
-    lost = first.assign(score=first["score"].where(first["model"] != "cyd"))
-    for data in (lost, engine(lost)):
-        assert 'Of "cyd" no row is in use' in str(er.compare(data, item="question").summary())
-
-
-@in_one_engine
 def test_what_does_not_fit_into_memory_is_refused(log, engine, monkeypatch):
     monkeypatch.setattr("evalreg.data.engine_answers.LINE", 2**45)
     first = log[log["attempt"] == 0].dropna()
@@ -301,17 +135,6 @@ def test_what_does_not_fit_into_memory_is_refused(log, engine, monkeypatch):
         er.compare(engine(first), item="question")
     with pytest.raises(TooLargeError, match="Compare fewer models"):
         er.compare(engine(log), item="question", sample="attempt")
-
-
-def test_a_table_that_changed_in_its_engine_is_refused(log):
-    in_duckdb(log)
-    database = duckdb.connect()
-    database.register("frame", log[log["attempt"] == 0].dropna())
-    database.execute("CREATE TABLE log AS SELECT * FROM frame")
-    found = er.compare(database.table("log"), item="question")
-    database.execute("DELETE FROM log WHERE question = 'q01'")
-    with pytest.raises(DataError, match="have changed since the comparison was made"):
-        found.with_cov(groups="passage")
 
 
 @pytest.mark.parametrize("absent", [(), ("duckdb",), ("duckdb", "polars")], ids=["duckdb", "polars", "neither"])
@@ -333,23 +156,6 @@ def test_datasets_of_pyarrow_are_read_by_an_engine(log, tmp_path, monkeypatch, a
     found, expected = (er.mean(data, by="model", groups="passage") for data in (files, log))
     np.testing.assert_allclose(found.cov_params(), expected.cov_params(), rtol=SAME, atol=1e-16)
     assert found.dropped.to_dict() == expected.dropped.to_dict()
-
-
-@in_one_engine
-def test_a_mean_is_a_query_and_one_for_each_clustering(log, engine, collected):
-    # Sums of cells and their squares, with how many rows are in use and why others are not; then each clustering.
-    for groups, n_clusterings in (("passage", 1), ("passage + author", 3)):
-        collected.clear()
-        er.mean(engine(log), by="model", groups=groups).summary()
-        assert len(collected) <= 2 * (1 + n_clusterings)
-
-
-@in_engines
-def test_answers_to_questions_that_not_all_answered_are_counted_not_their_averages(log, engine):
-    roles = {"by": "model", "item": "question", "sample": "attempt", "groups": "passage", "questions": "shared"}
-    found, expected = (er.mean(data, **roles) for data in (engine(log), log))
-    assert found.dropped.to_dict() == expected.dropped.to_dict()
-    assert found.dropped["unshared"] > 60
 
 
 @in_engines

@@ -8,10 +8,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import pytest
-from engines.lazy import LAZY, in_duckdb, in_engines, readable
+from engines.lazy import LAZY, in_engines, readable
 
 import evalreg as er
-from evalreg.errors import EmptyDataError, EngineError, NonNumericError
+from evalreg.errors import EmptyDataError, EngineError
 
 pl = pytest.importorskip("polars")
 duckdb = pytest.importorskip("duckdb")
@@ -109,17 +109,6 @@ def test_decimals_are_numbers(of, name):
     np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)
 
 
-@pytest.mark.parametrize("name", ["weights", "HC3"])
-@in_engines
-def test_weights_may_be_truth_values(engine, name):
-    """All true: none is zero."""
-    found, expected = (CALLS[name](data) for data in (engine(log().assign(weight=True)), log().assign(weight=1)))
-    np.testing.assert_allclose(found.params, expected.params, rtol=SAME)
-    np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)
-    with pytest.raises(er.errors.ArgumentError, match="`weights` must be positive; the smallest is 0"):
-        CALLS[name](engine(log().assign(weight=np.arange(240) > 3)))
-
-
 def emptied(data):
     return data.filter(pl.col("score") > 5) if isinstance(data, pl.LazyFrame) else data.filter("score > 5")
 
@@ -173,17 +162,6 @@ def test_files_whose_types_differ_give_the_number_or_the_error_of_the_engine(eng
         return
     found = er.mean(readable(duckdb.read_parquet(files)), groups="passage")
     np.testing.assert_allclose(found.bse, er.mean(frame, groups="passage").bse, rtol=SAME)
-
-
-def test_scores_of_text_in_a_second_file_are_refused_where_they_are_no_numbers(tmp_path):
-    pytest.importorskip("pyarrow")
-    frame = log()
-    frame[:120].to_parquet(tmp_path / "a.parquet", index=False)
-    frame[120:].assign(score="right").to_parquet(tmp_path / "b.parquet", index=False)
-    with pytest.raises(EngineError, match="right"):
-        er.mean(readable(duckdb.read_parquet(str(tmp_path / "*.parquet"))), groups="passage")
-    with pytest.raises(NonNumericError, match="must hold numbers"):
-        er.mean(in_duckdb(frame.assign(score="right")), groups="passage")
 
 
 AWKWARD = {
@@ -245,44 +223,3 @@ def test_what_is_gone_after_the_estimate_is_the_error_of_the_engine_and_ours(nam
         results.with_cov(groups="judge", cov="CR1")
     assert caught.value.__cause__ is not None
     assert str(results.summary()) == before
-
-
-def test_leverages_that_are_asked_for_after_the_table_is_gone_are_the_error_of_the_engine():
-    connection = duckdb.connect()
-    connection.register("given", log())
-    connection.execute("CREATE TABLE log AS SELECT * FROM given")
-    results = er.fit("score ~ words", readable(connection.table("log")), groups="passage")
-    connection.execute("DROP TABLE log")
-    with pytest.raises(EngineError, match=r"duckdb did not (take a query|tell the columns)"):
-        results.with_cov(groups=None, cov="HC3")
-
-
-@in_engines
-def test_arrays_for_rows_in_an_engine_are_refused_with_what_to_do(engine):
-    calls = {
-        "mean": lambda **options: er.mean(engine(log()), **options),
-        "fit": lambda **options: er.fit("score ~ words", engine(log()), **options),
-        "ratio": lambda **options: er.ratio(engine(log()), "score", "words", **options),
-    }
-    array = np.arange(len(log())) + 1.0
-    for call in calls.values():
-        for groups in (array, pd.Series(array), {"passage": array}):
-            with pytest.raises(
-                er.errors.ArgumentTypeError, match=r"must name columns here.*add the labels as a column"
-            ):
-                call(groups=groups)
-        with pytest.raises(er.errors.ArgumentError, match=r"so `weights` must name a column; got ndarray\. Add it"):
-            call(weights=array)
-
-
-@in_engines
-def test_rows_that_repeat_a_question_are_refused_with_what_leads_to_a_number(engine):
-    twice = pd.concat([log().assign(model=model, sample=sample) for model in "ab" for sample in (1, 2)])
-    data = engine(twice.reset_index(drop=True))
-    with pytest.raises(er.errors.DuplicateRowsError, match=r"720 rows repeat.*`sample` of `mean`.*item=\"task:item\""):
-        er.mean(data, item="item")
-    with pytest.raises(er.errors.DuplicateRowsError, match="480 rows repeat"):
-        er.mean(data, by="model", item="item")
-    expected = er.mean(twice.reset_index(drop=True), by="model", item="item", sample="sample")
-    found = er.mean(data, by="model", item="item", sample="sample")
-    np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)

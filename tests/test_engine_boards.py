@@ -1,7 +1,6 @@
 """Comparisons that stay in an engine: the numbers of pandas, what is refused, and that no row leaves."""
 
 import functools
-import itertools
 from functools import partial
 
 import numpy as np
@@ -16,15 +15,10 @@ import evalreg as er
 from evalreg.data import engine as engine_data
 from evalreg.data import frame as frame_data
 from evalreg.errors import (
-    ArgumentError,
-    DuplicateRowsError,
     MissingColumnError,
     MissingLabelsError,
-    NonFiniteError,
     NotAvailableError,
     ScoreRangeError,
-    SelfComparisonError,
-    UnknownLabelError,
 )
 from evalreg.scores import engine as engine_scores
 
@@ -50,10 +44,6 @@ def _duckdb(frame):
     return readable(_connected().from_df(frame))
 
 
-# Boards of the comparisons in pandas, their pairs and what is told of them, made once for all engines.
-IN_MEMORY = {}
-# What is asked of an engine for these is what is asked for others.
-ASKED_ALIKE = ("CR1", "CR3", "as sampled, weighted", "ratings, no clusters", "ratings, weighted")
 LAZY = {"polars lazy": in_polars, "duckdb": _duckdb}
 ENGINES = pytest.mark.parametrize("engine", LAZY)
 
@@ -61,50 +51,6 @@ ENGINES = pytest.mark.parametrize("engine", LAZY)
 @pytest.fixture(scope="module")
 def comparisons():
     return cases.duels().drop(columns="named").rename(columns={"points": "score"})
-
-
-# What is asked is the same for scores and for verdicts once they are read: each board of one of them, in turn.
-@pytest.mark.parametrize(
-    ("engine", "case", "verdict"),
-    [
-        pytest.param(engine, case, verdict, id=f"{engine}-{verdict}-{name}", marks=[pytest.mark.slow] if slow else [])
-        for engine, (i, (name, case)), (j, verdict) in itertools.product(
-            LAZY, enumerate(cases.BOARDS.items()), enumerate(("score", "winner"))
-        )
-        for slow in [(i + j) % 2 or (engine == "duckdb" and any(words in name for words in ASKED_ALIKE))]
-    ],
-)
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_boards_are_those_of_pandas_and_no_row_leaves(comparisons, collected, engine, verdict, case):
-    board, options = case
-    roles = {"left": "a", "right": "b", verdict: verdict} | ({"labels": WORDS} if verdict == "winner" else {})
-    found = board(LAZY[engine](comparisons), **roles, **options)
-    asked = (verdict, board, repr(options))
-    if asked not in IN_MEMORY:
-        made = board(comparisons, **roles, **options)
-        IN_MEMORY[asked] = made, made.head_to_head(alpha=0.1), str(made.summary())
-    expected, pairs, told = IN_MEMORY[asked]
-    cases.assert_numbers(found, expected)
-    if "weights" not in options or "groups" in options:
-        pd.testing.assert_frame_equal(found.head_to_head(alpha=0.1), pairs, rtol=1e-8)
-    assert str(found.summary()) == told
-    # (prompt, judge, left, right, language) are fewer than the rows.
-    assert max(collected) < 0.95 * len(comparisons)
-
-
-@ENGINES
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_other_errors_are_asked_for_later(comparisons, engine):
-    found, expected = (
-        er.win_rate(data, left="a", right="b", score="score", groups="prompt")
-        for data in (LAZY[engine](comparisons.dropna()), comparisons.dropna())
-    )
-    cases.assert_numbers(found.with_cov(groups="judge", cov="CR1"), expected.with_cov(groups="judge", cov="CR1"))
-    pd.testing.assert_frame_equal(found.pairwise(), expected.pairwise(), rtol=1e-8)
-    pd.testing.assert_frame_equal(found.ranks(), expected.ranks())
-    pd.testing.assert_frame_equal(found.cycles(), expected.cycles())
-    pd.testing.assert_frame_equal(found.sparsity(), expected.sparsity(), rtol=1e-8)
-    np.testing.assert_allclose(found.odds().bse, expected.odds().bse, rtol=SAME)
 
 
 @ENGINES
@@ -139,43 +85,6 @@ def test_verdicts_may_name_models_of_any_type(engine):
         np.testing.assert_allclose(found.params, expected.params, rtol=SAME)
         np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)
         assert list(found.params.index) == list(er.win_rate(frame, **roles).params.index)
-
-
-@pytest.mark.parametrize("engine", LAZY)
-def test_bad_comparisons_are_refused_with_counts(comparisons, engine):
-    frame = comparisons.dropna().reset_index(drop=True)
-
-    def refused(error, match, changed=frame, **options):
-        with pytest.raises(error, match=match):
-            er.win_rate(LAZY[engine](changed), **({"left": "a", "right": "b", "groups": "prompt"} | options))
-
-    n_wrong = int(((frame["winner"] == "draw") | (frame["winner"] == "error")).sum())
-    sides = {"winner": "winner", "labels": {"first": "left", "second": "right"}}
-    refused(UnknownLabelError, rf"'draw' \(\d+\), .*in {n_wrong} rows", **sides)
-    strange = frame.assign(winner=np.where(frame.index < 9, "model-4", "tie"))
-    strange = strange[(strange.index >= 9) | ((strange["a"] != "model-4") & (strange["b"] != "model-4"))]
-    n_strange = int((strange["winner"] == "model-4").sum())
-    refused(UnknownLabelError, rf"won without being compared \({n_strange} row", strange, winner="winner")
-    same = frame.assign(b=frame["b"].where(frame.index >= 7, frame["a"]))
-    refused(SelfComparisonError, "7 rows compare a model with itself", same, score="score")
-    twice = pd.concat([frame, frame.head(3)])
-    refused(DuplicateRowsError, "3 rows repeat", twice, score="score", key="number")
-    refused(
-        ScoreRangeError,
-        r"5 rows \(from .* to 3\)",
-        frame.assign(score=frame["score"].where(frame.index >= 5, 3.0)),
-        score="score",
-    )
-    refused(
-        ArgumentError,
-        "must be positive; the smallest is -1",
-        frame.assign(weight=-1.0),
-        score="score",
-        weights="weight",
-    )
-    refused(NonFiniteError, "rows have no score", comparisons, score="score", missing="raise")
-    refused(NotAvailableError, "`weights` must name columns", score="score", weights=np.ones(len(frame)))
-    refused(NotAvailableError, "`groups` must name columns", score="score", groups=np.arange(len(frame)))
 
 
 @pytest.mark.parametrize("engine", LAZY)
@@ -226,37 +135,6 @@ def test_an_engine_is_asked_once_for_the_pairs_and_once_for_each_clustering(comp
     board.with_cov(cov="CR1")
     board.with_cov(groups="judge")
     assert len(collected) == 4
-
-
-@ENGINES
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_three_crossed_axes_are_made_of_seven_terms(comparisons, collected, engine):
-    frame = comparisons.dropna().reset_index(drop=True)
-    roles = {"left": "a", "right": "b", "score": "score", "groups": "prompt + judge + language"}
-    expected = er.win_rate(frame, **roles)
-    collected.clear()
-    found = er.win_rate(LAZY[engine](frame), **roles)
-    cases.assert_numbers(found, expected)
-    assert engine != "duckdb" or len(collected) == 1 + 7
-    for one in expected.cov.axes:
-        sizes, own = (
-            {of.label(one, code): size for code, size in enumerate(of.sizes(one))}
-            for of in (expected.estimate.scores, found.estimate.scores)
-        )
-        assert own == sizes
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_comparisons_that_changed_in_their_engine_are_refused(comparisons):
-    database = duckdb.connect()
-    database.register("frame", comparisons.dropna())
-    database.execute("CREATE TABLE log AS SELECT * FROM frame")
-    roles = {"left": "a", "right": "b", "score": "score", "groups": "prompt"}
-    for change in ("UPDATE log SET score = score / 2 WHERE number < 50", "UPDATE log SET a = 'new' WHERE number < 50"):
-        board = er.win_rate(database.table("log"), **roles)
-        database.execute(change)
-        with pytest.raises(er.errors.DataError, match="have changed since the estimate was made"):
-            board.with_cov(groups="judge")
 
 
 @pytest.mark.parametrize("engine", ["polars lazy", "duckdb"])

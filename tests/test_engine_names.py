@@ -6,18 +6,16 @@ import ast
 import functools
 import keyword
 import re
-import sys
 from collections.abc import Callable, Iterable
-from itertools import permutations
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from engines.lazy import in_duckdb, in_engines, in_one_engine, in_polars
+from engines.lazy import in_duckdb, in_one_engine, in_polars
 
 import evalreg as er
-from evalreg.data.clusters import MADE, names_are_parsed
+from evalreg.data.clusters import names_are_parsed
 from evalreg.errors import ArgumentError, EngineError, EvalregError, MissingColumnError, NotAvailableError
 
 pytest.importorskip("polars")
@@ -139,30 +137,6 @@ def same(one: er.Results | EvalregError, other: er.Results | EvalregError) -> bo
     )
 
 
-@pytest.mark.parametrize("name", ASKED)
-@in_one_engine
-def test_one_column_in_two_roles_gives_the_number_of_pandas_or_its_refusal(engine, name):
-    ask, make, roles = ASKED[name]
-    frame = make()
-    assert not isinstance(found(ask, frame, roles), EvalregError)
-    lazy = engine(frame)
-    for first, second in permutations(roles, 2):
-        doubled = {**roles, second: roles[first]}
-        in_memory, there = found(ask, frame, doubled), found(ask, lazy, doubled)
-        assert same(in_memory, there), (doubled, in_memory, there)
-
-
-@in_engines
-def test_a_stratum_is_not_the_model_nor_the_answer(engine):
-    for data in (answers(), engine(answers())):
-        with pytest.raises(ArgumentError, match=r'`by` and `strata` must be different columns; both name "m"'):
-            er.mean(data, "s", by="m", strata="m", groups="c")
-        with pytest.raises(ArgumentError, match=r'`sample` and `strata` must be different columns; both name "t"'):
-            er.mean(data, "s", by="m", item="q", sample="t", strata="t")
-    with pytest.raises(ArgumentError, match=r'`by` and `item` must be different columns; both name "m"'):
-        er.summarise(answers(), "s", by="m", item="m", groups="c")
-
-
 def _modules() -> list[Path]:
     """The modules that make columns in an engine."""
     package = Path(er.__file__).parent
@@ -189,11 +163,6 @@ def _names(nodes: Iterable[ast.AST]) -> frozenset[str]:
 
 
 @functools.cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-@functools.cache
 def _trees() -> dict[str, ast.Module]:
     """These modules by their files."""
     return {str(path): ast.parse(path.read_text(encoding="utf-8")) for path in _modules()}
@@ -203,33 +172,6 @@ def _trees() -> dict[str, ast.Module]:
 def _texts() -> frozenset[str]:
     """The names in all of these modules."""
     return frozenset().union(*(_names(ast.walk(tree)) for tree in _trees().values()))
-
-
-@functools.cache
-def _of_functions() -> dict[tuple[str, int], frozenset[str]]:
-    """The names in each function of these modules, by its file and first line, and the constants that it names."""
-    constants = {}
-    for part in (part for tree in _trees().values() for part in tree.body if isinstance(part, ast.Assign)):
-        named = (node.id for target in part.targets for node in ast.walk(target) if isinstance(node, ast.Name))
-        constants |= dict.fromkeys(named, _names(ast.walk(part)))
-    found = {}
-    for file, tree in _trees().items():
-        for node in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
-            lent = (constants.get(one.id, frozenset()) for one in ast.walk(node) if isinstance(one, ast.Name))
-            first = min(part.lineno for part in (node, *node.decorator_list))
-            found[file, first] = _names(ast.walk(node)).union(*lent)
-    return found
-
-
-def _used(ask: Callable[..., er.Results], data: object, roles: dict[str, str]) -> frozenset[str]:
-    """The names in those functions of these modules that a question calls."""
-    called, before = set(), sys.getprofile()
-    sys.setprofile(lambda frame, *_: called.add((frame.f_code.co_filename, frame.f_code.co_firstlineno)))
-    try:
-        ask(data, **roles)
-    finally:
-        sys.setprofile(before)
-    return frozenset().union(*(_of_functions().get(one, ()) for one in called))
 
 
 def test_the_names_that_are_tried_are_those_that_engines_make():
@@ -249,25 +191,6 @@ def test_further_columns_called_as_those_of_an_engine_change_nothing(engine, nam
 
 @pytest.mark.parametrize("name", ASKED)
 @in_one_engine
-def test_roles_may_have_any_name_but_those_that_engines_keep(engine, name):
-    ask, make, roles = ASKED[name]
-    frame, expected = make(), ask(make(), **roles)
-    names = sorted(text for text in _used(ask, engine(frame), roles) if not text.startswith(MADE))
-    assert len(names) > len(roles)
-    # Sums refuse the names of their own columns.
-    sums = name.startswith("sums")
-    # Each name plays two roles and more.
-    for start in range(0, len(names), len(roles) // 2):
-        given = [names[(start + i) % len(names)] for i in range(len(roles))]
-        own = dict(zip(roles.values(), given, strict=True))
-        renamed = frame[list(own)].rename(columns=own)
-        there = found(ask, engine(renamed), {role: own[column] for role, column in roles.items()})
-        refused = sums and isinstance(there, ArgumentError) and any(f'"{one}"' in str(there) for one in given)
-        assert refused or same(expected, there), (own, there)
-
-
-@pytest.mark.parametrize("name", ASKED)
-@in_one_engine
 def test_a_role_that_has_a_name_of_an_engine_is_refused_by_that_name(engine, name):
     ask, make, roles = ASKED[name]
     for role, column in roles.items():
@@ -279,17 +202,6 @@ def test_a_role_that_has_a_name_of_an_engine_is_refused_by_that_name(engine, nam
             assert isinstance(there, MissingColumnError | ArgumentError), (role, there)
             assert '"__sum0"' in str(there), (role, there)
             assert "rename" in str(there), (role, there)
-
-
-@pytest.mark.parametrize("name", ASKED)
-@in_one_engine
-def test_a_role_that_names_nothing_is_refused_as_in_memory(engine, name):
-    ask, make, roles = ASKED[name]
-    for role in roles:
-        for data in (make(), engine(make())):
-            there = found(ask, data, {**roles, role: "nope"})
-            assert isinstance(there, MissingColumnError), (role, there)
-            assert '"nope"' in str(there)
 
 
 @pytest.mark.parametrize("name", ["meta.model", 'the "model"', 'a"b'])

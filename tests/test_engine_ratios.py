@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg import errors
 
 pl = pytest.importorskip("polars")
 duckdb = pytest.importorskip("duckdb")
@@ -66,62 +65,6 @@ def _log(n: int) -> pd.DataFrame:
     return frame
 
 
-ROLES = {
-    "one": {},
-    "clustered": {"groups": "passage"},
-    "by": {"by": "model", "groups": "passage"},
-    "crossed": {"by": "model", "groups": "passage + judge"},
-    "CR3": {"by": ["model", "judge"], "groups": "passage", "cov": "CR3"},
-    "weighted": {"by": "model", "groups": "passage", "weights": "weight"},
-    "weighted, no clusters": {"weights": "weight", "cov": "HC1"},
-}
-
-
-@functools.cache
-def in_memory(top, name):
-    """The ratio in pandas and what it tells, made once for both engines."""
-    made = er.ratio(log(), top, "words", **ROLES[name])
-    return made, str(made.summary())
-
-
-# Errors and rates in turn.
-@quiet
-@pytest.mark.parametrize(
-    ("name", "top"),
-    [
-        pytest.param(name, top, marks=[pytest.mark.slow] if (i + j) % 2 else [])
-        for i, name in enumerate(ROLES)
-        for j, top in enumerate(("errors", "right"))
-    ],
-)
-@engines
-def test_ratios_are_those_of_pandas(engine, name, top):
-    roles, (expected, told) = ROLES[name], in_memory(top, name)
-    found = er.ratio(engine(log()), top, "words", **roles)
-    np.testing.assert_allclose(found.params, expected.params, rtol=1e-12)
-    np.testing.assert_allclose(found.cov_params(), expected.cov_params(), rtol=1e-10, atol=1e-16)
-    np.testing.assert_allclose(found.dof, expected.dof, rtol=1e-8)
-    np.testing.assert_allclose(found.conf_int(), expected.conf_int(), rtol=1e-8)
-    np.testing.assert_allclose(found.n_eff(), expected.n_eff(), rtol=1e-9)
-    assert (found.nobs, found.dropped.to_dict()) == (expected.nobs, expected.dropped.to_dict())
-    assert expected.dropped.sum() > 0
-    assert found.notes == expected.notes
-    assert str(found.summary()) == told
-    if "groups" in roles:
-        np.testing.assert_allclose(found.icc(), expected.icc(), rtol=1e-8)
-        by_judge = [results.with_cov(groups="judge", cov="CR1").bse for results in (found, expected)]
-        np.testing.assert_allclose(*by_judge, rtol=1e-10)
-
-
-@quiet
-def test_the_error_is_that_of_a_plain_linearization():
-    rows = log().dropna()
-    found = er.ratio(pl.from_pandas(rows).lazy(), "errors", "words", groups="passage", cov="CR0")
-    R = rows["errors"].sum() / rows["words"].sum()
-    totals = (rows["errors"] - R * rows["words"]).groupby(rows["passage"]).sum()
-    assert found.bse["ratio"] == pytest.approx(np.sqrt((totals**2).sum()) / rows["words"].sum(), rel=1e-10)
-
-
 @quiet
 @engines
 def test_what_leaves_an_engine_are_sums(engine, collected):
@@ -129,20 +72,6 @@ def test_what_leaves_an_engine_are_sums(engine, collected):
     str(results.summary())
     results.with_cov(cov="CR3").diagnostics()
     assert max(collected) <= 30 * 3
-
-
-@quiet
-@in_polars
-def test_a_denominator_that_is_hardly_known_warns_with_the_same_words(engine):
-    frame = log()[["errors", "words", "passage", "model"]].dropna().head(60)
-    frame["words"] = np.where(frame["passage"] == "p1", 4000.0, frame["words"])
-    for roles in ({"groups": "passage"}, {"by": "model", "groups": "passage"}, {}):
-        found, expected = (er.ratio(data, "errors", "words", **roles).notes for data in (engine(frame), frame))
-        found, expected = (
-            [note for note in notes if note[0] is errors.DenominatorWarning] for notes in (found, expected)
-        )
-        assert found == expected
-        assert errors.DenominatorWarning in [kind for kind, _ in expected]
 
 
 @quiet
@@ -156,64 +85,6 @@ def test_a_rate_of_exactly_0_or_1_has_the_interval_of_pandas(engine, share):
     )
     np.testing.assert_allclose(found.conf_int(), expected.conf_int(), rtol=1e-8)
     assert str(found.summary()) == str(expected.summary())
-
-
-REFUSED = {
-    "negative": (lambda f: f.assign(words=f["words"] - 20), errors.ScoreRangeError, "must not be negative"),
-    "infinite": (lambda f: f.assign(words=f["words"] + np.where(f.index == 2, np.inf, 0)), errors.NonFiniteError, "2"),
-    "no words": (
-        lambda f: f.assign(words=np.where(f["model"] == "bob", 0.0, f["words"])),
-        errors.DataError,
-        "column 'words' is 0 in every row of \"bob\"",
-    ),
-    "constant": (
-        lambda f: f.assign(errors=3.1 * f["words"]),
-        errors.ConstantScoreError,
-        "leaves no variation in",
-    ),
-    "text": (lambda f: f.assign(words="ten"), errors.NonNumericError, "`denominator` must hold numbers"),
-    "large numerators": (
-        lambda f: f.assign(errors=f["errors"] * 1e200),
-        errors.ScoreRangeError,
-        "`numerator` must have squares that fit into a float; column 'errors' holds values as large as",
-    ),
-    "large denominators": (
-        lambda f: f.assign(words=f["words"] * 1e200),
-        errors.ScoreRangeError,
-        "`denominator` must have squares that fit into a float; column 'words' holds values as large as",
-    ),
-    "small denominators": (
-        lambda f: f.assign(words=f["words"] * 1e-200),
-        errors.ScoreRangeError,
-        "`denominator` must have squares that fit into a float; column 'words' holds values that differ by at most",
-    ),
-}
-
-
-@quiet
-@pytest.mark.parametrize("name", REFUSED)
-@engines
-def test_what_breaks_a_rule_is_refused_as_in_memory(engine, name):
-    change, kind, words = REFUSED[name]
-    frame = change(log().dropna().reset_index(drop=True))
-    if name == "infinite":
-        words = "must be finite"
-    for data in (engine(frame), frame):
-        with pytest.raises(kind) as caught:
-            er.ratio(data, "errors", "words", by="model", groups="passage")
-        assert name == "text" or words in str(caught.value), str(caught.value)
-
-
-@quiet
-def test_rows_that_changed_in_their_engine_are_refused():
-    frame, connection = log(), duckdb.connect()
-    connection.register("given", frame)
-    connection.execute("CREATE TABLE held AS SELECT * FROM given")
-    _relation(frame.head(3))
-    results = er.ratio(connection.table("held"), "errors", "words", groups="passage")
-    connection.execute("UPDATE held SET errors = errors + 1")
-    with pytest.raises(errors.DataError, match="have changed"):
-        results.with_cov(groups="judge")
 
 
 @pytest.mark.pairwise

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime
-import decimal
 import functools
-import itertools
 import re
 from collections.abc import Callable
 
@@ -19,13 +17,7 @@ from narwhals import __version__ as nw_version
 import evalreg as er
 from evalreg.data import engine as engine_module
 from evalreg.errors import (
-    ArgumentError,
-    DuplicateRowsError,
-    EmptyDataError,
     EngineError,
-    NonFiniteError,
-    NonNumericError,
-    NotAvailableError,
     SkewedScoresWarning,
     UnequalQuestionsWarning,
 )
@@ -72,18 +64,12 @@ def _usable(makers: dict[str, Callable]) -> dict[str, Callable]:
     return {name: make for name, make in makers.items() if not (NO_DUCKDB and hasattr(make, "needs_duckdb"))}
 
 
-EAGER: dict[str, Callable] = {
-    "polars": pl.from_pandas,
-    "pyarrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
-    "dict": lambda frame: {name: frame[name].to_numpy() for name in frame.columns},
-}
 LAZY: dict[str, Callable] = {
     "polars lazy": lambda frame: pl.from_pandas(frame).lazy(),
     "duckdb from_df": _relation(lambda frame: duckdb.from_df(frame)),
     "duckdb sql": _relation(lambda frame: duckdb.sql("SELECT * FROM frame")),
     "duckdb arrow": _relation(lambda frame: duckdb.from_arrow(pa.Table.from_pandas(frame, preserve_index=False))),
 }
-ENGINES = {**EAGER, **LAZY}
 # One kind of frame and each engine, opened in one way. What a library or engine does is told by these; that the other
 # ways to open one give the same is told by the means.
 CORE = ("polars", "polars lazy", "duckdb sql")
@@ -200,140 +186,6 @@ def _words(text):
     return re.sub(r"\s+", " ", text)
 
 
-MEANS = {
-    "plain": {},
-    "integers": {"score": "right"},
-    "clustered": {"groups": "passage"},
-    "crossed": {"groups": "passage + judge"},
-    "joint": {"groups": "subject:judge"},
-    "CR1": {"groups": "passage", "cov": "CR1"},
-    "CR3 crossed": {"groups": ["passage", "judge"], "cov": "CR3"},
-    "jackknife": {"groups": "passage", "cov": "jackknife"},
-    "by": {"by": "model"},
-    "by two columns": {"by": ["model", "subject"], "groups": "passage"},
-    "by with item": {"by": "model", "item": "question"},
-    "by with item, clustered": {"by": "model", "item": "question", "groups": "passage"},
-    "by, crossed": {"by": "model", "groups": "passage + judge"},
-    "micro strata": {"strata": "subject", "groups": "passage"},
-    "macro strata": {"strata": "subject", "strata_weights": "macro", "groups": "passage", "cov": "CR1"},
-    "by with strata": {
-        "by": "model",
-        "strata": "subject",
-        "strata_weights": {"law": 1, "math": 3},
-        "groups": "passage",
-    },
-    "weighted": {"weights": "weight"},
-    "weighted, clustered": {"weights": "weight", "groups": "passage", "by": "model"},
-    "weighted strata": {"weights": "weight", "groups": "passage", "strata": "subject"},
-}
-
-
-# Each set of roles by DuckDB and by one other library, engine or way to open it; polars, lazy, is every other one.
-OPENED = itertools.cycle(
-    name for other in ENGINES if other not in ("polars lazy", "duckdb sql") for name in ("polars lazy", other)
-)
-MEANS_BY_DEFAULT = {(name, roles) for roles in MEANS for name in ("duckdb sql", next(OPENED))}
-
-
-@pytest.mark.parametrize(
-    ("engine", "roles"),
-    [
-        pytest.param(*one, marks=[] if one in MEANS_BY_DEFAULT else [pytest.mark.slow])
-        for one in itertools.product(ENGINES, MEANS)
-    ],
-)
-def test_means_are_those_of_pandas(log, of_pandas, engine, roles):
-    # The words are made of the numbers and notes: those of one kind of frame and of each engine are enough.
-    found, expected = er.mean(ENGINES[engine](log), **MEANS[roles]), of_pandas(er.mean, **MEANS[roles])
-    _assert_same(found, expected, told=engine in CORE)
-
-
-@pytest.mark.parametrize("engine", _first_of_all(ENGINES))
-def test_another_covariance_is_that_of_pandas(log, engine):
-    found, expected = (er.mean(data, by="model", groups="passage") for data in (ENGINES[engine](log), log))
-    for change in ({"groups": "judge"}, {"groups": "passage + judge"}, {"groups": None}, {"cov": "CR1", "ssc": "G"}):
-        _assert_same(found.with_cov(**change), expected.with_cov(**change), told=False)
-    np.testing.assert_allclose(found.influence("judge").loc["x"], expected.influence("judge").loc["x"], rtol=1e-8)
-    _assert_same(found.contrast("ada - bob"), expected.contrast("ada - bob"))
-
-
-@pytest.mark.parametrize("name", ["n", "s", "lo"])
-@pytest.mark.parametrize("engine", ["polars lazy", "duckdb sql"])
-def test_a_column_may_be_called_as_a_sum_of_ours_is(log, engine, name):
-    named = log.rename(columns={"model": name})
-    found, expected = (er.mean(data, by=name, groups="passage") for data in (LAZY[engine](named), named))
-    _assert_same(found, expected, told=False)
-
-
-@pytest.mark.parametrize("engine", ["polars lazy", "duckdb sql"])
-def test_names_of_columns_may_have_dots(rng, engine):
-    # DuckDB reads `a.b` as column b of table a.
-    n = 48
-    scores = {"s.c": rng.integers(0, 2, n), "m.l": np.tile(["x", "y"], n // 2), "q.n": np.repeat(np.arange(n // 2), 2)}
-    log = pd.DataFrame(scores | {"g.r": np.repeat(["a", "b", "c", "d", "e", "f"], 8), "d.n": rng.integers(1, 5, n)})
-    log["s.t"] = log["g.r"].isin(["a", "b", "c"])
-    try:
-        nw.from_native(LAZY[engine](log)).select("s.c").collect()
-    except Exception:  # of the engine, whichever that is
-        pytest.skip("this narwhals cannot choose a column whose name has a dot")
-    again = pd.concat([log, log.assign(**{"s.c": 1 - log["s.c"]})]).assign(**{"e.p": np.repeat([0, 1], n)})
-    left = rng.choice(["x", "y", "z"], n)
-    right = pd.Series(left).map({"x": "y", "y": "z", "z": "x"})
-    games = pd.DataFrame({"l.t": left, "r.t": right, "w.n": rng.choice([0, 0.5, 1], n), "g.r": log["g.r"]})
-    asked = {
-        "mean": lambda data: er.mean(data("log"), "s.c", by="m.l", item="q.n", groups="g.r"),
-        "crossed": lambda data: er.mean(data("log"), "s.c", by="m.l", groups="g.r + q.n"),
-        "strata": lambda data: er.mean(data("log"), "s.c", by="m.l", groups="g.r", strata="s.t"),
-        "samples": lambda data: er.mean(data("again"), "s.c", by="m.l", item="q.n", sample="e.p", groups="g.r"),
-        "pass": lambda data: er.pass_at_k(data("again"), k=1, score="s.c", by="m.l", item="q.n", sample="e.p"),
-        "ratio": lambda data: er.ratio(data("log"), "s.c", "d.n", by="m.l", groups="g.r"),
-        "fit": lambda data: er.fit('Q("s.c") ~ C(Q("m.l")) + Q("d.n")', data("log"), groups="g.r"),
-        "wins": lambda data: er.win_rate(data("games"), left="l.t", right="r.t", score="w.n", groups="g.r"),
-        "ratings": lambda data: er.bradley_terry(data("games"), left="l.t", right="r.t", score="w.n", groups="g.r"),
-    }
-    tables = {"log": log, "again": again, "games": games}
-    for name, call in asked.items():
-        found, expected = call(lambda name: LAZY[engine](tables[name])), call(tables.__getitem__)
-        np.testing.assert_allclose(found.params, expected.params, rtol=1e-10, err_msg=name)
-        np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-9, err_msg=name)
-
-
-@pytest.mark.parametrize("engine", _first_of_all(ENGINES))
-def test_the_regression_on_a_constant_is_that_of_pandas(log, of_pandas, engine):
-    for options in (
-        {},
-        {"groups": "passage"},
-        {"groups": "passage + judge"},
-        {"weights": "weight", "groups": "passage"},
-    ):
-        _assert_same(er.fit("score ~ 1", ENGINES[engine](log), **options), of_pandas(er.fit, "score ~ 1", **options))
-
-
-FORMULAS = [
-    "score ~ words",
-    "score ~ C(right) * model",
-    "score ~ words + C(model)",
-    "score ~ model * words + subject",
-    "score ~ 0 + C(model, Sum) + words:weight + weight",
-]
-
-
-@pytest.mark.pairwise
-@pytest.mark.parametrize(
-    "options", [{"groups": "passage"}, {"groups": "passage + judge", "weights": "weight"}, {"cov": "HC0"}], ids=str
-)
-@pytest.mark.parametrize("formula", FORMULAS)
-@pytest.mark.parametrize("engine", _first_of_all(ENGINES))
-def test_regressions_are_those_of_pandas(log, of_pandas, engine, formula, options):
-    _assert_same(er.fit(formula, ENGINES[engine](log), **options), of_pandas(er.fit, formula, **options))
-
-
-@pytest.mark.parametrize("engine", EAGER)
-def test_generalised_regressions_are_those_of_pandas(log, of_pandas, engine):
-    formula, options = "right ~ words + C(model)", {"groups": "passage", "family": "binomial"}
-    _assert_same(er.fit(formula, EAGER[engine](log), **options), of_pandas(er.fit, formula, **options))
-
-
 # Missing values
 
 
@@ -355,23 +207,6 @@ def holes(log):
     return frame
 
 
-def _with_nan(frame):
-    """Null in some rows and NaN in others, which only arrow-like libraries can tell apart."""
-    native = pl.from_pandas(frame, nan_to_null=True)
-    score = native["score"].to_list()
-    score[11] = float("nan")
-    return native.with_columns(pl.Series("score", score, dtype=pl.Float64))
-
-
-WITH_HOLES: dict[str, Callable] = {
-    "polars": _with_nan,
-    "pyarrow": lambda frame: _with_nan(frame).to_arrow(),
-    "polars lazy": lambda frame: _with_nan(frame).lazy(),
-    "duckdb": _relation(lambda frame: duckdb.from_arrow(_with_nan(frame).to_arrow())),
-    "pandas nullable": lambda frame: frame.convert_dtypes(),
-    "pandas arrow": lambda frame: _with_nan(frame).to_pandas(use_pyarrow_extension_array=True),
-}
-
 MISSING = {
     "plain": {},
     "clustered": {"groups": "passage"},
@@ -388,12 +223,6 @@ def of_holes(holes):
     said = {name: _statements(er.mean(holes, **roles)) for name, roles in MISSING.items()}
     assert all(sum(one["dropped"].values()) >= 3 for one in said.values())
     return said
-
-
-@pytest.mark.parametrize("roles", MISSING)
-@pytest.mark.parametrize("engine", WITH_HOLES)
-def test_missing_values_are_dropped_and_counted_alike(holes, of_holes, engine, roles):
-    _assert_same(er.mean(WITH_HOLES[engine](holes), **MISSING[roles]), of_holes[roles], told=engine == "duckdb")
 
 
 @pytest.mark.parametrize("absent", [None, np.nan], ids=["null", "NaN"])
@@ -422,76 +251,6 @@ def test_whole_numbers_beside_a_missing_one_name_models_as_without_it(engine):
     assert list(found.params.index) == list(expected.params.index) == ["1", "10", "2"]
     np.testing.assert_allclose(found.cov_params(), expected.cov_params(), rtol=1e-12)
     assert found.dropped.to_dict() == expected.dropped.to_dict() == {"score": 0, "covariate": 1, "group": 0}
-
-
-def test_missing_values_are_counted_once_in_the_order_score_covariate_group(holes):
-    assert er.mean(holes, by="model", groups="passage").dropped.to_dict() == {"score": 3, "covariate": 1, "group": 2}
-    expected = {"score": 3, "covariate": 1, "group": 2}
-    for make in _usable(WITH_HOLES).values():
-        assert er.mean(make(holes), by="model", groups="passage").dropped.to_dict() == expected
-
-
-@pytest.mark.parametrize("engine", ["polars", "pyarrow", "pandas nullable", "pandas arrow"])
-def test_regressions_drop_the_same_rows(holes, engine):
-    for formula in ("score ~ words + C(model)", "score ~ 1"):
-        expected = er.fit(formula, holes, groups="passage")
-        _assert_same(er.fit(formula, WITH_HOLES[engine](holes), groups="passage"), expected)
-
-
-@pytest.mark.parametrize("engine", WITH_HOLES)
-def test_missing_values_can_be_refused(holes, engine):
-    with pytest.raises((NonFiniteError, EmptyDataError), match="nothing may be missing"):
-        er.mean(WITH_HOLES[engine](holes), missing="raise")
-
-
-@pytest.mark.parametrize("engine", _first_of_all(ENGINES))
-def test_bad_scores_are_refused_alike(log, engine):
-    make = ENGINES[engine]
-    with pytest.raises(NonFiniteError, match="must be finite"):
-        er.mean(make(log.assign(score=log["score"].where(log.index != 4, np.inf))))
-    for scale in (1e-200, 1e200):
-        with pytest.raises(er.errors.ScoreRangeError, match="squares that fit into a float"):
-            er.mean(make(log.assign(score=log["score"] * scale)), groups="passage")
-    with pytest.raises(NonNumericError, match="must hold numbers"):
-        er.mean(make(log), "passage")
-    with pytest.raises(er.errors.MissingColumnError, match='Did you mean "score"'):
-        er.mean(make(log), "scor")
-    with pytest.raises(EmptyDataError):
-        er.mean(make(log.assign(score=np.nan)))
-    with pytest.raises(EmptyDataError):
-        er.mean(make(log.iloc[:0]))
-    twice = pd.concat([log, log.iloc[:3]], ignore_index=True)
-    with pytest.raises(DuplicateRowsError, match="3 rows repeat"):
-        er.mean(make(twice), by="model", item="question")
-
-
-@pytest.mark.parametrize("engine", _first_of_all(LAZY))
-@pytest.mark.parametrize(("least", "remedy"), [(-1.0, "Check the signs"), (0.0, "leave it out")])
-def test_every_reader_of_an_engine_refuses_a_weight_that_is_not_positive(engine, least, remedy):
-    frame = pd.DataFrame({"a": ["x", "x", "y"] * 4, "b": ["y", "z", "z"] * 4, "score": [0.0, 1.0, 1.0] * 4})
-    data = LAZY[engine](frame.assign(length=np.arange(12.0), weight=np.where(np.arange(12) == 5, least, 1.0)))
-    message = rf"must be positive; the smallest is {least:g}\. .*{remedy}"
-    with pytest.raises(ArgumentError, match=message):
-        er.mean(data, weights="weight")
-    with pytest.raises(ArgumentError, match=message):
-        er.fit("score ~ length", data, weights="weight")
-    with pytest.raises(ArgumentError, match=message):
-        er.win_rate(data, left="a", right="b", score="score", weights="weight")
-
-
-@pytest.mark.parametrize("engine", _first_of_all(ENGINES))
-def test_booleans_are_scores_of_zero_and_one(log, engine):
-    frame = log.assign(right=log["right"].astype(bool))
-    _assert_same(er.mean(ENGINES[engine](frame), "right", groups="passage"), er.mean(log, "right", groups="passage"))
-
-
-@pytest.mark.parametrize("engine", _first_of_all([name for name in ENGINES if name != "dict"]))
-def test_arguments_stay_as_they_are(log, engine):
-    data = ENGINES[engine](log)
-    before = nw.from_native(data).lazy().collect("pandas").to_native().sort_values(["model", "question"])
-    er.mean(data, by="model", groups="passage").summary()
-    after = nw.from_native(data).lazy().collect("pandas").to_native().sort_values(["model", "question"])
-    pd.testing.assert_frame_equal(before, after)
 
 
 # Labels of every kind
@@ -576,21 +335,6 @@ def test_means_are_named_by_labels_of_any_kind(engine, kind):
     np.testing.assert_allclose(found.params, expected[found.params.index], rtol=SAME)
 
 
-SPANS = [datetime.timedelta(minutes=minutes) for minutes in (1, 2, 3, 90, 1440, 1500)]
-
-
-@pytest.mark.parametrize("labels", [*KINDS.values(), SPANS], ids=[*KINDS, "spans"])
-@pytest.mark.parametrize("engine", ["polars lazy", "duckdb"])
-def test_clusters_within_cells_are_found_by_labels_of_any_kind(engine, labels):
-    columns = {"item": [f"q{i % 11}" for i in range(48)], "score": list(SCORES), "label": [labels[c] for c in CODES]}
-    codes = [labels.index(label) for label in columns["label"]]
-    expected = er.mean(pd.DataFrame(columns | {"label": codes}), by="label", groups="item")
-    # An engine is asked for the cells, and then for the clusters in them.
-    found = er.mean(FRAMES[engine](columns), by="label", groups="item")
-    np.testing.assert_allclose(sorted(found.params), sorted(expected.params), rtol=SAME)
-    np.testing.assert_allclose(sorted(found.bse), sorted(expected.bse), rtol=SAME)
-
-
 def test_large_integers_with_nulls_stay_apart():
     for engine, make in _usable(FRAMES).items():
         if engine in ("pandas", "pandas category"):
@@ -627,17 +371,6 @@ def test_nullable_labels_of_pandas_are_labels(dtype):
     assert found.dropped["group"] == 6
 
 
-def test_unused_categories_are_no_clusters():
-    frame = pd.DataFrame({"score": SCORES[:40], "label": pd.Categorical.from_codes(CODES[:40], list("abcdef"))})
-    few = frame[frame["label"].isin(["a", "b", "c"])]
-    assert er.mean(few, groups="label").n_clusters == {"label": 3}
-    assert list(er.mean(few, by="label").params.index) == ["a", "b", "c"]
-    assert list(er.fit("score ~ label", few).params.index) == ["Intercept", "label[T.b]", "label[T.c]"]
-    # Categories out of order: names are sorted as text all the same.
-    turned = frame.assign(label=frame["label"].cat.reorder_categories(list("fedcba")))
-    pd.testing.assert_series_equal(er.mean(turned, by="label").params, er.mean(frame, by="label").params)
-
-
 @pytest.mark.parametrize("dtype", ["Categorical", "Enum"])
 @pytest.mark.parametrize("lazy", [False, True])
 def test_categories_of_polars_are_labels(dtype, lazy):
@@ -651,16 +384,6 @@ def test_categories_of_polars_are_labels(dtype, lazy):
     if not lazy:
         few = frame.filter(pl.col("label").cast(pl.String).is_in(["p0", "p1"]))
         assert len(er.fit("score ~ label", few).params) == 2
-
-
-def test_labels_that_look_alike_are_not_joined_by_accident():
-    # "a:b" and "c" against "a" and "b:c": joined as text they are the same.
-    frame = pd.DataFrame(
-        {"one": ["a:b", "a", "a:b", "a"] * 6, "two": ["c", "b:c", "b:c", "c"] * 6, "score": SCORES[:24]}
-    )
-    for make in _usable(ENGINES).values():
-        assert er.mean(make(frame), groups="one:two").n_clusters == {"one:two": 4}
-        assert er.mean(make(frame), groups="one + two").n_clusters["one:two"] == 4
 
 
 # Rows stay in the engine
@@ -736,25 +459,6 @@ def test_rows_stay_in_the_engine(long_log, of_long_log, collected, engine, roles
 
 
 @pytest.mark.parametrize("engine", _first_of_all(LAZY))
-def test_unequal_questions_are_told(long_log, collected, engine):
-    items = long_log.assign(question=long_log["question"] % 800)
-    full = items.drop_duplicates(["model", "question"]).dropna(subset="score")
-    short = full[(full["model"] != "ada") | (full["question"] >= 30)]
-    subjects = short.assign(subject=np.where(short["question"] % 2, "law", "math"))
-    roles = {"by": "model", "item": "question", "groups": "passage"}
-    ((category, text),) = er.mean(LAZY[engine](short), **roles).notes
-    assert category is UnequalQuestionsWarning
-    both = subjects[subjects.groupby("question")["model"].transform("size") == 3]
-    for data, by in ((both, "model"), (both, ["model", "subject"])):
-        assert not er.mean(LAZY[engine](data), **roles | {"by": by}).notes
-    # What it tells to do can be done there.
-    assert 'Use questions="shared"' in text
-    shared = er.mean(LAZY[engine](short), questions="shared", **roles)
-    assert not shared.notes
-    assert shared.nobs == 3 * full[full["question"] >= 30].groupby("question").size().eq(3).sum()
-
-
-@pytest.mark.parametrize("engine", _first_of_all(LAZY))
 def test_an_engine_is_asked_once_for_each_clustering(long_log, collected, engine):
     results = er.mean(LAZY[engine](long_log), by="model", groups="passage")
     asked = len(collected)
@@ -780,63 +484,7 @@ def test_a_clustered_mean_asks_its_engine_twice(long_log, collected):
             np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
-def test_numbers_of_arrow_are_those_of_python():
-    kinds = {
-        pa.int64(): [2**40, None, -3],
-        pa.uint8(): [3, 255, 0],
-        pa.float64(): [0.1, None, float("nan")],
-        pa.float32(): [0.5, -2.0, None],
-        pa.decimal128(20, 2): [decimal.Decimal("1.25"), None, decimal.Decimal(7)],
-        pa.null(): [None],
-    }
-    for kind, values in kinds.items():
-        for column in (pa.chunked_array([values[:1], values[1:]], kind), pa.chunked_array([], kind)):
-            expected = [np.nan if value is None else float(value) for value in column.to_pylist()]
-            found = engine_module.numbers_of(column)
-            assert found.dtype == np.float64
-            np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize("engine", _first_of_all(LAZY))
-def test_influence_of_rows_and_labels_by_array_stay_out_of_engines(log, engine):
-    results = er.mean(LAZY[engine](log), groups="passage")
-    with pytest.raises(NotAvailableError, match="in memory"):
-        results.influence()
-    with pytest.raises(NotAvailableError, match="labels must be columns"):
-        results.with_cov(groups=np.arange(len(log)))
-    assert abs(results.influence("passage")["mean"].sum()) < 1e-12
-
-
 # What happens to the data after the fit
-
-
-def _shuffled(log):
-    return log["passage"].to_numpy()[np.random.default_rng(8).permutation(len(log))]
-
-
-def test_changes_of_a_polars_frame_after_the_fit_change_nothing(log):
-    frame = pl.from_pandas(log)
-    results = er.mean(frame, by="model", groups="question")
-    frame.replace_column(frame.columns.index("passage"), pl.Series("passage", _shuffled(log)))
-    frame.drop_in_place("score")
-    _assert_same(results.with_cov(groups="passage"), er.mean(log, by="model", groups="passage"))
-
-
-def test_changes_of_arrays_after_the_fit_change_nothing(log):
-    data = {name: log[name].to_numpy().copy() for name in log.columns}
-    weights = np.linspace(1.0, 2.0, len(log))
-    groups = log["question"].to_numpy().copy()
-    results = er.mean(data, weights=weights, groups=groups)
-    regression = er.fit("score ~ C(model)", data, weights=weights, groups=groups)
-    expected = er.mean(log, weights=weights.copy(), groups="passage")
-    slopes = er.fit("score ~ C(model)", log, weights=weights.copy(), groups="passage")
-    data["passage"][:] = _shuffled(log)
-    data["score"][:] = 0.0
-    weights[:] = 7.0
-    groups[:] = groups[0]
-    assert results.with_cov(cov="CR1").n_clusters == {"groups": log["question"].nunique()}
-    _assert_same(results.with_cov(groups="passage"), expected)
-    _assert_same(regression.with_cov(groups="passage"), slopes)
 
 
 @pytest.mark.skipif(bool(NO_DUCKDB), reason=NO_DUCKDB)
@@ -908,20 +556,6 @@ def test_a_query_that_fails_after_the_estimate_leaves_the_estimate_as_it_was() -
     broken = False
     expected = er.mean(rows, groups="author").bse["mean"]
     assert results.with_cov(groups="author").bse["mean"] == pytest.approx(expected, rel=SAME)
-
-
-def test_columns_that_an_engine_looks_up_late_fail_as_queries_do(tmp_path) -> None:
-    with pytest.raises(EngineError, match=r"did not tell the columns.*FileNotFoundError"):
-        er.mean(pl.scan_parquet(tmp_path / "lost.parquet"), groups="passage")
-
-
-def test_a_value_that_the_engine_cannot_cast_is_its_error_and_ours() -> None:
-    if NO_DUCKDB:
-        pytest.skip(NO_DUCKDB)
-    relation = duckdb.sql("SELECT CAST(one AS DOUBLE) AS score FROM (VALUES ('1'), ('two')) AS given(one)")
-    with pytest.raises(EngineError, match=r"duckdb did not finish a query: ConversionException.*two") as caught:
-        er.mean(relation)
-    assert isinstance(caught.value.__cause__, duckdb.ConversionException)
 
 
 @pytest.mark.pairwise

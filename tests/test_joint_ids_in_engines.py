@@ -11,7 +11,7 @@ import pytest
 from engines.lazy import LAZY, in_engines
 
 import evalreg as er
-from evalreg.errors import ArgumentError, DuplicateRowsError, MissingColumnError
+from evalreg.errors import ArgumentError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -124,17 +124,6 @@ def test_joint_ids_give_the_labels_and_numbers_of_pandas(engine, name):
 
 
 @in_engines
-def test_repeats_of_a_joint_id_are_refused_as_in_memory(engine):
-    for data in (log(), engine(log())):
-        with pytest.raises(DuplicateRowsError, match="one row for each"):
-            er.mean(data, item=JOINT, by="size")
-        with pytest.raises(MissingColumnError, match="question"):
-            er.mean(data, item="task:quetsion", by="size")
-        with pytest.raises(ArgumentError, match="names one twice"):
-            er.mean(data, item="task:task", by="size")
-
-
-@in_engines
 def test_joint_ids_that_read_alike_or_differ_between_engines_are_refused(engine):
     frame = pd.DataFrame(
         {"a": ["x:y", "x", "x"], "b": ["z", "y:z", "w"], "score": [0.0, 1.0, 1.0], "c": [0.5, 1.5, 2.5]}
@@ -160,24 +149,3 @@ def test_sums_of_engines_have_joint_ids(engine):
     found = er.mean(sums, by="family:size", groups="passage")
     expected = er.mean(frame, by="family:size", item=JOINT, groups="passage")
     np.testing.assert_allclose(found.cov_params(), expected.cov_params(), rtol=1e-10)
-
-
-def test_columns_that_sums_have_are_joined_there():
-    frame = log()[lambda rows: rows["attempt"] == 0].dropna()
-    sums = er.summarise(frame, by=["family", "size"], groups="task + question + passage + long")
-    for call in (
-        lambda data: er.mean(data, by="family:size", groups="passage"),
-        lambda data: er.mean(data, by="family:size", item=JOINT),
-        lambda data: er.mean(data, by="size", strata="task:long", groups="passage", strata_weights="macro"),
-        lambda data: er.compare(data, model="family:size", item=JOINT, groups="passage"),
-    ):
-        same(call(sums), call(frame))
-    board, of_rows = er.summarise(duels(), **SIDES, groups="prompt + language + level"), duels()
-    same(*(er.win_rate(data, **SIDES, by="language:level", groups="prompt") for data in (board, of_rows)))
-    per_word = er.summarise(frame, numerator="score", denominator="words", by=["family", "size"], groups="passage")
-    same(*(er.ratio(data, "score", "words", by="family:size", groups="passage") for data in (per_word, frame)))
-    with pytest.raises(MissingColumnError, match="day"):
-        er.mean(sums, by="family:day", groups="passage")
-    alike = pd.DataFrame({"a": ["x:y", "x", "x"], "b": ["z", "y:z", "w"], "score": [0.0, 1.0, 1.0]})
-    with pytest.raises(ArgumentError, match="would read alike"):
-        er.mean(er.summarise(alike, groups="a + b"), by="a:b")

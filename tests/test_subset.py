@@ -8,7 +8,6 @@ import pytest
 
 import evalreg as er
 from evalreg.errors import (
-    AlignmentError,
     ArgumentError,
     ArgumentTypeError,
     EmptyDataError,
@@ -61,12 +60,6 @@ def test_regressions_are_those_of_the_filtered_frame(scored, kept, formula):
     assert_same(er.fit(formula, data=scored, groups="passage", subset=RULE), er.fit(formula, kept, groups="passage"))
 
 
-def test_comparisons_are_those_of_the_filtered_frame(scored, kept):
-    found = er.compare(scored, item="question", groups="passage", subset=RULE)
-    pd.testing.assert_frame_equal(found.table, er.compare(kept, item="question", groups="passage").table)
-    assert f"{len(kept)} of {len(scored)}" in str(found.summary())
-
-
 @pytest.mark.parametrize("estimator", [er.win_rate, er.bradley_terry])
 def test_boards_are_those_of_the_filtered_frame(judged, estimator):
     roles = {"left": "left", "right": "right", "winner": "winner", "groups": "prompt"}
@@ -93,11 +86,6 @@ def test_labels_and_weights_that_are_no_column_are_those_of_all_rows(scored, kep
     assert_same(found.with_cov(groups=make(scored["question"])), other)
 
 
-def test_an_array_of_the_kept_rows_is_refused(scored, kept):
-    with pytest.raises(AlignmentError, match=rf"each of the {len(scored)} rows.*keeps {len(kept)}.*got {len(kept)}"):
-        er.mean(scored, by="model", groups=kept["passage"].to_numpy(), subset=RULE)
-
-
 def test_rows_are_told_by_their_place_in_the_whole_frame(scored, kept):
     found = er.fit("score ~ tokens", scored, groups="passage", subset=RULE)
     places = np.flatnonzero((scored["language"] == "en") & (scored["tokens"] < 90))
@@ -111,18 +99,6 @@ def test_what_is_left_out_may_be_anything(scored):
         er.mean(broken, groups="passage")
     own = scored[scored["language"] == "en"]
     assert_same(er.mean(broken, groups="passage", subset='language == "en"'), er.mean(own, groups="passage"))
-
-
-@pytest.mark.parametrize("library", ["polars", "pyarrow", "dict"])
-def test_frames_of_other_libraries_give_the_same(scored, kept, library):
-    if library == "dict":
-        data = {name: scored[name].to_numpy() for name in scored}
-    elif library == "polars":
-        data = pytest.importorskip("polars").from_pandas(scored)
-    else:
-        data = pytest.importorskip("pyarrow").Table.from_pandas(scored)
-    found = er.fit("score ~ model + tokens", data, groups="passage", subset=RULE)
-    assert_same(found, er.fit("score ~ model + tokens", kept, groups="passage"))
 
 
 @pytest.mark.parametrize("rule", [RULE, 'not language == "en" or tokens == missing', 'model != "x" and score >= 0'])
@@ -149,29 +125,6 @@ def test_a_mistake_says_what_to_write(scored, subset, error, said):
         er.mean(scored, by="model", item="question", subset=subset)
 
 
-def test_errors_that_name_rows_say_how_they_are_counted(scored, kept):
-    broken = scored.assign(score=np.where(scored.index == kept.index[3], np.inf, scored["score"]))
-    with pytest.raises(er.errors.NonFiniteError) as caught:
-        er.mean(broken, by="model", item="question", subset=RULE)
-    assert caught.value.rows == [3]
-    assert caught.value.__notes__ == ["(Row 0 is the first of those that `subset` keeps.)"]
-
-
-def test_logs_take_it_in_every_verb(scored, kept, judged):
-    log, own = er.Log(scored, item="question"), er.Log(kept, item="question")
-    assert_same(log.mean(groups="passage", subset=RULE), own.mean(groups="passage"))
-    assert_same(log.fit("score ~ tokens", groups="passage", subset=RULE), own.fit("score ~ tokens", groups="passage"))
-    pairs = log.compare(groups="passage", subset=RULE)
-    pd.testing.assert_frame_equal(pairs.table, own.compare(groups="passage").table)
-    noise = log.noise(groups="passage", subset=RULE)
-    pd.testing.assert_frame_equal(noise.models, own.noise(groups="passage").models)
-    assert f"{len(kept)} of {len(scored)}" in str(noise.summary())
-    board = er.Log(judged)
-    english = er.Log(judged[judged["language"] == "en"])
-    assert_same(board.win_rate(groups="prompt", subset='language == "en"'), english.win_rate(groups="prompt"))
-    assert_same(board.bradley_terry(groups="prompt", subset='language == "en"'), english.bradley_terry(groups="prompt"))
-
-
 def test_a_log_of_several_prompts_is_compared_on_one():
     scored = er.datasets.paired(n_passages=20, seed=1)
     both = pd.concat([scored.assign(prompt="short"), scored.assign(prompt="long", score=1 - scored["score"])])
@@ -181,15 +134,6 @@ def test_a_log_of_several_prompts_is_compared_on_one():
     found = log.compare(groups="passage", subset='prompt == "short"')
     expected = er.compare(scored, item="question", groups="passage")
     np.testing.assert_array_equal(found.table["difference"], expected.table["difference"])
-
-
-def test_results_keep_the_count_through_pickle_and_contrasts(scored):
-    import pickle
-
-    found = er.mean(scored, by="model", item="question", groups="passage", subset=RULE)
-    assert pickle.loads(pickle.dumps(found)).dropped["subset"] == found.dropped["subset"]
-    assert "Subset: " in str(found.with_cov(cov="CR1").summary())
-    assert "Subset: " in str(found.contrast("new - old").summary())
 
 
 @pytest.fixture(scope="module")
@@ -203,48 +147,11 @@ def marked(scored):
     )
 
 
-SCORES = {
-    "ratio": lambda frame, **more: er.ratio(frame, "score", "tokens", by="model", groups="passage", **more),
-    "quantile": lambda frame, **more: er.quantile(frame, "tokens", 0.25, groups="passage", **more),
-    "accuracy": lambda frame, **more: er.classification(
-        frame, truth="truth", predicted="score", metric="accuracy", groups="passage", **more
-    ),
-    "pass@2": lambda frame, **more: er.pass_at_k(frame, item="question", sample="model", k=2, groups="passage", **more),
-    "rectified": lambda frame, **more: er.rectified_mean(frame, judge="judge", human="human", groups="passage", **more),
-}
-
-
-@pytest.mark.parametrize("name", SCORES)
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_other_scores_are_those_of_the_filtered_frame(marked, name):
-    found = SCORES[name](marked, subset=RULE)
-    kept = marked[(marked["language"] == "en") & (marked["tokens"] < 90)]
-    assert_same(found, SCORES[name](kept))
-    assert found.dropped["subset"] == len(marked) - len(kept)
-    assert f"Subset: {RULE}" in str(found.summary())
-
-
-def test_controlled_win_rates_are_those_of_the_filtered_log(judged):
-    log = judged.assign(longer=np.random.default_rng(2).normal(size=len(judged)))
-    asked = {"left": "left", "right": "right", "winner": "winner", "formula": "longer", "groups": "prompt"}
-    found = er.controlled_win_rate(log, **asked, subset='language == "en"')
-    assert_same(found, er.controlled_win_rate(log[log["language"] == "en"], **asked))
-    assert 'Subset: language == "en"' in str(found.summary())
-
-
 TAKE_SUBSETS = [
     name
     for name in er.__all__
     if inspect.isfunction(getattr(er, name)) and "subset" in inspect.signature(getattr(er, name)).parameters
 ]
-
-
-@pytest.mark.parametrize("name", TAKE_SUBSETS)
-def test_whoever_names_subset_in_its_signature_reads_it(name):
-    call = getattr(er, name)
-    before = ["score ~ 1"] if next(iter(inspect.signature(call).parameters)) == "formula" else []
-    with pytest.raises(ArgumentTypeError, match="`subset` must be text"):
-        call(*before, pd.DataFrame({"score": [0.0, 1.0]}), subset=3)
 
 
 def test_estimators_take_subsets():

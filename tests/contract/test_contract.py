@@ -624,7 +624,12 @@ def test_every_engine_gives_the_numbers_of_pandas_or_is_refused(case, groups, en
             case.run(data, given, None)
         return
     found = case.run(data, given, None)
-    assert list(found.params.index) == list(_fit(case, groups).params.index)
+    expected = _fit(case, groups)
+    assert list(found.params.index) == list(expected.params.index)
+    assert (found.nobs, found.n_clusters) == (expected.nobs, expected.n_clusters)
+    assert found.dropped.equals(expected.dropped)
+    for statement in ("design_effect", "n_eff", "icc"):
+        _assert_close(getattr(found, statement)(), getattr(expected, statement)(), ENGINE)
     for cov in ("CR1", "CR2", "CR3") if groups else ("naive",):
         _assert_same(found.with_cov(cov=cov), _under(case, cov, groups), ENGINE)
     if groups and case.lazy:  # A copy holds no rows, and needs none for these clusters.

@@ -12,8 +12,6 @@ import pytest
 
 import evalreg as er
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, EvalregWarning, MissingColumnError
-from evalreg.planning import facets as facet_components
-from evalreg.planning import facets as facet_draws
 
 REFERENCE = Path(__file__).parent / "reference"
 REML = 1e-6  # to which lme4's optimiser comes
@@ -111,31 +109,15 @@ def test_errors_on_unbalanced_designs_are_those_of_dense_matrices(facets, levels
 
 
 @pytest.mark.parametrize("method", ["anova", "minque"])
-@pytest.mark.parametrize("most", [None, 0.0], ids=["exact", "drawn"])
 @pytest.mark.parametrize(("facets", "levels", "repeats"), [UNBALANCED[0], UNBALANCED[4]])
-def test_neither_rows_nor_labels_in_another_order_move_a_number(facets, levels, repeats, most, method, monkeypatch):
-    if most is not None:
-        monkeypatch.setattr(facet_components, "MOST_WORK", most)
-        monkeypatch.setattr(facet_draws, "MOST_LOGS", 100)
+def test_neither_rows_nor_labels_in_another_order_move_a_number(facets, levels, repeats, method):
     frame = unbalanced(facets, levels, repeats)
     table = er.components(frame, facets=facets, method=method).table
     mixed = frame.sample(frac=1.0, random_state=3)
     np.testing.assert_allclose(er.components(mixed, facets=facets, method=method).table, table, rtol=1e-9, atol=1e-12)
-    if most is None:  # logs are drawn in the order of labels
-        renamed = frame.assign(item=frame["item"].map(lambda name: name[::-1]))
-        found = er.components(renamed, facets=facets, method=method).table
-        np.testing.assert_allclose(found, table, rtol=1e-9, atol=1e-12)
-
-
-def test_drawn_errors_are_near_exact_ones_and_said_to_be(monkeypatch):
-    frame = unbalanced("item x judge", (40, 25), 1)
-    exact = er.components(frame, facets="item x judge")
-    assert "simulated logs" not in exact.summary().as_text(1000)
-    monkeypatch.setattr(facet_components, "MOST_WORK", 0.0)
-    drawn = er.components(frame, facets="item x judge")
-    assert "right to 0.5%" in drawn.summary().as_text(1000)
-    np.testing.assert_allclose(drawn.table["se"], exact.table["se"], rtol=SIGMAS * 0.005)
-    np.testing.assert_allclose(drawn.table["dof"], exact.table["dof"], rtol=2 * SIGMAS * 0.005)
+    renamed = frame.assign(item=frame["item"].map(lambda name: name[::-1]))
+    found = er.components(renamed, facets=facets, method=method).table
+    np.testing.assert_allclose(found, table, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(

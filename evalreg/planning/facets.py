@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +15,6 @@ from scipy import sparse
 
 from evalreg.checks import (
     MISSING,
-    BoolArray,
     FloatArray,
     IntArray,
     MissingName,
@@ -34,254 +33,55 @@ from evalreg.planning.power import checked_count
 from evalreg.report.tables import Grid, Summary, number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from evalreg.numerics.matrices import Matrix
 
-# Logs are drawn, so many at a time, until roots of variances are known to this share of themselves, or so many.
-PRECISION, LOGS, MOST_LOGS = 0.005, 100, 1000
-
-
-def drawn_variances(
-    effects: Sequence[FacetEffect],
-    combinations: FloatArray,
-    factors: Sequence[FloatArray],
-    variance: FloatArray,
-    rng: np.random.Generator,
-) -> tuple[FloatArray, float]:
-    """What `variances_of_forms` computes, from simulated logs; and the standard error of their roots as a share.
-
-    With V the covariance of scores y of such a log, tr(A V A V) = E|R'Ay|^2 for any root R of V. So a log has to vary
-    as a whole only, not square by square: where all effects have hundreds of levels, a hundred logs give it to 1%. Logs
-    are drawn cell by cell in the order of labels, so that rows may come in any order.
-    """
-    cell = joint([effect.codes for effect in effects])
-    order = np.lexsort([_ranks(facet)[facet.codes[cell.first]] for facet in _facets(effects)])
-    counts, n = cell.counts[order], float(cell.counts.sum())
-    root, designs, forms = np.sqrt(counts), [], []
-    for effect, factor in zip(effects, factors, strict=True):
-        level, labels = pd.factorize(effect.codes.codes[cell.first][order])
-        Z = sparse.csr_array((root, level, np.arange(root.size + 1)), shape=(root.size, labels.size))
-        designs.append(Z)
-        forms.append(sparse.csr_array(Z * np.sqrt(factor[labels])))
-    m, sd = root / np.sqrt(n), np.sqrt(variance)
-    found: list[FloatArray] = []
-    while True:
-        for _ in range(LOGS):
-            y = sd[-1] * rng.normal(size=root.size)
-            y += sum(of * (Z @ rng.normal(size=Z.shape[1])) for Z, of in zip(designs, sd[:-1], strict=True))
-            y -= m * (m @ y)
-            Ay = np.column_stack([*(L @ (L.T @ y) for L in forms), y]) @ combinations.T
-            Ay -= np.outer(m, m @ Ay)
-            squares = [of**2 * np.sum((Z.T @ Ay) ** 2, axis=0) for Z, of in zip(designs, sd[:-1], strict=True)]
-            found.append(sum(squares) + sd[-1] ** 2 * np.sum(Ay**2, axis=0))
-        drawn = np.array(found)
-        mean = drawn.mean(axis=0)
-        share = float(np.max(drawn.std(axis=0, ddof=1) / np.where(mean > 0, mean, np.inf)) / 2.0 / np.sqrt(len(found)))
-        if share <= PRECISION or len(found) >= MOST_LOGS:
-            break
-    within = (n - root.size) * (combinations[:, -1] * variance[-1]) ** 2
-    return 2.0 * (mean + within), share
-
-
-def _facets(effects: Sequence[FacetEffect]) -> list[Codes]:
-    """Codes of the facets themselves, each once."""
-    found: dict[int, Codes] = {}
-    for effect in effects:
-        found |= {id(part): part for part in effect.codes.parts or (effect.codes,)}
-    return list(found.values())
-
-
-def _ranks(facet: Codes) -> IntArray:
-    """Place of each label in the order of their text."""
-    ranks = np.empty(facet.n_clusters, dtype=np.intp)
-    ranks[np.argsort([facet.label(code) for code in range(facet.n_clusters)], kind="stable")] = np.arange(
-        facet.n_clusters
-    )
-    return ranks
-
-
-# Entries of square blocks that are held at a time.
-BLOCK_ENTRIES = 1 << 19
-
-
-@dataclass(frozen=True, eq=False)
-class FacetCells:
-    """Combinations of levels that occur, in groups that share no level of an inner effect.
-
-    Products over inner effects are square blocks on the diagonal, one for each group. The outer effects, which join the
-    groups, have few levels together.
-    """
-
-    counts: IntArray  # (n_cells,) rows of each
-    levels: IntArray  # (n_effects, n_cells)
-    inner: BoolArray  # (n_effects,)
-    group: IntArray  # (n_cells,)
-    outside: Codes  # joint levels of the outer effects
-    work: float = field(init=False)  # multiplications of one product of all blocks and of the outer levels
-
-    def __post_init__(self) -> None:
-        sizes = np.array([*np.bincount(self.group), self.outside.n_clusters], dtype=np.float64)
-        object.__setattr__(self, "work", float((sizes**3).sum()))
-
-
-def cells_of(effects: Sequence[FacetEffect]) -> FacetCells:
-    """The cells of a design, in the groups of one facet or all in one, whichever takes the fewest multiplications."""
-    cell = joint([effect.codes for effect in effects])
-    levels = np.array([effect.codes.codes[cell.first] for effect in effects])
-    together = Codes(np.zeros(cell.n_clusters, dtype=np.intp), 1)
-    found = [FacetCells(cell.counts, levels, np.ones(len(effects), dtype=bool), together.codes, together)]
-    for place, effect in enumerate(effects):
-        inner = np.array([effect.columns <= other.columns for other in effects])
-        outer = [Codes(levels[k], effects[k].codes.n_clusters) for k in np.flatnonzero(~inner).tolist()]
-        found.append(FacetCells(cell.counts, levels, inner, levels[place], joint(outer) if outer else together))
-    return min(found, key=lambda cells: cells.work)
+# Entries of the columns that are held at a time (memory limit).
+ENTRIES = 1 << 20
 
 
 def variances_of_forms(
-    cells: FacetCells, combinations: FloatArray, factors: Sequence[FloatArray], variance: FloatArray
-) -> FloatArray:
+    effects: Sequence[FacetEffect],
+    asked: Sequence[tuple[FloatArray, Sequence[FloatArray]]],
+    variance: FloatArray,
+) -> list[FloatArray]:
     """Variances of combinations of quadratic forms |L_c'My|^2 of normal scores y, that of single rows last.
 
-    M takes out the mean. A combination is y'MAMy with A = sum_c t_c L_c L_c', and its variance is 2 tr(A V A V) with
-    V = M(sum_d s_d^2 Z_d Z_d')M: Searle, Casella and McCulloch (1992), Variance Components, appendix S. Written in
-    cells, A is blocks B on the diagonal and U E U', V is blocks D and U F U'. Columns of U are the joint levels of the
-    outer effects, and one that takes out the mean.
+    M takes out the mean, and L_c L_c' = Z_c F_c Z_c' with a number for each level. With A = M(ZFZ' + t I)M, F the sum
+    over effects of weights times F_c, and V = M(ZDZ' + s I)M, D and s the components, a combination y'Ay has the
+    variance 2 tr(AVAV): Searle, Casella and McCulloch (1992), Variance Components, appendix S. In levels, with
+    G = Z'MZ, Q = GDG + sG and R = DG, the trace is tr((FQ + tR)^2) + 2ts tr(FQ + tR) + t^2 s^2 (n - 1): some columns
+    of Q at a time, and no matrix of rows.
 
-    Parameters
-    ----------
-    cells : FacetCells
-        The design.
-    combinations : ndarray, shape (n_combinations, n_effects + 1)
-        Weights t of the forms.
-    factors : sequence of ndarray, shape (n_levels,)
-        Of each effect, the square of the entries of L at each level.
-    variance : ndarray, shape (n_effects + 1,)
-        Components s^2, none negative.
-
-    Returns
-    -------
-    ndarray, shape (n_combinations,)
+    `asked`: pairs of weights t, shape (n_combinations, n_effects + 1), and the squares in F of each effect.
     """
-    n, size = float(cells.counts.sum()), cells.outside.n_clusters + 1
-    ones = [np.ones_like(factor) for factor in factors]
-    single = np.zeros(variance.size)
-    single[-1] = 1.0
-    one, of_D = np.zeros((size, size)), np.zeros((size, size))
-    for rows, D, U in _batches(cells, variance, ones):
-        one += U.gram(_blocks(cells, rows, single, ones))
-        of_D += U.gram(D)
-    F = _mean_out(_outer(cells, variance, ones), one, n)
-    traces = []
-    for weights in combinations:
-        trace, grams = 0.0, np.zeros((4, size, size))
-        for rows, D, U in _batches(cells, variance, ones):
-            B = _blocks(cells, rows, weights, factors)
-            BD = B @ D
-            trace += float(np.einsum("gij,gji->", BD, BD))
-            for total, X in zip(grams, (B, BD, BD @ B, D @ BD), strict=True):
-                total += U.gram(X)
-        E = np.pad(_outer(cells, weights, factors), (0, 1))
-        traces.append(trace + _words(E, F, [one, of_D, *grams]))
-    # Scores of one cell differ from their mean by the error alone.
-    within = (n - cells.counts.size) * (combinations[:, -1] * variance[-1]) ** 2
-    return np.asarray(2.0 * (np.array(traces) + within))
-
-
-def _words(E: FloatArray, F: FloatArray, grams: Sequence[FloatArray]) -> float:
-    """tr((B + UEU')(D + UFU')(B + UEU')(D + UFU')) less tr(BDBD), of U'U, U'DU, U'BU, U'BDU, U'BDBU and U'DBDU."""
-    one, D, B, BD, BDB, DBD = grams
-    EoF, oF = E @ one @ F, one @ F
-    ED, FB, EoFo = E @ D, F @ B, EoF @ one
-    once = _trace(ED, ED) + _trace(FB, FB) + _trace(EoFo, EoFo)
-    twice = _trace(E, DBD) + _trace(F, BDB) + _trace(EoFo, ED) + _trace(EoF.T @ oF, B)
-    return once + 2.0 * twice + 4.0 * _trace(EoF, BD)
-
-
-def _trace(left: FloatArray, right: FloatArray) -> float:
-    """The trace of a product."""
-    return float(np.sum(left * right.T))
-
-
-def _mean_out(F: FloatArray, gram: FloatArray, n: float) -> FloatArray:
-    """The outer part of M(D + UFU')M: that of V less m(Vm)' and (Vm)m', and m'Vm mm' more; m = Up, Vm = Dm + Ug."""
-    p = np.full(F.shape[0], 1.0 / np.sqrt(n))
-    sizes = gram[:-1, :-1]
-    g = F @ sizes @ p
-    along = p @ gram[:-1, -1] + p @ sizes @ g
-    found = np.zeros_like(gram)
-    found[:-1, :-1] = F - np.outer(p, g) - np.outer(g, p) + along * np.outer(p, p)
-    found[:-1, -1] = found[-1, :-1] = -p
+    counts = [effect.codes.counts for effect in effects]
+    starts, c = np.cumsum([0, *map(len, counts)]), np.concatenate(counts).astype(np.float64)
+    n, d, s = float(counts[0].sum()), np.repeat(variance[:-1], np.diff(starts)), variance[-1]
+    factors = np.array([np.concatenate(list(of)) for _, of in asked])
+    Z = sparse.csc_array(sparse.hstack([_indicator(effect.codes) for effect in effects]))
+    met, size, k = sparse.csr_array(Z.T @ Z), len(c), len(effects)
+    # Sums over levels of the effects of F Q F Q, of F Q R and of F Q; and those of R R and of R.
+    FQFQ, FQR, FQ, RR, R = np.zeros((len(asked), k, k)), *np.zeros((2, len(asked), k)), 0.0, 0.0
+    for effect in range(k):
+        for first in range(starts[effect], starts[effect + 1], max(1, ENTRIES // size)):
+            place = np.arange(first, min(first + max(1, ENTRIES // size), starts[effect + 1]))
+            G = met[:, place].toarray() - np.outer(c, c[place] / n)
+            DG = d[:, None] * G
+            Q = met @ DG - np.outer(c, c @ DG / n) + s * G
+            RR += d[place] @ np.einsum("ij,ij->j", DG, G)
+            R += DG[place, np.arange(place.size)].sum()
+            f = factors[:, place]
+            FQFQ[:, :, effect] += np.add.reduceat(factors * (f @ (Q * Q).T), starts[:-1], axis=1)
+            FQR[:, effect] += f @ np.einsum("ij,ij->j", Q, DG)
+            FQ[:, effect] += f @ Q[place, np.arange(place.size)]
+    found = []
+    for (weights, _), squares, mixed, once in zip(asked, FQFQ, FQR, FQ, strict=True):
+        T, t = weights[:, :-1], weights[:, -1]
+        trace = np.einsum("ac,cd,ad->a", T, squares, T) + 2 * t * (T @ mixed) + t**2 * RR
+        found.append(2.0 * (trace + 2 * t * s * (T @ once + t * R) + (t * s) ** 2 * (n - 1)))
     return found
-
-
-def _batches(
-    cells: FacetCells, variance: FloatArray, ones: Sequence[FloatArray]
-) -> Iterator[tuple[IntArray, FloatArray, OuterColumns]]:
-    """Cells of groups of one size at a time, shape (n_groups, size), their blocks D, and their rows of U."""
-    sizes = np.bincount(cells.group)
-    order = np.argsort(cells.group, kind="stable")
-    starts, mean = np.cumsum(sizes) - sizes, 1.0 / np.sqrt(cells.counts.sum())
-    for size in np.unique(sizes):
-        of = starts[sizes == size]
-        step = max(BLOCK_ENTRIES // int(size) ** 2, 1)
-        for first in range(0, of.size, step):
-            rows = order[of[first : first + step, None] + np.arange(size)]
-            D = _blocks(cells, rows, variance, ones)
-            root = np.sqrt(cells.counts[rows])
-            yield (
-                rows,
-                D,
-                OuterColumns(root, cells.outside.codes[rows], mean * _times(D, root), cells.outside.n_clusters),
-            )
-
-
-def _blocks(cells: FacetCells, rows: IntArray, weights: FloatArray, factors: Sequence[FloatArray]) -> FloatArray:
-    """The blocks of sum_c t_c L_c L_c' over the inner effects, and single rows, shape (n_groups, size, size)."""
-    found = np.zeros((*rows.shape, rows.shape[1]))
-    for c in np.flatnonzero(cells.inner).tolist():
-        level = cells.levels[c, rows]
-        found += np.where(level[:, :, None] == level[:, None, :], weights[c] * factors[c][level][:, :, None], 0.0)
-    root = np.sqrt(cells.counts[rows])
-    found *= root[:, :, None] * root[:, None, :]
-    found[:, np.arange(rows.shape[1]), np.arange(rows.shape[1])] += weights[-1]
-    return found
-
-
-def _outer(cells: FacetCells, weights: FloatArray, factors: Sequence[FloatArray]) -> FloatArray:
-    """The same between the joint levels of the outer effects, which cells enter by the roots of their rows."""
-    first, size = cells.outside.first, cells.outside.n_clusters
-    found = np.zeros((size, size))
-    for c in np.flatnonzero(~cells.inner).tolist():
-        level = cells.levels[c, first]
-        found += np.where(level[:, None] == level, weights[c] * factors[c][level], 0.0)
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class OuterColumns:
-    """Rows of U, shape (n_groups, size): a number in one column, and one in the last, where the mean is taken out."""
-
-    root: FloatArray
-    column: IntArray
-    last: FloatArray
-    n_columns: int  # without the last
-
-    def gram(self, X: FloatArray) -> FloatArray:
-        """U'XU of blocks X."""
-        k, found = self.n_columns, np.empty((self.n_columns + 1, self.n_columns + 1))
-        place = self.column[:, :, None] * k + self.column[:, None, :]
-        entries = self.root[:, :, None] * X * self.root[:, None, :]
-        found[:k, :k] = np.bincount(place.ravel(), entries.ravel(), k * k).reshape(k, k)
-        right, left = _times(X, self.last), _times(X.swapaxes(1, 2), self.last)
-        found[:k, k] = np.bincount(self.column.ravel(), (self.root * right).ravel(), k)
-        found[k, :k] = np.bincount(self.column.ravel(), (self.root * left).ravel(), k)
-        found[k, k] = np.sum(self.last * right)
-        return found
-
-
-def _times(X: FloatArray, vectors: FloatArray) -> FloatArray:
-    return np.asarray((X @ vectors[:, :, None])[:, :, 0])
 
 
 CROSS = " x "
@@ -703,8 +503,6 @@ FacetMethodName = Literal["anova", "minque"]
 DRAWS = 20_000
 # Sums of squares whose expectations are this near to a combination of the others' tell nothing of their own.
 SINGULAR = 1e-9
-# Multiplications of exact errors on an unbalanced design, some ten seconds; beyond, they are drawn.
-MOST_WORK = 5e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -716,7 +514,6 @@ class SolvedFacets:
     lower: FloatArray
     upper: FloatArray
     dof: FloatArray  # of the sums of squares
-    share: float = 0.0  # of themselves to which the errors are known, where they are drawn
 
 
 def components(
@@ -778,9 +575,8 @@ def components(
     On a balanced design intervals are generalised pivots: each sum of squares SS of d degrees of freedom is replaced by
     SS d/chi2, and the components are solved again. On an unbalanced one the sums of squares are neither independent nor
     chi2: their errors are exact, d is that of a chi2 with the same mean and variance, and the intervals are as much
-    wider as the errors are. Where two facets have hundreds of levels each, errors come from simulated logs, and the
-    summary says how near they are. Ends below 0 are cut there, unless the whole interval lies below 0, which says that
-    the model does not fit.
+    wider as the errors are. Ends below 0 are cut there, unless the whole interval lies below 0, which says that the
+    model does not fit.
 
     All this takes effects to be normal. Simulated, items x judges, 50 x 3 to 200 x 10 (200 logs each, so that a figure
     is uncertain by .03): 95% intervals held the truth in .91 to .99 of logs on balanced designs, in .93 to .99 with 40%
@@ -846,17 +642,8 @@ def components(
         method,
         float(alpha),
         dict(rows.dropped),
-        (*_reused(asked, codes), *_drawn(solved.share)),
+        tuple(_reused(asked, codes)),
     )
-
-
-def _drawn(share: float) -> list[str]:
-    if not share:
-        return []
-    return [
-        "The design is unbalanced, and too large for exact standard errors. They come from simulated logs, and are "
-        f"right to {max(share, 0.001):.1%}."
-    ]
 
 
 def _reused(asked: Sequence[Any], codes: dict[str, Codes]) -> list[str]:
@@ -897,17 +684,18 @@ def solve_facets(
         _refuse_few(names, dof)
         shifts = _shifts(solution, squares, dof, rng)
         # 2 SS^2/(d + 2) is unbiased for the variance of SS. Searle, Casella and McCulloch (1992), section 4.5.
-        return _with_ends(variance, np.sqrt(solution**2 @ (2.0 * squares**2 / (dof + 2.0))), shifts, alpha, dof, 0.0)
-    positive = np.maximum(variance, 0.0)
-    to_forms = to_components @ W if method == "anova" else to_components
-    (of_components, of_sums), share = _spread(effects, to_forms, W, method, positive, rng)
+        return _with_ends(variance, np.sqrt(solution**2 @ (2.0 * squares**2 / (dof + 2.0))), shifts, alpha, dof)
+    positive, roots = np.maximum(variance, 0.0), [1.0 / effect.codes.counts for effect in effects]
+    asked = [(to_components @ W, roots), (W, roots)]
+    if method == "minque":
+        asked[0] = to_components, [np.ones_like(root) for root in roots]
+    of_components, of_sums = variances_of_forms(effects, asked, positive)
     se, sd = np.sqrt(of_components), np.sqrt(of_sums)
     # The shape is that of sums of squares with the same mean and variance; the spread is that of the components.
     dof = np.maximum(2.0 * (C @ positive) ** 2 / sd**2, 1.0)
     spread = sd * np.sqrt(dof / 2.0)
-    shifts = _shifts(solution, spread, dof, rng)
     widen = np.maximum(se / np.sqrt(solution**2 @ sd**2), 1.0)
-    return _with_ends(variance, se, shifts * widen[:, None], alpha, dof, share)
+    return _with_ends(variance, se, _shifts(solution, spread, dof, rng) * widen[:, None], alpha, dof)
 
 
 def _shifts(solution: FloatArray, squares: FloatArray, dof: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -916,29 +704,9 @@ def _shifts(solution: FloatArray, squares: FloatArray, dof: FloatArray, rng: np.
     return np.asarray(solution @ (squares[:, None] * (dof[:, None] / chi2 - 1.0)))
 
 
-def _with_ends(
-    variance: FloatArray, se: FloatArray, shifts: FloatArray, alpha: float, dof: FloatArray, share: float
-) -> SolvedFacets:
+def _with_ends(variance: FloatArray, se: FloatArray, shifts: FloatArray, alpha: float, dof: FloatArray) -> SolvedFacets:
     lower, upper = variance[:, None].T + np.quantile(shifts, [alpha / 2, 1 - alpha / 2], axis=1)
-    return SolvedFacets(variance, se, np.where(upper > 0, np.maximum(lower, 0.0), lower), upper, dof, share)
-
-
-def _spread(
-    effects: Sequence[FacetEffect],
-    to_components: FloatArray,
-    W: FloatArray,
-    method: FacetMethodName,
-    variance: FloatArray,
-    rng: np.random.Generator,
-) -> tuple[list[FloatArray], float]:
-    """Variances of the components and of the sums of squares W, and to what share of themselves errors are known."""
-    cells, roots = cells_of(effects), [1.0 / effect.codes.counts for effect in effects]
-    factors = roots if method == "anova" else [np.ones_like(root) for root in roots]
-    asked = ((to_components, factors), (W, roots))
-    if 2 * len(W) * cells.work <= MOST_WORK:
-        return [variances_of_forms(cells, rows, of, variance) for rows, of in asked], 0.0
-    drawn = [drawn_variances(effects, rows, of, variance, rng) for rows, of in asked]
-    return [variances for variances, _ in drawn], max(share for _, share in drawn)
+    return SolvedFacets(variance, se, np.where(upper > 0, np.maximum(lower, 0.0), lower), upper, dof)
 
 
 def _indicator(codes: Codes, values: FloatArray | None = None) -> Matrix:

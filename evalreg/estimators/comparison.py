@@ -24,7 +24,7 @@ from evalreg.estimators.pair_tables import (
 )
 from evalreg.hints import Hinting, with_hints
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
-from evalreg.planning.power import found_where_few_differ, t_shift
+from evalreg.planning.power import detectable
 from evalreg.report.bibliography import SOURCES
 from evalreg.report.documents import as_compact_json, versions
 from evalreg.report.pages import Figure, Page, named
@@ -507,12 +507,11 @@ def _unpaired(table: pd.DataFrame) -> tuple[str, ...]:
 def _detectable(comparison: AnyComparison, table: pd.DataFrame) -> tuple[str, ...]:
     """The true difference that a log like this one would show, from its own standard errors or null variances."""
     se, dof, alpha = table["se"].to_numpy(float), table["dof"].to_numpy(float), table.attrs["alpha"]
-    each = np.array([t_shift(float(d), alpha, POWER) if d > 0 else np.nan for d in dof]) * se if alpha < POWER else se
-    scored = comparison.results.cov.widths().scored
-    if scored is not None and alpha < POWER:
-        each[scored.rows] = found_where_few_differ(scored.null, dof[scored.rows], alpha, POWER)
-    known = np.isfinite(each) & (dof > 0)
-    if not known.any() or alpha >= POWER:
+    if alpha >= POWER:
+        return ()
+    each = detectable(se, dof, comparison.results.cov.widths(), alpha, POWER)
+    known = np.isfinite(each)
+    if not known.any():
         return ()
     low, high = number(each[known].min()), number(each[known].max())
     size = low if low == high else f"{low} to {high}, by pair,"

@@ -1,4 +1,4 @@
-"""Tests against a margin: non-inferiority, equivalence by two one-sided tests, and how much more data would tell."""
+"""Tests against a margin: non-inferiority, and equivalence by two one-sided tests."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
-import scipy
 
 from evalreg.checks import FloatArray, fraction, option
 from evalreg.covariance.covariance import Covariance
 from evalreg.errors import ArgumentError, ArgumentTypeError
-from evalreg.numerics.student import t_quantile
 
 EquivalenceName: TypeAlias = Literal["equivalence", "non-inferiority"]
 KINDS: tuple[EquivalenceName, ...] = get_args(EquivalenceName)
@@ -23,9 +21,6 @@ Verdict: TypeAlias = Literal["shown", "shown to fail", "cannot tell"]
 SHOWN: Verdict = "shown"
 FAILS: Verdict = "shown to fail"
 OPEN: Verdict = "cannot tell"
-
-# More than so many times the data is nothing that anybody could collect.
-LARGEST_FACTOR = 1e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,58 +121,3 @@ def _number(value: Any) -> float:
     if not math.isfinite(value):
         raise ArgumentError(f"`margin` must be finite; got {float(value)}.")
     return float(value)
-
-
-def multiple_to_tell(
-    estimate: float, cov: Covariance, bound: float, *, alpha: float = 0.05, power: float = 0.8
-) -> float | None:
-    """How many times the data at hand a one-sided test would need to tell, were the truth as estimated.
-
-    More questions in more clusters, all like those at hand: variances shrink and degrees of freedom grow by it. Where
-    few questions differ, they go on differing as rarely. None where no number would do: the estimate is at the bound,
-    or there is no error bar. Miller (2024), arXiv:2411.00640, eq. 9, one-sided, with t and the standard error as
-    measured.
-    """
-    return _smallest(lambda factor: _power(estimate, cov, bound, alpha, factor) >= power)
-
-
-def tells_in_same_clusters(
-    estimate: float, cov: Covariance, bound: float, *, alpha: float = 0.05, power: float = 0.8
-) -> bool:
-    """Whether any number of questions in the same clusters might give a one-sided test that power.
-
-    False where the variance between clusters alone is too large: that in use less the naive one, which is more than
-    questions could take away.
-    """
-    between = max(float(cov.variance()[0]) - float(cov.naive[0, 0]), 0.0)
-    critical = float(cov.critical(alpha=2 * alpha)[0])
-    if between == 0:
-        return True
-    return bool(scipy.special.ndtr(abs(estimate - bound) / math.sqrt(between) - critical) >= power)
-
-
-def _power(estimate: float, cov: Covariance, bound: float, alpha: float, factor: float) -> float:
-    """Chance to tell on `factor` times the data: Phi((|theta - bound| - t sqrt(V_bound))/sqrt(V_theta))."""
-    widths = cov.widths()
-    tested = true = float(widths.variance[0]) / factor
-    if widths.scored is not None:
-        scale, grown = float(widths.scored.scale[0]), widths.scored.null.grown(factor)
-        true = float(grown.base[0]) * scale**2
-        tested = float(grown.at(bound / scale)[0]) * scale**2
-    if not true > 0:
-        return math.nan
-    critical = float(t_quantile(2 * alpha, cov.dof() * factor)[0])
-    return float(scipy.special.ndtr((abs(estimate - bound) - critical * math.sqrt(tested)) / math.sqrt(true)))
-
-
-def _smallest(enough: Callable[[float], bool]) -> float | None:
-    """The smallest factor of 1 and more that is enough, by doubling and halving."""
-    low, high = 1.0, 1.0
-    while not enough(high):
-        low, high = high, 2 * high
-        if high > LARGEST_FACTOR:
-            return None
-    while high - low > 1e-9 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high

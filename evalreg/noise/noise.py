@@ -40,10 +40,9 @@ from evalreg.noise.parts import (
     middle,
     noise_columns,
     noise_parts,
-    shifts,
     sign_pvalues,
 )
-from evalreg.planning.power import found_where_few_differ, normal_quantiles, t_powers, t_shift
+from evalreg.planning.power import detectable, normal_quantiles, t_powers, t_shift, t_shifts
 from evalreg.report.canvas import FigSize
 from evalreg.report.curves import curve_axes
 from evalreg.report.scatter import differences_axes, errors_axes
@@ -465,17 +464,10 @@ class Noise(Printed):
         columns["n_clusters"] = table["n_clusters"].to_numpy()
         columns |= {"z": columns["difference"] / se, "p_value": table["p_value"].to_numpy()}
         columns |= {"wins": parts.wins, "losses": parts.losses, "sign_p_value": self._sign_pvalues(parts)}
-        columns["detectable"] = self._detectable(table["dof"].to_numpy(), se, alpha)
+        widths = self.comparison.results.cov.widths()
+        columns["detectable"] = detectable(se, table["dof"].to_numpy(), widths, alpha, self.power)
         columns["paired"] = table["paired"].to_numpy()
         return pd.DataFrame(columns, index=table.index)
-
-    def _detectable(self, dof: FloatArray, se: FloatArray, alpha: float) -> FloatArray:
-        """True differences that the tests of the pairs find: where few questions differ, these allow for more."""
-        assert self.comparison is not None
-        found, scored = shifts(dof, alpha, self.power) * se, self.comparison.results.cov.widths().scored
-        if scored is not None:
-            found[scored.rows] = found_where_few_differ(scored.null, dof[scored.rows], alpha, self.power)
-        return found
 
     def _sign_pvalues(self, parts: Parts) -> FloatArray:
         assert self.comparison is not None
@@ -564,7 +556,7 @@ class Noise(Printed):
         """How many times its standard error a typical pair is tested with: 1 but where few questions differ."""
         assert self.comparison is not None
         table = self.comparison.to_frame(self.alpha)
-        plain = shifts(table["dof"].to_numpy(), self.alpha, self.power) * table["se"].to_numpy()
+        plain = t_shifts(table["dof"].to_numpy(), self.alpha, self.power) * table["se"].to_numpy()
         ratio = self._pairs["detectable"].to_numpy() / plain
         known = ratio[np.isfinite(ratio)]
         return float(np.median(known)) if known.size else 1.0

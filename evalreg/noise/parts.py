@@ -12,7 +12,6 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Codes
 from evalreg.numerics.student import t_pvalues, t_quantile
-from evalreg.planning.power import t_shift
 
 # Entries (columns times questions) of what is held at once.
 ENTRIES = 1 << 21
@@ -212,19 +211,6 @@ def noise_columns(parts: Parts, variance: FloatArray, alpha: float) -> dict[str,
 
 def _root(variance: FloatArray) -> FloatArray:
     return np.sqrt(np.where(variance > 0, variance, np.nan))
-
-
-def shifts(dof: FloatArray, alpha: float, power: float) -> FloatArray:
-    """Shifts of t tests by degrees of freedom, which are rounded down to three digits where they are many."""
-    known = np.isfinite(dof) & (dof > 0)
-    rounded = np.where(known, dof, 1.0)
-    size = 10.0 ** (np.floor(np.log10(rounded)) - 2)
-    rounded = rounded if np.unique(rounded).size < 20 else np.floor(rounded / size) * size
-    distinct, which = np.unique(rounded, return_inverse=True)
-    found = np.array([t_shift(float(one), alpha, power) for one in distinct])[which.ravel()]
-    far = np.isinf(dof)
-    found = np.where(far, t_shift(np.inf, alpha, power), found) if far.any() else found
-    return np.where(known | far, found, np.nan)
 
 
 def middle(column: pd.Series[float]) -> float:

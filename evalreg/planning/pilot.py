@@ -23,19 +23,17 @@ from evalreg.numerics.student import t_quantile
 from evalreg.planning.power import (
     REACHED,
     ROUNDING,
-    STEPS,
     checked_delta,
     fewest,
+    least_differences,
     normal_units,
-    pilot_errors,
     pilot_power,
     pilot_shift,
+    score_power,
     unit_variance,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from evalreg.scores.score_interval import NullVariance
 
 
@@ -554,7 +552,7 @@ def _plan(pilot: Pilot, delta: float, assurance: float | None, alpha: float, pow
     needed, units = enough_units(pilot, delta, assurance, alpha, power)
     if pilot.few is not None:
         larger = _error(pilot, assurance)[1]
-        variance = float(_expected(pilot.few, delta, larger).seen[0]) * pilot.n
+        variance = float(pilot.few.if_true(delta).seen[0]) * larger * pilot.n
         eq9 = normal_units(variance / larger, delta, alpha, power)
         return [variance, eq9, needed, units, pilot.size, detected(pilot, assurance, alpha, power)]
     eq9 = normal_units(pilot.published, delta, alpha, power)
@@ -566,7 +564,7 @@ def enough_units(pilot: Pilot, delta: float, assurance: float | None, alpha: flo
     larger = _error(pilot, assurance)[1]
     variance = pilot.variance * larger
     if pilot.few is not None:
-        variance = float(_expected(pilot.few, delta, larger).seen[0]) * pilot.n
+        variance = float(pilot.few.if_true(delta).seen[0]) * larger * pilot.n
     least = max(2, normal_units(variance / pilot.size, delta, alpha, power))
     units = fewest(lambda units: power_at(pilot, units, delta, assurance, alpha) >= power - REACHED, least)
     return math.ceil(units * pilot.size * (1 - ROUNDING)), units
@@ -574,11 +572,10 @@ def enough_units(pilot: Pilot, delta: float, assurance: float | None, alpha: flo
 
 def detected(pilot: Pilot, assurance: float | None, alpha: float, power: float) -> float:
     """The difference that the pilot's own clusters detect."""
-    if pilot.few is not None:
-        return _least_difference(
-            lambda difference: power_at(pilot, pilot.n_clusters, difference, assurance, alpha) >= power
-        )
     spread, larger = _error(pilot, assurance)
+    if pilot.few is not None:
+        dof = np.array([pilot.dof_at(pilot.n_clusters)])
+        return float(least_differences(pilot.few, dof, alpha, power, pilot_dof=spread, larger=larger)[0])
     each = pilot.variance * larger / pilot.size
     return pilot_shift(pilot.dof, alpha, power, spread) * math.sqrt(each / pilot.n_clusters)
 
@@ -589,8 +586,9 @@ def power_at(pilot: Pilot, units: float, delta: float, assurance: float | None, 
     if pilot.few is None:
         each = pilot.variance * larger / pilot.size
         return pilot_power(delta / math.sqrt(each / units), pilot.dof_at(units), alpha, spread)
-    expected = _expected(pilot.few, delta, larger).grown(units / pilot.n_clusters)
-    return _few_power(expected, pilot.dof_at(units), alpha, spread)
+    expected = pilot.few.if_true(delta).grown(units / pilot.n_clusters)
+    critical = t_quantile(alpha, np.array([pilot.dof_at(units)]))
+    return float(score_power(expected, 0.0, critical, spread, larger=larger)[0])
 
 
 def _error(pilot: Pilot, assurance: float | None) -> tuple[float, float]:
@@ -600,33 +598,6 @@ def _error(pilot: Pilot, assurance: float | None) -> tuple[float, float]:
         return spread, 1.0
     # The limit is on the safe side as it is; otherwise the power is averaged over the error of the variance.
     return np.inf, spread / _chi2(1 - assurance, spread)
-
-
-def _expected(null: NullVariance, delta: float, larger: float) -> NullVariance:
-    """What is expected at a true difference, its variance times the error that the pilot's may have."""
-    found = null.if_true(delta)
-    return replace(found, seen=found.seen * larger, base=found.base * larger)
-
-
-def _few_power(expected: NullVariance, dof: float, alpha: float, pilot_dof: float) -> float:
-    """Phi((theta - t sqrt(V_0))/sqrt(V_theta)) of the test of no difference, averaged over the error of the pilot."""
-    theta, tested, true = (float(x[0]) for x in (expected.theta, expected.at(0.0), expected.seen))
-    critical = float(t_quantile(alpha, np.array([dof]))[0])
-    errors, weights = pilot_errors(pilot_dof)
-    # A difference of 1 has no variance: it is found for sure, or never.
-    sd = math.sqrt(max(true, float(np.finfo(float).tiny)))
-    return float(weights @ scipy.special.ndtr((theta * errors - critical * math.sqrt(tested)) / sd))
-
-
-def _least_difference(enough: Callable[[float], bool]) -> float:
-    """The smallest difference that is enough; NaN where none is."""
-    low, high = 0.0, 1 - REACHED
-    if not enough(high):
-        return math.nan
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if middle > REACHED and enough(middle) else (middle, high)
-    return high
 
 
 def _chi2(share: float, dof: float) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import numbers
 from collections.abc import Callable, Iterable
@@ -19,6 +18,7 @@ from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.numerics.student import t_quantile
 
 if TYPE_CHECKING:
+    from evalreg.covariance.widths import Widths
     from evalreg.scores.score_interval import NullVariance
 
 
@@ -70,21 +70,191 @@ def checked_number(name: str, value: object) -> float:
     return number
 
 
-# A whole number of questions that arithmetic puts just above itself is not rounded up to the next.
-ROUNDING = 1e-12
+# A whole number that arithmetic puts just above itself is not rounded up to the next, and a power this near to the one
+# asked for is it (tolerances).
+ROUNDING, REACHED = 1e-12, 1e-9
 # Above this many independent units t is normal, and one unit more or less is nothing.
 LARGE = 100_000
-# Nodes of an integral over a chi distribution; exact to some 1e-10.
-NODES = 400
-# From so many degrees of freedom on, fewer are enough: equal steps of the normal quantile up to an end, beyond which is
-# less than the last bit. Exact to 1e-15, and to 1e-12 where alpha is 1e-13.
-SMOOTH, FEW_NODES, END = 20, 61, 8.6
-# Of the integral over the error of a pilot, whose integrand is smooth; exact to some 1e-7.
-PILOT_NODES = 60
+# Nodes of an integral over a chi distribution, exact to some 1e-10; and where the integrand is an average of powers, to
+# some 1e-7.
+NODES, PILOT_NODES = 400, 60
 # Normal quantiles stand in for t where that costs at most this share of the chance to miss (or, below 1/2, to find).
 NEAR = 0.025
-# A power this near to the one asked for is it.
-REACHED = 1e-9
+# Halvings of an interval of differences (tolerance), and the largest multiple of a log that is looked at (limit).
+STEPS, LARGEST_MULTIPLE = 60, 1e9
+
+
+# Power
+
+
+def t_powers(shifts: FloatArray, dof: float, alpha: float) -> FloatArray:
+    """Power of a two-sided t test whose true difference is each of `shifts` standard errors: noncentral t.
+
+    (Z + shift)/S, averaged over S = sqrt(chi2/dof): scipy's noncentral t is NaN for some large shifts, other ones in
+    each release.
+    """
+    root, weights = chi_nodes(float(dof))
+    far = float(scipy.special.stdtrit(dof, 1 - alpha / 2)) * root
+    return np.asarray(
+        (scipy.special.ndtr(shifts[:, None] - far) + scipy.special.ndtr(-shifts[:, None] - far)) @ weights
+    )
+
+
+def t_power(shift: float, dof: float, alpha: float) -> float:
+    """The same at one shift."""
+    return float(t_powers(np.array([shift]), dof, alpha)[0])
+
+
+@lru_cache(maxsize=64)
+def chi_nodes(dof: float, n_nodes: int = NODES) -> tuple[FloatArray, FloatArray]:
+    """Values of sqrt(chi2/dof), by which a standard error from `dof` is off, and weights that sum to 1.
+
+    Of the rule of Gauss and Legendre in the distribution function, whose ends are drawn out.
+    """
+    if dof > LARGE:
+        return np.ones(1), np.ones(1)
+    nodes, weights = _legendre(n_nodes)
+    u = (nodes + 1) / 2
+    root = np.sqrt(2 * np.asarray(scipy.special.gammaincinv(dof / 2, u * u * (3 - 2 * u))) / dof)
+    return root, weights * 3 * u * (1 - u)
+
+
+@lru_cache(maxsize=3)
+def _legendre(n_nodes: int) -> tuple[FloatArray, FloatArray]:
+    return np.polynomial.legendre.leggauss(n_nodes)
+
+
+def pilot_power(shift: float, dof: float, alpha: float, pilot_dof: float) -> float:
+    """Power of a t test, averaged over the error of the pilot's variance in whose standard errors `shift` is.
+
+    The true shift is `shift` times the root of chi2/pilot_dof (Julious and Owen 2006).
+    """
+    errors, weights = chi_nodes(float(pilot_dof), PILOT_NODES)
+    return float(weights @ t_powers(shift * errors, dof, alpha))
+
+
+def score_power(
+    null: NullVariance, bound: float, critical: FloatArray, pilot_dof: float = np.inf, *, larger: float = 1.0
+) -> FloatArray:
+    """Power of the tests of a score interval against a bound, were the means as in `null`: Phi of what is left.
+
+    (|theta - bound| - t sqrt(V_bound))/sqrt(V_theta), V_x the variance that the test takes for x, both `larger` times
+    as large, averaged over the error of a pilot as `pilot_power`. Shapes: critical (m,); returns (m,).
+    """
+    null = replace(null, base=null.base * larger)
+    errors, weights = chi_nodes(float(pilot_dof), PILOT_NODES)
+    # A difference of 1 has no variance: it is found for sure, or never.
+    sd = np.sqrt(np.maximum(null.base, np.finfo(float).tiny))
+    far = np.abs(null.theta - bound)[:, None] * errors - (critical * np.sqrt(null.at(bound)))[:, None]
+    return np.asarray(scipy.special.ndtr(far / sd[:, None]) @ weights)
+
+
+# What has the power asked for
+
+
+def normal_quantiles(alpha: float, power: float) -> float:
+    """Return z_(alpha/2) + z_beta."""
+    alpha, power = fraction("alpha", alpha), fraction("power", power)
+    if power <= alpha:
+        raise ArgumentError(
+            f"`power` must be above alpha, which the two-sided test reaches without any difference; got "
+            f"power={power:g} with alpha={alpha:g}. A usual power is 0.8."
+        )
+    return float(scipy.special.ndtri(power) - scipy.special.ndtri(alpha / 2))
+
+
+def reached(power_at: Callable[[float], float], power: float, high: float) -> float:
+    """The difference at which a power is reached; it is doubled from `high` until it is."""
+    while power_at(high) < power:
+        high *= 2
+    return float(scipy.optimize.brentq(lambda x: power_at(x) - power, 0.0, high, xtol=1e-12, rtol=1e-11))
+
+
+def t_shift(dof: float, alpha: float, power: float) -> float:
+    """True difference, in standard errors, at which a two-sided t test has the power asked for."""
+    return reached(lambda shift: t_power(shift, dof, alpha), power, 2 * normal_quantiles(alpha, power) + 1)
+
+
+def pilot_shift(dof: float, alpha: float, power: float, pilot_dof: float) -> float:
+    """The shift at which `pilot_power` is the power asked for."""
+    high = 2 * normal_quantiles(alpha, power) + 1
+    return reached(lambda shift: pilot_power(shift, dof, alpha, pilot_dof), power, high)
+
+
+def t_shifts(dof: FloatArray, alpha: float, power: float) -> FloatArray:
+    """Shifts of t tests by degrees of freedom, which are rounded down to three digits where they are many."""
+    known = dof > 0
+    rounded = np.where(known, np.minimum(dof, 2.0 * LARGE), 1.0)
+    if np.unique(rounded).size >= 20:
+        size = 10.0 ** (np.floor(np.log10(rounded)) - 2)
+        rounded = np.floor(rounded / size) * size
+    distinct, which = np.unique(rounded, return_inverse=True)
+    shifts = np.array([t_shift(float(one), alpha, power) for one in distinct])
+    return np.where(known, shifts[which.ravel()], np.nan)
+
+
+def least_differences(null: NullVariance, dof: FloatArray, alpha: float, power: float, **error: float) -> FloatArray:
+    """True differences that tests of a score interval find with the power asked for; NaN where even one of 1 is not.
+
+    The rates of questions that differ are those likeliest at a true difference in the direction that was seen. `error`:
+    that of a pilot, as `score_power` takes it. Shapes: dof (m,).
+    """
+    null = replace(null, theta=np.abs(null.theta))
+    critical = t_quantile(alpha, dof)
+
+    def enough(difference: FloatArray) -> BoolArray:
+        return score_power(null.if_true(difference), 0.0, critical, **error) >= power
+
+    low, high = np.zeros(null.theta.shape), np.full(null.theta.shape, 1 - REACHED)
+    none = ~enough(high)
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        shown = (middle > REACHED) & enough(middle)
+        low, high = np.where(shown, low, middle), np.where(shown, middle, high)
+    return np.where(none, np.nan, high)
+
+
+def detectable(se: FloatArray, dof: FloatArray, widths: Widths, alpha: float, power: float) -> FloatArray:
+    """True differences that the tests find with the power asked for, shape (m,); NaN without a standard error.
+
+    Where few questions differ those of the score interval, which allows for differences not seen.
+    """
+    differences, scored = t_shifts(dof, alpha, power) * se, widths.scored
+    if scored is not None:
+        differences[scored.rows] = least_differences(scored.null, dof[scored.rows], alpha, power)
+    return differences
+
+
+def multiple_to_tell(
+    estimate: float, widths: Widths, dof: float, bound: float, alpha: float, power: float = 0.8
+) -> float:
+    """How many times the clusters at hand a one-sided test of one parameter would need, were the truth as estimated.
+
+    More clusters like those at hand: variances shrink and degrees of freedom grow by it. Where few questions differ,
+    they go on differing as rarely. Infinite where no number would do: the estimate is at the bound, or has no error.
+    Miller (2024), arXiv:2411.00640, eq. 9, one-sided, by the test that is made.
+    """
+    variance, scored = float(widths.variance[0]), widths.scored if len(widths.terms) == 1 else None
+
+    def enough(factor: float) -> bool:
+        critical = t_quantile(2 * alpha, np.array([dof * factor]))
+        if scored is not None:
+            scale = float(scored.scale[0])
+            return bool(score_power(scored.null.grown(factor), bound / scale, critical)[0] >= power)
+        left = abs(estimate - bound) / math.sqrt(variance / factor) - critical[0]
+        return bool(scipy.special.ndtr(left) >= power)
+
+    if not (dof > 0 and estimate != bound and (variance > 0 or scored is not None)):
+        return math.inf
+    low, high = 1.0, 1.0
+    while not enough(high):
+        low, high = high, 2 * high
+        if high > LARGEST_MULTIPLE:
+            return math.inf
+    while high - low > REACHED * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 def normal_units(variance: float, delta: float, alpha: float, power: float) -> int:
@@ -102,45 +272,33 @@ def nearly_normal(units: int, alpha: float, power: float) -> bool:
     return promised >= power - NEAR * min(power, 1 - power)
 
 
-def pilot_power(shift: float, dof: float, alpha: float, pilot_dof: float) -> float:
-    """Power of a t test, averaged over the error of the pilot's variance in whose standard errors `shift` is.
+def t_units(variance: float, delta: float, alpha: float, power: float, *, eq9: bool = False) -> int:
+    """Number of independent units at which a t test on them has the power asked for, exact for normal units.
 
-    The true shift is `shift` times the root of chi2/pilot_dof (Julious and Owen 2006).
-    """
-    errors, weights = pilot_errors(pilot_dof)
-    return float(weights @ t_powers(shift * errors, dof, alpha))
-
-
-def pilot_errors(pilot_dof: float) -> tuple[FloatArray, FloatArray]:
-    """Values of sqrt(chi2/pilot_dof), by which the standard error of a pilot may be off, and weights that sum to 1."""
-    return chi_nodes(float(pilot_dof), PILOT_NODES)
-
-
-def pilot_shift(dof: float, alpha: float, power: float, pilot_dof: float) -> float:
-    """The shift at which `pilot_power` is the power asked for."""
-    return _reached(lambda shift: pilot_power(shift, dof, alpha, pilot_dof), alpha, power)
-
-
-def t_units(variance: float, delta: float, alpha: float, power: float) -> int:
-    """Number of independent units at which a t test on them has the power asked for.
-
-    The power is that of the noncentral t distribution, exact for normal units of equal variance.
+    With `eq9` normal quantiles are enough where they are nearly right.
     """
 
     def enough(units: int) -> bool:
+        if eq9 and nearly_normal(units, alpha, power):
+            return True
         return t_power(delta / math.sqrt(variance / units), units - 1, alpha) >= power - REACHED
 
     low = max(2, normal_units(variance, delta, alpha, power))
     return low if low > LARGE else fewest(enough, low)
 
 
-def fewest(enough: Callable[[int], bool], low: int) -> int:
-    """Smallest whole number, from `low` up, that is enough; the larger of two is enough where the smaller is."""
+def fewest(enough: Callable[[int], bool], low: int, most: float = math.inf) -> int:
+    """Smallest whole number, from `low` up, that is enough; the larger of two is enough where the smaller is.
+
+    0 where none is up to about `most`.
+    """
     if enough(low):
         return low
     step = 1
     while not enough(low + step):
         step *= 2
+        if low + step > most:
+            return 0
     high, low = low + step, low + step // 2
     while high - low > 1:
         middle = (low + high) // 2
@@ -148,112 +306,7 @@ def fewest(enough: Callable[[int], bool], low: int) -> int:
     return high
 
 
-def t_power(shift: float, dof: float, alpha: float) -> float:
-    """Power of a two-sided t test."""
-    return float(t_powers(np.array([shift]), dof, alpha)[0])
-
-
-def t_powers(shifts: FloatArray, dof: float, alpha: float) -> FloatArray:
-    """Power at each of several shifts."""
-    critical = float(scipy.special.stdtrit(dof, 1 - alpha / 2))
-    # (Z + shift)/S, averaged over S = sqrt(chi2/dof). scipy's noncentral t is NaN for some large shifts, other ones
-    # in each release.
-    root, weights = chi_nodes(float(dof)) if dof < SMOOTH or dof > LARGE else smooth_chi_nodes(float(dof))
-    far = critical * root
-    return np.asarray(
-        (scipy.special.ndtr(shifts[:, None] - far) + scipy.special.ndtr(-shifts[:, None] - far)) @ weights
-    )
-
-
-@lru_cache(maxsize=64)
-def chi_nodes(dof: float, n_nodes: int = NODES) -> tuple[FloatArray, FloatArray]:
-    """Values of sqrt(chi2/dof), and weights that sum to 1.
-
-    Of the rule of Gauss and Legendre in the distribution function, whose ends are drawn out.
-    """
-    if dof > LARGE:
-        return np.ones(1), np.ones(1)
-    nodes, weights = _legendre(n_nodes)
-    u = (nodes + 1) / 2
-    root = np.sqrt(2 * np.asarray(scipy.special.gammaincinv(dof / 2, u * u * (3 - 2 * u))) / dof)
-    return root, weights * 3 * u * (1 - u)
-
-
-@lru_cache(maxsize=64)
-def smooth_chi_nodes(dof: float) -> tuple[FloatArray, FloatArray]:
-    """The same of the trapezoid rule in the normal quantile of chi2; the integrand dies out at both of its ends.
-
-    Trefethen and Weideman (2014), SIAM Review 56, 385-458: the error falls exponentially with the number of nodes.
-    """
-    z = np.linspace(-END, END, FEW_NODES)
-    density = np.exp(-z * z / 2)
-    below, above = np.split(z, [FEW_NODES // 2])
-    chi2 = np.concatenate(
-        [
-            scipy.special.gammaincinv(dof / 2, scipy.special.ndtr(below)),
-            scipy.special.gammainccinv(dof / 2, scipy.special.ndtr(-above)),
-        ]
-    )
-    return np.sqrt(2 * chi2 / dof), density / density.sum()
-
-
-@lru_cache(maxsize=2)
-def _legendre(n_nodes: int) -> tuple[FloatArray, FloatArray]:
-    return np.polynomial.legendre.leggauss(n_nodes)
-
-
-def t_shift(dof: float, alpha: float, power: float) -> float:
-    """True difference, in standard errors, at which a two-sided t test has the power asked for."""
-    return _reached(lambda shift: t_power(shift, dof, alpha), alpha, power)
-
-
-def _reached(power_at: Callable[[float], float], alpha: float, power: float) -> float:
-    """The shift at which a power is reached."""
-    high = 2 * normal_quantiles(alpha, power) + 1
-    while power_at(high) < power:
-        high *= 2
-    return float(scipy.optimize.brentq(lambda shift: power_at(shift) - power, 0.0, high, xtol=1e-10))
-
-
-def normal_quantiles(alpha: float, power: float) -> float:
-    """Return z_(alpha/2) + z_beta."""
-    alpha, power = fraction("alpha", alpha), fraction("power", power)
-    if power <= alpha:
-        raise ArgumentError(
-            f"`power` must be above alpha, which the two-sided test reaches without any difference; got "
-            f"power={power:g} with alpha={alpha:g}. A usual power is 0.8."
-        )
-    return float(scipy.special.ndtri(power) - scipy.special.ndtri(alpha / 2))
-
-
-# Halvings of the interval that a difference lies in.
-STEPS = 60
-# A difference of 1 is the largest; at this distance from it, and from 0, the search ends.
-
-
-def found_where_few_differ(few: NullVariance, dof: FloatArray, alpha: float, power: float) -> FloatArray:
-    """True differences that the tests find with the power asked for, shape (m,); NaN where even one of 1 is not found.
-
-    The power is Phi((x - t sqrt(V(0)))/sqrt(V(x))), V(x) the variance that the test takes if the difference is x, with
-    the rates of questions that differ that are likeliest at a true difference x in the direction that was seen. Shapes:
-    dof (m,).
-    """
-    few = replace(few, theta=np.abs(few.theta))
-    critical = t_quantile(alpha, dof)
-
-    def enough(difference: FloatArray) -> BoolArray:
-        expected = few.if_true(difference)
-        sd = np.sqrt(np.maximum(expected.seen, np.finfo(float).tiny))
-        far = (expected.theta - critical * np.sqrt(expected.at(0.0))) / sd
-        return np.asarray(scipy.special.ndtr(far) >= power)
-
-    low, high = np.zeros(few.theta.shape), np.full(few.theta.shape, 1 - REACHED)
-    none = ~enough(high)
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        found = enough(middle)
-        low, high = np.where(found, low, middle), np.where(found, middle, high)
-    return np.where(none, np.nan, high)
+# Two models
 
 
 def sample_size(
@@ -418,13 +471,7 @@ def questions_needed(variance: float, delta: float, cluster_size: float | None, 
     if cluster_size is not None:
         size = checked_at_least("cluster_size", cluster_size, 1, "the mean number of questions of a cluster")
         return math.ceil(t_units(variance / size, delta, alpha, power) * size * (1 - ROUNDING))
-    n = max(2, normal_units(variance, delta, alpha, power))
-    # t needs z^2/2 questions more or so.
-    while n < LARGE and not nearly_normal(n, alpha, power):
-        if t_power(delta / math.sqrt(variance / n), n - 1, alpha) >= power - REACHED:
-            break
-        n += 1
-    return n
+    return t_units(variance, delta, alpha, power, eq9=True)
 
 
 def fewest_questions(
@@ -624,8 +671,6 @@ def _several(name: str, values: Any) -> list[int]:
     return found
 
 
-# A whole number that arithmetic puts just above itself is not rounded up to the next.
-
 # Pairs of numbers of answers that are priced at most, and numbers of answers that are looked at.
 MOST_PAIRS = 1_000_000
 MOST_ANSWERS = 200_000
@@ -721,8 +766,8 @@ def answers(
         n = questions_needed(_each(omega2, noise, k), delta, cluster_size, alpha, power)
         return n * _price(question, costs, k), k, n
 
-    # Around the best real numbers, and then wherever a whole number of questions may cost less.
-    first = min(plan(k) for k in _candidates(omega2, noise, question, costs))
+    # The best real numbers, and then wherever a whole number of questions may cost less.
+    first = plan(_best_reals(omega2, noise, question, costs))
     pairs = _pairs(first, (normal_quantiles(alpha, power) / delta) ** 2, omega2, noise, question, costs)
     variance = _each(omega2, noise, pairs)
     n = fewest_questions(variance, delta, cluster_size, alpha, power)
@@ -797,25 +842,14 @@ def _price(question: float, costs: tuple[float, ...], k: tuple[Any, ...]) -> Any
     return question + sum(cost * times for cost, times in zip(costs, k, strict=True))
 
 
-def _candidates(
-    omega2: float, noise: tuple[float, ...], question: float, costs: tuple[float, ...]
-) -> list[tuple[int, int]]:
-    """Whole numbers around the best ones, with each side at its own optimum or held at 1."""
-    found = set()
-    for held in ((), (0,), (1,)):
-        # An answer that is held at 1 belongs to the question: its noise and its cost come with it.
-        within = omega2 + sum(noise[side] for side in held)
-        fixed = question + sum(costs[side] for side in held)
-        around = [
-            [1] if side in held else _near(math.sqrt(noise[side] * fixed / (within * costs[side]))) for side in (0, 1)
-        ]
-        found |= set(itertools.product(*around))
-    return [(a, b) for a, b in found]
-
-
-def _near(best: float) -> list[int]:
-    low = max(1, math.floor(best) - 1)
-    return list(range(low, low + 4))
+def _best_reals(omega2: float, noise: tuple[float, ...], question: float, costs: tuple[float, ...]) -> tuple[int, int]:
+    """The numbers of answers that cost least where questions need not be whole, rounded; each given the other."""
+    k = [1.0, 1.0]
+    for _ in range(STEPS):
+        for side, other in ((0, 1), (1, 0)):
+            within, fixed = omega2 + noise[other] / k[other], question + costs[other] * k[other]
+            k[side] = max(1.0, math.sqrt(noise[side] * fixed / (within * costs[side])))
+    return round(k[0]), round(k[1])
 
 
 def _pairs(

@@ -14,7 +14,7 @@ from evalreg.checks import fraction, listed, nearest, pointed
 from evalreg.data.clusters import axis_name
 from evalreg.errors import FormulaError, MissingColumnError
 from evalreg.inference.equivalence import Verdict
-from evalreg.numerics.student import t_quantile
+from evalreg.planning.power import multiple_to_tell
 from evalreg.report.tables import error_text, number
 
 STATUS: dict[Verdict, int] = {"shown": 0, "shown to fail": 1, "cannot tell": 2}
@@ -191,7 +191,9 @@ def _of(results: Any, name: str, claim: Claim, alpha: float, n: int) -> Gate:
     counts = {axis_name(axis): int(results.cov.n_clusters[axis_name(axis)]) for axis in results.cov.axes}
     wanted = dict[str, int]()
     if verdict == "cannot tell" and results.estimate.population is None:
-        factor = multiple_to_tell(abs(estimate - claim.bound), se, float(results.dof[name]), alpha)
+        row = np.eye(len(results.params))[[results.params.index.get_loc(name)]]
+        widths, dof = results.cov.widths(row), float(results.dof[name])
+        factor = multiple_to_tell(estimate, widths, dof, claim.bound, alpha, POWER)
         if math.isfinite(factor):
             grouped = {axis: count for axis, count in counts.items() if count < n}
             wanted = {axis: math.ceil(count * factor) for axis, count in (grouped or {"rows": n}).items()}
@@ -210,20 +212,3 @@ def _of(results: Any, name: str, claim: Claim, alpha: float, n: int) -> Gate:
         n_clusters=counts,
         wanted=wanted,
     )
-
-
-def multiple_to_tell(distance: float, se: float, dof: float, alpha: float) -> float:
-    """How many times the clusters at hand a one-sided t test would need, were the truth as estimated.
-
-    Miller (2024), arXiv:2411.00640, eq. 9, with t in the place of the normal quantile of the level. Infinite at the
-    bound itself, and where there is no standard error.
-    """
-    if not (distance > 0 and se > 0 and dof > 0):
-        return math.inf
-    from scipy.special import ndtri
-
-    factor = 1.0
-    for _ in range(20):  # contracts: t changes slowly with its degrees of freedom
-        quantile = float(t_quantile(2 * alpha, np.array([dof * factor]))[0])
-        factor = max(((quantile + float(ndtri(POWER))) * se / distance) ** 2, 1.0)
-    return factor

@@ -17,13 +17,11 @@ if TYPE_CHECKING:
     from evalreg.covariance.terms import covariance as covariance
     from evalreg.data.sums import SummedLog as SummedLog
     from evalreg.estimate import Estimate as Estimate
-    from evalreg.estimators.bradley_terry import bradley_terry as bradley_terry
     from evalreg.estimators.classification import classification as classification
     from evalreg.estimators.comparison import (
         Comparison as Comparison,
     )
     from evalreg.estimators.confidence_sequence import confidence_sequence as confidence_sequence
-    from evalreg.estimators.controlled import controlled_win_rate as controlled_win_rate
     from evalreg.estimators.difference import compare as compare
     from evalreg.estimators.frontier import frontier as frontier
     from evalreg.estimators.horizon import horizon as horizon
@@ -32,6 +30,8 @@ if TYPE_CHECKING:
     from evalreg.estimators.mean import mean as mean
     from evalreg.estimators.pass_at_k import pass_at_k as pass_at_k
     from evalreg.estimators.quantile import quantile as quantile
+    from evalreg.estimators.ratings import bradley_terry as bradley_terry
+    from evalreg.estimators.ratings import controlled_win_rate as controlled_win_rate
     from evalreg.estimators.ratio import ratio as ratio
     from evalreg.estimators.rectified import rectified_mean as rectified_mean
     from evalreg.estimators.rectified import rectified_win_rate as rectified_win_rate
@@ -108,13 +108,13 @@ _HOMES = {
     "WildTest": "resampling.wild",
     "ability": "estimators.wins",
     "bootstrap": "resampling.bootstrap",
-    "bradley_terry": "estimators.bradley_terry",
+    "bradley_terry": "estimators.ratings",
     "by_eval": "suites.evals",
     "classification": "estimators.classification",
     "compare": "estimators.difference",
     "components": "planning.facets",
     "confidence_sequence": "estimators.confidence_sequence",
-    "controlled_win_rate": "estimators.controlled",
+    "controlled_win_rate": "estimators.ratings",
     "covariance": "covariance.terms",
     "datasets": "datasets",
     "errors": "errors",

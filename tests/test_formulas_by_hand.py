@@ -8,8 +8,8 @@ import scipy.stats
 from scipy import sparse
 
 import evalreg as er
-from evalreg.boards.agreement import effect_map
-from evalreg.boards.duels import cycles_of
+from evalreg.boards.judged import effect_map
+from evalreg.boards.pairs import cycles_of
 from evalreg.covariance.crossed import Widths, subset_signs
 from evalreg.covariance.leverage import (
     adjust_cell_totals,

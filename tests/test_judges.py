@@ -15,8 +15,7 @@ from statsmodels.stats.inter_rater import fleiss_kappa
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
-from evalreg.boards.agreement import krippendorff_alpha
-from evalreg.boards.duels import judged_rows
+from evalreg.boards.judged import judged_rows, krippendorff_alpha
 from evalreg.boards.position import components_of, fixed_effects, position_table, variance_table
 from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError, NotAvailableError, TooFewClustersError
 from evalreg.numerics.moments import moment_equations
@@ -273,7 +272,7 @@ def test_position_bias_of_many_small_judges_stands_no_more_often_than_it_may():
     crowd = crowd.assign(left=sides[:, 0], right=sides[:, 1], winner=rng.choice(["left", "right", "tie"], n))
     crowd = crowd[sides[:, 0] != sides[:, 1]].reset_index(drop=True)
     board = board_of(crowd)
-    table = position_table(judged_rows(board._duels, "judge", "prompt"), board.cov.options, 10, 0.05)
+    table = position_table(judged_rows(board._pairs, "judge", "prompt"), board.cov.options, 10, 0.05)
     tested = table["p_value"].notna()
     assert tested.sum() > 300
     # No judge is biased: 5% of some 400 tests, with three standard errors of that.
@@ -340,7 +339,7 @@ MULTIPLE = {name: 2.0 if name.startswith("model") else 1.0 for name in SDS}
 
 
 def rows_of(log: pd.DataFrame):
-    return judged_rows(board_of(log, winner=None, score="score")._duels, "judge", "prompt")
+    return judged_rows(board_of(log, winner=None, score="score")._pairs, "judge", "prompt")
 
 
 @pytest.mark.slow
@@ -356,7 +355,7 @@ def test_variance_components_are_unbiased(keep):
 
 
 def test_moment_equations_are_those_of_dense_matrices(log):
-    rows = judged_rows(board_of(both_orders(log.head(150)))._duels, "judge", "prompt")
+    rows = judged_rows(board_of(both_orders(log.head(150)))._pairs, "judge", "prompt")
     components = components_of(rows)
     designs = [component.design for component in components]
     expected, observed = moment_equations(rows.values, fixed_effects(rows), designs)
@@ -411,7 +410,7 @@ def test_shares_of_a_simulated_log_follow_its_truth():
     none = {"n_models": 5, "n_prompts": 120, "n_judges": 6, "seed": 4}
 
     def variance_table_of(log: pd.DataFrame) -> pd.DataFrame:
-        return variance_table(judged_rows(board_of(log)._duels, "judge", "prompt"))
+        return variance_table(judged_rows(board_of(log)._pairs, "judge", "prompt"))
 
     calm = variance_table_of(er.datasets.judge_log(judge_sd=0.0, prompt_sd=0.0, **none))
     assert calm.drop(index="residual")["share"].abs().max() < 0.02
@@ -447,7 +446,7 @@ def test_judges_below_the_least_number_have_no_estimates_of_their_own(log):
 
 def test_of_very_many_judges_only_pairs_that_share_enough_are_listed(log, monkeypatch):
     every = board_of(log).judges(min_shared=148).agreement
-    monkeypatch.setattr("evalreg.boards.agreement.MOST_JUDGES", 3)
+    monkeypatch.setattr("evalreg.boards.judged.MOST_JUDGES", 3)
     some = board_of(log).judges(min_shared=148).agreement
     assert 0 < len(some) < len(every) == 6
     pd.testing.assert_frame_equal(some, every[every["n"] >= 148])

@@ -9,15 +9,14 @@ from typing import Literal, TypeVar, cast
 import numpy as np
 import pandas as pd
 
-from evalreg.boards.duels import Duels, condorcet_cycles, duel_dependence, duel_errors, head_to_head
 from evalreg.boards.judges import Judging, judging
+from evalreg.boards.pairs import Pairs, condorcet_cycles, head_to_head, pair_dependence
 from evalreg.checks import FloatArray, fraction, option
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions
 from evalreg.covariance.special import TOO_FEW_EFFECTIVE, sparsity
-from evalreg.covariance.terms import CellErrors
-from evalreg.data.clusters import Axis, axis_name, find_axis
-from evalreg.errors import MissingColumnError, NotAvailableError, Note
+from evalreg.data.clusters import Groups, axis_name, find_axis
+from evalreg.errors import IndependenceWarning, MissingColumnError, NotAvailableError, Note
 from evalreg.estimate import NET_BENEFIT, ODDS, Estimate, Monotone, Scale
 from evalreg.inference.dependence import design_effect
 from evalreg.report.tables import Summary
@@ -45,8 +44,8 @@ class Board(Results):
         Covariance options as asked.
     notes : tuple of (category, text)
         What was warned of.
-    duels : Duels, optional
-        The comparisons by pair.
+    pairs : Pairs, optional
+        The comparisons by pair of models; None of contrasts of a board.
 
     Examples
     --------
@@ -57,17 +56,17 @@ class Board(Results):
     180
     """
 
-    duels: Duels | None = None
+    pairs: Pairs | None = None
 
     @property
     def _counts(self) -> FloatArray | None:
         """Comparisons behind each parameter: of a model its own, of a covariate all."""
-        duels, names = self.duels, self.estimate.names
-        if duels is None or not set(names) & set(duels.models):
+        pairs, names = self.pairs, self.estimate.names
+        if pairs is None or not set(names) & set(pairs.models):
             return super()._counts
-        sides = np.concatenate([duels.first, duels.second])
-        each = np.bincount(sides, np.tile(duels.count, 2), len(duels.models))
-        of_model = dict(zip(duels.models, each, strict=True))
+        sides = np.concatenate([pairs.first, pairs.second])
+        each = np.bincount(sides, np.tile(pairs.sums.count, 2), len(pairs.models))
+        of_model = dict(zip(pairs.models, each, strict=True))
         return np.array([of_model.get(name, float(self.estimate.n_rows)) for name in names])
 
     @property
@@ -89,7 +88,7 @@ class Board(Results):
             and with `alpha` dof, lower and upper. The errors are those of one pair at a time, NaN where it met under
             one cluster only or where its scores do not vary.
         """
-        return head_to_head(self._duels, self._duel_errors(), alpha).drop(columns="p_value")
+        return self._head_to_head(alpha).drop(columns="p_value")
 
     def odds(self) -> Results:
         """Win odds S/(1 - S) of each model.
@@ -144,12 +143,12 @@ class Board(Results):
         NotAvailableError
             For boards of several strata.
         """
-        if len(self._duels.strata) > 1:
+        if (n_strata := len(self._pairs.strata)) > 1:
             raise NotAvailableError(
-                f"cycles are those of one board, and this one has {len(self._duels.strata)} strata, in which pairs "
-                "differ. Call `win_rate` without `by`, or on the rows of one stratum."
+                f"cycles are those of one board, and this one has {n_strata} strata, in which pairs differ. Call "
+                "`win_rate` without `by`, or on the rows of one stratum."
             )
-        return condorcet_cycles(head_to_head(self._duels, self._duel_errors()), alpha)
+        return condorcet_cycles(self._head_to_head(), alpha)
 
     def judges(
         self, judge: str = "judge", prompt: str | None = None, *, min_shared: int = 20, alpha: float = 0.05
@@ -184,12 +183,12 @@ class Board(Results):
         """
         options = replace(self.cov.options, alike=None)
         try:
-            return judging(self._duels, options, judge, prompt or "prompt", min_shared, alpha)
+            return judging(self._pairs, options, judge, prompt or "prompt", min_shared, alpha)
         except MissingColumnError as error:
             others = [axis_name(axis) for axis in self.axes or () if axis_name(axis) != judge]
             if prompt is not None or error.column != "prompt" or len(others) != 1:
                 raise
-            return judging(self._duels, options, judge, others[0], min_shared, alpha)
+            return judging(self._pairs, options, judge, others[0], min_shared, alpha)
 
     @property
     def _compared(self) -> Together:
@@ -201,7 +200,7 @@ class Board(Results):
 
     @property
     def _ranked(self) -> Together:
-        if self.duels is None:
+        if self.pairs is None:
             return super()._ranked if self._behind is not None else self._family
         return self._once("ranked", lambda: of_models(self, ranked_cov(self, self.cov)))
 
@@ -254,8 +253,7 @@ class Board(Results):
         """
         if option("of", of, ("models", "pairs")) == "models":
             return super().dependence(alpha)
-        level, options = fraction("alpha", alpha), self.cov.options
-        return duel_dependence(self._duels, self.cov.axes, options, self.estimate.n_rows, level)
+        return pair_dependence(self._pairs, self.cov.axes, self.cov.options, fraction("alpha", alpha))
 
     def sparsity(self, dimension: str | None = None) -> pd.DataFrame:
         """How thinly the comparisons behind each win rate are spread over clusters.
@@ -296,29 +294,32 @@ class Board(Results):
         return replace(summary, sentences=(*_inflation(self), *summary.sentences))
 
     @property
-    def _duels(self) -> Duels:
-        if self.duels is None:
+    def _pairs(self) -> Pairs:
+        if self.pairs is None:
             raise NotAvailableError("contrasts of a board have no pairs of models; ask the board itself.")
-        labels = self.estimate.scores.row_labels()
-        return self.duels if labels is None else self.duels.with_labels(labels)
+        return self.pairs.with_labels(self.estimate.scores.row_labels())
 
-    def _duel_errors(self) -> CellErrors:
-        return duel_errors(self._duels, self.cov.axes, self.cov.options, self.estimate.n_rows)
+    def _head_to_head(self, alpha: float | None = None) -> pd.DataFrame:
+        return head_to_head(self._pairs, self._pairs.errors(self.cov.axes, self.cov.options), alpha)
 
 
-def board_of(
-    estimate: Estimate,
-    axes: tuple[Axis, ...] | None,
-    asked: CovOptions,
-    duels: Duels,
-    notes: tuple[Note, ...] = (),
-) -> Board:
-    """A board with the covariance and all notes of an estimate; the warnings are issued.
+def board_of(estimate: Estimate, pairs: Pairs, asked: CovOptions, groups: Groups) -> Board:
+    """A board with the covariance and all notes of an estimate; the warnings are issued."""
+    results = results_of(estimate, pairs.axes, asked, independence_notes(groups))
+    # What differs between the sides is in the scores already.
+    held = replace(pairs, side_names=(), sides=pairs.sides[:0])
+    return Board(results.estimate, results.cov, results.axes, results.asked, results.notes, held)
 
-    The estimate holds the labels of `axes`; None is independent rows.
-    """
-    found = results_of(estimate, axes, asked, notes)
-    return Board(found.estimate, found.cov, found.axes, found.asked, found.notes, duels)
+
+def independence_notes(groups: Groups) -> tuple[Note, ...]:
+    """What to warn of where comparisons are treated as independent."""
+    if groups is not None:
+        return ()
+    text = (
+        "no `groups`: comparisons are treated as independent, which they are not where one answer meets several "
+        'others or one judge decides many. Name the prompts and judges, such as groups="prompt + judge".'
+    )
+    return ((IndependenceWarning, text),)
 
 
 def win_odds(board: Board) -> Results:
@@ -339,7 +340,7 @@ def net_benefit(board: Board) -> Results:
 
 def _rates(board: Board) -> Estimate:
     """The win rates of a board; raises where the parameters are something else."""
-    if board.duels is None or not board.estimate.bounded:
+    if board.pairs is None or not board.estimate.bounded:
         raise NotAvailableError("win odds and net benefit are those of win rates, which these parameters are not.")
     return board.estimate
 
@@ -354,7 +355,7 @@ def _called(model: str, moved: Board, board: Board, scale: Scale, null: float = 
 
 def _inflation(board: Board) -> list[str]:
     """By how much clustering widens the error bars, and why, in words."""
-    if not board.cov.axes or board.duels is None:
+    if not board.cov.axes or board.pairs is None:
         return []
     inflation = np.sqrt(design_effect(board.cov))
     known = inflation[np.isfinite(inflation)]

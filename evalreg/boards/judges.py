@@ -9,8 +9,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.boards.agreement import MOST_JUDGES, agreement_table, board_table, effect_table, rank_table, verdicts_of
-from evalreg.boards.duels import Duels, JudgedRows, judged_rows
+from evalreg.boards.judged import (
+    MOST_JUDGES,
+    JudgedRows,
+    agreement_table,
+    board_table,
+    effect_table,
+    judged_rows,
+    rank_table,
+)
+from evalreg.boards.pairs import Pairs
 from evalreg.boards.position import PAIR_BOTH, board_variances, position_table, variance_table
 from evalreg.checks import fraction, keeps, listed
 from evalreg.covariance.options import CovOptions, ResolvedCov, resolve_cov
@@ -233,7 +241,7 @@ class Judging:
         return self.summary().as_html()
 
 
-def judging(duels: Duels, options: ResolvedCov, judge: str, prompt: str, min_shared: int, alpha: float) -> Judging:
+def judging(pairs: Pairs, options: ResolvedCov, judge: str, prompt: str, min_shared: int, alpha: float) -> Judging:
     """Judges of the comparisons of a board set against each other.
 
     The default covariance for clusters takes the place of "naive".
@@ -243,11 +251,11 @@ def judging(duels: Duels, options: ResolvedCov, judge: str, prompt: str, min_sha
         raise ArgumentTypeError(f"`min_shared` must be a whole number; got {min_shared!r}.")
     if min_shared < 1:
         raise ArgumentError(f"`min_shared` must be at least 1; got {min_shared}.")
-    rows = judged_rows(duels, judge, prompt)
+    rows = judged_rows(pairs, judge, prompt)
     if not options.kind.needs_clusters:
         options = resolve_cov(CovOptions(), clustered=True)
     has_board = np.bincount(rows.judge) >= min_shared
-    agreement, overall = agreement_table(verdicts_of(rows), rows.judges, options, int(min_shared))
+    agreement, overall = agreement_table(rows, options, int(min_shared))
     boards = board_table(rows, has_board, options)
     return Judging(
         judge=judge,

@@ -8,17 +8,14 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.boards.duels import JudgedRows, adjusted_tests, cell_errors
+from evalreg.boards.judged import ROUNDING, JudgedRows, adjusted_tests, cell_errors, prompt_scores
 from evalreg.checks import FloatArray, IntArray
 from evalreg.covariance.leverage import FULL_LEVERAGE
 from evalreg.covariance.options import ResolvedCov
 from evalreg.errors import NotAvailableError
-from evalreg.numerics.matrices import Matrix
+from evalreg.numerics.matrices import Matrix, difference_rows
 from evalreg.numerics.moments import moment_equations, solve_components
 from evalreg.scores.base import cell_sums
-
-# An error below this is rounding: the contrasts do not vary.
-NO_ERROR = 1e-9
 
 
 def position_table(rows: JudgedRows, options: ResolvedCov, min_rows: int, alpha: float) -> pd.DataFrame:
@@ -34,7 +31,14 @@ def position_table(rows: JudgedRows, options: ResolvedCov, min_rows: int, alpha:
     left = np.where(rows.side > 0, rows.values, 1.0 - rows.values)
     bias, se, dof = (np.where(n_contrast >= min_rows, column, np.nan) for column in (bias, se, dof))
     p, adjusted, stands = adjusted_tests(bias, (se, dof), alpha)
-    n_both, consistent = _consistency(rows)
+    # (prompt, pair) that a judge saw in both orders, and the share of them whose mean verdict was the same.
+    unit, judge, number = rows.by_judge(rows.unit)
+    orders = [rows.side > 0, rows.side < 0]
+    seen = [np.bincount(number[order], minlength=unit.size) > 0 for order in orders]
+    ahead = [rows.ahead(number, unit.size, order) for order in orders]
+    both = seen[0] & seen[1]
+    n_both = np.bincount(judge[both], minlength=n_judges)
+    same = np.bincount(judge[both & (ahead[0] == ahead[1])], minlength=n_judges)
     columns = {
         "left": np.bincount(rows.judge, weights * left) / np.bincount(rows.judge, weights) - 0.5,
         "bias": bias,
@@ -45,9 +49,9 @@ def position_table(rows: JudgedRows, options: ResolvedCov, min_rows: int, alpha:
         "stands": stands,
         "n": np.bincount(rows.judge),
         "n_contrast": n_contrast,
-        "balanced": np.bincount(keys // rows.n_pairs, np.abs(net), n_judges) < 1e-9,
-        "n_both": n_both.astype(int),
-        "consistent": consistent,
+        "balanced": np.bincount(keys // rows.n_pairs, np.abs(net), n_judges) < ROUNDING,
+        "n_both": n_both,
+        "consistent": np.where(n_both > 0, same / np.maximum(n_both, 1), np.nan),
     }
     return pd.DataFrame(columns, index=pd.Index(rows.judges, name="judge"))
 
@@ -71,25 +75,25 @@ def order_contrast(
     total = np.bincount(cell, weights)
     x = rows.side - (np.bincount(cell, weights * rows.side) / total)[cell]
     s = rows.values - (np.bincount(cell, weights * rows.values) / total)[cell]
-    use = np.flatnonzero(np.abs(x) > 1e-9)
-    found = [np.full(n_judges, np.nan) for _ in range(3)]
+    use = np.flatnonzero(np.abs(x) > ROUNDING)
+    found = np.full((3, n_judges), np.nan)
     n_contrast = np.bincount(rows.judge[use], minlength=n_judges)
     if not use.size:
-        return found[0], found[1], found[2], n_contrast
+        return *found, n_contrast
     x, s, w, judge = x[use], s[use], weights[use], rows.judge[use]
     present, number = np.unique(judge, return_inverse=True)
     sums = cell_sums(s / x, number, present.size, w * x**2)
     bias = sums.total / sums.weight
     prompt = rows.prompt.codes[use]
     residual = _adjusted(s - bias[number] * x, w, prompt, cell[use], total.astype(float), options.kind.power)
-    se, dof = cell_errors(bias[number] + residual / x, bias, sums, number, prompt, options, w * x**2)
+    scores = prompt_scores(bias[number] + residual / x, bias, number, prompt, w * x**2)
+    se, dof = cell_errors(scores, sums, options)
     pairs = np.unique(cell[use], return_index=True)[1]
     left_over = np.bincount(number) - np.bincount(number[pairs], minlength=present.size) - 1.0
-    se = np.where((left_over > 0) & (se > NO_ERROR), se, np.nan)
+    se = np.where((left_over > 0) & (se > ROUNDING), se, np.nan)
     dof = np.minimum(dof, left_over) if options.dof == "satterthwaite" else dof
-    for column, values in zip(found, (bias, se, np.where(np.isnan(se), np.nan, dof)), strict=True):
-        column[present] = values
-    return found[0], found[1], found[2], n_contrast
+    found[:, present] = bias, se, np.where(np.isnan(se), np.nan, dof)
+    return *found, n_contrast
 
 
 def _adjusted(
@@ -102,23 +106,6 @@ def _adjusted(
     # A pair seen under one prompt has a mean residual of zero there, which stays.
     factor = np.where(rest > FULL_LEVERAGE, np.maximum(rest, FULL_LEVERAGE) ** -power, 1.0) - 1.0
     return np.asarray(residual + (factor * np.bincount(block, weights * residual) / weight)[block])
-
-
-def _consistency(rows: JudgedRows) -> tuple[FloatArray, FloatArray]:
-    """(prompt, pair) that a judge saw in both orders, and the share of them whose mean verdict was the same."""
-    unit, n_judges = rows.unit, len(rows.judges)
-    keys, number = np.unique(unit.codes * np.int64(n_judges) + rows.judge, return_inverse=True)
-    verdicts, counts = [], []
-    for side in (1.0, -1.0):
-        where = rows.side == side
-        counts.append(np.bincount(number[where], minlength=keys.size))
-        above = np.bincount(number[where], rows.values[where] - 0.5, keys.size)
-        verdicts.append(np.sign(np.where(np.abs(above) > 1e-9, above, 0.0)))
-    both = (counts[0] > 0) & (counts[1] > 0)
-    judge = (keys % n_judges)[both]
-    n_both = np.bincount(judge, minlength=n_judges).astype(float)
-    same = np.bincount(judge, (verdicts[0] == verdicts[1])[both].astype(float), n_judges)
-    return n_both, np.where(n_both > 0, same / np.maximum(n_both, 1.0), np.nan)
 
 
 PROMPT, JUDGE, PROMPT_JUDGE = "prompt", "judge", "prompt x judge"
@@ -182,22 +169,16 @@ def _within_pairs(rows: JudgedRows, values: FloatArray) -> FloatArray:
     return np.where(np.abs(deviation) < 1e-12, 0.0, deviation)
 
 
-def _levels(keys: IntArray) -> tuple[IntArray, int]:
-    levels, names = pd.factorize(keys)
-    return levels.astype(np.intp), len(names)
-
-
 def _one_hot(keys: IntArray, values: FloatArray) -> Matrix:
-    levels, n_levels = _levels(keys)
-    return sparse.csr_array((values, levels, np.arange(keys.size + 1)), shape=(keys.size, n_levels))
+    levels, names = pd.factorize(keys)
+    return sparse.csr_array((values, levels, np.arange(keys.size + 1)), shape=(keys.size, len(names)))
 
 
 def _differences(group: IntArray, rows: JudgedRows, n_models: int) -> Matrix:
     """The effect of the first model minus that of the second, each by group."""
     sides = np.column_stack([rows.first[rows.pair], rows.second[rows.pair]])
-    levels, n_levels = _levels((group[:, None] * n_models + sides).ravel())
-    values = np.tile([1.0, -1.0], rows.n_rows)
-    design = sparse.csr_array((values, levels, np.arange(0, 2 * rows.n_rows + 1, 2)), shape=(rows.n_rows, n_levels))
+    levels, names = pd.factorize((group[:, None] * n_models + sides).ravel())
+    design = difference_rows(levels[::2], levels[1::2], len(names))
     design.sort_indices()
     return design
 
@@ -205,15 +186,13 @@ def _differences(group: IntArray, rows: JudgedRows, n_models: int) -> Matrix:
 def fixed_effects(rows: JudgedRows) -> Matrix:
     """Orthonormal columns Q that span the pairs' means and, where orders vary, a common position effect."""
     count = np.bincount(rows.pair).astype(float)
-    pairs = _one_hot_of(rows.pair, 1.0 / np.sqrt(count)[rows.pair], rows.n_pairs)
+    pairs = sparse.csr_array(
+        (1.0 / np.sqrt(count)[rows.pair], rows.pair, np.arange(rows.n_rows + 1)), shape=(rows.n_rows, rows.n_pairs)
+    )
     x = _within_pairs(rows, rows.side)
     if not x.any():
         return pairs
     return sparse.hstack([pairs, sparse.csr_array((x / np.linalg.norm(x))[:, None])]).tocsr()
-
-
-def _one_hot_of(codes: IntArray, values: FloatArray, size: int) -> Matrix:
-    return sparse.csr_array((values, codes, np.arange(codes.size + 1)), shape=(codes.size, size))
 
 
 def variance_table(rows: JudgedRows) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Ratings: strengths of models from their comparisons, with ties, position and covariates of the two sides.
+"""Ratings of models from their comparisons, with ties, position and covariates, and win rates with these held equal.
 
 logit P(a beats b) = theta_a - theta_b + z'gamma, by maximum likelihood on the cells of the comparisons. All that errors
 need is the scores of the rows and the information of each cell; what follows from leaving clusters out, or drawing them
@@ -7,20 +7,62 @@ again, is one Newton step from the fit.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import scipy
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed
-from evalreg.data.clusters import row_list, rows_text
-from evalreg.errors import ArgumentError, CollinearityError, ConvergenceError, DisconnectedError, ScoreRangeError
-from evalreg.estimators.pairs import Pairs
+from evalreg.boards.board import Board, board_of
+from evalreg.boards.pairs import Pairs, gather_pairs
+from evalreg.checks import (
+    MISSING,
+    SCALES,
+    TIES,
+    BoolArray,
+    CovName,
+    DofName,
+    FloatArray,
+    IntArray,
+    MissingName,
+    RepairName,
+    ScaleName,
+    SscName,
+    TiesName,
+    listed,
+    nearest,
+    option,
+)
+from evalreg.covariance.options import check_cov_options, documented
+from evalreg.data.clusters import Groups, row_list, rows_text
+from evalreg.data.formula import parse_sides
+from evalreg.data.pairs import PairRoles, as_names
+from evalreg.errors import (
+    ArgumentError,
+    CollinearityError,
+    ConvergenceError,
+    DisconnectedError,
+    MissingColumnError,
+    ScoreRangeError,
+)
+from evalreg.estimate import About, Estimate, Ratings, Refit
+from evalreg.estimators.subsets import chooses_rows
+from evalreg.estimators.win_rate import ModelMeans
 from evalreg.numerics.basis import basis_of, refuse_singular
 from evalreg.numerics.fitting import Evaluate, newton
-from evalreg.numerics.matrices import Matrix, compressed, in_rows, scale_rows, transposed, weighted_gram
+from evalreg.numerics.matrices import (
+    Matrix,
+    compressed,
+    dense,
+    difference_rows,
+    scale_rows,
+    transposed,
+    weighted_gram,
+)
 from evalreg.scores.base import cell_sums
 from evalreg.scores.cells import CellScores, beside_ties
 from evalreg.scores.engine import EngineScores
@@ -28,6 +70,7 @@ from evalreg.scores.stacking import Information, MappedScores, flattened, square
 
 # Name of Davidson's parameter, log nu: 0 where equals tie as often as either wins.
 TIE = "log_tie"
+ELO = 400.0 / np.log(10.0)
 
 
 # The design
@@ -56,21 +99,13 @@ class Contest:
         return len(self.models) - 1
 
 
-def incidence(first: IntArray, second: IntArray, n_models: int) -> Matrix:
-    """Design of pairs: one for the first model, minus one for the second, shape (n_cells, n_models)."""
-    n_cells = first.size
-    data = np.tile([1.0, -1.0], n_cells)
-    columns = np.column_stack([first, second]).ravel()
-    return in_rows(data, columns, np.arange(0, 2 * n_cells + 1, 2), (n_cells, n_models))
-
-
 def contest_of(pairs: Pairs) -> Contest:
     """Cells with a design of their own: pairs, and where sides differ, each pattern of what differs.
 
     With covariates, first and second are the left and right sides.
     """
     if not pairs.side_names:
-        X = incidence(pairs.first, pairs.second, len(pairs.models))[:, 1:].tocsr()
+        X = difference_rows(pairs.first, pairs.second, len(pairs.models))[:, 1:].tocsr()
         scores = pairs.scores
         sides, weight = np.empty((pairs.first.size, 0)), pairs.sums.weight
         return Contest(pairs.models, (), X, scores, weight, pairs.mean, pairs.first, pairs.second, sides, np.eye(0))
@@ -81,7 +116,7 @@ def contest_of(pairs: Pairs) -> Contest:
     left, right = np.where(swapped, second, first), np.where(swapped, first, second)
     turned = rows.turned(pairs.left_second, cell, np.zeros(where.size))
     sums = cell_sums(turned.values, cell, where.size, turned.weights)
-    X = incidence(left, right, len(pairs.models))[:, 1:]
+    X = difference_rows(left, right, len(pairs.models))[:, 1:]
     sides, mean = pairs.sides[where], sums.total / sums.weight
     basis = basis_of(sides, pairs.side_names, sums.weight)
     # Of size 1 on average, so that coefficients are log-odds whatever the units.
@@ -339,3 +374,340 @@ def _of_ties(X: Matrix, ones: Matrix, moments: Tied) -> Information:
     beside = sparse.hstack([X, scale_rows(ones, slope)]).tocsr()
     alone = sparse.hstack([sparse.csr_array(X.shape), ones]).tocsr()
     return Information(compressed(flattened(beside, of_score) + flattened(alone, of_tie - both * slope)))
+
+
+# Ratings
+
+
+def ratings_of(
+    contest: Contest, pairs: Pairs, ties: TiesName, reference: str | None, scale: ScaleName, about: About
+) -> Estimate:
+    """The ratings, covariates and tie parameter on a scale: contrasts of the coefficients of the fit.
+
+    `reference` is the model whose rating is zero; None centres the ratings. One Newton step stands for leaving a
+    cluster out: the linearised jackknife of MacKinnon, Nielsen and Webb (2024), arXiv:2406.00650.
+    """
+    check_design(contest)
+    fit = fit_half(contest) if ties == "half" else fit_davidson(contest)
+    K, J, p = len(contest.models), len(contest.terms), fit.coefficients.size
+    unit = ELO if scale == "elo" else 1.0
+    free = np.vstack([np.zeros((1, K - 1)), np.eye(K - 1)])
+    base = np.full(K, 1.0 / K) if reference is None else np.eye(K)[contest.models.index(reference)]
+    # After the covariates comes the tie parameter, which has no scale.
+    contrasts = scipy.linalg.block_diag(unit * (free - base @ free), unit * contest.units, np.eye(p - (K - 1) - J))
+    units = np.ones(len(contrasts))
+    units[: K + J] = np.ptp(contrasts[:K, 0])
+    # Of what differs between sides, for a difference of usual size, whatever it is measured in.
+    units[K : K + J] /= np.sqrt(contest.weight @ contest.sides**2 / contest.weight.sum())
+    return Estimate(
+        names=(*contest.models, *contest.terms, *((TIE,) if ties == "davidson" else ())),
+        params=contrasts @ fit.coefficients,
+        scores=fit.scores,
+        bread=fit.inverse @ contrasts.T,
+        kind="likelihood",
+        coefficient_map=contrasts,
+        refit=Refit(fit.inverse, linear=False, step=True, ratings=Ratings(contest.models, reference, units)),
+        dropped=pairs.dropped,
+        about=about,
+    )
+
+
+@chooses_rows()
+@documented
+def bradley_terry(
+    data: Any,
+    *,
+    left: str,
+    right: str,
+    score: str | None = None,
+    winner: str | None = None,
+    labels: Mapping[Any, str | None] | None = None,
+    key: str | list[str] | None = None,
+    groups: Groups = None,
+    weights: str | npt.ArrayLike | None = None,
+    formula: str | None = None,
+    ties: TiesName = "half",
+    reference: str | None = None,
+    scale: ScaleName = "logit",
+    subset: str | None = None,
+    missing: MissingName = "drop",
+    cov: CovName | None = None,
+    ssc: SscName | None = None,
+    dof: DofName | float | None = None,
+    repair: RepairName | None = None,
+    alike: str | None = None,
+) -> Board:
+    """Bradley-Terry ratings of models, with error bars that know how answers are reused.
+
+    logit P(a beats b) = theta_a - theta_b, plus what differs between the two sides. Comparisons that share no cluster
+    are taken to be independent; the sandwich needs no other assumption on the variance of verdicts.
+
+    Parameters
+    ----------
+    data : data frame
+        One row a comparison. In memory; or in an engine (a polars LazyFrame, a DuckDB relation), which then makes the
+        sums: one query for the pairs of models, one for all clusterings together, and no row comes out.
+        Or sums of comparisons, of `summarise` and `merged`.
+        `formula` and `ties="davidson"` need rows: the columns named are collected, up to a million rows.
+    left, right : str
+        Columns of the two models.
+    score : str, optional
+        Column of the left model's score, in [0, 1].
+    winner : str, optional
+        Column of verdicts: "left", "right", "tie" or a model's name; exactly one of `score` and `winner`.
+    labels : mapping, optional
+        What other verdicts mean, such as {"A": "left", "B": "right", "error": None}; None is no verdict.
+    key : str or list of str, optional
+        Columns that, with the two models, identify a comparison, which may then not be repeated.
+    groups : str, list of str, array, Series or dict, optional
+        Clusters, as in `fit`: "prompt + judge" crosses two.
+    weights : str or array_like, shape (n_rows,), optional
+        Sampling weights.
+    formula : str, optional
+        What differs between the two sides, left minus right, as a patsy formula: "1" is the advantage of the left side
+        ("position"), "length_difference" has both, "0 + length_difference" no position.
+    ties : {"half", "davidson"}, optional
+        A tie is half a win for either side (the default), or an outcome with a probability of its own, whose parameter
+        is "log_tie".
+    reference : str, optional
+        Model whose rating is zero; by default the ratings sum to zero.
+    scale : {"logit", "elo"}, optional
+        Log-odds (the default), or 400/ln(10) times that; covariates are on the same scale.
+    subset : str, optional
+        Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
+        `dropped` count the others. Arrays of groups and weights are those of all rows.
+    missing : {"drop", "raise"}, optional
+        What to do with rows whose verdict, model, covariate or cluster id is missing; dropped rows are counted.
+    <cov>
+        Covariance; "CR2" by default with groups, "naive" without. CR3 and the jackknife leave each cluster out by one
+        Newton step.
+    <ssc>
+    <dof>
+        Degrees of freedom; Satterthwaite under CR2, min over dimensions of G - 1 otherwise.
+    <repair>
+    <alike>
+
+    Returns
+    -------
+    Board
+        Results: one rating a model, sorted as text, then the covariates. Ranks are of the models alone.
+
+    Raises
+    ------
+    DisconnectedError
+        If some models only win or only lose against the rest, or never meet it; they are named.
+    UnknownLabelError, SelfComparisonError, DuplicateRowsError, ScoreRangeError, TooFewClustersError
+        If the log breaks a rule; the message says which rows, or how many in an engine.
+    NotAvailableError
+        If an option needs rows in memory and they are in an engine; the message names the columns to collect.
+    CollinearityError, ConvergenceError, FormulaError
+        If the covariates determine each other, or the verdicts.
+
+    References
+    ----------
+    Bradley and Terry (1952), Biometrika 39, 324-345; Davidson (1970), JASA 65, 317-328; Ford (1957), American
+    Mathematical Monthly 64(8), 28-33; for CR2 of likelihoods McCaffrey and Bell (2006), Statistics in Medicine 25.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.judge_log(n_models=4, n_prompts=60, seed=1)
+    >>> board = er.bradley_terry(log, left="left", right="right", winner="winner", groups="prompt", scale="elo")
+    >>> board.ranks()["rank"].to_dict()
+    {'model-01': 1, 'model-02': 2, 'model-03': 3, 'model-04': 4}
+    """
+    asked = check_cov_options(cov, ssc, dof, repair, alike)
+    option("missing", missing, MISSING)
+    option("ties", ties, TIES)
+    option("scale", scale, SCALES)
+    sides = None if formula is None else parse_sides(formula)
+    roles = PairRoles(left, right, score, winner, labels, as_names(key), None, weights, missing, sides)
+    needs_rows = "`formula`" if formula is not None else '`ties="davidson"`' if ties == "davidson" else None
+    pairs = gather_pairs(data, roles, groups, needs_rows)
+    if reference is not None:
+        reference = str(reference)
+        if reference not in pairs.models:
+            hint = nearest(reference, pairs.models) or f" The models are {listed(pairs.models)}."
+            raise MissingColumnError(f"`reference` must be one of the models; got {reference!r}.{hint}")
+    check_connected(pairs.first, pairs.second, pairs.mean, pairs.models)
+    contest = contest_of(pairs)
+    lines = (*pairs.lines, *_lines(contest, ties, reference, scale))
+    about = About(
+        "Bradley-Terry", score or winner or "", formula or "", lines=lines, n_models=len(pairs.models), one_board=True
+    )
+    estimate = ratings_of(contest, pairs, ties, reference, scale, about)
+    return board_of(estimate, pairs, asked, groups)
+
+
+def _lines(contest: Contest, ties: TiesName, reference: str | None, scale: ScaleName) -> list[str]:
+    """Identification, scale, ties and covariates, in words."""
+    where = "sum to zero" if reference is None else f"are relative to {reference}, which is 0"
+    units = "log-odds" if scale == "logit" else "Elo points, 400/ln(10) times log-odds"
+    lines = [f"Ratings in {units}; they {where}."]
+    lines.append("A tie is half a win for either side." if ties == "half" else "Ties by Davidson's model.")
+    if contest.terms:
+        lines.append(f"Covariates are differences left minus right: {', '.join(contest.terms)}.")
+    return lines
+
+
+# Win rates at zero difference of the sides
+
+
+def averages_at_zero(contest: Contest, fit: Fit, pairs: Pairs, about: About) -> Estimate:
+    """Average over each model's comparisons of its predicted score against that opponent, all else equal.
+
+    With p_r the prediction at zero difference and J the derivative of the average, a row's influence is (p_r -
+    theta)/n_a + J'H^-1 score_r: the comparisons that a model happened to have vary, and so do the coefficients.
+    """
+    K, p = len(contest.models), fit.coefficients.size
+    strength = np.append(0.0, fit.coefficients[: K - 1])
+    chance = scipy.special.expit(strength[contest.first] - strength[contest.second])
+    means = ModelMeans.of(contest.first, contest.second, chance, contest.weight, K)
+    # d p_r / d strengths is p (1 - p) times the row's design, with the other sign for the second model.
+    slope = scale_rows(means.side, contest.weight * chance * (1 - chance))
+    J = np.zeros((K, p))
+    J[:, : K - 1] = dense(means.side.T @ slope)[:, 1:] / means.weight[:, None]
+    inverse = scipy.linalg.block_diag(fit.inverse, np.diag(1.0 / means.weight))
+    coefficient_map = np.hstack([J, np.eye(K)])
+    return Estimate(
+        names=contest.models,
+        params=means.params,
+        scores=_beside(fit.scores, means.beyond, means.counted),
+        bread=inverse @ coefficient_map.T,
+        kind="likelihood",
+        coefficient_map=coefficient_map,
+        refit=Refit(inverse, linear=False, step=True),
+        bounded=True,
+        dropped=pairs.dropped,
+        about=about,
+    )
+
+
+def _beside(scores: MappedScores, beyond: Matrix, counted: Matrix) -> MappedScores:
+    """Scores of the coefficients, then of the averages over each model's comparisons."""
+    p, K = scores.n_columns, counted.shape[1]
+    design = sparse.hstack([scores.design, sparse.csr_array((scores.design.shape[0], K))]).tocsr()
+    offset = sparse.hstack([sparse.csr_array((beyond.shape[0], p)), beyond]).tocsr()
+    assert scores.information is not None
+    # Flattened (p, p) matrices come first in flattened (p + K, p + K) ones, and counts last on the diagonal.
+    inner, size = compressed(scores.information.flat), p + K
+    index, place = inner.indices.astype(np.int64), p + counted.indices.astype(np.int64)
+    parts = ((inner, index // p * size + index % p), (counted, place * (size + 1)))
+    spread = [sparse.csr_array((m.data, where, m.indptr), (m.shape[0], size**2)) for m, where in parts]
+    return replace(scores, design=design, offset=offset, information=Information(compressed(spread[0] + spread[1])))
+
+
+@chooses_rows()
+@documented
+def controlled_win_rate(
+    data: Any,
+    *,
+    left: str,
+    right: str,
+    score: str | None = None,
+    winner: str | None = None,
+    labels: Mapping[Any, str | None] | None = None,
+    key: str | list[str] | None = None,
+    formula: str,
+    groups: Groups = None,
+    weights: str | npt.ArrayLike | None = None,
+    subset: str | None = None,
+    missing: MissingName = "drop",
+    cov: CovName | None = None,
+    ssc: SscName | None = None,
+    dof: DofName | float | None = None,
+    repair: RepairName | None = None,
+    alike: str | None = None,
+) -> Board:
+    """Win rates with length, style or position held equal, with errors that include the coefficients' uncertainty.
+
+    A logistic model of the verdicts has a strength for each model and what differs between the two sides. The
+    controlled win rate of a model is the average, over the comparisons it had, of its predicted score at zero
+    difference. Comparisons that share no cluster are taken to be independent.
+
+    Parameters
+    ----------
+    data : data frame
+        One row a comparison. Of a lazy frame the columns that the call names are collected.
+    left, right : str
+        Columns of the two models.
+    score : str, optional
+        Column of the left model's score, in [0, 1].
+    winner : str, optional
+        Column of verdicts, as in `win_rate`; exactly one of `score` and `winner`.
+    labels : mapping, optional
+        What other verdicts mean.
+    key : str or list of str, optional
+        Columns that, with the two models, identify a comparison, which may then not be repeated.
+    formula : str
+        What differs between the two sides, left minus right, such as "length_difference" (with the position) or
+        "0 + length_difference" (without).
+    groups : str, list of str, array, Series or dict, optional
+        Clusters, as in `fit`.
+    weights : str or array_like, shape (n_rows,), optional
+        Sampling weights.
+    subset : str, optional
+        Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
+        `dropped` count the others. Arrays of groups and weights are those of all rows.
+    missing : {"drop", "raise"}, optional
+        What to do with rows where something is missing; dropped rows are counted.
+    <cov>
+        Covariance; "CR2" by default with groups, "naive" without; CR3 and the jackknife by one Newton step.
+    <ssc>
+    <dof>
+        Degrees of freedom; Satterthwaite under CR2, min over dimensions of G - 1 otherwise.
+    <repair>
+    <alike>
+
+    Returns
+    -------
+    Board
+        Results, parameters named by model; intervals on the logit scale.
+
+    Raises
+    ------
+    DisconnectedError
+        If some models only win or only lose against the rest; they are named.
+    UnknownLabelError, SelfComparisonError, DuplicateRowsError, ScoreRangeError, TooFewClustersError
+        If the log breaks a rule; the message says which rows.
+    CollinearityError, ConvergenceError, FormulaError
+        If the covariates determine each other, or the verdicts.
+
+    References
+    ----------
+    Dubois, Galambosi, Liang and Hashimoto (2024), arXiv:2404.04475, for the estimand; Newey and McFadden (1994),
+    Handbook of Econometrics IV, section 6, for the error of an average of predictions.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.judge_log(n_models=4, n_prompts=60, position_effect=0.5, seed=1)
+    >>> board = er.controlled_win_rate(
+    ...     log, left="left", right="right", winner="winner", formula="1", groups="prompt"
+    ... )
+    >>> list(board.params.index)
+    ['model-01', 'model-02', 'model-03', 'model-04']
+    """
+    asked = check_cov_options(cov, ssc, dof, repair, alike)
+    option("missing", missing, MISSING)
+    sides = parse_sides(formula)
+    roles = PairRoles(left, right, score, winner, labels, as_names(key), None, weights, missing, sides)
+    pairs = gather_pairs(data, roles, groups, "`formula`")
+    check_connected(pairs.first, pairs.second, pairs.mean, pairs.models)
+    contest = contest_of(pairs)
+    check_design(contest)
+    fit = fit_half(contest)
+    terms = contest.units @ fit.coefficients[contest.n_strengths :]
+    each = ", ".join(f"{name} {value:.4g}" for name, value in zip(contest.terms, terms, strict=True))
+    said = f"Average predictions at zero difference of the two sides in {', '.join(contest.terms)} (log-odds: {each})."
+    about = About(
+        "Controlled win rate",
+        score or winner or "",
+        formula,
+        "logit",
+        (*pairs.lines, said),
+        len(contest.models),
+        one_board=True,
+        null=0.5,
+    )
+    return board_of(averages_at_zero(contest, fit, pairs, about), pairs, asked, groups)

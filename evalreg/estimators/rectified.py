@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evalreg.boards.board import independence_notes
+from evalreg.boards.pairs import Pairs, gather_pairs
 from evalreg.checks import (
     MISSING,
     OPPONENTS,
@@ -55,9 +57,8 @@ from evalreg.errors import (
 )
 from evalreg.estimate import About, on_one_side
 from evalreg.estimators.cells import independence_note, titled
-from evalreg.estimators.pairs import Pairs, design_lines, gather_pairs, independence_notes
-from evalreg.estimators.schedules import make_schedule
 from evalreg.estimators.subsets import chooses_rows
+from evalreg.estimators.win_rate import never_met
 from evalreg.inference.rectification import (
     LabelledCells,
     LabelledRows,
@@ -465,15 +466,14 @@ def _both_sides(pairs: Pairs, marks: FloatArray, opponents: str, own: str) -> tu
         labels=Labels(2 * cell.size, held, BothSides(source)),
         weights=weights,
     )
-    return judged, (*design_lines(pairs), *lines)
+    return judged, (*pairs.lines, *lines)
 
 
 def _weights(pairs: Pairs, cell: IntArray) -> tuple[FloatArray, list[str]]:
     """Weights of the rows by which a model's mean weighs its opponents alike, one on average over its rows."""
-    _, lines = make_schedule(pairs, "uniform", None)
     n_models = len(pairs.models)
     met = np.bincount(pairs.first, minlength=n_models) + np.bincount(pairs.second, minlength=n_models)
     rows = sum(np.bincount(side, pairs.sums.count, n_models) for side in (pairs.first, pairs.second))
     per_opponent = rows / met
     weight = [per_opponent[side[cell]] / pairs.sums.count[cell] for side in (pairs.first, pairs.second)]
-    return np.concatenate(weight), lines
+    return np.concatenate(weight), never_met(pairs)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,90 +13,374 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.boards.board import Board, board_of
-from evalreg.checks import MISSING, OPPONENTS, CovName, DofName, MissingName, OpponentsName, RepairName, SscName, option
+from evalreg.boards.pairs import Pairs, gather_pairs
+from evalreg.checks import (
+    MISSING,
+    OPPONENTS,
+    CovName,
+    DofName,
+    FloatArray,
+    IntArray,
+    MissingName,
+    OpponentsName,
+    RepairName,
+    SscName,
+    listed,
+    nearest,
+    option,
+)
+from evalreg.covariance.leverage import FULL_LEVERAGE
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Groups
-from evalreg.data.pairs import PairRoles, as_names
-from evalreg.errors import ArgumentError
+from evalreg.data.pairs import PairRoles, as_name, as_names
+from evalreg.errors import ArgumentError, ArgumentTypeError, DataError
 from evalreg.estimate import About, Cells, Estimate, Refit
-from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs, independence_notes
-from evalreg.estimators.ratings import incidence
-from evalreg.estimators.schedules import Mix, Observed, Schedule, WithoutCluster, make_schedule
 from evalreg.estimators.subsets import chooses_rows
-from evalreg.numerics.matrices import compressed, scale_columns, transposed
+from evalreg.numerics.matrices import (
+    Matrix,
+    compressed,
+    dense,
+    difference_rows,
+    scale_columns,
+    scale_rows,
+    times,
+    transposed,
+    with_entries,
+)
+from evalreg.scores.base import Block
 from evalreg.scores.stacking import MappedScores
+
+Mix: TypeAlias = str | Mapping[str, float] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Win rates S = T (sum of w psi / sum of w) over pairs, solved with all rows, and again without each cluster.
+
+    A rate is that of a model in a stratum; T mixes the strata.
+    """
+
+    names: tuple[str, ...]
+    weights: Matrix  # (n_rates, n_cells): weight of each pair in each rate, before it is divided by their sum
+    side: Matrix  # of the same pattern: one where the rate's model is the pair's first, minus one where the second
+    mix: Matrix  # T, (n_params, n_rates); the identity without a mix
+    mean: FloatArray  # (n_cells,): psi
+    weight: FloatArray  # (n_cells,): of the rows
+    # Where strata have the shares of their rows, one where a cell is in a stratum, (n_cells, n_strata), and the stratum
+    # of each rate.
+    members: Matrix | None = None
+    of_rate: IntArray | None = None
+
+    @cached_property
+    def total(self) -> FloatArray:
+        """Sum of the weights of each rate, shape (n_rates,)."""
+        return np.asarray(self.weights @ np.ones(self.weights.shape[1]))
+
+    @cached_property
+    def signed(self) -> Matrix:
+        """How each rate moves with the mean of a pair, before it is divided, (n_rates, n_cells)."""
+        return with_entries(self.weights, self.weights.data * self.side.data)
+
+    @cached_property
+    def oriented(self) -> Matrix:
+        """psi of each rate's model in each of its cells, weighted; shape (n_rates, n_cells)."""
+        of_first = self.mean[self.weights.indices]
+        psi = np.where(self.side.data > 0, of_first, 1.0 - of_first)
+        return with_entries(self.weights, self.weights.data * psi)
+
+    @cached_property
+    def rates(self) -> FloatArray:
+        """Win rates of the models in the strata, shape (n_rates,)."""
+        return np.asarray(self.oriented @ np.ones(self.weights.shape[1])) / self.total
+
+    @property
+    def coefficient_map(self) -> Matrix:
+        """The parameters as a linear map of the cells' means, but for a constant; shape (n_params, n_cells)."""
+        return times(compressed(self.mix), scale_rows(self.signed, 1.0 / self.total))
+
+    def mixed(self, rates: FloatArray, weight: FloatArray) -> FloatArray:
+        """Parameters from rates (m, n_rates), where cells have these weights, (m, n_cells)."""
+        if self.members is None:
+            return np.asarray(rates @ self.mix.T)
+        by_stratum = np.asarray(weight @ self.members)
+        share = by_stratum / by_stratum.sum(axis=1, keepdims=True)
+        pattern = with_entries(self.mix, np.ones(self.mix.nnz))
+        return np.asarray((rates * share[:, self.of_rate]) @ pattern.T)
+
+    def _again(self, moved: Matrix, gone: Matrix, weight: FloatArray) -> FloatArray:
+        """Parameters where the means of pairs moved, or pairs are gone; all (m, n_cells), result (m, n_params).
+
+        The opponents that are left have all of the weight; NaN where none is.
+        """
+        top = self.rates * self.total + dense(moved @ self.signed.T) - dense(gone @ self.oriented.T)
+        bottom = self.total - dense(gone @ self.weights.T)
+        unsolved = bottom <= FULL_LEVERAGE * self.total
+        result = self.mixed(np.where(unsolved, 0.0, top / np.where(unsolved, 1.0, bottom)), weight)
+        result[np.asarray(unsolved.astype(float) @ abs(self.mix).T) > 0] = np.nan
+        return result
+
+    def __call__(self, block: Block) -> FloatArray:
+        """S_(g) - S, shape (n_clusters, n_params); NaN where a model has no pair left."""
+        gram, totals = compressed(block.gram), compressed(block.totals)
+        if not (np.array_equal(totals.indptr, gram.indptr) and np.array_equal(totals.indices, gram.indices)):
+            totals = (totals + with_entries(gram, np.zeros(gram.nnz))).tocsr()
+        left = self.weight[gram.indices] - gram.data
+        gone = left <= FULL_LEVERAGE * self.weight[gram.indices]
+        # A pair's mean without a cluster differs from psi by -R_g/(n - n_g), R_g the residuals' sum in the cluster.
+        moved = with_entries(gram, np.where(gone, 0.0, -totals.data / np.where(gone, 1.0, left)))
+        weight = self.weight[None, :]
+        rest = weight if self.members is None else weight - dense(gram)
+        return self._again(moved, with_entries(gram, gone.astype(float)), rest) - self.mixed(
+            self.rates[None, :], weight
+        )
+
+    def resolve(self, moved: FloatArray, weight: FloatArray) -> FloatArray:
+        """Win rates where the means of pairs moved and have these weights, both (n_cells, m): shape (m, n_params)."""
+        gone = (weight <= FULL_LEVERAGE * self.weight[:, None]).T
+        return self._again(np.where(gone, 0.0, moved.T), gone.astype(float), weight.T)
+
+    def shares(self, of: FloatArray, weight: FloatArray) -> FloatArray | None:
+        """What each pair weighs in a combination: where pairs are gone, the others of a rate have their weight."""
+        if self.members is not None:
+            return None
+        gone = weight <= FULL_LEVERAGE * self.weight[:, None]
+        bottom = self.total[:, None] - self.weights @ gone.astype(float)
+        left = np.where(bottom <= FULL_LEVERAGE * self.total[:, None], np.inf, bottom)
+        return np.where(gone, 0.0, self.signed.T @ ((of @ self.mix)[:, None] / left))
+
+
+def make_schedule(pairs: Pairs, opponents: str | pd.DataFrame, mix: Mix) -> tuple[Schedule, list[str]]:
+    """Weights of the pairs in each win rate, and what to say about them: opponents never met, shares of the strata.
+
+    `mix` None gives each stratum parameters of its own.
+    """
+    n_models, n_cells = len(pairs.models), pairs.first.size
+    cell = np.tile(np.arange(n_cells), 2)
+    model, other = np.append(pairs.first, pairs.second), np.append(pairs.second, pairs.first)
+    weight = np.ones(2 * n_cells) if isinstance(opponents, str) else _given(pairs, opponents)[model, other]
+    present, row = np.unique(np.tile(pairs.stratum, 2) * n_models + model, return_inverse=True)
+    order, starts = np.lexsort((cell, row)), np.append(0, np.cumsum(np.bincount(row)))
+    values = (weight, np.repeat([1.0, -1.0], n_cells))
+    weights, side = (sparse.csr_array((v[order], cell[order], starts), (present.size, n_cells)) for v in values)
+    of_stratum, of_model = present // n_models, present % n_models
+    lines = never_met(pairs, isinstance(opponents, str))
+    weightless = np.flatnonzero(~(np.asarray(weights.sum(axis=1)).ravel() > 0))
+    if weightless.size:
+        names = [pairs.models[m] for m in of_model[weightless]]
+        raise ArgumentError(
+            f"`opponents` must give each model some weight on an opponent that it met; {listed(names)} "
+            f"{'has' if len(names) == 1 else 'have'} none.",
+            count=int(weightless.size),
+        )
+    known = pairs.mean, pairs.sums.weight
+    if mix is None:
+        names = [pairs.models[m] for m in of_model]
+        if pairs.strata != ("",):
+            names = [f"{name}:{pairs.strata[s]}" for name, s in zip(names, of_stratum, strict=True)]
+        alike = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+        if alike:
+            raise DataError(
+                f"the joint labels of model and stratum must be distinct as text; {listed(alike)} would name different "
+                "ones. Rename labels that contain a colon.",
+                count=len(alike),
+            )
+        return Schedule(tuple(names), weights, side, sparse.eye_array(present.size, format="csr"), *known), lines
+    share = _shares(pairs, mix)
+    where = (of_model, np.arange(present.size))
+    T = sparse.coo_array((share[of_stratum], where), shape=(n_models, present.size)).tocsr()
+    compared = np.zeros((n_models, share.size), dtype=bool)
+    compared[of_model, of_stratum] = True
+    lacking = np.flatnonzero(~compared.all(axis=1))
+    if lacking.size:
+        absent = [pairs.strata[s] for s in np.flatnonzero(~compared[lacking[0]])]
+        raise DataError(
+            f"`standardise` needs every model in every stratum; {listed(pairs.models[i] for i in lacking)} "
+            f"{'is' if lacking.size == 1 else 'are'} not ({pairs.models[lacking[0]]!r} has no comparison in "
+            f"{listed(absent)}). Leave out these models or strata.",
+            count=int(lacking.size),
+        )
+    each = ", ".join(f"{name} {value:.3g}" for name, value in list(zip(pairs.strata, share, strict=True))[:6])
+    listing = f"{each}{', ...' if len(share) > 6 else ''}"
+    if mix != "observed":
+        lines.append(f"Standardised to a mix of strata that is held fixed: {listing}.")
+        return Schedule(pairs.models, weights, side, T, *known), lines
+    lines.append(f"Standardised to the strata as observed: {listing}. Their shares vary with the rows.")
+    cells = (np.arange(n_cells), pairs.stratum)
+    members = sparse.coo_array((np.ones(n_cells), cells), shape=(n_cells, share.size)).tocsr()
+    return Schedule(pairs.models, weights, side, T, *known, members, of_stratum), lines
+
+
+def _given(pairs: Pairs, opponents: pd.DataFrame) -> FloatArray:
+    """Weights of opponents as given, shape (n_models, n_models)."""
+    if not isinstance(opponents, pd.DataFrame):
+        raise ArgumentTypeError(
+            '`opponents` must be "uniform", "as_sampled" or a pandas DataFrame of weights, models in rows and '
+            f"opponents in columns; got a {type(opponents).__name__} of {type(opponents).__module__.partition('.')[0]}."
+        )
+    frame = opponents.copy()
+    frame.index, frame.columns = frame.index.map(as_name), frame.columns.map(as_name)
+    for where, names in (("row", frame.index), ("column", frame.columns)):
+        if not names.is_unique:
+            twice = list(dict.fromkeys(names[names.duplicated()]))
+            raise ArgumentError(
+                f"`opponents` must have one {where} for each model; {listed(twice)} "
+                f"{'has' if len(twice) == 1 else 'have'} more than one.",
+                count=len(twice),
+            )
+        absent = [model for model in pairs.models if model not in names]
+        if absent:
+            raise ArgumentError(
+                f"`opponents` must have a {where} for every model of the log; {listed(absent)} "
+                f"{'has' if len(absent) == 1 else 'have'} none."
+                f"{nearest(absent[0], list(names))}",
+                count=len(absent),
+            )
+    try:
+        values = frame.loc[list(pairs.models), list(pairs.models)].to_numpy(dtype=np.float64).copy()
+    except (TypeError, ValueError) as error:
+        raise ArgumentTypeError(f"`opponents` must hold numbers ({error}).") from None
+    np.fill_diagonal(values, 0.0)
+    wrong = ~(values >= 0) | ~np.isfinite(values)
+    if wrong.any():
+        i, j = np.argwhere(wrong)[0]
+        raise ArgumentError(
+            f"`opponents` must hold weights of zero or more; that of {pairs.models[j]!r} for {pairs.models[i]!r} is "
+            f"{values[i, j]:g} ({int(wrong.sum())} such).",
+            count=int(wrong.sum()),
+        )
+    return values
+
+
+def never_met(pairs: Pairs, alike: bool = True) -> list[str]:
+    """Opponents that a model never met, in words; `alike` says that all of those met weigh the same."""
+    n_models = len(pairs.models)
+    met = np.eye(n_models, dtype=bool)
+    met[pairs.first, pairs.second] = met[pairs.second, pairs.first] = True
+    missing = {pairs.models[a]: [pairs.models[b] for b in np.flatnonzero(~met[a])] for a in range(n_models)}
+    missing = {name: others for name, others in missing.items() if others}
+    if not missing:
+        return []
+    if len(missing) <= 5:
+        each = "; ".join(f"{name}: {', '.join(map(str, others[:5]))}" for name, others in missing.items())
+    else:
+        worst = sorted(missing, key=lambda name: -len(missing[name]))[:3]
+        each = ", ".join(f"{name} {len(missing[name])} of {n_models - 1}" for name in worst) + ", ..."
+    n_pairs = int(np.sum(~met)) // 2
+    what = "the weights of the others" if alike else "the given weights of the others"
+    met_not = "1 pair never met and has no weight" if n_pairs == 1 else f"{n_pairs} pairs never met and have no weight"
+    return [f"{met_not}; {what} are scaled to sum to one ({each})."]
+
+
+def _shares(pairs: Pairs, mix: str | Mapping[str, float]) -> FloatArray:
+    """Shares of the strata, which sum to one."""
+    if isinstance(mix, str):
+        if mix not in ("uniform", "observed"):
+            raise ArgumentError(f'`standardise` must be "uniform", "observed" or a mapping; got {mix!r}.')
+        by_stratum = np.bincount(pairs.stratum, pairs.sums.weight, len(pairs.strata))
+        share = np.ones(len(pairs.strata)) if mix == "uniform" else by_stratum
+        return np.asarray(share / share.sum())
+    if not isinstance(mix, Mapping):
+        raise ArgumentTypeError(f'`standardise` must be "uniform", "observed" or a mapping; got {type(mix).__name__}.')
+    given = {str(name): value for name, value in mix.items()}
+    unknown = [name for name in given if name not in pairs.strata]
+    absent = [name for name in pairs.strata if name not in given]
+    if unknown or absent:
+        problem = f"{listed(unknown)} is not among them" if unknown else f"{listed(absent)} has no share"
+        raise ArgumentError(
+            f"`standardise` must name each stratum once; they are {listed(pairs.strata)}, and {problem}."
+        )
+    if len(given) < len(mix):
+        raise ArgumentError(f"`standardise` must name each stratum once; some of {listed(mix)} are the same as text.")
+    try:
+        share = np.array([float(given[name]) for name in pairs.strata])
+    except (TypeError, ValueError):
+        raise ArgumentTypeError(f"`standardise` must hold numbers; got {given}.") from None
+    if not np.all(np.isfinite(share)) or np.any(share < 0) or not share.sum() > 0:
+        raise ArgumentError(f"`standardise` must hold shares of zero or more, not all of them zero; got {given}.")
+    return np.asarray(share / share.sum())
 
 
 def solve(pairs: Pairs, schedule: Schedule, about: About) -> Estimate:
     """Win rates with fixed weights: a linear map of the means of the pairs."""
-    A, weight = schedule.coefficient_map, pairs.sums.weight
+    A, sums = schedule.coefficient_map, pairs.sums
     fixed = Estimate(
         names=schedule.names,
-        params=np.asarray(schedule.mix @ schedule.rates(pairs.mean)),
+        params=np.asarray(schedule.mix @ schedule.rates),
         scores=pairs.scores,
-        bread=transposed(scale_columns(A, 1.0 / weight)),
+        bread=transposed(scale_columns(A, 1.0 / sums.weight)),
         kind="board",
         coefficient_map=A,
-        refit=Refit(
-            1.0 / weight,
-            leave_out=WithoutCluster(schedule, pairs.mean, weight),
-        ),
-        cells=_cells(pairs),
+        refit=Refit(1.0 / sums.weight, leave_out=schedule),
+        cells=Cells(sums.count, sums.weight, pairs.mean, _squares(pairs), sums.low, sums.high),
         bounded=True,
         dropped=pairs.dropped,
         about=about,
     )
-    return fixed if schedule.observed is None else _with_shares(fixed, pairs, schedule, schedule.observed)
+    return fixed if schedule.members is None else _with_shares(fixed, pairs, schedule, schedule.members)
 
 
-def _with_shares(fixed: Estimate, pairs: Pairs, schedule: Schedule, observed: Observed) -> Estimate:
+def _squares(pairs: Pairs) -> FloatArray:
+    return np.where(pairs.sums.low == pairs.sums.high, 0.0, pairs.sums.squares)
+
+
+def _with_shares(fixed: Estimate, pairs: Pairs, schedule: Schedule, members: Matrix) -> Estimate:
     """Win rates over strata whose shares pi_s are estimated: a row adds S_as - S_a to its model's rate by its stratum.
 
     The shares are means over all rows, one column each; S_a = sum_s pi_s S_as is linearised in them (delta method).
     """
-    weight, members = pairs.sums.weight, observed.members
+    weight = pairs.sums.weight
     n_cells, n_strata = members.shape
-    by_stratum, whole = np.asarray(members.T @ weight), float(weight.sum())
-    share = by_stratum / whole
+    whole = float(weight.sum())
+    share = np.asarray(members.T @ weight) / whole
     rates = np.zeros((len(schedule.names), n_strata))
     model, rate = schedule.mix.tocoo().coords
-    rates[model, observed.of_rate[rate]] = schedule.rates(pairs.mean)[rate]
+    assert schedule.of_rate is not None
+    rates[model, schedule.of_rate[rate]] = schedule.rates[rate]
     beyond = rates - fixed.params[:, None]
-    nothing = sparse.csr_array((n_cells, n_strata))
     every = sparse.eye_array(n_cells, format="csr")
     around = sparse.csr_array(members.toarray() - share)
-    counted = sparse.hstack([every, sparse.csr_array(np.ones((n_cells, n_strata)))]).tocsr()
+    nothing, ones = sparse.csr_array((n_cells, n_strata)), sparse.csr_array(np.ones((n_cells, n_strata)))
     sums = fixed.cells
     assert sums is not None
     assert fixed.refit is not None
-    A = compressed(fixed.coefficient_map)
     zero, total = np.zeros(n_strata), np.full(n_strata, whole)
     # Rows count once: with their pair, not with the shares.
     parts = ((sums.count, zero), (sums.weight, total), (sums.mean, share), (sums.squares, whole * share * (1 - share)))
     count, size, mean, squares = (np.concatenate(pair) for pair in parts)
-    cells = Cells(count, size, mean, squares, np.append(sums.low, zero), np.append(sums.high, zero + 1))
     return replace(
         fixed,
         scores=MappedScores(
             pairs.scores,
             sparse.hstack([every, nothing]).tocsr(),
             offset=sparse.hstack([sparse.csr_array((n_cells, n_cells)), around]).tocsr(),
-            counted=counted,
+            counted=sparse.hstack([every, ones]).tocsr(),
         ),
         bread=sparse.vstack([fixed.bread, sparse.csr_array(beyond.T / whole)]).tocsr(),
-        coefficient_map=sparse.hstack([A, sparse.csr_array(beyond)]).tocsr(),
-        refit=replace(
-            fixed.refit,
-            inverse_gram=np.append(fixed.refit.inverse_gram, 1.0 / total),
-        ),
-        cells=cells,
+        coefficient_map=sparse.hstack([compressed(fixed.coefficient_map), sparse.csr_array(beyond)]).tocsr(),
+        refit=replace(fixed.refit, inverse_gram=np.append(fixed.refit.inverse_gram, 1.0 / total)),
+        cells=Cells(count, size, mean, squares, np.append(sums.low, zero), np.append(sums.high, zero + 1)),
     )
 
 
-def _cells(pairs: Pairs) -> Cells:
-    sums = pairs.sums
-    squares = np.where(sums.low == sums.high, 0.0, sums.squares)
-    return Cells(sums.count, sums.weight, pairs.mean, squares, sums.low, sums.high)
+@dataclass(frozen=True, eq=False)
+class ModelMeans:
+    """The mean of what a first model scores, or 1 less that, over the comparisons that each model happened to have."""
+
+    side: Matrix  # (n_cells, n_models): one for the first model, minus one for the second
+    counted: Matrix  # (n_cells, n_models): one for both
+    weight: FloatArray  # (n_models,): of the comparisons of each
+    params: FloatArray  # (n_models,)
+    beyond: Matrix  # (n_cells, n_models): what a cell has beyond the mean of each of its models
+
+    @classmethod
+    def of(cls, first: IntArray, second: IntArray, score: FloatArray, weight: FloatArray, n_models: int) -> ModelMeans:
+        """Those of cells with some weight, in which the first model has some score; shapes (n_cells,)."""
+        side = difference_rows(first, second, n_models)
+        counted, psi = with_entries(side, np.abs(side.data)), np.repeat(score, 2)
+        psi = np.where(side.data > 0, psi, 1.0 - psi)
+        total = np.asarray(counted.T @ weight)
+        params = np.asarray(with_entries(side, psi).T @ weight) / total
+        return cls(side, counted, total, params, with_entries(side, psi - params[side.indices]))
 
 
 def solve_as_sampled(pairs: Pairs, about: About) -> Estimate:
@@ -104,43 +389,27 @@ def solve_as_sampled(pairs: Pairs, about: About) -> Estimate:
     A row's scores are s - S_a for its first model and (1 - s) - S_b for its second.
     """
     K, sums = len(pairs.models), pairs.sums
-    side = incidence(pairs.first, pairs.second, K)
-    counted = abs(side).tocsr()
-    weight, count = counted.T @ sums.weight, counted.T @ sums.count
-    psi = np.where(side.data > 0, np.repeat(pairs.mean, 2), 1.0 - np.repeat(pairs.mean, 2))
-    rate = (counted.T @ sparse.diags_array(sums.weight)).multiply(_like(side, psi).T).sum(axis=1) / weight
-    beyond = _like(side, psi - rate[side.indices])
-    moved = np.asarray(beyond.multiply(beyond).tocsr().T @ sums.weight)
-    low, high = _extremes(pairs, K)
+    means = ModelMeans.of(pairs.first, pairs.second, pairs.mean, sums.weight, K)
+    moved = np.asarray(means.beyond.multiply(means.beyond).tocsr().T @ sums.weight)
+    low, high = np.full(K, np.inf), np.full(K, -np.inf)
+    sides = ((pairs.first, sums.low, sums.high), (pairs.second, 1.0 - sums.high, 1.0 - sums.low))
+    for model, least, most in sides:
+        np.minimum.at(low, model, least)
+        np.maximum.at(high, model, most)
+    count, squares = means.counted.T @ sums.count, means.counted.T @ _squares(pairs) + moved
     return Estimate(
         names=pairs.models,
-        params=rate,
-        scores=MappedScores(pairs.scores, side, offset=beyond, counted=counted),
-        bread=np.diag(1.0 / weight),
+        params=means.params,
+        scores=MappedScores(pairs.scores, means.side, offset=means.beyond, counted=means.counted),
+        bread=np.diag(1.0 / means.weight),
         kind="board",
         coefficient_map=np.eye(K),
-        refit=Refit(1.0 / weight),
-        cells=Cells(count, weight, rate, counted.T @ _cells(pairs).squares + moved, low, high),
+        refit=Refit(1.0 / means.weight),
+        cells=Cells(count, means.weight, means.params, squares, low, high),
         bounded=True,
         dropped=pairs.dropped,
         about=about,
     )
-
-
-def _like(pattern: Any, data: Any) -> Any:
-    return sparse.csr_array((data, pattern.indices, pattern.indptr), pattern.shape)
-
-
-def _extremes(pairs: Pairs, n_models: int) -> tuple[Any, Any]:
-    """Smallest and largest score of each model."""
-    low, high = np.full(n_models, np.inf), np.full(n_models, -np.inf)
-    for model, least, most in (
-        (pairs.first, pairs.sums.low, pairs.sums.high),
-        (pairs.second, 1.0 - pairs.sums.high, 1.0 - pairs.sums.low),
-    ):
-        np.minimum.at(low, model, least)
-        np.maximum.at(high, model, most)
-    return low, high
 
 
 @chooses_rows()
@@ -257,8 +526,14 @@ def win_rate(
     model = "Win rate" if by is None else f"Win rate by {by}" if standardise is None else f"Win rate, {by} standardised"
     if sampled:
         model, lines = "Win rate, as sampled", ["Opponents weigh as often as they were met; the schedule varies too."]
-    all_lines = (*design_lines(pairs), *lines)
-    about = About(model, score or winner or "", interval="logit", lines=all_lines, n_models=len(schedule.names))
-    about = replace(about, one_board=by is None or standardise is not None, null=0.5)
+    about = About(
+        model,
+        score or winner or "",
+        interval="logit",
+        lines=(*pairs.lines, *lines),
+        n_models=len(schedule.names),
+        one_board=by is None or standardise is not None,
+        null=0.5,
+    )
     estimate = solve_as_sampled(pairs, about) if sampled else solve(pairs, schedule, about)
-    return board_of(estimate, pairs.axes, asked, duels_of(pairs), independence_notes(groups))
+    return board_of(estimate, pairs, asked, groups)

@@ -14,8 +14,8 @@ from evalreg.covariance.options import documented
 from evalreg.data.clusters import Groups, joint_parts, names_of, parse_groups
 from evalreg.data.rows import ReadRows
 from evalreg.errors import AlignmentError, ArgumentError, DataError, DisconnectedError
-from evalreg.estimators.bradley_terry import bradley_terry
 from evalreg.estimators.cells import answers_of, refuse_values
+from evalreg.estimators.ratings import bradley_terry
 from evalreg.estimators.subsets import chooses_rows
 
 # Columns of the frame of comparisons.

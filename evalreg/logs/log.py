@@ -15,10 +15,10 @@ from evalreg.checks import listed
 from evalreg.data.frame import Table
 from evalreg.data.where import open_subset
 from evalreg.errors import ArgumentError, DataError, EmptyDataError, MissingColumnError, NotAvailableError
-from evalreg.estimators.bradley_terry import bradley_terry
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.difference import compare
 from evalreg.estimators.mean import mean
+from evalreg.estimators.ratings import bradley_terry
 from evalreg.estimators.regression import fit
 from evalreg.estimators.win_rate import win_rate
 from evalreg.hints import with_hints

@@ -1,0 +1,445 @@
+"""What judges say: each comparison with its judge and prompt, how far judges agree, a board and the tastes of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from evalreg.boards.pairs import Pairs
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed
+from evalreg.covariance.options import ResolvedCov
+from evalreg.covariance.special import FEW_CLUSTERS, LARGEST_SINGLE, sparsity
+from evalreg.covariance.terms import assemble, errors_by_cell
+from evalreg.data.clusters import Axis, Codes, Labels, as_codes, known_column, no_source, parse_groups
+from evalreg.errors import ArgumentError, DataError, NotAvailableError, TooFewClustersError
+from evalreg.estimate import Cells, Estimate, Refit
+from evalreg.inference.simultaneous import adjust_pvalues
+from evalreg.numerics.matrices import Matrix, compressed, difference_rows, scale_columns, scale_rows, transposed
+from evalreg.numerics.student import t_pvalues
+from evalreg.scores.base import CellSums, cell_sums
+from evalreg.scores.cells import GONE, CellScores, SummedPairScores
+
+# What the clusters are called in here, whatever their columns.
+PROMPT: Axis = ("prompt",)
+# Sums of scores this near to those of ties, contrasts and errors this near to zero, differ from them by rounding.
+ROUNDING = 1e-9
+# Beyond so many judges only pairs of them that share enough are listed; ranks of fewer are compared.
+MOST_JUDGES = 1000
+MOST_RANKED = 100
+
+Errors: TypeAlias = tuple[FloatArray, FloatArray]
+"""Standard errors and degrees of freedom."""
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedRows:
+    """Comparisons with their judges and prompts, pairs of models pooled over the strata of the board."""
+
+    models: tuple[str, ...]  # names, sorted as text
+    judges: tuple[str, ...]
+    first: IntArray  # models of each pair
+    second: IntArray
+    pair: IntArray  # of each row
+    judge: IntArray
+    prompt: Codes
+    values: FloatArray  # scores of the first model of the pair
+    side: FloatArray  # 1 where that model was shown on the left, -1 where on the right
+    weights: FloatArray | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Comparisons."""
+        return int(self.values.size)
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs of models that met."""
+        return int(self.first.size)
+
+    @property
+    def unit(self) -> Codes:
+        """The (prompt, pair) of each row."""
+        return as_codes(pd.factorize(self.prompt.codes * np.int64(self.n_pairs) + self.pair)[0].astype(np.intp))
+
+    def by_judge(self, unit: Codes) -> tuple[IntArray, IntArray, IntArray]:
+        """The unit and the judge of each verdict, sorted by both, and the verdict of each row."""
+        n_judges = len(self.judges)
+        keys, number = np.unique(unit.codes * np.int64(n_judges) + self.judge, return_inverse=True)
+        return keys // n_judges, keys % n_judges, number
+
+    def ahead(self, number: IntArray, size: int, rows: BoolArray | slice = slice(None)) -> IntArray:
+        """Of each verdict, by some rows: 1 for the first model of the pair, -1 for the second, 0 for a tie."""
+        above = np.bincount(number[rows], self.values[rows] - 0.5, size)
+        return np.sign(np.where(np.abs(above) > ROUNDING, above, 0.0)).astype(np.intp)
+
+
+def judged_rows(pairs: Pairs, judge: str, prompt: str) -> JudgedRows:
+    """The comparisons of a board with the judge and prompt of each: columns, or several joined by colons."""
+    scores = pairs.scores
+    if not isinstance(scores, CellScores):
+        raise NotAvailableError(
+            "comparing judges needs rows in memory, but these rows are in an engine. Collect the columns of the sides, "
+            f"{judge!r}, {prompt!r} and those of the verdicts and groups, and make the board of that frame."
+        )
+    if isinstance(scores, SummedPairScores):
+        raise NotAvailableError(GONE.format(what="comparing judges"))
+    labels = scores.labels
+    judges, prompts = (labels.codes(_axis(*role, labels)) for role in ((judge, "judge"), (prompt, "prompt")))
+    if judges.n_clusters < 2:
+        raise NotAvailableError(
+            f'`judge="{judge}"` must have at least 2 distinct values for judges to be set against each other; all '
+            f'{judges.codes.size} rows are by "{judges.label(0)}". What one judge says is the board itself: summary(), '
+            "ranks() and head_to_head() remain available.",
+            column=judge,
+            count=1,
+        )
+    if prompts.n_clusters < 2:
+        raise TooFewClustersError(
+            f'`prompt="{prompt}"` must have at least 2 distinct values for error bars; it has 1 in '
+            f"{prompts.codes.size} rows. Name the column of the prompts.",
+            column=prompt,
+            count=1,
+        )
+    names = [judges.label(code) for code in range(judges.n_clusters)]
+    alike = [name for name in dict.fromkeys(names) if names.count(name) > 1] if len(set(names)) < len(names) else []
+    if alike:
+        raise DataError(
+            f"judges' names must be distinct as text; different values of {judge!r} all read {listed(alike)}. Convert "
+            "the column to one type first.",
+            column=judge,
+            count=len(alike),
+        )
+    order = sorted(range(len(names)), key=names.__getitem__)
+    size = len(pairs.models)
+    met, number = np.unique(pairs.first * size + pairs.second, return_inverse=True)
+    cell = np.zeros(scores.n_rows, dtype=np.intp) if scores.cell is None else scores.cell
+    return JudgedRows(
+        models=pairs.models,
+        judges=tuple(names[code] for code in order),
+        first=met // size,
+        second=met % size,
+        pair=number[cell],
+        judge=np.argsort(order)[judges.codes],
+        prompt=Codes(prompts.codes, prompts.n_clusters),
+        values=scores.values,
+        side=np.where(pairs.left_second, -1.0, 1.0),
+        weights=scores.weights,
+    )
+
+
+def _axis(name: str, argument: str, labels: Labels) -> Axis:
+    """The columns that a name stands for."""
+    if name not in labels.columns and hasattr(name, "partition"):
+        if ":" in name and "+" not in name:
+            for column in name.replace("`", "").split(":"):
+                known_column(column.strip(), labels.columns, argument)
+            (axis,) = parse_groups(name, labels.columns)
+            return axis
+        if "+" in name:
+            raise ArgumentError(
+                f'`{argument}` must name one clustering, a column or several joined by colons; got "{name}", which '
+                "crosses two."
+            )
+        if labels.source is None:
+            raise no_source(name, tuple(labels.held))
+    return (known_column(name, labels.columns, argument),)
+
+
+# Means of cells, and functions of them, with errors by prompt
+
+
+def cell_errors(scores: CellScores, sums: CellSums, options: ResolvedCov) -> Errors:
+    """Errors of each cell's mean alone: NaN where it rests on one prompt, or where its values do not vary."""
+    errors = errors_by_cell(scores, sums.count, sums.weight, (PROMPT,), options, scores.n_rows)
+    return errors.se.copy(), errors.dof.copy()
+
+
+def prompt_scores(
+    values: FloatArray, fitted: FloatArray, cell: IntArray, prompt: IntArray, weights: FloatArray | None
+) -> CellScores:
+    """Scores of rows in cells with given fitted values, which are clustered by prompt."""
+    return CellScores(values, fitted, Labels(values.size, {PROMPT[0]: as_codes(prompt)}), cell, weights)
+
+
+def mean_of(sums: CellSums) -> FloatArray:
+    """Means of cells; those of values that are all alike without rounding."""
+    return np.where(sums.low == sums.high, sums.low, sums.total / sums.weight)
+
+
+def mapped_means(
+    values: FloatArray,
+    cell: IntArray,
+    coefficients: Matrix,
+    prompt: IntArray,
+    options: ResolvedCov,
+    weights: FloatArray | None,
+) -> tuple[FloatArray, Errors]:
+    """Linear functions of the means of cells, with errors by prompt; coefficients (n_params, n_cells).
+
+    Errors are NaN where more than 2% of the weight lies on cells that rest on one prompt, whose residuals are zero by
+    construction.
+    """
+    n_params, n_cells = coefficients.shape
+    sums = cell_sums(values, cell, n_cells, weights)
+    mean = mean_of(sums)
+    params, se, dof = np.asarray(coefficients @ mean), np.full(n_params, np.nan), np.full(n_params, np.nan)
+    scores = prompt_scores(values, mean, cell, prompt, weights)
+    n_prompts = scores.n_clusters(PROMPT)
+    if n_prompts < 2:
+        return params, (se, dof)
+    estimate = Estimate(
+        names=tuple(map(str, range(n_params))),
+        params=params,
+        scores=scores,
+        bread=transposed(scale_columns(coefficients, 1.0 / sums.weight)),
+        kind="mean",
+        coefficient_map=coefficients,
+        refit=Refit(1.0 / sums.weight),
+        cells=Cells(sums.count, sums.weight, mean, sums.squares, sums.low, sums.high),
+    )
+    thin = sparsity(estimate, PROMPT)
+    known = np.flatnonzero(~(thin.unsafe if n_prompts >= FEW_CLUSTERS else thin.single > LARGEST_SINGLE))
+    if known.size:
+        cov = assemble(estimate.select([estimate.names[i] for i in known]), (PROMPT,), options)
+        variance = np.where(cov.variance() > 0, cov.variance(), np.nan)
+        se[known], dof[known] = np.sqrt(variance), np.where(np.isnan(variance), np.nan, cov.dof())
+    return params, (se, dof)
+
+
+def adjusted_tests(estimate: FloatArray, errors: Errors, alpha: float) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """p-values of zero, by themselves and by Holm over all that have one, and which stand at the family-wise level.
+
+    NaN where there is no error.
+    """
+    p = t_pvalues(estimate / errors[0], errors[1])
+    adjusted = adjust_pvalues(p, "holm")
+    return p, adjusted, adjusted <= alpha
+
+
+# Agreement
+
+VERDICTS = 3  # for the first model of the pair, a tie, for the second
+
+
+def agreement_table(rows: JudgedRows, options: ResolvedCov, min_shared: int) -> tuple[pd.DataFrame, pd.Series[float]]:
+    """Agreement of all pairs of judges, and of all together: `Judging.agreement` and `Judging.overall`.
+
+    Of each judge and (prompt, pair) one verdict: who had the higher mean score over the rows, both orders together; a
+    tie where the mean is one half, as for a judge whose verdict turns with the order (Zheng et al. 2023,
+    arXiv:2306.05685, section 3.4). Estimates are NaN below `min_shared` units. All pairs are listed, or, with over 1000
+    judges, those that share enough. Cohen (1960), Educational and Psychological Measurement 20, 37-46; Krippendorff
+    (2004), Content Analysis, ch. 11; Fleiss (1971), Psychological Bulletin 76, 378-382.
+    """
+    judges, units = rows.judges, rows.unit
+    unit, judge, number = rows.by_judge(units)
+    verdict = 1 - rows.ahead(number, unit.size)
+    # Verdicts of a unit lie together: those d apart, for every d up to the judges of a unit.
+    lags = range(1, int(np.max(np.bincount(unit))))
+    places = [np.flatnonzero(unit[:-lag] == unit[lag:]) for lag in lags]
+    one = np.concatenate([np.zeros(0, dtype=np.intp), *places])
+    other = one + np.repeat(np.array(lags, dtype=np.intp), [part.size for part in places])
+    equal, prompt = (verdict[one] == verdict[other]).astype(float), rows.prompt.codes[units.first][unit[one]]
+    met, cell, shared = np.unique(judge[one] * len(judges) + judge[other], return_inverse=True, return_counts=True)
+    enough = shared >= min_shared
+    use = enough[cell]
+    cell, n_cells = (np.cumsum(enough) - 1)[cell[use]], int(enough.sum())
+    estimates = np.zeros((0, 4))
+    if n_cells:
+        kappa = _kappas(verdict[one][use], verdict[other][use], cell, n_cells)
+        estimates = np.column_stack([*_shares(equal[use], cell, n_cells, prompt[use], options), kappa])
+    known = pd.DataFrame(estimates, index=met[enough], columns=["agreement", "se", "dof", "kappa"])
+    every = len(judges) <= MOST_JUDGES
+    first, second = np.triu_indices(len(judges), 1) if every else np.divmod(met[enough], len(judges))
+    table = known.reindex(first * len(judges) + second)
+    table["n"] = pd.Series(shared, index=met).reindex(table.index, fill_value=0)
+    names = np.array(judges, dtype=object)
+    table.index = pd.MultiIndex.from_arrays([names[first], names[second]], names=["judge", "other"])
+    counts = np.zeros((units.n_clusters, VERDICTS))
+    np.add.at(counts, (unit, verdict), 1.0)
+    all_pairs = np.full((3, 1), np.nan)
+    if equal.size:
+        all_pairs = np.stack(_shares(equal, np.zeros(equal.size, dtype=np.intp), 1, prompt, options))
+    per_unit = counts.sum(axis=1)
+    overall = {
+        **dict(zip(("agreement", "se", "dof"), all_pairs[:, 0].tolist(), strict=True)),
+        "krippendorff": krippendorff_alpha(counts, mirrored=True),
+        "fleiss": _fleiss(counts, len(judges)),
+        "n_shared": float(np.sum(per_unit > 1)),
+        "n_units": float(units.n_clusters),
+        "fewest_judges": float(np.min(per_unit)),
+        "most_judges": float(np.max(per_unit)),
+    }
+    return table, pd.Series(overall)
+
+
+def _shares(
+    equal: FloatArray, cell: IntArray, n_cells: int, prompt: IntArray, options: ResolvedCov
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Share of equal verdicts of each cell, with its standard error and degrees of freedom by prompt."""
+    sums = cell_sums(equal, cell, n_cells, None)
+    mean = mean_of(sums)
+    return mean, *cell_errors(prompt_scores(equal, mean, cell, prompt, None), sums, options)
+
+
+def _kappas(one: IntArray, other: IntArray, cell: IntArray, n_cells: int) -> FloatArray:
+    """Cohen's kappa of each cell, (p_o - p_e)/(1 - p_e) (Cohen 1960, eq. 1); NaN where both only ever say tie.
+
+    Which model of a pair is the first is a matter of names: every verdict counts from either side.
+    """
+    size = VERDICTS**2
+    flat = np.bincount(cell * size + one * VERDICTS + other, minlength=n_cells * size)
+    tables = flat.reshape(n_cells, VERDICTS, VERDICTS)
+    tables = tables + tables[:, ::-1, ::-1]
+    n = tables.sum(axis=(1, 2))
+    alike = np.trace(tables, axis1=1, axis2=2) * n
+    by_chance = np.sum(tables.sum(axis=1) * tables.sum(axis=2), axis=1)
+    top, bottom = (alike - by_chance).astype(np.float64), (n**2 - by_chance).astype(np.float64)
+    return np.asarray(np.divide(top, bottom, out=np.full(n_cells, np.nan), where=bottom > 0))
+
+
+def _fleiss(counts: FloatArray, n_judges: int) -> float:
+    """Fleiss' kappa by statsmodels, where every judge saw every unit; every verdict counts from either side."""
+    from statsmodels.stats.inter_rater import fleiss_kappa
+
+    both = np.vstack([counts, counts[:, ::-1]])
+    if np.any(counts.sum(axis=1) != n_judges) or np.count_nonzero(both.sum(axis=0)) < 2:
+        return np.nan
+    return float(fleiss_kappa(both))
+
+
+def krippendorff_alpha(counts: FloatArray, *, mirrored: bool = False) -> float:
+    """Krippendorff's alpha for verdicts without an order, 1 - observed over expected disagreement.
+
+    `counts` says how many judges gave each verdict, (n_units, n_verdicts); units with one judge say nothing and are
+    left out. NaN where all verdicts are alike, or no unit has two. `mirrored`: the first verdict and the last are one,
+    said from either side, so that by chance they are as frequent. Krippendorff (2004), Content Analysis, second
+    edition, ch. 11.
+    """
+    counts = counts[counts.sum(axis=1) > 1]
+    total = counts.sum(axis=0)
+    if mirrored:
+        total = (total + total[::-1]) / 2
+    expected = total.sum() ** 2 - total @ total
+    if not expected > 0:
+        return np.nan
+    per_unit = counts.sum(axis=1)
+    observed = np.sum((per_unit**2 - np.sum(counts**2, axis=1)) / (per_unit - 1.0))
+    return float(1.0 - (total.sum() - 1.0) * observed / expected)
+
+
+# A board of each judge, and how much more it gives a model than the others do
+
+
+def board_table(rows: JudgedRows, has_board: BoolArray, options: ResolvedCov) -> pd.DataFrame:
+    """Win rates by judge: each model's mean score against the opponents that it met under that judge, equal weights.
+
+    Indexed by (judge, model), for judges with enough comparisons (`has_board`); columns estimate, se, dof, rank and n.
+    """
+    judges = np.flatnonzero(has_board).tolist()
+    parts = {rows.judges[j]: _one_board(rows, np.flatnonzero(rows.judge == j), options) for j in judges}
+    if parts:
+        return pd.concat(parts, names=["judge"])
+    index = pd.MultiIndex.from_arrays([[], []], names=["judge", "model"])
+    return pd.DataFrame({name: [] for name in ("estimate", "se", "dof", "rank", "n")}, index=index, dtype=float)
+
+
+def _one_board(rows: JudgedRows, use: IntArray, options: ResolvedCov) -> pd.DataFrame:
+    """Win rates of the models on some rows."""
+    pairs, cell = np.unique(rows.pair[use], return_inverse=True)
+    models, place = np.unique([rows.first[pairs], rows.second[pairs]], return_inverse=True)
+    sides = place.reshape(2, -1)
+    met = np.bincount(sides.ravel())
+    A = scale_rows(transposed(difference_rows(sides[0], sides[1], models.size)), 1.0 / met)
+    weights = None if rows.weights is None else rows.weights[use]
+    rate, (se, dof) = mapped_means(rows.values[use], cell, A, rows.prompt.codes[use], options, weights)
+    # A model that is second in a pair scores 1 - psi there.
+    rate = rate + np.bincount(sides[1], minlength=models.size) / met
+    frame = pd.DataFrame({"estimate": rate, "se": se, "dof": dof})
+    # Rates that differ by rounding are tied.
+    frame["rank"] = frame["estimate"].round(12).rank(ascending=False, method="min").astype(int)
+    frame["n"] = np.bincount(sides.ravel(), np.tile(np.bincount(cell), 2)).astype(int)
+    frame.index = pd.Index([rows.models[model] for model in models], name="model")
+    return frame
+
+
+def rank_table(boards: pd.DataFrame) -> pd.DataFrame:
+    """Rank correlations between the boards of two judges, over the models that both have; NaN below three models.
+
+    Kendall's is tau-b. Of over 100 judges those with most comparisons are compared.
+    """
+    n = boards["n"].groupby(level="judge").sum().sort_values(ascending=False, kind="stable")
+    judges = sorted(n.index[:MOST_RANKED])
+    wide = boards["estimate"].unstack("judge")[judges].round(12)
+    first, second = np.triu_indices(len(judges), 1)
+    known = wide.notna().to_numpy(dtype=float)
+    names = np.array(judges, dtype=object)
+    index = pd.MultiIndex.from_arrays([names[first], names[second]], names=["judge", "other"])
+    table = {name: wide.corr(method=name, min_periods=3).to_numpy()[first, second] for name in ("kendall", "spearman")}
+    return pd.DataFrame({**table, "n_models": (known.T @ known)[first, second].astype(int)}, index=index)
+
+
+def effect_table(rows: JudgedRows, has_board: BoolArray, options: ResolvedCov, alpha: float) -> pd.DataFrame:
+    """Judge-by-model effects: a judge's win rate of a model minus the mean of the judges, opponent by opponent.
+
+    For model a and judge j it is the mean, over the opponents b that j and another judge saw against a, of psi_ab by j
+    minus the mean of psi_ab over the judges who saw that pair. Where every judge saw every pair that is the judge's win
+    rate minus the mean win rate; elsewhere it takes out that judges saw different opponents. Judges without enough
+    comparisons (`has_board`) are left out of the means; errors are joint over judges, and `alpha` is family-wise over
+    all effects, by Holm.
+    """
+    use = np.flatnonzero(has_board[rows.judge])
+    models = np.concatenate([rows.first[rows.pair[use]], rows.second[rows.pair[use]]])
+    row, is_first = np.tile(use, 2), np.repeat([True, False], use.size)
+    frames = {}
+    for a, name in enumerate(rows.models):
+        chosen = np.flatnonzero(models == a)
+        frames[name] = _effects_of_model(rows, row[chosen], is_first[chosen], options)
+    table = pd.concat(frames, names=["model"]).swaplevel().sort_index()
+    errors = (table["se"].to_numpy(), table["dof"].to_numpy())
+    tests = adjusted_tests(table["effect"].to_numpy(), errors, alpha)
+    for place, (name, column) in enumerate(zip(("p_value", "p_adjusted", "stands"), tests, strict=True), 3):
+        table.insert(place, name, column)
+    return table
+
+
+def _effects_of_model(rows: JudgedRows, row: IntArray, is_first: BoolArray, options: ResolvedCov) -> pd.DataFrame:
+    """Effects of all judges on one model, from the rows that it is in."""
+    opponent = np.where(is_first, rows.second[rows.pair[row]], rows.first[rows.pair[row]])
+    values = np.where(is_first, rows.values[row], 1.0 - rows.values[row])
+    judges, j = np.unique(rows.judge[row], return_inverse=True)
+    opponents, b = np.unique(opponent, return_inverse=True)
+    seen = np.zeros((judges.size, opponents.size), dtype=bool)
+    seen[j, b] = True
+    # A pair that one judge saw alone says nothing of how judges differ.
+    seen &= seen.sum(axis=0) > 1
+    shared = seen[j, b]
+    row, j, b, values = row[shared], j[shared], b[shared], values[shared]
+    number = np.cumsum(seen).reshape(seen.shape) - 1
+    A, some = effect_map(seen)
+    effect, se, dof = (np.full(judges.size, np.nan) for _ in range(3))
+    if some.any():
+        weights = None if rows.weights is None else rows.weights[row]
+        prompt = rows.prompt.codes[row]
+        means = mapped_means(values, number[j, b], compressed(A), prompt, options, weights)
+        effect[some], (se[some], dof[some]) = means
+    columns = {"effect": effect, "se": se, "dof": dof, "opponents": seen.sum(axis=1)}
+    columns["n"] = np.bincount(j, minlength=judges.size)
+    return pd.DataFrame(columns, index=pd.Index([rows.judges[k] for k in judges], name="judge"))
+
+
+def effect_map(seen: BoolArray) -> tuple[FloatArray, BoolArray]:
+    """Effects of judges as a linear function of the means of their (judge, opponent) cells, numbered along the rows.
+
+    One row of coefficients for each judge with a cell, and which judges those are. Shapes: seen (n_judges,
+    n_opponents).
+    """
+    judge, opponent = np.nonzero(seen)
+    share = seen / np.maximum(seen.sum(axis=1, keepdims=True), 1)
+    averaged = np.where(seen, 1.0 / np.maximum(seen.sum(axis=0), 1), 0.0)[judge, opponent]
+    A = -share[:, opponent] * averaged
+    A[judge, np.arange(judge.size)] += share[judge, opponent]
+    some: BoolArray = np.asarray(seen.any(axis=1))
+    return A[some], some

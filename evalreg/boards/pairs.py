@@ -1,0 +1,328 @@
+"""Comparisons in cells, one a pair of models: what boards are made of, and what they say pair by pair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, hold
+from evalreg.covariance.options import ResolvedCov
+from evalreg.covariance.terms import CellErrors, errors_by_cell
+from evalreg.data.clusters import Axis, Groups, Labels, axis_name, union
+from evalreg.data.engine import Query
+from evalreg.data.engine_pairs import EXCHANGED, FIRST_SCORE, PairsInEngine, read_pairs_in_engine
+from evalreg.data.pairs import PairRoles, PairRows, open_pairs, read_pairs
+from evalreg.data.summed_pairs import SummedPairCells, read_summed_pairs
+from evalreg.data.sums import SummedLog, with_joint
+from evalreg.errors import NotAvailableError, Note, issue
+from evalreg.inference.dependence import correlation_columns, refuse_without_clusters, sums_of_cells
+from evalreg.inference.simultaneous import adjust_pvalues
+from evalreg.numerics.moments import icc_of
+from evalreg.numerics.student import logit_interval
+from evalreg.scores.base import CellSums, cell_sums
+from evalreg.scores.cells import CellScores, SummedPairScores
+from evalreg.scores.engine import EngineScores, Measured
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Comparisons by pair of models, scored for the first of the two; their arrays are read-only.
+
+    Parameters
+    ----------
+    models, strata : tuple of str
+        Sorted as text; one unnamed stratum where there are none.
+    first, second, stratum : ndarray of int, shape (n_cells,)
+        The models of each cell, in memory in the order of their text, and its stratum.
+    scores : CellScores or EngineScores
+        Of the rows in their cells, fitted by the mean of each.
+    sums : CellSums
+        Of the cells.
+    swapped : ndarray of bool, shape (n_rows,), or None
+        Whether a row's left model is its cell's second; None where rows stay in an engine.
+    axes : tuple of Axis or None
+        The clusterings asked for.
+    dropped : dict of str to int
+        Rows dropped, by reason.
+    lines : tuple of str
+        What the schedule looks like, in words.
+    side_names, sides : tuple of str, and ndarray, shape (n_rows, n_terms)
+        Terms that differ between the two sides, left minus right.
+    """
+
+    models: tuple[str, ...]
+    strata: tuple[str, ...]
+    first: IntArray
+    second: IntArray
+    stratum: IntArray
+    scores: CellScores | EngineScores
+    sums: CellSums
+    swapped: BoolArray | None
+    axes: tuple[Axis, ...] | None
+    dropped: dict[str, int]
+    lines: tuple[str, ...]
+    side_names: tuple[str, ...]
+    sides: FloatArray
+
+    def __post_init__(self) -> None:
+        hold(self)
+
+    @property
+    def mean(self) -> FloatArray:
+        """psi of each cell: the mean score of its first model, shape (n_cells,)."""
+        return self.scores.fitted
+
+    @property
+    def rows(self) -> CellScores:
+        """The scores, of rows in memory."""
+        assert isinstance(self.scores, CellScores)
+        return self.scores
+
+    @property
+    def left_second(self) -> BoolArray:
+        """Whether a row's left model is the cell's second, of rows in memory."""
+        assert self.swapped is not None
+        return self.swapped
+
+    def keys(self, *sides: IntArray) -> dict[str, Any]:
+        """Names of the strata, where there are some, and of the left and right models, by column."""
+        names = np.array(self.models, dtype=object)
+        strata = {} if self.strata == ("",) else {"stratum": np.array(self.strata, dtype=object)[self.stratum]}
+        return strata | dict(zip(("left", "right"), (names[side] for side in sides), strict=True))
+
+    def errors(self, axes: tuple[Axis, ...], options: ResolvedCov) -> CellErrors:
+        """Errors of each cell's mean alone; NaN where a cell rests on a single cluster."""
+        return errors_by_cell(self.scores, self.sums.count, self.sums.weight, axes, options, self.scores.n_rows)
+
+    def with_labels(self, labels: Labels | None) -> Pairs:
+        """The same with the cluster labels of the results that they belong to."""
+        if labels is None or not isinstance(self.scores, CellScores):
+            return self
+        return replace(self, scores=replace(self.scores, labels=labels))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "scores": self.scores.detached()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        hold(self)
+
+
+def gather_pairs(data: Any, roles: PairRoles, groups: Groups, needs_rows: str | None = None) -> Pairs:
+    """Comparisons of a log, sorted into pairs of models, with the sums and the scores of the cells.
+
+    Rows in an engine stay there, unless `needs_rows` says what needs them.
+    """
+    if isinstance(data, SummedLog):
+        data = with_joint(data, roles.strata)
+        return _of_lines(read_summed_pairs(data, roles, groups, needs_rows), data.dropped)
+    table, roles = open_pairs(data, roles, groups, needs_rows)
+    if isinstance(table, Query):
+        return _of_engine(read_pairs_in_engine(table, roles, groups), roles)
+    read = read_pairs(table, roles, groups)
+    rows, values = read.rows, read.values
+    sums = cell_sums(values, read.cell, read.first.size, rows.weights)
+    scores = CellScores(values, _fitted(sums), rows.labels(), read.cell, rows.weights)
+    counts = {"n": np.ones(values.size), "tied": values == 0.5}
+    sides = read.side_names, read.sides
+    return _pairs(read, sums, scores, counts, read.swapped, rows.axes, rows.dropped, read.alike, sides)
+
+
+def _pairs(
+    read: PairRows | PairsInEngine | SummedPairCells,
+    sums: CellSums,
+    scores: CellScores | EngineScores,
+    counts: dict[str, Any],
+    swapped: BoolArray | None,
+    axes: tuple[Axis, ...] | None,
+    dropped: dict[str, int],
+    alike: int,
+    sides: tuple[tuple[str, ...], FloatArray],
+) -> Pairs:
+    """The cells; `counts` are rows and ties of each row, line or kind, for what is said of the schedule."""
+    every = np.bincount(read.cell, counts["n"])
+    turned = np.bincount(read.cell, np.where(np.asarray(read.swapped), counts["n"], 0.0))
+    tied, rarer = (part.sum() / every.sum() for part in (counts["tied"], np.minimum(turned, every - turned)))
+    lines = _design_lines(len(read.models), len(read.strata), sums.count, tied, rarer, alike)
+    cells = (read.models, read.strata, read.first, read.second, read.stratum)
+    return Pairs(*cells, scores, sums, swapped, axes, dropped, lines, *sides)
+
+
+def _fitted(sums: CellSums) -> FloatArray:
+    return np.where(sums.low == sums.high, sums.low, sums.total / sums.weight)
+
+
+def _of_engine(read: PairsInEngine, roles: PairRoles) -> Pairs:
+    """Rows that stay in an engine, from the sums of their kinds."""
+    kinds, sums = read.sums, _added(read)
+    sign = np.where(read.swapped, -1.0, 1.0)
+    moments = {"ee": kinds["wwvv"], "ed": sign * kinds["wwv"], "dd": kinds["ww"]}
+    heaviest = np.zeros(sums.count.size)
+    np.maximum.at(heaviest, read.cell, kinds["heaviest"])
+    weight = None if read.weights is None else nw.col(read.weights).cast(nw.Float64)
+    exchanged = None if roles.key else nw.col(EXCHANGED)
+    scores = EngineScores(
+        Measured(read.table, nw.col(FIRST_SCORE), weight=weight, exchanged=exchanged),
+        read.cells,
+        sums,
+        _fitted(sums),
+        centre=np.full(sums.count.size, 0.5),
+        weighted=weight is not None,
+        heaviest=heaviest,
+        _moments=[{name: np.bincount(read.cell, values).astype(float) for name, values in moments.items()}],
+    )
+    alike = 0
+    if not roles.key and (read.axes is not None or roles.strata is not None):
+        alike = scores.n_rows - (read.n_given if read.axes is None else scores.n_entries(union(*read.axes)))
+    return _pairs(read, sums, scores, kinds, None, read.axes, read.dropped, alike, ((), np.zeros((0, 0))))
+
+
+def _of_lines(read: SummedPairCells, dropped: dict[str, int]) -> Pairs:
+    """Lines that were summed of comparisons."""
+    lines, sums = read.sums, _added(read)
+    constant = lines["low"] == lines["high"]
+    means, within = [], []
+    for w, wv, wvv in (("w", "wv", "wvv"), ("ww", "wwv", "wwvv")):
+        mean = np.where(constant, lines["low"], lines[wv] / lines[w] + 0.5)
+        means.append(np.where(np.asarray(read.swapped), 1.0 - mean, mean))
+        within.append(np.where(constant, 0.0, np.maximum(lines[wvv] - lines[wv] ** 2 / lines[w], 0.0)))
+    scores = SummedPairScores(
+        values=means[0],
+        fitted=_fitted(sums),
+        labels=Labels(read.cell.size, read.labels),
+        cell=read.cell,
+        weights=lines["w"],
+        within=within[0],
+        count=lines["n"],
+        weight2=lines["ww"],
+        mean2=means[1],
+        within2=within[1],
+        heaviest=lines["heaviest"],
+        weighted=read.weighted,
+    )
+    sides = read.side_names, read.sides
+    return _pairs(read, sums, scores, lines, read.swapped, read.axes, dropped, read.alike, sides)
+
+
+def _added(read: PairsInEngine | SummedPairCells) -> CellSums:
+    """Sums of cells, as scores of their first models, from those of kinds or lines, v being the left score less 1/2."""
+    kinds, swapped, n_cells = read.sums, np.asarray(read.swapped), read.first.size
+    turned = {**kinds, "wv": np.where(swapped, -kinds["wv"], kinds["wv"])}
+    n, w, wv, wvv = (np.bincount(read.cell, turned[name], n_cells).astype(float) for name in ("n", "w", "wv", "wvv"))
+    low, high = np.full(n_cells, np.inf), np.full(n_cells, -np.inf)
+    np.minimum.at(low, read.cell, np.where(swapped, 1 - kinds["high"], kinds["low"]))
+    np.maximum.at(high, read.cell, np.where(swapped, 1 - kinds["low"], kinds["high"]))
+    squares = np.where(low == high, 0.0, np.maximum(wvv - wv**2 / w, 0.0))
+    return CellSums(n, w, wv + w / 2, squares, low, high)
+
+
+def _design_lines(
+    n_models: int, n_strata: int, count: FloatArray, tied: float, turned: float, alike: int
+) -> tuple[str, ...]:
+    """What the schedule looks like; `tied` and `turned` are shares of ties and of rows in their pair's rarer order."""
+    several = count.size > 1
+    fewest, most = f"{np.min(count):.0f}", f"{np.max(count):.0f}"
+    each = f"{most} comparison{'' if most == '1' else 's'}{' each' if several else ''}"
+    if fewest != most:
+        each = f"{fewest} to {most} comparisons (median {np.median(count):.0f})"
+    order = f"{turned:.0%} with the models in the other order"
+    if turned == 0:
+        order = f"{'each pair' if several else 'all'} in one order"
+    strata = f" in {n_strata} strata" if n_strata > 1 else ""
+    line = (
+        f"{n_models} models, {count.size} pair{'s' if several else ''}{strata} with {each}; {tied:.1%} tied, {order}."
+    )
+    if not alike:
+        return (line,)
+    return line, (
+        f"{alike} rows equal an earlier one in the models and in all columns named; name in `key` what identifies a "
+        "comparison, and repeats are refused."
+    )
+
+
+def head_to_head(pairs: Pairs, errors: CellErrors, alpha: float | None = None) -> pd.DataFrame:
+    """Table of all pairs that met, both ways round, indexed by (left, right), or (stratum, left, right).
+
+    `alpha` adds dof and intervals on the logit scale: NaN without a standard error, and where psi is 0 or 1. `p_value`
+    is of psi = 1/2.
+    """
+    se, p = errors.se, errors.widths.pvalues(pairs.mean - 0.5)
+    sides = [(pairs.first, pairs.second, pairs.mean), (pairs.second, pairs.first, 1.0 - pairs.mean)]
+    parts = []
+    for left, right, psi in sides:
+        counts = {"n": pairs.sums.count.astype(int), "n_clusters": errors.n_clusters.astype(int)}
+        columns = {"psi": psi, "se": se, **counts, "p_value": p}
+        if alpha is not None:
+            fraction("alpha", alpha)
+            inside, ends = (se > 0) & (psi > 0) & (psi < 1), np.full((psi.size, 2), np.nan)
+            half = errors.widths.half(alpha)[inside]
+            ends[inside] = logit_interval(psi[inside], se[inside], half / se[inside])
+            columns |= {"dof": errors.dof, "lower": ends[:, 0], "upper": ends[:, 1]}
+        keys = pairs.keys(left, right)
+        parts.append(pd.DataFrame({**keys, **columns}).set_index(list(keys)))
+    return pd.concat(parts).sort_index()
+
+
+def pair_dependence(pairs: Pairs, axes: tuple[Axis, ...], options: ResolvedCov, alpha: float) -> pd.DataFrame:
+    """How alike the comparisons of one pair are within clusters, one row for each clustering and pair."""
+    refuse_without_clusters(axes)
+    if not isinstance(pairs.scores, CellScores):
+        raise NotAvailableError(
+            "the correlations within each pair need rows in memory, but these rows are in an engine. Collect the "
+            "columns of the sides, verdicts and groups, and make the board of that frame."
+        )
+    keys, (count, weight) = pairs.keys(pairs.first, pairs.second), (pairs.sums.count, pairs.sums.weight)
+    index, every = pd.MultiIndex.from_frame(pd.DataFrame(keys)), sparse.eye_array(count.size, format="csr")
+    squares = pairs.scores.row_moments()[0]
+    factor = count / np.maximum(count - 1, 1)
+    naive = np.where((count > 1) & (squares > 0), squares / weight**2 * factor, np.nan)
+    parts: dict[str, pd.DataFrame] = {}
+    notes: list[Note] = []
+    for axis in axes:
+        sums = sums_of_cells(pairs.scores, count / weight, axis, every)
+        part, found = correlation_columns(sums, icc_of(sums), alpha, axis_name(axis), index)
+        variance = pairs.errors((axis,), options).widths.variance
+        parts[axis_name(axis)] = part.assign(design_effect=variance / naive, se_ratio=np.sqrt(variance / naive))
+        notes += found
+    issue(notes)
+    return pd.concat(parts, names=["clusters", *keys])
+
+
+def condorcet_cycles(table: pd.DataFrame, alpha: float) -> pd.DataFrame:
+    """Cycles a beats b beats c beats a, and which of them stand once chance is allowed for.
+
+    One row a cycle, from `head_to_head` without strata. `p_adjusted` is the largest of its edges, which are tested with
+    the edges of all pairs by Holm at the family-wise level `alpha`.
+    """
+    fraction("alpha", alpha)
+    models = list(dict.fromkeys(table.index.get_level_values("left")))
+    psi = table["psi"].unstack("right").reindex(index=models, columns=models).to_numpy()
+    p = table["p_value"][table.index.get_level_values("left") < table.index.get_level_values("right")]
+    adjusted = dict(zip(p.index, adjust_pvalues(p.to_numpy(), "holm").tolist(), strict=True))
+    rows = []
+    for a, b, c in cycles_of(psi > 0.5):
+        edges = [(models[a], models[b]), (models[b], models[c]), (models[c], models[a])]
+        worst = float(np.max([adjusted.get(tuple(sorted(edge)), np.nan) for edge in edges]))
+        values = [float(psi[i, j]) for i, j in ((a, b), (b, c), (c, a))]
+        rows.append((models[a], models[b], models[c], *values, worst, bool(worst <= alpha)))
+    columns = ["a", "b", "c", "psi_ab", "psi_bc", "psi_ca", "p_adjusted", "stands"]
+    found = pd.DataFrame(rows, columns=columns).sort_values(["p_adjusted", "a", "b", "c"], ignore_index=True)
+    found.attrs["alpha"] = alpha
+    return found
+
+
+def cycles_of(beats: Any) -> list[tuple[int, int, int]]:
+    """All triples with a beats b beats c beats a, each once, its smallest number first; `beats` is (n, n)."""
+    found = []
+    for a in range(len(beats)):
+        # b that a beats, c that beats a, and b beats c; a the smallest of the three.
+        after = np.flatnonzero(beats[a, a + 1 :]) + a + 1
+        before = np.flatnonzero(beats[a + 1 :, a]) + a + 1
+        inner = beats[np.ix_(after, before)]
+        found += [(a, int(after[i]), int(before[j])) for i, j in np.argwhere(inner)]
+    return sorted(found)

@@ -69,6 +69,12 @@ def listed(values: Iterable[object], joiner: str = ", ") -> str:
     return joiner.join(shown) + (f" and {more} more" if more else "")
 
 
+def few_of(names: Sequence[str]) -> str:
+    """Return the first few names for a sentence, with the number of the others."""
+    more = len(names) - MOST_LISTED
+    return ", ".join(names[:MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
 def pointed(text: str, place: int) -> str:
     """Return the line of a text with a caret under a place, both indented."""
     start = text.rfind("\n", 0, place) + 1

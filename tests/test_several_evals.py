@@ -118,6 +118,18 @@ def test_a_long_frame_is_taken_eval_by_eval(logs: dict[str, pd.DataFrame]) -> No
         er.by_eval(er.mean, frame, "model")
 
 
+def test_many_evals_are_warned_of_once_for_each_kind() -> None:
+    """The first eval is named, the others are counted; the table's notes name the first few."""
+    frame = pd.DataFrame({"eval": np.repeat(np.arange(9), 30), "item": np.arange(270), "model": "a", "score": 1.0})
+    with pytest.warns(er.errors.EvalregWarning) as issued:
+        evals = er.by_eval(er.mean, frame, {"by": "model", "item": "item"})
+    assert len({warning.category for warning in issued}) == len(issued)
+    (flat,) = (str(w.message) for w in issued if w.category is er.errors.ZeroVarianceWarning)
+    assert flat.startswith("0: a: ")
+    assert "8 more evals" in flat
+    assert len(evals.parts) == 9
+
+
 @pytest.mark.usefixtures("uncollected")
 def test_p_values_are_adjusted_over_all_evals_as_statsmodels_does(logs: dict[str, pd.DataFrame]) -> None:
     parts = {name: er.compare(log, item="item", groups="passage") for name, log in logs.items()}

@@ -15,7 +15,7 @@ from evalreg.checks import fraction
 from evalreg.cli.commands import Command
 from evalreg.cli.options import options_of, words
 from evalreg.cli.reading import Rows, defaults, named_files, read, with_hint, written
-from evalreg.errors import ArgumentError, EvalregError
+from evalreg.errors import ArgumentError, EvalregError, issue, muted
 
 # Options that ask the result, and the method that answers.
 LATER = {"ranks": "leaderboard", "tiers": "tiers", "best": "winner", "joint": "joint_test", "wild": "wild_test"}
@@ -282,6 +282,8 @@ def side_by_side(asked: Request) -> Found:
 
 def evals(asked: Request) -> Found:
     """Several evals side by side: of the values of a column, of a log's tasks, or of files."""
+    from evalreg.suites.evals import said_once
+
     named, plain = named_files(asked.files)
     if (named or len(plain) > 1) and "eval" not in asked.given:
         parts = {name: read([file], asked.given) for name, file in (named or {Path(f).stem: f for f in plain}).items()}
@@ -303,10 +305,12 @@ def evals(asked: Request) -> Found:
             part = part if part.has("model") else replace(part, data=part.frame.assign(model="model"), log=None)
             options.setdefault("by", "model")
         try:
-            found[name] = call(function, replace(part, log=None), options)
+            with muted():
+                found[name] = call(function, replace(part, log=None), options)
         except EvalregError as error:
             error.add_note(f"(In the eval {name!r}.)")
             raise
+    issue(said_once(found))
     suite = er.join_evals(found, **{name: asked.given[name] for name in ("form", "adjust") if name in asked.given})
     average = None
     if asked.get("average"):

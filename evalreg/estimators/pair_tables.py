@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, few_of, fraction, listed
 from evalreg.data.answers import NOBODY, ModelPairs, Overlap
 from evalreg.data.clusters import Axis, as_codes, axis_name
 from evalreg.errors import ArgumentError, DataError, FewCarriersWarning, NotAvailableError, ScoreRangeError, issue
@@ -410,7 +410,7 @@ def comparison_summary(
 def by_part(said: Mapping[str, Sequence[str]]) -> list[str]:
     """Sentences on each eval, one that is said of several once, with the names of the evals where it is not of all."""
     names = {text: [name for name, texts in said.items() if text in texts] for texts in said.values() for text in texts}
-    return [text if len(own) == len(said) else f"{', '.join(own)}: {text}" for text, own in names.items()]
+    return [text if len(own) == len(said) else f"{few_of(own)}: {text}" for text, own in names.items()]
 
 
 def _together(values: Mapping[str, str], n_parts: int) -> str:

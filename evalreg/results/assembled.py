@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from evalreg.checks import few_of
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.covariance.terms import assemble
@@ -47,7 +48,7 @@ def variance_notes(cov: Covariance) -> tuple[Note, ...]:
             by_reason.setdefault((reason, bool(variance == 0), name in tested), []).append(name)
     notes = []
     for (reason, is_zero, is_tested), names in by_reason.items():
-        some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        some = few_of(names)
         text = f"{some}: no test, because {reason}; t and p are NaN."
         if is_tested:
             text = f"{some}: no standard error, because {reason}; the interval and tests are by the score test alone."

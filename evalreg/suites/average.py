@@ -151,6 +151,15 @@ class EvalAverage(Printed):
     notes: tuple[Note, ...] = ()
 
     @property
+    def weights_text(self) -> str:
+        """What each eval counts."""
+        if not self.weights:
+            return "by precision"
+        if len(set(self.weights)) == 1:
+            return f"equal, 1/{len(self.evals)} each"
+        return ", ".join(f"{name} {weight:.4g}" for name, weight in zip(self.evals, self.weights, strict=True))
+
+    @property
     def table(self) -> pd.DataFrame:
         """The averages with 95% intervals; see `to_frame` for the columns."""
         return self.to_frame()
@@ -268,11 +277,8 @@ class EvalAverage(Printed):
             if drawn_tasks:
                 cells += [number(row["tau"]), interval_text(row["new_lower"], row["new_upper"], row["estimate"])]
             rows.append((str(name), *cells))
-        weights = ", ".join(f"{name} {weight:.4g}" for name, weight in zip(self.evals, self.weights, strict=False))
-        equal = f"equal, 1/{len(self.evals)} each"
-        weights = "by precision" if not self.weights else equal if len(set(self.weights)) == 1 else weights
         evals = f"{len(self.evals)}: {', '.join(self.evals)}"
-        facts = (("Evals", evals), ("Tasks", self.tasks), ("Weights", weights))
+        facts = (("Evals", evals), ("Tasks", self.tasks), ("Weights", self.weights_text))
         return Summary(
             "average over evals", facts, (Grid(headers, tuple(rows), blocks=True),), tuple(self._sentences())
         )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -17,6 +17,7 @@ from evalreg.data.clusters import axis_name
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
+    EvalregWarning,
     IndependenceWarning,
     MissingColumnError,
     MissingLabelsError,
@@ -24,6 +25,7 @@ from evalreg.errors import (
     Note,
     UnlikeScalesWarning,
     issue,
+    muted,
 )
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.pair_tables import by_part, comparison_summary
@@ -82,7 +84,7 @@ class Evals(Printed):
     {('reading', 'new'): 0.8, ('reading', 'old'): 0.69, ('maths', 'new'): 0.8, ('maths', 'old'): 0.75}
     """
 
-    parts: dict[str, Results] | dict[str, Comparison]
+    parts: dict[str, Any]
     form: FormName = "counts"
     adjust: SuiteAdjustName | None = None
     notes: tuple[Note, ...] = ()
@@ -118,7 +120,7 @@ class Evals(Printed):
     def _frames(self, alpha: float) -> dict[str, pd.DataFrame]:
         """The tables by eval, with p-values adjusted over all of them where that is asked for."""
         if not self.differences:
-            return {name: _score_frame(cast(Results, part), alpha) for name, part in self.parts.items()}
+            return {name: _score_frame(part, alpha) for name, part in self.parts.items()}
         frames = {name: part.to_frame(alpha) for name, part in self.parts.items()}
         if self.adjust is None:
             return frames
@@ -237,8 +239,7 @@ class Evals(Printed):
         table 5.
         """
         if self.differences:
-            comparisons = cast("dict[str, Comparison]", self.parts)
-            parts = {name: (part.results, part.facts, part.adjust) for name, part in comparisons.items()}
+            parts = {name: (part.results, part.facts, part.adjust) for name, part in self.parts.items()}
             return comparison_summary(parts, alpha, self._frames(alpha), self.adjust)
         fraction("alpha", alpha)
         table = self.to_frame(alpha)
@@ -297,12 +298,12 @@ class Evals(Printed):
         """
         if not self.differences:
             raise NotAvailableError("`to_json` is of differences on several evals; write each of `parts` of scores.")
-        levels, comparisons = checked_levels(alpha), cast("dict[str, Comparison]", self.parts)
+        levels = checked_levels(alpha)
         frames = self._frames(levels[0])
         document = {
             "adjust": self.adjust,
             "kind": "comparisons",
-            "parts": {name: part._document(levels, frames[name]) for name, part in comparisons.items()},
+            "parts": {name: part._document(levels, frames[name]) for name, part in self.parts.items()},
             "schema_version": SCHEMA_VERSION,
             "summary": summary_document(self.summary(levels[0])),
             "versions": versions(),
@@ -315,7 +316,7 @@ class Evals(Printed):
         return self.summary().as_text()
 
 
-def _results_of(parts: Mapping[str, Any]) -> dict[str, Results]:
+def _results_of(parts: Mapping[Any, Any]) -> dict[Any, Results]:
     """The results of each eval, those behind a comparison too."""
     return {name: part.results if isinstance(part, Comparison) else part for name, part in parts.items()}
 
@@ -390,6 +391,20 @@ def _same_clusters(first: Results, second: Results) -> bool:
 def _close(ours: Any, theirs: Any) -> bool:
     one, two = np.asarray(ours, dtype=float), np.asarray(theirs, dtype=float)
     return np.allclose(one, two, rtol=SAME, atol=SAME * float(np.max(np.abs(one), initial=0.0)))
+
+
+def said_once(parts: Mapping[Any, Any]) -> tuple[Note, ...]:
+    """One note of each category: that of the first eval which has it, and how many others have such a one."""
+    said: dict[type[EvalregWarning], dict[Any, str]] = {}
+    for name, part in _results_of(parts).items():
+        for category, text in part.notes:
+            said.setdefault(category, {}).setdefault(name, text)
+    notes = []
+    for category, texts in said.items():
+        first, n_others = next(iter(texts)), len(texts) - 1
+        more = f" ({n_others} more {'evals have' if n_others > 1 else 'eval has'} a warning of this kind.)"
+        notes.append((category, f"{first}: {texts[first]}{more if n_others else ''}"))
+    return tuple(notes)
 
 
 def join_evals(
@@ -557,11 +572,13 @@ def by_eval(
     if unknown:
         raise MissingColumnError(f"`each` must name evals; {listed(unknown)} is none. The evals are {listed(names)}.")
 
-    def result(name: Any) -> Any:
-        rows = frame.filter(labels == name).drop(column).to_native()
-        return function(rows, **{**options, **more.get(str(name), {})})
-
-    return join_evals({name: result(name) for name in names})
+    results = {}
+    with muted():
+        for name in names:
+            rows = frame.filter(labels == name).drop(column).to_native()
+            results[name] = function(rows, **{**options, **more.get(str(name), {})})
+    issue(said_once(results))
+    return join_evals(results)
 
 
 # Letters of a line of names of evals.
@@ -569,7 +586,7 @@ LINE = 40
 
 
 def forest_axes(
-    suite: Any,
+    evals: Evals,
     name: str | None,
     average: EvalAverage | Literal[False] | None,
     alpha: float,
@@ -578,79 +595,50 @@ def forest_axes(
 ) -> Axes:
     """The figure of `Evals.plot`: `name` is a model, or a difference "model - baseline"."""
     fraction("alpha", alpha)
-    frame, differences = suite.to_frame(alpha), "difference" in suite.to_frame(alpha)
+    frame, differences = evals.to_frame(alpha), evals.differences
     names = [" - ".join(map(str, key[1:])) for key in frame.index]
-    name = _chosen(name, names, "difference" if differences else "model")
+    known = list(dict.fromkeys(names))
+    if name is None and len(known) == 1:
+        name = known[0]
+    if name is None or name not in known:
+        what, got = "difference" if differences else "model", "none" if name is None else repr(name)
+        raise ArgumentError(f"`name` must be the {what} to draw, one of {listed(known)}; got {got}.")
     rows = frame[np.array(names) == name].rename(columns={"difference": "estimate"})
     table = rows[["estimate", "lower", "upper"]].set_axis(rows.index.get_level_values(0))
-    if average is None and len(table) > 1:
-        average = _averaged(suite, name)
-    foot = None if average is False else average
-    level = f"{100 * (1 - alpha):.4g}%"
-    joint = differences and any(suite.parts[part].adjust == "single-step" for part in table.index)
+    parts = [evals.parts[part] for part in table.index]
+    joint = differences and any(part.adjust == "single-step" for part in parts)
     together = " that hold for all differences of an eval at once (single-step)" if joint else " of each eval by itself"
-    note = f"Bars: {level} intervals{together}."
-    if foot is not None:
-        table = pd.concat([table, _foot(foot, name, table, alpha)])
-        note += f" {_told(foot)}"
+    note = f"Bars: {100 * (1 - alpha):.4g}% intervals{together}."
+    if average is None and len(table) > 1:
+        average = evals.average(models=[name])
+    foot = len(table) if average else None
+    if average:
+        table, said = _foot(average, name, table, alpha)
+        note += said
     if bool(table["lower"].isna().any()):
         note += " Hollow: no standard error can be computed."
-    outcomes = list(dict.fromkeys(_outcome(suite.parts[part]) for part in rows.index.get_level_values(0)))
-    what = outcomes[0] if len(outcomes) == 1 else "score"
-    label = f"{name}: {'difference in ' if differences else ''}{what}"
-    label = "\n".join(in_lines(label, 60))
+    outcomes = {part.estimate.about.outcome for part in _results_of(dict(enumerate(parts))).values()}
+    what = outcomes.pop() if len(outcomes) == 1 else "score"
+    label = "\n".join(in_lines(f"{name}: {'difference in ' if differences else ''}{what}", 60))
     ax = estimates_axes(table, zero=differences, xlabel=label, note=note, figsize=figsize, ax=ax)
     if figsize is None:
         _name_whole(ax, list(map(str, table.index)))
     if foot is not None:
-        n = len(table) - 1
-        ax.axhline(n - 0.5, color=INK, lw=0.8)
-        ax.plot(table["estimate"].iloc[n], n, "D", color=INK, mec="white", mew=0.6, ms=7, zorder=5, gid="average")
+        ax.axhline(foot - 0.5, color=INK, lw=0.8)
+        ax.plot(table["estimate"].iloc[foot], foot, "D", color=INK, mec="white", mew=0.6, ms=7, zorder=5, gid="average")
     return ax
 
 
-def _chosen(name: str | None, names: list[str], what: str) -> str:
-    """The model or the difference that is drawn."""
-    known = list(dict.fromkeys(names))
-    if name is None and len(known) == 1:
-        return known[0]
-    if name is None or name not in known:
-        got = "none" if name is None else repr(name)
-        raise ArgumentError(f"`name` must be the {what} to draw, one of {listed(known)}; got {got}.")
-    return name
-
-
-def _averaged(suite: Any, name: str) -> EvalAverage:
-    found: EvalAverage = suite.average(models=[name])
-    return found
-
-
-def _foot(average: Any, name: str, table: pd.DataFrame, alpha: float) -> pd.DataFrame:
-    """The row of the average, which must be of this name over the evals that are drawn."""
+def _foot(average: Any, name: str, table: pd.DataFrame, alpha: float) -> tuple[pd.DataFrame, str]:
+    """The row of the average, which must be of this name over the evals that are drawn, and what it is."""
     if not isinstance(average, EvalAverage) or name not in average.names or set(average.evals) != set(table.index):
         raise ArgumentError(
             f"`average` must be what `average()` returned, of {name!r} over these {len(table)} evals; False leaves it "
             "out."
         )
-    found: pd.DataFrame = average.to_frame(alpha).loc[[name], ["estimate", "lower", "upper"]].set_axis(["Average"])
-    return found
-
-
-def _told(average: EvalAverage) -> str:
-    weights = (
-        "weighted by precision"
-        if not average.weights
-        else "equal weights"
-        if len(set(average.weights)) == 1
-        else "weights "
-        + ", ".join(f"{name} {weight:.3g}" for name, weight in zip(average.evals, average.weights, strict=True))
-    )
+    row = average.to_frame(alpha).loc[[name], ["estimate", "lower", "upper"]].set_axis(["Average"])
     about = "about these evals only" if average.tasks == "fixed" else "about tasks of which these evals are a sample"
-    return f"Diamond: average ({weights}; {about})."
-
-
-def _outcome(part: Any) -> str:
-    return str(getattr(part, "results", part).estimate.about.outcome)
+    return pd.concat([table, row]), f" Diamond: average (weights {average.weights_text}; {about})."
 
 
 def _name_whole(ax: Axes, names: list[str]) -> None:

@@ -13,6 +13,7 @@ import pandas as pd
 from evalreg.checks import fraction, keeps, listed, nearest, option
 from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError, NotAvailableError
 from evalreg.estimators.comparison import Comparison
+from evalreg.estimators.pair_tables import by_part
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import Grid, Printed, Summary, error_text, interval_text, number
 from evalreg.results.results import Results
@@ -91,7 +92,7 @@ class ResultsTable(Printed):
         found = list(dict.fromkeys(label for frame in frames.values() for label in frame))
         shown = [label for label in found if not self.keep or label in self.keep]
         rows = [line for label in shown for line in self._lines(label, frames)]
-        grid = Grid(("", *self.parts), (*rows, *fact_rows(self.parts)), blocks=True, rule=len(rows))
+        grid = Grid(("", *self.parts), (*rows, *_fact_rows(self.parts)), blocks=True, rule=len(rows))
         return Summary("results side by side", (), (grid,), tuple(self._sentences(alpha, len(found) - len(shown))))
 
     def _lines(self, label: Any, frames: Mapping[str, dict[Any, dict[Any, Any]]]) -> list[tuple[str, ...]]:
@@ -103,7 +104,7 @@ class ResultsTable(Printed):
                 below.append("")
                 continue
             row = frame[label]
-            marks = "" if _ranked(self.parts[name]) else _stars(row["p_value"], self.stars)
+            marks = "" if _ranked(self.parts[name]) else "*" * sum(row["p_value"] < level for level in self.stars)
             above.append(number(row["estimate"]) + marks)
             ends = interval_text(row["lower"], row["upper"], row["estimate"])
             below.append(f"({error_text(row['se'])})" if self.beneath == "se" else ends)
@@ -111,12 +112,8 @@ class ResultsTable(Printed):
 
     def _sentences(self, alpha: float, n_left_out: int) -> list[str]:
         """What the table says and does not say."""
-        what = (
-            "Standard errors in parentheses."
-            if self.beneath == "se"
-            else f"{100 * (1 - alpha):g}% intervals in brackets."
-        )
-        sentences = [what]
+        intervals = f"{100 * (1 - alpha):g}% intervals in brackets."
+        sentences = ["Standard errors in parentheses." if self.beneath == "se" else intervals]
         if n_left_out:
             many = "parameters are" if n_left_out > 1 else "parameter is"
             sentences.append(f"{n_left_out} other {many} estimated and not shown.")
@@ -126,13 +123,7 @@ class ResultsTable(Printed):
             bare = [name for name, part in self.parts.items() if _ranked(part)]
             if bare:
                 sentences.append(f"No stars for {listed(bare)}: knowing that a score is not 0 tells nothing.")
-        said: dict[str, list[str]] = {}
-        for name, part in self.parts.items():
-            for text in _notes(part):
-                said.setdefault(text, []).append(name)
-        for text, names in said.items():
-            sentences.append(text if len(names) == len(self.parts) else f"{', '.join(names)}: {text}")
-        return sentences
+        return sentences + by_part({name: _notes(part) for name, part in self.parts.items()})
 
     def _adjusted(self) -> str:
         plain = [name for name, part in self.parts.items() if not getattr(part, "adjust", None)]
@@ -220,7 +211,7 @@ def table(
     parts = _named(results, names)
     option("beneath", beneath, BENEATH)
     wanted = () if keep is None else tuple(map(str, [keep] if isinstance(keep, str) else keep))
-    known = [label for part in parts.values() for label in _coefficients(part, None).index]
+    known = [label for part in parts.values() for label in _names(part)]
     for label in wanted:
         if label not in known:
             raise MissingColumnError(f"`keep` must name parameters; {label!r} is in no result.{nearest(label, known)}")
@@ -264,94 +255,80 @@ def _levels(stars: Any) -> tuple[float, ...]:
     return tuple(sorted(levels, reverse=True))
 
 
-def _stars(p: float, levels: tuple[float, ...]) -> str:
-    return "*" * sum(p < level for level in levels)
-
-
-def _own(part: Tabled) -> Results | StoredResults:
+def _results(part: Tabled) -> Results | StoredResults:
     """The results behind a comparison."""
     return part.results if isinstance(part, Comparison) else part
 
 
-def _coefficients(part: Tabled, alpha: float | None) -> pd.DataFrame:
-    """Coefficients by name; without intervals where `alpha` is None."""
-    own = _own(part)
-    if alpha is None:
-        return pd.DataFrame(index=own.params.index.astype(str))
-    adjusted = None if isinstance(part, Results) or not part.adjust else _adjusted_frame(part, alpha)
-    ends = own.conf_int(alpha).set_axis(["lower", "upper"], axis=1)
-    found = ends.assign(p_value=own.pvalues.to_numpy()) if adjusted is None else adjusted
-    columns = {"estimate": own.params, "se": own.bse, "dof": own.dof}
-    frame = pd.DataFrame({name: values.to_numpy() for name, values in columns.items()}, index=own.params.index)
-    p_value = found["p_value" if adjusted is None else "p_adjusted"].to_numpy()
-    frame = frame.assign(p_value=p_value, lower=found["lower"].to_numpy(), upper=found["upper"].to_numpy())
-    return frame.set_axis(frame.index.astype(str))
+def _coefficients(part: Tabled, alpha: float) -> pd.DataFrame:
+    """Coefficients by name; differences have adjusted p-values, and intervals that hold together where they do."""
+    results = _results(part)
+    ends, p = results.conf_int(alpha).to_numpy(), results.pvalues.to_numpy()
+    if not isinstance(part, Results) and part.adjust:
+        table = part.to_frame(alpha) if isinstance(part, Comparison) else part.table
+        p = table["p_adjusted"].to_numpy()
+        if isinstance(part, Comparison) or alpha == part.alphas[0]:
+            ends = table[["lower", "upper"]].to_numpy()
+        elif part.adjust == "single-step":
+            raise NotAvailableError(f"joint intervals are stored at alpha={part.alphas[0]:g} only; got {alpha:g}.")
+    columns = {"estimate": results.params, "se": results.bse, "dof": results.dof}
+    frame = pd.DataFrame({name: values.to_numpy() for name, values in columns.items()}, index=_names(part))
+    return frame.assign(p_value=p, lower=ends[:, 0], upper=ends[:, 1])
 
 
-def _adjusted_frame(part: Comparison | StoredResults, alpha: float) -> pd.DataFrame:
-    """Differences with adjusted p-values, and the intervals of `to_frame`, which under "single-step" hold together."""
-    if isinstance(part, Comparison):
-        return part.to_frame(alpha)
-    if part.adjust == "single-step" and alpha != part.alphas[0]:
-        raise NotAvailableError(f"joint intervals are stored at alpha={part.alphas[0]:g} only; got {alpha:g}.")
-    ends = part.conf_int(alpha)
-    table = part.table
-    return table if alpha == part.alphas[0] else table.assign(lower=ends[0].to_numpy(), upper=ends[1].to_numpy())
+def _names(part: Tabled) -> pd.Index[str]:
+    return _results(part).params.index.astype(str)
 
 
 def _ranked(part: Tabled) -> bool:
     """Whether the parameters are scores or win rates of models, whose tests against 0 say nothing."""
-    own = _own(part)
-    if isinstance(own, StoredResults):
-        if own._held.get("tested_against", 0) is None:
+    results = _results(part)
+    if isinstance(results, StoredResults):
+        if results._held.get("tested_against", 0) is None:
             return True
-        model, formula = str(own._held["model"]), own._held["formula"]
-        return own.kind != "comparison" and not formula and not model.startswith(("Contrast", "OLS", "WLS", "GLM"))
-    about = own.estimate.about
+        model, formula = str(results._held["model"]), results._held["formula"]
+        return results.kind != "comparison" and not formula and not model.startswith(("Contrast", "OLS", "WLS", "GLM"))
+    about = results.estimate.about
     return about.levels or about.n_models > 0 or (about.interval != "wald" and not about.contrast)
+
+
+_ORDER = ("Score", "Model", "Rows", "Clusters", "Covariance", "Degrees of freedom", "R-squared")
+
+
+def _fact_rows(parts: Mapping[str, Tabled]) -> list[tuple[str, ...]]:
+    """What is said of all columns below their coefficients."""
+    facts = [_facts(part) for part in parts.values()]
+    labels = dict.fromkeys(label for fact in facts for label in fact)
+    ordered = sorted(labels, key=lambda label: _ORDER.index(label.partition(":")[0]))
+    return [(label, *(fact.get(label, "") for fact in facts)) for label in ordered]
+
+
+def _facts(part: Tabled) -> dict[str, str]:
+    """What is said of one column below its coefficients; R-squared of a least-squares fit that is still held."""
+    results, squared = _results(part), {}
+    if isinstance(results, StoredResults):
+        score, model, groups = str(results._held["score"]), str(results._held["model"]), results.options["groups"]
+        axes = str(groups or "").split(" + ")
+        cov = f"{results.options['cov']} by {groups}" if groups else f"{results.options['cov']} (rows independent)"
+    else:
+        score, model = results.estimate.about.outcome, results.estimate.about.model
+        axes, cov = [term.name for term in results.cov.one_way if term.by], covariance_text(results.cov)
+        if results.estimate.fitted is not None and results.estimate.kind == "least squares":
+            fitted = results.estimate.fitted()
+            # About 0 where there is no intercept, as in statsmodels.
+            squared = {"R-squared": f"{float(fitted.rsquared):.4f}" + ("" if fitted.k_constant else " (uncentred)")}
+    clusters = {f"Clusters: {axis}": str(results.n_clusters[axis]) for axis in axes if axis in results.n_clusters}
+    dof = _dof_text(results.dof.to_numpy())
+    rows = {"Score": score, "Model": model, "Rows": str(results.nobs)}
+    return rows | clusters | {"Covariance": cov, "Degrees of freedom": dof} | squared
 
 
 def _notes(part: Tabled) -> list[str]:
     """What was warned of."""
-    own = _own(part)
-    if isinstance(own, StoredResults):
-        return [str(note["text"]) for note in own._held["notes"] if note["warning"]]
-    return [text for _, text in own.notes]
-
-
-def fact_rows(parts: Mapping[str, Tabled]) -> list[tuple[str, ...]]:
-    """Rows, clusters by axis, covariance, degrees of freedom and R-squared of each."""
-    axes = list(dict.fromkeys(axis for part in parts.values() for axis in _clusters(part)))
-    rows: list[tuple[str, ...]] = [
-        ("Score", *(_in_words(part)[0] for part in parts.values())),
-        ("Model", *(_in_words(part)[1] for part in parts.values())),
-        ("Rows", *(str(_own(part).nobs) for part in parts.values())),
-    ]
-    rows += [(f"Clusters: {axis}", *(str(_clusters(part).get(axis, "")) for part in parts.values())) for axis in axes]
-    rows.append(("Covariance", *(_in_words(part)[2] for part in parts.values())))
-    rows.append(("Degrees of freedom", *(_dof_text(_own(part).dof.to_numpy()) for part in parts.values())))
-    squares = [_r_squared(part) for part in parts.values()]
-    return rows + ([("R-squared", *squares)] if any(squares) else [])
-
-
-def _clusters(part: Tabled) -> dict[str, int]:
-    """Clusters of each axis, without intersections."""
-    own = _own(part)
-    if isinstance(own, StoredResults):
-        axes = str(own.options["groups"] or "").split(" + ")
-    else:
-        axes = [term.name for term in own.cov.one_way if term.by]
-    return {axis: own.n_clusters[axis] for axis in axes if axis in own.n_clusters}
-
-
-def _in_words(part: Tabled) -> tuple[str, str, str]:
-    """Score, model and covariance in words."""
-    own = _own(part)
-    if isinstance(own, StoredResults):
-        groups = own.options["groups"]
-        cov = f"{own.options['cov']} by {groups}" if groups else f"{own.options['cov']} (rows independent)"
-        return str(own._held["score"]), str(own._held["model"]), cov
-    return own.estimate.about.outcome, own.estimate.about.model, covariance_text(own.cov)
+    results = _results(part)
+    if isinstance(results, StoredResults):
+        return [str(note["text"]) for note in results._held["notes"] if note["warning"]]
+    return [text for _, text in results.notes]
 
 
 def _dof_text(dof: Any) -> str:
@@ -364,12 +341,3 @@ def _dof_text(dof: Any) -> str:
         for end in (known.min(), known.max())
     ]
     return " to ".join(text for text, _ in groupby(ends))
-
-
-def _r_squared(part: Tabled) -> str:
-    """R-squared of a least-squares fit that is still held; about 0 where there is no intercept, as in statsmodels."""
-    own = _own(part)
-    if isinstance(own, StoredResults) or own.estimate.fitted is None or own.estimate.kind != "least squares":
-        return ""
-    fitted = own.estimate.fitted()
-    return f"{float(fitted.rsquared):.4f}" + ("" if fitted.k_constant else " (uncentred)")

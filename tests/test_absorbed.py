@@ -161,7 +161,7 @@ def test_rows_alone_in_a_level_are_left_out_again_and_again(rng):
     found = er.fit("score ~ x | question + judge", frame, missing="drop")
     assert found.nobs == 4
     assert found.dropped["singleton"] == 3
-    assert "3 alone in an absorbed level" in " ".join(str(found.summary()).split())
+    assert "3 alone in an absorbed level" in " ".join(str(found.summary(details=True)).split())
 
 
 def test_a_row_that_alone_determines_a_coefficient_gives_no_error_bar(crossed):

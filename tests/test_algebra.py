@@ -284,7 +284,7 @@ def test_regressions_side_by_side_have_the_correlations_of_each(wide, beside):
     table = pd.concat([first.dependence(), second.dependence()])
     columns = ["n_clusters", "mean_size", "icc", "lower", "upper", "implied"]
     np.testing.assert_allclose(both.dependence()[columns], table[columns], rtol=1e-12)
-    assert "ICC" in both.summary().as_text()
+    assert "ICC" in both.summary(details=True).as_text()
     # A parameter of both is of no residuals in particular.
     mixed = both.linear([[1, 0, -1, 0], [0, 2, 0, 0]], ["difference", "twice"])
     np.testing.assert_allclose(mixed.icc(), [np.nan, first.icc().iloc[0]], rtol=1e-12)
@@ -467,7 +467,7 @@ def test_labels_follow_the_algebra(models, wide):
     assert both.about.formula == slope.about.formula
     for changed in (one, contrast, logs, both):
         results = er.infer(changed, groups="passage")
-        assert f"Model: {changed.about.model}" in str(results.summary())
+        assert f"Model: {changed.about.model}" in str(results.summary(details=True))
     same = _mean_of(wide, "a").stack(_mean_of(wide, "b"))
     assert (same.about.model, same.about.outcome, same.about.n_models) == ("Mean", "a and b", 0)
 

@@ -159,7 +159,7 @@ def test_the_choice_comes_and_goes_by_with_cov(log):
 def test_every_result_says_what_it_rests_on(log):
     with pytest.warns(er.errors.AlikeWarning, match="3 judge clusters are taken to differ alike over the 5 models"):
         board = rate(log, alike="judge")
-    text = " ".join(str(board.summary()).split())
+    text = " ".join(str(board.summary(details=True)).split())
     assert "too sure for a model on which values of judge differ more than on others" in text
     assert "alike: two terms, that of judge pooled over models" in text
     with pytest.warns(er.errors.FewClustersWarning, match='alike="judge" learns from all models together'):

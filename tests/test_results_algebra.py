@@ -75,7 +75,7 @@ def test_labels_follow_the_series_the_dict_or_the_names(models):
     assert models.transform(lambda p: p[::-1]).params.index.tolist() == ["old", "new"]
     assert models.transform(lambda p: p["new"] * p["old"], "product").params.index.tolist() == ["product"]
     assert models.transform(lambda p: [p["new"], 1.0], ["a", "b"]).params.index.tolist() == ["a", "b"]
-    assert "Function of Mean by model" in str(models.transform(np.log).summary())
+    assert "Function of Mean by model" in str(models.transform(np.log).summary(details=True))
     assert models.transform(np.log).estimate.about.n_models == 2, "models stay models where each value is of one"
 
 

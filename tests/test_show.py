@@ -84,16 +84,6 @@ def test_the_other_formats_have_all_columns_in_one_table(form, comparison):
     )
 
 
-def test_objects_print_every_column(comparison, board, tmp_path):
-    both = er.join_evals({"one": comparison, "two": er.compare(er.datasets.paired(seed=2), item="question")})
-    path = tmp_path / "both.json"
-    both.to_json(path)
-    for found in (comparison, board, both, er.read_results(path)):
-        text = repr(found)
-        assert "..." not in text
-        assert max(map(len, text.splitlines()[1:])) <= 80
-
-
 def test_tables_with_many_columns_print_all_of_them_and_are_frames_otherwise():
     log = er.datasets.paired(n_passages=12, seed=1)
     results = er.mean(log, by="model", item="question")

@@ -137,13 +137,6 @@ def test_latex_compiles_with_hostile_names(log: pd.DataFrame, tmp_path) -> None:
     assert run.returncode == 0, run.stdout[-2000:]
 
 
-def test_a_line_of_latex_that_begins_with_a_bracket_or_a_star_is_no_argument(log: pd.DataFrame) -> None:
-    few = er.datasets.passages(n_passages=4, seed=1)
-    with pytest.warns(er.errors.EvalregWarning):
-        latex = er.table({"[2cm]": er.mean(few, groups="passage"), "x": er.mean(log, groups="passage")}).to_latex()
-    assert "\\\\\n{}[2cm]: " in latex
-
-
 def test_what_is_kept_is_shown_and_the_rest_counted(log: pd.DataFrame) -> None:
     results = er.fit("score ~ hundreds", log, groups="passage")
     text = str(er.table([results], keep=["hundreds"]))

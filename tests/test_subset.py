@@ -49,7 +49,7 @@ def test_means_are_those_of_the_filtered_frame_and_what_was_left_out_is_counted(
     found = er.mean(scored, by="model", item="question", groups="passage", subset=RULE)
     assert_same(found, er.mean(kept, by="model", item="question", groups="passage"))
     assert found.dropped["subset"] == len(scored) - len(kept)
-    text = str(found.summary())
+    text = str(found.summary(details=True))
     assert f"Subset: {RULE} ({len(kept)} of {len(scored)} rows)" in text
     assert "Rows dropped: none" in text
 

@@ -54,18 +54,6 @@ NAMES = (
 )
 
 
-@pytest.mark.parametrize("width", [80, 100, 120])
-@pytest.mark.parametrize("n_columns", [1, 4, 7])
-def test_names_are_whole_in_lines_of_the_width(width, n_columns):
-    rows = tuple((name, *(["0.1234"] * n_columns)) for name in NAMES)
-    text = Grid(("", *(["0.975]"] * n_columns)), rows).text(width)
-    assert max(map(len, text.splitlines())) <= width
-    words = " ".join(text.split())
-    for name in NAMES:
-        assert name in words
-    assert words.count("0.1234") == n_columns * len(NAMES)
-
-
 @pytest.mark.parametrize("value", [-0.0, -1e-12, -0.004, 0.0, 1e-12, 0.004])
 def test_what_rounds_to_zero_has_no_sign(value):
     assert fixed(value, 2) == "0.00"
@@ -79,7 +67,7 @@ def test_a_correlation_of_nothing_has_no_sign():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", er.errors.EvalregWarning)
         comparison = er.compare(frame)
-        text = comparison.summary().as_text()
+        text = comparison.summary(details=True).as_text()
     assert -0.005 < np.corrcoef(a, b[::-1])[0, 1] < 0
     assert " 0.00 " in text
     assert "-0.00 " not in text
@@ -105,14 +93,6 @@ def test_names_of_models_in_notes_and_facts_are_not_broken_at_their_hyphens():
     text = Summary("results", facts, (), tuple(f"{'a ' * k}{name} leads." for k in range(40))).as_text()
     assert text.count(name) == 44
     assert max(map(len, text.splitlines())) <= 80
-
-
-def test_no_line_is_over_the_width_where_the_columns_leave_few_characters_to_the_names():
-    headers = ("", "tier", "rank", "ranks open", "estimate", "joint [0.025", "0.975]", "groups", "n")
-    cells = ("1", "1", "1", "0.8017", "0.6817", "0.8842", "a", "9579")
-    text = Grid(headers, (("EXAONE-3.5-7.8B-Instruct", *cells), ("o3", *cells))).text(80)
-    assert max(map(len, text.splitlines())) == 80
-    assert "EXAONE-3.5-7.8B-Instruct\n" in text
 
 
 def test_a_block_of_columns_leaves_out_the_rows_that_are_empty_in_it():

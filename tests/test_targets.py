@@ -83,7 +83,7 @@ def test_only_these_questions_is_the_noise_of_the_answers():
     by_hand = (each["var"] / each["count"]).groupby("model").sum() / 100**2
     np.testing.assert_allclose(found.bse**2, by_hand, rtol=1e-12)
     np.testing.assert_allclose(found.params, er.mean(log, **asked).params, rtol=1e-12)
-    assert "Target: these questions" in found.summary().sentences[0]
+    assert "Target: these questions" in found.summary(details=True).sentences[0]
     single = log.drop(log.index[(log["question"] == log["question"].iloc[0])][1:])
     with pytest.raises(NotAvailableError, match="two answers or more"):
         er.mean(single, **asked, target="these questions")
@@ -537,7 +537,7 @@ def test_with_no_question_or_one_in_common_every_contrast_has_its_widest_reading
     # Questions without a name may be the same or not.
     unnamed = er.mean(apart, **asked)
     assert unnamed.contrast("new - old").bse.iloc[0] ** 2 == pytest.approx(widest, rel=1e-12)
-    assert "name the questions in `item`" in " ".join(unnamed.summary().sentences)
+    assert "name the questions in `item`" in " ".join(unnamed.summary(details=True).sentences)
     # All of the benchmark between them, none of it known of both.
     assert er.mean(apart, item="question", **(asked | {"n_population": 60})).contrast("new - old").bse.iloc[0] > 0
     with pytest.raises(ArgumentError, match="which has 60 questions"):

@@ -11,8 +11,7 @@ from matplotlib.axes import Axes
 
 from benchmarks.coverage.page import BOUNDED
 from benchmarks.coverage.tables import ENOUGH_CLUSTERS, Records, measured, where
-from evalreg.report.canvas import BLUE, GRID, INK, MUTED, canvas
-from evalreg.report.curves import curve_axes
+from evalreg.report.axes import BLUE, GRID, INK, MUTED, canvas, curve_axes
 
 NOMINAL = 0.95
 METHODS = {

@@ -18,8 +18,6 @@ from evalreg.covariance.special import TOO_FEW_EFFECTIVE, sparsity
 from evalreg.data.clusters import Groups, axis_name, find_axis
 from evalreg.errors import IndependenceWarning, MissingColumnError, NotAvailableError, Note
 from evalreg.estimate import NET_BENEFIT, ODDS, Estimate, Monotone, Scale
-from evalreg.inference.dependence import design_effect
-from evalreg.report.tables import Summary
 from evalreg.results.multiple_models import Together
 from evalreg.results.results import Results, results_of
 
@@ -277,22 +275,6 @@ class Board(Results):
         """
         return sparsity_table(self, dimension)
 
-    def summary(self, alpha: float = 0.05) -> Summary:
-        """Tables of estimates and of dependence, and what a careful reader asks.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Level of the intervals.
-
-        Returns
-        -------
-        Summary
-            Prints as text of 80 columns; also `as_text(width)`, `as_markdown()`, `as_latex()`, `as_html()`.
-        """
-        summary = super().summary(alpha)
-        return replace(summary, sentences=(*_inflation(self), *summary.sentences))
-
     @property
     def _pairs(self) -> Pairs:
         if self.pairs is None:
@@ -351,30 +333,6 @@ def _called(model: str, moved: Board, board: Board, scale: Scale, null: float = 
     about = replace(rates.about, model=model, interval="wald", lines=(), one_board=False, null=null)
     family = Monotone(scale, rates.params, rates.about, rates.family, moved.estimate.family)
     return replace(moved, estimate=replace(moved.estimate, about=about, family=family), notes=())
-
-
-def _inflation(board: Board) -> list[str]:
-    """By how much clustering widens the error bars, and why, in words."""
-    if not board.cov.axes or board.pairs is None:
-        return []
-    inflation = np.sqrt(design_effect(board.cov))
-    known = inflation[np.isfinite(inflation)]
-    if not known.size:
-        return []
-    middle, low, high = np.median(known), known.min(), known.max()
-    sizes = {":".join(axis): board.estimate.scores.n_clusters(axis) for axis in board.cov.axes}
-    finest = max(sizes, key=sizes.__getitem__)
-    per = board.estimate.n_rows / sizes[finest]
-    text = (
-        f"Standard errors are {middle:.2f} times the naive ones (from {low:.2f} to {high:.2f}): the {sizes[finest]} "
-        f"{finest} clusters hold {per:.0f} comparison{'s' if round(per) != 1 else ''} each"
-    )
-    if per == 1:
-        return [f"{text}."]
-    text += ", which share answers"
-    if middle > 1.2:
-        return [f"{text}, so that the effective number of comparisons is nearer to that of clusters than of rows."]
-    return [f"{text} that largely cancel within a cluster." if middle < 0.9 else f"{text}."]
 
 
 def sparsity_table(board: Results, dimension: str | None) -> pd.DataFrame:

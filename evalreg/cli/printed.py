@@ -84,14 +84,15 @@ def _of_log(log: Any) -> list[str]:
     return [f"{len(log.frame):,} rows of {log.format}; left out: {counts or 'none'}.", *log.notes]
 
 
-def summary_of(result: Any, asked: Request, width: int) -> Summary:
+def summary_of(result: Any, asked: Request) -> Summary:
     """The summary of a result; of a table, its cells as they are printed."""
     if isinstance(result, pd.DataFrame):
         return Summary("", (), (grid_of(result),), ())
     if not hasattr(result, "summary"):
         values = asdict(result) if is_dataclass(result) and not isinstance(result, type) else {"": str(result)}
         return Summary("", (), (grid_of(pd.DataFrame([values]).T.set_axis(["value"], axis=1)),), ())
-    options = {"alpha": asked.alpha, "details": bool(asked.get("details")), "width": width}
+    options = {"alpha": asked.alpha, "details": bool(asked.get("details")), "seed": asked.get("seed", 0)}
+    options["ranks"] = asked.command.name == "leaderboard" or bool(asked.get("ranks"))
     names = inspect.signature(result.summary).parameters
     found: Summary = result.summary(**{name: value for name, value in options.items() if name in names})
     if "best" not in {option.name for option in asked.command.options()}:
@@ -123,10 +124,7 @@ def _tables(asked: Request, found: Found, form: str) -> str:
     """Text, Markdown, LaTeX or HTML: the gate's line, the answer and its table, then what further options asked."""
     width = min(shutil.get_terminal_size((PLAIN, 24)).columns, WIDEST)
     board = found.more.get("board")
-    first = summary_of(found.result, asked, width)
-    if board is not None:
-        told = ranks_told(board, asked.alpha)
-        first = replace(first, grids=(tier_grid(board), *first.grids), sentences=(told, *first.sentences))
+    first = summary_of(found.result, asked)
     log = found.rows.log if found.rows is not None else None
     lines = [*(_of_log(log) if log is not None and asked.command.name != "doctor" else [])]
     lines += [f"Rows kept: {found.rows.kept}."] if found.rows is not None and found.rows.kept else []
@@ -135,7 +133,10 @@ def _tables(asked: Request, found: Found, form: str) -> str:
     lines += [found.sentence] if found.sentence else []
     if form == "latex" and hasattr(found.result, "to_latex") and board is None:
         return str(found.result.to_latex())
-    parts = [first, *(_further(name, more, asked, width) for name, more in found.more.items() if name != "board")]
+    parts = [
+        first,
+        *(_further(name, more, asked) for name, more in found.more.items() if name not in ("board", "ranks")),
+    ]
     if lines:
         parts.append(Summary("", (), (), tuple(lines)))
     render = {
@@ -156,7 +157,7 @@ def names_of(asked: Request) -> frozenset[str]:
     return frozenset[str]().union(*asked.command.names.values())
 
 
-def _further(name: str, answer: Any, asked: Request, width: int) -> Summary:
+def _further(name: str, answer: Any, asked: Request) -> Summary:
     """What a further option asked of the result, under its name."""
     if name == "ranks":
         return Summary("", (), (tier_grid(answer),), (ranks_told(answer, asked.alpha),))
@@ -169,7 +170,7 @@ def _further(name: str, answer: Any, asked: Request, width: int) -> Summary:
         answer = answer.to_frame()
     if isinstance(answer, str) or (not isinstance(answer, pd.DataFrame) and not hasattr(answer, "to_frame")):
         return Summary("", (), (), tuple(line for line in str(answer).splitlines() if line.strip()))
-    summary = summary_of(answer, asked, width)
+    summary = summary_of(answer, asked)
     return replace(summary, title=summary.title or name)
 
 

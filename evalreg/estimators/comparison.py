@@ -14,6 +14,7 @@ from evalreg.checks import CovName, DofName, RepairName, SscName, fraction, list
 from evalreg.errors import ArgumentError, ArgumentTypeError, FewCarriersWarning, issue, muted
 from evalreg.estimate import same_questions
 from evalreg.estimators.pair_tables import (
+    comparison_brief,
     comparison_summary,
     difference_frame,
     joint_contrasts,
@@ -25,10 +26,11 @@ from evalreg.estimators.pair_tables import (
 from evalreg.hints import Hinting, with_hints
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.planning.power import detectable
+from evalreg.report.answer import short
+from evalreg.report.axes import estimates_axes
 from evalreg.report.bibliography import SOURCES
 from evalreg.report.documents import as_compact_json, versions
 from evalreg.report.pages import Figure, Page, named
-from evalreg.report.plots import estimates_axes
 from evalreg.report.sentences import (
     MarkupName,
     caption_text,
@@ -40,7 +42,7 @@ from evalreg.report.sentences import (
     with_interval,
 )
 from evalreg.report.summaries import covariance_text
-from evalreg.report.tables import Grid, Printed, Summary, number, p_value, whole_columns
+from evalreg.report.tables import Grid, Printed, Summary, number, p_value
 from evalreg.report.whole import whole
 from evalreg.results.answers import MOST_NAMED, design_sentences
 from evalreg.results.document import checked_levels, results_document, written
@@ -73,7 +75,7 @@ if TYPE_CHECKING:
     from evalreg.estimators.pair_tables import Facts
     from evalreg.inference.equivalence import EquivalenceName
     from evalreg.inference.simultaneous import Seed
-    from evalreg.report.canvas import FigSize
+    from evalreg.report.axes import FigSize
     from evalreg.report.rendering import ReportFormat
     from evalreg.resampling.bootstrap import WildWeightsName
     from evalreg.results.winner import BestName, Winner, WinnerName
@@ -90,13 +92,15 @@ class ComparisonText(Printed):
     def to_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """The differences, one row a pair."""
 
-    def summary(self, alpha: float = 0.05) -> Summary:
-        """The table of differences as a paper prints it: standard errors in parentheses, questions and clusters.
+    def summary(self, alpha: float = 0.05, *, details: bool = False) -> Summary:
+        """The differences, a line each: wins, losses and ties, standard error in parentheses, interval, test.
 
         Parameters
         ----------
         alpha : float, optional
             Level of the intervals.
+        details : bool, optional
+            Whether everything is told: correlations, questions and clusters of each, all notes.
 
         Returns
         -------
@@ -107,7 +111,9 @@ class ComparisonText(Printed):
         ----------
         Miller (2024), arXiv:2411.00640, table 5.
         """
-        return comparison_summary({"": (self.results, self.facts, self.adjust)}, alpha)
+        if details:
+            return comparison_summary({"": (self.results, self.facts, self.adjust)}, alpha)
+        return comparison_brief(self.results, self.facts, self.adjust, alpha)
 
     def sentence(self, name: str | None = None, *, alpha: float = 0.05, markup: MarkupName = "text") -> str:
         r"""Each difference in words: with its interval, what it rests on, p, and whether it settles who is higher.
@@ -290,7 +296,7 @@ class Reported:
         ----------
         path : str or path, optional
             A file to write it to as well.
-        format : {"html", "md", "tex", "json"}, optional
+        format : {"html", "md", "json"}, optional
             As in `Results.report`.
         alpha : float, optional
             Level of the intervals, and of what is said to be told apart.
@@ -340,11 +346,11 @@ def difference_page(
     """
     results, missing = comparison.results, list[str]()
     with muted():
-        table, summary = comparison.to_frame(alpha), comparison.summary(alpha)
+        table, summary = comparison.to_frame(alpha), comparison.summary(alpha, details=True)
         figures, document = _figures(comparison, alpha, missing, pictures), comparison._document((alpha,))
         answer = difference_answer(comparison, table)
         design = (*design_sentences(results, "questions"), *_pairing(table), *_detectable(comparison, table))
-        grids = further_grids(results, None, results.summary(alpha).grids, table, alpha)
+        grids = further_grids(results, None, results.summary(alpha, details=True).grids, table, alpha)
     joint = comparison.adjust == "single-step"
     return Page(
         title=title or _title(comparison),
@@ -468,9 +474,9 @@ def _figures(comparison: AnyComparison, alpha: float, missing: list[str], pictur
         "Differences with their intervals",
         None,
         "",
-        lambda size: comparison.plot(alpha=alpha, figsize=size),
+        lambda: comparison.plot(alpha=alpha),
     )
-    return (*([made] if made.svg else []), *inflation_figures(comparison.results, draw, missing))
+    return (*([made] if made.image else []), *inflation_figures(comparison.results, draw, missing))
 
 
 # In plain words
@@ -878,5 +884,4 @@ class Comparison(Planned, Reported, ComparisonText, Hinting):
         return self.results.winner(alpha, method, best=best, seed=seed)
 
     def __repr__(self) -> str:
-        questions = f"{self.results.nobs} questions, {covariance_text(self.results.cov)}"
-        return f"<Comparison: {self.results.estimate.about.outcome}, {questions}>\n{whole_columns(self._table)}"
+        return short(self.summary()).as_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,14 +14,23 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray, few_of, fraction, listed
 from evalreg.data.answers import NOBODY, ModelPairs, Overlap
 from evalreg.data.clusters import Axis, as_codes, axis_name
-from evalreg.errors import ArgumentError, DataError, FewCarriersWarning, NotAvailableError, ScoreRangeError, issue
+from evalreg.errors import (
+    ArgumentError,
+    DataError,
+    EvalregError,
+    FewCarriersWarning,
+    NotAvailableError,
+    ScoreRangeError,
+    issue,
+)
 from evalreg.estimators.sign import ClusteredSign, clustered_sign_test
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.inference.simultaneous import adjust_pvalues, base_seed, family_of
 from evalreg.inference.wald import Contrasts
 from evalreg.numerics.matrices import dense
-from evalreg.report.summaries import covariance_text, not_allowed_for, rather_few, score_text
-from evalreg.report.tables import UNKNOWN, Grid, Summary, error_text, fixed, interval_text, number, p_value
+from evalreg.report.answer import MOST_NOTES, few, notes_of, rests_on, rule_text, value_text
+from evalreg.report.summaries import covariance_text, few_seen, not_allowed_for, rather_few, score_text
+from evalreg.report.tables import UNKNOWN, Grid, Summary, dof_texts, error_text, fixed, interval_text, number, p_value
 from evalreg.results.results import Results
 from evalreg.scores.differences import by_set, chunks, differences, paired_differences
 
@@ -405,6 +415,43 @@ def comparison_summary(
     )
     shown = tuple((label, _together(values, len(parts))) for label, values in facts.items())
     return Summary("evalreg comparison", shown, (Grid(headers, tuple(rows)),), tuple(sentences))
+
+
+# Of more pairs than these wins and losses are not counted for a table that is read.
+MOST_COUNTED = 100
+
+
+def comparison_brief(results: Results, facts: Facts, adjust: PairAdjustName | None, alpha: float) -> Summary:
+    """The differences as an answer: the first in words where there is one, a line each, at most three notes."""
+    frame, cov = difference_frame(results, facts, adjust, alpha), results.cov
+    t, outcome = results.tvalues.to_numpy(), results.estimate.about.outcome
+    wins = dict[int, str]()
+    if len(frame) <= MOST_COUNTED and bool(facts.paired.all()):
+        with suppress(EvalregError):
+            wins = {w.pair: f"{w.wins} / {w.losses} / {w.n - w.wins - w.losses}" for w in _wins(results, facts)}
+    decided = frame["p_value" if adjust is None else "p_adjusted"].to_numpy(dtype=float)
+    dofs, rows = dof_texts(frame["dof"], whole=False), []
+    for i, ((model, baseline), row) in enumerate(zip(frame.index, frame.to_dict("records"), strict=True)):
+        cells = [f"{number(row['difference'])} ({error_text(row['se'])})"]
+        cells += [interval_text(row["lower"], row["upper"], row["difference"])]
+        cells += [UNKNOWN if np.isnan(t[i]) else fixed(t[i], 2), dofs[i]]
+        cells += [UNKNOWN if np.isnan(decided[i]) else p_value(decided[i], alpha)]
+        rows.append((f"{model} - {baseline}", *([wins.get(i, "")] if wins else []), *cells))
+    level, p = f"{100 * (1 - alpha):g}%", "p" if adjust is None else "adj. p"
+    headers = ("", *(("win/lose/tie",) if wins else ()), "difference (SE)", f"{level} interval", "t", "dof", p)
+    rests = rests_on(results.estimate, cov, facts.n_questions, "questions")
+    first = frame.iloc[0]
+    if len(frame) == 1:
+        value = value_text(first["difference"], first["lower"], first["upper"], alpha)
+        answer = f"{results.estimate.names[0]} in {outcome}: {value}; {rests}."
+    else:
+        shown = int(np.sum(decided <= alpha))
+        how = "not adjusted for their number" if adjust is None else f"adjusted by {adjust}"
+        answer = f"{shown} of {len(frame)} differences in {outcome} are shown at the {100 * alpha:g}% level ({how}); "
+        answer += f"{rests}."
+    notes = [few_seen(cov), *results.estimate.about.lines]
+    said = few(notes_of(cov, results.notes, list(filter(None, notes))), MOST_NOTES)
+    return Summary(answer, (), (Grid(headers, tuple(rows)),), said, rule=rule_text(results.estimate, cov))
 
 
 def by_part(said: Mapping[str, Sequence[str]]) -> list[str]:

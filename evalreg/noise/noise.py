@@ -43,9 +43,7 @@ from evalreg.noise.parts import (
     sign_pvalues,
 )
 from evalreg.planning.power import detectable, normal_quantiles, t_powers, t_shift, t_shifts
-from evalreg.report.canvas import FigSize
-from evalreg.report.curves import curve_axes
-from evalreg.report.scatter import differences_axes, errors_axes
+from evalreg.report.axes import FigSize, curve_axes, differences_axes, errors_axes
 from evalreg.report.tables import Grid, Printed, Summary, fixed, number, p_value, whole_columns
 from evalreg.results.results import Results
 

@@ -69,6 +69,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "facts": [list(fact) for fact in summary.facts],
         "grids": [{"headers": list(grid.headers), "rows": [list(row) for row in grid.rows]} for grid in summary.grids],
         "sentences": list(summary.sentences),
+        "rule": summary.rule,
     }
 
 
@@ -76,7 +77,8 @@ def read_summary(document: Mapping[str, Any]) -> Summary:
     """The summary whose texts these are."""
     grids = tuple(Grid(tuple(grid["headers"]), tuple(tuple(row) for row in grid["rows"])) for grid in document["grids"])
     facts = tuple((str(label), str(value)) for label, value in document["facts"])
-    return Summary(str(document["title"]), facts, grids, tuple(map(str, document["sentences"])))
+    sentences = tuple(map(str, document["sentences"]))
+    return Summary(str(document["title"]), facts, grids, sentences, rule=str(document.get("rule", "")))
 
 
 def as_compact_json(document: Mapping[str, Any]) -> str:

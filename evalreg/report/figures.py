@@ -15,10 +15,7 @@ from evalreg.inference.dependence import standard_error_ratios
 from evalreg.inference.intervals import tested_against
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.inference.simultaneous import Seed
-from evalreg.report.canvas import INK, FigSize
-from evalreg.report.heat_map import pairs_axes
-from evalreg.report.plots import estimates_axes, inflation_axes
-from evalreg.report.scatter import dependence_axes
+from evalreg.report.axes import INK, FigSize, dependence_axes, estimates_axes, inflation_axes, pairs_axes
 from evalreg.report.sentences import interval_text
 
 if TYPE_CHECKING:

@@ -25,15 +25,11 @@ def words_of(text: str) -> str:
 class Figure:
     """A figure, and the table that says the same."""
 
-    name: str  # for ids
+    name: str
     title: str
-    svg: str  # empty where it could not be drawn
-    note: str
+    image: str  # its source; empty where it could not be drawn
     table: Grid | None  # None where the table of scores says the same
     told: str = ""  # a sentence on that table
-    themed: bool = True  # whether it has the colours of the page, or paper of its own
-    narrow: str = ""  # the same for a screen on which `svg` would have to be scrolled
-    narrow_note: str = ""
 
 
 @dataclass(frozen=True)

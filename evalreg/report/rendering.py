@@ -1,4 +1,4 @@
-"""A report in a format: HTML, Markdown or LaTeX, by jinja2, with every text escaped."""
+"""A report in a format: HTML by jinja2, with every text escaped; Markdown, which is the answer and its table."""
 
 from __future__ import annotations
 
@@ -6,39 +6,31 @@ import base64
 import hashlib
 import html
 import re
-from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from evalreg.errors import NotAvailableError
 from evalreg.report.pages import CLOSE, MARKS, OPEN, Page, words_of
-from evalreg.report.tables import LATEX, Grid, latex_text, markdown_text, visible
+from evalreg.report.tables import latex_text, markdown_text, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
-ReportFormat: TypeAlias = Literal["html", "md", "tex", "json"]
+ReportFormat: TypeAlias = Literal["html", "md", "json"]
 REPORT_FORMATS: tuple[ReportFormat, ...] = get_args(ReportFormat)
 # What a comment on a merge request may hold.
 MOST_CHARACTERS = 65_000
 # What sites that show Markdown make links and messages of; and what makes a line something else than a paragraph.
 _LINKS = re.compile(r"(?<=[@#!$])(?=\w)|(?<=:)(?=//)|(?<=www)(?=\.)", re.IGNORECASE)
 _BLOCK = re.compile(r"^(\s*)([#>=]|[+-](?=\s|-)|\d+(?=[.)]\s))")
-# Two hyphens are a dash, a bracket after the end of a line its argument, quotes and marks ligatures.
-_TEX = LATEX | {ord("-"): "{-}", ord("["): "{[}", ord("]"): "{]}", ord("*"): "{*}", ord("'"): "{'}", ord("`"): "{`}"}
-_TEX |= {ord('"'): r"\textquotedbl{}", ord("?"): "{?}", ord("!"): "{!}", ord(","): "{,}"}
-
-
-class Raw(str):
-    """Markup that a template made, which is not escaped again."""
 
 
 def rendered_page(page: Page, form: ReportFormat) -> str:
     """The report as text in a format."""
     if form == "json":
         return page.document.rstrip("\n") + "\n"
-    return {"html": _html, "md": _markdown, "tex": _latex}[form](page)
+    return _html(page) if form == "html" else _markdown(page)
 
 
 def _template(name: str) -> str:
@@ -47,7 +39,7 @@ def _template(name: str) -> str:
 
 def check_renders(form: ReportFormat) -> None:
     """Refuse a format that cannot be written here."""
-    if form != "json":
+    if form == "html":
         _environment()
 
 
@@ -57,7 +49,7 @@ def _environment(**options: Any) -> Environment:
     except ImportError as problem:
         raise NotAvailableError(
             'reports need jinja2, which is not installed. Run: pip install "evalreg[report]". '
-            'The format "json" does not need it.'
+            'The formats "md" and "json" do not need it.'
         ) from problem
     return Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, **options)
 
@@ -102,44 +94,20 @@ def _shown(value: object) -> object:
 
 
 def _markdown(page: Page) -> str:
-    """As much as fits a comment: without details first, then without the last rows of the scores."""
-    text = _markdown_of(page, full=True)
-    if len(text) > MOST_CHARACTERS:
-        text = _markdown_of(page, full=False)
-    n_rows = len(page.scores.rows)
-    while len(text) > MOST_CHARACTERS and n_rows > 1:
-        n_rows = n_rows * 3 // 4
-        text = _markdown_of(_shortened(page, n_rows), full=False, left=len(page.scores.rows) - n_rows)
-    if len(text) > MOST_CHARACTERS:
-        raise NotAvailableError(
-            f"the report has {len(text):,} characters as Markdown without its tables, and {MOST_CHARACTERS:,} fit a "
-            "comment. Write it as HTML."
-        )
-    return text
-
-
-def _shortened(page: Page, n_rows: int) -> Page:
-    """With fewer rows of scores; notes and lists of names, which grow with the models, are cut as well."""
-    most = 2000
-    notes = tuple(text if len(text) <= most else f"{text[:most].rstrip(OPEN + CLOSE)} ..." for text in page.notes)
-    return replace(page, scores=Grid(page.scores.headers, page.scores.rows[:n_rows]), notes=notes)
-
-
-@cache
-def _markdown_template() -> Template:
-    environment = _environment(finalize=lambda value: value if isinstance(value, Raw) else _as_markdown(str(value)))
-    environment.filters |= {"raw": Raw, "code": _code, "cell": _cell, "fenced": _fenced}
-    return environment.from_string(_template("report.md"))
-
-
-def _markdown_of(page: Page, *, full: bool, left: int = 0) -> str:
-    short = []
-    if left:
-        short.append(f"{left} more models are in the report as HTML, as are the tables of pairs and clusters.")
-    elif not full:
-        short.append("The tables of pairs and clusters are in the report as HTML.")
-    text = _markdown_template().render(page=page, full=full, short=short)
-    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+    """The answer and its table, as much of it as fits a comment on a merge request."""
+    rows = page.scores.rows
+    while True:
+        left = len(page.scores.rows) - len(rows)
+        parts = [f"## {_as_markdown(page.title)}", " ".join(map(_as_markdown, page.answer))]
+        # Names are code, in which nothing is a link, a tag or a message to a person.
+        named = [" | ".join([_code(row[0]).replace("|", "\\|"), *map(markdown_text, row[1:])]) for row in rows]
+        head = [" | ".join(page.scores.headers), ":---|" + "|".join(["---:"] * (len(page.scores.headers) - 1))]
+        parts += ["\n".join(f"| {line} |" for line in (*head, *named)), *map(_as_markdown, page.scores_note)]
+        parts += [f"{left} more are in the report as HTML."] if left else []
+        text = "\n\n".join(parts) + "\n"
+        if len(text) <= MOST_CHARACTERS or len(rows) < 2:
+            return text
+        rows = rows[: len(rows) * 3 // 4]
 
 
 def _as_markdown(text: str) -> str:
@@ -154,24 +122,12 @@ def _plain_markdown(text: str) -> str:
     return _BLOCK.sub(r"\1\\\2", _LINKS.sub("<!-- -->", shown))
 
 
-def _code(text: str) -> Raw:
+def _code(text: str) -> str:
     """Text as code on one line: the only thing that ends it are as many backticks as began it."""
     shown = visible(str(text)).translate(MARKS) or " "
     longest = max((len(run) for run in re.findall("`+", shown)), default=0)
     fence, room = "`" * (longest + 1), " " if shown.startswith("`") or shown.endswith("`") else ""
-    return Raw(f"{fence}{room}{shown}{room}{fence}")
-
-
-def _cell(text: str) -> Raw:
-    """The same in a table, which ends a cell at a bar inside code too."""
-    return Raw(_code(text).replace("|", "\\|")) if text else Raw("")
-
-
-def _fenced(text: str, language: str) -> Raw:
-    shown = "\n".join(map(visible, text.split("\n")))
-    longest = max((len(run) for run in re.findall("`+", shown)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return Raw(f"{fence}{language}\n{shown}\n{fence}")
+    return f"{fence}{room}{shown}{room}{fence}"
 
 
 def marked_up(text: str, markup: str) -> str:
@@ -182,32 +138,3 @@ def marked_up(text: str, markup: str) -> str:
     if markup == "latex":
         return latex_text(plain)
     return html.escape(plain) if markup == "html" else plain
-
-
-@cache
-def _latex_template() -> Template:
-    delimiters = {
-        "block_start_string": "((*",
-        "block_end_string": "*))",
-        "variable_start_string": "(((",
-        "variable_end_string": ")))",
-        "comment_start_string": "((#",
-        "comment_end_string": "#))",
-    }
-    environment = _environment(
-        finalize=lambda value: value if isinstance(value, Raw) else _as_latex(str(value)), **delimiters
-    )
-    environment.filters |= {"raw": Raw}
-    return environment.from_string(_template("report.tex"))
-
-
-def _latex(page: Page) -> str:
-    lines = {"command": page.command.split("\n") if page.command else [], "code": page.code.split("\n")}
-    template = _latex_template()
-    body = template.render(page=page, letters=[], **lines)
-    letters = sorted({f"{ord(letter):04X}" for letter in body if ord(letter) > 0x7F})
-    return re.sub(r"\n{3,}", "\n\n", template.render(page=page, letters=letters, **lines))
-
-
-def _as_latex(text: str) -> str:
-    return visible(text, keep=OPEN + CLOSE).translate(MARKS).translate(_TEX)

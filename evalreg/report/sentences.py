@@ -14,7 +14,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, op
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError
-from evalreg.estimate import Estimate
+from evalreg.estimate import NOT_GIVEN, Estimate
 from evalreg.inference.intervals import intervals
 from evalreg.inference.rectification import human_labels, rectification_table
 from evalreg.report.tables import latex_text, markdown_text, p_value, visible
@@ -220,7 +220,7 @@ def _how(estimate: Estimate, cov: Covariance) -> list[str]:
     texts = []
     for i, (v, d, reason) in enumerate(zip(variance, dof, reasons, strict=True)):
         about = "about " if cov.summed else ""
-        text = f"{cov.options.cov}, {_reference(np.array([d]), about)}"
+        text = f"{cov.options.cov}, {reference_text(np.array([d]), about)}"
         if boundary[i] and not few[i]:
             text = f"{reason}, so the interval is Clopper and Pearson's on the effective number of clusters"
             text = text if cov.axes else f"{reason}, so the interval is Clopper and Pearson's"
@@ -240,7 +240,7 @@ def score_rows(cov: Covariance) -> BoolArray:
     return chosen
 
 
-def _reference(dofs: FloatArray, about: str = "") -> str:
+def reference_text(dofs: FloatArray, about: str = "") -> str:
     """The reference of intervals: "t with 59 degrees of freedom", or with a range of them, or the normal."""
     known = dofs[~np.isnan(dofs)]
     if not known.size:
@@ -299,7 +299,7 @@ def named(estimate: Estimate) -> str:
         return f"{model} rating"
     if about.formula and not about.n_models:
         return "Coefficient"
-    if estimate.kind in ("board", "likelihood") or not about.outcome:
+    if estimate.kind in ("board", "likelihood") or about.outcome in ("", NOT_GIVEN):
         return model
     return f"{model} of {about.outcome}"
 
@@ -344,7 +344,7 @@ def caption_text(
     escape = _ESCAPES[option("markup", markup, MARKUPS)]
     axes = [f"{axis_name(axis)} ({cov.n_clusters[axis_name(axis)]:,} clusters)" for axis in cov.axes]
     by = f"clustered by {' and '.join(axes)}" if axes else f"{sample.rows} taken to be independent"
-    t = _reference(cov.dof(), "about " if cov.summed else "")
+    t = reference_text(cov.dof(), "about " if cov.summed else "")
     lines = [f"{what} with{joint} {level:g}% confidence intervals.", f"Standard errors: {cov.options.cov}, {by}; {t}."]
     if carried_text(estimate):
         lines.append(f"{carried_text(estimate)}.")

@@ -37,16 +37,15 @@ def show(frame: Any) -> Summary:
     >>> import evalreg as er
     >>> log = er.datasets.paired(n_passages=20, seed=1)
     >>> print(er.show(er.compare(log, item="question", groups="passage").table))
-                                   1 row, 12 columns
-    ================================================================================
+    1 row, 12 columns
+    <BLANKLINE>
     model - baseline  difference      se    lower   upper  p_value  correlation    n
     --------------------------------------------------------------------------------
     new - old             0.0500  0.0663  -0.0964  0.1963    0.463       0.1732  100
     <BLANKLINE>
-    model - baseline    n_clusters    dof    variance_saved    n_unpaired    paired
-    --------------------------------------------------------------------------------
-    new - old                   20     19            0.1727             0      True
-    ================================================================================
+    model - baseline  n_clusters  dof  variance_saved  n_unpaired  paired
+    ---------------------------------------------------------------------
+    new - old                 20   19          0.1727           0    True
     """
     given: Any = frame
     table = (

@@ -37,6 +37,18 @@ def covariance_text(cov: Covariance) -> str:
     return f"{cov.options.cov} by {names}" if names else f"{cov.options.cov} (rows independent)"
 
 
+def few_seen(cov: Covariance) -> str:
+    """How few rows tell, of the estimate with the fewest, where Cochran's rule asks for more; else empty."""
+    scored = cov.widths().scored
+    if scored is None:
+        return ""
+    null = scored.null
+    fewest = int(np.argmin(null.rarer / null.design_effect))
+    if null.rarer[fewest] >= FEW_EXPECTED * null.design_effect[fewest]:
+        return ""
+    return f"{cov.names[scored.rows[fewest]]}: {tells(null, fewest)}."
+
+
 def score_text(cov: Covariance) -> str:
     """What score intervals are, and what they grant to what was not seen; empty where there are none."""
     scored = cov.widths().scored
@@ -45,9 +57,7 @@ def score_text(cov: Covariance) -> str:
     null, names = scored.null, [cov.names[row] for row in scored.rows]
     kinds = [word for word, which in (("Wilson", ~null.signed), ("Tango", null.signed)) if which.any()]
     sentences = [f"Score intervals ({' and '.join(kinds)}): the variance grows towards the value tested."]
-    fewest = int(np.argmin(null.rarer / null.design_effect))
-    if null.rarer[fewest] < FEW_EXPECTED * null.design_effect[fewest]:
-        sentences.append(f"{names[fewest]}: {tells(null, fewest)}.")
+    sentences += filter(None, [few_seen(cov)])
     granted = null.effect / null.design_effect
     most = int(np.argmax(granted))
     if granted[most] > LITTLE_DEPENDENCE:
@@ -93,7 +103,8 @@ def tells(null: NullVariance, at: int) -> str:
     return f"about {count:.0f} of {n:.0f} questions tell"
 
 
-def _reference_text(cov: Covariance) -> str:
+def reference_fact(cov: Covariance) -> str:
+    """What intervals and tests are read against, as a fact of a summary."""
     rule, dofs = cov.options.dof, cov.dof()
     if np.all(np.isnan(dofs)):
         return "t, without degrees of freedom"
@@ -163,7 +174,7 @@ def summarize(
         dropped.pop("subset", None)
     if about.formula:
         facts.append(("Formula", about.formula))
-    facts += [("Covariance", covariance_text(cov)), ("Reference", _reference_text(cov))]
+    facts += [("Covariance", covariance_text(cov)), ("Reference", reference_fact(cov))]
     facts.append(("Factor", cov.options.factor_words))
     parts = ", ".join(f"{count} {DROPPED_WORDS.get(reason, f'without {reason}')}" for reason, count in dropped.items())
     if estimate.absorbed is not None:
@@ -292,6 +303,7 @@ def _cluster_grid(estimate: Estimate, axes: tuple[Axis, ...]) -> Grid:
 
 def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Axis, ...], icc: FloatArray) -> list[str]:
     sentences = [
+        *_inflation(estimate, cov),
         *_absorbed_text(estimate),
         *estimate.about.lines,
         *filter(None, [score_text(cov)]),
@@ -317,12 +329,40 @@ def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Ax
         sentences.append(f"Intervals are built on the logit scale; {said}.")
     elif estimate.about.null:
         sentences.append(f"t and p test each against {estimate.about.null:g}.")
-    if (ends := score_interval_of_intercept(estimate, cov, alpha)) is not None:
-        sentences.append(
-            f"Scores lie in [0, 1]: a regression keeps its t interval; as a mean (`mean`) the score interval is "
-            f"{ends[0]:.4f} to {ends[1]:.4f}, which grows where few failures were seen."
-        )
-    return sentences
+    return [*sentences, *filter(None, [as_mean_text(estimate, cov, alpha)])]
+
+
+def as_mean_text(estimate: Estimate, cov: Covariance, alpha: float) -> str:
+    """Of an intercept alone of scores in [0, 1] the score interval that the mean has; else empty."""
+    ends = score_interval_of_intercept(estimate, cov, alpha)
+    if ends is None:
+        return ""
+    return (
+        "Scores lie in [0, 1]: a regression keeps its t interval; as a mean (`mean`) the score interval is "
+        f"{ends[0]:.4f} to {ends[1]:.4f}, which grows where few failures were seen."
+    )
+
+
+def _inflation(estimate: Estimate, cov: Covariance) -> list[str]:
+    """Of a leaderboard by how much clustering widens the error bars, and why."""
+    effect = np.sqrt(design_effect(cov)) if estimate.about.one_board and cov.axes else np.array([])
+    effect = effect[np.isfinite(effect)]
+    if not effect.size:
+        return []
+    sizes = {axis_name(axis): cov.n_clusters[axis_name(axis)] for axis in cov.axes}
+    finest = max(sizes, key=sizes.__getitem__)
+    per = estimate.n_rows / sizes[finest]
+    text = (
+        f"Standard errors are {np.median(effect):.2f} times the naive ones (from {effect.min():.2f} to "
+        f"{effect.max():.2f}): the {sizes[finest]} {finest} clusters hold {per:.0f} "
+        f"comparison{'s' if round(per) != 1 else ''} each"
+    )
+    if per == 1:
+        return [f"{text}."]
+    if np.median(effect) > 1.2:
+        more = "so that the effective number of comparisons is nearer to that of clusters than of rows"
+        return [f"{text}, which share answers, {more}."]
+    return [f"{text}, which share answers{' that largely cancel within a cluster' * bool(np.median(effect) < 0.9)}."]
 
 
 def _absorbed_text(estimate: Estimate) -> list[str]:

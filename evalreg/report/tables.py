@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WIDTH = 80
+# A name in a table of text is cut to no less than this, however many columns there are.
+SHORTEST_NAME = 6
 # Of more rows than these a representation shows the first and the last.
 MOST_ROWS = 20
 ELLIPSIS = "..."
@@ -138,6 +140,15 @@ def shorten(name: str, width: int) -> str:
     return name[:left] + ELLIPSIS + name[len(name) - (width - len(ELLIPSIS) - left) :]
 
 
+_FACTOR = r"(?:C\((?:Q\(['\"])?(?P<factor>[\w .-]+)[^\[\]]*\)|(?P<plain>\w+))"
+_LEVEL = re.compile(_FACTOR + r"\[(?:T\.)?(?P<level>[^\[\]]+)\]")
+
+
+def short_name(name: str) -> str:
+    """A coefficient of a factor as a reader says it: `model=o3` for `C(model)[T.o3]`."""
+    return _LEVEL.sub(lambda found: f"{found['factor'] or found['plain']}={found['level']}", name)
+
+
 def whole_columns(frame: pd.DataFrame) -> str:
     """A frame as text with every column and whole names, in blocks of 80 columns; at most the first and last rows."""
     return visible(frame.to_string(line_width=WIDTH, max_rows=MOST_ROWS), keep="\n")
@@ -179,27 +190,37 @@ class Grid:
         text: str = self._simple(html.escape).as_html()
         return text
 
-    def text(self, width: int) -> str:
-        """Aligned columns; a row name too long for its column is on lines of its own, whole."""
+    def text(self, width: int, whole: bool = False) -> str:
+        """Aligned columns, a line a row: a name too long for the width is cut in its middle.
+
+        It stands above its row, whole, where two would be alike then, or where `whole` says so.
+        """
         if self.blocks:
-            return "\n\n".join(block.text(width) for block in self._in_blocks(width))
+            return "\n\n".join(block.text(width, whole=True) for block in self._in_blocks(width))
         heads = self._heads()
-        columns = list(zip(*(*heads, *self.rows), strict=True))
-        widths = [max(map(len, column)) for column in columns]
-        room = width - sum(w + 2 for w in widths[1:])
-        first = min(widths[0], max(room, 6))
-        # The numbers' columns share what room is left, so that tables of one summary end at one margin.
-        spare = max(width - first - sum(w + 2 for w in widths[1:]), 0) // max(len(widths) - 1, 1)
-        lines = [self._line(head[0].ljust(first), head[1:], widths[1:], spare) for head in heads]
-        lines.append("-" * width)
-        for i, row in enumerate(self.rows):
-            lines.extend(["-" * width] if self.rule and i == self.rule else [])
-            name = row[0]
+        widths = [max(map(len, column)) for column in zip(*(*heads, *self.rows), strict=True)]
+        first = min(widths[0], max(width - sum(w + 2 for w in widths[1:]), SHORTEST_NAME))
+        names = [row[0] for row in self.rows]
+        cut = [shorten(name, first) for name in names]
+        if not whole and len(set(cut)) == len(set(names)):
+            names = cut
+        lines = [self._line(head[0].ljust(first), head[1:], widths[1:]) for head in heads]
+        rule = "-" * len(lines[0])
+        lines.append(rule)
+        for i, (name, row) in enumerate(zip(names, self.rows, strict=True)):
+            lines.extend([rule] if self.rule and i == self.rule else [])
             if len(name) > first:
                 lines.extend(in_lines(name, width, "  "))
                 name = "  "
-            lines.append(self._line(name.ljust(first), row[1:], widths[1:], spare))
+            lines.append(self._line(name.ljust(first), row[1:], widths[1:]))
         return "\n".join(lines)
+
+    def ends(self) -> Grid:
+        """The first and the last rows, where there are many."""
+        if len(self.rows) <= MOST_ROWS:
+            return self
+        half, gap = MOST_ROWS // 2, tuple([ELLIPSIS] * len(self.headers))
+        return Grid(self.headers, (*self.rows[:half], gap, *self.rows[-half:]))
 
     def _heads(self) -> list[tuple[str, ...]]:
         """The headers, whole, on as many lines as the longest needs beside the cells of its column."""
@@ -233,8 +254,8 @@ class Grid:
         return Grid((self.headers[0], *(self.headers[k] for k in chosen)), rows, rule=rule)
 
     @staticmethod
-    def _line(stub: str, cells: tuple[str, ...], widths: list[int], spare: int) -> str:
-        return stub + "".join(cell.rjust(w + 2 + spare) for cell, w in zip(cells, widths, strict=True))
+    def _line(stub: str, cells: tuple[str, ...], widths: list[int]) -> str:
+        return stub + "".join(cell.rjust(w + 2) for cell, w in zip(cells, widths, strict=True))
 
     def markdown(self) -> str:
         """A pipe table."""
@@ -251,6 +272,7 @@ class Summary:
     facts: tuple[tuple[str, str], ...]  # labels and values, set in two columns
     grids: tuple[Grid, ...]  # coefficients first
     sentences: tuple[str, ...]  # what is said below the tables
+    rule: str = ""  # by which rule the intervals were made, where the title is an answer
 
     def __post_init__(self) -> None:
         """Spell out control characters, wherever a label brought them."""
@@ -259,16 +281,15 @@ class Summary:
         object.__setattr__(self, "sentences", tuple(map(visible, self.sentences)))
 
     def as_text(self, width: int = WIDTH) -> str:
-        """Plain text of that width."""
-        double, parts = "=" * width, [self.title.center(width).rstrip(), "=" * width]
+        """Plain text of that width: the answer or the facts, the tables, the notes."""
+        parts = ["\n".join(in_lines(self.title, width))] if self.title else []
+        if self.rule:
+            parts[0] += "\n" + "\n".join(in_lines(f"({self.rule})", width, " "))
         if self.facts:
-            parts.extend([*self._fact_lines(width), double])
-        for grid in self.grids:
-            parts.extend([grid.text(width), double])
-        for i, sentence in enumerate(self.sentences, 1):
-            mark = f"[{i}] "
-            parts.extend(in_lines(mark + sentence, width, " " * len(mark)))
-        return "\n".join(parts)
+            parts[0] += "\n" + "\n".join(self._fact_lines(width))
+        parts += [grid.text(width) for grid in self.grids]
+        notes = [line for i, text in enumerate(self.sentences, 1) for line in in_lines(f"[{i}] {text}", width, "    ")]
+        return "\n\n".join([*parts, *(["\n".join(notes)] if notes else [])])
 
     def _fact_lines(self, width: int) -> list[str]:
         """Facts two a line where both fit in half the width, otherwise one a line."""
@@ -289,8 +310,14 @@ class Summary:
     def as_markdown(self) -> str:
         """Markdown with pipe tables."""
         facts = "\n".join(_untagged(f"- {label}: {value}") for label, value in self.facts)
+        facts = _untagged(f"({self.rule})") if self.rule else facts
         notes = "\n".join(_untagged(f"{i}. {sentence}") for i, sentence in enumerate(self.sentences, 1))
-        parts = [f"**{self.title}**", facts, *(grid.markdown() for grid in self.grids), notes]
+        parts = [
+            _untagged(f"**{self.title}**") if self.title else "",
+            facts,
+            *(grid.markdown() for grid in self.grids),
+            notes,
+        ]
         return "\n\n".join(filter(None, parts)).rstrip() + "\n"
 
     def as_latex(self) -> str:
@@ -310,6 +337,7 @@ class Summary:
         tables = "".join(grid.html() for grid in self.grids)
         notes = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.sentences)
         above = f'<table class="simpletable">{facts}</table>' if facts else ""
+        above = f"<p>({html.escape(self.rule)})</p>" if self.rule else above
         return f'<div class="evalreg"><h4>{html.escape(self.title)}</h4>{above}{tables}<ol>{notes}</ol></div>'
 
     def __str__(self) -> str:
@@ -360,6 +388,24 @@ def _with_midrule(tabular: str, rule: int) -> str:
     return "\n".join(lines)
 
 
+def latex_table(grid: Grid, caption: str = "", label: str | None = None) -> str:
+    """A grid as one booktabs table; a standard error stands in parentheses behind its estimate."""
+    headers, rows = list(grid.headers), [list(row) for row in grid.rows]
+    if "std err" in headers[2:]:
+        place = headers.index("std err")
+        headers[place - 1] = f"{headers[place - 1]} (SE)"
+        for row in (headers, *rows):
+            error = row.pop(place)
+            row[place - 1] = row[place - 1] if row is headers else f"{row[place - 1]} ({error})"
+    lines = [" & ".join(cell.translate(LATEX) for cell in row) + r" \\" for row in (headers, *rows)]
+    body = [*lines[: grid.rule + 1], r"\midrule", *lines[grid.rule + 1 :]] if grid.rule else lines
+    body = [body[0], r"\midrule", *body[1:]]
+    head = [r"\begin{table}", r"\centering", *([rf"\caption{{{caption}}}"] if caption else [])]
+    head += [rf"\label{{{label}}}"] if label else []
+    tabular = rf"\begin{{tabular}}{{l{'r' * (len(headers) - 1)}}}"
+    return "\n".join([*head, tabular, r"\toprule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
+
+
 def latex_text(text: str) -> str:
     """Text in which nothing is a command of LaTeX."""
     return text.translate(LATEX)
@@ -400,20 +446,27 @@ class Printed(ABC):
         """
         return self._summary(alpha).as_markdown()
 
-    def to_latex(self, alpha: float | None = None) -> str:
-        """The summary as LaTeX.
+    def to_latex(self, alpha: float | None = None, *, caption: str | None = None, label: str | None = None) -> str:
+        r"""One table for a paper, with booktabs: estimates as "0.744 (0.020)", caption and label.
 
         Parameters
         ----------
         alpha : float, optional
             Level of the intervals; that of the summary by default.
+        caption : str, optional
+            As LaTeX; by default that of `caption`, where there is one.
+        label : str, optional
+            For ``\\ref``; none by default.
 
         Returns
         -------
         str
-            Tables and sentences.
+            A ``table`` with one ``tabular``.
         """
-        return self._summary(alpha).as_latex()
+        told = getattr(self, "caption", None)
+        own = {} if alpha is None else {"alpha": alpha}
+        text = caption if caption is not None else told(markup="latex", **own) if callable(told) else ""
+        return latex_table(self._summary(alpha).grids[0], text, label)
 
     def to_html(self, alpha: float | None = None) -> str:
         """The summary as HTML.

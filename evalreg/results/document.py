@@ -18,7 +18,6 @@ from evalreg.estimate import PLAIN, Estimate
 from evalreg.inference.intervals import tested_against
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.documents import SCHEMA_VERSION, as_json, records, summary_document, versions
-from evalreg.report.tables import Printed
 
 # `Results`, whose module imports this one.
 AnyResults: TypeAlias = Any
@@ -28,12 +27,12 @@ MOST_PAIRED = 64
 
 
 def results_document(
-    results: AnyResults, alphas: Sequence[float], printed: Printed | None = None, table: pd.DataFrame | None = None
+    results: AnyResults, alphas: Sequence[float], printed: Any = None, table: pd.DataFrame | None = None
 ) -> dict[str, Any]:
     """Everything but the board: `printed` is what has the summary, `table` its rows (indexed as it indexes them)."""
     cov, alpha = results.cov, alphas[0]
     with muted():
-        summary = (printed or results).summary(alpha)
+        summary, whole = ((printed or results).summary(alpha, details=details) for details in (False, True))
         own = results.to_frame(alpha)
         effects = {"design_effect": results.design_effect().to_numpy(), "n_eff": results.n_eff().to_numpy()}
     rows = own if table is None else table.reset_index().assign(naive_se=own["naive_se"].array, t=own["t"].array)
@@ -49,7 +48,7 @@ def results_document(
         "model": results.estimate.about.model,
         "n_clusters": results.n_clusters,
         "nobs": results.nobs,
-        "notes": [{"text": text, "warning": categories.get(text)} for text in summary.sentences],
+        "notes": [{"text": text, "warning": categories.get(text)} for text in whole.sentences],
         "options": resolved_options(cov),
         "pairs": None if table is not None else _pairs(results, alphas),
         "parameters": rows.to_dict("records"),

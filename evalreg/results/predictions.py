@@ -12,7 +12,7 @@ import pandas as pd
 
 from evalreg.checks import FloatArray, fraction
 from evalreg.errors import ArgumentError, Note
-from evalreg.report.predicted import predictions_axes
+from evalreg.report.axes import predictions_axes
 from evalreg.report.summaries import covariance_text
 from evalreg.results.comparisons import Contrast, average_comparisons, average_predictions, fitted_groups, values_asked
 from evalreg.results.diagnosed import average_slopes
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from evalreg.covariance.covariance import Covariance
     from evalreg.estimate import Estimate
-    from evalreg.report.canvas import FigSize
+    from evalreg.report.axes import FigSize
 
 
 # Values of a number along the axis.

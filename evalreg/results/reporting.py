@@ -17,13 +17,12 @@ from evalreg.errors import ArgumentError, EvalregError, muted
 from evalreg.inference.dependence import standard_error_ratios
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
-from evalreg.report.canvas import FigSize
+from evalreg.report.axes import as_image
 from evalreg.report.documents import as_compact_json, records, versions
 from evalreg.report.pages import Figure, Page, named
 from evalreg.report.rendering import REPORT_FORMATS, ReportFormat, check_renders, rendered_page
 from evalreg.report.summaries import DROPPED_WORDS, limit_sentence, rating_reach
 from evalreg.report.tables import Grid, fixed, limits, number, p_value
-from evalreg.report.vector import InlineFigure, drawn
 from evalreg.results.answers import answer_of, design_sentences
 from evalreg.results.document import AnyResults, resolved_options, results_document
 from evalreg.results.sources import formulas_of, methods_of, sources_of
@@ -31,11 +30,9 @@ from evalreg.results.winner import group_column, ranks_text, ranks_told
 
 # Of so many models all pairs are drawn; and of so many they are listed one below the other.
 MOST_DRAWN, MOST_LISTED = 60, 12
-# Inches of a figure that a phone shows without being moved.
-PHONE = 3.4
 # Of so many models the document inside a page still holds the differences of all pairs.
 MOST_STORED = 20
-FORMAT_OF = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".tex": "tex", ".json": "json"}
+FORMAT_OF = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".json": "json"}
 
 
 def write_report(
@@ -127,7 +124,7 @@ def report_page(
                 board = results.leaderboard(alpha, seed)
             except EvalregError as error:
                 missing.append(f"There are no ranks and no joint intervals: {error}")
-        summary = results.summary(alpha)
+        summary = results.summary(alpha, details=True)
         figures = [*_figures(results, board, alpha, seed, drawing(missing, pictures), missing)]
         document = results_document(results, (alpha,))
         if board is not None:
@@ -291,9 +288,9 @@ def _figures(
         "Intervals and ranks" if board is not None else "Intervals",
         None,
         "",
-        lambda size: results.plot(alpha=alpha, seed=seed, ranks=None if board is not None else False, figsize=size),
+        lambda: results.plot(alpha=alpha, seed=seed, ranks=None if board is not None else False),
     )
-    if intervals.svg:
+    if intervals.image:
         yield intervals
     if board is not None and len(board) > 2:
         if len(board) <= MOST_DRAWN:
@@ -305,8 +302,7 @@ def _figures(
                     "Better model less the other. Intervals and p-values allow for the number of pairs. The sign of a "
                     "difference is told where p is below alpha."
                     + (_STEPWISE if _p_adjust(results) == "step-down" else ""),
-                    lambda size: results.plot("pairs", alpha=alpha, seed=seed, adjust=_p_adjust(results), figsize=size),
-                    themed=False,
+                    lambda: results.plot("pairs", alpha=alpha, seed=seed, adjust=_p_adjust(results)),
                 )
         else:
             missing.append(
@@ -321,15 +317,12 @@ def drawing(missing: list[str], pictures: bool = True) -> Callable[..., Figure]:
     """What makes a figure of a page out of the axes that a function draws; says why where one cannot be drawn."""
     can_draw = _can_draw(missing) and pictures
 
-    def draw(
-        name: str, title: str, table: Grid | None, told: str, make: Callable[[FigSize], Any], themed: bool = True
-    ) -> Figure:
-        wide = narrow = InlineFigure("", "")
+    def draw(name: str, title: str, table: Grid | None, told: str, make: Callable[[], Any]) -> Figure:
+        image = ""
         if can_draw:
             with _saying(missing, title[0].lower() + title[1:]):
-                wide = drawn(make(None), title, name, themed=themed)
-                narrow = drawn(make(PHONE), title, f"{name}-narrow", themed=themed)
-        return Figure(name, title, wide.svg, wide.note, table, told, themed, narrow.svg, narrow.note)
+                image = as_image(make())
+        return Figure(name, title, image, table, told)
 
     return draw
 
@@ -343,7 +336,7 @@ def inflation_figures(results: AnyResults, draw: Callable[..., Figure], missing:
                 "What clustering does to standard errors",
                 _inflation_grid(results),
                 "1 is the standard error of independent rows. Each column takes rows to depend within one clustering.",
-                lambda size: results.plot("inflation", figsize=size),
+                lambda: results.plot("inflation"),
             )
 
 

@@ -22,18 +22,18 @@ from evalreg.covariance.options import (
     takes_ssc,
 )
 from evalreg.data.clusters import Axis, axis_name
-from evalreg.errors import ArgumentError, Note, issue
-from evalreg.estimate import NOT_GIVEN, Estimate, Scale
+from evalreg.errors import ArgumentError, Note, issue, muted
+from evalreg.estimate import Estimate, Scale
 from evalreg.hints import Hinting, with_hints
 from evalreg.inference.equivalence import EquivalenceName, InRange, equivalence_table
 from evalreg.inference.intervals import against_null, against_value, intervals, t_tests, through
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
 from evalreg.inference.wald import as_contrast_results, few_notes, joint_test, parse_contrasts
-from evalreg.report.canvas import FigSize
+from evalreg.report.answer import short
+from evalreg.report.axes import FigSize
 from evalreg.report.figures import FigureName, plot_results
 from evalreg.report.summaries import covariance_text
-from evalreg.report.tables import whole_columns
 from evalreg.results.algebra import Algebra, combined
 from evalreg.results.assembled import assembled
 from evalreg.results.bridge import to_statsmodels, with_own_dof
@@ -435,10 +435,11 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
         return None if found is None else (found.scale, replace(self, estimate=found.estimate, cov=found.cov))
 
     def __repr__(self) -> str:
-        rows, table = f"{self.nobs} rows, {covariance_text(self.cov)}", whole_columns(self.to_frame())
-        about = self.estimate.about
-        what = about.model if about.outcome == NOT_GIVEN else f"{about.model} of {about.outcome}"
-        return f"<Results: {what}, {rows}>\n{table}"
+        with muted():
+            return short(self.summary()).as_text()
+
+    def _board(self, alpha: float, seed: Seed) -> pd.DataFrame:
+        return self.leaderboard(alpha, seed)
 
     def __getstate__(self) -> dict[str, Any]:
         estimate = replace(self.estimate, scores=self.estimate.scores.detached(), fitted=None)

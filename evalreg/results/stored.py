@@ -19,6 +19,7 @@ from evalreg.errors import ArgumentError, LogFormatError, NotAvailableError
 from evalreg.estimate import selects
 from evalreg.inference.wald import Contrasts, parse_contrasts
 from evalreg.numerics.student import t_pvalues, t_quantile
+from evalreg.report.answer import short
 from evalreg.report.documents import SCHEMA_VERSION, numbers, read_summary
 from evalreg.report.summaries import coefficient_grid
 from evalreg.report.tables import Printed, Summary, whole_columns
@@ -357,9 +358,7 @@ class StoredResults(Printed):
         return read_summary(self._held["summary"])
 
     def __repr__(self) -> str:
-        rows = f"{self.nobs} rows, read back from JSON"
-        table = whole_columns(self.table if self.kind == "comparison" else self.to_frame())
-        return f"<StoredResults: {self._held['model']} of {self._held['score']}, {rows}>\n{table}"
+        return short(self.summary()).as_text()
 
     if not TYPE_CHECKING:
 
@@ -678,6 +677,7 @@ def _read_one(document: dict[str, Any]) -> StoredResults:
         found.versions,
         found.summary(),
     )
+    _ = document["model"], document["score"]
     _ = found.seed, document["covariance"]["contrast_dof"], None if found._pairs is None else found.pairwise()
     _ = found.table if found.kind == "comparison" else None
     _ = found.leaderboard() if document.get("leaderboard") is not None or found.kind == "board" else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from os import PathLike
 
@@ -13,6 +14,7 @@ from evalreg.errors import Note
 from evalreg.estimate import Estimate
 from evalreg.inference.questions import Counted
 from evalreg.inference.simultaneous import Seed
+from evalreg.report.answer import brief
 from evalreg.report.bibliography import bibliography_of
 from evalreg.report.rendering import ReportFormat
 from evalreg.report.sentences import MarkupName, RestsOn, caption_text, named, result_sentences, sample_of
@@ -31,20 +33,29 @@ class Tabulated(Counted, Printed):
     axes: tuple[Axis, ...]
     notes: tuple[Note, ...]
 
-    def summary(self, alpha: float = 0.05) -> Summary:
-        """Tables of estimates and of dependence, and what a careful reader asks.
+    def summary(self, alpha: float = 0.05, *, details: bool = False, ranks: bool = False, seed: Seed = 0) -> Summary:
+        """The answer in a sentence, its table, and at most three notes, worst first.
 
         Parameters
         ----------
         alpha : float, optional
             Level of the intervals.
+        details : bool, optional
+            Whether everything is told: naive standard errors, design effects, clusters, all notes.
+        ranks : bool, optional
+            Of several models: the ranks that are not excluded and joint intervals, a line a model.
+        seed : int or Generator, optional
+            Of the joint intervals.
 
         Returns
         -------
         Summary
             Prints as text of 80 columns; also `as_text(width)`, `as_markdown()`, `as_latex()`, `as_html()`.
         """
-        return summarize(self.estimate, self.cov, self.axes, self.notes, alpha, self._counts)
+        if details:
+            return summarize(self.estimate, self.cov, self.axes, self.notes, alpha, self._counts)
+        board = self._board(alpha, seed) if ranks else None
+        return brief(self.estimate, self.cov, self.axes, self.notes, alpha, self._counts, board)
 
     def to_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Estimates, standard errors, tests and intervals, one row a parameter.
@@ -61,6 +72,10 @@ class Tabulated(Counted, Printed):
             model its own, of a regression all). t and p_value are those of `pvalues`.
         """
         return coefficient_frame(self.estimate, self.cov, alpha, self._counts)
+
+    @abstractmethod
+    def _board(self, alpha: float, seed: Seed) -> pd.DataFrame:
+        """The table of models with their ranks."""
 
     @property
     def _sample(self) -> RestsOn:
@@ -241,9 +256,9 @@ class Tabulated(Counted, Printed):
         ----------
         path : str or path, optional
             A file to write it to as well.
-        format : {"html", "md", "tex", "json"}, optional
-            By default what the end of `path` says, and "html" without a path. "md" fits a comment on a merge request:
-            at most 65,000 characters, with details that open on demand. "json" is that of `to_json` on one line.
+        format : {"html", "md", "json"}, optional
+            By default what the end of `path` says, and "html" without a path. "md" is the answer and its table, for a
+            comment on a merge request. "json" is that of `to_json` on one line.
         alpha : float, optional
             Level of the intervals; family-wise for joint intervals, ranks and groups.
         seed : int, optional

@@ -30,9 +30,8 @@ from evalreg.errors import (
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.pair_tables import by_part, comparison_summary
 from evalreg.inference.dependence import design_effect
-from evalreg.report.canvas import INK, FigSize
+from evalreg.report.axes import INK, FigSize, estimates_axes
 from evalreg.report.documents import SCHEMA_VERSION, summary_document, versions
-from evalreg.report.plots import estimates_axes
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import Grid, Printed, Summary, error_text, fixed, in_lines, number, whole_columns
 from evalreg.results.document import checked_levels, written

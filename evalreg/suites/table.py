@@ -189,23 +189,23 @@ def table(
     >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
     >>> plain, words = er.fit("score ~ 1", log, groups="passage"), er.fit("score ~ n_words", log, groups="passage")
     >>> print(er.table([plain, words]))
-                                  results side by side
-    ================================================================================
-                                                  (1)                            (2)
-    --------------------------------------------------------------------------------
-    Intercept                                  0.6850                         0.6648
-                                             (0.0429)                       (0.1026)
-    n_words                                                                 5.60e-05
-                                                                          (2.44e-04)
-    --------------------------------------------------------------------------------
-    Score                                       score                          score
-    Model                                         OLS                            OLS
-    Rows                                          200                            200
-    Clusters: passage                              40                             40
-    Covariance                         CR2 by passage                 CR2 by passage
-    Degrees of freedom                             39                   19.7 to 25.6
-    R-squared                                                                 0.0003
-    ================================================================================
+    results side by side
+    <BLANKLINE>
+                                   (1)             (2)
+    --------------------------------------------------
+    Intercept                   0.6850          0.6648
+                              (0.0429)        (0.1026)
+    n_words                                   5.60e-05
+                                            (2.44e-04)
+    --------------------------------------------------
+    Score                        score           score
+    Model                          OLS             OLS
+    Rows                           200             200
+    Clusters: passage               40              40
+    Covariance          CR2 by passage  CR2 by passage
+    Degrees of freedom              39    19.7 to 25.6
+    R-squared                                   0.0003
+    <BLANKLINE>
     [1] Standard errors in parentheses.
     """
     parts = _named(results, names)

@@ -1,0 +1,209 @@
+"""The answer first: one sentence, one table, the rule in a line, and at most three notes, worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from evalreg import errors
+from evalreg.checks import FloatArray
+from evalreg.covariance.covariance import Covariance
+from evalreg.data.clusters import Axis, axis_name
+from evalreg.errors import Note
+from evalreg.estimate import Estimate
+from evalreg.inference.dependence import design_effect
+from evalreg.inference.intervals import tested_against
+from evalreg.report.sentences import named, reference_text
+from evalreg.report.summaries import (
+    DROPPED_WORDS,
+    as_mean_text,
+    coefficient_frame,
+    covariance_text,
+    few_seen,
+    rating_reach,
+    reference_fact,
+)
+from evalreg.report.tables import Grid, Summary, dof_texts, fixed, limits, number, p_value, short_name
+
+# Notes below an answer, of which a board has room for fewer.
+MOST_NOTES, MOST_BOARD_NOTES = 3, 2
+# What is worse comes first; whatever is not named here comes last.
+SEVERITY = (
+    errors.ZeroVarianceWarning,
+    errors.FewClustersWarning,
+    errors.LeverageWarning,
+    errors.DominantClusterWarning,
+    errors.FewCarriersWarning,
+    errors.UnequalQuestionsWarning,
+    errors.SparseBoardWarning,
+    errors.RectificationWarning,
+    errors.RepairWarning,
+    errors.CovarianceWarning,
+    errors.IndependenceWarning,
+)
+# A design effect within this of 1 is printed as 1.00.
+NO_EFFECT = 0.005
+
+
+def rule_text(estimate: Estimate, cov: Covariance) -> str:
+    """By which rule the intervals were made: "CR2 by passage, t with 31 degrees of freedom, on the logit scale"."""
+    scored, null = cov.widths().scored, tested_against(estimate)
+    scale = ", on the logit scale" if estimate.bounded and estimate.about.interval != "wald" else ""
+    if scored is not None:
+        kinds = [
+            word for word, which in (("Wilson's", ~scored.null.signed), ("Tango's", scored.null.signed)) if which.any()
+        ]
+        scale = f", {' and '.join(kinds)} score interval with a design effect"
+    carried = f", intervals of the {estimate.family.monotone.scale.of}" if estimate.family.monotone else ""
+    tested = f", t and p against {null:g}" if null else ""
+    repaired = f", {cov.change}" if cov.crossed and cov.change else ""
+    # Crossed half-widths are not those of one t.
+    reference = reference_fact(cov) if cov.summed else reference_text(cov.dof())
+    return f"{covariance_text(cov)}, {reference}{scale}{carried}{tested}{repaired}"
+
+
+def rests_on(estimate: Estimate, cov: Covariance, n: int | None = None, rows: str = "rows") -> str:
+    """What an estimate rests on: "480 rows in 60 passage clusters"."""
+    counts = [f"{cov.n_clusters[axis_name(axis)]:,} {axis_name(axis)}" for axis in cov.axes]
+    crossed = ", crossed" if len(counts) > 1 else ""
+    where = f" in {' and '.join(counts)} clusters{crossed}" if counts else ", independent"
+    dropped = {reason: count for reason, count in estimate.dropped.items() if count}
+    reasons = (f"{count:,} {DROPPED_WORDS.get(reason, f'without {reason}')}" for reason, count in dropped.items())
+    parts = ", ".join(reasons)
+    left_out = f"; {sum(dropped.values()):,} rows dropped ({parts})" if dropped else ""
+    return f"{estimate.n_rows if n is None else n:,} {rows}{where}{left_out}"
+
+
+def value_text(estimate: float, low: float, high: float, alpha: float) -> str:
+    """An estimate with its interval: "0.715, 95% interval 0.648 to 0.781"."""
+    if not np.isfinite([low, high]).all():
+        return f"{number(estimate, 3)}, without an error bar"
+    return f"{number(estimate, 3)}, {100 * (1 - alpha):g}% interval {number(low, 3)} to {number(high, 3)}"
+
+
+def answer_text(
+    estimate: Estimate, cov: Covariance, frame: pd.DataFrame, alpha: float, board: pd.DataFrame | None
+) -> str:
+    """One sentence: what was found, how sure that is, and what it rests on."""
+    about, rests = estimate.about, rests_on(estimate, cov)
+    what = named(estimate)
+    ends = frame[["estimate", "lower", "upper"]].to_numpy(dtype=np.float64)
+    values = [value_text(float(theta), float(low), float(high), alpha) for theta, low, high in ends]
+    if about.n_models > 1:
+        order = np.argsort(-estimate.params[: about.n_models], kind="stable")
+        first, second = order[:2]
+        names = [estimate.names[i] for i in (first, second)]
+        text = f"{what}: {names[0]} is first of {about.n_models} models with {values[first]}; "
+        text += f"{names[1]} is next with {number(estimate.params[second], 3)}."
+        if board is not None:
+            rivals = [str(name) for name in board.index[1:] if board.loc[name, "rank_lower"] == 1]
+            shown = f"{rivals[0]} may be the best too" if len(rivals) == 1 else f"{len(rivals)} others may be the best"
+            text += f" The first place is {f'not settled: {shown}' if rivals else 'settled'}."
+        return f"{text} {rests[0].upper()}{rests[1:]}."
+    if estimate.n_params == 1:
+        name = estimate.names[0]
+        what = f"Mean of {about.outcome}" if name == "Intercept" else what
+        whose = about.subject or (what if name in ("mean", "Intercept", "ratio") else f"{what}, {short_name(name)}")
+        return f"{whose}: {values[0]}; {rests}."
+    if about.formula:
+        return f"{about.formula}: {rests}{_r_squared(estimate)}."
+    return f"{what}: {estimate.n_params} estimates; {rests}."
+
+
+def _r_squared(estimate: Estimate) -> str:
+    """R-squared of a least-squares fit that is still held."""
+    if estimate.fitted is None or estimate.kind != "least squares" or estimate.absorbed is not None:
+        return ""
+    fitted = estimate.fitted()
+    return f", R-squared {float(fitted.rsquared):.4f}" if fitted.k_constant else ""
+
+
+def notes_of(cov: Covariance, notes: Sequence[Note], more: Sequence[str] = ()) -> list[str]:
+    """What a reader should know, worst first."""
+    rank = {category: place for place, category in enumerate(SEVERITY)}
+    told = sorted(notes, key=lambda note: rank.get(note[0], len(SEVERITY)))
+    texts = [text for _, text in told]
+    if not cov.axes:
+        texts.insert(
+            sum(rank.get(category, len(SEVERITY)) < 2 for category, _ in told),
+            "Rows are treated as independent; if they share passages, prompts or judges, name them in `groups`.",
+        )
+    return list(dict.fromkeys([*texts, *more]))
+
+
+def few(texts: Sequence[str], most: int) -> tuple[str, ...]:
+    """The first of some notes, and how many more there are."""
+    left = len(texts) - most
+    if left <= 0:
+        return tuple(texts)
+    return (*texts[:most], f"{left} more {'note' if left == 1 else 'notes'} with the details.")
+
+
+def short(summary: Summary) -> Summary:
+    """A summary without its notes, and of many rows the first and the last."""
+    return replace(summary, sentences=(), grids=tuple(grid.ends() for grid in summary.grids))
+
+
+def brief(
+    estimate: Estimate,
+    cov: Covariance,
+    axes: tuple[Axis, ...],
+    notes: Sequence[Note],
+    alpha: float,
+    counts: FloatArray | None,
+    board: pd.DataFrame | None = None,
+) -> Summary:
+    """The answer, its table and at most three notes; with `board`, the table of `leaderboard`, ranks too."""
+    frame = coefficient_frame(estimate, cov, alpha, counts if estimate.about.n_models > 1 else None)
+    answer = answer_text(estimate, cov, frame, alpha, board)
+    shown = None if board is None else board_grid(board, rating_reach(estimate))
+    grid = shown or estimate_grid(estimate, cov, frame, alpha)
+    lines = [f"Rows: {estimate.about.subset}."] if estimate.about.subset else []
+    lines += [*filter(None, [few_seen(cov), as_mean_text(estimate, cov, alpha)]), *estimate.about.lines]
+    most = MOST_NOTES if board is None else MOST_BOARD_NOTES
+    said = few(notes_of(cov, notes, lines), most)
+    if board is not None:
+        level = f"{100 * (1 - alpha):.4g}%"
+        said = (f"ranks: those not excluded; joint intervals: for all models at once; both {level}.", *said)
+    return Summary(answer, (), (grid,), said, rule=rule_text(estimate, cov))
+
+
+def estimate_grid(estimate: Estimate, cov: Covariance, frame: pd.DataFrame, alpha: float) -> Grid:
+    """A line an estimate: standard error, test, interval, dof; design effect and rows where they tell."""
+    models = range(estimate.about.n_models)
+    order = [*sorted(models, key=lambda i: (-estimate.params[i], estimate.names[i]))]
+    order += range(len(models), estimate.n_params)
+    tests, reach = tested_against(estimate) is not None, rating_reach(estimate)
+    effect, dofs = design_effect(cov), dof_texts(frame["dof"], whole=False)
+    deff = bool(cov.axes) and not tests and bool(np.any(np.abs(effect - 1) >= NO_EFFECT))
+    headers = ("", "coef", "std err", *(("t", "P>|t|") if tests else ()))
+    headers += (f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.3g}]", "dof", *(("deff",) if deff else ()))
+    headers += ("n",) if "n" in frame else ()
+    rows = []
+    for i in order:
+        row = frame.iloc[i]
+        cells = [number(row["estimate"]), number(row["se"])]
+        cells += [fixed(row["t"], 2), p_value(row["p_value"], alpha)] if tests else []
+        cells += [*limits(row["lower"], row["upper"], row["estimate"], reach if i in models else np.inf), dofs[i]]
+        cells += [fixed(effect[i], 2)] if deff else []
+        cells += [f"{row['n']:.0f}"] if "n" in frame else []
+        rows.append((short_name(str(frame.index[i])), *cells))
+    return Grid(headers, tuple(rows))
+
+
+def board_grid(board: pd.DataFrame, reach: float) -> Grid:
+    """A line a model: rank, ranks that are not excluded, estimate, its interval, the joint interval, and rows."""
+    alpha = board.attrs["alpha"]
+    counted = ("n",) if "n" in board else ()
+    rows = []
+    for name, row in board.iterrows():
+        low, high = row["rank_lower"], row["rank_upper"]
+        both = [limits(row[f"{kind}lower"], row[f"{kind}upper"], row["estimate"], reach) for kind in ("", "joint_")]
+        cells = [f"{row['rank']}", f"{low}" if low == high else f"{low}-{high}", number(row["estimate"])]
+        cells += [f"{a} to {b}" for a, b in both] + ([f"{row['n']}"] if counted else [])
+        rows.append((str(name), *cells))
+    level = f"{100 * (1 - alpha):.4g}%"
+    return Grid(("", "rank", "ranks", "estimate", f"{level} interval", "joint interval", *counted), tuple(rows))

@@ -178,16 +178,6 @@ def test_a_row_that_alone_determines_a_coefficient_gives_no_error_bar(crossed):
     )
 
 
-def test_missing_levels_are_dropped_and_counted(crossed):
-    frame = crossed.astype({"question": "Int64"})
-    frame.loc[[3, 5], "question"] = pd.NA
-    found = er.fit("score ~ x | question", frame, groups="judge")
-    assert found.dropped["covariate"] == 2
-    pd.testing.assert_series_equal(
-        found.bse, er.fit("score ~ x | question", crossed.drop([3, 5]), groups="judge").bse, rtol=1e-12
-    )
-
-
 def test_a_covariate_that_the_levels_absorb_is_named(crossed):
     with pytest.raises(er.errors.CollinearityError, match=r'"length" does not vary within "question"'):
         er.fit("score ~ x + length | question", crossed.assign(length=crossed.question % 7 + 0.1))
@@ -198,27 +188,6 @@ def test_a_covariate_that_the_levels_absorb_is_named(crossed):
         er.fit("score ~ x | question", crossed.assign(score=crossed.question / 3))
     with pytest.raises(er.errors.ConstantScoreError, match='determined by the covariates and the absorbed "question"'):
         er.fit("score ~ x | question", crossed.assign(score=crossed.question + 2 * crossed.x))
-
-
-@pytest.mark.parametrize(
-    ("formula", "message"),
-    [
-        ("score ~ 1 | question", "nothing to estimate"),
-        ("score ~ model + C(one) | question", "nothing to estimate: each of the covariates.*one level in the 300 rows"),
-        ("score ~ 0 + x | question", "leaves out the constant"),
-        ("score ~ x |", "names no factor behind the bar"),
-        ("score ~ x | question | judge", "2 bars"),
-        ("score ~ x | C(question)", "Write their names alone"),
-        ("score ~ x | question[x]", "not slopes by level"),
-        ("score ~ x | questoin", '`formula` absorbs "questoin", which is not a column.*question'),
-        ("score ~ x | score", "which is its score"),
-        ("score ~ x | question + question", "twice"),
-        ("score ~ x | row", "every one of the 300 rows is alone"),
-    ],
-)
-def test_what_a_bar_may_not_say_is_refused_by_its_rule(crossed, formula, message):
-    with pytest.raises(er.errors.EvalregError, match=message):
-        er.fit(formula, crossed.assign(row=np.arange(len(crossed)), model="ada", one=1))
 
 
 def test_other_families_predictions_and_the_way_back_are_refused_by_name(crossed):

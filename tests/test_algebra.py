@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import ArgumentError, MissingColumnError, NotAvailableError
+from evalreg.errors import ArgumentError, NotAvailableError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -137,14 +133,6 @@ def test_linear_maps_compose(models):
     _close(twice.dof, once.dof)
 
 
-def test_sparse_contrasts_are_dense_contrasts(models):
-    from scipy import sparse
-
-    one, two = _infer(models.linear(sparse.csr_array(C), C_NAMES)), _infer(models.linear(C, C_NAMES))
-    _close(one.cov_params(), two.cov_params())
-    _close(one.dof, two.dof)
-
-
 # Selection
 
 
@@ -181,24 +169,6 @@ def test_smooth_functions_have_the_covariance_of_the_delta_method(kind, cov, req
     _close(moved.dof, whole.cov.dof(J))
     numerical = _jacobian(_log_ratio, np.array(estimate.params))
     _close(moved.cov_params(), numerical @ whole.cov_params() @ numerical.T, NUMERICAL)
-
-
-def test_a_function_does_not_write_into_the_estimate(models):
-    def spoil(theta):
-        theta[:] = 0.0
-        return theta
-
-    models.transform(spoil, np.eye(3), ["x", "y", "z"])
-    assert np.all(models.params > 0)
-    with pytest.raises(ValueError, match="read-only"):
-        models.params[0] = 1.0
-
-
-def test_the_jackknife_of_a_smooth_function_is_refused(models):
-    moved = models.transform(np.log, np.diag(1 / models.params), ["x", "y", "z"])
-    with pytest.raises(NotAvailableError, match="jackknife"):
-        _infer(moved, "jackknife")
-    assert np.all(_infer(moved, "CR3").bse > 0)
 
 
 def test_the_interval_of_a_transformed_proportion_is_not_on_the_logit_scale(models):
@@ -296,19 +266,6 @@ def test_residuals_that_add_up_to_zero_in_every_cluster_have_no_correlation(wide
     assert levels.icc().isna().all()
 
 
-def test_stacked_results_print_copy_and_give_intervals(wide):
-    results = _infer(_mean_of(wide, "a").stack(_mean_of(wide, "b")))
-    text = str(results.summary())
-    assert max(map(len, text.splitlines())) <= 80
-    assert results.conf_int().shape == (2, 2)
-    assert np.all(results.conf_int()[0] < results.conf_int()[1])
-    assert list(results.diagnostics().index) == ["passage"]
-    assert len(results.n_eff()) == len(results.icc()) == len(results.design_effect()) == 2
-    for twin in (copy.deepcopy(results), pickle.loads(pickle.dumps(results))):
-        _close(twin.bse, results.bse)
-    _close(results.with_cov(groups={"x": wide["passage"].to_numpy()}).bse, results.bse)
-
-
 def test_a_stack_of_bounded_means_keeps_the_intervals_of_its_parts(wide):
     stacked = _infer(_mean_of(wide, "a").stack(_mean_of(wide, "b"))).conf_int()
     for name in "ab":
@@ -350,77 +307,13 @@ def test_independent_estimates_have_no_refit_and_default_to_cr1(wide):
         _infer(joined, "CR2")
 
 
-def test_independent_estimates_print_and_give_intervals(wide):
-    results = er.infer(_mean_of(wide.iloc[:30], "a").concat(_mean_of(wide.iloc[30:], "b")), groups="passage")
-    assert max(map(len, str(results.summary()).splitlines())) <= 80
-    assert np.all(results.conf_int()[0] < results.conf_int()[1])
-    _close(pickle.loads(pickle.dumps(results)).bse, results.bse)
-    assert results.diagnostics().loc["passage", "n_clusters"] == results.n_clusters["passage"]
-
-
-def test_means_of_scores_that_do_not_vary_print_in_stacks_and_together(wide):
-    one = _mean_of(wide.assign(a=1.0), "a")
-    stacked = _infer(one.stack(_mean_of(wide, "b")))
-    _close(stacked.conf_int().loc[["a"]], er.mean(wide.assign(a=1.0), "a", groups="passage").conf_int())
-    for results in (stacked, er.infer(one.concat(_mean_of(wide, "b")), groups="passage")):
-        assert str(results.summary())
-        assert results.bse["a"] == 0
-        assert results.conf_int()[0]["a"] != results.conf_int()[1]["a"]
-
-
-def test_rows_dropped_from_either_are_counted(wide):
-    gaps = wide.assign(a=wide["a"].where(wide.index != 3), b=wide["b"].where(wide.index > 1))
-    joined = er.infer(_mean_of(gaps, "a").concat(_mean_of(gaps, "b")))
-    assert joined.dropped["score"] == 3
-
-
 # Errors
-
-
-def test_contrasts_of_the_wrong_shape_are_refused(models):
-    with pytest.raises(ArgumentError, match=r"one row for each of the 1 names .* got shape \(1, 2\)"):
-        models.linear([[1.0, -1.0]], ["a - b"])
-    with pytest.raises(ArgumentError, match="got shape"):
-        models.linear(C, ["one"])
-    with pytest.raises(ArgumentError, match="distinct names"):
-        models.linear(C[:2], ["x", "x"])
-
-
-def test_unknown_parameters_are_refused_with_the_nearest_name(models):
-    with pytest.raises(MissingColumnError, match=r'"d" is not a parameter\. The parameters are "a", "b", "c"'):
-        models.select(["a", "d"])
-    with pytest.raises(MissingColumnError, match='Did you mean "model'):
-        er.infer(models.linear(np.eye(3), ["model_x", "y", "z"])).contrast({"model_z": 1})
-
-
-def test_stacks_of_other_rows_are_refused(wide):
-    with pytest.raises(ArgumentError, match="`concat`"):
-        _mean_of(wide, "a").stack(_mean_of(wide.iloc[:-1], "b"))
-    with pytest.raises(ArgumentError, match='"a" occurs twice'):
-        _mean_of(wide, "a").stack(_mean_of(wide, "a"))
 
 
 def test_stacks_of_as_many_but_other_rows_are_refused(wide):
     gaps = wide.assign(a=wide["a"].where(wide.index != 3), b=wide["b"].where(wide.index != 9))
     with pytest.raises(ArgumentError, match="same rows"):
         _mean_of(gaps, "a").stack(_mean_of(gaps, "b"))
-
-
-def test_arrays_cannot_label_concatenated_rows(wide):
-    joined = _mean_of(wide, "a").concat(_mean_of(wide, "b"))
-    with pytest.raises(NotAvailableError, match="columns that both hold"):
-        er.infer(joined, groups=np.arange(2 * len(wide)))
-
-
-def test_estimates_stay_as_they_are(models):
-    before = (models.names, models.params.copy(), np.asarray(models.bread).copy())
-    models.linear(C, C_NAMES)
-    models.select(["b"])
-    models.concat(models.linear(np.eye(3), ["x", "y", "z"]))
-    models.stack(models.linear(np.eye(3), ["x", "y", "z"]))
-    assert models.names == before[0]
-    np.testing.assert_array_equal(models.params, before[1])
-    np.testing.assert_array_equal(np.asarray(models.bread), before[2])
 
 
 def test_backticks_quote_the_names_of_parameters():
@@ -448,60 +341,6 @@ def test_backticks_quote_the_names_of_parameters():
 
 
 # What is said of the outcome
-
-
-def test_labels_follow_the_algebra(models, wide):
-    assert models.about.n_models == models.n_params == 3
-    one = models.select([models.names[1]])
-    assert (one.about.model, one.about.n_models) == (models.about.model, 1)
-    contrast = models.linear([[1, -1, 0]], ["d"])
-    assert (contrast.about.model, contrast.about.n_models) == (f"Contrast of {models.about.model}", 0)
-    assert contrast.linear([[2.0]], ["twice"]).about.model == contrast.about.model
-    logs = models.transform(np.log, np.diag(1 / models.params), ["x", "y", "z"])
-    assert (logs.about.model, logs.about.n_models) == (f"Function of {models.about.model}", 3)
-    swapped = models.transform(lambda params: params[::-1], np.eye(3)[::-1], ["x", "y", "z"])
-    assert swapped.about.n_models == 0
-    mean, slope = _mean_of(wide, "a"), er.fit("b ~ words_b", wide).estimate
-    both = mean.stack(slope)
-    assert (both.about.model, both.about.outcome) == ("Mean and OLS", "a and b")
-    assert both.about.formula == slope.about.formula
-    for changed in (one, contrast, logs, both):
-        results = er.infer(changed, groups="passage")
-        assert f"Model: {changed.about.model}" in str(results.summary(details=True))
-    same = _mean_of(wide, "a").stack(_mean_of(wide, "b"))
-    assert (same.about.model, same.about.outcome, same.about.n_models) == ("Mean", "a and b", 0)
-
-
-def test_sentences_about_intervals_leave_with_the_intervals(wide):
-    quantile = er.quantile(wide, "words_a", groups="passage").estimate
-    assert "Woodruff" in quantile.about.lines[0]
-    beside = quantile.stack(_mean_of(wide, "a"))
-    assert beside.family.inverted, "the quantile keeps its interval, but not all intervals are like it"
-    for changed in (quantile.select(["quantile"]), beside, quantile.linear([[2]], ["x"])):
-        assert changed is beside or not changed.family.inverted
-        assert not any("Woodruff" in line for line in changed.about.lines)
-
-
-def test_a_default_that_stacking_changes_is_told_with_what_to_do(wide):
-    one = er.fit("a ~ words_a", wide).estimate.linear(np.eye(2), ["a0", "a1"])
-    two = er.fit("b ~ words_b", wide).estimate.linear(np.eye(2), ["b0", "b1"])
-    stacked, joined = one.stack(two), _mean_of(wide, "a").concat(_mean_of(wide, "b"))
-    for estimate, why in (
-        (stacked, r'side by side \("OLS"\) have no design in common'),
-        (stacked.linear([[0, 1, 0, -1]], ["slopes"]), "have no design in common"),
-        (_mean_of(wide, "a").stack(stacked), "have no design in common"),
-        (joined, r'independent rows \("Mean"\) are put side by side'),
-    ):
-        with pytest.warns(er.errors.CovarianceWarning, match=f"is CR1, and not CR2, since .*{why}.*one by one"):
-            results = er.infer(estimate, groups="passage")
-        assert results.cov.options.cov == "CR1"
-        assert "is CR1, and not CR2" in " ".join(str(results.summary()).split())
-    # Nothing to tell where CR1 was asked for, without clusters, and where CR2 is kept.
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", er.errors.CovarianceWarning)
-        er.infer(stacked, groups="passage", cov="CR1")
-        er.infer(stacked)
-        assert er.infer(_mean_of(wide, "a").stack(_mean_of(wide, "b")), groups="passage").cov.options.cov == "CR2"
 
 
 # Options kept and dropped

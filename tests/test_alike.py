@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -101,13 +99,6 @@ def test_pairs_of_ratings_depend_on_neither_the_reference_nor_the_scale(log):
         np.testing.assert_allclose(other["p_value"], found[0]["p_value"], rtol=ROUNDING)
 
 
-def test_pairs_depend_neither_on_names_nor_on_the_order_of_rows(log):
-    names = {f"model-0{i}": f"{9 - i}" for i in range(1, 6)}
-    other = log.sample(frac=1, random_state=3).replace({"left": names, "right": names, "winner": names})
-    plain, renamed = rate(log, alike="judge").pvalues, rate(other, alike="judge").pvalues
-    np.testing.assert_allclose(renamed[[names[name] for name in plain.index]], plain, rtol=ROUNDING)
-
-
 def test_bands_pairs_ranks_and_letters_decide_alike():
     board = er.win_rate(comparisons(scores(n_prompts=100, taste=0.05)), score="score", **ROLES, alike="judge")
     holm, bands = board.pairwise("holm"), board.simultaneous(contrasts="pairs")
@@ -153,51 +144,6 @@ def test_the_choice_comes_and_goes_by_with_cov(log):
     assert chosen.with_cov(groups="judge + prompt").asked.alike == "judge"
     assert chosen.n_clusters == plain.n_clusters
     assert chosen.judges().overall.equals(plain.judges().overall)
-
-
-@pytest.mark.filterwarnings("default")
-def test_every_result_says_what_it_rests_on(log):
-    with pytest.warns(er.errors.AlikeWarning, match="3 judge clusters are taken to differ alike over the 5 models"):
-        board = rate(log, alike="judge")
-    text = " ".join(str(board.summary(details=True)).split())
-    assert "too sure for a model on which values of judge differ more than on others" in text
-    assert "alike: two terms, that of judge pooled over models" in text
-    with pytest.warns(er.errors.FewClustersWarning, match='alike="judge" learns from all models together'):
-        rate(log)
-
-
-@pytest.mark.parametrize("more", [{"cov": "CR1"}, {"repair": "max"}, {"dof": "min"}, {"dof": 3}])
-def test_another_covariance_is_refused_by_name(log, more):
-    (name,) = more
-    with pytest.raises(er.errors.ArgumentError, match=f"of its own.*got {name}="):
-        rate(log, alike="judge", **more)
-    with pytest.raises(er.errors.ArgumentError, match=f"of its own.*got {name}="):
-        rate(log, alike="judge").with_cov(**more)
-
-
-@pytest.mark.parametrize(
-    ("groups", "alike", "error", "text"),
-    [
-        ("prompt + judge", "rater", "ArgumentError", 'one of the crossed clusterings, "prompt" or "judge"; got .rater'),
-        ("prompt + judge", 3, "ArgumentTypeError", "name of a clustering"),
-        ("judge", "judge", "NotAvailableError", 'two clusterings that cross.*got 1 \\("judge"\\)'),
-        ("prompt + judge + position", "judge", "NotAvailableError", "two clusterings that cross.*got 3"),
-        (None, "judge", "ArgumentError", "got no `groups`"),
-        ("prompt + one", "one", "TooFewClustersError", "1 distinct value"),
-    ],
-)
-def test_groups_without_that_crossing_are_refused(log, groups, alike, error, text):
-    data = log.assign(one="x", position=np.arange(len(log)) % 2)
-    with pytest.raises(getattr(er.errors, error), match=text):
-        er.win_rate(data, left="left", right="right", winner="winner", groups=groups, alike=alike)
-
-
-@pytest.mark.parametrize("groups", [None, "judge", "prompt + judge", "prompt + judge + position"])
-def test_no_advice_takes_what_alike_is_for_a_column(log, groups):
-    data = log.assign(position=np.arange(len(log)) % 2)
-    with pytest.raises(er.errors.EvalregError) as refused:
-        er.win_rate(data, left="left", right="right", winner="winner", groups=groups, alike="yes")
-    assert "yes" not in re.sub(r"""`alike="yes"`|got 'yes'""", "", str(refused.value))
 
 
 def test_means_strata_contrasts_and_odds_are_refused(log):

@@ -10,10 +10,7 @@ from statsmodels.stats.anova import anova_lm
 import evalreg as er
 from benchmarks.intervals import cluster_sums
 from evalreg.errors import (
-    ArgumentError,
     FewClustersWarning,
-    IndependenceWarning,
-    NotAvailableError,
     ZeroVarianceWarning,
 )
 from evalreg.numerics.moments import icc_interval
@@ -136,28 +133,6 @@ def test_a_small_correlation_goes_with_a_large_inflation_where_clusters_are_larg
     assert (together["se_ratio"] >= table.loc["prompt", "se_ratio"] * (1 - SAME)).all()
 
 
-def test_weights_scale_out():
-    frame = er.datasets.passages(n_passages=15, questions_per_passage=6, seed=2)
-    plain = er.mean(frame, groups="passage").dependence()
-    weighted = er.mean(frame.assign(w=2.5), groups="passage", weights="w").dependence()
-    pd.testing.assert_frame_equal(plain, weighted, rtol=SAME)
-
-
-def test_clusters_that_are_asked_of_an_engine_have_no_intervals_and_say_so():
-    polars = pytest.importorskip("polars")
-    frame = er.datasets.passages(n_passages=15, questions_per_passage=6, seed=2)
-    there = er.mean(polars.from_pandas(frame).lazy(), groups="passage")
-    with pytest.warns(ZeroVarianceWarning, match="1 of 1 intraclass correlations by passage have no interval.*engine"):
-        found = there.dependence()
-    here = er.mean(frame, groups="passage").dependence()
-    known = ["n_clusters", "mean_size", "icc", "implied", "design_effect"]
-    pd.testing.assert_frame_equal(found[known], here[known], rtol=SAME)
-    assert found[["lower", "upper"]].isna().all(axis=None)
-    of_a_regression = er.fit("score ~ n_words", polars.from_pandas(frame).lazy(), groups="passage")
-    with pytest.warns(ZeroVarianceWarning, match="2 of 2 intraclass correlations by passage have no interval.*engine"):
-        of_a_regression.dependence()
-
-
 def test_where_one_cluster_holds_all_variation_there_is_no_interval():
     score = np.zeros(40)
     score[:3] = 1
@@ -168,19 +143,6 @@ def test_where_one_cluster_holds_all_variation_there_is_no_interval():
         found = results.dependence()
     assert np.isfinite(found["icc"].iloc[0])
     assert found[["lower", "upper"]].isna().all(axis=None)
-
-
-def test_without_clusters_there_is_nothing_to_say():
-    frame = er.datasets.passages(n_passages=15, seed=2)
-    with pytest.raises(NotAvailableError, match="no clusters"):
-        er.mean(frame).dependence()
-    log = judged()
-    with pytest.warns(IndependenceWarning):
-        alone = board_of(log, None)
-    with pytest.raises(NotAvailableError, match="no clusters"):
-        alone.dependence(of="pairs")
-    with pytest.raises(ArgumentError, match="`of` must be one of"):
-        board_of(log).dependence(of="answers")
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import pickle
 from typing import Any
 
 import numpy as np
@@ -18,16 +16,10 @@ from evalreg.errors import (
     ArgumentTypeError,
     EvalregError,
     EvalregWarning,
-    FewClustersWarning,
-    MissingLabelsError,
-    NotAvailableError,
-    TooFewClustersError,
 )
 from evalreg.inference.simultaneous import block_stream
-from evalreg.numerics.fitting import Progress
 from evalreg.resampling.bootstrap import (
     BLOCK,
-    basic_interval,
     bca_interval,
     boot_chunks,
     percentile_interval,
@@ -301,59 +293,6 @@ def test_rows_are_drawn_one_by_one_without_groups(rng):
     assert boot.n_clusters == {}
 
 
-def test_frames_of_other_libraries_are_handed_on():
-    pl = pytest.importorskip("polars")
-    log = er.datasets.passages(n_passages=20, seed=1)
-    pandas = er.bootstrap(log, lambda frame: frame["score"].mean(), groups="passage", draws=99)
-    polars = er.bootstrap(
-        pl.from_pandas(log),
-        lambda frame: [frame["score"].mean(), frame["passage"].n_unique()],
-        groups="passage",
-        draws=99,
-    )
-    assert polars.draws[:, 0] == pytest.approx(pandas.draws[:, 0], rel=SAME)
-    assert np.all(polars.draws[:, 1] == 20)
-    with pytest.raises(NotAvailableError, match="in memory"):
-        er.bootstrap(pl.from_pandas(log).lazy(), lambda frame: 0.0, groups="passage")
-    lazy = er.fit("score ~ 1", pl.from_pandas(log).lazy(), groups="passage").bootstrap(draws=300)
-    eager = er.fit("score ~ 1", log, groups="passage").bootstrap(draws=300)
-    assert lazy.bse.iloc[0] == pytest.approx(eager.bse.iloc[0], rel=0.2)
-
-
-def test_data_and_draws_stay_as_they_are():
-    log = er.datasets.passages(n_passages=20, seed=1)
-    before = log.copy()
-    boot = er.bootstrap(log, lambda frame: frame["score"].mean(), groups="passage", draws=99, kind="bca")
-
-    def careless(frame: pd.DataFrame, weights: np.ndarray) -> float:
-        frame["weighted"] = frame["score"] * weights
-        return float(frame["weighted"].mean())
-
-    er.bootstrap(log, careless, groups="passage", draws=99, weights="bayesian")
-    pd.testing.assert_frame_equal(log, before)
-    with pytest.raises(ValueError, match="read-only"):
-        boot.draws[0] = 0
-    again = pickle.loads(pickle.dumps(boot))
-    assert np.array_equal(again.draws, boot.draws)
-    text = repr(boot)
-    assert all(part in text for part in ("99 (multinomial, seed 0)", "20 by passage", "0.95 bca"))
-
-
-def test_names_come_from_the_function_or_what_it_returns():
-    log = er.datasets.passages(n_passages=20, seed=1)
-
-    def spread(frame):
-        return frame["score"].std()
-
-    for statistic, names in (
-        (spread, ("spread",)),
-        (lambda frame: 1.0, ("statistic",)),
-        (lambda frame: [1, 2], ("statistic[0]", "statistic[1]")),
-        (lambda frame: {"a": 1}, ("a",)),
-    ):
-        assert er.bootstrap(log, statistic, groups="passage", draws=39, alpha=0.2).names == names
-
-
 def test_a_model_that_some_draws_lack_is_counted():
     log = pd.DataFrame({"model": ["a"] * 20 + ["b"] * 2, "g": [*range(20), 0, 1], "score": np.arange(22) % 3})
     with pytest.warns(EvalregWarning, match=r'of 150 draws have no value of "b"'):
@@ -370,41 +309,9 @@ def test_a_model_that_some_draws_lack_is_counted():
     assert np.isfinite(results.conf_int().to_numpy()).all()
 
 
-def test_few_clusters_are_warned_of():
-    log = er.datasets.passages(n_passages=6, seed=1)
-    results = er.mean(log, cov="naive", groups="passage")
-    with pytest.warns(FewClustersWarning, match=r"6 passage clusters.*wild_test"):
-        results.bootstrap(draws=99)
-
-
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def test_progress_is_shown_on_a_terminal_after_two_seconds():
-    now = [0.0]
-    screen = Terminal()
-    with Progress(10, screen, lambda: now[0]) as progress:
-        now[0] = 1.9
-        progress.advance(3)
-        assert screen.getvalue() == ""
-        now[0] = 2.1
-        progress.advance(2)
-        assert screen.getvalue().endswith("5 of 10 draws (50%)")
-    assert screen.getvalue().endswith("\r")
-    silent = io.StringIO()
-    with Progress(10, silent, lambda: 100.0) as progress:
-        progress.advance(10)
-    assert silent.getvalue() == ""
-
-
 # What is refused
 
 LOG = er.datasets.passages(n_passages=20, seed=1)
-TWO = {"a": np.arange(160) % 4, "b": np.arange(160) % 7}
 
 
 def failing(frame: Any) -> float:
@@ -432,82 +339,6 @@ def test_a_statistic_that_fails_is_shown_with_its_draw(statistic, error, parts):
         er.bootstrap(LOG, statistic, groups="passage", draws=300, workers=2)
     assert isinstance(caught.value, EvalregError)
     assert all(part in str(caught.value) for part in parts), str(caught.value)
-
-
-def test_the_first_failing_draw_is_named_whatever_the_workers():
-    [drawn] = weights_of("multinomial", [20], 300)
-    last = drawn[:, -1] >= 5
-    assert last.any()
-    label = list(pd.unique(LOG["passage"]))[-1]
-    question = LOG.loc[LOG["passage"] == label, "question"].iloc[0]
-
-    def picky(frame: pd.DataFrame) -> float:
-        if (frame["question"] == question).sum() >= 5:
-            raise RuntimeError("five of them")
-        return 0.0
-
-    for workers in (1, 4):
-        with pytest.raises(ArgumentError, match=rf"draw {int(np.argmax(last))}: RuntimeError: five of them"):
-            er.bootstrap(LOG, picky, groups="passage", draws=300, workers=workers)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "parts"),
-    [
-        ({"draws": 0}, ArgumentError, ["`draws`", "1 or more"]),
-        ({"draws": "many"}, ArgumentTypeError, ["`draws`", "'many'"]),
-        ({"kind": "BCa"}, ArgumentError, ["`kind`", '"bca"', "'BCa'"]),
-        ({"kind": "studentized"}, NotAvailableError, ["studentized", "percentile"]),
-        ({"weights": "poisson"}, ArgumentError, ["`weights`", '"bayesian"']),
-        ({"alpha": 95}, ArgumentError, ["`alpha`", "95"]),
-        ({"seed": None}, ArgumentTypeError, ["`seed`", "None"]),
-        ({"workers": 0}, ArgumentError, ["`workers`", "1 or more"]),
-        ({"groups": "passages"}, KeyError, ["passages", "passage"]),
-        ({"groups": "passage + question", "kind": "bca"}, None, []),
-        (
-            {"groups": {"a": np.arange(160) % 4, "b": np.arange(160) % 7}, "kind": "bca"},
-            NotAvailableError,
-            ["2 crossed"],
-        ),
-        ({"groups": np.zeros(160)}, TooFewClustersError, ["1 distinct value"]),
-    ],
-)
-def test_bad_arguments_are_named(arguments, error, parts):
-    def call() -> Any:
-        return er.bootstrap(LOG, lambda frame: 1.0, **{"groups": "passage", "draws": 99} | arguments)
-
-    if error is None:
-        # Questions lie inside passages, so that one clustering is left.
-        with pytest.warns(er.errors.NestedClustersWarning):
-            assert call().n_clusters == {"passage": 20}
-        return
-    with pytest.raises(error) as caught:
-        call()
-    assert isinstance(caught.value, EvalregError)
-    assert all(part in str(caught.value) for part in parts), str(caught.value)
-
-
-def test_rows_without_a_cluster_are_refused():
-    gaps = LOG.copy()
-    gaps.loc[3, "passage"] = None
-    with pytest.raises(MissingLabelsError, match="passage"):
-        er.bootstrap(gaps, lambda frame: 1.0, groups="passage")
-
-
-def test_results_that_cannot_be_solved_again_are_refused():
-    independent = er.mean(LOG)
-    with pytest.raises(ArgumentError, match=r"independent.*groups"):
-        independent.bootstrap()
-    logit = er.fit("score ~ n_words", LOG, groups="passage", family="binomial")
-    with pytest.raises(NotAvailableError, match=r"least squares.*evalreg\.bootstrap"):
-        logit.bootstrap()
-    strata = er.mean(er.datasets.passages(n_passages=30, seed=1), strata="subject", groups="passage")
-    with pytest.raises(NotAvailableError, match="strat"):
-        strata.bootstrap()
-    boot = er.mean(LOG, groups="passage").bootstrap(draws=99)
-    for kind in ("bca", "studentized"):
-        with pytest.raises(NotAvailableError, match=rf'kind="{kind}" when drawing'):
-            boot.conf_int(kind=kind)
 
 
 def test_intervals_without_finite_draws_are_nan():
@@ -584,33 +415,6 @@ def test_draws_that_cannot_carry_the_level_are_refused(alpha, least):
             boot.conf_int(alpha=alpha / 2)
 
 
-def test_bca_levels_beyond_the_draws_give_no_end():
-    draws = np.arange(-40.0, 60.0)[:, None]  # a bias: the corrected lower level is far in the tail
-    without = np.array([[-1.0], [0.0], [1.0]])
-    assert np.isnan(bca_interval(np.zeros(1), draws, without, 0.05)).all()
-    wide = np.linspace(-40.0, 60.0, 20_000)[:, None]
-    assert np.isfinite(bca_interval(np.zeros(1), wide, without, 0.05)).all()
-
-
-def test_infinite_draws_stand_at_their_side():
-    """As if they were numbers beyond all others; only draws without a value are left out."""
-    rng = np.random.default_rng(3)
-    known = rng.normal(size=399)
-    lost = np.where(known > 1.0, np.inf, np.where(known < -2.2, -np.inf, known))
-    far = np.where(lost == np.inf, 1e6, np.where(lost == -np.inf, -1e6, lost))
-    for alpha in (0.05, 0.3, 0.8):
-        ends = percentile_interval(lost[:, None], alpha)[0]
-        by_number = percentile_interval(far[:, None], alpha)[0]
-        finite = np.isfinite(ends)
-        np.testing.assert_allclose(ends[finite], by_number[finite])
-        assert (np.abs(by_number[~finite]) > 10).all()
-        assert (np.sign(ends[~finite]) == np.sign(by_number[~finite])).all()
-        with_gaps = np.append(lost, [np.nan] * 40)
-        np.testing.assert_array_equal(percentile_interval(with_gaps[:, None], alpha)[0], ends)
-    assert percentile_interval(lost[:, None], 0.05)[0][1] == np.inf
-    assert basic_interval(np.zeros(1), lost[:, None], 0.05)[0][0] == -np.inf
-
-
 def test_a_ratio_without_a_denominator_in_many_draws_has_no_upper_end():
     """Cost per success: where no success was drawn it is infinite, which is not the same as unknown."""
     log = pd.DataFrame({"g": np.arange(12), "cost": np.linspace(1, 2, 12), "right": [1.0] + [0.0] * 11})
@@ -639,12 +443,6 @@ def test_draws_of_no_spread_are_infinitely_far_in_studentized_intervals():
     # A variance of zero is rounding where it was made of sums.
     low, high = studentized_interval(np.zeros(1), np.ones(1), draws + 1e-15, np.maximum(se, 1e-8), 0.025)[0]
     assert (low, high) == (-np.inf, np.inf)
-
-
-def test_standard_errors_of_bootstrap_and_jackknife_agree():
-    log = er.datasets.paired(n_passages=80, seed=4)
-    results = er.mean(log, by="model", item="question", groups="passage")
-    np.testing.assert_allclose(results.bootstrap(draws=1999).bse, results.with_cov(cov="jackknife").bse, rtol=0.07)
 
 
 @pytest.mark.parametrize("formula", ["y ~ k", "y ~ 0 + k", "y ~ k * x"])

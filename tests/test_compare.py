@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
-import warnings
 from collections.abc import Callable
-from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,27 +13,15 @@ from golden import Golden
 from scipy import stats
 
 import evalreg as er
-from evalreg.data.answers import ModelPairs
 from evalreg.errors import (
-    AlignmentError,
-    ArgumentError,
-    ArgumentTypeError,
     DataError,
-    DuplicateRowsError,
-    EvalregWarning,
     IndependenceWarning,
-    MissingColumnError,
-    NonFiniteError,
     NotAvailableError,
-    ScoreRangeError,
-    TooFewClustersError,
     ZeroVarianceWarning,
 )
-from evalreg.scores.differences import PairScores, differences
 
 # The same sums in another order.
 ROUNDING = 1e-11
-PROMISED = ["difference", "se", "lower", "upper", "p_value", "p_adjusted", "correlation", "n", "n_clusters"]
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::evalreg.errors.FewClustersWarning", "ignore::evalreg.errors.DominantClusterWarning"
@@ -327,39 +311,6 @@ def test_the_joint_covariance_of_all_pairs_is_that_of_their_influences(
     np.testing.assert_allclose(by_passage.T @ by_passage, V, atol=1e-12)
 
 
-def test_blocks_of_clusters_give_the_same_numbers(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = board(rng, answered=0.8)
-    whole = er.compare(frame, groups="passage + style")
-    monkeypatch.setattr("evalreg.scores.differences.ENTRIES", 25)
-    blocks = er.compare(frame, groups="passage + style")
-    pd.testing.assert_frame_equal(whole.table, blocks.table, rtol=1e-10)
-    naive = whole.with_cov(cov="naive").results.cov_params()
-    pd.testing.assert_frame_equal(naive, blocks.with_cov(cov="naive").results.cov_params(), rtol=1e-10)
-
-
-def test_sums_where_few_are_there_are_the_same(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = board(rng, answered=0.5)
-    dense = er.compare(frame, groups="passage")
-    monkeypatch.setattr("evalreg.scores.differences.DENSE_SHARE", 1.0)
-    monkeypatch.setattr("evalreg.numerics.matrices.DENSE_SHARE", 1.0)
-    sparse = er.compare(frame, groups="passage")
-    pd.testing.assert_frame_equal(dense.table, sparse.table, rtol=1e-10)
-    pd.testing.assert_series_equal(dense.results.icc(), sparse.results.icc(), rtol=1e-10)
-
-
-def test_strata_are_those_of_a_mean_of_differences(rng: np.random.Generator) -> None:
-    for answered in (1.0, 0.7):
-        frame = board(rng, n_models=3, answered=answered)
-        for groups in ("item", "passage"):
-            table = er.compare(frame, groups=groups, strata="subject").table
-            for model, baseline in table.index:
-                alone = er.mean(on_shared(frame, model, baseline), strata="subject", groups=groups)
-                row = table.loc[(model, baseline)]
-                assert row["difference"] == pytest.approx(alone.params.iloc[0], rel=1e-9)
-                assert row["se"] == pytest.approx(alone.bse.iloc[0], rel=1e-9)
-                assert row["n_clusters"] == alone.n_clusters[groups]
-
-
 def test_answers_are_averaged_within_model_and_question_first(rng: np.random.Generator) -> None:
     one = board(rng, n_models=3)
     copies = one.loc[one.index.repeat(1 + np.arange(len(one)) % 3)].reset_index(drop=True)
@@ -398,17 +349,6 @@ def test_unpaired_models_that_share_passages_stay_dependent(rng: np.random.Gener
     assert row["se"] == pytest.approx(stacked.bse.iloc[1], rel=1e-9)
 
 
-def test_the_summary_says_what_to_do_with_answers_that_are_missing_because_they_failed(
-    rng: np.random.Generator,
-) -> None:
-    frame = board(rng, n_models=2)
-    whole = " ".join(str(er.compare(frame, groups="passage").summary()).split())
-    assert "score it 0" not in whole
-    some = " ".join(str(er.compare(frame.drop(index=frame.index[3]), groups="passage").summary()).split())
-    assert "1 that only one of the two answered" in some
-    assert "Where an answer is missing because it failed (a time-out, a refusal), score it 0" in some
-
-
 def test_some_pairs_may_be_unpaired_among_others(rng: np.random.Generator) -> None:
     frame = board(rng, n_models=3)
     number = frame["item"].str[1:].astype(int)
@@ -432,96 +372,7 @@ def test_unpaired_on_request_adds_the_variances(rng: np.random.Generator) -> Non
         comparison.sign_test()
 
 
-@pytest.mark.parametrize("first", [None, "passage"])
-@pytest.mark.parametrize("groups", ["item", "passage", ["passage", "style"], "array"])
-def test_models_held_apart_stay_so_under_other_clusters(rng: np.random.Generator, first: Any, groups: Any) -> None:
-    frame = board(rng, n_models=3)
-    groups = {"passage": frame["passage"].to_numpy()} if groups == "array" else groups
-    expected = er.compare(frame, groups=groups, paired=False)
-    found = er.compare(frame, groups=first, paired=False).with_cov(groups=groups)
-    pd.testing.assert_frame_equal(found.table, expected.table)
-    assert found.results.n_clusters == expected.results.n_clusters
-    again = er.infer(er.compare(frame, groups=first, paired=False).results.estimate, groups=groups)
-    pd.testing.assert_series_equal(again.bse, expected.results.bse)
-
-
 # Shapes
-
-
-def test_the_table_has_the_promised_shape(rng: np.random.Generator) -> None:
-    frame = board(rng, n_models=4, answered=0.9)
-    comparison = er.compare(frame, groups="passage", adjust="holm")
-    table = comparison.table
-    assert table.columns[:9].tolist() == PROMISED
-    assert table.index.names == ["model", "baseline"]
-    assert len({frozenset(pair) for pair in table.index}) == len(table) == 6
-    assert (table["difference"] >= 0).all()
-    against = er.compare(frame, groups="passage", baseline="m3").table
-    assert against.index.tolist() == [(m, "m3") for m in against.index.get_level_values(0)]
-    assert set(against.index.get_level_values(0)) == {"m0", "m1", "m2"}
-    for pair in against.index:
-        same = pair in table.index
-        there = table.loc[pair if same else pair[::-1], "difference"]
-        assert against.loc[pair, "difference"] == pytest.approx(there if same else -there)
-    table.loc[:, "se"] = 0.0
-    assert (comparison.table["se"] > 0).all(), "a table is the reader's own"
-
-
-def test_results_are_those_of_the_differences(rng: np.random.Generator) -> None:
-    frame = board(rng, n_models=3)
-    comparison = er.compare(frame, groups="passage", baseline="m0")
-    results = comparison.results
-    assert list(results.params.index) == [f"{m} - m0" for m in comparison.table.index.get_level_values(0)]
-    assert (results.nobs, results.n_clusters) == (60, {"passage": frame["passage"].nunique()})
-    wide = frame.pivot(index="item", columns="model", values="score")
-    passage = frame.drop_duplicates("item").set_index("item")["passage"].reindex(wide.index)
-    alone = er.mean(pd.DataFrame({"score": wide["m1"] - wide["m0"], "passage": passage}), groups="passage")
-    for method in ("icc", "design_effect", "n_eff"):
-        assert getattr(results, method)()["m1 - m0"] == pytest.approx(getattr(alone, method)().iloc[0], rel=1e-9)
-    assert results.diagnostics().loc["passage", "max_leverage"] == pytest.approx(
-        alone.diagnostics().loc["passage", "max_leverage"]
-    )
-    assert "m1 - m0" in str(results.summary())
-    contrast = results.contrast({"m1 - m0": 1, "m2 - m0": -1})
-    other = er.compare(frame, groups="passage", baseline="m2").table.loc[("m1", "m2")]
-    assert contrast.bse.iloc[0] == pytest.approx(other["se"], rel=1e-9)
-    assert contrast.dof.iloc[0] == pytest.approx(other["dof"], rel=1e-9)
-    by_style = comparison.with_cov(groups="style")
-    pd.testing.assert_frame_equal(by_style.table, er.compare(frame, groups="style", baseline="m0").table)
-    given = frame.drop_duplicates("item").set_index("item")["style"].reindex(frame["item"]).to_numpy()
-    as_array = er.compare(frame, groups=given, baseline="m0").table
-    np.testing.assert_allclose(as_array["se"], by_style.table["se"])
-
-
-def test_pickles_keep_the_numbers(rng: np.random.Generator) -> None:
-    comparison = er.compare(board(rng, answered=0.8, binary=True), groups="passage")
-    again = pickle.loads(pickle.dumps(comparison))
-    pd.testing.assert_frame_equal(again.table, comparison.table)
-    pd.testing.assert_frame_equal(again.sign_test(), comparison.sign_test())
-    pd.testing.assert_frame_equal(again.with_cov(cov="CR1").table, comparison.with_cov(cov="CR1").table)
-
-
-def test_the_order_of_rows_and_the_kind_of_frame_change_nothing(rng: np.random.Generator) -> None:
-    import polars as pl
-    import pyarrow as pa
-
-    frame = board(rng, answered=0.9)
-    plain = er.compare(frame, groups="passage").table
-    for other in (frame.sample(frac=1, random_state=8), pl.from_pandas(frame), pa.Table.from_pandas(frame)):
-        pd.testing.assert_frame_equal(er.compare(other, groups="passage").table, plain, rtol=1e-10)
-
-
-def test_question_ids_may_repeat_between_tasks(rng: np.random.Generator) -> None:
-    frame = board(rng, n_models=2)
-    within = frame.assign(task=frame["passage"], number=frame["item"].str[1:].astype(int) - 5 * frame["passage"])
-    joined = er.compare(within, item="task:number", groups="task").table
-    pd.testing.assert_frame_equal(joined, er.compare(frame, groups="passage").table, rtol=1e-10)
-    some = within.drop_duplicates(["model", "number"]).reset_index(drop=True)
-    with pytest.raises(AlignmentError, match='item="row:number"') as caught:
-        er.compare(some.assign(row=np.arange(len(some))), item="number", groups="row")
-    assert caught.value.column == "row"
-    by_default = er.compare(within, item="task:number")
-    assert by_default.table["se"].iloc[0] == pytest.approx(er.compare(frame).table["se"].iloc[0])
 
 
 # Many pairs
@@ -534,35 +385,6 @@ def test_adjusted_p_values_are_those_of_statsmodels(rng: np.random.Generator, ad
 
     table = er.compare(board(rng), groups="passage", adjust=adjust).table
     np.testing.assert_allclose(table["p_adjusted"], multipletests(table["p_value"], method=adjust)[1])
-
-
-def test_the_short_name_of_the_false_discovery_rate_is_taken_wherever_it_is_adjusted(rng: np.random.Generator) -> None:
-    frame = board(rng, n_models=4)
-    by_name = {name: er.compare(frame, groups="passage", adjust=name) for name in ("bh", "fdr_bh")}  # type: ignore[arg-type]
-    assert by_name["bh"].adjust == "fdr_bh"
-    assert str(by_name["bh"].summary()) == str(by_name["fdr_bh"].summary())
-    pd.testing.assert_frame_equal(by_name["bh"].table, by_name["fdr_bh"].table)
-    means = er.mean(frame, by="model", item="item", groups="passage")
-    pd.testing.assert_frame_equal(means.pairwise("bh"), means.pairwise("fdr_bh"))
-    assert means.pairwise("bh").attrs["adjust"] == "fdr_bh"
-    plain = er.compare(frame, groups="passage")
-    joined = er.join_evals({"a": plain, "b": plain}, adjust="bh")
-    assert joined.adjust == "fdr_bh"
-    pd.testing.assert_frame_equal(joined.table, er.join_evals({"a": plain, "b": plain}, adjust="fdr_bh").table)
-    other = er.mean(board(rng, n_models=4), by="model", item="item", groups="passage")
-    average = er.join_evals({"a": means, "b": other}).average()
-    pd.testing.assert_frame_equal(average.pairwise("bh"), average.pairwise("fdr_bh"))
-    asked: tuple[Any, ...] = (
-        lambda name: er.compare(frame, groups="passage", adjust=name),
-        means.pairwise,
-        lambda name: means.plot("pairs", adjust=name),
-        average.pairwise,
-        lambda name: er.join_evals({"a": plain, "b": plain}, adjust=name),
-    )
-    for call in asked:
-        for name in ("fdr", "BH"):
-            with pytest.raises(ArgumentError, match='For the false discovery rate write "fdr_bh", or "bh" for short'):
-                call(name)
 
 
 @pytest.mark.parametrize("answered", [1.0, 0.8])
@@ -578,17 +400,6 @@ def test_single_step_adjustment_is_that_of_all_pairs_of_means(rng: np.random.Gen
             assert table.loc[pair, "p_adjusted"] == pytest.approx(there["p_adjusted"], abs=0.01)
     single = er.compare(frame, groups="passage", cov="CR1").table
     assert ((table["upper"] - table["lower"]) > (single["upper"] - single["lower"])).all()
-
-
-@pytest.mark.slow
-def test_intervals_cover_the_true_difference() -> None:
-    # 300 logs; a 95% interval misses fewer than 9% with a probability above 0.999.
-    held = 0
-    for seed in range(300):
-        log = er.datasets.paired(n_passages=25, questions_per_passage=4, difference=0.05, icc=0.3, seed=seed)
-        row = er.compare(log, item="question", groups="passage", baseline="old").table.iloc[0]
-        held += row["lower"] <= log.attrs["truth"]["difference"] <= row["upper"]
-    assert held >= 273
 
 
 # Tests of wins and losses
@@ -622,99 +433,10 @@ def test_the_clustered_sign_test_squares_sums_of_clusters(rng: np.random.Generat
     assert crossed == pytest.approx(joined["score"].sum() ** 2 / variance)
 
 
-def test_mcnemar_needs_scores_of_0_and_1(rng: np.random.Generator) -> None:
-    with pytest.raises(ScoreRangeError, match=r"scores of 0 and 1.*sign_test"):
-        er.compare(board(rng, n_models=2)).mcnemar()
-
-
 # What is printed
 
 
-def test_several_evals_stand_in_one_table(rng: np.random.Generator) -> None:
-    parts = {name: er.compare(board(rng, n_models=2), baseline="m0") for name in ("reading", "maths")}
-    evals = er.join_evals(parts)
-    assert evals.table.index.tolist() == [(name, "m1", "m0") for name in parts]
-    text = evals.summary().as_markdown()
-    assert "reading: m1 - m0" in text
-    assert text.count("Questions: 60") == 1
-    with pytest.raises(ArgumentTypeError, match="compare"):
-        er.join_evals([parts["maths"]])  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="at least one"):
-        er.join_evals({})
-
-
 # Bad input
-
-
-def test_one_model_cannot_be_compared(rng: np.random.Generator) -> None:
-    frame = board(rng, n_models=1)
-    with pytest.raises(DataError, match=r'at least two models.*"m0" only'):
-        er.compare(frame)
-
-
-def test_an_unknown_baseline_names_the_nearest(rng: np.random.Generator) -> None:
-    with pytest.raises(MissingColumnError, match=r'`baseline`.*"m00" is not. Did you mean "m0"'):
-        er.compare(board(rng, n_models=2), baseline="m00")
-    with pytest.raises(MissingColumnError, match='The models are "m0", "m1"'):
-        er.compare(board(rng, n_models=2), baseline="zzz")
-
-
-def test_a_question_answered_twice_names_the_rows(rng: np.random.Generator) -> None:
-    frame = board(rng, n_models=2)
-    twice = pd.concat([frame, frame.iloc[[3, 5]]], ignore_index=True)
-    with pytest.raises(
-        DuplicateRowsError, match=r"one row for each 'model' and 'item'; 2 rows repeat.*sample"
-    ) as caught:
-        er.compare(twice)
-    assert caught.value.rows == [len(frame), len(frame) + 1]
-
-
-def test_a_cluster_that_differs_between_the_answers_names_the_rows(rng: np.random.Generator) -> None:
-    frame = board(rng, n_models=2)
-    with pytest.raises(AlignmentError, match="the same for all answers to one item") as caught:
-        er.compare(frame, groups="model")
-    assert caught.value.count == 60
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "match"),
-    [
-        ({"model": "modle"}, MissingColumnError, '`model` names "modle".*Did you mean "model"'),
-        ({"item": "question"}, MissingColumnError, "`item` names"),
-        ({"sample": "item"}, ArgumentError, "`item` and `sample` must be different columns"),
-        ({"adjust": "tukey"}, ArgumentError, "`adjust` must be one of"),
-        ({"paired": "no"}, ArgumentTypeError, "`paired` must be True or False"),
-        ({"missing": "ignore"}, ArgumentError, "`missing` must be one of"),
-        ({"cov": "HC9"}, ArgumentError, "`cov` must be one of"),
-        ({"cov": "HC1"}, ArgumentError, 'For clusters use cov="CR1"'),
-        ({"groups": "passages"}, MissingColumnError, '"passages"'),
-        ({"groups": "one"}, TooFewClustersError, "at least 2"),
-    ],
-)
-def test_wrong_arguments_are_named(rng: np.random.Generator, options: dict[str, Any], error: Any, match: str) -> None:
-    with pytest.raises(error, match=match):
-        er.compare(board(rng, n_models=2).assign(one=1), **options)
-
-
-def test_missing_scores_are_dropped_and_counted_or_an_error(rng: np.random.Generator) -> None:
-    frame = board(rng, n_models=2)
-    frame.loc[[2, 7], "score"] = np.nan
-    comparison = er.compare(frame, groups="passage", baseline="m0")
-    assert comparison.results.dropped["score"] == 2
-    complete = frame.dropna()
-    pd.testing.assert_frame_equal(comparison.table, er.compare(complete, groups="passage", baseline="m0").table)
-    assert comparison.table["n_unpaired"].iloc[0] > 0
-    with pytest.raises(NonFiniteError, match="rows 2, 7"):
-        er.compare(frame, missing="raise")
-
-
-def test_a_model_without_a_score_is_named(rng: np.random.Generator) -> None:
-    frame = board(rng, n_models=3)
-    frame.loc[frame["model"] == "m2", "score"] = np.nan
-    comparison = er.compare(frame)
-    assert comparison.table.index.tolist() == [("m1", "m0")] or comparison.table.index.tolist() == [("m0", "m1")]
-    assert any(line.startswith('Of "m2" no row is in use') for line in comparison.summary().sentences)
-    assert comparison.results.dropped["score"] == 60
 
 
 def test_pairs_that_would_have_one_name_are_refused(rng: np.random.Generator) -> None:
@@ -749,108 +471,7 @@ def test_a_constant_difference_is_not_measured_as_rounding(rng: np.random.Genera
     assert np.isnan(table["se"].iloc[0])
 
 
-def test_differences_are_taken_on_the_questions_of_a_set() -> None:
-    values = np.array([[1.0, 2.0, 3.0], [0.0, 5.0, 1.0]])
-    pairs = ModelPairs(np.array([0, 1]), np.array([1, -1]), np.array([0, 0]), (np.array([True, False, True]),))
-    np.testing.assert_array_equal(differences(values, pairs, np.array([0, 1]), pairs.sets[0]), [[1.0, 2.0], [0.0, 1.0]])
-
-
-def test_scores_are_of_questions_and_pairs(rng: np.random.Generator) -> None:
-    scores = er.compare(board(rng, n_models=4)).results.estimate.scores
-    assert isinstance(scores, PairScores)
-    assert (scores.n_rows, scores.n_columns) == (60, 6)
-    assert len(list(combinations(range(4), 2))) == 6
-
-
 # Real logs
-
-
-def log_of(shared: Path, name: str, **options: Any) -> pd.DataFrame:
-    return pd.read_csv(shared / "data" / f"{name}.csv.gz", **options)
-
-
-def test_two_prompting_methods_differ_by_task(shared: Path) -> None:
-    log = log_of(shared, "bbh_codex_cot_vs_direct")
-    roles: dict[str, Any] = {"model": "method", "item": "task:question_index", "baseline": "direct"}
-    clustered = er.compare(log, "correct", groups="task", **roles)
-    naive = er.compare(log, "correct", **roles)
-    row = clustered.table.iloc[0]
-    assert (row["n"], row["n_clusters"]) == (6511, 27)
-    assert 5.5 < row["se"] / naive.table["se"].iloc[0] < 6.5
-    wide = log.pivot(index=["task", "question_index"], columns="method", values="correct").reset_index()
-    alone = er.mean(wide.assign(score=wide["cot"] - wide["direct"]), groups="task")
-    assert row["se"] == pytest.approx(alone.bse.iloc[0], rel=1e-9)
-    exact, robust = clustered.sign_test()[["p_value", "clustered_p_value"]].iloc[0]
-    assert exact < 1e-100 < 1e-4 < robust < 0.01
-
-
-@pytest.fixture(scope="module")
-def three_models(shared: Path) -> pd.DataFrame:
-    """Three models of a large log, of which one lacks questions."""
-    log = log_of(shared, "mmlu_pro_scores", dtype={"question_id": str})
-    return log[log["model"].isin(["DeepSeek-Coder-V2", "Meta-Llama-3-70B", "Meta-Llama-3_1-70B"])]
-
-
-@pytest.mark.parametrize("groups", ["passage", "source", "category"])
-def test_models_that_lack_questions_are_compared_on_the_shared_ones(three_models: pd.DataFrame, groups: str) -> None:
-    log = three_models
-    table = er.compare(log, "correct", item="question_id", groups=groups, baseline="Meta-Llama-3-70B").table
-    lacking = table.loc[("DeepSeek-Coder-V2", "Meta-Llama-3-70B")]
-    assert (lacking["n"], lacking["n_unpaired"]) == (10351, 1681)
-    assert table.loc[("Meta-Llama-3_1-70B", "Meta-Llama-3-70B"), "n"] == 12032
-    wide = log.pivot(index=["question_id", groups], columns="model", values="correct").dropna().reset_index()
-    alone = er.mean(wide.assign(score=wide["DeepSeek-Coder-V2"] - wide["Meta-Llama-3-70B"]), groups=groups)
-    assert lacking["se"] == pytest.approx(alone.bse.iloc[0], rel=1e-9)
-    assert lacking["dof"] == pytest.approx(alone.dof.iloc[0], rel=1e-9)
-
-
-def test_a_log_with_copies_is_refused_and_its_other_models_compared(shared: Path) -> None:
-    log = log_of(shared, "livebench_scores")
-    with pytest.raises(DuplicateRowsError, match="590 rows repeat an earlier one") as caught:
-        er.compare(log, item="question_id")
-    assert caught.value.count == 590
-    copied = log[log.duplicated(["model", "question_id"])]["model"].unique()
-    log = log[~log["model"].isin(copied)]
-    some = sorted(log["model"].unique())[:12]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IndependenceWarning)
-        table = er.compare(log[log["model"].isin(some)], item="question_id", groups="task").table
-    assert table["n"].nunique() > 1
-    assert table["se"][table["paired"]].notna().all()
-
-
-def test_four_answers_to_fifteen_problems_are_averaged(shared: Path) -> None:
-    log = log_of(shared, "matharena_aime2025_II_scores")
-    table = er.compare(log, "correct", item="question_id", sample="sample", adjust="holm").table
-    assert (table["n"] == 15).all()
-    assert len(table) == 19 * 18 / 2
-
-
-@pytest.mark.parametrize("groups", [None, "passage", "passage + day", "own"])
-def test_many_pairs_over_the_same_questions_are_each_pair_by_itself(rng, groups):
-    wide = (rng.random((40, 4)) < 0.6).astype(float)
-    wide[:, 2] = wide[:, 3] = wide[:, 1]
-    wide[3, 3] = 1 - wide[3, 3]  # one model twice, and another that differs from it on one question
-    frame = pd.DataFrame({"score": wide.ravel(), "item": np.repeat(np.arange(40), 4)})
-    frame["model"], frame["passage"] = np.tile(list("abcd"), 40), frame["item"] // 3
-    frame["day"], frame["own"] = frame["item"] % 7, 99 - frame["item"]
-    options: dict[str, Any] = {"repair": "two-term"} if groups == "passage + day" else {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EvalregWarning)
-        together = {cov: er.compare(frame, groups=groups, cov=cov, **options).table for cov in ("CR0", "CR2")}
-        for left, right in together["CR0"].index[::2]:
-            pair = er.compare(frame[frame["model"].isin([left, right])], groups=groups, cov="CR0", **options)
-            for cov, table in together.items():
-                alone = pair.with_cov(cov=cov).table
-                one, other = table.loc[(left, right)], alone.iloc[0]
-                turned = alone.index[0] != (left, right)
-                for column in ("difference", "se", "lower", "upper", "p_value", "n_clusters"):
-                    same = -other[column] if column == "difference" and turned else other[column]
-                    if column not in ("lower", "upper") or not turned:
-                        assert one[column] == pytest.approx(same, rel=1e-10, abs=1e-14, nan_ok=True), (cov, column)
-    for table in together.values():
-        twins = table["se"].loc[[pair for pair in table.index if set(pair) == {"b", "c"}]].iloc[0]
-        assert twins == 0 or np.isnan(twins)
 
 
 def test_differences_far_smaller_than_the_scores_keep_their_correlations(rng):
@@ -865,16 +486,3 @@ def test_differences_far_smaller_than_the_scores_keep_their_correlations(rng):
     found, scale = comparison.results.cov_params().to_numpy(), np.sqrt(np.diag(expected))
     # The scores have 16 digits, of which 8 are left in a difference.
     np.testing.assert_allclose(found / np.outer(scale, scale), expected / np.outer(scale, scale), atol=1e-6)
-
-
-@pytest.mark.parametrize("adjust", ["holm", "single-step", None])
-@pytest.mark.parametrize("paired", [True, False])
-def test_questions_named_later_are_those_of_a_comparison_without_groups(adjust, paired):
-    rng = np.random.default_rng(0)
-    log = pd.DataFrame({"item": np.arange(64) // 4, "model": np.tile(list("abcd"), 16), "part": np.arange(64) // 8})
-    log["score"] = rng.normal(size=64) + 0.6 * (log.model == "a")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EvalregWarning)
-        plain = er.compare(log, groups=None, adjust=adjust, paired=paired)
-        later = er.compare(log, groups="part", adjust=adjust, paired=paired).with_cov(groups=None)
-    pd.testing.assert_frame_equal(later.table, plain.table, rtol=1e-12)

@@ -12,7 +12,6 @@ import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
 import evalreg as er
-from evalreg.errors import ArgumentError, DataError, MissingColumnError, MissingLabelsError, NotAvailableError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -164,26 +163,3 @@ def test_intervals_of_probabilities_stay_between_0_and_1_and_are_those_of_predic
     np.testing.assert_allclose(found.conf_int().to_numpy(), expected[["lower", "upper"]].to_numpy(), rtol=1e-6)
     np.testing.assert_allclose(found.bse, expected["se"], rtol=SAME)
     assert np.isfinite(results.avg_predictions(variables={"words": [20, 300]}).conf_int().iloc[0]).all()
-
-
-def test_what_is_no_comparison_is_refused_by_name(log):
-    results = er.fit("score ~ bs(words, df=4) + model", log, groups="passage")
-    with pytest.raises(ArgumentError, match="compares labels, and is none for"):
-        results.avg_comparisons("words", contrast="pairwise")
-    with pytest.raises(ArgumentError, match='at which values of the number "words"'):
-        results.avg_predictions(variables="words")
-    with pytest.raises(MissingColumnError, match=r"has no level 'bobby'.* Did you mean"):
-        results.avg_comparisons({"model": ("bobby", "ada")})
-    with pytest.raises(MissingColumnError, match="not a covariate of the formula"):
-        results.avg_comparisons("weight")
-    with pytest.raises(DataError, match="do not fit the formula"):
-        results.avg_comparisons("words")
-    assert results.avg_comparisons({"words": (20, 10)}).params.index[0] == "words[20 - 10]"
-    for bad in (0, np.inf):
-        with pytest.raises(ArgumentError, match="finite and not 0"):
-            results.avg_comparisons({"words": bad})
-    with pytest.raises(NotAvailableError, match="absorbing takes out"):
-        er.fit("score ~ model | passage", log, groups="passage").avg_comparisons()
-    gap = log.assign(subject=log["subject"].astype(object).where(log.index != 3))
-    with pytest.raises(MissingLabelsError, match="'subject' has none in 1"):
-        er.fit("score ~ words", gap, groups="passage").avg_predictions("subject")

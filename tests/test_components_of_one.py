@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import evalreg as er
-from evalreg.errors import ArgumentError, DataError, DuplicateRowsError
 
 SAME = 1e-9
 
@@ -56,16 +55,3 @@ def test_it_estimates_the_truth_without_bias():
     values = np.array(found, dtype=float)
     error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
     assert (np.abs(values.mean(axis=0) - [1 / 12, 1 / 6]) < 4 * error).all()
-
-
-def test_what_cannot_be_said_of_one_model_is_refused(one):
-    single = one[one["sample"] == one["sample"].iloc[0]]
-    with pytest.raises(DataError, match="at least 2 answers to each question; 60 of 60 questions have 1"):
-        er.plan.components(single, model=None, item="question")
-    both = er.datasets.sampled(n_questions=60, n_samples=4, n_models=2, seed=1)
-    with pytest.raises(DuplicateRowsError, match="one row for each 'question' and 'sample'"):
-        er.plan.components(both, model=None, item="question")
-    with pytest.raises(ArgumentError, match="Leave it out"):
-        er.plan.components(one, model=None, item="question", baseline="A")
-    with pytest.raises(DataError, match="or pass model=None"):
-        er.plan.components(one.assign(model="A"), item="question")

@@ -10,7 +10,7 @@ import pytest
 import statsmodels.formula.api as smf
 
 import evalreg as er
-from evalreg.errors import ArgumentError, FewCarriersWarning, NotAvailableError
+from evalreg.errors import ArgumentError, NotAvailableError
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::evalreg.errors.FewClustersWarning", "ignore::evalreg.errors.FewCarriersWarning"
@@ -37,29 +37,6 @@ def log() -> pd.DataFrame:
         for name, gain in (("ada", 0.0), ("bob", 0.2), ("cyd", 0.4), ("dan", 0.9))
     ]
     return pd.concat(parts, ignore_index=True)
-
-
-@pytest.fixture(scope="module")
-def file(log, tmp_path_factory):
-    path = tmp_path_factory.mktemp("differences") / "log.csv"
-    log.to_csv(path, index=False)
-    return path
-
-
-@pytest.fixture(scope="module")
-def binary(log, file):
-    """Files of scores of 0 and 1: few questions differ, or many do."""
-    paths = {True: file.with_name("few.csv"), False: file.with_name("many.csv")}
-    for few, path in paths.items():
-        log.assign(score=(log["score"] > (3 if few else 0)).astype(float)).to_csv(path, index=False)
-    return paths
-
-
-@pytest.fixture(scope="module")
-def both_tests(log):
-    """The joint test and the wild test against a baseline."""
-    comparison = er.compare(log, item="question", groups="passage", baseline="ada")
-    return comparison.joint_test(), comparison.wild_test(draws=199, seed=3)
 
 
 def f_of(test) -> tuple[float, float, float]:
@@ -112,16 +89,7 @@ def test_unpaired_differences_have_a_joint_test_whatever_was_answered(log):
     np.testing.assert_allclose(f_of(free.joint_test()), f_of(named.joint_test()), rtol=1e-8)
 
 
-def test_few_questions_that_differ_are_named(log):
-    binary = log.assign(score=(log["score"] > 3).astype(float))
-    with pytest.warns(FewCarriersWarning, match=r"questions differ.*The joint test is no\s+score test"):
-        er.compare(binary, item="question", groups="passage").joint_test()
-
-
 # The command line
-
-
-FORMATS = ("text", "md", "latex", "html")
 
 
 # Where nothing is to be said, nothing is said in any format: text and JSON stand for all.

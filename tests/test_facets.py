@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, EvalregWarning, MissingColumnError
+from evalreg.errors import ArgumentError, DataError, EvalregWarning
 
 REFERENCE = Path(__file__).parent / "reference"
 REML = 1e-6  # to which lme4's optimiser comes
@@ -204,30 +204,6 @@ def test_negative_estimates_stay_and_are_told():
     assert (three.table["variance"] < 0).any()
     with pytest.warns(EvalregWarning, match="came out negative"):
         assert min(three.for_board("model", "item", "judge").values()) >= 0
-
-
-@pytest.mark.parametrize(
-    ("facets", "kind", "says"),
-    [
-        ("item x jduge", MissingColumnError, 'Did you mean "judge"'),
-        ("item", None, ""),
-        ("item x item", ArgumentError, "once"),
-        ("judge:item", ArgumentError, "item x judge:item"),
-        ("item x judge x rater", DataError, 'facets="item x judge x rater:item"'),
-        ("item x judge x copy", DataError, "same 12 levels"),
-        ("item x one", DataError, "at least 2 levels"),
-        ("item x score", ArgumentError, "as both"),
-        (3, ArgumentTypeError, "a text such as"),
-    ],
-)
-def test_facets_that_do_not_fit_are_named(balanced, facets, kind, says):
-    frame = balanced.assign(one=1, copy=balanced["item"] * 2)
-    frame["rater"] = frame["item"] * 100 + frame["template"]
-    if kind is None:
-        assert er.components(frame, facets=facets).table.index.tolist() == ["item", "error"]
-        return
-    with pytest.raises(kind, match=says.replace("(", r"\(")):
-        er.components(frame, facets=facets)
 
 
 def test_the_advice_on_nesting_gives_the_right_components(balanced):

@@ -48,17 +48,6 @@ def test_a_coefficient_of_three_treated_rows_is_said_to_rest_on_few(rng):
     assert dof - 1.5 < clustered.dof["t"] < dof
 
 
-@pytest.mark.parametrize("n_treated", [10, 20])
-def test_enough_treated_rows_are_not_warned_of(rng, n_treated):
-    assert not said(FewClustersWarning, lambda: er.fit("y ~ t", treated(rng, n_treated)))
-
-
-def test_few_rows_of_ordinary_covariates_are_not_warned_of(rng):
-    log = pd.DataFrame({"y": rng.normal(size=30), "x": rng.uniform(size=30), "z": rng.normal(size=30)})
-    assert not said(FewClustersWarning, lambda: er.fit("y ~ x + z", log))
-    assert not said(FewClustersWarning, lambda: er.mean(log.head(4), "y"))
-
-
 def test_weights_of_a_regression_count_as_those_of_the_mean(rng):
     n = 60
     log = pd.DataFrame({"y": rng.normal(size=n), "w": rng.lognormal(0, 2, n)})

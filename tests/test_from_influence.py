@@ -118,20 +118,6 @@ def test_arrays_sparse_arrays_and_frames_are_the_same():
         er.infer(bare, groups="passage")
 
 
-def test_other_data_frames_hold_the_groups_too():
-    polars = pytest.importorskip("polars")
-    there = er.mean(LOG, groups="passage", cov="CR1")
-    back = er.from_influence(there.params, there.influence(), data=polars.from_pandas(LOG))
-    _close(er.infer(back, groups="passage").bse, there.bse)
-
-
-@pytest.mark.parametrize("ask", [{"cov": "CR2"}, {"cov": "CR3"}, {"cov": "jackknife"}, {"dof": "satterthwaite"}])
-def test_what_needs_the_design_is_refused_by_name(ask):
-    estimate = er.from_influence(**_given(), data=LOG)
-    with pytest.raises(NotAvailableError, match=r'needs the design.*"naive", "CR0" and "CR1"'):
-        er.infer(estimate, groups="passage", **ask)
-
-
 def test_the_wild_bootstrap_is_refused_and_the_rest_of_results_works():
     results = er.infer(er.from_influence(**_given(), data=LOG), groups="passage")
     with pytest.raises(NotAvailableError):

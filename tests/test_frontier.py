@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import ArgumentError, DataError, DuplicateRowsError, MissingColumnError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -77,30 +76,3 @@ def test_false_statements_come_at_most_at_the_level():
         log = log_of(rng, dict.fromkeys("abcd", (0.0, 0.0)), 60)
         false += (er.frontier(log, METRICS, groups="suite").states != "open").any()
     assert false / runs < 0.09
-
-
-def test_rows_that_lack_a_metric_are_dropped_from_all(rng):
-    log = log_of(rng, {"a": (1, 1), "b": (0, 2)}, 60)
-    log.loc[0, "usd"] = np.nan
-    found = er.frontier(log, METRICS)
-    assert found.dropped["score"] == 1
-    assert found.params["a:score"] == pytest.approx(log.loc[1:59, "score"].mean())
-    assert found.with_cov(cov="CR1").states.index.tolist() == ["a", "b"]
-
-
-def test_what_is_no_trade_off_is_refused(rng):
-    log = log_of(rng, {"a": (1, 1), "b": (0, 2)}, 40)
-    with pytest.raises(ArgumentError, match="two"):
-        er.frontier(log, {"score": "max"})
-    with pytest.raises(ArgumentError, match="max"):
-        er.frontier(log, {"score": "max", "usd": "low"})
-    with pytest.raises(ArgumentError, match="metrics"):
-        er.frontier(log, ["score", "usd"])
-    with pytest.raises(MissingColumnError) as absent:
-        er.frontier(log, {"score": "max", "dollars": "min"})
-    assert absent.value.column == "dollars"
-    with pytest.raises(DataError) as one:
-        er.frontier(log[log["model"] == "a"], METRICS)
-    assert one.value.column == "model"
-    with pytest.raises(DuplicateRowsError):
-        er.frontier(pd.concat([log, log.iloc[:1]]), METRICS)

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import evalreg as er
-from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, EvalregError, MissingColumnError
+from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -158,28 +158,6 @@ def test_intervals_hold_the_truth_over_redrawn_tasks():
         truth = pd.Series(TRUTH)
         held += ((ends[0] <= truth) & (truth <= ends[1])).to_numpy()
     assert (held / n > 0.9).all()
-
-
-@pytest.mark.parametrize(
-    ("change", "options", "error", "said"),
-    [
-        (lambda log: log.assign(minutes=log["minutes"].where(log.index != 3, 0.0)), {}, DataError, "minutes"),
-        (lambda log: log.assign(minutes=log["minutes"].where(log.index != 3)), {}, DataError, "minutes"),
-        (lambda log: log, {"p": 0.0}, ArgumentError, "`p`"),
-        (lambda log: log, {"p": [0.5, 1.0]}, ArgumentError, "`p`"),
-        (lambda log: log, {"p": [0.5, 0.5]}, ArgumentError, "`p`"),
-        (lambda log: log.assign(success=np.where(log["model"] == "m1", 1, log["success"])), {}, DataError, "m1"),
-        (lambda log: log.assign(success=np.where(log["model"] == "m2", 0, log["success"])), {}, DataError, "m2"),
-        (lambda log: log.assign(success=2), {}, DataError, "success"),
-        (lambda log: log, {"model": "alias"}, MissingColumnError, "alias"),
-        (lambda log: log, {"minutes": "hours"}, MissingColumnError, "hours"),
-        (lambda log: log.assign(family=1), {"groups": "family"}, DataError, "family"),
-    ],
-)
-def test_runs_without_a_horizon_are_refused(rng, change, options, error, said):
-    with pytest.raises(EvalregError, match=said) as refused:
-        er.horizon(change(runs(rng)), **options)
-    assert isinstance(refused.value, error)
 
 
 def test_runs_without_success_are_dropped_and_counted_and_names_are_any_text(rng):

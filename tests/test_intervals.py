@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -77,54 +75,6 @@ def zero_inflated(n=120, rows=1, seed=3):
     hit = np.repeat(rng.random(n // rows) < 0.1, rows)
     log = pd.DataFrame({"score": hit * rng.random(n), "passage": np.arange(n) // rows})
     return log if rows > 1 else log[["score"]]
-
-
-def between_end_and_bound(scores, clusters=None, alpha=0.05, weights=None):
-    """The default interval of a mean near the lowest score, every step written out; and the logit interval."""
-    y, w = np.asarray(scores, dtype=float), np.ones(len(scores)) if weights is None else np.asarray(weights)
-    n, p, share = y.size, np.average(y, weights=w), w / w.sum()
-    influence = share * (y - p)
-    naive = n / (n - 1) * np.sum(influence**2)
-    g = np.arange(n) if clusters is None else np.asarray(clusters)
-    h = pd.Series(share).groupby(g).sum().to_numpy()
-    totals = pd.Series(influence).groupby(g).sum().to_numpy()
-    V, dof, alike, effective = naive, n - 1, 0.0, 1 / np.sum(h**2)
-    if clusters is not None:
-        V = np.sum(totals**2 / (1 - h))
-        outer = np.sqrt(h / (1 - h))
-        P = np.diag(outer**2) - np.outer(outer * np.sqrt(h), outer * np.sqrt(h))
-        dof = np.trace(P) ** 2 / np.trace(P @ P)
-        sizes = np.bincount(np.unique(g, return_inverse=True)[1]).astype(float)
-        G, between = sizes.size, np.sum((totals * n) ** 2 / sizes)
-        msb, msw = between / (G - 1), (np.sum((y - p) ** 2) - between) / (n - G)
-        m0 = (n - np.sum(sizes**2) / n) / (G - 1)
-        rho = np.clip((msb - msw) / (msb + (m0 - 1) * msw), 0, 1)
-        alike = naive * (1 + (np.sum(sizes**2) / n - 1) * rho) if rho > 0 else 0.0
-    else:
-        effective = n
-    t = stats.t.ppf(1 - alpha / 2, dof)
-    half = t * np.sqrt(V) / (p * (1 - p))
-    logit = special.expit(special.logit(p) + np.array([-half, half]))
-    a = y.min()
-    S, d = 1 - a, p - a
-    z, ratio = d / S, (stats.t.ppf(1 - alpha / 2, n - 1) / t) ** 2
-    M = z * (1 - z) * S**2 / max(V, alike)
-    s2 = np.sum(share * (y - p) ** 2)
-    c2 = (np.sum(totals**2 / h) if clusters is not None else s2) / d**2
-    L = effective / (1 + c2)
-    f = max(np.clip((L - 5) / 5, 0, 1), np.clip(2 - 2 * c2, 0, 1))
-    trials = min(n, ratio * M) ** (1 - f) * min(n * z * (1 - z) * S**2 / s2, ratio * M) ** f
-    jeffreys = a + S * stats.beta(trials * z + 0.5, trials * (1 - z) + 0.5).ppf([alpha / 2, 1 - alpha / 2])
-    few = min(n, M) * z < 5
-    both = np.array([min(logit[0], jeffreys[0]), max(logit[1], jeffreys[1])])
-    return (both if few else logit), logit, few
-
-
-def from_both_ends(scores, clusters=None, alpha=0.05, weights=None):
-    """The same counted from the lowest score and from the highest, as one interval."""
-    below, logit, few = between_end_and_bound(scores, clusters, alpha, weights)
-    above, _, rarely = between_end_and_bound(1 - np.asarray(scores), clusters, alpha, weights)
-    return np.array([min(below[0], 1 - above[1]), max(below[1], 1 - above[0])]), logit, few or rarely
 
 
 FRACTIONS = {
@@ -201,16 +151,6 @@ def test_bands_of_scores_that_hardly_vary_are_as_narrow():
     results = er.mean(log, by="model", item="item")
     bands = results.simultaneous()
     assert ((bands["upper"] - bands["lower"]) < 6 * bands["se"]).all()
-
-
-def test_every_engine_widens_alike():
-    pl = pytest.importorskip("polars")
-    for log in (low_spread(), zero_inflated(rows=4)):
-        groups = "passage" if "passage" in log else None
-        frame = pl.from_pandas(log)
-        expected = er.mean(log, groups=groups).conf_int()
-        for data in (frame, frame.lazy()):
-            np.testing.assert_allclose(er.mean(data, groups=groups).conf_int(), expected, rtol=1e-10)
 
 
 @pytest.mark.slow
@@ -333,22 +273,6 @@ def test_the_logit_scale_is_refused_where_there_is_none(hypothesis):
     assert np.isfinite(results.t_test(hypothesis).pvalue)
     with pytest.raises(er.errors.ArgumentError, match="logit"):
         results.t_test(hypothesis, method="wilson")
-
-
-def rare_large(rng, n_clusters, level, rows=8, icc=0.4, usual=0.01):
-    """Scores of .01 but for a few of .9, which come together."""
-    precision = 1 / icc - 1
-    p = np.repeat(rng.beta(level * precision, (1 - level) * precision, n_clusters), rows)
-    score = np.where(rng.random(p.size) < p, 0.9, usual)
-    return pd.DataFrame({"score": score, "g": np.repeat(np.arange(n_clusters), rows)})
-
-
-def told(log, **options):
-    """What is said of few carriers."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        er.mean(log, groups="g", **options)
-    return [str(one.message) for one in caught if one.category is er.errors.FewCarriersWarning]
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.05, 1e-4, 1e-6])

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import evalreg as er
-from evalreg.errors import ArgumentTypeError, DataError, EvalregError, MissingColumnError, ZeroVarianceWarning
+from evalreg.errors import DataError, EvalregError, ZeroVarianceWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -132,24 +132,6 @@ def test_a_judge_that_may_be_no_better_than_chance_is_refused(rng):
     for truth, name in ((0, "sensitivity"), (1, "specificity")):
         with pytest.raises(DataError, match=name):
             er.judge_corrected(log, **ROLES, calibration=calibration[calibration["label"] == truth])
-
-
-def test_other_verdicts_and_columns_of_one_frame_alone_are_refused(rng):
-    log, calibration = judged(rng)
-    for one, other, column in (
-        (log.assign(verdict=log["verdict"] * 2), calibration, "verdict"),
-        (log, calibration.assign(label=calibration["label"] / 2), "label"),
-    ):
-        with pytest.raises(DataError, match="sensitivity and specificity") as refused:
-            er.judge_corrected(one, **ROLES, calibration=other)
-        assert refused.value.column == column
-    with pytest.raises(MissingColumnError) as absent:
-        er.judge_corrected(log.assign(judge=1), **ROLES, calibration=calibration, groups="judge")
-    assert absent.value.column == "judge"
-    with pytest.raises(ArgumentTypeError, match="`groups`"):
-        er.judge_corrected(log, **ROLES, calibration=calibration, groups=log["prompt"].to_numpy())
-    with pytest.raises(MissingColumnError):
-        er.judge_corrected(log, judge="verdict", human="truth", calibration=calibration)
 
 
 def test_a_judge_without_a_seen_error_is_said_to_be_taken_for_known(rng):

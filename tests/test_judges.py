@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import pickle
 import warnings
 
 import numpy as np
@@ -17,7 +16,7 @@ from statsmodels.stats.multitest import multipletests
 import evalreg as er
 from evalreg.boards.judged import judged_rows, krippendorff_alpha
 from evalreg.boards.position import components_of, fixed_effects, position_table, variance_table
-from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError, NotAvailableError, TooFewClustersError
+from evalreg.errors import NotAvailableError
 from evalreg.numerics.moments import moment_equations
 from evalreg.planning.boards import difference_variance
 
@@ -136,29 +135,6 @@ def test_fleiss_kappa_needs_every_judge_on_every_comparison(judging):
     assert "Fleiss' kappa over all judges" in str(complete.summary())
     assert np.isnan(judging.overall["fleiss"])
     assert "needs every judge" in " ".join(str(judging.summary()).split())
-
-
-def test_names_of_models_change_nothing_about_judges():
-    log = er.datasets.judge_log(n_models=4, n_prompts=20, n_judges=3, position_effect=0.3, seed=2)
-    names = dict(zip(sorted(set(log["left"])), ["d", "a", "c", "b"], strict=True))
-    other = log.assign(**{side: log[side].map(names) for side in ("left", "right")})
-    other["winner"] = log["winner"].replace(names)
-    for cov in ("CR2", "CR1"):
-        one, two = board_of(log, cov=cov).judges(), board_of(other, cov=cov).judges()
-        assert np.isfinite(one.overall["fleiss"])
-        pd.testing.assert_series_equal(two.overall, one.overall, rtol=1e-9)
-        for table in ("agreement", "position", "ranks", "variance"):
-            pd.testing.assert_frame_equal(getattr(two, table), getattr(one, table), rtol=1e-7, atol=1e-10)
-        for table in ("boards", "effects"):
-            found = getattr(one, table).rename(index=names, level="model").sort_index()
-            pd.testing.assert_frame_equal(getattr(two, table).sort_index(), found, rtol=1e-7, atol=1e-10)
-
-
-def test_judges_who_always_agree_have_a_kappa_of_one_whatever_the_names():
-    rows = [(p, j, "m1", "m2", "m1") for p in "pqrs" for j in ("j1", "j2")]
-    log = pd.DataFrame(rows, columns=["prompt", "judge", "left", "right", "winner"])
-    overall = board_of(log).judges(min_shared=1).overall
-    assert (overall["fleiss"], overall["krippendorff"]) == (1.0, 1.0)
 
 
 def test_krippendorff_alpha_is_the_published_one():
@@ -289,16 +265,6 @@ def test_in_a_balanced_log_position_bias_is_the_mean_of_the_left_side(log):
     assert "every judge saw every pair as often either way" in summary
 
 
-@pytest.mark.parametrize("effect", [0.0, 0.5])
-def test_position_bias_finds_the_truth(effect):
-    log = er.datasets.judge_log(n_models=4, n_prompts=150, position_effect=effect, seed=8)
-    table = board_of(log).judges().position
-    # Sides are random, so that the mean over pairs of what the left side gains is the expected left score.
-    t = (table["bias"] - (log.attrs["truth"]["left_score"] - 0.5)) / table["se"]
-    assert (t.abs() < 3.5).all()
-    assert table["stands"].all() == (effect > 0)
-
-
 def simulated(rng: np.random.Generator, sd: dict[str, float], keep: float = 1.0) -> pd.DataFrame:
     """Scores with every component known: 4 models, 24 prompts, 5 judges, both orders, some left out."""
     K, P, J = 4, 24, 5
@@ -406,31 +372,6 @@ def test_what_the_log_cannot_tell_is_one_row_or_none():
     assert "10 of 10 pairs of judges share no comparison" in text
 
 
-def test_shares_of_a_simulated_log_follow_its_truth():
-    none = {"n_models": 5, "n_prompts": 120, "n_judges": 6, "seed": 4}
-
-    def variance_table_of(log: pd.DataFrame) -> pd.DataFrame:
-        return variance_table(judged_rows(board_of(log)._pairs, "judge", "prompt"))
-
-    calm = variance_table_of(er.datasets.judge_log(judge_sd=0.0, prompt_sd=0.0, **none))
-    assert calm.drop(index="residual")["share"].abs().max() < 0.02
-    tastes = variance_table_of(er.datasets.judge_log(judge_sd=1.0, prompt_sd=0.0, **none))
-    assert tastes["share"].drop("residual").idxmax() == "model x judge"
-    assert tastes.loc["model x judge", "share"] > 0.3
-    answers = variance_table_of(er.datasets.judge_log(judge_sd=0.0, prompt_sd=1.0, **none))
-    assert answers["share"].drop("residual").idxmax() == "model x prompt"
-    assert abs(answers.loc["model x judge", "share"]) < 0.01
-
-
-def test_order_of_rows_and_sides_change_nothing(log, judging):
-    rng = np.random.default_rng(3)
-    shuffled = log.sample(frac=1, random_state=1).reset_index(drop=True)
-    renamed = shuffled.assign(prompt=shuffled["prompt"].map(lambda name: f"{rng.integers(1)}{name[::-1]}"))
-    other = board_of(renamed).judges()
-    for name in ("agreement", "boards", "ranks", "effects", "position", "variance"):
-        pd.testing.assert_frame_equal(getattr(judging, name), getattr(other, name), rtol=1e-8, atol=1e-10)
-
-
 def test_judges_below_the_least_number_have_no_estimates_of_their_own(log):
     few = pd.concat([log[log["judge"] != "judge-4"], log[log["judge"] == "judge-4"].head(5)], ignore_index=True)
     judging = board_of(few).judges(min_shared=20)
@@ -444,30 +385,6 @@ def test_judges_below_the_least_number_have_no_estimates_of_their_own(log):
     assert "1 judges with fewer than 20 comparisons have no board" in text
 
 
-def test_of_very_many_judges_only_pairs_that_share_enough_are_listed(log, monkeypatch):
-    every = board_of(log).judges(min_shared=148).agreement
-    monkeypatch.setattr("evalreg.boards.judged.MOST_JUDGES", 3)
-    some = board_of(log).judges(min_shared=148).agreement
-    assert 0 < len(some) < len(every) == 6
-    pd.testing.assert_frame_equal(some, every[every["n"] >= 148])
-
-
-def test_few_prompts_and_names_that_are_one_as_text_are_said(log):
-    few = log[log["prompt"] <= "prompt-005"].reset_index(drop=True)
-    assert "5 prompts are few" in " ".join(str(board_of(few).judges().summary()).split())
-    mixed = log.assign(judge=np.where(log["judge"] == "judge-1", "1", log["judge"]).astype(object))
-    mixed["judge"] = mixed["judge"].where(mixed["judge"] != "judge-2", 1)
-    with pytest.raises(er.errors.DataError, match=r"judges' names must be distinct as text.*\"1\""):
-        board_of(mixed).judges()
-
-
-def test_several_columns_are_joined_by_a_colon(log, judging):
-    data = log.assign(half=np.where(log["prompt"] < "prompt-021", "one", "two"))
-    joined = board_of(data).judges(prompt="half:prompt")
-    assert joined.n_prompts == 40
-    pd.testing.assert_frame_equal(joined.agreement, judging.agreement)
-
-
 def test_weights_count_as_rows_do(log):
     weights = np.random.default_rng(7).integers(1, 4, len(log))
     weighted = board_of(log.assign(w=weights), weights="w", cov="CR0").judges()
@@ -475,77 +392,6 @@ def test_weights_count_as_rows_do(log):
     pd.testing.assert_frame_equal(weighted.boards[["estimate", "se"]], repeated.boards[["estimate", "se"]])
     pd.testing.assert_frame_equal(weighted.effects[["effect", "se"]], repeated.effects[["effect", "se"]])
     pd.testing.assert_frame_equal(weighted.position[["left", "bias", "se"]], repeated.position[["left", "bias", "se"]])
-
-
-def test_a_pickled_board_keeps_what_it_was_clustered_on(log):
-    board = board_of(log, groups="prompt + judge")
-    back = pickle.loads(pickle.dumps(board))
-    pd.testing.assert_frame_equal(back.judges().position, board.judges().position)
-    lost = pickle.loads(pickle.dumps(board_of(log)))
-    with pytest.raises(NotAvailableError, match="judge"):
-        lost.judges()
-
-
-def test_unclustered_boards_and_other_frames_give_the_same(log, judging):
-    pl = pytest.importorskip("polars")
-    pd.testing.assert_frame_equal(board_of(log, groups=None).judges().effects, judging.effects)
-    pd.testing.assert_frame_equal(board_of(pl.from_pandas(log)).judges().effects, judging.effects)
-
-
-def test_wrong_columns_and_numbers_are_refused_with_what_to_do(log):
-    board = board_of(log)
-    with pytest.raises(MissingColumnError, match=r'`judge` names "judg", which is not a column. Did you mean "judge"'):
-        board.judges("judg")
-    with pytest.raises(MissingColumnError, match=r'`prompt` names "promt".*Did you mean "prompt"'):
-        board.judges(prompt="promt")
-    with pytest.raises(MissingColumnError, match=r'`prompt` names "hal", which is not a column'):
-        board.judges(prompt="hal:prompt")
-    with pytest.raises(ArgumentError, match="crosses two"):
-        board.judges(prompt="prompt + judge")
-    with pytest.raises(ArgumentError, match=r"`min_shared` must be at least 1; got 0"):
-        board.judges(min_shared=0)
-    with pytest.raises(ArgumentTypeError, match=r"`min_shared` must be a whole number; got 2.5"):
-        board.judges(min_shared=2.5)
-    with pytest.raises(ArgumentError, match="`alpha`"):
-        board.judges(alpha=1.5)
-
-
-def test_one_judge_or_one_prompt_is_refused(log):
-    one = log[log["judge"] == "judge-1"].reset_index(drop=True)
-    with pytest.raises(NotAvailableError, match=r'all \d+ rows are by "judge-1".*head_to_head\(\) remain available'):
-        board_of(one).judges()
-    with pytest.raises(TooFewClustersError, match=r'`prompt="one"` must have at least 2 distinct values'):
-        board_of(log.assign(one="x")).judges(prompt="one")
-
-
-def test_the_summary_fits_and_survives_long_names(log, judging):
-    long = log.assign(judge="a-very-long-name-of-a-judge-from-somewhere-" + log["judge"])
-    for one in (judging, board_of(long).judges()):
-        summary = one.summary()
-        assert max(map(len, str(summary).splitlines())) <= 80
-        assert "variance" in summary.as_markdown()
-        assert summary.as_latex()
-        assert summary.as_html()
-
-
-def test_logs_with_two_orders_and_with_many_judges(shared):
-    log = pd.read_csv(shared / "data" / "mtbench_enko_pairs.csv.gz")
-    roles = {"left": "model_first", "right": "model_second", "groups": "question_id"}
-    board = board_of(log, labels={"first": "left", "second": "right", "error": None}, **roles)
-    judging = board.judges(prompt="language:question_id")
-    position = judging.position
-    assert position["bias"].idxmax() == "Qwen2.5-7B-Instruct"
-    seven = log[(log["judge"] == "Qwen2.5-7B-Instruct") & (log["winner"] != "error")]
-    left = seven["winner"].map({"first": 1.0, "second": 0.0, "tie": 0.5}).mean() - 0.5
-    assert position.loc["Qwen2.5-7B-Instruct", "left"] == pytest.approx(left)
-    assert position["stands"].all()
-    assert judging.agreement["n"].max() == 2400
-    crowd = pd.read_csv(shared / "data" / "llmfao_pairs.csv.gz")
-    crowd = crowd[crowd["judge"].isin(crowd["judge"].unique()[:50])]
-    many = board_of(crowd, left="model_left", right="model_right").judges()
-    assert len(many.agreement) == 50 * 49 // 2
-    assert (many.agreement["agreement"].notna() == (many.agreement["n"] >= 20)).all()
-    assert max(map(len, str(many.summary()).splitlines())) <= 80
 
 
 @pytest.mark.parametrize(

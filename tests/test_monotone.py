@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 import warnings
 
 import numpy as np
@@ -69,17 +67,6 @@ def test_they_follow_with_cov_and_some_of_the_models(board, scale):
     one = made(board).contrast("model-03")
     np.testing.assert_allclose(one.conf_int().iloc[0], function(board.conf_int().loc["model-03"]), rtol=EXACT)
     assert np.isclose(one.pvalues.iloc[0], board.pvalues["model-03"], rtol=ROOT)
-
-
-def test_they_stay_in_copies_pickles_and_stored_results(board, scale):
-    function, made = scale
-    found, wanted = made(board), function(board.conf_int())
-    for other in (copy.copy(found), copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
-        np.testing.assert_allclose(other.conf_int(), wanted, rtol=EXACT)
-    stored = er.read_results(found.to_json())
-    np.testing.assert_allclose(stored.conf_int(), wanted, rtol=EXACT)
-    np.testing.assert_allclose(stored.pvalues, board.pvalues, rtol=ROOT)
-    assert "turned into" in " ".join(stored.notes)
 
 
 def test_a_value_is_tested_as_the_rate_behind_it(board, scale):

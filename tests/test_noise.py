@@ -5,12 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
 
 import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,13 +15,6 @@ from scipy import stats
 
 import evalreg as er
 from evalreg.data.answers import NOBODY
-from evalreg.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    DuplicateRowsError,
-    NotAvailableError,
-    ScoreRangeError,
-)
 from evalreg.noise.parts import AnswerTable, noise_parts
 
 mpl.use("Agg")
@@ -287,17 +276,6 @@ def test_counts_and_shares_say_the_same_as_single_answers():
     pd.testing.assert_frame_equal(er.noise(odd_index, passes="sum", n_samples="count").pairs, by_count.pairs)
 
 
-def test_one_answer_leaves_the_parts_unknown_and_the_total_as_it_is():
-    log = answers()
-    one = log[log["sample"] == 0]
-    found = er.noise(one)
-    assert found.models[["se_prediction", "se_data", "prediction_share", "enough_answers"]].isna().all(axis=None)
-    expected = er.compare(one, item="item").to_frame()["se"]
-    pd.testing.assert_series_equal(found.pairs["se_total"], expected, check_names=False)
-    assert found.detectable > 0
-    assert "one answer to each question" in str(found.summary())
-
-
 def test_a_model_with_single_answers_is_unknown_and_the_advice_gives_the_right_number():
     log = answers()
     gone = (log["model"] == "model-1") & log["item"].isin(["q3", "q5"]) & (log["sample"] > 0)
@@ -343,93 +321,7 @@ def test_the_smallest_difference_shown_is_that_of_a_pair():
     assert np.isnan(er.noise(answers(n_models=2, seed=5), sample="sample", alpha=1e-9).smallest_shown)
 
 
-@pytest.mark.parametrize("n_models", [2, 4, 7])
-def test_tables_fit_into_80_columns(n_models):
-    log = answers(n_models=n_models, n_questions=40)
-    for end in ("", "-Instruct-Turbo-of-a-vendor-with-a-long-name"):
-        text = str(er.noise(log.assign(model=log["model"] + end), sample="sample").summary())
-        assert max(map(len, text.splitlines())) <= 80, end
-
-
-def test_what_cannot_be_is_refused_with_the_row():
-    counts = pd.DataFrame(
-        {"model": ["a", "a", "b", "b"], "item": [1, 2, 1, 2], "right": [1, 5, 2, 0], "of": [3, 4, 3, 2]}
-    )
-    with pytest.raises(ScoreRangeError, match=r"lie between 0 and 'of'.*holds 5 in row 1"):
-        er.noise(counts, passes="right", n_samples="of")
-    with pytest.raises(ScoreRangeError, match=r"whole numbers of right"):
-        er.noise(counts.assign(right=[0.5, 1, 1, 1]), passes="right", n_samples="of")
-    with pytest.raises(ScoreRangeError, match=r"1 or more.*row 3"):
-        er.noise(counts.assign(of=[6, 6, 6, 0]), passes="right", n_samples="of")
-    with pytest.raises(ScoreRangeError, match="multiples of 1/of"):
-        er.noise(counts.assign(score=[0.4, 0.5, 1, 1]), n_samples="of")
-    with pytest.raises(ArgumentError, match="n_samples"):
-        er.noise(counts, passes="right")
-    with pytest.raises(ArgumentError, match="Leave out one"):
-        er.noise(counts, passes="right", n_samples="of", sample="model")
-    with pytest.raises(DuplicateRowsError):
-        er.noise(pd.concat([counts, counts]).assign(of=6), passes="right", n_samples="of")
-    with pytest.raises(DuplicateRowsError, match="sample"):
-        er.noise(answers())
-    with pytest.raises(ArgumentTypeError, match="name columns"):
-        er.noise(answers(), sample="sample", groups=np.zeros(3))
-    with pytest.raises(ArgumentError, match="table"):
-        er.noise(answers(), sample="sample").to_frame("both")
-
-
-def test_one_model_has_no_pairs_and_says_so():
-    found = er.noise(answers(n_models=1), sample="sample")
-    assert found.pairs.empty
-    assert list(found.pairs.columns) == list(er.noise(answers(), sample="sample").pairs.columns)
-    assert np.isnan(found.detectable)
-    assert found.enough_answers == found.models["enough_answers"].iloc[0]
-    with pytest.raises(NotAvailableError, match="one model"):
-        found.plot("differences")
-    assert "model-0" in str(found.summary())
-
-
-def test_a_log_knows_its_columns():
-    log = answers()
-    found = er.Log(log).noise()
-    pd.testing.assert_frame_equal(found.pairs, er.noise(log, sample="sample").pairs)
-    pd.testing.assert_frame_equal(
-        er.noise(er.Log(log), alpha=0.1).pairs, er.noise(log, sample="sample", alpha=0.1).pairs
-    )
-
-
-def test_figures_show_what_the_tables_say():
-    found = er.noise(answers(), sample="sample")
-    ax = found.plot("errors")
-    np.testing.assert_allclose(ax.get_lines()[0].get_ydata(), found.models["se_total"])
-    ax = found.plot("differences")
-    assert sorted(ax.get_lines()[1].get_ydata()) == pytest.approx(sorted(np.maximum(found.pairs["p_value"], 1e-6)))
-    curve = found.curve()
-    at = np.interp(found.pairs["se_total"].median(), curve.index, curve["answers as here"])
-    assert at == pytest.approx(_power_at_one(), abs=0.02)
-    assert (curve["endless answers"] >= curve["answers as here"] - 1e-12).all()
-    found.plot("significance")
-    plt.close("all")
-
-
-def _power_at_one() -> float:
-    """Power of a t test with 39 degrees of freedom at a shift of one, by scipy."""
-    critical = stats.t.ppf(0.975, 39)
-    return float(stats.nct.sf(critical, 39, 1.0) + stats.nct.cdf(-critical, 39, 1.0))
-
-
 # Command line
-
-
-@pytest.fixture
-def command(call: Callable[..., tuple[int, str, str]]) -> Callable[..., tuple[int, str, str]]:
-    return partial(call, "noise")
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "answers.csv"
-    answers().to_csv(path, index=False)
-    return path
 
 
 def test_of_many_pairs_those_without_noise_of_questions_are_named_and_no_share_is_above_all():
@@ -445,18 +337,6 @@ def test_of_many_pairs_those_without_noise_of_questions_are_named_and_no_share_i
     assert "> 100%: the noise of the answers is estimated by itself" in text
     assert "none seen for" in text
     assert all(int(share) <= 100 for share in re.findall(r"(\d+)%", text))
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.FewClustersWarning")
-def test_intervals_in_brackets_are_spoken_of_where_there_are_some():
-    rng = np.random.default_rng(1)
-    rows = pd.DataFrame(
-        [(m, q, s) for m in "ab" for q in range(40) for s in range(4)], columns=["model", "item", "run"]
-    )
-    rows["score"] = (rng.random(len(rows)) < rng.random(40)[rows["item"]]).astype(float)
-    for part, intervals in ((rows, True), (rows[rows["item"] < 6], False)):
-        text = " ".join(str(er.noise(part, "score", model="model", item="item", sample="run").summary()).split())
-        assert ("In brackets 95% intervals." in text) == ("%]" in text) == intervals
 
 
 def test_the_interval_of_a_share_holds_that_of_the_share_and_of_its_log_odds():

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import ArgumentError, DataError, DuplicateRowsError, MissingColumnError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -98,28 +97,3 @@ def test_intervals_hold_a_known_spread_at_their_rate():
         held += (ends[:, 0] <= truth) & (truth <= ends[:, 1])
     assert np.mean(np.square(sd)) == pytest.approx(0.09, rel=0.1)
     assert (held / runs > [0.9, 0.87, 0.88]).all()
-
-
-def test_items_that_some_templates_miss_are_dropped_and_counted(rng):
-    log = grid(rng, 8, 20)
-    part = log.drop(index=[0, 3])
-    found = er.mean(part, **ROLES)
-    whole = er.mean(log[~log["item"].isin([0, 3])], **ROLES)
-    assert found.params.to_numpy() == pytest.approx(whole.params.to_numpy())
-    assert found.dropped["unshared"] == 14
-
-
-def test_what_has_no_spread_over_templates_is_refused(rng):
-    log = grid(rng, 8, 20)
-    with pytest.raises(DataError) as one:
-        er.mean(log[log["template"] == "t00"], **ROLES)
-    assert one.value.column == "template"
-    for options in ({"by": "template"}, {"weights": "score"}, {"strata": "template"}, {"q": [1.0]}, {"q": [0.5, 0.5]}):
-        with pytest.raises(ArgumentError):
-            er.mean(log, **ROLES, **options)
-    with pytest.raises(ArgumentError, match="`item`"):
-        er.mean(log, over="template")
-    with pytest.raises(MissingColumnError):
-        er.mean(log, over="templates", item="item")
-    with pytest.raises(DuplicateRowsError):
-        er.mean(pd.concat([log, log.iloc[:1]]), **ROLES)

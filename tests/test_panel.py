@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import ArgumentError, CollinearityError, DataError, MissingColumnError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -77,16 +76,6 @@ def test_two_judges_are_compared_with_the_other_alone(rng):
     assert found.params["worth:ann"] == pytest.approx(1 - v / S[1, 1])
 
 
-def test_rows_that_lack_a_verdict_are_dropped_and_counted_and_clusters_matter(rng):
-    frame = verdicts(rng, 400)
-    frame.loc[:2, "ann"] = np.nan
-    found = er.panel(frame, judges=JUDGES, human="label", groups="suite")
-    assert found.nobs == 397
-    assert found.dropped["score"] == 3
-    assert found.bse["n_eff"] != pytest.approx(er.panel(frame, judges=JUDGES, human="label").bse["n_eff"], rel=0.01)
-    assert "lower bound" in str(er.panel(frame, judges=JUDGES).summary())
-
-
 @pytest.mark.slow
 def test_intervals_hold_the_truth_at_their_rate():
     rng, held, runs = np.random.default_rng(5), np.zeros(2), 200
@@ -98,19 +87,3 @@ def test_intervals_hold_the_truth_at_their_rate():
         )
         held += (ends[0] <= [1.5, 0.5]) & (ends[1] >= [1.5, 0.5])
     assert (held / runs > 0.9).all()
-
-
-def test_panels_that_are_none_are_refused_by_name(rng):
-    frame = verdicts(rng)
-    with pytest.raises(ArgumentError, match="two"):
-        er.panel(frame, judges=["ann"], human="label")
-    with pytest.raises(ArgumentError, match="ann"):
-        er.panel(frame, judges=["ann", "ben", "ann"], human="label")
-    with pytest.raises(MissingColumnError) as absent:
-        er.panel(frame, judges=["ann", "bob"], human="label")
-    assert absent.value.column == "bob"
-    with pytest.raises(DataError) as perfect:
-        er.panel(frame.assign(ben=frame["label"]), judges=JUDGES, human="label")
-    assert perfect.value.column == "ben"
-    with pytest.raises(CollinearityError, match=r"ann.*cat|cat.*ann"):
-        er.panel(frame.assign(cat=frame["ann"]), judges=JUDGES, human="label")

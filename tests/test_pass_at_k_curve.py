@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, EvalregError, NotAvailableError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -78,29 +77,3 @@ def test_the_gap_is_a_contrast_and_consistency_is_both_right_or_both_wrong(log):
     pairs = (right * (right - 1) + (n - right) * (n - right - 1)) / (n * (n - 1))
     same = er.pass_at_k(log[log["model"] == "new"], **ROLES, k=2, require="same")
     assert same.params.to_dict() == pytest.approx({"same@2": pairs.mean()})
-
-
-@pytest.mark.parametrize(
-    ("k", "error"),
-    [
-        ([1, 9], DataError),
-        ([0, 1], ArgumentError),
-        ([1.5], ArgumentTypeError),
-        ([], ArgumentError),
-        ([2, 2], ArgumentError),
-    ],
-)
-def test_lists_that_mean_nothing_are_refused(log, k, error):
-    with pytest.raises(EvalregError, match="k") as refused:
-        er.pass_at_k(log[log["model"] == "new"], **ROLES, k=k)
-    assert isinstance(refused.value, error)
-
-
-def test_rows_in_an_engine_take_one_k_at_a_time(log):
-    import polars as pl
-
-    lazy = pl.from_pandas(log[log["model"] == "new"]).lazy()
-    with pytest.raises(NotAvailableError, match="`k`"):
-        er.pass_at_k(lazy, **ROLES, k=[1, 2])
-    alone = er.pass_at_k(log[log["model"] == "new"], **ROLES, k=2, require="same").params
-    assert er.pass_at_k(lazy, **ROLES, k=[2], require="same").params.to_dict() == pytest.approx(alone.to_dict())

@@ -10,7 +10,7 @@ import pytest
 from scipy import optimize, stats
 
 import evalreg as er
-from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.errors import ArgumentError
 from evalreg.planning.power import pilot_shift, t_power
 
 SAME = 1e-11
@@ -279,24 +279,6 @@ def test_a_corrected_omega2_at_or_below_zero_is_refused_with_the_reason():
     ):
         er.plan.from_pilot(found, delta=0.05)
     assert er.plan.from_pilot(found, delta=0.05, corrected=False).loc["plain", "n"] > 0
-
-
-def test_what_is_no_pilot_is_refused(pilot, difference):
-    means = er.mean(pilot, by="model", item="question", sample="sample", groups="passage")
-    with pytest.raises(ArgumentError, match=r"one parameter.*has 2.*contrast"):
-        er.plan.from_pilot(means, delta=0.05)
-    with pytest.raises(ArgumentError, match=r"Pass the log to `er\.plan\.components` first"):
-        er.plan.from_pilot(pilot, delta=0.05)
-    with pytest.raises(ArgumentTypeError, match="got dict"):
-        er.plan.from_pilot({}, delta=0.05)
-    with pytest.raises(ArgumentError, match="need variance components"):
-        er.plan.from_pilot(difference, delta=0.05, k_a=3)
-    with pytest.raises(ArgumentError, match="`delta` must be positive"):
-        er.plan.from_pilot(difference, delta=-0.05)
-    with pytest.raises(ArgumentError, match="`assurance` must lie strictly between 0 and 1"):
-        er.plan.from_pilot(difference, delta=0.05, assurance=1.0)
-    with pytest.raises(ArgumentError, match="`power` must lie"):
-        er.plan.from_pilot(difference, delta=0.05, power=1.2)
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-import io
 import itertools
-import json
-import pickle
 import warnings
-from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -250,41 +245,6 @@ def test_parts_below_zero_are_floored_with_a_word(coarse):
     assert "known from 3 degrees of freedom" in " ".join(str(plan.summary()).split())
 
 
-def test_a_plan_can_be_printed_copied_and_pickled(board, coarse):
-    plan = er.plan.separate(board, "model-01", "model-02", judges=[3, 10], delta=0.1)
-    text = str(plan.summary())
-    assert max(map(len, text.splitlines())) <= 80
-    assert "none" in text
-    for text in (plan.to_markdown(), plan.to_html()):
-        assert "outvote" in text
-    assert "none" in plan.to_latex()
-    for other in (copy.deepcopy(plan), pickle.loads(pickle.dumps(plan))):
-        assert dict(other.parts) == dict(plan.parts)
-        assert str(other.summary()) == str(plan.summary())
-    with pytest.raises(TypeError):
-        plan.parts["judge"] = 1.0
-
-
-@pytest.mark.parametrize(
-    ("names", "options", "error", "said"),
-    [
-        (("model-01",), {}, ArgumentError, "go together"),
-        ((), {}, ArgumentError, "4 parameters"),
-        (("model-01", "nobody"), {}, ArgumentError, "'nobody' is not a parameter"),
-        (("model-01", "model-01"), {}, ArgumentError, "both are"),
-        (("model-01", "model-02"), {"judges": [1]}, ArgumentError, "at least 2"),
-        (("model-01", "model-02"), {"judges": []}, ArgumentError, "empty list"),
-        (("model-01", "model-02"), {"judges": "3"}, ArgumentTypeError, "list of whole numbers"),
-        (("model-01", "model-02"), {"judge": "rater"}, ArgumentError, "of the crossed clusterings"),
-        (("model-01", "model-02"), {"delta": -0.1}, ArgumentError, "`delta` must be positive"),
-        (("model-01", "model-02"), {"power": 0.01}, ArgumentError, "`power`"),
-    ],
-)
-def test_what_cannot_be_planned_is_said(board, names, options, error, said):
-    with pytest.raises(error, match=said):
-        er.plan.separate(board, *names, **options)
-
-
 def test_results_without_a_plan_are_refused_with_advice_that_works(board, means, coarse):
     with pytest.raises(ArgumentError, match="needs results whose prompts and judges cross"):
         er.plan.separate(means, "new", "old", judges=[3])
@@ -314,65 +274,6 @@ def judged(tmp_path_factory):
     log = er.datasets.judge_log(n_models=4, n_prompts=60, n_judges=10, judge_sd=0.4, seed=1)
     log.to_csv(path, index=False)
     return path
-
-
-@pytest.fixture
-def command(call):
-    return partial(call, "plan", "separate")
-
-
-OF_BOARD = ("--winner", "winner", "--groups", "prompt + judge", "--models", "model-01,model-02")
-
-
-def test_the_command_gives_the_plan_of_the_library_in_every_format(command, judged, board, coarse):
-    plan = er.plan.separate(board, "model-01", "model-02", judges=[10, 20], delta=0.15)
-    asked = (judged, *OF_BOARD, "--judges", "10,20", "--delta", 0.15)
-    status, out, _ = command(*asked, "--format", "csv")
-    assert status == 0
-    found = pd.read_csv(io.StringIO(out)).astype(dict.fromkeys(("judges", "prompts", "ratings"), "Int64"))
-    pd.testing.assert_frame_equal(found, plan.table, rtol=1e-9)
-    document = json.loads(command(*asked, "--format", "json")[1])
-    assert document["kind"] == "plan separate"
-    assert document["power_now"] == pytest.approx(plan.power_now, rel=1e-9)
-    assert document["parts"] == pytest.approx(dict(plan.parts), rel=1e-9)
-    assert [row["prompts"] for row in document["table"]] == [None, plan.table["prompts"][1]]
-    assert document["command"]["models"] == ["model-01", "model-02"]
-    for name, mark in (("text", "Power of such a log: 0.45"), ("md", "| 20"), ("latex", "tabular"), ("html", "<table")):
-        status, out, _ = command(*asked, *([] if name == "text" else ["--format", name]))
-        assert status == 0
-        assert mark in out
-        # Where no number is enough, the cell says so.
-        assert "none" in out
-
-
-def test_the_command_plans_from_scores_of_single_models(command, tmp_path):
-    log = er.datasets.paired(n_passages=40, difference=0.05, seed=2)
-    log.to_csv(tmp_path / "scores.csv", index=False)
-    asked = (tmp_path / "scores.csv", "--by", "model", "--item", "question", "--groups", "passage")
-    status, out, _ = command(*asked, "--models", "new,old", "--delta", 0.05, "--format", "json")
-    assert status == 0
-    board = er.mean(log, by="model", item="question", groups="passage")
-    plan = er.plan.separate(board, "new", "old", delta=0.05)
-    assert json.loads(out)["table"][0]["prompts"] == plan.table["prompts"][0]
-    status, _, err = command(*asked, "--models", "new,old", "--winner", "winner")
-    assert status == 3
-    assert "--left" in err  # verdicts are on two models, whose columns are not there
-
-
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (("--models", "model-01"), "two names"),
-        (("--judges", "3,x"), "`judges` must be a number"),
-        (("--judges", "1"), "at least 2"),
-        (("--models", "model-01,nobody"), "'nobody' is not a parameter"),
-        (("--judge", "rater"), "crossed clusterings"),
-    ],
-)
-def test_the_command_says_what_is_wrong(command, judged, more, said):
-    status, out, err = command(judged, *OF_BOARD, *more)
-    assert (status, out) == (3, "")
-    assert said in err
 
 
 def test_a_sparse_log_is_refused_and_the_advice_plans():

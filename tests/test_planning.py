@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -18,17 +16,7 @@ from evalreg import datasets
 from evalreg.data.answers import PairedAnswers
 from evalreg.data.clusters import as_codes, factorize
 from evalreg.errors import (
-    AlignmentError,
     ArgumentError,
-    ArgumentTypeError,
-    DataError,
-    DuplicateRowsError,
-    EmptyDataError,
-    EvalregError,
-    MissingColumnError,
-    NonFiniteError,
-    NonNumericError,
-    TooFewClustersError,
 )
 from evalreg.planning import mde, sample_size
 from evalreg.planning.pilot import clustered_components, components, plain_components
@@ -117,11 +105,6 @@ def test_eq_9_undoes_eq_10(n, omega2, sigma2, k):
     assert sample_size(delta=mde(n=n, **plan), **plan) == n
 
 
-def test_whole_floats_and_numpy_numbers_are_numbers():
-    assert mde(n=np.float64(198), k_a=np.int64(1), **WITH_NOISE) == mde(n=198, **WITH_NOISE)
-    assert type(sample_size(delta=np.float64(0.03), omega2=np.float32(0.1))) is int
-
-
 def rejection_rate(rng: np.random.Generator, n: int, delta: float, draws: int, k: int) -> float:
     """Share of experiments in which the paired z test of estimated SE rejects equality at 5%."""
     # Expected scores of B, and of A, are normal over questions; one answer varies about them with variance 1/6.
@@ -141,53 +124,6 @@ def test_an_experiment_of_the_sample_size_has_the_power_asked_for(rng, k, delta)
     # An estimated SE with normal quantiles adds 0.003 or so to the rate at these n.
     allowed = SIGMAS * math.sqrt(0.8 * 0.2 / draws) + 0.003
     assert abs(rejection_rate(rng, n, delta, draws, k) - 0.8) < allowed
-
-
-GOOD_N: dict[str, Any] = {"delta": 0.03, "omega2": 0.1}
-GOOD_MDE: dict[str, Any] = {"n": 100, "omega2": 0.1}
-SHARED = [
-    ("omega2", 0, ArgumentError, "`omega2` must be positive"),
-    ("omega2", -0.0168, ArgumentError, "got -0.0168. An estimate less the noise of K answers falls to 0 or below"),
-    ("omega2", NAN, ArgumentError, "`omega2` must be finite; got nan"),
-    ("omega2", "0.1", ArgumentTypeError, "`omega2` must be a number; got str '0.1'"),
-    ("omega2", None, ArgumentTypeError, "`omega2` must be a number; got NoneType None"),
-    ("sigma2_a", -0.1, ArgumentError, "`sigma2_a` must not be negative: it is a variance; got -0.1"),
-    ("sigma2_b", INF, ArgumentError, "`sigma2_b` must be finite; got inf"),
-    ("k_a", 0, ArgumentError, "`k_a` must be at least 1, the answers to each question; got 0"),
-    ("k_b", 0.5, ArgumentError, "`k_b` must be at least 1"),
-    ("k_b", INF, ArgumentError, "`k_b` must be finite"),
-    ("k_a", True, ArgumentTypeError, "`k_a` must be a number; got bool True"),
-    ("alpha", 0, ArgumentError, "`alpha` must lie strictly between 0 and 1; got 0"),
-    ("alpha", 1.5, ArgumentError, "`alpha` must lie strictly between 0 and 1; got 1.5"),
-    ("alpha", NAN, ArgumentError, "`alpha` must lie strictly between 0 and 1; got nan"),
-    ("alpha", "5%", ArgumentTypeError, "`alpha` must be a number between 0 and 1; got '5%'"),
-    ("power", 1, ArgumentError, "`power` must lie strictly between 0 and 1; got 1"),
-    ("power", 80, ArgumentError, "`power` must lie strictly between 0 and 1; got 80"),
-    ("power", 0.01, ArgumentError, "`power` must be above alpha, "),
-    ("power", 0.05, ArgumentError, "`power` must be above alpha, "),
-]
-BAD_POWER = [
-    *((call, good, *case) for case in SHARED for call, good in ((sample_size, GOOD_N), (mde, GOOD_MDE))),
-    (sample_size, GOOD_N, "delta", 0, ArgumentError, "`delta` must be positive"),
-    (sample_size, GOOD_N, "delta", -0.03, ArgumentError, "got -0.03. The test is two-sided: pass the absolute value"),
-    (sample_size, GOOD_N, "delta", NAN, ArgumentError, "`delta` must be finite"),
-    (sample_size, GOOD_N, "delta", 1e-200, ArgumentError, "`delta` must leave n within the range of numbers"),
-    (sample_size, GOOD_N, "delta", [0.03], ArgumentTypeError, "`delta` must be a number; got list"),
-    (mde, GOOD_MDE, "n", 0, ArgumentError, "`n` must be a whole number of questions, at least 2; got 0"),
-    (mde, GOOD_MDE, "n", 1, ArgumentError, "`n` must be a whole number of questions, at least 2; got 1"),
-    (mde, GOOD_MDE, "n", 99.5, ArgumentError, "`n` must be a whole number of questions, at least 2; got 99.5"),
-    (mde, GOOD_MDE, "n", 10**400, ArgumentError, "`n` must be finite; got inf"),
-    (mde, GOOD_MDE, "n", INF, ArgumentError, "`n` must be finite"),
-    (mde, GOOD_MDE, "n", "100", ArgumentTypeError, "`n` must be a number; got str '100'"),
-]
-
-
-@pytest.mark.parametrize(("call", "good", "name", "value", "error", "words"), BAD_POWER)
-def test_a_number_outside_its_range_is_refused_with_the_reason(call, good, name, value, error, words):
-    with pytest.raises(error) as caught:
-        call(**good | {name: value})
-    assert words in str(caught.value)
-    assert isinstance(caught.value, EvalregError)
 
 
 # --- components: reference values -------------------------------------------------------------------------------------
@@ -370,17 +306,6 @@ def test_omega2_is_the_variances_less_twice_the_covariance(pilot):
         assert found.omega2_uncorrected == pytest.approx(found.var_a + found.var_b - 2 * found.cov, abs=SAME)
 
 
-@settings(max_examples=25)
-@given(pilots(), st.randoms(use_true_random=False))
-def test_order_of_rows_and_names_of_labels_change_nothing(pilot, random):
-    rows = list(range(len(pilot)))
-    random.shuffle(rows)
-    renamed = {name: pilot[name].map(lambda label: f"{label[::-1]} x") for name in ("item", "sample", "passage")}
-    other = pilot.assign(**renamed).iloc[rows]
-    first, second = of_repeats(pilot, "passage"), components(other, groups="passage")
-    np.testing.assert_allclose(first.to_numpy(float), second.to_numpy(float), rtol=SAME, atol=SAME)
-
-
 # --- components: shape, engines, arguments ----------------------------------------------------------------------------
 
 
@@ -390,78 +315,10 @@ def pilot_log(n_questions: int = 12, n_samples: int = 3, seed: int = 3) -> pd.Da
     )
 
 
-def test_the_table_has_the_promised_rows_and_columns():
-    found = components(pilot_log(), groups="passage")
-    assert list(found.index) == ["plain", "clustered"]
-    promised = ["omega2", "omega2_uncorrected", "sigma2_a", "sigma2_b", "k_a", "k_b", "n", "n_clusters"]
-    assert list(found.columns) == promised
-    assert found["n"].dtype.kind == found["n_clusters"].dtype.kind == "i"
-    assert found.attrs == {
-        "models": ("model-1", "model-2"),
-        "left_out": 0,
-        "dropped": {"score": 0, "covariate": 0, "group": 0},
-    }
-
-
-def test_baseline_names_the_model_called_b():
-    log = pilot_log()
-    default, swapped = components(log), components(log, baseline="model-1")
-    assert swapped.attrs["models"] == ("model-2", "model-1")
-    assert components(log, baseline="model-2").equals(default)
-    assert swapped["sigma2_a"].tolist() == default["sigma2_b"].tolist()
-    np.testing.assert_allclose(swapped["omega2"], default["omega2"], rtol=SAME)
-
-
-def test_without_groups_each_question_is_its_own_cluster():
-    found = components(pilot_log())
-    plain, clustered = found.loc["plain"], found.loc["clustered"]
-    n = plain["n"]
-    assert clustered["omega2_uncorrected"] == pytest.approx(plain["omega2_uncorrected"] * (n - 1) / n, rel=SAME)
-    assert clustered["sigma2_a"] == pytest.approx(plain["sigma2_a"], rel=SAME)
-    assert clustered["n_clusters"] == n
-
-
 def test_sample_ids_that_differ_in_every_question_leave_the_plain_sigma2():
     log = pilot_log()
     found = components(log.assign(sample=log["item"] + "/" + log["sample"]), groups="passage")
     assert found.loc["clustered", "sigma2_a"] == pytest.approx(found.loc["plain", "sigma2_a"], rel=SAME)
-
-
-def test_joint_ids_are_columns_joined_by_a_colon():
-    log = pilot_log().assign(language=lambda frame: frame["item"].str[-1].isin(list("02468")).astype(str))
-    joined = components(log.assign(both=log["language"] + log["passage"]), groups="both")
-    pd.testing.assert_frame_equal(components(log, groups="language:passage"), joined, rtol=SAME, atol=SAME)
-
-
-@pytest.mark.parametrize("engine", [pl.from_pandas, pa.Table.from_pandas, lambda frame: frame.to_dict("series")])
-def test_every_data_frame_gives_the_same_table(engine):
-    log = pilot_log()
-    expected = components(log, groups="passage")
-    pd.testing.assert_frame_equal(components(engine(log), groups="passage"), expected)
-
-
-def test_labels_may_be_numbers_or_categories():
-    log = pilot_log()
-    other = log.assign(
-        model=log["model"].map({"model-1": 1, "model-2": 2}),
-        item=pd.factorize(log["item"])[0],
-        sample=log["sample"].astype("category"),
-    )
-    found = components(other, groups="passage")
-    assert found.attrs["models"] == ("1", "2")
-    np.testing.assert_allclose(found.to_numpy(float), components(log, groups="passage").to_numpy(float), rtol=SAME)
-
-
-def test_rows_with_something_missing_are_dropped_and_counted():
-    log = pilot_log(n_samples=4)
-    gaps = log.copy()
-    gaps.loc[0, "score"] = np.nan
-    gaps.loc[[0, 9], "model"] = None
-    gaps.loc[17, "passage"] = None
-    found = components(gaps, groups="passage")
-    assert found.attrs["dropped"] == {"score": 1, "covariate": 1, "group": 1}
-    pd.testing.assert_frame_equal(found, components(log.drop([0, 9, 17]), groups="passage"))
-    assert found.loc["plain", "k_a"] == pytest.approx(12 / (9 / 4 + 3 / 3))
 
 
 def test_questions_of_one_model_are_left_out_and_counted():
@@ -472,13 +329,6 @@ def test_questions_of_one_model_are_left_out_and_counted():
     both = log[~log["item"].isin(log["item"].unique()[[0, 1, 2, 5]])]
     assert found.attrs["left_out"] == 4
     np.testing.assert_array_equal(found.to_numpy(float), components(both, groups="passage").to_numpy(float))
-
-
-def test_the_data_are_left_as_they_are():
-    log = pilot_log()
-    before = log.copy(deep=True)
-    components(log, groups="passage")
-    pd.testing.assert_frame_equal(log, before)
 
 
 # --- components: simulated truth --------------------------------------------------------------------------------------
@@ -564,157 +414,3 @@ def test_one_run_that_shifts_all_answers_shows_in_the_clustered_sigma2_only(rng)
 
 
 # --- components: bad input --------------------------------------------------------------------------------------------
-
-LOG = pilot_log()
-THREE = pd.concat([LOG, LOG[LOG["model"] == "model-1"].assign(model="model-3")], ignore_index=True)
-ONE = LOG[LOG["model"] == "model-1"]
-DISJOINT = LOG.assign(item=LOG["model"] + LOG["item"])
-MOVED = LOG.assign(passage=LOG["passage"].where(LOG.index != 4, "elsewhere"))
-
-BAD_COMPONENTS = {
-    "three models": (
-        THREE,
-        {},
-        DataError,
-        ("exactly 2 models; column 'model' holds 3", 'Keep the rows of two of them, such as "model-1" and "model-2".'),
-        {"column": "model", "count": 3},
-    ),
-    "one model": (
-        ONE,
-        {},
-        DataError,
-        ("exactly 2 models; column 'model' holds 1", "Add the answers of a second model"),
-        {"count": 1},
-    ),
-    "models alike as text": (
-        LOG.assign(model=[1 if name == "model-1" else "1" for name in LOG["model"]]),
-        {},
-        DataError,
-        ("labels must be distinct as text; both models of column 'model' read '1'",),
-        {"column": "model"},
-    ),
-    "one answer each": (
-        LOG[LOG["sample"] == "sample-1"],
-        {},
-        DataError,
-        ("at least 2 answers of each model to each question; 24 of 24", "plan for k of 1"),
-        {"count": 24},
-    ),
-    "one answer once": (
-        LOG.drop([1, 2]),
-        {},
-        DataError,
-        ("1 of 24 pairs of model and question have 1 (the first: 'model-1', 'question-0001')", "leave those questions"),
-        {"count": 1},
-    ),
-    "no question shared": (
-        DISJOINT,
-        {},
-        EmptyDataError,
-        ("none has ('model-1' answered 12 and 'model-2' answered 12)", "same id in column 'item' for both"),
-        {"column": "item", "count": 0},
-    ),
-    "one question shared": (
-        pd.concat([LOG[LOG["item"] == "question-0001"], DISJOINT[DISJOINT["item"] != "question-0001"]]),
-        {},
-        DataError,
-        ("at least 2 questions must have answers of both models; 1 has",),
-        {"count": 1},
-    ),
-    "repeated rows": (
-        pd.concat([LOG, LOG.iloc[[5]]], ignore_index=True),
-        {},
-        DuplicateRowsError,
-        ("one row for each 'model' and 'item' and 'sample'; 1 row repeats an earlier one (row 72)",),
-        {"rows": [72], "count": 1},
-    ),
-    "repeated rows after a gap": (
-        pd.concat([LOG.assign(score=LOG["score"].where(LOG.index != 0)), LOG.iloc[[5]]], ignore_index=True),
-        {},
-        DuplicateRowsError,
-        ("(row 72)",),
-        {"rows": [72]},
-    ),
-    "cluster differs within a question": (
-        MOVED,
-        {"groups": "passage"},
-        AlignmentError,
-        ("must be the same in all answers to a question; 'passage' differs within a question in row 4",),
-        {"rows": [4], "column": "passage"},
-    ),
-    "one cluster": (
-        LOG.assign(passage="only"),
-        {"groups": "passage"},
-        TooFewClustersError,
-        ('`groups="passage"` has 1 distinct value; at least 2 are needed', "pass `groups=None`"),
-        {"count": 1},
-    ),
-    "crossed groups": (
-        LOG,
-        {"groups": "passage + sample"},
-        ArgumentError,
-        ('`groups` must name one clustering for variance components; got "passage", "sample"',),
-        {},
-    ),
-    "groups as an array": (
-        LOG,
-        {"groups": LOG["passage"]},
-        ArgumentTypeError,
-        ("`groups` must be the name of a column here; got Series. Add the labels to the data",),
-        {},
-    ),
-    "groups unknown": (LOG, {"groups": "pasage"}, MissingColumnError, ('"pasage"', 'Did you mean "passage"?'), {}),
-    "model unknown": (LOG, {"model": "modle"}, MissingColumnError, ('`model` names "modle"',), {"column": "modle"}),
-    "item unknown": (LOG, {"item": "question"}, MissingColumnError, ('`item` names "question"',), {}),
-    "sample unknown": (LOG, {"sample": "k"}, MissingColumnError, ('`sample` names "k"',), {}),
-    "sample none": (LOG, {"sample": None}, ArgumentTypeError, ("`sample` must be the name of a column",), {}),
-    "score unknown": (LOG, {"score": "scor"}, MissingColumnError, ('Did you mean "score"?',), {}),
-    "same column twice": (
-        LOG,
-        {"sample": "item"},
-        ArgumentError,
-        ("`model`, `item` and `sample` must be different columns",),
-        {},
-    ),
-    "baseline unknown": (
-        LOG,
-        {"baseline": "model-9"},
-        MissingColumnError,
-        ('one of the two models, "model-1" and "model-2"; got \'model-9\'',),
-        {},
-    ),
-    "baseline no text": (LOG, {"baseline": 1}, ArgumentTypeError, ("`baseline` must be the name of a model",), {}),
-    "missing unknown": (LOG, {"missing": "skip"}, ArgumentError, ('`missing` must be one of "drop", "raise"',), {}),
-    "missing refused": (
-        LOG.assign(score=LOG["score"].where(LOG.index != 7)),
-        {"missing": "raise"},
-        NonFiniteError,
-        ("row 7",),
-        {"rows": [7]},
-    ),
-    "text scores": (LOG.assign(score="right"), {}, NonNumericError, ("`score` must hold numbers",), {}),
-    "infinite scores": (
-        LOG.assign(score=LOG["score"].where(LOG.index != 7, INF)),
-        {},
-        NonFiniteError,
-        ("`score` must be finite", "row 7"),
-        {"rows": [7]},
-    ),
-    "all scores missing": (LOG.assign(score=NAN), {}, EmptyDataError, ("no row is left",), {}),
-    "no rows": (LOG.iloc[:0], {}, EmptyDataError, ("`data` has no rows",), {}),
-    "no frame": ([1, 2], {}, ArgumentTypeError, ("`data` must be a data frame",), {}),
-    "an engine": (pl.from_pandas(LOG).lazy(), {}, ArgumentError, ("`data` must be in memory", "collect"), {}),
-}
-
-
-@pytest.mark.parametrize("name", BAD_COMPONENTS)
-def test_data_that_break_a_rule_are_refused_with_what_to_do(name):
-    data, options, error, words, attributes = BAD_COMPONENTS[name]
-    with pytest.raises(error) as caught:
-        components(data, **options)
-    message = str(caught.value)
-    assert isinstance(caught.value, EvalregError)
-    for part in words:
-        assert part in message
-    for attribute, value in attributes.items():
-        assert getattr(caught.value, attribute) == value

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -169,17 +167,6 @@ def test_each_model_has_the_posterior_of_its_own_rows():
         np.testing.assert_allclose(both.loc[[model]], alone, rtol=1e-9)
 
 
-def test_engines_and_pickles_give_the_same():
-    duckdb = pytest.importorskip("duckdb")
-    log = er.datasets.passages(n_passages=12, questions_per_passage=4, seed=5)
-    here = er.mean(log, groups="passage")
-    there = er.mean(duckdb.from_df(log), groups="passage")
-    pd.testing.assert_frame_equal(here.posterior().to_frame(), there.posterior().to_frame(), rtol=1e-9)
-    again = pickle.loads(pickle.dumps(here.posterior()))
-    pd.testing.assert_frame_equal(here.posterior().to_frame(), again.to_frame())
-    assert "Beta-binomial by passage" in repr(again)
-
-
 def test_scores_that_are_not_0_or_1_are_counted():
     log = log_of([3, 1, 4], [5, 5, 5])
     log.loc[[2, 9], "score"] = 0.5
@@ -228,13 +215,3 @@ def test_a_prior_is_two_numbers(prior):
         results.posterior(prior=prior)
     with pytest.raises(er.errors.ArgumentError, match="`icc_prior`"):
         results.posterior(icc_prior=prior)
-
-
-def test_options_of_a_posterior_are_checked():
-    posterior = er.mean(log_of([3, 1], [5, 5]), groups="passage").posterior()
-    with pytest.raises(er.errors.ArgumentError, match='"equal-tailed", "highest-density"'):
-        posterior.interval(kind="hdi")
-    with pytest.raises(er.errors.ArgumentError, match="`alpha`"):
-        posterior.interval(alpha=1.0)
-    with pytest.raises(er.errors.ArgumentError, match="`above`"):
-        posterior.probability(above=80.0)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 from scipy import stats
 
 import evalreg as er
-from evalreg.errors import ArgumentError, DataError, MissingColumnError, NotAvailableError
+from evalreg.errors import NotAvailableError
 from evalreg.results.predictions import Predicted
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -241,19 +238,6 @@ def test_crossed_predictions_are_intervals_of_the_crossed_contrast(log, rng):
     _close(table[["lower", "upper"]], contrast.conf_int(), 1e-9)
 
 
-def test_every_data_frame_gives_the_same_predictions(log):
-    results = er.fit("score ~ words + C(model)", log, groups="passage")
-    expected = results.predict(log)
-    for given in (pl.from_pandas(log), log.convert_dtypes(), log.assign(model=log["model"].astype("category"))):
-        _close(results.predict(given), expected, SAME)
-    gap = log.convert_dtypes()
-    gap.loc[gap.index[1], "words"] = pd.NA
-    table = results.predict(gap)
-    assert table.isna().all(axis=1).tolist() == [i == 1 for i in range(len(log))]
-    constant = er.fit("score ~ 1", log, groups="passage")
-    assert constant.predict({"x": [1, 2, 3]})["estimate"].tolist() == [constant.params.iloc[0]] * 3
-
-
 def test_rows_left_out_of_the_fit_are_left_out_of_the_average(log):
     gap = log.copy()
     gap.loc[gap.index[:3], "words"] = np.nan
@@ -262,31 +246,6 @@ def test_rows_left_out_of_the_fit_are_left_out_of_the_average(log):
     _close(er.fit("right ~ words", gap, groups="passage", family="binomial").avg_slopes().bse, expected.bse)
     fitted = smf.glm("right ~ words", gap, family=sm.families.Binomial()).fit()
     _close(er.infer(er.from_statsmodels(fitted), groups="passage").avg_slopes().bse, expected.bse)
-
-
-def test_what_cannot_be_predicted_is_refused_with_what_to_do(log):
-    results = er.fit("score ~ words + C(model)", log, groups="passage")
-    with pytest.raises(MissingColumnError, match='lacks "words"'):
-        results.predict(log[["model"]])
-    with pytest.raises(DataError, match="do not fit the formula"):
-        results.predict({"words": [1.0], "model": ["eve"]})
-    with pytest.raises(MissingColumnError, match=r'"word", which is not a covariate.*"words"'):
-        results.avg_slopes("word")
-    with pytest.raises(ArgumentError, match="at least one covariate"):
-        results.avg_slopes([])
-    with pytest.raises(ArgumentError, match="constant has no covariates"):
-        er.fit("score ~ 1", log, groups="passage").avg_slopes()
-    for other in (er.mean(log), results.contrast("words"), copy.copy(results)):
-        with pytest.raises(NotAvailableError, match="still holds its fit"):
-            other.predict()
-    arrays = sm.OLS(log["score"], sm.add_constant(log["words"])).fit()
-    by_columns = er.infer(er.from_statsmodels(arrays), groups=log["passage"])
-    with pytest.raises(NotAvailableError, match="need a formula"):
-        by_columns.avg_slopes()
-    _close(by_columns.predict()["estimate"], arrays.fittedvalues, SAME)
-    offset = smf.glm("count ~ words", log, family=sm.families.Poisson(), offset=log["weight"]).fit()
-    with pytest.raises(NotAvailableError, match="`offset`"):
-        er.infer(er.from_statsmodels(offset), groups="passage").predict()
 
 
 def test_predictions_need_a_class_that_says_what_is_derived():

@@ -13,7 +13,7 @@ from scipy import special, stats
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
-from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.errors import ArgumentError
 from evalreg.inference import ranks as tiers
 from evalreg.inference.ranks import groups_of_unseparated, letters, pairwise_table, rank_sets, tau_best
 from evalreg.inference.simultaneous import simultaneous
@@ -247,20 +247,6 @@ def test_a_board_from_a_log_takes_its_degrees_of_freedom_from_the_covariance():
     assert bool(
         set(letters(results.params, results.cov)["new"]) & set(letters(results.params, results.cov)["old"])
     ) == (not apart)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        ({"alpha": 1.0}, ArgumentError),
-        ({"alpha": None}, ArgumentTypeError),
-        ({"seed": "0"}, ArgumentTypeError),
-        ({"dof": -1.0}, ArgumentError),
-    ],
-)
-def test_bad_arguments_are_refused(arguments, error):
-    with pytest.raises(error):
-        rank_sets([0.0, 1.0], np.eye(2), **arguments)
 
 
 @pytest.mark.parametrize("tau", [0, -1, 1.0, True, "1"])

@@ -6,29 +6,14 @@ import itertools
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import duckdb
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from scipy import special, stats
 
 import evalreg as er
 from evalreg.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    ConstantScoreError,
     DataError,
-    DenominatorWarning,
-    DuplicateRowsError,
-    EvalregError,
-    FewClustersWarning,
-    IndependenceWarning,
-    MissingColumnError,
-    NonFiniteError,
-    NotAvailableError,
-    ScoreRangeError,
     ZeroVarianceWarning,
 )
 
@@ -175,14 +160,6 @@ def test_a_ratio_is_the_weighted_mean_of_its_own_ratios():
         np.testing.assert_allclose(ratio.conf_int().to_numpy(), mean.conf_int(), rtol=1e-9)
 
 
-def test_crossed_ratios_have_the_plain_inclusion_and_exclusion():
-    results = er.ratio(ONE, "errors", "words", groups="passage + judge", cov="CR0", repair="none")
-    u = (ONE["errors"] - results.params["ratio"] * ONE["words"]) / ONE["words"].sum()
-    by = (["passage"], ["judge"], ["passage", "judge"])
-    pieces = [(u.groupby([ONE[name] for name in names]).sum() ** 2).sum() for names in by]
-    np.testing.assert_allclose(results.bse["ratio"] ** 2, pieces[0] + pieces[1] - pieces[2], rtol=1e-9)
-
-
 def test_ratios_agree_with_a_cluster_bootstrap():
     results = er.ratio(ONE, "cost", "solved", groups="passage")
     assert_bootstrap(results, "ratio", bootstrap(ONE, lambda frame: frame["cost"].sum() / frame["solved"].sum()))
@@ -246,19 +223,6 @@ def test_a_rate_of_exactly_one_has_an_interval_from_the_rows_that_count():
     np.testing.assert_allclose(results.conf_int().loc["ratio"], [0.025 ** (1 / 3), 1.0], rtol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore::evalreg.errors.SkewedScoresWarning")
-def test_a_denominator_that_is_hardly_known_warns_with_its_relative_error():
-    rare = pd.DataFrame({"cost": np.arange(1.0, 101), "solved": (np.arange(100) < 4).astype(float)})
-    # Four of 100: the relative standard error of a count of 4 is about a half.
-    with pytest.warns(DenominatorWarning, match="'solved' is known to within 49% only"):
-        er.ratio(rare, "cost", "solved")
-    clustered = pd.DataFrame({"g": np.repeat(np.arange(20), 10), "d": np.repeat((np.arange(20) < 10) + 0.0, 10)})
-    clustered["n"] = clustered["d"] + np.tile([0.0, 1.0], 100)
-    er.ratio(clustered, "n", "d")
-    with pytest.warns(DenominatorWarning, match="22%"):
-        er.ratio(clustered, "n", "d", groups="g")
-
-
 # --- classification ---------------------------------------------------------------------------------------------------
 
 
@@ -305,31 +269,6 @@ def test_a_macro_average_is_the_mean_of_its_classes_with_their_covariance():
         np.testing.assert_allclose(macro.bse["f1"] ** 2, third @ V @ third, rtol=1e-9)
 
 
-@pytest.mark.parametrize("average", ["macro", None])
-def test_f1_agrees_with_a_cluster_bootstrap(average):
-    options = {"average": "macro"} if average else {"positive": "c"}
-    results = er.classification(ONE, **TRUTH, groups="passage", **options)
-    labels = "abc" if average else "c"
-    expected = bootstrap(ONE, lambda rows: float(np.mean([f1(rows["truth"], rows["guess"], x) for x in labels])))
-    assert_bootstrap(results, "f1", expected)
-
-
-def test_models_are_compared_on_f1_with_their_covariance():
-    frame = log()
-    results = er.classification(frame, **TRUTH, average="macro", by="model", groups="passage")
-    by_class = er.classification(frame, **TRUTH, by="model", groups="passage")
-    assert list(by_class.params.index) == [f"{model}:{label}" for model in ("new", "old") for label in "abc"]
-    means = by_class.params.to_numpy().reshape(2, 3).mean(axis=1)
-    np.testing.assert_allclose(results.params, means, rtol=SAME)
-
-    def macro(rows: Columns, model: str) -> float:
-        part = rows["model"] == model
-        return float(np.mean([f1(rows["truth"][part], rows["guess"][part], label) for label in "abc"]))
-
-    expected = bootstrap(frame, lambda rows: macro(rows, "new") - macro(rows, "old"))
-    assert_bootstrap(results.contrast("new - old"), "new - old", expected)
-
-
 def test_answers_that_cannot_be_read_are_wrong_without_being_a_class():
     frame = ONE.assign(guess=ONE["guess"].where(ONE["cost"] > 0.5, "unread"))
     macro = er.classification(frame, **TRUTH, average="macro", classes=["a", "b", "c"], groups="passage")
@@ -339,12 +278,6 @@ def test_answers_that_cannot_be_read_are_wrong_without_being_a_class():
     with pytest.warns(ZeroVarianceWarning, match="unread"):
         four = er.classification(frame, **TRUTH, groups="passage")
     assert four.params["unread"] == 0
-
-
-def test_whole_numbers_are_the_same_labels_as_integers_and_as_floats():
-    numbers = ONE.assign(truth=(ONE["truth"] == "a").astype(int), guess=(ONE["guess"] == "a").astype(float))
-    found = er.classification(numbers, **TRUTH, positive=1, groups="passage")
-    assert found.params["f1"] == er.classification(ONE, **TRUTH, positive="a", groups="passage").params["f1"]
 
 
 # --- pass@k -----------------------------------------------------------------------------------------------------------
@@ -471,216 +404,12 @@ def test_intervals_of_far_quantiles_miss_seldom_on_the_long_side(rng, q):
     assert missed / n < 0.024 + SIGMAS * np.sqrt(0.024 * 0.976 / n)
 
 
-@pytest.mark.parametrize("q", [0.5, 0.8])
-def test_quantiles_agree_with_a_cluster_bootstrap(q):
-    frame = log(300, seed=5).query("model == 'new'")
-    found = er.quantile(frame, "cost", q, groups="passage").with_cov(cov="CR0").bse["quantile"]
-    expected = bootstrap(frame, lambda rows: float(np.quantile(rows["cost"], q)))
-    # The density is estimated by both, each in its own way.
-    assert abs(found / expected - 1) < 0.15
-
-
-@pytest.mark.parametrize("n", [50, pytest.param(300, marks=pytest.mark.slow)])
-def test_intervals_of_medians_cover(rng, n):
-    hits = 0
-    for _ in range(n):
-        effect = np.repeat(rng.normal(size=40), 5)
-        frame = pd.DataFrame({"x": np.exp(effect + rng.normal(size=200)), "g": np.repeat(np.arange(40), 5)})
-        low, high = er.quantile(frame, "x", groups="g").conf_int().loc["quantile"]
-        hits += low <= 1.0 <= high
-    assert 0.95 - SIGMAS * np.sqrt(0.95 * 0.05 / n) < hits / n
-
-
 # --- every engine, and what is refused --------------------------------------------------------------------------------
-
-RUNS: dict[str, Callable[[Any], er.Results]] = {
-    "ratio": lambda data: er.ratio(data, "errors", "words", by="model", groups="passage"),
-    "classification": lambda data: er.classification(data, **TRUTH, average="macro", by="model", groups="passage"),
-    "quantile": lambda data: er.quantile(data, "cost", 0.7, by="model", groups="passage"),
-    "pass_at_k": lambda data: er.pass_at_k(data, "solved", item="passage", sample="question", k=1, by="model"),
-}
-
-
-@pytest.mark.parametrize("name", RUNS)
-@pytest.mark.parametrize("engine", [pl.from_pandas, pa.Table.from_pandas, lambda frame: frame.to_dict("list")])
-def test_every_data_frame_gives_the_same_numbers(name, engine):
-    frame = log(30)
-    np.testing.assert_allclose(RUNS[name](engine(frame)).to_frame(), RUNS[name](frame).to_frame(), rtol=1e-10)
-
-
-@pytest.mark.parametrize("name", ["classification", "quantile"])
-@pytest.mark.parametrize("engine", [lambda frame: pl.from_pandas(frame).lazy(), duckdb.from_df])
-def test_rows_in_an_engine_are_refused_with_what_to_do(name, engine):
-    with pytest.raises(NotAvailableError, match=r'must be in memory for a .*the columns ".*"passage" and collect'):
-        RUNS[name](engine(log(30)))
-
-
-@pytest.mark.parametrize("engine", [lambda frame: pl.from_pandas(frame).lazy(), duckdb.from_df])
-def test_pass_at_k_is_made_of_counts_of_an_engine(engine):
-    rng = np.random.default_rng(4)
-    frame = er.datasets.sampled(n_questions=80, n_samples=6, seed=1)
-    frame = frame[rng.uniform(size=len(frame)) < 0.8].reset_index(drop=True)
-    roles = {"item": "question", "sample": "sample"}
-    few = frame.groupby("question")["sample"].transform("size") < 4
-    for require in ("any", "all"):
-        found, expected = (
-            er.pass_at_k(data, **roles, k=4, require=require, groups="passage")
-            for data in (engine(frame[~few]), frame[~few])
-        )
-        np.testing.assert_allclose(found.to_frame(), expected.to_frame(), rtol=1e-10)
-        assert str(found.summary()) == str(expected.summary())
-    with pytest.raises(DataError, match=rf"{frame[few]['question'].nunique()} of 80 have fewer"):
-        er.pass_at_k(engine(frame), **roles, k=4)
-    half = frame[~few].assign(score=frame["score"].where(frame["score"] == 1, 0.5))
-    with pytest.raises(ScoreRangeError, match=rf"not in {int((half['score'] == 0.5).sum())} of the rows in use"):
-        er.pass_at_k(engine(half), **roles, k=4)
-
-
-def test_models_without_groups_are_said_to_be_taken_as_independent():
-    for run in (
-        lambda: er.ratio(log(20), "errors", "words", by="model"),
-        lambda: er.quantile(log(20), "cost", by="model"),
-        lambda: er.classification(log(20), **TRUTH, positive="a", by="model"),
-    ):
-        with pytest.warns(IndependenceWarning, match="treated as independent"):
-            run()
-
-
-def test_missing_values_are_dropped_and_counted():
-    frame = ONE.astype({"guess": object}).copy()
-    frame.loc[[0, 3], "errors"] = np.nan
-    frame.loc[5, "words"] = np.nan
-    frame.loc[[7, 8, 9], "guess"] = None
-    assert er.ratio(frame, "errors", "words", groups="passage").dropped["score"] == 3
-    assert er.classification(frame, **TRUTH, groups="passage").dropped["score"] == 3
-    with pytest.raises(NonFiniteError, match="'errors' is missing in rows 0, 3"):
-        er.ratio(frame, "errors", "words", missing="raise")
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_few_clusters_warn():
-    with pytest.warns(FewClustersWarning):
-        er.ratio(log(6).query("model == 'new'"), "errors", "words", groups="passage")
-
-
-def _with(**columns: Any) -> pd.DataFrame:
-    return ONE.assign(**columns)
 
 
 def _pass(frame: pd.DataFrame | None = None, **options: Any) -> er.Results:
     given = {"item": "question", "sample": "sample", "k": 2} | options
     return er.pass_at_k(answers() if frame is None else frame, **given)
-
-
-REFUSED: dict[str, tuple[Callable[[], Any], type[EvalregError], list[str]]] = {
-    "no such column": (lambda: er.ratio(ONE, "errrors", "words"), MissingColumnError, ['Did you mean "errors"']),
-    "the same column twice": (lambda: er.ratio(ONE, "words", "words"), ArgumentError, ["must be different columns"]),
-    "a negative denominator": (
-        lambda: er.ratio(_with(d=np.where(ONE.index == 4, -1.0, 1.0)), "errors", "d"),
-        ScoreRangeError,
-        ["`denominator` must not be negative", "row 4", "both signs"],
-    ),
-    "denominators that sum to zero": (
-        lambda: er.ratio(_with(d=0.0), "errors", "d"),
-        DataError,
-        ["must not all be zero", '"ratio"'],
-    ),
-    "a ratio without variation": (
-        lambda: er.ratio(_with(twice=3 * ONE["words"]), "twice", "words", groups="passage"),
-        ConstantScoreError,
-        ["no variation", "'twice'"],
-    ),
-    "an unknown metric": (
-        lambda: er.classification(ONE, **TRUTH, metric="F1"),
-        ArgumentError,
-        ['"accuracy", "precision", "recall", "f1"', "'F1'"],
-    ),
-    "an unknown average": (
-        lambda: er.classification(ONE, **TRUTH, average="samples"),
-        ArgumentError,
-        ['"macro", "micro", "weighted"'],
-    ),
-    "a class that is not there": (
-        lambda: er.classification(ONE, **TRUTH, positive="d"),
-        ArgumentError,
-        ['"d" is not a label', '"a", "b", "c"'],
-    ),
-    "accuracy of one class": (
-        lambda: er.classification(ONE, **TRUTH, metric="accuracy", positive="a"),
-        ArgumentError,
-        ["takes no `positive`"],
-    ),
-    "one class and an average": (
-        lambda: er.classification(ONE, **TRUTH, positive="a", average="macro"),
-        ArgumentError,
-        ["`positive` asks for one class", "`average`"],
-    ),
-    "micro over some classes": (
-        lambda: er.classification(ONE, **TRUTH, average="micro", classes=["a"]),
-        ArgumentError,
-        ["counts all labels"],
-    ),
-    "classes as text": (
-        lambda: er.classification(ONE, **TRUTH, classes="abc"),
-        ArgumentTypeError,
-        ["must be a list of labels"],
-    ),
-    "a class twice": (
-        lambda: er.classification(ONE, **TRUTH, classes=["a", "a"]),
-        ArgumentError,
-        ["each label once"],
-    ),
-    "a class that is never predicted": (
-        lambda: er.classification(_with(guess="a"), **TRUTH, metric="precision", average="macro"),
-        DataError,
-        ['precision of "b" is not defined', "never predicted", "`classes`"],
-    ),
-    "no label in common": (
-        lambda: er.classification(_with(guess="1.0"), **TRUTH),
-        DataError,
-        ["must share labels", '"1.0"'],
-    ),
-    "fewer answers than k": (
-        lambda: _pass(k=5),
-        DataError,
-        ["at least k = 5 answers", "of 40 have fewer (the fewest 3"],
-    ),
-    "k of zero": (lambda: _pass(k=0), ArgumentError, ["`k` must be at least 1"]),
-    "k of 1.5": (lambda: _pass(k=1.5), ArgumentTypeError, ["whole number"]),
-    "k of True": (lambda: _pass(k=True), ArgumentTypeError, ["whole number"]),
-    "an unknown rule": (lambda: _pass(require="most"), ArgumentError, ['"any", "all"']),
-    "graded answers": (
-        lambda: _pass(answers().assign(score=0.5)),
-        ScoreRangeError,
-        ["must be 0 or 1", "threshold"],
-    ),
-    "answers that repeat": (
-        lambda: _pass(answers().assign(sample=0)),
-        DuplicateRowsError,
-        ["give each answer its own sample id"],
-    ),
-    "one column in two roles": (lambda: _pass(sample="question"), ArgumentError, ["must be different columns"]),
-    "a level of 1": (lambda: er.quantile(ONE, "cost", 1.0), ArgumentError, ["`q` must lie strictly between 0 and 1"]),
-    "values that are tied": (
-        lambda: er.quantile(ONE, "solved"),
-        ConstantScoreError,
-        ["'solved'", "share above a threshold"],
-    ),
-    "a jackknife of quantiles": (
-        lambda: er.quantile(ONE, "cost", groups="passage", cov="jackknife"),
-        NotAvailableError,
-        ['cov="CR3"'],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_breaks_a_rule_is_refused_with_what_to_do(name):
-    run, error, words = REFUSED[name]
-    with pytest.raises(error) as caught:
-        run()
-    for word in words:
-        assert word in str(caught.value), str(caught.value)
 
 
 def test_the_error_counts_questions_with_too_few_answers():

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import json
-import pickle
 import warnings
 from pathlib import Path
 
@@ -16,14 +14,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 import evalreg as er
 from evalreg.errors import (
-    ArgumentError,
-    DataError,
-    EmptyDataError,
     EvalregWarning,
-    FewClustersWarning,
-    IndependenceWarning,
-    MissingColumnError,
-    NonFiniteError,
     NotAvailableError,
     RectificationWarning,
     TooFewClustersError,
@@ -274,92 +265,6 @@ def test_a_good_judge_shortens_the_interval_by_the_amount_that_theory_gives():
     assert table["effective_labels"] == pytest.approx(n / (1 - r**2 * N / (n + N)), rel=0.15)
 
 
-def test_with_cov_keeps_lambda_and_says_nothing_else():
-    log = judged()
-    results = rectified(log, by="model", groups="passage")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EvalregWarning)
-        other = results.with_cov(groups=None)
-    assert other.rectification()["lambda"].tolist() == results.rectification()["lambda"].tolist()
-    assert other.params.tolist() == results.params.tolist()
-    assert rectified(log, by="model").rectification()["lambda"].tolist() != other.rectification()["lambda"].tolist()
-
-
-@pytest.mark.parametrize("again", [copy.deepcopy, lambda results: pickle.loads(pickle.dumps(results))])
-def test_copies_keep_the_human_labels(again):
-    results = rectified(judged(), by="model", groups="passage")
-    pd.testing.assert_frame_equal(again(results).rectification(), results.rectification())
-
-
-def test_the_summary_shows_lambda_counts_and_human_labels_alone():
-    results = rectified(judged(), by="model", groups="passage")
-    text, table = str(results.summary(details=True)), results.rectification()
-    headers = "lambda labelled unlabelled human mean human SE eff. labels"
-    assert headers in [" ".join(line.split()) for line in text.splitlines()]
-    for model in ("a", "b"):
-        line = next(
-            line for line in text.splitlines() if line.startswith(model) and f"{table['lambda'][model]:.3f}" in line
-        )
-        assert str(table["n_labelled"][model]) in line
-        assert f"{table['effective_labels'][model]:.1f}" in line
-    assert "random sample" in text
-
-
-@pytest.mark.parametrize("library", ["polars", "pyarrow"])
-def test_other_data_frames_give_the_same_numbers(library):
-    log = judged()
-    results = rectified(log, by="model", groups="passage")
-    if library == "polars":
-        other = pytest.importorskip("polars").from_pandas(log)
-    else:
-        other = pytest.importorskip("pyarrow").Table.from_pandas(log)
-    found = rectified(other, by="model", groups="passage")
-    np.testing.assert_allclose(found.params, results.params, rtol=1e-12)
-    np.testing.assert_allclose(found.cov_params(), results.cov_params(), rtol=1e-12)
-
-
-def test_rows_in_an_engine_are_refused():
-    lazy = pytest.importorskip("polars").from_pandas(judged()).lazy()
-    with pytest.raises(NotAvailableError, match="collect the frame first"):
-        er.rectified_mean(lazy, judge="judge", human="human")
-
-
-def test_rows_without_either_score_are_dropped_and_counted():
-    log = judged(models=("a",))
-    gone = log["human"].isna() & (log.index % 5 == 0)
-    holes = log.assign(judge=log["judge"].where(~gone))
-    results = rectified(holes, groups="passage")
-    assert results.dropped.to_dict() == {"score": int(gone.sum()), "covariate": 0, "group": 0}
-    assert results.params["mean"] == rectified(log[~gone], groups="passage").params["mean"]
-    with pytest.raises(NonFiniteError, match="judge"):
-        er.rectified_mean(holes, judge="judge", human="human", missing="raise")
-    # A missing human label is no missing value.
-    assert er.rectified_mean(log, judge="judge", human="human", missing="raise").nobs == len(log)
-
-
-def test_no_human_label_at_all_is_an_error():
-    log = judged().assign(human=np.nan)
-    with pytest.raises(EmptyDataError, match=r"`human` must label some rows.*missing in all.*random sample"):
-        er.rectified_mean(log, judge="judge", human="human")
-
-
-def test_human_labels_without_a_judges_score_are_counted_and_listed():
-    log = judged()
-    rows = np.flatnonzero(log["human"].notna())[[0, 2, 5, 6, 7, 9]]
-    log.loc[rows, "judge"] = np.nan
-    listed = ", ".join(str(row) for row in rows[:5])
-    with pytest.raises(DataError, match=f"rows {listed} and 1 more") as caught:
-        er.rectified_mean(log, judge="judge", human="human")
-    assert (caught.value.count, caught.value.rows, caught.value.column) == (6, rows[:5].tolist(), "judge")
-
-
-def test_a_model_without_labels_is_named():
-    log = judged()
-    log.loc[log["model"] == "b", "human"] = np.nan
-    with pytest.raises(DataError, match='label rows of every mean; "b" has none'):
-        er.rectified_mean(log, judge="judge", human="human", by="model", groups="passage")
-
-
 def test_one_labelled_cluster_is_too_few():
     log = judged(models=("a",))
     log["human"] = log["truth"].where(log["passage"] == 3)
@@ -369,14 +274,6 @@ def test_one_labelled_cluster_is_too_few():
     one["human"] = one["truth"].where(one.index == 5)
     with pytest.raises(TooFewClustersError, match="2 labelled rows"):
         er.rectified_mean(one, judge="judge", human="human")
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.SkewedScoresWarning")
-def test_few_labelled_clusters_are_warned_of():
-    log = judged(models=("a",))
-    log["human"] = log["truth"].where(log["passage"] < 4)
-    with pytest.warns(FewClustersWarning, match="4 passage clusters have labelled rows"):
-        er.rectified_mean(log, judge="judge", human="human", groups="passage")
 
 
 def assert_lambda_is_zero(log, reason, **options):
@@ -417,15 +314,6 @@ def test_a_single_unlabelled_cluster_is_not_relied_on():
     assert_lambda_is_zero(log.assign(human=log["truth"].where(log.index != 2)), "there is one unlabelled row")
 
 
-def test_one_model_fully_labelled_leaves_the_others_rectified():
-    log = judged()
-    log["human"] = log["human"].where(log["model"] == "a", log["truth"])
-    results, both = rectified(log, by="model", groups="passage"), rectified(judged(), by="model", groups="passage")
-    assert results.rectification()["lambda"].to_dict() == {"a": both.rectification()["lambda"]["a"], "b": 0.0}
-    assert results.rectification()["n_unlabelled"]["b"] == 0
-    assert results.params["b"] == pytest.approx(log.query("model == 'b'")["truth"].mean())
-
-
 def test_human_labels_that_do_not_vary_have_no_test():
     log = judged(models=("a",)).assign(human=lambda log: log["human"].where(log["human"].isna(), 1.0))
     results, said = spoken(log, groups="passage")
@@ -458,74 +346,6 @@ def test_a_random_sample_is_warned_of_about_as_often_as_it_says():
         warned += any("differs by" in text for _, text in spoken(log, groups="passage")[1])
     # One in a hundred: fewer than 4 + 3 standard errors of 2.
     assert warned <= 10
-
-
-def test_models_without_groups_are_said_to_be_treated_as_independent():
-    with pytest.warns(IndependenceWarning, match="model means are treated as independent"):
-        er.rectified_mean(judged(), judge="judge", human="human", by="model")
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "match"),
-    [
-        ({"judge": "jugde"}, MissingColumnError, 'Did you mean "judge"'),
-        ({"human": "humna"}, MissingColumnError, 'Did you mean "human"'),
-        ({"human": "judge"}, ArgumentError, "must be different columns"),
-        ({"by": "modle"}, MissingColumnError, 'Did you mean "model"'),
-        ({"cov": "CR2"}, ArgumentError, "needs clusters"),
-        ({"missing": "keep"}, ArgumentError, "must be one of"),
-    ],
-)
-def test_wrong_arguments_are_named(options, error, match):
-    with pytest.raises(error, match=match):
-        er.rectified_mean(judged(), **({"judge": "judge", "human": "human"} | options))
-
-
-def test_other_results_have_no_rectification():
-    with pytest.raises(NotAvailableError, match="rectified_mean"):
-        er.mean(judged(models=("a",)), "truth").rectification()
-
-
-@pytest.mark.slow
-def test_on_a_real_log_whose_human_labels_are_all_known_the_truth_is_found_more_closely(shared):
-    """Five models, 999 pairs of answers by prompt; 250 of them are labelled, again and again, by hiding the others."""
-    votes = pd.read_csv(shared / "data" / "pandalm_pairs.csv.gz")
-    votes = votes[votes["judge"].isin(["human_1", "pandalm-7b"])]
-    votes["score"] = votes["winner"].map({"model_1": 1.0, "tie": 0.5, "model_2": 0.0})
-    keys = ["item_id", "prompt_id", "model_1", "model_2"]
-    wide = votes.pivot(index=keys, columns="judge", values="score").reset_index()
-    left = wide.assign(model=wide["model_1"], all=wide["human_1"], judge=wide["pandalm-7b"])
-    right = wide.assign(model=wide["model_2"], all=1 - wide["human_1"], judge=1 - wide["pandalm-7b"])
-    log = pd.concat([left, right], ignore_index=True)
-    truth = log.groupby("model")["all"].mean()
-    # The judge by itself is far off for one of them.
-    assert (log.groupby("model")["judge"].mean() - truth)["llama-7b"] < -0.09
-    rng = np.random.default_rng(1)
-    errors, alone, hits = [], [], []
-    for _ in range(100):
-        seen = log["item_id"].isin(rng.choice(999, 250, replace=False))
-        results = rectified(log.assign(human=log["all"].where(seen)), by="model", groups="prompt_id")
-        ends = results.conf_int()
-        errors.append(results.params - truth)
-        alone.append(results.rectification()["human_mean"] - truth)
-        hits.append((ends[0] <= truth) & (truth <= ends[1]))
-    assert (np.square(errors).mean(axis=0) < np.square(alone).mean(axis=0)).all()
-    # The truth is the mean of these pairs, not of all prompts there might be, so that coverage is above 95%.
-    assert np.mean(hits) > 0.95
-    assert np.mean(errors, axis=0) == pytest.approx(np.zeros(5), abs=0.015)
-
-
-@pytest.mark.parametrize("groups", ["passage", "passage + rater"])
-@pytest.mark.parametrize("cov", ["naive", "CR0", "CR1", "CR2", "CR3"])
-def test_every_covariance_and_every_table_works(groups, cov):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EvalregWarning)
-        results = er.rectified_mean(judged(), judge="judge", human="human", by="model", groups=groups, cov=cov)
-        assert (results.bse > 0).all()
-        assert results.contrast("b - a").summary(details=True).as_text().count("eff. labels") == 1
-        pairs = results.pairwise()
-        assert pairs["se"].iloc[0] == pytest.approx(results.contrast("b - a").bse.iloc[0])
-        assert results.ranks().loc["b", "rank"] in (1, 2)
 
 
 @pytest.mark.parametrize("groups", ["passage", "passage + rater"])
@@ -655,29 +475,3 @@ def test_degrees_of_freedom_are_satterthwaites_by_hand(whole):
     both = [labelled, (cluster[~has], f[~has], weight)]
     expected = min(satterthwaite_by_hand(both), satterthwaite_by_hand([labelled]))
     assert results.cov.dof()[0] == pytest.approx(expected, rel=SAME)
-
-
-@pytest.mark.parametrize(("scale", "shift"), [(0.8, 0.0), (3.0, 0.0), (50.0, -7.0), (1.0, 100.0)])
-@pytest.mark.parametrize("whole", [True, False])
-def test_the_units_of_the_judge_change_nothing(scale, shift, whole):
-    log = judged(whole=whole)
-    asked = {"judge": "judge", "human": "human", "by": "model", "groups": "passage"}
-    one = er.rectified_mean(log, **asked)
-    other = er.rectified_mean(log.assign(judge=scale * log["judge"] + shift), **asked)
-    assert one.rectification()["lambda"].max() < 0.8  # or lambda would be cut at 1 in the other units
-    np.testing.assert_allclose(other.to_frame(), one.to_frame(), rtol=1e-10)
-    np.testing.assert_allclose(other.contrast("b - a").to_frame(), one.contrast("b - a").to_frame(), rtol=1e-10)
-    p, same = (results.wald_test("a = 0, b = 0").pvalue for results in (one, other))
-    assert same == pytest.approx(p, rel=1e-9)
-
-
-def test_a_judge_of_small_units_does_not_make_few_labelled_clusters_many():
-    rng = np.random.default_rng(1)
-    cluster = np.repeat(np.arange(30), 8)
-    y = 0.6 * rng.normal(size=30)[cluster] + rng.normal(size=240)
-    f = 0.02 * (0.8 * y + 0.7 * rng.normal(size=30)[cluster] + 0.5 * rng.normal(size=240))
-    log = pd.DataFrame({"cluster": cluster, "judge": f, "human": np.where(cluster < 8, y, np.nan)})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EvalregWarning)
-        results = er.rectified_mean(log, judge="judge", human="human", groups="cluster")
-    assert results.cov.dof()[0] <= 7 + 1e-9

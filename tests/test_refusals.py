@@ -44,6 +44,8 @@ def words_of(make: Any) -> dict[str, Any]:
         "at": lambda *where, **more: make(with_value(LOG, *where, **more)),
         "ratings": make(LOG.assign(score=np.arange(40) % 10 + 1)),
         "doubled": make(pd.concat([LOG.assign(run=1)] * 2, ignore_index=True)),
+        "means": er.mean(LOG, by="model", groups="passage"),
+        "crossed_means": er.mean(LOG, by="model", groups="passage + judge"),
         "fitted": er.fit("score ~ x + C(judge)", LOG, groups="passage"),
         "duels": lambda **columns: make(DUELS.assign(**columns)),
         "duels_of": lambda n: make(DUELS[:n]),
@@ -90,6 +92,27 @@ REFUSED = {
         er.win_rate(duels(), **sides, by="langs")  # column="langs"
         er.bradley_terry(duels(), **sides, reference="eve")
         er.bradley_terry(duels(), **scores, formula="length")  # column="length"
+        er.fit("score ~ x | questoin", log)  # column="questoin"
+        er.bootstrap(LOG, np.size, groups="passages")  # column="passages"
+        fitted.wild_test({"z": 1})  # column="z"
+        er.compare(log, item="question", sample="answer", baseline="alfa")  # column="model"
+        fitted.avg_comparisons({"judge": ("j0", "j9")})  # column="judge"
+        fitted.avg_comparisons("weight")  # column="weight"
+        fitted.predict(LOG[["w"]])  # column="x"
+        er.components(LOG, facets="question x jduge")  # column="jduge"
+        er.frontier(log, {"score": "max", "usd": "min"})  # column="usd"
+        er.horizon(LOG, success="score", minutes="hours", model="model")  # column="hours"
+        er.panel(LOG, judges=["score", "rate"], human="x")  # column="rate"
+        er.mean(log, over="subjects", item="question")  # column="subjects"
+        er.plan.components(LOG, "score", item="question")  # column="sample"
+        er.rectified_mean(put(human=LOG["score"]), judge="rated", human="human")  # column="rated"
+        er.rectified_win_rate(duels(), left="left", right="right", judge="score", human="human")  # column="human"
+        er.classification(log, truth="score", predicted="gues")  # column="gues"
+        er.confidence_sequence(LOG, "scor", groups="passage")  # column="scor"
+        er.wins(log)  # column="item"
+        er.wins(log, model="modell", item="answer")  # column="modell"
+        er.win_rate(duels(), **sides | {"groups": "prompt + judge"}).judges("judg")  # column="judg"
+        er.summarise(log, "scor", groups="passage")  # column="scor"
     """,
     "ArgumentTypeError": """
         er.mean(log, by=5)
@@ -130,6 +153,23 @@ REFUSED = {
         er.win_rate(duels(), **sides, opponents=shares("x"))
         er.win_rate(duels(), **sides, by="lang", standardise=[1, 2])
         er.win_rate(duels(), **sides, by="lang", standardise={"de": "half", "en": 1})
+        er.bootstrap(LOG, np.size, groups="passage", draws="many")
+        er.bootstrap(LOG, np.size, groups="passage", seed=None)
+        fitted.wild_test(draws=99.5)
+        fitted.wild_test(impose_null="yes")
+        er.compare(log, item="question", sample="answer", paired="no")
+        er.components(LOG, facets=3)
+        er.pass_at_k(put(run=np.arange(40)), k=1.5, item="question", sample="run")
+        er.plan.sample_size(delta=[0.03], omega2=0.1)
+        er.plan.mde(n="100", omega2=0.1)
+        er.plan.curve(n=100, omega2=0.1)
+        er.plan.labels(prevalence=0.2, sensitivity="high", specificity=0.9, n=100)
+        er.plan.from_pilot({}, delta=0.05)
+        er.plan.separate({}, "new", "old")
+        means.simultaneous(seed="x")
+        er.sign_test("a", 2)
+        er.from_influence([0.5], ["a"] * 40)
+        er.summarise(log, "score", groups=None)
     """,
     "ArgumentError": """
         er.mean(log, by=["model", "model"])  # column="model"
@@ -225,6 +265,101 @@ REFUSED = {
         er.bradley_terry(duels(score=0.5), **scores, ties="davidson")  # count=120
         er.win_rate(duels(), **sides).ranks(alpha=1)
         er.win_rate(duels(), **sides).tau_best(0)
+        er.win_rate(duels(), **sides | {"groups": "prompt + judge"}, alike="judge", cov="CR1")
+        er.win_rate(duels(), **sides | {"groups": None}, alike="judge")
+        means.linear([[1.0, -1.0]], ["a", "b"])
+        means.stack(er.mean(LOG[:20], groups="passage"))
+        er.bootstrap(LOG, np.size, groups="passage", kind="BCa")
+        er.bootstrap(LOG, np.size, groups="passage", weights="poisson")
+        er.bootstrap(LOG, np.size, groups="passage", workers=0)
+        er.bootstrap(LOG, np.size, groups="passage", draws=38)  # count=38
+        er.mean(log).bootstrap()
+        fitted.wild_test(weights="Webb")
+        fitted.wild_test(seed=-1)
+        er.fit("score ~ x", LOG).wild_test()
+        er.fit("score ~ x", LOG, groups="judge").wild_test(np.eye(2)[[0, 1, 1]])
+        er.compare(log, item="question", sample="answer", adjust="tukey")
+        er.compare(log, item="question", sample="question")  # column="question"
+        er.compare(log, item="question", sample="answer", cov="HC1")
+        fitted.avg_comparisons({"x": 0})
+        fitted.avg_predictions(variables="x")
+        er.components(LOG, facets="question x question")
+        er.components(LOG, facets="judge:question")
+        er.frontier(log, {"score": "max"})
+        er.frontier(log, {"score": "max", "w": "low"})
+        er.horizon(LOG, success="score", minutes="w", model="model", p=0.0)
+        er.panel(LOG, judges=["score"], human="score")
+        er.panel(LOG, judges=["score", "score"], human="x")
+        er.noise(LOG, passes="answer")
+        er.mean(log, over="subject")
+        er.pass_at_k(put(run=np.arange(40)), k=[2, 2], item="question", sample="run")
+        er.pass_at_k(put(run=np.arange(40)), k=[], item="question", sample="run")
+        er.pass_at_k(put(run=np.arange(40)), k=0, item="question", sample="run")
+        er.plan.sample_size(delta=0, omega2=0.1)
+        er.plan.sample_size(delta=-0.03, omega2=0.1)
+        er.plan.sample_size(delta=np.nan, omega2=0.1)
+        er.plan.sample_size(delta=1e-200, omega2=0.1)
+        er.plan.sample_size(delta=0.03, omega2=-0.1)
+        er.plan.sample_size(delta=0.03, omega2=0.1, sigma2_a=-1)
+        er.plan.sample_size(delta=0.03, omega2=0.1, power=1.0)
+        er.plan.sample_size(delta=0.03, omega2=0.1, alpha=0)
+        er.plan.sample_size(delta=0.03, omega2=0.1, k_a=0)
+        er.plan.sample_size(delta=0.03, omega2=0.1, cluster_size=0.5)
+        er.plan.mde(n=1, omega2=0.1)
+        er.plan.mde(n=99.5, omega2=0.1)
+        er.plan.mde(n=100, omega2=0.1, n_clusters=1)
+        er.plan.mde(n=100, omega2=0.1, n_clusters=101)
+        er.plan.clusters(delta=0.05, cluster_size=5, omega2=0.1, icc=-0.1)
+        er.plan.clusters(delta=0.05, cluster_size=5, omega2=0.1, icc=np.nan)
+        er.plan.curve(n=[], omega2=0.1)
+        er.plan.power(delta=0.1, omega2=0.1, cluster_sizes=[5])
+        er.plan.power(delta=0.1, omega2=0.1, cluster_sizes=[5, 0])
+        er.plan.power(delta=0.1, omega2=0.1, cluster_sizes=[5, 5], icc=1.5)
+        er.plan.power(delta=0.1, omega2=0.1, cluster_sizes=[5, 5], icc=0.5, draws=0)
+        er.plan.answers(delta=0.1, omega2=0.1, sigma2_a=0.1, sigma2_b=0.1, cost_question=-1, cost_a=1, cost_b=1)
+        er.plan.answers(delta=0.1, omega2=0.1, sigma2_a=0.1, sigma2_b=0.1, cost_question=1, cost_a=0, cost_b=1)
+        er.plan.enough_answers(omega2=0.1, sigma2=0.1, share=0)
+        er.plan.board(delta=0.1, judges=[1], model_prompt=0.1, model_judge=0.1, residual=0.1)
+        er.plan.board(delta=0.1, judges=[], model_prompt=0.1, model_judge=0.1, residual=0.1)
+        er.plan.board(delta=0.1, judges=[3], model_prompt=0.0, model_judge=0.1, residual=0.0)
+        er.plan.gate(score=1.2, n=10, margin=0.1)
+        er.plan.gate(score=0.9, n=0, margin=0.1)
+        er.plan.gate(score=0.9, n=10, margin=0.0)
+        er.plan.gate(score=0.9, margin=0.1)
+        er.plan.gate(results=3, margin=0.1)
+        er.plan.labels(prevalence=0.0, sensitivity=0.9, specificity=0.9, n=100)
+        er.plan.from_pilot(means, delta=0.05)
+        er.plan.from_pilot(LOG, delta=0.05)
+        er.plan.from_pilot(means.contrast("alpha - beta"), delta=-0.05)
+        er.plan.from_pilot(means.contrast("alpha - beta"), delta=0.05, k_a=3)
+        er.plan.from_pilot(means.contrast("alpha - beta"), delta=0.05, assurance=1.0)
+        er.plan.components(LOG, "score", model=None, item="question", sample="answer", baseline="alpha")
+        er.plan.separate(crossed_means, "alpha")
+        er.plan.separate(crossed_means, "alpha", "nobody")
+        er.plan.separate(crossed_means, "alpha", "beta", judges=[1])
+        er.plan.separate(crossed_means, "alpha", "beta", judge="rater")
+        er.plan.separate(crossed_means, "alpha", "beta", delta=-0.1)
+        er.plan.separate(crossed_means.with_cov(cov="CR1"), "alpha", "beta")
+        er.mean(log, groups="passage").posterior(prior=(0, 1))
+        er.mean(log, groups="passage").posterior(prior=3)
+        er.randomisation_test(LOG, "score", treatment="judge", groups="passage")
+        means.ranks(alpha=2)
+        means.pairwise(adjust="tukey")
+        means.winner(best="highest")
+        er.mean(log).winner()
+        er.classification(log, truth="score", predicted="score", average="median")
+        er.confidence_sequence(LOG, "score", groups="passage", t0=0)
+        er.confidence_sequence(LOG, "score", groups="passage", alpha=1)
+        er.sign_test(-1, 2)
+        er.sign_test(1.5, 2)
+        er.mean(log, target="the full benchmark")
+        er.mean(log, n_population=400)
+        er.mean(log, target="the full benchmark", n_population=40)
+        er.mean(log, groups="passage", target="the full benchmark", n_population={"passage": 5})
+        er.win_rate(duels(), **sides | {"groups": "prompt + judge"}).judges(min_shared=0)
+        er.win_rate(duels(), **sides | {"groups": "prompt + judge"}).judges(alpha=1.5)
+        er.from_influence([0.5], np.ones((40, 2)))
+        er.fit("score ~ x", log, groups="passage").t_test("x = 1e400")
     """,
     "DataError": """
         er.mean(put(left=["a:b", "a"] * 20, right=["c", "b:c"] * 20), by=["left", "right"], item="answer")  # count=1
@@ -240,6 +375,8 @@ REFUSED = {
         er.win_rate(called("tie"), **sides)  # column="winner", count=1
         er.win_rate(duels(left=DUELS["left"].map({"ada": 0, "bob": 1, "cyd": 2, "dan": 3})), **scores)  # column="right"
         er.win_rate(stranger, **sides, by="lang", standardise="uniform")  # count=1
+        er.randomisation_test(LOG, "score", treatment="model", groups="passage")  # column="model", count=10
+        er.from_influence([0.5], np.ones((40, 1)))  # column="theta0"
     """,
     "EmptyDataError": """
         er.mean(log_of(0))
@@ -250,6 +387,7 @@ REFUSED = {
         er.rectified_mean(put(human=np.nan), judge="score", human="human")  # column="human", count=0
         er.win_rate(duels_of(0), **sides)
         er.win_rate(duels(winner=None), **sides)  # count=120
+        er.fit("score ~ x | answer", log)  # count=40
     """,
     "TooFewClustersError": """
         er.mean(put(passage="only"), groups="passage")  # column="passage", count=1
@@ -294,6 +432,7 @@ REFUSED = {
         er.mean(at("passage", [1, 2], None)).with_cov(groups="passage")  # column="passage", rows=[1, 2], count=2
         er.fit("score ~ x", at("passage", [1, 2], None)).with_cov(groups="passage")  # column="passage", rows=[1, 2],
             count=2
+        er.bootstrap(at("passage", [3], None), np.size, groups="passage")  # column="passage", rows=[3], count=1
     """,
     "NonNumericError": """
         er.mean(put(score="good"))  # column="score", rows=[0, 1, 2, 3, 4], count=40
@@ -303,6 +442,12 @@ REFUSED = {
         er.mean(put(score=pd.Timestamp("2024-01-01")))  # column="score", rows=[0, 1, 2, 3, 4], count=40
         er.mean(log, weights=np.array(["a"] * 40))  # column="weights"
         er.win_rate(duels(score=DUELS["winner"]), **scores)  # column="score", rows=[0, 1, 2, 3, 4], count=120
+        er.judge_corrected(LOG, judge="score", human="subject", calibration=LOG)  # column="subject", rows=[0, 1, 2, 3,
+            4], count=40
+        er.rectified_mean(put(human=LOG["score"], rated="x"), judge="rated", human="human")  # column="rated", rows=[0,
+            1, 2, 3, 4], count=40
+        er.fit("score ~ v", LOG.assign(v=pd.Series(["none" if i in (3, 9) else i for i in range(40)], dtype=object)))  #
+            column="v", rows=[3, 9], count=2
     """,
     "ConstantScoreError": """
         er.mean(put(score=7.0), groups="passage")  # column="score", count=1
@@ -341,6 +486,13 @@ REFUSED = {
         er.win_rate(duels_at("score", [2, 5], 7.5), **scores)  # column="score", rows=[2, 5], count=2
         er.win_rate(duels(score=DUELS["score"] + 1), **scores)  # column="score", rows=[0, 1, 3, 5, 7], count=76
         er.bradley_terry(duels_at("score", [3], 0.7), **scores, ties="davidson")  # rows=[3], count=1
+        er.horizon(LOG, success="x", minutes="w", model="model")  # column="x", rows=[1, 2, 3, 4, 5], count=25
+        er.judge_corrected(LOG, judge="x", human="score", calibration=LOG)  # column="x", rows=[0, 1, 2, 3, 4], count=40
+        er.noise(LOG, passes="answer", n_samples="w", item="question")  # column="w", rows=[0, 1, 2, 3, 4], count=40
+        er.mean(put(score=LOG["x"]), groups="passage").posterior()  # column="score", rows=[0, 1, 2, 3, 4], count=40
+        er.ability(put(score=LOG["score"] / 2), item="question")  # column="score", rows=[1, 2, 3, 6, 7], count=18
+        er.mean(put(score=LOG["score"] * 1e160), groups="passage")  # column="score"
+        er.fit("score ~ x", put(x=LOG["x"] * 1e300), groups="passage")  # column="x"
     """,
     "DuplicateRowsError": """
         er.pass_at_k(put(run=1), k=1, item="question", sample="run")  # column="question", rows=[20, 21, 22, 23, 24],
@@ -371,6 +523,8 @@ REFUSED = {
             22, 23, 24], count=20
         er.mean({"score": [1, 0], "x": [1]})
         er.win_rate(duels(), **sides, weights=[1.0, 2.0])  # column="weights", count=2
+        er.infer(er.from_influence([0.5], np.tile([1.0, -1.0], 20)[:, None], data=LOG[:20]), groups="passage")  #
+            count=20
     """,
     "FormulaError": """
         er.fit("score ~ logg(x)", log)
@@ -398,6 +552,15 @@ REFUSED = {
         fitted.wald_test("x - x")
         fitted.contrast("")
         fitted.gate("x > ")
+        er.fit("score ~ 1 | question", log)
+        er.fit("score ~ 0 + x | question", log)
+        er.fit("score ~ x |", log)
+        er.fit("score ~ x | question | judge", log)
+        er.fit("score ~ x | C(question)", log)
+        er.fit("score ~ x | question[x]", log)
+        er.fit("score ~ x | question + question", log)
+        fitted.wild_test("x =")
+        means.simultaneous(contrasts="all")
     """,
     "UnknownLabelError": """
         er.win_rate(duels_at("winner", TIES, "unsure"), **sides)  # column="winner", rows=[0, 9, 18, 27, 36], count=14
@@ -419,18 +582,35 @@ REFUSED = {
     """,
     "NotAvailableError": """
         er.win_rate(duels(), **sides).contrast("ada - bob").head_to_head()
+        er.fit("score ~ x | question", log, family="binomial")
+        er.fit("score ~ x | question", LOG).predict()
+        er.fit("score ~ x | question", LOG, groups="judge").wild_test()
+        er.win_rate(duels(), **sides, alike="rater")
+        er.win_rate(duels(), **sides, alike="judge")
+        er.mean(log, groups="passage + judge").with_cov(alike="judge")
+        means.transform(np.log).with_cov(cov="jackknife")
+        er.bootstrap(LOG, np.size, groups="passage", kind="studentized")
+        er.fit("score ~ x", LOG, groups="passage", family="binomial").bootstrap()
+        er.mean(log, strata="subject", groups="judge").bootstrap()
+        er.fit("score ~ x", LOG, groups="passage", family="binomial").wild_test()
+        er.mean(log, strata="subject", groups="judge").wild_test("mean = 0")
+        er.mean(log, weights="w", target="the full benchmark", n_population=400)
+        er.mean(log, groups="passage + judge", target="the full benchmark", n_population=400)
+        er.mean(LOG, groups="passage", target="the full benchmark", n_population={"passage": 80}).posterior()
+        er.mean(LOG, groups="passage", target="the full benchmark", n_population={"passage": 80}).wild_test("mean =
+            0.5")
+        er.infer(er.from_influence([0.5], np.tile([1.0, -1.0], 20)[:, None], data=LOG), groups="passage", cov="CR2")
     """,
 }
 # What an error of a kind always says: the rule, or where to look for what was meant.
 SAYS = {
-    "MissingColumnError": r"Did you mean|The (columns|parameters|models) are|There are",
+    "MissingColumnError": r"Did you mean|The (columns|parameters|models) are|There are|has no level|not a covariate",
     "TooFewClustersError": r"at least 2",
     "DuplicateRowsError": r"one row for each .* repeat",
     "NonFiniteError": r"must be finite|may be missing",
-    "NonNumericError": r"must hold numbers",
-    "EmptyDataError": r"no row|label some rows",
+    "NonNumericError": r"numbers",
+    "EmptyDataError": r"no row|some rows|nothing is left",
     "UnknownLabelError": r"`labels`",
-    "ScoreRangeError": r"must|needs|lie",
     "CollinearityError": r"must not determine",
     "ConvergenceError": r"separate",
 }

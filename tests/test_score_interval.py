@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import pickle
 import warnings
 
 import numpy as np
@@ -386,27 +385,6 @@ def test_none_takes_the_t_interval_of_the_standard_error() -> None:
 def test_wrong_correlations_are_errors(call: object, icc: object) -> None:
     with pytest.raises(er.errors.EvalregError, match="`icc` must"):
         call(few_differ(), icc=icc)  # type: ignore[operator]
-
-
-@pytest.mark.parametrize("strata", [None, "subject"])
-@pytest.mark.parametrize("engine", ["polars", "duckdb"])
-def test_engines_and_copies_know_the_clusters_too(engine: str, strata: str | None) -> None:
-    module = pytest.importorskip(engine)
-    frame = few_differ().assign(subject=lambda log: log["passage"] % 4)
-    if engine == "polars":
-        lazy = module.from_pandas(frame).lazy()
-    else:
-        database = module.connect()  # older releases close it with the last reference
-        lazy = database.register("frame", frame).table("frame")
-    held, away = (er.mean(d, by="model", item="item", groups="passage", strata=strata) for d in (frame, lazy))
-    np.testing.assert_allclose(away.conf_int(), held.conf_int(), rtol=1e-9)
-    ends = held.contrast("new - old").conf_int()
-    np.testing.assert_allclose(away.contrast("new - old").conf_int(), ends, rtol=1e-9)
-    copied = pickle.loads(pickle.dumps(held))
-    np.testing.assert_allclose(copied.contrast("new - old").conf_int(), ends, rtol=1e-12)
-    tables = [er.compare(d, groups="passage", strata=strata, baseline="old").table for d in (frame, lazy)]
-    pd.testing.assert_frame_equal(*tables, rtol=1e-9)
-    np.testing.assert_allclose(tables[0].loc[("new", "old"), ["lower", "upper"]].astype(float), ends.iloc[0], rtol=1e-9)
 
 
 def test_fixed_strata_that_explain_the_differences_keep_their_gain() -> None:

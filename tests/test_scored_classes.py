@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import ArgumentError, DataError, EvalregError, NonNumericError, ScoreRangeError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -174,35 +173,6 @@ def test_calibrated_chances_are_rejected_at_the_level_and_gaps_are_found_without
         size.append(er.classification(chances(rng, 200, 0.12), **ROLES, metric="ece", groups="task").params.iloc[0])
     assert np.mean(np.array(p) < 0.05) < 0.1
     assert np.mean(size) == pytest.approx(0.12, abs=0.01)
-
-
-@pytest.mark.parametrize(
-    ("change", "options", "error", "column"),
-    [
-        (lambda log: log.assign(bad=1), {"metric": "auc"}, DataError, "bad"),
-        (lambda log: log.assign(bad=np.arange(len(log)) % 3), {"metric": "auc"}, DataError, "bad"),
-        (lambda log: log.assign(score="high"), {"metric": "auc"}, NonNumericError, "score"),
-        (lambda log: log, {"metric": "brier"}, ScoreRangeError, "score"),
-        (lambda log: log, {"metric": "ece"}, ScoreRangeError, "score"),
-        (
-            lambda log: log.assign(bad=np.where(log["model"] == "new", 1, log["bad"])),
-            {"metric": "auc", "by": "model"},
-            DataError,
-            "bad",
-        ),
-        (lambda log: log, {"metric": "tpr@fpr=0"}, ArgumentError, None),
-        (lambda log: log, {"metric": "tpr@fpr=1.0"}, ArgumentError, None),
-        (lambda log: log, {"metric": "tpr@fpr=few"}, ArgumentError, None),
-        (lambda log: log, {"metric": "area"}, ArgumentError, None),
-        (lambda log: log, {"metric": "auc", "average": "macro"}, ArgumentError, None),
-        (lambda log: log, {"metric": "auc", "positive": 7}, ArgumentError, None),
-    ],
-)
-def test_what_is_no_score_of_two_classes_is_refused(rng, change, options, error, column):
-    with pytest.raises(EvalregError) as refused:
-        er.classification(change(monitored(rng, 30)), **ROLES, **options)
-    assert isinstance(refused.value, error)
-    assert refused.value.column == column
 
 
 def test_the_positive_class_is_the_greater_or_named(rng):

@@ -12,16 +12,8 @@ from scipy.optimize import minimize_scalar
 
 import evalreg as er
 from evalreg.errors import (
-    ArgumentError,
-    ArgumentTypeError,
     ConstantScoreError,
     DataError,
-    EmptyDataError,
-    MissingColumnError,
-    NonFiniteError,
-    NonNumericError,
-    NotAvailableError,
-    ScoreRangeError,
     TooFewClustersError,
 )
 from evalreg.inference.sequential import bounds, mixture_rho, mixture_width, path_of_totals, running_intersection
@@ -221,62 +213,12 @@ def test_order_sorts_first_and_keeps_the_rows_of_a_cluster_together():
     np.testing.assert_allclose(found, expected, rtol=SAME)
 
 
-def test_labels_and_joint_columns_are_clusters_too():
-    log = growing().query("model == 'new'").assign(half=lambda log: log["question"] // 3)
-    expected = er.confidence_sequence(log, groups="passage")
-    pd.testing.assert_frame_equal(er.confidence_sequence(log, groups=log["passage"].to_numpy()), expected)
-    finer = er.confidence_sequence(log, groups="passage:half")
-    labels = log["passage"] + "/" + log["half"].astype(str)
-    pd.testing.assert_frame_equal(er.confidence_sequence(log, groups=labels), finer)
-
-
-@pytest.mark.parametrize("library", ["polars", "pyarrow"])
-def test_other_data_frames_give_the_same_looks(library):
-    log = growing()
-    options = {"groups": "passage", "model": "model", "pair": ("new", "old")}
-    if library == "polars":
-        other = pytest.importorskip("polars").from_pandas(log)
-    else:
-        other = pytest.importorskip("pyarrow").Table.from_pandas(log)
-    pd.testing.assert_frame_equal(er.confidence_sequence(other, **options), er.confidence_sequence(log, **options))
-
-
-def test_missing_scores_are_dropped_and_counted():
-    log = growing()
-    holes = log.assign(score=log["score"].where(log.index % 9 != 0))
-    found = er.confidence_sequence(holes, groups="passage", model="model", pair=("new", "old"))
-    assert found.attrs["dropped"] == {"score": int(holes["score"].isna().sum()), "covariate": 0, "group": 0}
-    assert found.iloc[-1]["n"] == holes["score"].notna().sum()
-    with pytest.raises(NonFiniteError, match="missing"):
-        er.confidence_sequence(holes, groups="passage", missing="raise")
-
-
-def test_rows_of_other_models_do_not_count():
-    log = growing()
-    more = pd.concat([log, log.query("model == 'old'").assign(model="third", score=np.nan)])
-    options = {"groups": "passage", "model": "model", "pair": ("new", "old")}
-    found = er.confidence_sequence(more, **options)
-    pd.testing.assert_frame_equal(found, er.confidence_sequence(log, **options))
-    assert found.attrs["dropped"] == {"score": 0, "covariate": 0, "group": 0}
-
-
 def test_nothing_is_shown_before_thirty_clusters():
     log = growing(n_clusters=29).query("model == 'new'")
     with pytest.raises(TooFewClustersError, match="starts at 30 clusters; there are 29") as caught:
         er.confidence_sequence(log, groups="passage")
     assert (caught.value.count, caught.value.column) == (29, "passage")
     assert er.confidence_sequence(growing(n_clusters=30), groups="passage").index.tolist() == [30]
-
-
-def test_split_clusters_are_counted_and_named():
-    log = growing().query("model == 'new'").reset_index(drop=True)
-    first = log["passage"].unique()[:2]
-    again = pd.concat([log, log[log["passage"].isin(first)]])
-    with pytest.raises(
-        DataError, match=f'2 of 60 clusters of \'passage\' are split .*"{first[0]}", "{first[1]}"'
-    ) as caught:
-        er.confidence_sequence(again, groups="passage")
-    assert (caught.value.count, caught.value.column) == (2, "passage")
 
 
 def test_all_that_is_possible_is_shown_until_scores_vary():
@@ -338,62 +280,3 @@ def test_what_is_not_seen_counts_in_part_until_twenty_clusters_differ():
         half = (looks.at[t, "upper"] - looks.at[t, "lower"]) / 2
         added = t**2 * ((half / slow_half_width(t, 0.05, 50)) ** 2 / t - looks.at[t, "se"] ** 2)
         assert added == pytest.approx(2 * min(1.25 * (20 - min(n_differ, 20)) / 20, 1), abs=1e-9), n_differ
-
-
-def test_a_model_that_comes_too_late_is_an_error():
-    log = growing()
-    early = log["passage"].isin(log["passage"].unique()[:40])
-    late = log[(log["model"] == "new") | ~early]
-    with pytest.raises(DataError, match="none in the first 30 clusters"):
-        er.confidence_sequence(late, groups="passage", model="model", pair=("new", "old"))
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "match"),
-    [
-        ({"score": "scroe"}, MissingColumnError, 'Did you mean "score"'),
-        ({"score": "model"}, NonNumericError, "must hold numbers"),
-        ({"groups": "pasage"}, MissingColumnError, 'Did you mean "passage"'),
-        ({"groups": "passage + question"}, ArgumentError, "must name one clustering"),
-        ({"order": "time"}, MissingColumnError, "not a column"),
-        ({"alpha": 5}, ArgumentError, "between 0 and 1"),
-        ({"t0": 0}, ArgumentError, "at least 1 cluster"),
-        ({"t0": 50.5}, ArgumentTypeError, "whole number of clusters"),
-        ({"start": 1}, ArgumentError, "at least 2 clusters"),
-        ({"running": "yes"}, ArgumentTypeError, "True or False"),
-        ({"pair": ("new", "old")}, ArgumentError, "name their column in `model`"),
-        ({"model": "model"}, ArgumentError, r'pair=\("new", "old"\)'),
-        ({"model": "model", "pair": ("new", "new")}, ArgumentError, "two different models"),
-        ({"model": "model", "pair": "new"}, ArgumentError, "two different models"),
-        ({"model": "model", "pair": 5}, ArgumentError, "two different models"),
-        ({"model": "model", "pair": ("new", "odl")}, MissingColumnError, 'Did you mean "old"'),
-        ({"method": "log"}, ArgumentError, 'Did you mean "logit"'),
-        ({"method": "logit"}, ScoreRangeError, r"must lie in \[0, 1\]"),
-        ({"method": "logit", "model": "model", "pair": ("new", "old")}, ArgumentError, "one mean"),
-        ({"missing": "keep"}, ArgumentError, "must be one of"),
-    ],
-)
-def test_wrong_arguments_are_named(options, error, match):
-    with pytest.raises(error, match=match):
-        er.confidence_sequence(growing(), **({"groups": "passage"} | options))
-
-
-def test_models_that_read_alike_are_not_merged():
-    log = growing()
-    mixed = [(1 if i % 2 else "1") if name == "new" else 2 for i, name in enumerate(log["model"])]
-    log["model"] = pd.Series(mixed, dtype=object, index=log.index)
-    with pytest.raises(DataError, match="distinct as text"):
-        er.confidence_sequence(log, groups="passage", model="model", pair=(1, 2))
-
-
-def test_bad_numbers_and_empty_logs_are_named():
-    log = growing().query("model == 'new'").reset_index(drop=True)
-    with pytest.raises(NonFiniteError, match="infinite in row 3"):
-        er.confidence_sequence(log.assign(score=log["score"].where(log.index != 3, np.inf)), groups="passage")
-    with pytest.raises(NonFiniteError, match=r"`order` must give every row a place; .* missing in 1 row"):
-        er.confidence_sequence(log.assign(time=np.where(log.index == 3, np.nan, 1.0)), groups="passage", order="time")
-    with pytest.raises(EmptyDataError):
-        er.confidence_sequence(log.iloc[:0], groups="passage")
-    lazy = pytest.importorskip("polars").from_pandas(log).lazy()
-    with pytest.raises(NotAvailableError, match="collect"):
-        er.confidence_sequence(lazy, groups="passage")

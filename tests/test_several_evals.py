@@ -20,7 +20,6 @@ from evalreg.errors import (
     MissingColumnError,
     MissingLabelsError,
     NotAvailableError,
-    UnlikeScalesWarning,
 )
 from evalreg.suites.average import drawn, drawn_alike
 
@@ -322,62 +321,6 @@ def test_independent_benchmarks_with_the_same_ids_from_easy_to_hard_have_an_aver
     average = er.join_evals(parts).average()
     by_hand = np.sqrt(parts["x"].bse["a"] ** 2 + parts["y"].bse["a"] ** 2) / 2
     np.testing.assert_allclose(average.table.loc["a", "se"], by_hand, rtol=1e-12)
-
-
-def test_standard_errors_that_exist_are_averaged_as_they_are() -> None:
-    """Intervals of 0/1 scores may be longer than their errors say; the average has Welch's numbers all the same."""
-    parts = {}
-    for seed, n in enumerate((40, 80, 160)):
-        rng = np.random.default_rng(seed)
-        log = pd.DataFrame(
-            {"model": ["a"] * n + ["b"] * n, "item": [*range(n)] * 2, "score": 1.0 * (rng.random(2 * n) < 0.9)}
-        )
-        parts[f"e{seed}"] = er.compare(log, item="item", baseline="a")
-    found = er.join_evals(parts).average().table.iloc[0]
-    variance = np.array([part.results.bse.iloc[0] ** 2 for part in parts.values()]) / 9
-    dof = np.array([part.results.dof.iloc[0] for part in parts.values()])
-    np.testing.assert_allclose(found["se"], np.sqrt(variance.sum()), rtol=1e-12)
-    np.testing.assert_allclose(found["dof"], variance.sum() ** 2 / np.sum(variance**2 / dof), rtol=1e-12)
-
-
-def test_unlike_scales_are_warned_of(logs: dict[str, pd.DataFrame]) -> None:
-    log = er.datasets.paired(n_passages=20, seed=1)
-    unit, percent = (
-        er.mean(log.assign(score=log["score"] * scale), by="model", item="question") for scale in (1.0, 100.0)
-    )
-    with pytest.warns(UnlikeScalesWarning, match='"share" lie in .0, 1., those of "percent" do not'):
-        er.join_evals({"share": unit, "percent": percent})
-    large = means(logs["code"].assign(score=lambda log: 100 * log["score"]))
-    with pytest.warns(UnlikeScalesWarning, match="Scores of large reach"):
-        er.join_evals({"large": large, "reading": means(logs["reading"])})
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "match"),
-    [
-        (lambda e: er.join_evals({}), ArgumentError, "at least one"),
-        (lambda e: er.join_evals([1]), ArgumentTypeError, "dict by eval"),
-        (lambda e: er.join_evals({1: e.parts["code"], "1": e.parts["maths"]}), ArgumentError, "differ as text"),
-        (lambda e: er.join_evals({"a": 3}), ArgumentTypeError, "'a' is int"),
-        (lambda e: er.join_evals({"a": e.parts["code"].contrast("a - b")}), ArgumentTypeError, "without models"),
-        (lambda e: er.join_evals(e.parts, form="table 2"), ArgumentError, '"scores", "counts", "clustered"'),
-        (lambda e: er.join_evals(e.parts, adjust="holm"), ArgumentError, "these are scores"),
-        (lambda e: er.join_evals({"a": e.parts["code"]}).average(), ArgumentError, "two or more evals"),
-        (lambda e: e.average({"reading": 1, "maths": 1, "code": 2}), ArgumentError, r"sum to 4.*'reading': 0.25"),
-        (lambda e: e.average({"reading": 0.5, "maths": 0.5}), ArgumentError, '"code" is only in one'),
-        (lambda e: e.average({"reading": 1.5, "maths": 0.5, "code": -1}), ArgumentError, "not negative"),
-        (lambda e: e.average([0.5, 0.5, 0]), ArgumentTypeError, "dict by eval"),
-        (lambda e: e.average("precision"), ArgumentError, "State the weights"),
-        (lambda e: e.average({"reading": 1, "maths": 0, "code": 0}, tasks="drawn"), ArgumentError, "stated weights"),
-        (lambda e: e.average(tasks="random"), ArgumentError, '"fixed", "drawn"'),
-        (lambda e: e.average(models=["A"]), ArgumentError, "'A' is none"),
-        (lambda e: e.average(models="a"), ArgumentTypeError, "must be a list"),
-        (lambda e: e.average(models=[]), ArgumentError, "empty"),
-    ],
-)
-def test_bad_input_says_the_rule(evals: er.Evals, call, error, match) -> None:
-    with pytest.raises(error, match=match):
-        call(evals)
 
 
 def test_averages_of_differences_have_no_pairs(logs: dict[str, pd.DataFrame]) -> None:

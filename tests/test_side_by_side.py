@@ -13,7 +13,7 @@ import statsmodels.formula.api as smf
 from statsmodels.iolib.summary2 import summary_col
 
 import evalreg as er
-from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError
+from evalreg.errors import MissingColumnError
 from evalreg.report.tables import Grid
 
 HOSTILE = "a_b & 50% $x^2 {#} \\input{x} ~ <script>alert(1)</script> | `c` \u202e"
@@ -144,24 +144,3 @@ def test_what_is_kept_is_shown_and_the_rest_counted(log: pd.DataFrame) -> None:
     assert "1 other parameter is estimated and not shown" in text
     with pytest.raises(MissingColumnError, match='Did you mean "hundreds"'):
         er.table([results], keep=["hundred"])
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "match"),
-    [
-        (lambda r: er.table([]), ArgumentError, "at least one"),
-        (lambda r: er.table([r, r], ["a"]), ArgumentError, "list of 2"),
-        (lambda r: er.table([r, r], "ab"), ArgumentError, "list of 2"),
-        (lambda r: er.table([r, r], ["a", "a"]), ArgumentError, '"a" occurs twice'),
-        (lambda r: er.table({"a": r}, ["b"]), ArgumentError, "keys of a dict"),
-        (lambda r: er.table([r, 3]), ArgumentTypeError, "got int"),
-        (lambda r: er.table([r], stars=0.05), ArgumentTypeError, "list of levels"),
-        (lambda r: er.table([r], stars=[0.05, 5]), ArgumentError, "between 0 and 1"),
-        (lambda r: er.table([r], stars=[0.05, 0.05]), ArgumentError, "differ"),
-        (lambda r: er.table([r], beneath="t"), ArgumentError, '"se", "interval"'),
-        (lambda r: er.table([r]).summary(95), ArgumentError, "alpha"),
-    ],
-)
-def test_bad_input_says_the_rule(log: pd.DataFrame, call, error, match) -> None:
-    with pytest.raises(error, match=match):
-        call(er.mean(log, groups="passage"))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import json
-import pickle
 import warnings
 from pathlib import Path
 
@@ -95,48 +93,6 @@ def test_models_have_their_own_shares_and_a_joint_covariance(log):
     np.testing.assert_allclose(results.bse**2, written_out(log, 1), rtol=SAME)
     np.testing.assert_allclose(results.contrast({"a": 1, "b": 1}).params, 1.0)
     assert results.cov_params().loc["a", "b"] == pytest.approx(-written_out(log, 1), rel=SAME)
-
-
-@pytest.mark.parametrize("library", ["polars", "lazy"])
-def test_other_engines_give_the_same_numbers(log, library):
-    pl = pytest.importorskip("polars")
-    data = pl.from_pandas(log) if library == "polars" else pl.from_pandas(log).lazy()
-    roles = {"strata": "subject", "strata_weights": "as_sampled", "groups": "passage"}
-    np.testing.assert_allclose(er.mean(data, **roles).conf_int(), er.mean(log, **roles).conf_int(), rtol=1e-10)
-
-
-def test_the_summary_says_which_reading_it_is(log):
-    texts = {
-        how: er.mean(log, strata="subject", strata_weights=how, groups="passage")
-        .summary()
-        .as_text()
-        .replace("\n    ", " ")
-        for how in ("micro", "as_sampled", "macro")
-    }
-    assert "shares of the rows are taken as known" in texts["micro"]
-    assert "shares are estimated from the clusters drawn" in texts["as_sampled"]
-    assert "they count alike" in texts["macro"]
-
-
-def test_copies_and_further_clusterings_keep_the_reading(log):
-    results = er.mean(log, strata="subject", strata_weights="as_sampled", groups="passage")
-    for again in (copy.deepcopy(results), pickle.loads(pickle.dumps(results)), results.with_cov(groups="passage")):
-        np.testing.assert_allclose(again.bse, results.bse, rtol=SAME)
-    later = er.mean(log, strata="subject", strata_weights="as_sampled").with_cov(groups="passage")
-    np.testing.assert_allclose(later.bse, results.bse, rtol=SAME)
-    np.testing.assert_allclose(results.influence(by="passage").pow(2).sum(), written_out(log, 0), rtol=1e-10)
-
-
-def test_what_does_not_fit_says_so(log):
-    with pytest.raises(ArgumentError, match="as_sampled"):
-        er.mean(log, strata="subject", strata_weights="sampled", groups="passage")
-    with pytest.raises(NotAvailableError, match="jackknife"):
-        er.mean(log, strata="subject", strata_weights="as_sampled", groups="passage", cov="jackknife")
-    with pytest.raises(NotAvailableError, match="shares of strata are estimated"):
-        er.mean(log, strata="subject", strata_weights="as_sampled", groups="passage").influence()
-    single = log[(log["subject"] != "law") | (log["passage"] == "law passage-001")]
-    with pytest.raises(TooFewClustersError, match="law"):
-        er.mean(single, strata="subject", strata_weights="as_sampled", groups="passage", cov="CR1")
 
 
 @pytest.mark.slow
@@ -298,14 +254,6 @@ def test_passages_of_a_benchmark_within_subjects_are_checked(log):
     text = " ".join(found.summary().sentences)
     assert "each counts by its clusters in the benchmark" in text
     assert "75 passage clusters in 3 strata, of which 48 are here" in text
-
-
-@pytest.mark.parametrize("library", ["polars", "lazy"])
-def test_passages_within_subjects_are_the_same_in_other_engines(log, library):
-    pl = pytest.importorskip("polars")
-    data = pl.from_pandas(log) if library == "polars" else pl.from_pandas(log).lazy()
-    asked = FULL | {"n_population": {"passage": SIZES["drawn"]}}
-    np.testing.assert_allclose(er.mean(data, **asked).conf_int(), er.mean(log, **asked).conf_int(), rtol=1e-10)
 
 
 @pytest.mark.parametrize("cov", ["CR0", "CR1", "CR2", "CR3"])

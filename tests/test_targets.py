@@ -103,32 +103,6 @@ def test_a_benchmark_that_is_no_larger_than_the_sample_is_refused(log, size):
         er.mean(log, groups="passage", target=FULL, n_population=size)
 
 
-def test_what_does_not_go_together_is_refused(log):
-    with pytest.raises(ArgumentError, match="go together"):
-        er.mean(log, groups="passage", target=FULL)
-    with pytest.raises(ArgumentError, match="go together"):
-        er.mean(log, groups="passage", n_population=400)
-    with pytest.raises(NotAvailableError, match=r"unlike chances.*name these in `strata`"):
-        er.mean(log, weights="n_words", target=FULL, n_population=400)
-    answers = er.datasets.sampled(n_models=2, seed=3)
-    asked = {"by": "model", "item": "question", "sample": "sample", "target": FULL, "n_population": 400}
-    with pytest.raises(NotAvailableError, match=r"two answers or more.*of 1 of 199 there is one"):
-        er.mean(answers.drop(answers.index[answers["question"] == answers["question"].iloc[0]][1:10]), **asked)
-    pl = pytest.importorskip("polars")
-    with pytest.raises(NotAvailableError, match="rows in memory: collect"):
-        er.mean(pl.from_pandas(answers).lazy(), **asked)
-    found = er.mean(log, groups="passage", target=FULL, n_population={"passage": 80})
-    with pytest.raises(NotAvailableError, match="groups='passage'"):
-        found.with_cov(groups=None)
-    with pytest.raises(NotAvailableError, match="one clustering"):
-        er.mean(log.assign(judge=np.arange(200) % 7), groups="passage + judge", target=FULL, n_population=400)
-
-
-def test_clusters_that_do_not_matter_are_told(log):
-    found = er.mean(log, groups="passage", target=FULL, n_population=400)
-    assert any("leave `groups` out" in sentence for sentence in found.summary().sentences)
-
-
 def answered(drawn, right, k, passage=None):
     """Rows of questions with k answers each, of which so many are right."""
     question = np.repeat(drawn, k)
@@ -307,39 +281,6 @@ def test_results_put_together_keep_their_populations():
     alone = [er.infer(estimate, cov="naive").bse.iloc[0] for estimate in (one, other)]
     np.testing.assert_allclose(beside.bse, alone, rtol=1e-12)
     assert alone[0] < er.mean(parts[0], **asked, cov="naive").bse.iloc[0]
-
-
-@pytest.mark.parametrize(
-    ("method", "given"), [("wild_test", {"null": "mean = 0.5", "draws": 99}), ("bootstrap", {}), ("posterior", {})]
-)
-def test_what_knows_no_finite_benchmark_is_refused(log, method, given):
-    found = er.mean(log, groups="passage", target=FULL, n_population={"passage": 80})
-    with pytest.raises(NotAvailableError, match=rf"`{method}` takes clusters from a population without end"):
-        getattr(found, method)(**given)
-    getattr(er.mean(log, groups="passage"), method)(**given)
-
-
-def test_no_plan_is_made_from_a_sample_of_a_finite_benchmark(log):
-    # The part that was drawn shortens its error bar, and that part is another one at every number of questions.
-    models = pd.concat([log.assign(model="a"), log.assign(model="b", score=1 - log["score"])])
-    asked = {"item": "question", "groups": "passage"}
-    for target in ({"target": FULL, "n_population": {"passage": 80}}, {}):
-        one = er.mean(log, **asked, **target)
-        means = er.mean(models, by="model", **asked, **target)
-        difference = er.compare(models, **asked, **target)
-        plans = [
-            lambda one=one: er.plan.precision(pilot=one, half_width=0.03),
-            lambda difference=difference: er.plan.from_pilot(difference, delta=0.05),
-            lambda means=means: er.plan.from_pilot(means.contrast("a - b"), delta=0.05),
-            lambda means=means: er.plan.separate(means, "a", "b", delta=0.05),
-            lambda difference=difference: difference.plan(separate=("a", "b"), delta=0.05),
-        ]
-        for plan in plans:
-            if target:
-                with pytest.raises(NotAvailableError, match=r"from a population without end.*Take results without"):
-                    plan()
-            else:
-                plan()
 
 
 def two_samples(N, n_a, n_b, n_ab):
@@ -572,24 +513,3 @@ def test_these_questions_refuse_clusters_that_are_named_later(groups):
         with pytest.raises(ArgumentError, match=rule):
             call()
     assert results.with_cov(groups=None).bse.equals(results.bse)
-
-
-def test_a_benchmark_of_which_hardly_anything_is_left_out_is_warned_of():
-    """Of a hundred questions one is not here: where it is wrong, the interval misses."""
-    score = np.r_[np.ones(80), np.zeros(19)]
-    log = pd.DataFrame(
-        {"item": np.arange(99), "score": score, "passage": np.arange(99) // 3, "kind": np.arange(99) % 3}
-    )
-    full = {"target": "the full benchmark"}
-    with pytest.warns(FewClustersWarning, match="only 1 of the questions of the benchmark is not here"):
-        low, _ = er.mean(log, item="item", n_population=100, **full).conf_int().loc["mean"]
-    assert low > 0.8  # 80 of 100, were it wrong
-    with pytest.warns(FewClustersWarning, match="only 2 of the passage clusters of the benchmark are not here"):
-        er.mean(log, groups="passage", n_population={"passage": 35}, **full)
-    strata = {"item": "item", "strata": "kind", **full}
-    with pytest.warns(FewClustersWarning, match="only 4 of the questions"):
-        er.mean(log, n_population={"0": 34, "1": 34, "2": 35}, **strata)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", FewClustersWarning)
-        er.mean(log, item="item", n_population=104, **full)
-        er.mean(log, n_population={"0": 34, "1": 34, "2": 60}, **strata)

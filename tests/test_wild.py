@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pickle
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -17,20 +16,12 @@ from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
 from evalreg.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    EvalregError,
-    EvalregWarning,
     FewCarriersWarning,
     FewClustersWarning,
-    FormulaError,
     LeverageWarning,
-    MissingColumnError,
-    NotAvailableError,
-    TooFewClustersError,
     ZeroVarianceWarning,
 )
-from evalreg.resampling.bootstrap import MAMMEN, MAMMEN_FIRST, RADEMACHER, WEBB, find_end, vectors, wild_blocks
+from evalreg.resampling.bootstrap import MAMMEN, MAMMEN_FIRST, RADEMACHER, WEBB, wild_blocks
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -171,19 +162,6 @@ def test_one_hypothesis_agrees_with_refitted_samples(rng, null, weighted, impose
     assert test.statistic == pytest.approx(slow[0], rel=1e-9)
     assert (test.p_value, test.p_equal_tailed) == pytest.approx(slow_p(*slow))
     assert test.draws == 64
-
-
-@pytest.mark.parametrize("imposed", [True, False])
-def test_weighted_means_agree_with_refitted_samples(rng, imposed):
-    frame = few(rng)
-    w, X = frame["w"].to_numpy(), np.ones((len(frame), 1))
-    test = er.fit("y ~ 1", frame, groups="g", weights="w").wild_test(
-        "Intercept = 0.2", weights="rademacher", impose_null=imposed
-    )
-    C, c, codes = np.ones((1, 1)), np.array([0.2]), [frame["g"].to_numpy()]
-    slow = slow_draws(frame["y"].to_numpy(), X, w, codes, C, c, signs(6), imposed)
-    assert test.statistic == pytest.approx(slow[0], rel=1e-9)
-    assert test.p_value == pytest.approx(slow_p(*slow)[0])
 
 
 def test_webb_vectors_are_enumerated_with_the_identity_among_them(rng):
@@ -368,17 +346,6 @@ def models_on_questions(rng):
     return pd.concat(parts, ignore_index=True)
 
 
-def test_a_comparison_refuses_what_the_wild_test_cannot_say(rng):
-    frame = models_on_questions(rng)
-    with pytest.raises(NotAvailableError, match='no "single-step" adjustment'):
-        er.compare(frame, item="item", groups="passage", adjust="single-step").wild_test()
-    for null in (True, "0", None):
-        with pytest.raises(ArgumentTypeError, match="`null` must be a number"):
-            er.compare(frame, item="item", groups="passage").wild_test(null)
-    with pytest.raises(ArgumentError, match="finite"):
-        er.compare(frame, item="item", groups="passage").wild_test(float("nan"))
-
-
 def test_drawn_p_values_are_those_of_all_vectors_up_to_chance(rng):
     results = er.fit("y ~ x + treat", few(rng, 12, 90), groups="g")
     every = results.wild_test("x = 0.1", weights="rademacher")
@@ -409,17 +376,6 @@ def test_mammen_points_are_the_published_ones():
     assert pytest.approx(1 - (np.sqrt(5) + 1) / (2 * np.sqrt(5))) == MAMMEN_FIRST
 
 
-def test_enumerations_hold_each_vector_once():
-    every = np.concatenate(list(wild_blocks("webb", 4, 1296, True, 0)))
-    assert len(np.unique(every, axis=0)) == 1296
-    assert every[0].tolist() == [1.0] * 4
-    assert vectors("rademacher", 13, 9999) == 8192
-    assert vectors("rademacher", 14, 9999) is None
-    assert vectors("rademacher", 10_000, 9999) is None
-    assert vectors("mammen", 2, 9999) is None
-    assert vectors("rademacher", 3, 8) == 8
-
-
 def test_a_seed_gives_the_same_draws_and_another_gives_others(rng):
     results = er.fit("y ~ x", few(rng, 20, 100), groups="g")
     first, again, other = (results.wild_test("x = 0.1", draws=500, seed=seed) for seed in (1, 1, 2))
@@ -444,35 +400,6 @@ def test_the_statistic_is_the_cr1_t_whatever_the_covariance(rng):
     sandwich = default.with_cov(cov="CR1", ssc="G")
     assert sandwich.wild_test("x = 0").statistic == pytest.approx(sandwich.tvalues["x"])
     assert sandwich.wild_test("x = 0").p_value == default.wild_test("x = 0").p_value
-
-
-def test_row_order_labels_and_splitting_change_nothing(rng):
-    frame = few(rng, 7, 60)
-    first = er.fit("y ~ x + treat", frame, groups="g").wild_test("x = 0.1", weights="rademacher")
-    moved = frame.sample(frac=1, random_state=1)
-    moved["g"] = "cluster " + moved["g"].astype(str)
-    second = er.fit("y ~ x + treat", moved, groups="g").wild_test("x = 0.1", weights="rademacher")
-    assert second.p_value == first.p_value
-    assert second.interval == pytest.approx(first.interval, rel=1e-9)
-
-
-def test_rows_in_an_engine_give_the_same_test():
-    pl = pytest.importorskip("polars")
-    log = er.datasets.passages(n_passages=9, seed=2)
-    eager = er.fit("score ~ 1", log, groups="passage").wild_test("Intercept = 0.6", weights="rademacher")
-    lazy = er.fit("score ~ 1", pl.from_pandas(log).lazy(), groups="passage")
-    found = lazy.wild_test("Intercept = 0.6", weights="rademacher")
-    assert (found.p_value, found.statistic) == pytest.approx((eager.p_value, eager.statistic))
-    judged = er.datasets.passages(n_passages=9, seed=2).assign(judge=lambda d: np.arange(len(d)) % 5)
-    two = er.fit("score ~ 1", pl.from_pandas(judged).lazy(), groups="passage + judge")
-    with pytest.raises(NotAvailableError, match="in memory"):
-        two.wild_test()
-
-
-def test_a_copied_result_gives_the_same_test(rng):
-    results = er.fit("y ~ x", few(rng), groups="g")
-    again = pickle.loads(pickle.dumps(results))
-    assert again.wild_test("x = 0").p_value == results.wild_test("x = 0").p_value
 
 
 @pytest.mark.slow
@@ -503,12 +430,6 @@ def test_five_clusters_can_never_reject_with_two_points(rng):
     assert np.isfinite(results.wild_test("x = 0").interval).all()
 
 
-def test_few_draws_are_warned_of(rng):
-    with pytest.warns(EvalregWarning, match=r"10 draws.*0\.0909.*alpha = 0\.05"):
-        test = er.fit("y ~ x", few(rng, 20, 90), groups="g").wild_test("x = 50", draws=10)
-    assert test.p_value == pytest.approx(1 / 11)
-
-
 def test_a_parameter_that_rests_on_few_clusters_has_an_infinite_interval(rng):
     # The signs of the six clusters without x change nothing: 2 of 16 vectors give the data's own t at any null.
     frame = few(rng, 10, 90).assign(x=lambda d: d["x"] * (d["g"] < 4))
@@ -533,75 +454,6 @@ def test_a_singular_joint_covariance_has_no_test(rng):
     with pytest.warns(ZeroVarianceWarning, match="singular"):
         test = results.wild_test("a = 0, b = 0")
     assert np.isnan([test.statistic, test.p_value]).all()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "parts"),
-    [
-        ({"weights": "Webb"}, ArgumentError, ["`weights`", '"rademacher"', '"webb"', "'Webb'"]),
-        ({"draws": 0}, ArgumentError, ["`draws`", "1 or more", "0"]),
-        ({"draws": 99.5}, ArgumentTypeError, ["`draws`", "whole number", "99.5"]),
-        ({"draws": True}, ArgumentTypeError, ["`draws`", "True"]),
-        ({"seed": "x"}, ArgumentTypeError, ["`seed`", "'x'"]),
-        ({"seed": -1}, ArgumentError, ["`seed`", "-1"]),
-        ({"alpha": 5}, ArgumentError, ["`alpha`", "between 0 and 1", "5"]),
-        ({"impose_null": "yes"}, ArgumentTypeError, ["`impose_null`", "'yes'"]),
-        ({"null": "x ="}, FormulaError, ["does not parse", "Intercept"]),
-        ({"null": {"z": 1}}, MissingColumnError, ['"z"', "not a parameter"]),
-        ({"null": [[1.0, 0.0], [2.0, 0.0]]}, ArgumentError, ["follow from each other"]),
-    ],
-)
-def test_bad_arguments_are_named(rng, arguments, error, parts):
-    results = er.fit("y ~ x", few(rng), groups="g")
-    with pytest.raises(error) as caught:
-        results.wild_test(**arguments)
-    assert isinstance(caught.value, EvalregError)
-    assert all(part in str(caught.value) for part in parts)
-
-
-def test_independent_rows_are_refused(rng):
-    with pytest.raises(ArgumentError, match=r"rows as independent.*groups"):
-        er.fit("y ~ x", few(rng)).wild_test()
-
-
-def test_one_cluster_is_refused(rng):
-    frame = few(rng).assign(one="all")
-    results = er.fit("y ~ x", frame, groups="one", cov="naive")
-    with pytest.raises(TooFewClustersError, match="1 distinct value"):
-        results.wild_test()
-
-
-def test_as_many_hypotheses_as_clusters_are_refused(rng):
-    results = er.fit("y ~ x + treat", few(rng, 3, 40), groups="g")
-    with pytest.raises(TooFewClustersError, match="3 hypotheses and 3 clusters"):
-        results.wild_test(np.eye(3))
-
-
-def test_models_without_least_squares_are_refused(rng):
-    frame = few(rng).assign(y=lambda d: (d["y"] > 0).astype(float))
-    results = er.fit("y ~ x", frame, groups="g", family="binomial")
-    with pytest.raises(NotAvailableError) as caught:
-        results.wild_test()
-    assert all(part in str(caught.value) for part in ("least squares", "CR2", "bootstrap"))
-
-
-def test_strata_are_refused():
-    log = er.datasets.passages(n_passages=12, seed=1)
-    with pytest.raises(NotAvailableError, match="strat"):
-        er.mean(log, strata="subject", groups="passage").wild_test("mean = 0")
-
-
-def test_the_search_for_an_end_gives_up_at_infinity():
-    assert find_end(lambda gap: 0.5, 1.0, 0.05) == np.inf
-    # A step function that dips below the level, and rises again.
-    assert find_end(lambda gap: float(gap < 1 or 2 < gap < 3), 1.0, 0.05) == pytest.approx(3)
-
-
-def test_an_end_that_meets_zero_is_zero():
-    # p is a step function of the hypothesised value, and its last step above 0.05 ends at 0.
-    log = er.datasets.paired(n_passages=6, seed=154)
-    found = er.compare(log, item="question", groups="passage").wild_test().iloc[0]
-    assert (found["lower"], found["p_value"]) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(("n_differing", "warned"), [(3, True), (150, False)])

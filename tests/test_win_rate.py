@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-import copy
 import functools
-import pickle
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import pytest
 import scipy
 from golden import Golden
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy import special, stats
+from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
 from evalreg.covariance.special import sparsity
 from evalreg.errors import (
-    IndependenceWarning,
     LeverageWarning,
-    NestedClustersWarning,
-    NotAvailableError,
     SparseBoardWarning,
 )
 
-pl = pytest.importorskip("polars")
-pa = pytest.importorskip("pyarrow")
 duckdb = pytest.importorskip("duckdb")
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -330,36 +319,6 @@ def test_jackknife_of_crossed_clusters_is_fitting_again_for_every_piece() -> Non
         close(replace(board.cov, ends=None).variance(C), expected)
 
 
-def test_jackknife_names_a_model_that_vanishes_with_a_prompt() -> None:
-    frame = make_log(n_rows=120, n_prompts=10)
-    rare = frame["left"].eq("m4") | frame["right"].eq("m4")
-    # All comparisons of m4 are on one prompt.
-    frame = frame[~rare | frame["prompt"].eq(frame.loc[rare, "prompt"].mode()[0])]
-    V, params, gone = drop_one(frame, ["prompt"])
-    assert gone == {"m4"}
-    with pytest.warns(LeverageWarning, match='"m4": some cluster alone determines it .*no jackknife variance'):
-        board = board_of(frame, cov="jackknife")
-    assert np.isnan(board.bse["m4"])
-    kept = [name for name in params.index if name != "m4"]
-    place = [list(params.index).index(name) for name in kept]
-    close(board.cov_params().loc[kept, kept], V[np.ix_(place, place)])
-    assert np.isnan(board.contrast("m3 - m4").bse.iloc[0])
-    ranks = board.ranks()
-    assert ranks.loc["m4", ["lower", "upper"]].tolist() == [1, 5]
-
-
-@pytest.mark.parametrize("opponents", ["given", "as_sampled"])
-def test_jackknife_with_other_weights_is_fitting_again(opponents: str) -> None:
-    frame = make_log(n_rows=90, n_prompts=12, sparse=True)
-    models = sorted({*frame["left"], *frame["right"]})
-    table = pd.DataFrame(np.random.default_rng(3).uniform(0.2, 2, (6, 6)), models, models)
-    table.loc["m0", ["m2", "m5"]] = 0.0
-    chosen: Any = table if opponents == "given" else "as_sampled"
-    V, _, gone = drop_one(frame, ["prompt"], opponents=chosen)
-    assert not gone
-    close(board_of(frame, cov="jackknife", opponents=chosen).cov_params(), V)
-
-
 @dataclass(frozen=True)
 class Adjusted:
     """Totals adjusted for leverages, by cluster and pair, of pairs that met under several clusters."""
@@ -540,46 +499,6 @@ def test_head_to_head_is_the_mean_of_each_pair_alone(groups: Any, options: dict[
         close(table.loc[(second, first)], [1 - alone.params.iloc[0], *same, 1 - high, 1 - low])
 
 
-def test_head_to_head_knows_no_error_of_scores_that_do_not_vary() -> None:
-    frame = make_log().assign(score=lambda log: (log["left"] < log["right"]).astype(float))
-    for groups in (None, "prompt", ["prompt", "judge"]):
-        table = board_of(frame, groups).head_to_head()
-        assert set(table["psi"]) == {0.0, 1.0}
-        assert table["se"].isna().all()
-
-
-def test_head_to_head_of_independent_rows_has_the_factor_of_the_board() -> None:
-    frame = oriented(make_log())
-    n = len(frame)
-    table = board_of(frame, None).head_to_head()
-    for (first, second), rows in frame.groupby(["first", "second"]):
-        assert table.loc[(first, second), "se"] ** 2 == pytest.approx(rows["y"].var(ddof=0) / len(rows) * n / (n - 1))
-
-
-def test_head_to_head_knows_no_error_of_a_pair_under_one_prompt() -> None:
-    frame = oriented(make_log(n_rows=110, n_prompts=14, sparse=True))
-    table = board_of(frame).head_to_head()
-    prompts = frame.groupby(["first", "second"])["prompt"].nunique()
-    for pair, n_prompts in prompts.items():
-        assert table.loc[pair, "n_clusters"] == n_prompts
-        assert np.isnan(table.loc[pair, "se"]) == (n_prompts == 1)
-    assert (prompts == 1).any()
-
-
-def test_two_models_are_one_mean() -> None:
-    frame = oriented(make_log()).query("pair == 'm2/m3'")
-    board, alone = board_of(frame), er.mean(frame, "y", groups="prompt")
-    close(board.params, [alone.params.iloc[0], 1 - alone.params.iloc[0]])
-    close(board.bse, [alone.bse.iloc[0]] * 2)
-    close(board.dof, [alone.dof.iloc[0]] * 2)
-    # A win rate keeps the logit interval, on t.
-    p = alone.params.iloc[0]
-    reach = stats.t.ppf(0.975, alone.dof.iloc[0]) * alone.bse.iloc[0] / (p * (1 - p))
-    close(board.conf_int().loc["m2"], special.expit(special.logit(p) + np.array([-reach, reach])))
-    # What one wins the other loses: the difference is twice as far from zero, and so is its error.
-    close(board.contrast("m2 - m3").bse, 2 * alone.bse)
-
-
 def test_odds_and_net_benefit_are_the_delta_method() -> None:
     board = board_of(make_log())
     S, V = board.params.to_numpy(), board.cov_params().to_numpy()
@@ -642,40 +561,11 @@ def test_icc_is_an_analysis_of_variance_of_a_models_own_comparisons(opponents: A
     close(board.icc(), pd.Series(expected))
 
 
-def test_icc_does_not_depend_on_who_is_written_first() -> None:
-    frame = make_log()
-    turned = turn(frame, np.arange(len(frame)) % 3 == 0)
-    close(board_of(turned, "judge").icc(), board_of(frame, "judge").icc())
-
-
 def test_bands_of_a_thin_board_are_of_its_own_errors() -> None:
     board = board_of(make_log(n_rows=110, n_prompts=14, sparse=True))
     for one in (board, board.with_cov(cov="CR3")):
         together = one.simultaneous()["se"]
         close(together, one.bse[together.index])
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"dof": "satterthwaite"},
-        {"dof": 9},
-        {"groups": ["prompt", "judge"], "repair": "two-term"},
-        {"groups": ["prompt", "judge"], "repair": "eigen"},
-        {"groups": ["prompt", "judge"], "repair": "none"},
-    ],
-    ids=str,
-)
-def test_options_that_the_jackknife_does_not_take_keep_cr2_on_thin_boards(options: dict[str, Any]) -> None:
-    board = board_of(make_log(n_rows=110, n_prompts=14, n_judges=6, sparse=True), **{"groups": "prompt", **options})
-    assert board.cov.options.cov == ("jackknife" if options == {"dof": 9} else "CR2")
-    assert set(board.ranks().index) == set(board.params.index)
-
-
-def test_cycles_of_strata_are_refused() -> None:
-    for options in ({"by": "lang"}, {"by": "lang", "standardise": "uniform"}):
-        with pytest.raises(NotAvailableError, match=r"has 2 strata.* without `by`"):
-            board_of(LOG, **options).cycles()
 
 
 @pytest.mark.parametrize("weights", [None, "weight"])
@@ -725,197 +615,6 @@ def assert_same(found: er.Board, expected: er.Board, rtol: float = SAME) -> None
 
 
 LOG = make_log(n_rows=160)
-THIN = make_log(n_rows=90, n_prompts=12, sparse=True)
-
-
-@given(seed=st.integers(0, 2**32 - 1), thin=st.booleans(), opponents=st.sampled_from(["uniform", "as_sampled"]))
-@settings(max_examples=3)
-def test_sides_order_and_names_change_nothing(seed: int, thin: bool, opponents: Any) -> None:
-    rng = np.random.default_rng(seed)
-    frame = THIN if thin else LOG
-    expected = board_of(frame, opponents=opponents)
-    other = turn(frame, rng.random(len(frame)) < rng.random()).iloc[rng.permutation(len(frame))]
-    names = sorted({f"{rng.integers(10**6):06d}" for _ in range(20)})[:6]
-    label = dict(zip(sorted({*frame["left"], *frame["right"]}), names, strict=False))
-    renamed = other.assign(left=other["left"].map(label), right=other["right"].map(label))
-    board = board_of(renamed, opponents=opponents)
-    assert list(board.params.index) == list(label.values())
-    assert_same(board, expected)
-    close(board.ranks(), expected.ranks())
-    by_verdict = er.win_rate(renamed, left="left", right="right", winner="winner", groups="prompt", opponents=opponents)
-    assert_same(by_verdict, board, 1e-15)
-    won = np.where(renamed["winner"] == "left", renamed["left"], renamed["right"])
-    won = np.where(renamed["winner"] == "tie", "even", won)
-    named = renamed.assign(winner=won)
-    roles = {"left": "left", "right": "right", "winner": "winner", "labels": {"even": "tie"}}
-    assert_same(er.win_rate(named, **roles, groups="prompt", opponents=opponents), board, 1e-15)
-
-
-# Labels that some way of joining or reading would take for each other.
-ALIKE = [
-    "a",
-    "A",
-    " a",
-    "a ",
-    "1",
-    "01",
-    "1.0",
-    "1e0",
-    "a:b",
-    "a",
-    "a|b",
-    "a_b",
-    "a-b",
-    "NA",
-    "nan",
-    "None",
-    "é",
-    "e\u0301",
-]
-
-
-def test_ids_that_look_alike_stay_apart() -> None:
-    labels = list(dict.fromkeys(ALIKE))
-    frame = make_log(n_prompts=len(labels), n_judges=4)
-    prompts = sorted(set(frame["prompt"]))
-    joint = frame.assign(prompt=frame["prompt"].map(dict(zip(prompts, labels, strict=False))))
-    judges = dict(zip(sorted(set(frame["judge"])), ["b", "", "b:a", "B"], strict=True))
-    joint["judge"] = joint["judge"].map(judges)
-    for groups in ("prompt", "prompt + judge", "prompt:judge"):
-        found, expected = board_of(joint, groups), board_of(frame, groups)
-        assert found.n_clusters == expected.n_clusters
-        assert_same(found, expected)
-    models = dict(zip(sorted(set(frame["left"])), ["01", "1", "A", "a", "a "], strict=True))
-    renamed = frame.assign(left=frame["left"].map(models), right=frame["right"].map(models))
-    board = board_of(renamed)
-    assert list(board.params.index) == ["01", "1", "A", "a", "a "]
-    assert_same(board, board_of(frame))
-
-
-def _duckdb(frame: pd.DataFrame) -> Any:
-    try:
-        return nw.from_native(duckdb.from_df(frame)).to_native()
-    except ModuleNotFoundError as error:
-        if error.name != "duckdb.typing":
-            raise
-        return pytest.skip(f"this narwhals cannot read DuckDB {duckdb.__version__}: {error}")
-
-
-def _categorical(frame: pd.DataFrame) -> pd.DataFrame:
-    """Text as categories, in another order, some of them unused."""
-    text = {name: frame[name] for name in frame if not pd.api.types.is_numeric_dtype(frame[name])}
-    return frame.assign(
-        **{
-            name: pd.Categorical(column, categories=[*sorted(set(column.dropna()), reverse=True), "unused"])
-            for name, column in text.items()
-        }
-    )
-
-
-ENGINES: dict[str, Callable[[pd.DataFrame], Any]] = {
-    "categorical": _categorical,
-    "pyarrow": pa.Table.from_pandas,
-    "polars": pl.from_pandas,
-    "polars categories": lambda frame: pl.from_pandas(_categorical(frame)),
-    "polars lazy": lambda frame: pl.from_pandas(frame).lazy(),
-    "duckdb": _duckdb,
-}
-
-
-IN_PANDAS: dict[str, er.Board] = {}  # made once for all data frames
-
-
-ASKED: list[dict[str, Any]] = [
-    {"groups": "prompt + judge", "weights": "weight"},
-    {"groups": "prompt", "by": "lang", "standardise": "observed"},
-    {"groups": ["judge:lang"], "opponents": "as_sampled"},
-    {"groups": "prompt", "cov": "jackknife"},
-]
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_every_data_frame_gives_the_numbers_of_pandas(engine: str) -> None:
-    frame = make_log(n_rows=160)
-    frame.loc[3, "winner"] = None
-    frame.loc[5, "left"] = None
-    frame.loc[8, "judge"] = None
-    native = ENGINES[engine](frame)
-    roles: dict[str, Any] = {"left": "left", "right": "right", "winner": "winner", "key": ["prompt", "judge", "row"]}
-    # Frames in memory are read alike, whatever is asked; more is asked of DuckDB in tests of boards in engines.
-    for more in ASKED if engine == "polars lazy" else ASKED[:2]:
-        asked = repr(more)
-        if asked not in IN_PANDAS:
-            IN_PANDAS[asked] = er.win_rate(frame, **roles, **more)
-        found, expected = er.win_rate(native, **roles, **more), IN_PANDAS[asked]
-        assert found.dropped.to_dict() == expected.dropped.to_dict()
-        assert list(found.params.index) == list(expected.params.index)
-        assert found.n_clusters == expected.n_clusters
-        assert_same(found, expected)
-
-
-COPIED: dict[str, tuple[er.Board, er.Board, str]] = {}  # made once for all ways to copy
-
-
-@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda board: pickle.loads(pickle.dumps(board))])
-def test_copies_keep_pairs_and_cycles(again: Callable[[er.Board], er.Board]) -> None:
-    pickled = again not in (copy.copy, copy.deepcopy)
-    for frame, options in (
-        (THIN, {}),
-        *(((LOG, {"opponents": "as_sampled"}), (LOG, {"by": "lang"})) if pickled else ()),
-    ):
-        if repr(options) not in COPIED:
-            made = board_of(frame, ["prompt", "judge"], **options)
-            COPIED[repr(options)] = made, made.with_cov(groups="judge", cov="CR2"), repr(made)
-        board, by_judge, shown = COPIED[repr(options)]
-        twin = again(board)
-        assert isinstance(twin, er.Board)
-        assert_same(twin, board, 0.0)
-        if "by" not in options:
-            pd.testing.assert_frame_equal(twin.cycles(), board.cycles())
-        assert_same(twin.with_cov(groups="judge", cov="CR2"), by_judge, 0.0)
-        assert repr(twin) == shown
-        assert shown.startswith("Win rate")
-
-
-def test_another_clustering_is_that_of_another_call() -> None:
-    board = board_of(LOG, "prompt")
-    for groups in ("judge", "judge + prompt", ["lang", "judge"], None, LOG["rater"]):
-        for cov in (None,) if groups is None else (None, "CR1"):
-            assert_same(board.with_cov(groups=groups, cov=cov), board_of(LOG, groups, cov=cov), 1e-15)
-
-
-def test_a_nested_axis_is_left_out_with_a_note() -> None:
-    for groups, used in ((["prompt", "lang", "judge"], ["lang", "judge"]), ("judge + lang + prompt", "judge + lang")):
-        with pytest.warns(NestedClustersWarning, match='"prompt" lies inside "lang"'):
-            board = board_of(LOG, groups)
-        assert {"judge", "lang"} < set(board.n_clusters)
-        assert not any("prompt" in name for name in board.n_clusters)
-        assert_same(board, board_of(LOG, used))
-
-
-@pytest.mark.parametrize("opponents", ["uniform", "as_sampled"])
-@pytest.mark.parametrize("weights", [None, "weight"])
-def test_every_row_its_own_cluster_is_the_naive_covariance(opponents: Any, weights: str | None) -> None:
-    with pytest.warns(IndependenceWarning, match="comparisons are treated as independent"):
-        naive = board_of(LOG, None, opponents=opponents, weights=weights)
-    by_row = board_of(LOG, "row", opponents=opponents, weights=weights, cov="CR1")
-    close(by_row.cov_params(), naive.cov_params(), 1e-12)
-    close(by_row.head_to_head()["se"], naive.head_to_head()["se"], 1e-12)
-    u = naive.influence().to_numpy()
-    close(naive.cov_params(), u.T @ u * len(u) / (len(u) - 1))
-
-
-@pytest.mark.parametrize("opponents", ["uniform", "as_sampled"])
-def test_a_weight_of_two_is_a_second_copy(opponents: Any) -> None:
-    twice = LOG["row"] % 3 == 0
-    copies = pd.concat([LOG, LOG[twice]], ignore_index=True)
-    weighted = LOG.assign(weight=np.where(twice, 2.0, 1.0))
-    for options in ({}, {"by": "lang", "standardise": "observed"} if opponents == "uniform" else {}):
-        found = board_of(weighted, weights="weight", opponents=opponents, **options)
-        expected = board_of(copies, opponents=opponents, **options)
-        close(found.params, expected.params)
-        for cov in ("CR0", "CR2", "CR3", "jackknife"):
-            close(found.with_cov(cov=cov).cov.raw, expected.with_cov(cov=cov).cov.raw)
 
 
 def test_weights_of_opponents_are_scaled_and_those_never_met_left_out() -> None:
@@ -939,27 +638,6 @@ def test_weights_of_opponents_are_scaled_and_those_never_met_left_out() -> None:
     more = table.reindex(index=[*reversed(models), "zz"], columns=["zz", *models], fill_value=7.0)
     assert_same(board_of(LOG, opponents=more.mul([1, 2, 3, 4, 5, 6], axis=0)), board)
     assert_same(board_of(LOG, opponents=(table * 0 + 1)), board_of(LOG))
-
-
-def test_sparsity_says_how_thin_the_log_is():
-    log = er.datasets.judge_log(n_models=6, n_prompts=20, n_judges=2, pairs_per_prompt=3, seed=8)
-    sides = {"left": "left", "right": "right", "winner": "winner"}
-    board = er.win_rate(log, **sides, groups="prompt + judge")
-    table = board.sparsity()
-    pair = [tuple(sorted(both)) for both in zip(log["left"], log["right"], strict=True)]
-    for name, row in table.iterrows():
-        own = log.assign(pair=pair)[[name in both for both in pair]]
-        share = own.groupby(["pair", "prompt"]).size() / own.groupby("pair").size()
-        n_pairs = own["pair"].nunique()
-        concentration = (share**2).groupby("pair").sum()
-        weight = (share / n_pairs).groupby("prompt").sum()
-        assert row["concentration"] == pytest.approx(concentration.mean())
-        assert row["single"] == pytest.approx((concentration > 1 - 1e-9).mean())
-        assert row["effective_clusters"] == pytest.approx(1 / (weight**2).sum())
-        assert row["largest_share"] == pytest.approx(weight.max())
-    assert board.sparsity("judge")["effective_clusters"].tolist() == pytest.approx([2.0] * 6)
-    with pytest.raises(er.errors.NotAvailableError, match="`sparsity` is of win rates with `groups`"):
-        er.bradley_terry(log, **sides, groups="prompt").sparsity()
 
 
 # --- observed shares of strata ----------------------------------------------------------------------------------------
@@ -1021,98 +699,3 @@ def test_observed_shares_are_solved_again_without_each_cluster(weighted: bool) -
     moved = log.assign(weight=log["weight"] + step * (np.arange(len(log)) == row))
     derivative = (er.win_rate(moved, **options).params - board.params) / step
     np.testing.assert_allclose(board.influence().iloc[row] / log["weight"].iloc[row], derivative, rtol=1e-3, atol=1e-8)
-
-
-def test_drawing_clusters_again_gives_observed_shares_their_error() -> None:
-    log = strata_log(np.random.default_rng(8), models="abc")
-    options: dict[str, Any] = {"by": "lang", "standardise": "observed", **BY_PROMPT}
-    board = er.win_rate(log, **options)
-    sides = {name: value for name, value in options.items() if name != "groups"}
-
-    def again(rows: pd.DataFrame) -> pd.Series:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", er.errors.EvalregWarning)
-            return er.win_rate(rows, **sides).params
-
-    by_rows = er.bootstrap(log, again, groups="prompt", draws=49)
-    from_sums = board.bootstrap(draws=1999)
-    np.testing.assert_allclose(from_sums.bse, by_rows.bse, rtol=0.2)
-    np.testing.assert_allclose(from_sums.bse, board.bse, rtol=0.1)
-    with pytest.raises(er.errors.NotAvailableError, match="shares that vary"):
-        board.bootstrap(kind="studentized")
-
-
-@pytest.mark.slow
-def test_intervals_over_observed_shares_cover() -> None:
-    """200 logs; intervals that hold the shares fixed cover 68%."""
-    covered = 0
-    for seed in range(200):
-        log = strata_log(np.random.default_rng(100 + seed), n_prompts=40)
-        low, high = er.win_rate(log, by="lang", standardise="observed", **BY_PROMPT).conf_int().loc["a"]
-        covered += low < 0.6 < high
-    assert covered >= 179  # below in one of 1,000 series at 95%
-
-
-def _orders(log: pd.DataFrame) -> str:
-    """The sentence on the order of models in a summary."""
-    board = er.win_rate(log, left="left", right="right", score="score", groups="prompt")
-    return " ".join(str(board.summary()).split()).partition("% tied, ")[2].partition(".")[0]
-
-
-@pytest.mark.parametrize("held", ["pandas", "duckdb", "sums"])
-def test_the_share_of_turned_comparisons_is_that_of_the_rarer_order_of_each_pair(held) -> None:
-    rng = np.random.default_rng(3)
-    rows = [(a, b, f"p{i}", rng.random() < 0.5) for a, b in combinations(("x", "y", "z"), 2) for i in range(40)]
-    log = pd.DataFrame(rows, columns=["left", "right", "prompt", "score"]).astype({"score": float})
-    # Of each pair the order of the names, the other order, and each in turn.
-    turned = {("x", "y"): 40, ("x", "z"): 0, ("y", "z"): 10}
-    for (a, b), n in turned.items():
-        some = log.index[(log["left"] == a) & (log["right"] == b)][:n]
-        log.loc[some, ["left", "right"]] = [b, a]
-
-    def put(frame):
-        if held == "sums":
-            return er.summarise(frame, left="left", right="right", score="score", groups="prompt")
-        return frame if held == "pandas" else pytest.importorskip("duckdb").from_df(frame)
-
-    assert _orders(put(log)) == "8% with the models in the other order"
-    star = log[log["prompt"] != "p0"].assign(left=lambda log: log["left"].where(log["left"] != "z", "w"))
-    star = star[star["left"].isin(["x", "y"])].assign(right="a")
-    assert _orders(put(star)) == "each pair in one order"
-    assert _orders(put(star[star["left"] == "x"])) == "all in one order"
-
-
-def uneven_board(losses: int, prompts: int = 8, rows: int = 1) -> pd.DataFrame:
-    """A met C on few prompts, and lost so many of them; other pairs met on 200."""
-    parts = [("A", "B", 200, 80), ("B", "C", 200, 60), ("A", "C", prompts, losses)]
-    return pd.concat(
-        [
-            pd.DataFrame({"left": a, "right": b, "prompt": [f"{a}{b}{i // rows}" for i in range(n * rows)]}).assign(
-                score=(np.arange(n * rows) >= lost * rows).astype(float)
-            )
-            for a, b, n, lost in parts
-        ],
-        ignore_index=True,
-    )
-
-
-@pytest.mark.parametrize("rows", [1, 3])
-def test_a_pair_that_went_one_way_and_counts_much_is_warned_of(rows):
-    """In simulated boards of this kind such logs covered .32, and the others .996."""
-    sides = {"left": "left", "right": "right", "score": "score", "groups": "prompt"}
-    with pytest.warns(
-        er.errors.SparseBoardWarning, match=r'"A", "C": against some opponent .* \(up to (\d\.\d) times'
-    ) as said:
-        board = er.win_rate(uneven_board(0, rows=rows), **sides)
-    if rows == 1:
-        # The pair of A and C as if it varied as the other pair of each, by hand, or as the rule of three leaves.
-        times = []
-        for name, within in (("A", 0.4 * 0.6), ("C", 0.3 * 0.7)):
-            pooled, V = 200 * within / (199 + 7), board.bse[name] ** 2
-            times.append(np.sqrt(min(V + min(pooled, 3 / 8) / 8 / 4, pooled * (1 / 200 + 1 / 8) / 4) / V))
-        assert f"up to {max(times):.1f} times" in str(said[0].message)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", er.errors.SparseBoardWarning)
-        er.win_rate(uneven_board(1, rows=rows), **sides)
-        # As many comparisons as the others have tell enough.
-        er.win_rate(uneven_board(0, prompts=200, rows=rows), **sides)

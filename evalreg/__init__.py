@@ -185,9 +185,8 @@ def _found(name: str, module: ModuleType) -> object:
 
 def _with_hints(name: str, function: FunctionType) -> object:
     """The function with hints, and with logs for rows, made once; types and examples stay those of its module."""
-    hints, accept = import_module(f"{__name__}.hints"), import_module(f"{__name__}.logs.accept")
-    rows = function if name in _OF_NO_FILE else accept.with_logs(function)
-    return _hinted.get(name) or _hinted.setdefault(name, hints.with_hints(rows))
+    hints = import_module(f"{__name__}.hints")
+    return _hinted.get(name) or _hinted.setdefault(name, hints.with_hints(function, logs=name not in _OF_NO_FILE))
 
 
 if not TYPE_CHECKING:  # or any name would pass the type checker, which takes the imports above for what is promised

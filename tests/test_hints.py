@@ -81,84 +81,23 @@ def test_a_covariance_of_another_package_is_explained(cov):
         assert COVARIANCES[cov.lower()] in str(caught.value)
 
 
-CLUSTERED = {"cov_type": "cluster", "cov_kwds": {"groups": pd.factorize(LOG["passage"])[0]}}
-
-
-def _advice(call):
-    """The keywords that a message says to write."""
-    said = re.search(r"write ([^.]*(?:\.\.\.)?[^.]*)", str(_raised(call))).group(1).partition(", where the dots")[0]
-    return eval(f"dict({said})")
-
-
-@pytest.mark.parametrize(
-    ("theirs", "options"),
-    [
-        ({"vcov": {"CRV1": "passage"}}, CLUSTERED),
-        ({"cov_type": "cluster", "cov_kwds": {"groups": LOG["passage"]}}, CLUSTERED),
-        (
-            {"cov_type": "cluster", "cov_kwds": {"groups": LOG["passage"], "use_correction": False}},
-            {"cov_type": "cluster", "cov_kwds": CLUSTERED["cov_kwds"] | {"use_correction": False}},
-        ),
-        ({"vcov": "~passage"}, CLUSTERED),
-        ({"se_type": "stata", "clusters": "passage"}, CLUSTERED),
-        ({"cov_type": "clustered", "clusters": LOG["passage"]}, CLUSTERED),
-        ({"vcov": "HC2"}, {"cov_type": "HC2"}),
-        ({"se_type": "HC3"}, {"cov_type": "HC3"}),
-        ({"vcov": "hetero"}, {"cov_type": "HC1"}),
-        ({"robust": True}, {"cov_type": "HC1"}),
-    ],
-    ids=lambda one: "-".join(one),
-)
-def test_what_to_write_gives_the_numbers_that_were_asked_for(theirs, options):
-    data = LOG.assign(x=np.arange(len(LOG)) % 7)
-    other = smf.ols("score ~ x", data).fit(**options).bse.to_numpy()
-    ours = er.fit("score ~ x", data)
-    own = er.Log(data, item="question")
-    calls = (
-        (lambda **k: er.fit("score ~ x", data, **k)),
-        (lambda **k: own.fit("score ~ x", **k)),
-        ours.with_cov,
-        (lambda **k: er.infer(ours.estimate, **k)),
-    )
-    for call in calls:
-        written = _advice(lambda call=call: call(**theirs))
-        assert call(**written).bse.to_numpy() == pytest.approx(other, rel=1e-10)
-
-
-def test_two_clusterings_in_another_package_s_words():
-    both = LOG.assign(judge=np.arange(len(LOG)) % 7)
-    for theirs in ({"vcov": {"CRV1": "passage + judge"}}, {"cluster": ["passage", "judge"]}):
-        written = _advice(lambda theirs=theirs: er.fit("score ~ 1", both, **theirs))
-        assert er.fit("score ~ 1", both, **written).n_clusters.keys() == {"passage", "judge", "passage:judge"}
-    assert _advice(lambda: er.mean(both, vcov={"CRV1": "passage + judge"})) == {
-        "groups": "passage + judge",
-        "cov": "CR1",
-        "ssc": "fixest",
-    }
-    assert _advice(lambda: er.fit("score ~ 1", both, clusters=both[["passage", "judge"]])) == {
-        "groups": "passage + judge"
-    }
-
-
-def test_labels_without_a_name_stay_as_they_were_given():
-    with pytest.raises(TypeError, match=re.escape('write groups=..., cov="CR1", where the dots are the values as you')):
-        er.fit("score ~ 1", LOG, **CLUSTERED)
-
-
 def test_what_has_no_counterpart_says_so():
     with pytest.raises(TypeError, match="Errors of one variance for all rows are not offered"):
         er.fit("score ~ 1", LOG, vcov="iid")
     with pytest.raises(TypeError, match=re.escape('data.loc[data.index.repeat(data["w"])]')):
         er.fit("score ~ 1", LOG, freq_weights="w")
-    with pytest.raises(TypeError, match='write weights="w"'):
+    with pytest.raises(TypeError, match="it is called `weights` here"):
         er.fit("score ~ 1", LOG, var_weights="w")
-    with pytest.raises(ArgumentError, match='Write groups="passage", cov="CR1"'):
+    for theirs in ({"vcov": {"CRV1": "passage"}}, {"vcov": "~passage"}, {"cov_type": "cluster"}):
+        with pytest.raises(TypeError, match=r'is called `cov` here\. Name the clusters in `groups`; that is cov="CR1"'):
+            er.fit("score ~ 1", LOG, **theirs)
+    with pytest.raises(ArgumentError, match='Name the clusters in `groups`; that is cov="CR1"'):
         er.fit("score ~ 1", LOG, cov={"CRV1": "passage"})
     with pytest.raises(TypeError, match="the link is part of the family"):
         er.fit("score ~ 1", LOG, link="probit")
     with pytest.raises(TypeError, match=r'`with_cov` has no keyword `zzz`\. It has "groups"'):
         er.mean(LOG).with_cov(zzz=1)
-    with pytest.raises(TypeError, match='write groups="passage"'):
+    with pytest.raises(TypeError, match="it is called `groups` here"):
         er.compare(LOG, item="question").with_cov(cluster="passage")
 
 
@@ -252,7 +191,7 @@ def test_a_probit_is_a_family_of_statsmodels():
 @pytest.mark.parametrize("keyword", ["se_type", "vcov", "cov_type"])
 def test_our_own_covariance_under_a_foreign_keyword_is_kept(keyword):
     error = _raised(lambda: er.fit("reward ~ x", agent(), groups="task", **{keyword: "cr2"}))
-    assert 'write cov="CR2"' in str(error)
+    assert 'Write cov="CR2"' in str(error)
     error = _raised(lambda: er.fit("reward ~ x", agent(), **{keyword: "HAC"}))
     assert "name in `groups` the clusters within which rows depend" in str(error)
 

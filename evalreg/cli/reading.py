@@ -113,11 +113,12 @@ def _named(named: Mapping[str, str], given: Mapping[str, Any]) -> Rows:
 def _read(files: Sequence[str], given: Mapping[str, Any]) -> Rows:
     """Logs of a harness or tables, told apart by content; tables may lack the names of roles."""
     from evalreg.errors import LogFormatError
-    from evalreg.estimators.shards import merged
     from evalreg.logs.read import read_log
 
     options = reading_options(given)
     if all(file.endswith(".parquet") for file in files):
+        from evalreg.estimators.shards import merged
+
         more = {name: given[name] for name in ("cells", "n_shards") if name in given}
         with suppress(LogFormatError):
             return Rows(merged(list(files), **more), code=f"rows = {written('er.merged', list(files), **more)}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import narwhals.stable.v2 as nw
 import pandas as pd
@@ -15,24 +15,18 @@ from evalreg.checks import listed
 from evalreg.data.frame import Table
 from evalreg.data.where import open_subset
 from evalreg.errors import ArgumentError, DataError, EmptyDataError, MissingColumnError, NotAvailableError
-from evalreg.estimators.comparison import Comparison
-from evalreg.estimators.difference import compare
-from evalreg.estimators.mean import mean
-from evalreg.estimators.ratings import bradley_terry
-from evalreg.estimators.regression import fit
-from evalreg.estimators.win_rate import win_rate
 from evalreg.hints import with_hints
-from evalreg.logs.doctor import Diagnosis, diagnose
 from evalreg.logs.reading import REASONS, ROLES, Reading, Run, counted
 from evalreg.logs.table_log import with_roles
-from evalreg.noise.noise import Noise, noise
-from evalreg.planning.facets import FacetComponents, components
-from evalreg.results.results import Results
 
-# What is wrong with a keyword is said of the function that it was for.
-_mean, _compare, _fit = with_hints(mean), with_hints(compare), with_hints(fit)
-_win_rate, _bradley_terry = with_hints(win_rate), with_hints(bradley_terry)
+if TYPE_CHECKING:
+    from evalreg.estimators.comparison import Comparison
+    from evalreg.logs.doctor import Diagnosis
+    from evalreg.noise.noise import Noise
+    from evalreg.planning.facets import FacetComponents
+    from evalreg.results.results import Results
 
+T = TypeVar("T")
 
 # Names of fields: a nested one by its dots, or by its last words where only one field ends so
 
@@ -232,9 +226,10 @@ class Log:
         separated = several if by is None else [by] if isinstance(by, str) else by
         kept._refuse_averaging("prompt", separated, f"by={[*separated, 'prompt']}")
         kept._one_metric(*separated)
-        with naming(self._reading.frame.columns):
-            by = (several or None) if by is None else by
-            return _mean(self._rows(), by=by, groups=groups, **(kept._questions() | options))
+        by = (several or None) if by is None else by
+        from evalreg.estimators.mean import mean
+
+        return self._answer(mean, by=by, groups=groups, **(kept._questions() | options))
 
     def compare(self, *, groups: Any = None, **options: Any) -> Comparison:
         """Differences between the models, over the questions that both answered.
@@ -264,8 +259,9 @@ class Log:
         kept._refuse_averaging("prompt", separated, 'model="prompt" to compare the prompts of one model')
         kept._refuse_averaging("model", separated, 'model="model" to compare the models with one prompt')
         kept._one_metric()
-        with naming(self._reading.frame.columns):
-            return _compare(self._rows(), groups=groups, **(kept._questions() | options))
+        from evalreg.estimators.difference import compare
+
+        return self._answer(compare, groups=groups, **(kept._questions() | options))
 
     def noise(self, *, groups: Any = None, **options: Any) -> Noise:
         """How much of every error bar is the sampling of answers, and how much that of questions.
@@ -295,8 +291,9 @@ class Log:
         kept._refuse_averaging("prompt", [options.get("model", "model")], 'model="prompt" for prompts of one model')
         kept._one_metric()
         asked = {"model": "model" if "model" in self.roles else None} | kept._questions() | options
-        with naming(self._reading.frame.columns):
-            return noise(self._rows(), groups=groups, **asked)
+        from evalreg.noise.noise import noise
+
+        return self._answer(noise, groups=groups, **asked)
 
     def components(self, *, facets: str, **options: Any) -> FacetComponents:
         """Variance components of the scores by their facets.
@@ -325,8 +322,9 @@ class Log:
         for role in ("model", "prompt"):
             self._refuse_averaging(role, named, f'facets="{role} x ..." to make them a facet')
         self._one_metric(*named)
-        with naming(self._reading.frame.columns):
-            return components(self._rows(), facets=facets, **options)
+        from evalreg.planning.facets import components
+
+        return self._answer(components, facets=facets, **options)
 
     def fit(self, formula: str, *, groups: Any = None, **options: Any) -> Results:
         """A regression of the scores.
@@ -347,8 +345,9 @@ class Log:
         """
         refuse_empty(self)
         self._kept(options)._one_metric(formula)
-        with naming(self._reading.frame.columns):
-            return _fit(formula, self._rows(), groups=groups, **options)
+        from evalreg.estimators.regression import fit
+
+        return self._answer(fit, formula=formula, groups=groups, **options)
 
     def win_rate(self, *, groups: Any = None, **options: Any) -> Results:
         """Win rates of models that were compared in pairs.
@@ -370,8 +369,9 @@ class Log:
         NotAvailableError
             If the log holds no comparisons.
         """
-        with naming(self._reading.frame.columns):
-            return _win_rate(self._rows(), **self._sides("win_rate", groups, options))
+        from evalreg.estimators.win_rate import win_rate
+
+        return self._answer(win_rate, **self._sides("win_rate", groups, options))
 
     def bradley_terry(self, *, groups: Any = None, **options: Any) -> Results:
         """Bradley-Terry ratings of models that were compared in pairs.
@@ -393,8 +393,9 @@ class Log:
         NotAvailableError
             If the log holds no comparisons.
         """
-        with naming(self._reading.frame.columns):
-            return _bradley_terry(self._rows(), **self._sides("bradley_terry", groups, options))
+        from evalreg.estimators.ratings import bradley_terry
+
+        return self._answer(bradley_terry, **self._sides("bradley_terry", groups, options))
 
     def doctor(self) -> Diagnosis:
         """What the log holds, what may be wrong with it, and what to ask of it next.
@@ -411,7 +412,14 @@ class Log:
         >>> log.doctor().clusters["clusters"].to_dict()
         {'passage': 20}
         """
+        from evalreg.logs.doctor import diagnose
+
         return diagnose(self)
+
+    def _answer(self, function: Callable[..., T], **arguments: Any) -> T:
+        """A function on the rows; what is wrong with a keyword is said of the function that it was for."""
+        with naming(self._reading.frame.columns):
+            return with_hints(function)(data=self._rows(), **arguments)
 
     def _kept(self, options: Mapping[str, Any]) -> Log:
         """The log with the rows that `subset` keeps, where it is among the options."""
@@ -474,6 +482,15 @@ class Log:
         item = "task:item" if self._several("task") else "item"
         found = {"item": item} if "item" in self.roles else {}
         return found | ({"sample": "sample"} if self._several("sample") else {})
+
+    def _arguments(self) -> dict[str, Any]:
+        """Arguments that name columns, filled from the roles; means are those of each model and task."""
+        columns: dict[str, Any] = {
+            role: role for role in ("model", "left", "right", "winner", "order") if role in self.roles
+        }
+        several = [role for role in ("model", "task", "prompt") if self._several(role)]
+        columns |= self._questions() | ({"by": several} if several and "left" not in self.roles else {})
+        return columns | ({"score": "score"} if "left" in self.roles and "winner" not in self.roles else {})
 
     def _sides(self, verb: str, groups: Any, options: dict[str, Any]) -> dict[str, Any]:
         """Arguments of what compares models in pairs."""

@@ -6,20 +6,22 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import pandas as pd
 
 from evalreg.checks import option
 from evalreg.errors import ArgumentError
 from evalreg.logs import reader
-from evalreg.logs.doctor import Diagnosis
 from evalreg.logs.files import Paths, file_list, find_files
 from evalreg.logs.formats import sort_sources
 from evalreg.logs.log import Log, log_of, together
 from evalreg.logs.reading import BrokenName, Choice, FailedName, Format, Source
 from evalreg.logs.table_log import TABLE, as_roles, read_tables
 from evalreg.logs.tables import names
+
+if TYPE_CHECKING:
+    from evalreg.logs.doctor import Diagnosis
 
 
 def read_log(
@@ -136,6 +138,8 @@ def survey_of(
     if error.parameter not in reader.ARGUMENTS or options.get(error.parameter) is not None:
         return None
     chosen, own, choice, notes = _opened(path, **options)
+    from evalreg.logs.doctor import Diagnosis
+
     table, left_out = reader.survey(chosen, own, choice)
     arguments = [name for name in reader.ARGUMENTS if name in table and table[name].nunique() > 1]
     commands = []

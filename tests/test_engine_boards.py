@@ -1,6 +1,7 @@
 """Comparisons that stay in an engine: the numbers of pandas, what is refused, and that no row leaves."""
 
 import functools
+import pickle
 from functools import partial
 
 import numpy as np
@@ -154,3 +155,18 @@ def test_a_score_of_nan_is_missing_although_engines_call_it_larger_than_one(comp
     data = over.lazy() if engine == "polars lazy" else _connected().from_arrow(over.to_arrow())
     with pytest.raises(ScoreRangeError, match=r"does not in 1 row .*to 2\)"):
         er.win_rate(data, left="a", right="b", score="score")
+
+
+def test_pairs_of_a_board_of_an_engine_keep_their_degrees_of_freedom_in_a_pickle():
+    """The parameters' degrees of freedom are known from the first pass; those of differences are asked for later."""
+    duckdb = pytest.importorskip("duckdb")
+    log = er.datasets.judge_log(n_models=6, n_prompts=40, n_judges=12, seed=2)
+    roles = {"left": "left", "right": "right", "winner": "winner", "groups": "prompt + judge"}
+    expected = er.win_rate(log, **roles)
+    with duckdb.connect() as connection:
+        board = er.win_rate(connection.from_df(log), **roles)
+        stored = pickle.dumps(board)
+        pd.testing.assert_frame_equal(board.pairwise(), expected.pairwise(), rtol=1e-9)
+    again = pickle.loads(stored)
+    pd.testing.assert_series_equal(again.dof, expected.dof, rtol=1e-9)
+    pd.testing.assert_frame_equal(again.pairwise(), expected.pairwise(), rtol=1e-9)

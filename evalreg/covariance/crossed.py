@@ -18,6 +18,7 @@ from evalreg.covariance.leverage import (
     FactoredLeverage,
     FixedDof,
     Leverage,
+    ParameterLeverage,
     Projected,
     WelchDof,
     quadratic,
@@ -31,6 +32,7 @@ from evalreg.numerics.matrices import (
     absolute_entries,
     compressed,
     dense,
+    is_identity,
     of_columns,
     signs_of_entries,
     sum_blocks,
@@ -209,10 +211,17 @@ class Term:
             return np.full(C.shape[0], float(self.n_clusters - 1))
         if self.contrasts is None:
             return self.leverage.dof(dense(C))
+        if isinstance(self.leverage, ParameterLeverage) and self.leverage.parameters is not None and is_identity(C):
+            return self.leverage.parameters
         found = None
-        if isinstance(self.leverage, CellLeverage | FactoredLeverage) and _many_pairs(C, self.contrasts):
-            found = self.leverage.of_pairs(C, self._projected)
+        if _many_pairs(C, self.contrasts) and (cells := self._of_cells) is not None:
+            found = cells.of_pairs(C, self._projected)
         return self.leverage.dof(self._product(C)) if found is None else found
+
+    @property
+    def _of_cells(self) -> CellLeverage | FactoredLeverage | None:
+        leverage = self.leverage.of_cells if isinstance(self.leverage, ParameterLeverage) else self.leverage
+        return leverage if isinstance(leverage, CellLeverage | FactoredLeverage) else None
 
     def _product(self, C: Matrix) -> Matrix:
         """C times the contrasts; sparse where both may be, as differences of many models touch few of the cells."""
@@ -232,9 +241,10 @@ class Term:
 
     @cached_property
     def _projected(self) -> Projected:
-        assert isinstance(self.leverage, CellLeverage | FactoredLeverage)
+        cells = self._of_cells
+        assert cells is not None
         assert self.contrasts is not None
-        return self.leverage.project(self.contrasts)
+        return cells.project(self.contrasts)
 
     def hotelling(self, C: FloatArray) -> float:
         """eta of the approximate Hotelling test of contrasts of the parameters; G - 1 without leverages."""
@@ -246,7 +256,15 @@ class Term:
         """The same term for contrasts of the parameters."""
         contrasts = None if self.contrasts is None else C @ self.contrasts
         blind = None if self.blind is None else _moved(C, self.blind)
-        return replace(self, matrix=C @ self.matrix @ C.T, contrasts=contrasts, lost=(C != 0) @ self.lost, blind=blind)
+        leverage = self.leverage.linear() if isinstance(self.leverage, ParameterLeverage) else self.leverage
+        return replace(
+            self,
+            matrix=C @ self.matrix @ C.T,
+            leverage=leverage,
+            contrasts=contrasts,
+            lost=(C != 0) @ self.lost,
+            blind=blind,
+        )
 
     def undetermined(self, C: Matrix) -> BoolArray:
         """Contrasts of a regression that some cluster alone determines, wholly or in part, shape (m,)."""

@@ -16,9 +16,9 @@ JBES 36(4), section 3.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -430,6 +430,101 @@ def cell_sums(b: Matrix, v: Matrix) -> tuple[FloatArray, FloatArray, FloatArray]
         d, v2, v = d.toarray(), v2.toarray(), v.toarray()
     # A matrix times itself is half the work, for which BLAS starts no threads.
     return trace, dense(d.T @ d - v2.T @ v2), dense(v.T @ v)
+
+
+@dataclass(frozen=True)
+class AllForms:
+    """Sums over clusters that give |P|^2 of any contrasts of n cells."""
+
+    n: int
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes of the `cell_sums`."""
+        return (self.n, self.n**2, self.n**2)
+
+    def sums(self, b: Matrix, v: Matrix) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Of some clusters."""
+        return cell_sums(b, v)
+
+    def leverage(self, trace: FloatArray, squares: FloatArray, products: FloatArray) -> CellLeverage:
+        """What the sums over all clusters say."""
+        return CellLeverage(trace, (squares + products**2).reshape(self.n, self.n))
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterForms:
+    """Sums over clusters that give |P|^2 of the parameters themselves, and of no other contrasts of the cells.
+
+    Of a board a parameter has the pairs of one model alone: (c^2)' spread (c^2) needs the elements of vv' whose two
+    pairs have a model in common, and not those of all pairs with all. `squares` are c^2, (n_params, n_cells).
+    """
+
+    squares: sparse.csr_array
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes of tr P, of the sums of squares, and of the products of each parameter's cells."""
+        m = self.squares.shape[0]
+        return (m, m, int(np.sum(self._counts**2)))
+
+    def sums(self, b: Matrix, v: Matrix) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Of some clusters: tr P and sum_g (b'c^2)^2 - 2 (b'c^2)(v^2'c^2), (n_params,), and the sums of v_gk v_gl."""
+        v2 = with_entries(v, v.data**2)
+        first, second = dense(b @ self.squares.T), dense(v2 @ self.squares.T)
+        sums = (first - second).sum(axis=0), np.sum(first * (first - 2 * second), axis=0)
+        if self._counts.max() == 1:
+            return *sums, np.asarray(v2.sum(axis=0)).ravel()[self.squares.indices]
+        by_cell = v.tocsc()
+        cells = (by_cell[:, of] for of in np.split(self.squares.indices, self.squares.indptr[1:-1]))
+        return *sums, np.concatenate([dense(of.T @ of).ravel() for of in cells])
+
+    def dof(self, trace: FloatArray, squares: FloatArray, products: FloatArray) -> FloatArray:
+        """Satterthwaite degrees of freedom of each parameter, from the sums over all clusters."""
+        of = np.split(products, np.cumsum(self._counts**2)[:-1])
+        weights = np.split(self.squares.data, self.squares.indptr[1:-1])
+        forms = [c @ part.reshape(c.size, c.size) ** 2 @ c for c, part in zip(weights, of, strict=True)]
+        return ratio(trace**2, squares + np.array(forms))
+
+    @property
+    def _counts(self) -> IntArray:
+        return np.diff(self.squares.indptr).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterLeverage:
+    """Degrees of freedom of the parameters themselves; those of other contrasts ask the clusters again.
+
+    `parameters` are None where these parameters are contrasts of those.
+    """
+
+    parameters: FloatArray | None
+    ask: Callable[[], CellLeverage | FactoredLeverage]
+
+    @held_property
+    def of_cells(self) -> CellLeverage | FactoredLeverage:
+        """What the leverages of all cells say."""
+        return self.ask()
+
+    def dof(self, contrasts: FloatArray) -> FloatArray:
+        """One for each row of contrasts of the cells."""
+        return self.of_cells.dof(contrasts)
+
+    def hotelling(self, contrasts: FloatArray) -> float:
+        """Of several contrasts of the cells jointly."""
+        return self.of_cells.hotelling(contrasts)
+
+    def linear(self) -> ParameterLeverage:
+        """The same of contrasts of the parameters."""
+        return ParameterLeverage(None, lambda: self.of_cells)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What is pickled has no clusters to ask again."""
+        return _as_it_is, (self.of_cells,)
+
+
+def _as_it_is(leverage: CellLeverage | FactoredLeverage) -> CellLeverage | FactoredLeverage:
+    return leverage
 
 
 def cell_leverage(leverage: Matrix, weight: FloatArray, power: float) -> CellLeverage | FactoredLeverage:

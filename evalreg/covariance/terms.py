@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -26,15 +27,18 @@ from evalreg.covariance.crossed import (
 from evalreg.covariance.leverage import (
     HELD,
     MOST_CELLS,
+    AllForms,
     CellLeverage,
     CountedDof,
+    FactoredLeverage,
     FixedDof,
     Leverage,
+    ParameterForms,
+    ParameterLeverage,
     WelchDof,
     adjust_cell_totals,
     cell_leverage,
     cell_pieces,
-    cell_sums,
     fixed_dof,
     full_leverage_cells,
     many_cells,
@@ -84,9 +88,10 @@ from evalreg.numerics.matrices import (
     stacked,
     sum_blocks,
     totals_of_columns,
+    with_entries,
     without_zeros,
 )
-from evalreg.scores.base import EVERY_ROW, Block, with_every_row
+from evalreg.scores.base import EVERY_ROW, Block, Scores, with_every_row
 from evalreg.scores.cells import CellScores
 from evalreg.scores.differences import PairScores
 from evalreg.scores.engine import EngineMoments, EngineScores
@@ -316,30 +321,45 @@ class CellMeat:
     """What a block of whole clusters adds to the covariance of means of cells, and to their degrees of freedom.
 
     It is one array, so that blocks add up wherever they lie: the squares of adjusted totals, cells that rest on a
-    single cluster, and with `leverages` the `cell_sums` of `dof`.
+    single cluster, and the sums of `forms`. Without `bread` it is the last alone.
     """
 
     inverse: FloatArray
-    bread: Matrix
+    bread: Matrix | None
     power: float
-    leverages: bool
+    forms: AllForms | ParameterForms | None
 
     def __call__(self, block: Block) -> FloatArray:
         """The array, from clusters some at a time, so that what is made of them stays near the processor."""
-        n, m = self.inverse.size, self.bread.shape[1]
-        sizes = (m * m, n, n, n * n, n * n) if self.leverages else (m * m, n)
-        found = np.zeros(sum(sizes))
-        for part in block.parts(max(HELD >> 7, 8 * max(m, n) ** 2)):
-            share = scale_columns(part.gram, self.inverse)
-            totals = adjust_cell_totals(part.totals, share, self.power)
-            sums = cell_sums(*self.pieces(share)) if self.leverages else ()
-            arrays = square(totals, self.bread), full_leverage_cells(share), *sums
-            found += np.concatenate([array.ravel() for array in arrays])
-        return found
+        sums = np.zeros(sum(self.sizes))
+        for part in block.parts(max(HELD >> 7, 8 * sums.size)):
+            share, arrays = scale_columns(part.gram, self.inverse), list[FloatArray | BoolArray]()
+            if self.bread is not None:
+                totals = adjust_cell_totals(part.totals, share, self.power)
+                arrays += [square(totals, self.bread), full_leverage_cells(share)]
+            if self.forms is not None:
+                arrays += self.forms.sums(*cell_pieces(share, 1.0 / self.inverse, self.power))
+            sums += np.concatenate([array.ravel() for array in arrays])
+        return sums
 
-    def pieces(self, share: Matrix) -> tuple[Matrix, Matrix]:
-        """What each cluster adds to degrees of freedom."""
-        return cell_pieces(share, 1.0 / self.inverse, self.power)
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes of the parts of the array."""
+        of_forms = () if self.forms is None else self.forms.sizes
+        return of_forms if self.bread is None else (self.bread.shape[1] ** 2, self.inverse.size, *of_forms)
+
+    def split(self, sums: FloatArray) -> list[FloatArray]:
+        """The parts of the array."""
+        return np.split(sums, np.cumsum(self.sizes)[:-1])
+
+
+def _of_all_cells(scores: Scores, by: Axis, inverse: FloatArray, power: float) -> CellLeverage | FactoredLeverage:
+    """What the leverages of all cells say of any contrasts."""
+    if inverse.size > MOST_CELLS:
+        shares = (scale_columns(block.gram, inverse) for block in scores.cells(by))
+        return many_cells([cell_pieces(share, 1.0 / inverse, power) for share in shares])
+    meat = CellMeat(inverse, None, power, forms := AllForms(inverse.size))
+    return forms.leverage(*meat.split(scores.fold(by, meat)))
 
 
 def _adjust_cells(estimate: Estimate, by: Axis, power: float, keep: bool) -> Adjusted:
@@ -347,21 +367,21 @@ def _adjust_cells(estimate: Estimate, by: Axis, power: float, keep: bool) -> Adj
     scores, inverse, m = estimate.scores, estimate.refit.inverse_gram, estimate.n_params
     if isinstance(scores, PairScores) and (share := scores.shares(by)) is not None:
         return _adjust_alike(estimate, scores, by, share, power, keep)
-    n, many = inverse.size, keep and inverse.size > MOST_CELLS
-    meat = CellMeat(inverse, estimate.bread, power, keep and not many)
+    ask = partial(_of_all_cells, scores, by, inverse, power)
+    contrasts = compressed(estimate.coefficient_map)
+    forms: AllForms | ParameterForms = ParameterForms(with_entries(contrasts, contrasts.data**2))
+    if forms.sizes[-1] > inverse.size**2:
+        forms = AllForms(inverse.size)
+    apart = not keep or (isinstance(forms, AllForms) and inverse.size > MOST_CELLS)
+    meat = CellMeat(inverse, estimate.bread, power, None if apart else forms)
+    matrix, rest, *sums = meat.split(scores.fold(by, meat))
     leverage: Leverage | None = None
-    if many:
-        parts, sums = [], np.zeros(m * m + n)
-        for block in scores.cells(by):
-            sums += meat(block)
-            parts.append(meat.pieces(scale_columns(block.gram, inverse)))
-        leverage = many_cells(parts)
-    else:
-        sums = scores.fold(by, meat)
-    matrix, rest, *more = np.split(sums, np.cumsum([m * m, n, n, n * n])[: 4 if meat.leverages else 1])
-    if meat.leverages:
-        trace, squares, products = more
-        leverage = CellLeverage(trace, (squares + products**2).reshape(n, n))
+    if keep and apart:
+        leverage = ask()
+    elif keep:
+        leverage = (
+            ParameterLeverage(forms.dof(*sums), ask) if isinstance(forms, ParameterForms) else forms.leverage(*sums)
+        )
     return matrix.reshape(m, m), leverage, (rest > 0) & bool(power)
 
 

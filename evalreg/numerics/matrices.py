@@ -236,9 +236,9 @@ def weighted_gram(columns: Matrix, design: Matrix, weight: FloatArray) -> FloatA
     return dense(columns @ (dense(scaled) if scaled.size <= GRAM_ENTRIES else scaled))
 
 
-def is_identity(matrix: FloatArray) -> bool:
+def is_identity(matrix: Matrix) -> bool:
     """Whether a matrix is exactly the identity, a product with which would change nothing."""
-    return matrix.shape[0] == matrix.shape[1] == np.count_nonzero(matrix) and bool(np.all(np.diag(matrix) == 1.0))
+    return matrix.shape[0] == matrix.shape[1] == (matrix != 0).sum() and bool(np.all(matrix.diagonal() == 1.0))
 
 
 def _scales_columns(left: Matrix, right: Matrix) -> bool:

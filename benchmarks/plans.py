@@ -26,9 +26,9 @@ from evalreg.data.answers import NOBODY
 from evalreg.data.clusters import Codes
 from evalreg.noise.parts import AnswerTable, noise_parts
 from evalreg.numerics.student import t_quantile
-from evalreg.planning.boards import difference_variance, fewest_prompts
 from evalreg.planning.pilot import Pilot, enough_units
-from evalreg.planning.separation import DIMS, CrossedDesign, CrossedPilot, _power_of, crossed_power, split
+from evalreg.planning.power import fewest
+from evalreg.planning.separation import DIMS, CrossedDesign, CrossedPilot, crossed_power, split
 
 # Questions, answers to each (0: 2 to 8), the beta distribution of their rates, questions of a passage and their ICC.
 ANSWERED = (
@@ -146,7 +146,7 @@ def board(n_logs: int) -> None:
             parts.append((found["model_prompt"], found["model_judge"], found["residual"]))
             differences.append(made.params.iloc[0] - made.params.iloc[-1])
         a, b, c = np.mean(parts, axis=0)
-        planned = np.sqrt(difference_variance((a, b, c), P, J)[0])
+        planned = np.sqrt(2 * (a / P + b / J + c / (P * J)))
         print(f"{K} models:", shown({"planned over found": planned / np.std(differences, ddof=1)}), flush=True)
 
 
@@ -185,8 +185,7 @@ def grids(n_logs: int) -> None:
 
 def sure(parts: tuple[float, float, float], design: CrossedDesign, delta: float) -> float:
     """Power where the parts are known: of an endless pilot, with the degrees of freedom of the test."""
-    endless = CrossedPilot(design, parts, parts, (design.prompts - 1, design.judges - 1), "max")
-    return float(_power_of(np.array(parts)[:, None], endless, design, delta, 0.05)[0])
+    return crossed_power(CrossedPilot(design, parts, parts, (np.inf, np.inf)), design, delta, 0.05)
 
 
 def crossed(n_logs: int) -> None:
@@ -202,8 +201,8 @@ def crossed(n_logs: int) -> None:
                 def chance(n: float, made: CrossedPilot = made) -> float:
                     return crossed_power(made, CrossedDesign(n, 10, 10 * n), delta, 0.05)
 
-                n = None if chance(1e12) < 0.8 else fewest_prompts(lambda n: chance(n) >= 0.8)
-                reached.append(np.nan if n is None else sure(parts, CrossedDesign(n, 10, 10 * n), delta))
+                n = 0 if chance(1e12) < 0.8 else fewest(lambda n: chance(n) >= 0.8, 2, 1_000_000)
+                reached.append(np.nan if n == 0 else sure(parts, CrossedDesign(n, 10, 10 * n), delta))
             said = {"power": np.nanmean(reached), "none is enough": np.isnan(reached).mean()}
             print(f"judges' part {judges_part:g}, {J} judges:", shown(said), flush=True)
     for J, judges_part in ((3, 0.01), (5, 0.01), (10, 0.05)):

@@ -15,8 +15,8 @@ from scipy import stats
 from statsmodels.stats.power import TTestPower
 
 import evalreg as er
-from evalreg.planning.boards import difference_variance
 from evalreg.planning.power import t_power, t_shift, t_units
+from evalreg.planning.separation import CrossedDesign, CrossedPilot, crossed_power, expected_error
 
 SIGMAS = 4
 VARIANCES: dict[str, Any] = {"omega2": 1 / 9, "sigma2_a": 1 / 6, "sigma2_b": 1 / 6}
@@ -249,6 +249,11 @@ def test_enough_answers_leave_the_share_of_noise_asked_for():
 # --- prompts and judges -----------------------------------------------------------------------------------------------
 
 
+def known_board(parts: tuple[float, float, float], prompts: int, judges: int) -> tuple[CrossedPilot, CrossedDesign]:
+    design, twice = CrossedDesign(prompts, judges, prompts * judges), (2 * parts[0], 2 * parts[1], 2 * parts[2])
+    return CrossedPilot(design, twice, twice, (INF, INF)), design
+
+
 def test_the_variance_of_a_difference_on_a_board_is_the_simulated_one(rng):
     parts, prompts, judges, n = (0.3, 0.1, 0.5), 12, 4, 4000
     hard, strict = rng.normal(size=(n, 1, prompts, 1)), rng.normal(size=(n, 1, 1, judges))
@@ -260,7 +265,7 @@ def test_the_variance_of_a_difference_on_a_board_is_the_simulated_one(rng):
         + rng.normal(0, math.sqrt(parts[2]), (n, 2, prompts, judges))
     )
     means = ratings.mean(axis=(2, 3))
-    variance, _ = difference_variance(parts, prompts, judges)
+    variance = expected_error(*known_board(parts, prompts, judges), 0.05)[0] ** 2
     assert abs(np.var(means[:, 0] - means[:, 1]) / variance - 1) < SIGMAS * math.sqrt(2 / n)
 
 
@@ -270,13 +275,17 @@ def test_degrees_of_freedom_of_a_board_are_those_of_its_three_pieces(prompts, ju
     by_prompt, by_judge, rest = (
         2 * part / n for part, n in zip(parts, (prompts, judges, prompts * judges), strict=True)
     )
-    pieces = (by_prompt + rest, by_judge + rest, rest)
+    # The sample variance of all ratings about their mean, over their number, holds a part of all three.
+    cells = prompts * judges
+    within = ((prompts - 1) * by_prompt + (judges - 1) * by_judge + (cells - 1) * rest) / (cells - 1)
+    pieces = (by_prompt + rest, by_judge + rest, within)
     dofs = (prompts - 1, judges - 1, prompts * judges - 1)
     terms = [stats.t.isf(0.025, d) ** 2 * v for v, d in zip(pieces, dofs, strict=True)]
     half = math.sqrt(max(terms[0] + terms[1] - terms[2], *terms[:2]))
-    variance, dof = difference_variance(parts, prompts, judges)
-    assert variance == pytest.approx(by_prompt + by_judge + rest, rel=1e-12)
-    assert stats.t.isf(0.025, dof) * math.sqrt(variance) == pytest.approx(half, rel=1e-9)
+    se, dof = expected_error(*known_board(parts, prompts, judges), 0.05)
+    assert se**2 == pytest.approx(by_prompt + by_judge + rest, rel=1e-12)
+    shown = math.sqrt(max(pieces[0] + pieces[1] - pieces[2], *pieces[:2]))
+    assert stats.t.isf(0.025, dof) * shown == pytest.approx(half, rel=1e-9)
 
 
 def test_a_board_has_the_power_asked_for_and_no_prompt_less():
@@ -284,8 +293,8 @@ def test_a_board_has_the_power_asked_for_and_no_prompt_less():
     assert table["prompts"].isna().tolist() == [True, False, False]
     for judges, row in table.dropna().iterrows():
         for prompts, enough in ((int(row["prompts"]), True), (int(row["prompts"]) - 1, False)):
-            variance, dof = difference_variance((0.05, 0.002, 0.1), prompts, judges)
-            assert (t_power(0.15 / math.sqrt(variance), dof, 0.05) >= 0.8) == enough
+            power = crossed_power(*known_board((0.05, 0.002, 0.1), prompts, int(judges)), 0.15, 0.05)
+            assert (power >= 0.8) == enough
         assert row["ratings"] == row["prompts"] * judges
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,9 +13,17 @@ from scipy import stats
 import evalreg as er
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
 from evalreg.planning import separation as crossed_powers
-from evalreg.planning.boards import fewest_prompts
-from evalreg.planning.separation import TABLE, CrossedDesign, CrossedPilot, crossed_power, expected_terms, split
-from evalreg.planning.two_models import _crossed_pilot, _row
+from evalreg.planning.power import fewest
+from evalreg.planning.separation import (
+    TABLE,
+    CrossedDesign,
+    CrossedPilot,
+    _crossed_pilot,
+    _row,
+    crossed_power,
+    expected_terms,
+    split,
+)
 
 SIGMAS = 4
 SAME = 1e-10
@@ -163,7 +170,9 @@ def test_real_power_is_that_asked_for_on_average_over_pilots(judges):
     for column in terms.T:
         kept, solved = split(column, design)
         pilot = CrossedPilot(design, kept, solved, (prompts - 1.0, judges - 1.0), "max")
-        count = fewest_prompts(lambda c, p=pilot: crossed_power(p, CrossedDesign(c, new, c * new), delta, 0.05) >= 0.8)
+        count = fewest(
+            lambda c, p=pilot: crossed_power(p, CrossedDesign(c, new, c * new), delta, 0.05) >= 0.8, 2, 1_000_000
+        )
         powers.append(crossed_power(large, CrossedDesign(count, new, count * new), delta, 0.05) if count else np.nan)
     powers = np.array(powers)
     assert np.nanmean(powers) > 0.78
@@ -292,11 +301,11 @@ def test_judges_of_very_unlike_sizes_leave_small_plans_without_a_test():
     pilot = CrossedPilot(large, (0.05, 0.0, 0.1), (0.05, 0.0, 0.1), (59.0, 1.5), "max")
     # 2 judges of that mix of sizes are worth less than one degree of freedom.
     assert min(pilot.dofs_at(CrossedDesign(60, 2, 120))) < 0.99
-    asked = SimpleNamespace(delta=0.3, alpha=0.05, power=0.8, assurance=None)
-    row = dict(zip(TABLE, _row(pilot, 2, asked), strict=True))
+    asked = (0.3, 0.05, 0.8, None)
+    row = dict(zip(TABLE, _row(pilot, 2, *asked), strict=True))
     assert row["prompts"] is None
     assert row["smallest"] == np.inf
-    assert np.isfinite(_row(pilot, 12, asked)[1])
+    assert np.isfinite(_row(pilot, 12, *asked)[1])
 
 
 def test_a_difference_without_variance_divides_by_nothing():

@@ -1,9 +1,9 @@
 """How many questions, how many answers to each, how many clusters and judges; power, and what it needs of a pilot."""
 
-from evalreg.planning.boards import board, gate, labels, precision
 from evalreg.planning.pilot import components, from_pilot
-from evalreg.planning.power import answers, clusters, curve, enough_answers, mde, sample_size
-from evalreg.planning.two_models import power, separate
+from evalreg.planning.power import answers, clusters, curve, enough_answers, mde, power, sample_size
+from evalreg.planning.precision import gate, labels, precision
+from evalreg.planning.separation import board, separate
 
 __all__ = [
     "sample_size",

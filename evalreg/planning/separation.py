@@ -1,175 +1,453 @@
-"""When two named models come apart, on one axis or crossed."""
+"""Prompts and judges at which two models of a leaderboard come apart: from variances, or from a log."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import scipy
 
-from evalreg.checks import FloatArray, keeps
+from evalreg.checks import FloatArray, fraction, keeps, listed
 from evalreg.covariance.crossed import crossed_widths, sums_of
+from evalreg.data.clusters import axis_name
+from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
 from evalreg.numerics.student import t_quantile
-from evalreg.planning.power import REACHED, chi_nodes
+from evalreg.planning.pilot import Estimated, Pilot, detected, enough_units, is_estimated, pilot_of, power_at, touched
+from evalreg.planning.power import (
+    PILOT_NODES,
+    REACHED,
+    checked_count,
+    checked_delta,
+    checked_variance,
+    chi_nodes,
+    fewest,
+    normal_quantiles,
+    reached,
+    t_units,
+)
 from evalreg.report.tables import Grid, Printed, Summary, number, p_value
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from evalreg.scores.score_interval import FEW_EXPECTED
 
 DIMS: list[tuple[int, ...]] = [(0,), (1,), (0, 1)]
 # Of an integral over the variance of one axis that the test will see, and over its error in the pilot.
 TEST_NODES, ERROR_NODES = 20, 20
-
-
-@dataclass(frozen=True)
-class CrossedDesign:
-    """So many prompts and judges, and combinations of them with scores."""
-
-    prompts: float
-    judges: float
-    cells: float
-
-
-@dataclass(frozen=True)
-class CrossedPilot:
-    """What a pilot on prompts and judges says about a difference."""
-
-    design: CrossedDesign
-    # Variance of the difference in one combination, by prompt, by judge and by what is left: at least 0.
-    parts: tuple[float, float, float]
-    # The same before negative ones were set to 0.
-    solved: tuple[float, float, float]
-    # Degrees of freedom of the one-way variances by prompt and by judge.
-    dofs: tuple[float, float]
-    repair: str
-
-    def dofs_at(self, design: CrossedDesign) -> tuple[float, float]:
-        """Those of another design with the pilot's mix of sizes; one less than equal clusters."""
-        pairs = zip(
-            self.dofs,
-            (design.prompts, design.judges),
-            (self.design.prompts, self.design.judges),
-            strict=True,
-        )
-        prompt, judge = (max((dof + 1) * new / old - 1, REACHED) for dof, new, old in pairs)
-        return prompt, judge
-
-
-def expected_terms(design: CrossedDesign) -> FloatArray:
-    """What each part adds to the variances by prompt, by judge and by combination, shape (3 terms, 3 parts).
-
-    Scores are a prompt's effect, a judge's and the rest, combinations are at random among all, and their mean is taken
-    off: the sample variance of M combinations holds 1 - 1/P of the prompts' variance, the mean of a prompt's judges
-    their effects where not all judge all.
-    """
-    P, J, M = design.prompts, design.judges, design.cells
-    gap = 1 / M - 1 / (P * J)
-    within = np.array([1 - 1 / P, 1 - 1 / J, 1 - 1 / M]) / (M - 1)
-    return np.array([[1 / P, gap, 1 / M], [gap, 1 / J, 1 / M], within])
-
-
-def true_variance(parts: FloatArray, design: CrossedDesign) -> FloatArray:
-    """Variance of the difference; parts (3, ...)."""
-    return np.asarray(parts[0] / design.prompts + parts[1] / design.judges + parts[2] / design.cells)
-
-
-def split(terms: FloatArray, design: CrossedDesign) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
-    """Variance parts from the three terms of a pilot, those below 0 set to 0; and as estimated."""
-    weights = expected_terms(design)
-    solved = np.linalg.solve(weights, terms)
-    rest = max(solved[2], 0.0)
-    # Where the rest is cut, the axes keep what was seen of them.
-    axes = np.linalg.solve(weights[:2, :2], terms[:2] - weights[:2, 2] * rest)
-    kept = np.array([*np.maximum(axes, 0.0), rest])
-    return _three(kept), _three(solved)
-
-
-def _three(values: npt.NDArray[np.floating[Any]]) -> tuple[float, float, float]:
-    return float(values[0]), float(values[1]), float(values[2])
-
-
-def crossed_power(
-    pilot: CrossedPilot, design: CrossedDesign, delta: float, alpha: float, assurance: float | None = None
-) -> float:
-    """Probability that the test of `groups="prompt + judge"` finds a true difference.
-
-    For given parts the terms by prompt and by judge are their expected values times chi2/dof, independent of each other
-    and of the estimate, as in a normal two-way layout; that of combinations follows from both and the rest. H is then
-    that of the test. The parts are averaged over the error of the pilot's two one-way terms, or, with `assurance`, the
-    power is that which so many pilots reach.
-    """
-    if delta == 0:
-        return alpha
-    parts, weights = _possible_parts(pilot)
-    found = _power_of(parts, pilot, design, delta, alpha)
-    if assurance is None:
-        return float(weights @ found)
-    order = np.argsort(-found)
-    return float(np.interp(assurance, np.cumsum(weights[order]), found[order]))
-
-
-def _possible_parts(pilot: CrossedPilot) -> tuple[FloatArray, FloatArray]:
-    """Parts that the pilot may have come from, shape (3, m), and their weights."""
-    W = expected_terms(pilot.design)
-    parts = np.array(pilot.parts)
-    seen = W[:2] @ parts
-    (prompt, w_prompt), (judge, w_judge) = (chi_nodes(dof, ERROR_NODES) for dof in pilot.dofs)
-    terms = np.stack(np.broadcast_arrays(seen[0] / prompt[:, None] ** 2, seen[1] / judge[None, :] ** 2))
-    axes = np.linalg.solve(W[:2, :2], terms.reshape(2, -1) - (W[:2, 2] * parts[2])[:, None])
-    weights = (w_prompt[:, None] * w_judge[None, :]).ravel()
-    return np.vstack([np.maximum(axes, 0.0), np.full(weights.size, parts[2])]), weights
-
-
-def _power_of(parts: FloatArray, pilot: CrossedPilot, design: CrossedDesign, delta: float, alpha: float) -> FloatArray:
-    """Power for each column of parts, shape (m,)."""
-    expected = expected_terms(design) @ parts
-    dofs = pilot.dofs_at(design)
-    t2 = t_quantile(alpha, np.array([*dofs, max(design.cells - 1.0, 1.0)])) ** 2
-    (prompt, w_prompt), (judge, w_judge) = (chi_nodes(dof, TEST_NODES) for dof in dofs)
-    # In units of the true variance.
-    variance = true_variance(parts, design)
-    expected = expected / variance
-    # The sum of squares of combinations is that of prompts, of judges and of the rest.
-    P, J, M = design.prompts, design.judges, design.cells
-    u, w = (P - 1) / (M - 1), (J - 1) / (M - 1)
-    rest = np.maximum(expected[2] - u * expected[0] - w * expected[1], 0.0)[:, None]
-    V_P, V_J = expected[0][:, None] * prompt**2, expected[1][:, None] * judge**2
-    H2: Any = 0.0
-    for on_P, on_J, on_both in sums_of(DIMS, pilot.repair) * t2:
-        # What comes from prompts and the rest, and what comes from judges.
-        by_prompt = (on_P + on_both * u) * V_P + on_both * rest
-        by_judge = (on_J + on_both * w) * V_J
-        H2 = np.maximum(H2, by_prompt[:, :, None] + by_judge[:, None, :])
-    H, away = np.sqrt(H2), (delta / np.sqrt(variance))[:, None, None]
-    found = scipy.special.ndtr(away - H) + scipy.special.ndtr(-away - H)
-    return np.asarray((found @ w_judge) @ w_prompt)
-
-
-def expected_error(pilot: CrossedPilot, design: CrossedDesign, alpha: float) -> tuple[float, float]:
-    """Standard error of the difference on a design, and the degrees of freedom that its half-width is expected to have.
-
-    The half-width is H with the expected terms, in these standard errors.
-    """
-    parts = np.array(pilot.parts)
-    terms = (expected_terms(design) @ parts)[:, None]
-    variance = true_variance(parts, design)
-    dofs = np.array([*pilot.dofs_at(design), max(design.cells - 1.0, 1.0)])[:, None]
-    shown = np.max(sums_of(DIMS, pilot.repair) @ terms, axis=0)
-    widths = crossed_widths(shown, terms, dofs, DIMS, pilot.repair)
-    return math.sqrt(float(variance)), float(widths.dof(alpha)[0])
-
-
-TABLE = ("judges", "prompts", "ratings", "se", "dof", "smallest")
+# No benchmark has more prompts; and so many that they are no source of error (limits).
+MOST_PROMPTS, ENDLESS = 1_000_000, 1e12
+# A pilot with a smaller share of the combinations of prompts and judges says too little of a full grid.
+LEAST_SHARE = 0.5
+# With fewer degrees of freedom there is no test to plan for.
+LEAST_DOF = 0.99
 # Fewer judges than this say little of how judges differ.
 FEW_JUDGES = 5
+TABLE = ("judges", "prompts", "ratings", "se", "dof", "smallest")
 
 
-@keeps("table")
+# From variances
+
+
+def board(
+    *,
+    delta: float,
+    model_prompt: float,
+    residual: float,
+    model_judge: float = 0.0,
+    judges: Iterable[int] = (2, 3, 5, 10),
+    alpha: float = 0.05,
+    power: float = 0.8,
+) -> pd.DataFrame:
+    """Prompts that separate two neighbours of a leaderboard, for several numbers of judges.
+
+    Every judge rates both models on every prompt; prompts and judges are samples of all that could have been asked.
+    What is common to all models, such as hard prompts and strict judges, cancels in a difference, so that three
+    variance components are left.
+
+    Parameters
+    ----------
+    delta : float
+        True difference of the two models' scores, above 0, in units of the score.
+    model_prompt : float
+        Variance of the interaction of model and prompt: that prompts suit models differently.
+    residual : float
+        Variance of a single rating about all effects of model, prompt and judge: the interaction of all three, and
+        noise.
+    model_judge : float, optional
+        Variance of the interaction of model and judge: that judges have favourites; 0 by default.
+    judges : iterable of int, optional
+        Numbers of judges; 1 only where `model_judge` is 0, since one judge says nothing about others.
+    alpha : float, optional
+        Level of the two-sided test, 0.05 by default; divide it by the number of neighbours for all at once.
+    power : float, optional
+        Probability of telling the two apart, 0.8 by default. Above alpha.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Indexed by the number of judges, with columns
+
+        - `prompts`: the number needed; missing where no number is enough, since the judges' favourites alone hide the
+          difference.
+        - `ratings`: prompts times judges, of each model.
+        - `se`, `dof`: standard error of the difference at that number, and its degrees of freedom.
+        - `smallest`: the difference that this many judges detect with unlimited prompts.
+
+    Raises
+    ------
+    ArgumentError, ArgumentTypeError
+        If a number is outside its range.
+
+    Notes
+    -----
+    The variance of the difference is 2 (model_prompt/P + model_judge/J + residual/(P J)). The power is that of the test
+    with `groups="prompt + judge"`, integrated over the variances by prompt and by judge as it will see them, which is
+    exact for normal scores; `separate` plans so too, and allows for the error of a pilot. `dof` are those at which t
+    gives the half-width that is expected, the root of a sum of t^2 V over the three terms. Where judges have no
+    favourites the test is t on the prompts' means.
+
+    References
+    ----------
+    Brennan (2001), Generalizability Theory, section 4.2 (D studies of a crossed design); Banerjee (1960),
+    Sankhya 22, 359-362.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> table = er.plan.board(delta=0.1, model_prompt=0.05, model_judge=0.002, residual=0.1, judges=[2, 3, 6])
+    >>> print(table[["prompts", "ratings", "smallest"]].round(3).to_string())
+            prompts  ratings  smallest
+    judges
+    2          <NA>     <NA>     0.730
+    3          <NA>     <NA>     0.206
+    6           606     3636     0.091
+    """
+    delta = checked_delta(delta)
+    parts = (
+        checked_variance("model_prompt", model_prompt),
+        checked_variance("model_judge", model_judge),
+        checked_variance("residual", residual),
+    )
+    if parts[0] + parts[2] == 0:
+        raise ArgumentError("`model_prompt` and `residual` must not both be 0: nothing would be left to plan for.")
+    numbers = _numbers(judges, 1, "judges")
+    if 1 in numbers and parts[1] > 0:
+        raise ArgumentError(
+            "`judges` of 1 says nothing about other judges where `model_judge` is above 0. Ask for at least 2, or pass "
+            "model_judge=0 to hold the one judge fixed, and speak of it alone."
+        )
+    normal_quantiles(alpha, power)
+    # A difference has the effects of two models.
+    twice = _three(2 * np.array(parts))
+    known = CrossedPilot(CrossedDesign(2, 2, 4), twice, twice, (np.inf, np.inf))
+    rows = []
+    for count in numbers:
+        if count == 1 or parts[1] == 0:
+            # Judges without favourites are no source of error; the prompts' means are the units.
+            variance = 2 * (parts[0] + parts[2] / count)
+            prompts = t_units(variance, delta, alpha, power)
+            rows.append([count, prompts, prompts * count, math.sqrt(variance / prompts), prompts - 1.0, 0.0])
+        else:
+            rows.append(_row(known, count, delta, alpha, power, None))
+    return _typed(rows).astype({"judges": int}).set_index("judges")
+
+
+# From a log
+
+
+def separate(
+    results: Any,
+    left: str | None = None,
+    right: str | None = None,
+    *,
+    judges: Iterable[int] | None = None,
+    judge: str | None = None,
+    delta: float | None = None,
+    assurance: float | None = None,
+    alpha: float = 0.05,
+    power: float = 0.8,
+) -> Separation:
+    """Prompts, and judges, at which two named models of a log come apart; and the power of the log as it is.
+
+    Parameters
+    ----------
+    results : Results or Comparison
+        A leaderboard, means by model, a comparison, or results of a single difference; with independent rows, one
+        clustering, or two that cross (prompts and judges).
+    left, right : str, optional
+        Names of two models. Left out, `results` must hold one difference.
+    judges : iterable of int, optional
+        Of two crossed clusterings: the numbers of judges to plan for, at least 2 each. By default as many as there are,
+        twice and three times that.
+    judge : str, optional
+        Which of the two clusterings `judges` counts. By default the one named "judge", or else the one with fewer
+        clusters.
+    delta : float, optional
+        True difference that should be found, above 0. By default the difference seen, which is itself uncertain: see
+        Notes.
+    assurance : float, optional
+        With this probability the real power is at least `power`. By default it is `power` on average over pilots like
+        this one.
+    alpha : float, optional
+        Level of the two-sided test, 0.05 by default; divide it by the number of pairs that should come apart at once.
+    power : float, optional
+        Probability of telling the two apart, 0.8 by default. Above alpha.
+
+    Returns
+    -------
+    Separation
+        `table` has a row for each number of judges (one row where nothing crosses); `power_now` is the power of a log
+        as large as this one. `summary()` says it in words.
+
+    Raises
+    ------
+    ArgumentError, ArgumentTypeError
+        If a model is not there, a number is outside its range, or the results are not of one difference.
+    NotAvailableError
+        If the covariance is one for which no plan is known: three axes, `alike`, a repair other than "max" and
+        "two-term", degrees of freedom not from each term; or the log has fewer than half of the combinations of
+        prompts and judges.
+
+    Notes
+    -----
+    A plan is for a new log of the same kind, in which every judge sees every prompt; the rows at hand are not counted
+    into it. Clusters keep the pilot's mix of sizes.
+
+    Crossed, the three terms of the difference's variance, V_P, V_J and V_PJ, are turned into the variance parts of
+    prompts, judges and what is left, whose expected terms are known on any grid: the term of the combinations holds
+    1/J of the prompts' part and 1/P of the judges', so that V_P - V_PJ would be too small. Parts below 0 are set to 0,
+    and a note says so. The test is that of `groups="prompt + judge"`: H^2 is the largest of the one-way t^2 V and of
+    their sum less that of the combinations. The power is integrated over V_P and V_J as the test will see them, which
+    is exact for normal scores on a full grid: simulated .404, .815, .646 against .406, .815, .651.
+
+    It is then averaged over the error of V_P and V_J in the pilot. Simulated (60 prompts; plans for 10 judges and a
+    difference of .2; parts .05, 0 to .02, .1; 80 pilots each), where .80 was asked, the real power was .79 to .88 on
+    average from pilots with 3 judges, .80 to .85 with 5, .81 to .83 with 10: a plan from few judges mostly errs on the
+    safe side, since the judges' part may be anything. These are the pilots with a plan. With a judges' part of .01 and
+    .02, 34% and 35% of those with 3 judges find that no number of prompts is enough, 6% and 28% with 5, 0% and 12% with
+    10.
+
+    With the difference seen in the place of a true one, a plan is a guess. One-way with 60 clusters the real power was
+    .54 on average where the true difference was 1 of the pilot's standard errors, .71 at 2, .78 at 3, .79 at 4, where
+    .80 was asked: differences that come out large by chance make small plans.
+
+    References
+    ----------
+    Banerjee (1960), Sankhya 22, 359-362; Brennan (2001), Generalizability Theory, section 4.2; Julious and Owen (2006),
+    Pharmaceutical Statistics 5, 29-37, for the average over pilots.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.judge_log(n_models=4, n_prompts=60, n_judges=10, judge_sd=0.4, seed=1)
+    >>> board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt + judge")
+    >>> plan = er.plan.separate(board, "model-01", "model-02", judges=[10, 20, 40], delta=0.15)
+    >>> round(plan.power_now, 2)
+    0.45
+    >>> print(plan.table[["judges", "prompts", "smallest"]].round(3).to_string(index=False))
+     judges  prompts  smallest
+         10     <NA>     0.180
+         20      168     0.119
+         40       90     0.082
+    """
+    normal_quantiles(alpha, power)
+    if assurance is not None:
+        fraction("assurance", assurance)
+    difference = _difference(results, left, right)
+    seen, se = float(difference.params.iloc[0]), float(difference.bse.iloc[0])
+    name = difference.estimate.names[0]
+    if not (math.isfinite(se) and se > 0):
+        raise ArgumentError(
+            f"`results` must give {name} a standard error above 0, which says how its rows vary; got {se:g}."
+        )
+    assumed = delta is not None
+    if not assumed and seen == 0:
+        raise ArgumentError(f"`delta` is needed: the difference {name} that was seen is 0, which no log can show.")
+    wanted = checked_delta(delta) if assumed else abs(seen)
+    if difference.cov.crossed:
+        plan = _crossed(difference, judges, judge, wanted, alpha, power, assurance)
+    elif judges is None and judge is None:
+        plan = _one_way(difference, wanted, alpha, power, assurance)
+    else:
+        given = listed([axis_name(axis) for axis in difference.cov.axes]) if difference.cov.axes else "none"
+        raise ArgumentError(
+            f'`judges` needs results whose prompts and judges cross, by groups="prompt + judge" say; these have '
+            f"{given}. Add the judges to `groups`, or leave `judges` out to plan prompts alone."
+        )
+    lower, upper = difference.conf_int(alpha).iloc[0]
+    return Separation(
+        name=name,
+        estimate=seen,
+        se=se,
+        lower=float(lower),
+        upper=float(upper),
+        p_value=float(difference.pvalues.iloc[0]),
+        delta=wanted,
+        assumed=assumed,
+        alpha=alpha,
+        power=power,
+        assurance=assurance,
+        **plan,
+    )
+
+
+def _difference(results: Any, left: str | None, right: str | None) -> Estimated:
+    """The results of the one difference that is planned for."""
+    if (left is None) != (right is None):
+        raise ArgumentError("`left` and `right` go together, the names of two models; got one of them.")
+    facts = getattr(results, "__dict__", {}).get("facts")  # of a comparison
+    pairs = None if facts is None else list(facts.index)
+    results = getattr(results, "results", results)
+    if not is_estimated(results):
+        raise ArgumentTypeError(
+            f"`results` must be a leaderboard, means by model, a comparison or one difference; got "
+            f"{type(results).__name__}."
+        )
+    if left is None or right is None:
+        if len(results.params) != 1:
+            raise ArgumentError(
+                "two models are needed, as `left` and `right`, or in `results.plan` as "
+                f'separate=("A", "B"), since the results hold {len(results.params)} parameters: '
+                f"{listed(list(map(str, results.estimate.names))[:6])}{', ...' if len(results.params) > 6 else ''}."
+            )
+        return results
+    if left == right:
+        raise ArgumentError(f"`left` and `right` must be two models; both are {left!r}.")
+    if pairs is not None:
+        return results.linear(_of_pairs(pairs, left, right), [f"{left} - {right}"])
+    names = list(results.estimate.names)
+    _known((left, right), names)
+    row = np.zeros(len(names))
+    row[names.index(left)], row[names.index(right)] = 1.0, -1.0
+    return results.linear(row[None], [f"{left} - {right}"])
+
+
+def _known(asked: tuple[str, str], names: list[str]) -> None:
+    absent = [name for name in asked if name not in names]
+    if absent:
+        raise ArgumentError(f"{absent[0]!r} is not a parameter of these results. There are {listed(names)}.")
+
+
+def _of_pairs(pairs: list[tuple[str, str]], left: str, right: str) -> Any:
+    """left - right as a combination of the differences of a comparison, shape (1, n_pairs)."""
+    _known((left, right), sorted({str(name) for pair in pairs for name in pair}))
+    row = np.zeros((1, len(pairs)))
+    for place, (one, other) in enumerate(pairs):
+        if {one, other} == {left, right}:
+            row[0, place] = 1.0 if one == left else -1.0
+            return row
+    # Both against one baseline.
+    for place, (one, _) in enumerate(pairs):
+        row[0, place] = 1.0 if one == left else -1.0 if one == right else 0.0
+    return row
+
+
+def _one_way(
+    difference: Estimated, delta: float, alpha: float, power: float, assurance: float | None
+) -> dict[str, Any]:
+    """Prompts alone, as `from_pilot` plans them."""
+    rows = pilot_of(difference)
+    pilot: Pilot = rows.get("clustered", rows["plain"])
+    questions, units = enough_units(pilot, delta, assurance, alpha, power)
+    se = math.sqrt(pilot.variance / (units * pilot.size))
+    axes = [axis_name(axis) for axis in difference.cov.axes]
+    return {
+        "power_now": power_at(pilot, pilot.n_clusters, delta, assurance, alpha),
+        "detectable": detected(pilot, assurance, alpha, power),
+        "design": {axes[0] if axes else "rows": pilot.n_clusters},
+        "table": _typed([[None, units, questions, se, pilot.dof_at(units), 0.0]]),
+    }
+
+
+def _crossed(
+    difference: Estimated,
+    judges: Iterable[int] | None,
+    judge: str | None,
+    delta: float,
+    alpha: float,
+    power: float,
+    assurance: float | None,
+) -> dict[str, Any]:
+    """Prompts for several numbers of judges."""
+    pilot, names = _crossed_pilot(difference, judge)
+    own = pilot.design
+    several = (2, "judges, since one says nothing about others")
+    numbers = [round(own.judges) * times for times in (1, 2, 3)] if judges is None else _numbers(judges, *several)
+    parts = dict(zip(("prompt", "judge", "rest"), pilot.parts, strict=True))
+    return {
+        "power_now": crossed_power(pilot, own, delta, alpha, assurance),
+        "detectable": _detected(pilot, own, alpha, power, assurance),
+        "design": {names[0]: round(own.prompts), names[1]: round(own.judges)},
+        "parts": parts,
+        "negative": tuple(name for name, value in zip(parts, pilot.solved, strict=True) if value < 0),
+        "combinations": round(own.cells),
+        "table": _typed([_row(pilot, count, delta, alpha, power, assurance) for count in numbers]),
+    }
+
+
+def _numbers(judges: Any, least: int, what: str) -> list[int]:
+    """Numbers of judges, checked."""
+    if isinstance(judges, str) or not isinstance(judges, Iterable):
+        raise ArgumentTypeError(f"`judges` must be a list of whole numbers; got {judges!r}.")
+    numbers = [checked_count("judges", count, least, what) for count in judges]
+    if not numbers:
+        raise ArgumentError("`judges` must name at least one number; got an empty list.")
+    return numbers
+
+
+def _crossed_pilot(difference: Estimated, judge: str | None) -> tuple[CrossedPilot, tuple[str, str]]:
+    """Variance parts of a difference, prompts first; and the names of the two axes."""
+    cov = difference.cov
+    names = [axis_name(axis) for axis in cov.axes]
+    if len(names) != 2 or cov.options.alike or not cov.summed or cov.options.repair not in ("max", "two-term"):
+        raise NotAvailableError(
+            f"a plan needs two crossed clusterings under the default covariance; got {listed(names)}, "
+            f"cov={cov.options.cov!r}, dof={cov.options.dof!r}, repair={cov.options.repair!r}"
+            f"{f', alike={cov.options.alike!r}' if cov.options.alike else ''}. Pass "
+            f'results.with_cov(groups="{names[0]} + {names[1]}", cov=None, dof=None, repair=None).'
+        )
+    if judge is not None and judge not in names:
+        raise ArgumentError(
+            f"`judge` must be one of the crossed clusterings, {listed(names, joiner=' or ')}; got {judge!r}."
+        )
+    counts = [touched(difference.estimate, axis) for axis in cov.axes]
+    few = names.index(judge or ("judge" if "judge" in names else names[int(np.argmin(counts))]))
+    order = [1 - few, few]
+    widths = cov.widths()
+    if widths.scored is not None and (widths.scored.null.rarer < FEW_EXPECTED).any():
+        raise NotAvailableError(
+            "few questions tell anything about this difference; with crossed clusterings no plan is known for that. "
+            f'Pass results.with_cov(groups="{names[1 - few]}"), which holds {names[few]} fixed.'
+        )
+    both = next(term for term in cov.pieces if len(term.dims) == 2)
+    design = CrossedDesign(counts[order[0]], counts[few], touched(difference.estimate, both.by))
+    if design.cells < LEAST_SHARE * design.prompts * design.judges:
+        raise NotAvailableError(
+            f"the log has {design.cells:.0f} of the {design.prompts * design.judges:.0f} combinations of "
+            f"{names[order[0]]} and {names[few]}, fewer than half: it says too little about what prompts and judges "
+            f"add. Keep the {names[few]} values that saw most of the {names[order[0]]} values, or pass "
+            f'results.with_cov(groups="{names[order[0]]}"), which holds {names[few]} fixed.'
+        )
+    by_dims = {term.dims: place for place, term in enumerate(cov.pieces)}
+    places = [by_dims[(order[0],)], by_dims[(few,)], by_dims[both.dims]]
+    parts, solved = split(widths.terms[places, 0], design)
+    if sum(parts) == 0:
+        raise ArgumentError("the variance parts of prompts, judges and the rest all came out at 0 or below.")
+    dofs = float(widths.dofs[places[0], 0]), float(widths.dofs[places[1], 0])
+    if min(dofs) < LEAST_DOF:
+        raise NotAvailableError(
+            f"clusters of {names[order[int(np.argmin(dofs))]]} differ so much in size that {min(dofs):.2g} degrees of "
+            "freedom are left; a plan needs at least 1. Leave out the smallest ones."
+        )
+    return CrossedPilot(design, parts, solved, dofs, cov.options.repair), (names[order[0]], names[few])
+
+
+# The plan
+
+
+@keeps("table", "design", "parts")
 @dataclass(frozen=True, eq=False)
 class Separation(Printed):
     """Prompts and judges at which two models come apart; made by `plan.separate`, immutable.
@@ -227,25 +505,11 @@ class Separation(Printed):
     assurance: float | None
     power_now: float
     detectable: float
-    design: Mapping[str, int]
-    parts: Mapping[str, float] | None
-    negative: tuple[str, ...]
-    combinations: int | None
+    design: dict[str, int]
     table: pd.DataFrame
-
-    def __post_init__(self) -> None:
-        """Make the mappings read-only."""
-        object.__setattr__(self, "design", MappingProxyType(dict(self.design)))
-        if self.parts is not None:
-            object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
-
-    def __getstate__(self) -> dict[str, Any]:
-        own = {"design": dict(self.design), "parts": None if self.parts is None else dict(self.parts)}
-        return self.__dict__ | own
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.__post_init__()
+    parts: dict[str, float] | None = None
+    negative: tuple[str, ...] = ()
+    combinations: int | None = None
 
     def to_frame(self) -> pd.DataFrame:
         """The plan.
@@ -359,3 +623,182 @@ def _of_judges(plan: Separation) -> list[str]:
             "plan uses all of them."
         )
     return said
+
+
+# The power of the crossed test
+
+
+@dataclass(frozen=True)
+class CrossedDesign:
+    """So many prompts and judges, and combinations of them with scores."""
+
+    prompts: float
+    judges: float
+    cells: float
+
+
+@dataclass(frozen=True)
+class CrossedPilot:
+    """What a pilot on prompts and judges says about a difference."""
+
+    design: CrossedDesign
+    # Variance of the difference in one combination, by prompt, by judge and by what is left: at least 0.
+    parts: tuple[float, float, float]
+    # The same before negative ones were set to 0.
+    solved: tuple[float, float, float]
+    # Degrees of freedom of the one-way variances by prompt and by judge; infinite where the parts are known.
+    dofs: tuple[float, float]
+    repair: str = "max"
+
+    def dofs_at(self, design: CrossedDesign) -> tuple[float, float]:
+        """Those of another design with the pilot's mix of sizes; one less than equal clusters."""
+        if np.isinf(self.dofs[0]):
+            return design.prompts - 1.0, design.judges - 1.0
+        pairs = zip(
+            self.dofs,
+            (design.prompts, design.judges),
+            (self.design.prompts, self.design.judges),
+            strict=True,
+        )
+        prompt, judge = (max((dof + 1) * new / old - 1, REACHED) for dof, new, old in pairs)
+        return prompt, judge
+
+
+def expected_terms(design: CrossedDesign) -> FloatArray:
+    """What each part adds to the variances by prompt, by judge and by combination, shape (3 terms, 3 parts).
+
+    Scores are a prompt's effect, a judge's and the rest, combinations are at random among all, and their mean is taken
+    off: the sample variance of M combinations holds 1 - 1/P of the prompts' variance, the mean of a prompt's judges
+    their effects where not all judge all.
+    """
+    P, J, M = design.prompts, design.judges, design.cells
+    gap = 1 / M - 1 / (P * J)
+    within = np.array([1 - 1 / P, 1 - 1 / J, 1 - 1 / M]) / (M - 1)
+    return np.array([[1 / P, gap, 1 / M], [gap, 1 / J, 1 / M], within])
+
+
+def true_variance(parts: FloatArray, design: CrossedDesign) -> FloatArray:
+    """Variance of the difference; parts (3, ...)."""
+    return np.asarray(parts[0] / design.prompts + parts[1] / design.judges + parts[2] / design.cells)
+
+
+def split(terms: FloatArray, design: CrossedDesign) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+    """Variance parts from the three terms of a pilot, those below 0 set to 0; and as estimated."""
+    weights = expected_terms(design)
+    solved = np.linalg.solve(weights, terms)
+    rest = max(solved[2], 0.0)
+    # Where the rest is cut, the axes keep what was seen of them.
+    axes = np.linalg.solve(weights[:2, :2], terms[:2] - weights[:2, 2] * rest)
+    kept = np.array([*np.maximum(axes, 0.0), rest])
+    return _three(kept), _three(solved)
+
+
+def _three(values: npt.NDArray[np.floating[Any]]) -> tuple[float, float, float]:
+    return float(values[0]), float(values[1]), float(values[2])
+
+
+def crossed_power(
+    pilot: CrossedPilot, design: CrossedDesign, delta: float, alpha: float, assurance: float | None = None
+) -> float:
+    """Probability that the test of `groups="prompt + judge"` finds a true difference.
+
+    For given parts the terms by prompt and by judge are their expected values times chi2/dof, independent of each other
+    and of the estimate, as in a normal two-way layout; that of combinations follows from both and the rest. H is then
+    that of the test. The parts are averaged over the error of the pilot's two one-way terms, or, with `assurance`, the
+    power is that which so many pilots reach.
+    """
+    if delta == 0:
+        return alpha
+    parts, weights = _possible_parts(pilot)
+    found = _power_of(parts, pilot, design, delta, alpha)
+    if assurance is None:
+        return float(weights @ found)
+    order = np.argsort(-found)
+    return float(np.interp(assurance, np.cumsum(weights[order]), found[order]))
+
+
+def _possible_parts(pilot: CrossedPilot) -> tuple[FloatArray, FloatArray]:
+    """Parts that the pilot may have come from, shape (3, m), and their weights."""
+    W = expected_terms(pilot.design)
+    parts = np.array(pilot.parts)
+    seen = W[:2] @ parts
+    (prompt, w_prompt), (judge, w_judge) = (chi_nodes(dof, ERROR_NODES) for dof in pilot.dofs)
+    terms = np.stack(np.broadcast_arrays(seen[0] / prompt[:, None] ** 2, seen[1] / judge[None, :] ** 2))
+    axes = np.linalg.solve(W[:2, :2], terms.reshape(2, -1) - (W[:2, 2] * parts[2])[:, None])
+    weights = (w_prompt[:, None] * w_judge[None, :]).ravel()
+    return np.vstack([np.maximum(axes, 0.0), np.full(weights.size, parts[2])]), weights
+
+
+def _power_of(parts: FloatArray, pilot: CrossedPilot, design: CrossedDesign, delta: float, alpha: float) -> FloatArray:
+    """Power for each column of parts, shape (m,)."""
+    expected = expected_terms(design) @ parts
+    dofs = pilot.dofs_at(design)
+    t2 = t_quantile(alpha, np.array([*dofs, max(design.cells - 1.0, 1.0)])) ** 2
+    # One column is not dear.
+    n_nodes = PILOT_NODES if parts.shape[1] == 1 else TEST_NODES
+    (prompt, w_prompt), (judge, w_judge) = (chi_nodes(dof, n_nodes) for dof in dofs)
+    # In units of the true variance.
+    variance = true_variance(parts, design)
+    expected = expected / variance
+    # The sum of squares of combinations is that of prompts, of judges and of the rest.
+    P, J, M = design.prompts, design.judges, design.cells
+    u, w = (P - 1) / (M - 1), (J - 1) / (M - 1)
+    rest = np.maximum(expected[2] - u * expected[0] - w * expected[1], 0.0)[:, None]
+    V_P, V_J = expected[0][:, None] * prompt**2, expected[1][:, None] * judge**2
+    H2: Any = 0.0
+    for on_P, on_J, on_both in sums_of(DIMS, pilot.repair) * t2:
+        # What comes from prompts and the rest, and what comes from judges.
+        by_prompt = (on_P + on_both * u) * V_P + on_both * rest
+        by_judge = (on_J + on_both * w) * V_J
+        H2 = np.maximum(H2, by_prompt[:, :, None] + by_judge[:, None, :])
+    H, away = np.sqrt(H2), (delta / np.sqrt(variance))[:, None, None]
+    found = scipy.special.ndtr(away - H) + scipy.special.ndtr(-away - H)
+    return np.asarray((found @ w_judge) @ w_prompt)
+
+
+def expected_error(pilot: CrossedPilot, design: CrossedDesign, alpha: float) -> tuple[float, float]:
+    """Standard error of the difference on a design, and the degrees of freedom that its half-width is expected to have.
+
+    The half-width is H with the expected terms, in these standard errors.
+    """
+    parts = np.array(pilot.parts)
+    terms = (expected_terms(design) @ parts)[:, None]
+    variance = true_variance(parts, design)
+    dofs = np.array([*pilot.dofs_at(design), max(design.cells - 1.0, 1.0)])[:, None]
+    shown = np.max(sums_of(DIMS, pilot.repair) @ terms, axis=0)
+    widths = crossed_widths(shown, terms, dofs, DIMS, pilot.repair)
+    return math.sqrt(float(variance)), float(widths.dof(alpha)[0])
+
+
+def _row(
+    pilot: CrossedPilot, judges: int, delta: float, alpha: float, power: float, assurance: float | None
+) -> list[Any]:
+    """One row of the table."""
+
+    def chance(prompts: float) -> float:
+        design = CrossedDesign(prompts, judges, prompts * judges)
+        if min(pilot.dofs_at(design)) < LEAST_DOF:
+            return 0.0
+        return crossed_power(pilot, design, delta, alpha, assurance)
+
+    endless = CrossedDesign(ENDLESS, judges, ENDLESS * judges)
+    enough_dof = min(pilot.dofs_at(endless)) >= LEAST_DOF
+    smallest = _detected(pilot, endless, alpha, power, assurance) if enough_dof else math.inf
+    prompts = 0
+    if enough_dof and chance(ENDLESS) > power:
+        prompts = fewest(lambda count: chance(count) >= power - REACHED, 2, MOST_PROMPTS)
+    planned = CrossedDesign(prompts, judges, prompts * judges) if prompts else endless
+    se, dof = expected_error(pilot, planned, alpha)
+    return [judges, prompts or None, prompts * judges or None, se, dof, smallest]
+
+
+def _detected(pilot: CrossedPilot, design: CrossedDesign, alpha: float, power: float, assurance: float | None) -> float:
+    """The difference that a design finds with the power asked for."""
+    high = expected_error(pilot, design, alpha)[0]
+    if not high > 0:
+        return 0.0
+    return reached(lambda delta: crossed_power(pilot, design, delta, alpha, assurance), power, high)
+
+
+def _typed(rows: list[list[Any]]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=list(TABLE)).astype({"judges": "Int64", "prompts": "Int64", "ratings": "Int64"})

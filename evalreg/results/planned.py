@@ -68,7 +68,7 @@ class Planned:
         >>> round(plan.power_now, 2), int(plan.table["prompts"].iloc[0])
         (0.19, 255)
         """
-        from evalreg.planning.two_models import separate as planned
+        from evalreg.planning.separation import separate as planned
 
         models = _two(separate)
         return planned(

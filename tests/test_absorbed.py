@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.cli.main import main
 from evalreg.numerics import basis
 from evalreg.numerics.basis import Partition, redundant_levels, within
 
@@ -178,18 +177,6 @@ def test_a_row_that_alone_determines_a_coefficient_gives_no_error_bar(crossed):
     )
 
 
-def test_a_covariate_that_the_levels_absorb_is_named(crossed):
-    with pytest.raises(er.errors.CollinearityError, match=r'"length" does not vary within "question"'):
-        er.fit("score ~ x + length | question", crossed.assign(length=crossed.question % 7 + 0.1))
-    both = crossed.assign(length=crossed.question % 7 + crossed.judge * 0.3)
-    with pytest.raises(er.errors.CollinearityError, match=r'"length" does not vary within "question" and "judge"'):
-        er.fit("score ~ x + length | question + judge", both)
-    with pytest.raises(er.errors.ConstantScoreError, match=r"does not, so that there is nothing to explain"):
-        er.fit("score ~ x | question", crossed.assign(score=crossed.question / 3))
-    with pytest.raises(er.errors.ConstantScoreError, match='determined by the covariates and the absorbed "question"'):
-        er.fit("score ~ x | question", crossed.assign(score=crossed.question + 2 * crossed.x))
-
-
 def test_other_families_predictions_and_the_way_back_are_refused_by_name(crossed):
     binary = crossed.assign(score=(crossed.score > 0).astype(float))
     with pytest.raises(er.errors.NotAvailableError, match=r"conditional logit"):
@@ -225,20 +212,3 @@ def test_more_levels_than_can_be_adjusted_for_are_refused_with_what_works(monkey
         warnings.simplefilter("ignore")
         assert er.fit("score ~ x | question", crossed, groups="judge", cov="CR1").bse["x"] > 0
     assert er.fit("score ~ x | question", crossed, groups="question").bse["x"] > 0
-
-
-def test_the_command_line_takes_the_bar(tmp_path, crossed, capsys):
-    path = tmp_path / "log.csv"
-    crossed.to_csv(path, index=False)
-    assert main(["fit", "score ~ x | question", str(path), "--groups", "passage", "--format", "json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    expected = er.fit("score ~ x | question", crossed, groups="passage")
-    assert json.dumps(shown).count(repr(float(expected.bse["x"]))[:10]) >= 1
-    assert main(["fit", "score ~ x | nothing", str(path)]) == 3
-
-
-def test_a_bar_inside_brackets_and_quotes_is_no_bar(crossed):
-    found = er.fit("score ~ I((x > 1) | (x < -1)) + Q('a | b')", crossed.assign(**{"a | b": crossed.w}))
-    assert found.estimate.absorbed is None
-    named = er.fit("score ~ x | `a | b`", crossed.assign(**{"a | b": crossed.question}))
-    pd.testing.assert_series_equal(named.params, er.fit("score ~ x | question", crossed).params)

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import ArgumentError, NotAvailableError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -124,25 +123,7 @@ def test_a_paired_difference_is_the_mean_of_the_differences(wide, models):
     _close(paired.dof, direct.dof)
 
 
-def test_linear_maps_compose(models):
-    D = np.array([[1.0, 1.0, -1.0, 0.0], [0.0, 1.0, 0.0, 3.0]])
-    twice = _infer(models.linear(C, C_NAMES).linear(D, ["x", "y"]))
-    once = _infer(models.linear(D @ C, ["x", "y"]))
-    _close(twice.params, once.params)
-    _close(twice.cov_params(), once.cov_params())
-    _close(twice.dof, once.dof)
-
-
 # Selection
-
-
-@pytest.mark.parametrize("cov", COVS)
-def test_selected_parameters_keep_their_errors_in_the_order_asked(models, cov):
-    some, whole = _infer(models.select(["c", "a"]), cov), _infer(models, cov)
-    assert list(some.params.index) == ["c", "a"]
-    _close(some.cov_params(), whole.cov_params().loc[["c", "a"], ["c", "a"]])
-    _close(some.dof, whole.dof[["c", "a"]])
-    _close(some.conf_int(), whole.conf_int().loc[["c", "a"]])
 
 
 # The delta method
@@ -171,13 +152,6 @@ def test_smooth_functions_have_the_covariance_of_the_delta_method(kind, cov, req
     _close(moved.cov_params(), numerical @ whole.cov_params() @ numerical.T, NUMERICAL)
 
 
-def test_the_interval_of_a_transformed_proportion_is_not_on_the_logit_scale(models):
-    moved = _infer(models.transform(np.log, np.diag(1 / models.params), ["x", "y", "z"]))
-    with pytest.raises(er.errors.ScoreRangeError):
-        moved.conf_int(method="logit")
-    _close(moved.conf_int(), moved.conf_int(method="wald"))
-
-
 # Stacks
 
 
@@ -194,18 +168,6 @@ def test_the_joint_covariance_of_stacked_means_is_that_of_the_regression(wide, l
     _close(found.dof, rows.dof, ROUTES)
     _close(found.cov.dof(C[:, :]), rows.cov.dof(C), ROUTES)
     _close(found.contrast("a - b").bse, rows.contrast("model[a] - model[b]").bse / np.sqrt(factor), ROUTES)
-
-
-def test_stacked_means_under_crossed_clusters_are_the_regression(wide, long):
-    found = _infer(_mean_of(wide, "a").stack(_mean_of(wide, "b")), None, "passage + judge")
-    rows = er.fit("score ~ 0 + model", long[long["model"] != "c"], groups="passage + judge")
-    _close(found.cov_params(), rows.cov_params(), ROUTES)
-    _close(found.dof, rows.dof, ROUTES)
-
-
-def test_the_naive_covariance_of_stacked_means_is_that_of_pairs(wide):
-    found = er.infer(_mean_of(wide, "a").stack(_mean_of(wide, "b")))
-    _close(found.cov_params(), np.cov(wide["a"], wide["b"]) / len(wide))
 
 
 def test_a_contrast_within_a_stack_is_the_direct_paired_difference(wide):
@@ -226,24 +188,6 @@ def test_stacked_regressions_have_the_joint_covariance_of_their_scores(wide):
     rows = np.hstack([one.influence(), two.influence()])
     n = len(wide)
     _close(er.infer(stacked).cov_params(), n / (n - 2) * rows.T @ rows)
-
-
-def test_stacked_regressions_have_no_design_in_common(wide):
-    one = er.fit("a ~ words_a", wide).estimate.linear(np.eye(2), ["a0", "a1"])
-    two = er.fit("b ~ words_b", wide).estimate.linear(np.eye(2), ["b0", "b1"])
-    stacked = one.stack(two)
-    assert stacked.refit is None
-    for cov in ("CR2", "CR3", "jackknife"):
-        with pytest.raises(NotAvailableError, match='"naive", "CR0" and "CR1"'):
-            _infer(stacked, cov)
-    assert er.infer(stacked, groups="passage").cov.options.cov == "CR1"
-
-
-def test_a_mean_and_a_regression_of_the_same_rows_stack(wide):
-    mean, slope = _mean_of(wide, "a"), er.fit("b ~ words_b", wide, groups="passage").estimate
-    found = _infer(mean.stack(slope), "CR0").cov_params()
-    totals = np.hstack([er.mean(wide, "a").influence("passage"), er.fit("b ~ words_b", wide).influence("passage")])
-    _close(found, totals.T @ totals)
 
 
 @pytest.mark.parametrize("beside", ["stack", "concat"])
@@ -290,30 +234,7 @@ def test_independent_estimates_have_a_block_diagonal_covariance(wide, cov):
     _close(found.contrast("a - b").bse ** 2, [sum(expected)])
 
 
-def test_independent_estimates_without_groups_add_their_naive_variances(wide):
-    # The unpaired error of Miller (2024), section 4: SE_A^2 + SE_B^2, each of equation 1.
-    one, two = wide.iloc[:30], wide.iloc[30:]
-    joined = er.infer(_mean_of(one, "a").concat(_mean_of(two, "b")))
-    expected = [er.mean(rows, name).bse.iloc[0] ** 2 for rows, name in ((one, "a"), (two, "b"))]
-    _close(joined.cov_params(), np.diag(expected))
-    _close(joined.contrast("a - b").bse ** 2, [sum(expected)])
-
-
-def test_independent_estimates_have_no_refit_and_default_to_cr1(wide):
-    joined = _mean_of(wide, "a").concat(_mean_of(wide, "b"))
-    assert joined.refit is None
-    assert er.infer(joined, groups="passage").cov.options.cov == "CR1"
-    with pytest.raises(NotAvailableError):
-        _infer(joined, "CR2")
-
-
 # Errors
-
-
-def test_stacks_of_as_many_but_other_rows_are_refused(wide):
-    gaps = wide.assign(a=wide["a"].where(wide.index != 3), b=wide["b"].where(wide.index != 9))
-    with pytest.raises(ArgumentError, match="same rows"):
-        _mean_of(gaps, "a").stack(_mean_of(gaps, "b"))
 
 
 def test_backticks_quote_the_names_of_parameters():

@@ -127,25 +127,6 @@ def test_win_rates_with_a_common_part_are_pooled_in_their_differences_only(log):
     assert np.all(judge.dof(np.eye(5)[:1] - np.eye(5)[1:]) > 4)
 
 
-def test_a_contrast_and_the_pair_it_is_agree(log):
-    board = rate(log, alike="judge")
-    contrast, pairs = board.contrast("model-01 - model-02"), board.pairwise()
-    assert contrast.pvalues.iloc[0] == pytest.approx(pairs["p_value"].iloc[0], rel=ROUNDING)
-    assert contrast.bse.iloc[0] == pytest.approx(pairs["se"].iloc[0], rel=ROUNDING)
-
-
-def test_the_choice_comes_and_goes_by_with_cov(log):
-    plain, chosen = rate(log), rate(log, alike="judge")
-    pd.testing.assert_frame_equal(plain.with_cov(alike="judge").to_frame(), chosen.to_frame())
-    pd.testing.assert_frame_equal(chosen.with_cov(alike=None).to_frame(), plain.to_frame())
-    pd.testing.assert_frame_equal(chosen.with_cov().to_frame(), chosen.to_frame())
-    # Nothing to pool is left where judges are held fixed.
-    assert chosen.with_cov(groups="prompt").asked.alike is None
-    assert chosen.with_cov(groups="judge + prompt").asked.alike == "judge"
-    assert chosen.n_clusters == plain.n_clusters
-    assert chosen.judges().overall.equals(plain.judges().overall)
-
-
 def test_means_strata_contrasts_and_odds_are_refused(log):
     board = rate(log, alike="judge")
     means = er.mean(log.assign(score=1.0 * (log["winner"] == "left")), by="left", groups="prompt + judge")

@@ -122,17 +122,6 @@ def test_of_a_pair_they_are_those_of_the_mean_score_of_its_comparisons():
         assert row["design_effect"] == pytest.approx(alone.design_effect().iloc[0], rel=SAME)
 
 
-def test_a_small_correlation_goes_with_a_large_inflation_where_clusters_are_large():
-    log = er.datasets.published_design(n_prompts=100, judge_sd=0.2)
-    with pytest.warns(FewClustersWarning):
-        table = board_of(log, "prompt + judge").dependence()
-    judge, together = table.loc["judge"], table.loc["together"]
-    assert judge["icc"].median() < 0.01
-    assert judge["se_ratio"].median() > 1.5
-    assert together[["icc", "lower", "upper"]].isna().all(axis=None)
-    assert (together["se_ratio"] >= table.loc["prompt", "se_ratio"] * (1 - SAME)).all()
-
-
 def test_where_one_cluster_holds_all_variation_there_is_no_interval():
     score = np.zeros(40)
     score[:3] = 1
@@ -158,16 +147,3 @@ def test_intervals_hold_the_correlation_at_least_as_often_as_they_say(n_clusters
     held = ((lower <= rho) & (rho <= upper))[known]
     assert known.mean() > 0.95
     assert held.sum() >= scipy.stats.binom.ppf(0.001, held.size, 0.95)
-
-
-def test_the_figure_shows_the_table():
-    pytest.importorskip("matplotlib")
-    import matplotlib.pyplot as plt
-
-    board = board_of(judged())
-    axes = board.plot("dependence")
-    table = board.dependence()
-    points = axes.lines[0].get_xydata()
-    np.testing.assert_allclose(points, table[["icc", "se_ratio"]].to_numpy())
-    assert axes.get_legend().get_texts()[0].get_text() == "prompt (clusters of 9)"
-    plt.close(axes.figure)

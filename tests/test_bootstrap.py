@@ -20,9 +20,7 @@ from evalreg.errors import (
 from evalreg.inference.simultaneous import block_stream
 from evalreg.resampling.bootstrap import (
     BLOCK,
-    bca_interval,
     boot_chunks,
-    percentile_interval,
     run_blocks,
     studentized_interval,
 )
@@ -158,20 +156,6 @@ def test_bca_is_scipys_on_the_means_of_equal_clusters(rng):
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-@pytest.mark.parametrize(
-    ("formula", "statistic"), [("score ~ 1", lambda frame: frame["score"].mean()), ("score ~ n_words", line)]
-)
-def test_the_jackknife_leaves_out_one_cluster_at_a_time(formula, statistic):
-    log = unequal()
-    boot = er.fit(formula, log, groups="passage").bootstrap(draws=99, kind="bca")
-    labels = list(pd.unique(log["passage"]))
-    slow = [smf.ols(formula, log[log["passage"] != label]).fit().params.to_numpy() for label in labels]
-    assert boot.jackknife == pytest.approx(np.array(slow), rel=1e-7)
-    function = er.bootstrap(log, statistic, groups="passage", draws=99, kind="bca")
-    assert function.conf_int().to_numpy() == pytest.approx(boot.conf_int().to_numpy(), rel=1e-6)
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 @pytest.mark.filterwarnings("ignore:12 draws are few")
 @pytest.mark.parametrize("formula", ["score ~ 1", "score ~ n_words"])
 def test_standard_errors_of_draws_count_a_cluster_drawn_twice_as_two(formula):
@@ -202,24 +186,6 @@ def test_studentized_draws_agree_with_the_cr0_of_the_data():
     ):
         boot = results.bootstrap(draws=99, kind="studentized")
         assert boot.se == pytest.approx(results.bse.to_numpy(), rel=1e-8)
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_standard_errors_of_draws_of_several_models_are_those_of_their_residuals():
-    log = er.datasets.paired(n_passages=12, seed=5)
-    results = er.mean(log, by="model", item="question", groups="passage")
-    [drawn] = weights_of("multinomial", [12], 30)
-    passage = codes(log["passage"])
-    both, difference = (one.bootstrap(draws=99, kind="studentized") for one in (results, results.contrast("new - old")))
-    for i in range(30):
-        w = drawn[i][passage]
-        totals = np.zeros((12, 2))
-        for j, model in enumerate(both.names):
-            mine = (log["model"] == model).to_numpy()
-            centre = np.average(log["score"][mine], weights=w[mine])
-            np.add.at(totals[:, j], passage[mine], (log["score"][mine] - centre) / w[mine].sum())
-        assert both.draws_se[i] == pytest.approx(np.sqrt(drawn[i] @ totals**2), rel=1e-7)
-        assert difference.draws_se[i, 0] == pytest.approx(np.sqrt(drawn[i] @ (totals @ [1, -1]) ** 2), rel=1e-7)
 
 
 @pytest.mark.slow
@@ -285,30 +251,6 @@ def test_draws_depend_neither_on_workers_nor_on_their_number():
     )
 
 
-def test_rows_are_drawn_one_by_one_without_groups(rng):
-    values = rng.standard_normal(80)
-    boot = er.bootstrap({"x": values}, lambda frame: frame["x"].mean(), draws=1000)
-    # The standard error of so many draws is off by 2.2%.
-    assert boot.bse.iloc[0] == pytest.approx(values.std() / np.sqrt(80), rel=0.08)
-    assert boot.n_clusters == {}
-
-
-def test_a_model_that_some_draws_lack_is_counted():
-    log = pd.DataFrame({"model": ["a"] * 20 + ["b"] * 2, "g": [*range(20), 0, 1], "score": np.arange(22) % 3})
-    with pytest.warns(EvalregWarning, match=r'of 150 draws have no value of "b"'):
-        function = er.bootstrap(log, lambda frame: frame.groupby("model")["score"].mean(), groups="g", draws=150)
-    with (
-        pytest.warns(er.errors.UnequalQuestionsWarning),
-        pytest.warns(EvalregWarning, match=r'of 150 draws have no value of "b"'),
-    ):
-        results = er.mean(log, by="model", groups="g").bootstrap(draws=150)
-    assert np.array_equal(np.isnan(function.draws), np.isnan(results.draws))
-    assert 0.05 < np.isnan(results.draws[:, 1]).mean() < 0.25
-    assert function.draws == pytest.approx(results.draws, nan_ok=True)
-    assert np.isfinite(results.bse).all()
-    assert np.isfinite(results.conf_int().to_numpy()).all()
-
-
 # What is refused
 
 LOG = er.datasets.passages(n_passages=20, seed=1)
@@ -339,13 +281,6 @@ def test_a_statistic_that_fails_is_shown_with_its_draw(statistic, error, parts):
         er.bootstrap(LOG, statistic, groups="passage", draws=300, workers=2)
     assert isinstance(caught.value, EvalregError)
     assert all(part in str(caught.value) for part in parts), str(caught.value)
-
-
-def test_intervals_without_finite_draws_are_nan():
-    nothing = np.full((5, 1), np.nan)
-    assert np.isnan(percentile_interval(nothing, 0.1)).all()
-    one_side = bca_interval(np.zeros(1), np.ones((9, 1)), np.array([[0.0], [1.0]]), 0.1)
-    assert np.isnan(one_side).all()
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -443,18 +378,3 @@ def test_draws_of_no_spread_are_infinitely_far_in_studentized_intervals():
     # A variance of zero is rounding where it was made of sums.
     low, high = studentized_interval(np.zeros(1), np.ones(1), draws + 1e-15, np.maximum(se, 1e-8), 0.025)[0]
     assert (low, high) == (-np.inf, np.inf)
-
-
-@pytest.mark.parametrize("formula", ["y ~ k", "y ~ 0 + k", "y ~ k * x"])
-def test_what_fits_exactly_has_no_bootstrap_error_where_the_analytic_one_is_none(formula):
-    rng = np.random.default_rng(0)
-    n = 60
-    log = pd.DataFrame({"x": rng.normal(size=n), "g": np.arange(n) // 3, "k": np.repeat(["u", "v"], n // 2)})
-    log["y"] = np.where(log.k == "u", 0.3, rng.random(n))
-    with pytest.warns(EvalregWarning, match="no test, because the scores do not vary"):
-        results = er.fit(formula, log, groups="g")
-    with pytest.warns(EvalregWarning, match="do not vary, so that every draw would be alike"):
-        boot = results.bootstrap(draws=199)
-    assert results.bse.isna().any()
-    assert boot.bse.isna().equals(results.bse.isna())
-    assert boot.conf_int().isna().any(axis=1).equals(results.bse.isna())

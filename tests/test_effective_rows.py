@@ -51,36 +51,6 @@ def test_a_difference_of_two_models_is_out_of_the_rows_of_both(log):
     assert found == pytest.approx(er.mean(two, **options).contrast({"new1": 1, "old1": -1}).n_eff().iloc[0], rel=SAME)
 
 
-CALLS = {
-    "differences of independent models": lambda log: (
-        er.compare(log, item="question", groups="passage", paired=False).results
-    ),
-    "rectified means": lambda log: er.rectified_mean(log, judge="judge", human="human", by="model", groups="passage"),
-    "means over strata": lambda log: er.mean(log, by="model", strata="subject", groups="passage"),
-    "ratios": lambda log: er.ratio(log, "points", "length", by="model", groups="passage"),
-}
-
-
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
-def test_other_models_change_nothing(log, call):
-    every, alone = call(log), call(log[log["model"].isin(["new1", "old1"])])
-    np.testing.assert_allclose(every.n_eff()[alone.params.index], alone.n_eff(), rtol=1e-6)
-    if len(alone.params) > 1:
-        pair = {"new1": 1, "old1": -1}
-        np.testing.assert_allclose(every.contrast(pair).n_eff(), alone.contrast(pair).n_eff(), rtol=1e-6)
-        logs = every.estimate.transform(np.log, np.diag(1 / np.asarray(every.params)), every.estimate.names)
-        logs = er.infer(logs.linear([[1.0, 0, -1, 0]], ["log ratio"]), groups="passage")
-        assert logs.n_eff().iloc[0] * logs.design_effect().iloc[0] == pytest.approx(400, rel=SAME)
-
-
-def test_what_rounding_leaves_of_a_model_is_none_of_its_rows(log):
-    means = er.mean(log, by="model", groups="passage").estimate
-    C = np.array([[0.1 + 0.2 - 0.3, 1.0, 0.0, -1.0]])
-    assert C[0, 0] != 0
-    found, plain = (er.infer(means.linear(one, ["d"]), groups="passage") for one in (C, np.round(C)))
-    assert found.n_eff().iloc[0] == pytest.approx(plain.n_eff().iloc[0], rel=SAME)
-
-
 def test_two_scores_of_the_same_rows_are_the_same_rows(log):
     first, second = (er.mean(log, score, by="model", groups="passage").estimate for score in ("score", "judge"))
     both = first.stack(replace(second, names=tuple(f"{name} judged" for name in second.names)))
@@ -90,15 +60,6 @@ def test_two_scores_of_the_same_rows_are_the_same_rows(log):
     np.testing.assert_allclose(found.n_eff(), plain.n_eff(), rtol=SAME)
     across = er.infer(both, groups="passage").contrast({"new1": 1, "old1 judged": -1})
     assert across.n_eff().iloc[0] == pytest.approx(400 / across.design_effect().iloc[0], rel=SAME)
-
-
-def test_independent_estimates_keep_their_own_rows(log):
-    first, second = (
-        er.mean(part, by="model", strata="subject", groups="passage")
-        for part in (log[log["model"].str.endswith("1")], log[log["model"].str.endswith("2")])
-    )
-    both = er.infer(first.estimate.concat(second.estimate), groups="passage")
-    np.testing.assert_allclose(both.n_eff() * both.design_effect(), 200, rtol=SAME)
 
 
 @pytest.mark.parametrize("board", [er.win_rate, er.bradley_terry])

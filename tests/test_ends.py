@@ -86,17 +86,6 @@ def test_of_two_models_one_of_which_won_all_the_test_is_the_sign_test(n: int, op
     assert high == 1
 
 
-@pytest.mark.parametrize("opponents", ["uniform", "as_sampled"])
-def test_what_one_wins_its_opponents_lose(opponents: str) -> None:
-    board = board_of(log_of(), opponents=opponents)
-    own = board.conf_int().loc["c", 1]
-    # c met a in half of a's comparisons, so that a win of c's moves the difference by one and a half.
-    half = np.hypot(stats.t.isf(0.025, 29) * board.bse["a"], 1.5 * own)
-    pair = board.pairwise().loc[("a", "c")]
-    assert pair["lower"] == pytest.approx(board.params["a"] - half)
-    assert pair["upper"] == pytest.approx(board.params["a"] + stats.t.isf(0.025, 29) * board.bse["a"])
-
-
 def test_over_crossed_clusters_the_axis_with_most_clusters_counts() -> None:
     board, prompts = board_of(log_of(), "prompt + judge"), board_of(log_of())
     seen = replace(board.cov, ends=None)
@@ -161,17 +150,6 @@ def test_two_models_that_lost_all_are_not_told_apart_and_may_be_shown_to_be_near
     assert results.ranks()["upper"].tolist() == [2, 2]
 
 
-def test_a_mean_that_does_not_vary_inside_reaches_to_both_sides() -> None:
-    """All ties: Clopper and Pearson's interval about a half."""
-    log = pair_of_means()
-    log.loc[log["model"] == "low", "score"] = 0.5
-    results = er.mean(log, by="model")
-    low, high = stats.beta.ppf(0.025, 10, 11), stats.beta.ppf(0.975, 11, 10)
-    difference, half = results.params["mid"] - 0.5, stats.t.isf(0.025, 19) * results.bse["mid"]
-    expected = [difference - np.hypot(half, high - 0.5), difference + np.hypot(half, 0.5 - low)]
-    assert results.pairwise().iloc[0][["lower", "upper"]].tolist() == pytest.approx([-expected[1], -expected[0]])
-
-
 def test_models_with_questions_of_their_own_allow_for_it_and_shared_ones_for_what_was_not_seen() -> None:
     log = pair_of_means(40, 12)
     log["question"] = [*range(40)] * 2
@@ -183,34 +161,3 @@ def test_models_with_questions_of_their_own_allow_for_it_and_shared_ones_for_wha
     own = upper(40, 0.05)
     half = np.hypot(stats.t.isf(0.025, apart.cov.dof(C)[0]) * apart.bse["mid"], own)
     assert apart.pairwise().iloc[0]["upper"] == pytest.approx(-(apart.params["mid"] - half))
-
-
-def test_contrasts_of_questions_only_partly_shared_keep_it_under_other_clusters() -> None:
-    """The same as contrasts of means that were clustered so from the start; "a" has all right, "b" other questions."""
-    rng = np.random.default_rng(1)
-    frames = [
-        pd.DataFrame({"model": name, "number": first + np.arange(60), "score": (rng.uniform(size=60) < share) * 1.0})
-        for name, share, first in (("a", 1.0, 0), ("b", 0.8, 100), ("c", 0.6, 0))
-    ]
-    log = pd.concat(frames, ignore_index=True)
-    log = log.assign(passage=log["number"] // 4, topic=log["number"] // 6)
-    by_passage, by_topic = (er.mean(log, by="model", item="number", groups=one) for one in ("passage", "topic"))
-    asked = "a - b, a - c, b - c"
-    once, expected = by_passage.contrast(asked).with_cov(groups="topic"), by_topic.contrast(asked)
-    np.testing.assert_allclose(once.conf_int(), expected.conf_int(), rtol=1e-12)
-    np.testing.assert_allclose(once.bse, expected.bse, rtol=1e-12)
-    again = by_passage.contrast(asked).contrast([1, 0, -1]).with_cov(groups="topic")
-    np.testing.assert_allclose(again.conf_int(), expected.contrast([1, 0, -1]).conf_int(), rtol=1e-12)
-
-
-def test_where_nothing_lacks_a_variance_there_is_nothing() -> None:
-    log = log_of().assign(score=lambda rows: np.where(rows.index == 1, 0.0, rows["score"]))
-    board = board_of(log)
-    assert board.cov.ends is None
-    assert board.cov.widths(np.array([[1.0, 0.0, -1.0]])).reach is None
-    # A difference of means with a variance each has no more to say where a third one has none.
-    whole, part = board_of(log_of()), board_of(log_of()).cov
-    assert np.array_equal(
-        whole.cov.variance(np.array([[1.0, -1.0, 0.0]])),
-        replace(part, ends=None).variance(np.array([[1.0, -1.0, 0.0]])),
-    )

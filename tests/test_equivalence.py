@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,6 @@ from statsmodels.stats.power import TTestPower, normal_sample_size_one_tail
 from statsmodels.stats.weightstats import DescrStatsW
 
 import evalreg as er
-from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.inference.equivalence import one_sided, verdicts
 from evalreg.planning.power import multiple_to_tell
 
@@ -58,25 +56,6 @@ def test_verdicts_are_where_the_interval_lies(rng: np.random.Generator, alpha: f
     np.testing.assert_allclose(one["p_value"], stats.t.sf((results.params + margin) / results.bse, results.dof))
 
 
-def test_a_comparison_has_margins_by_pair() -> None:
-    log = er.datasets.paired(n_passages=40, seed=2)
-    comparison = er.compare(log, item="question", groups="passage", baseline="old", icc=None)
-    table = comparison.equivalence(0.2)
-    assert table.index.tolist() == [("new", "old")]
-    row = comparison.table.iloc[0]
-    p = stats.t.sf((0.2 - abs(row["difference"])) / row["se"], row["dof"])
-    assert table["p_value"].iloc[0] == pytest.approx(p)
-    assert table.attrs["margin"] == (-0.2, 0.2)
-
-
-def test_no_error_bar_is_no_verdict() -> None:
-    same = pd.DataFrame({"model": ["a", "a", "b", "b"], "item": [1, 2, 1, 2], "score": [0.0, 1.0, 0.0, 1.0]})
-    with pytest.warns(er.errors.EvalregWarning):
-        table = er.compare(same, icc=None).equivalence(0.1)
-    assert table["verdict"].tolist() == ["cannot tell"]
-    assert np.isnan(table["p_value"].iloc[0])
-
-
 @pytest.mark.slow
 def test_the_chance_to_show_what_is_false_is_at_most_alpha() -> None:
     # At the bound itself: 400 logs, 5%; more than 35 have a probability below 0.001.
@@ -113,29 +92,6 @@ def test_neither_test_rejecting_is_not_telling() -> None:
     assert verdicts(p, 1 - p, 0.05) == ["shown", "shown to fail", "cannot tell", "cannot tell"]
 
 
-@pytest.mark.parametrize(
-    ("margin", "options", "error", "match"),
-    [
-        (-0.02, {}, ArgumentError, "`margin` must be positive.*got -0.02. Pass 0.02"),
-        (0, {}, ArgumentError, "margin of zero can never be met"),
-        (float("nan"), {}, ArgumentError, "finite"),
-        (float("inf"), {}, ArgumentError, "finite"),
-        ("0.1", {}, ArgumentTypeError, "positive number, or two bounds"),
-        (True, {}, ArgumentTypeError, "positive number"),
-        ((0.01, 0.02), {}, ArgumentError, "must enclose zero"),
-        ((0.02, -0.02), {}, ArgumentError, "must enclose zero"),
-        ((-0.02, 0.02), {"kind": "non-inferiority"}, ArgumentTypeError, "positive number"),
-        (0.1, {"kind": "superiority"}, ArgumentError, "`kind` must be one of"),
-        (0.1, {"alpha": 5}, ArgumentError, "`alpha`"),
-    ],
-)
-def test_wrong_margins_are_errors(
-    rng: np.random.Generator, margin: Any, options: dict[str, Any], error: Any, match: str
-) -> None:
-    with pytest.raises(error, match=match):
-        er.mean(means(rng, [0.0])).equivalence(margin, **options)
-
-
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.2])
 def test_rates_are_shown_to_be_small_where_their_interval_says_so(rng, alpha):
@@ -151,23 +107,3 @@ def test_rates_are_shown_to_be_small_where_their_interval_says_so(rng, alpha):
                 assert (row["verdict"], row["upper"]) == (verdict, upper)
                 assert row["p_value"] == pytest.approx(alpha, rel=0.05)
             assert results.equivalence(1.0, alpha=alpha)["p_value"].iloc[0] == 0.0
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-@pytest.mark.parametrize("groups", [None, "passage", "passage + question"])
-def test_many_rates_at_once_have_the_p_values_of_each_alone(rng, groups):
-    model, question = np.repeat(np.arange(5), 60), np.tile(np.arange(60), 5)
-    right = [rng.permutation(60) < n for n in (1, 6, 30, 54, 58)]
-    log = pd.DataFrame({"model": np.array(list("abcde"))[model], "question": question, "passage": question // 3})
-    log["score"] = np.concatenate(right).astype(float)
-    results = er.mean(log, by="model", groups=groups)
-    joint = results.equivalence((-0.1, 0.8))
-    tests = results.t_test("b = 0.3, a = 0.2, b = 0.05, e = 0.9, e = 0.9")
-    for name, rows in log.groupby("model"):
-        alone = er.mean(rows, groups=groups)
-        np.testing.assert_allclose(joint.loc[name, "p_value"], alone.equivalence((-0.1, 0.8))["p_value"], rtol=1e-9)
-        for place, value in {"b": {0: 0.3, 2: 0.05}, "a": {1: 0.2}, "e": {3: 0.9, 4: 0.9}}.get(name, {}).items():
-            np.testing.assert_allclose(tests.pvalue[place], alone.t_test(f"mean = {value}").pvalue, rtol=1e-9)
-            # The level at which the interval ends at the value, by its definition.
-            ends = alone.conf_int(alpha=float(tests.pvalue[place])).iloc[0]
-            assert np.min(np.abs(ends - value)) < 1e-9

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import ArgumentError, DataError, EvalregWarning
+from evalreg.errors import ArgumentError, EvalregWarning
 
 REFERENCE = Path(__file__).parent / "reference"
 REML = 1e-6  # to which lme4's optimiser comes
@@ -108,18 +108,6 @@ def test_errors_on_unbalanced_designs_are_those_of_dense_matrices(facets, levels
     np.testing.assert_allclose(found["dof"], np.maximum(dof, 1.0), rtol=1e-8)
 
 
-@pytest.mark.parametrize("method", ["anova", "minque"])
-@pytest.mark.parametrize(("facets", "levels", "repeats"), [UNBALANCED[0], UNBALANCED[4]])
-def test_neither_rows_nor_labels_in_another_order_move_a_number(facets, levels, repeats, method):
-    frame = unbalanced(facets, levels, repeats)
-    table = er.components(frame, facets=facets, method=method).table
-    mixed = frame.sample(frac=1.0, random_state=3)
-    np.testing.assert_allclose(er.components(mixed, facets=facets, method=method).table, table, rtol=1e-9, atol=1e-12)
-    renamed = frame.assign(item=frame["item"].map(lambda name: name[::-1]))
-    found = er.components(renamed, facets=facets, method=method).table
-    np.testing.assert_allclose(found, table, rtol=1e-9, atol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("kept", "method", "draws"),
     [
@@ -211,30 +199,3 @@ def test_the_advice_on_nesting_gives_the_right_components(balanced):
     found = er.components(frame, facets="item x rater:item").table["variance"]
     wanted = er.components(balanced, facets="item x judge:item").table["variance"]
     np.testing.assert_allclose(found, wanted, rtol=1e-10)
-
-
-def test_combinations_too_few_to_tell_are_refused():
-    item, judge = np.indices((3, 3)).reshape(2, -1)
-    square = pd.DataFrame({"item": item, "judge": judge, "template": (item + judge) % 3, "score": np.arange(9.0)})
-    with pytest.raises(DataError, match=r'cannot tell "item x judge" and "item x template".*apart'):
-        er.components(square, facets="item x judge x template")
-
-
-def test_names_reused_in_a_nested_facet_are_told(balanced):
-    assert "occur in several item" in str(er.components(balanced, facets="item x judge:item"))
-
-
-def test_a_log_takes_its_own_columns_and_does_not_pool_models():
-    frame = er.datasets.paired(n_passages=20, seed=1)
-    log = er.Log(frame, item="question")
-    found = er.components(log, facets="model x item").table
-    wanted = er.components(frame, facets="model x question").table
-    np.testing.assert_allclose(found["variance"], wanted["variance"])
-    with pytest.raises(ArgumentError, match="models"):
-        log.components(facets="item")
-
-
-def test_rows_missing_something_are_counted(balanced):
-    frame = balanced.copy()
-    frame.loc[3, "score"] = np.nan
-    assert "Rows dropped: 1" in str(er.components(frame, facets="item x judge x template"))

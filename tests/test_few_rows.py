@@ -59,14 +59,6 @@ def test_weights_of_a_regression_count_as_those_of_the_mean(rng):
         assert abs(number_before(" degrees of freedom", text) - dof) < SHOWN
 
 
-def test_only_the_models_of_unequal_weights_are_named(rng):
-    n = 80
-    log = pd.DataFrame({"score": rng.normal(size=n), "model": np.repeat(["a", "b"], n // 2)})
-    log["w"] = np.where(log["model"] == "a", rng.lognormal(0, 2.5, n), 1.0)
-    (text,) = said(FewClustersWarning, lambda: er.mean(log, by="model", weights="w"))
-    assert text.startswith('"a": few')
-
-
 def test_the_interval_with_rows_as_clusters_holds_where_the_plain_one_does_not(rng):
     """Coverage of a slope of three treated rows; binomial bounds of four standard errors."""
     held = np.zeros(2)
@@ -100,14 +92,6 @@ def test_the_skewness_of_a_clustered_mean_is_that_of_the_clusters_totals(rng):
     assert "passage clusters" in text
 
 
-def test_models_whose_mean_is_carried_by_few_scores_are_named(rng):
-    log = pd.DataFrame({"cost": rng.normal(size=300), "model": np.tile(["a", "b", "c"], 100)})
-    log.loc[log["model"] == "b", "cost"] = rng.lognormal(0, 2, 100)
-    log["question"] = np.arange(300) // 3
-    (text,) = said(SkewedScoresWarning, lambda: er.mean(log, "cost", by="model", item="question"))
-    assert text.startswith('"b": a few')
-
-
 @pytest.mark.parametrize("scores", ["normal", "exponential", "unit", "t"])
 def test_scores_of_ordinary_tails_are_not_warned_of(rng, scores):
     n = 200
@@ -120,11 +104,6 @@ def test_scores_of_ordinary_tails_are_not_warned_of(rng, scores):
     log = pd.DataFrame({"score": score, "passage": np.arange(n) // 4})
     assert not said(SkewedScoresWarning, lambda: er.mean(log))
     assert not said(SkewedScoresWarning, lambda: er.mean(log, groups="passage"))
-
-
-def test_few_clusters_are_not_said_to_be_skewed_as_well(rng):
-    log = pd.DataFrame({"cost": rng.lognormal(0, 2, 40), "passage": np.arange(40) // 5})
-    assert not said(SkewedScoresWarning, lambda: er.mean(log, "cost", groups="passage"))
 
 
 def labelled(rng, sizes):

@@ -121,11 +121,3 @@ def test_what_is_done_to_a_table_of_a_result_does_not_reach_it(name):
             spoil(value)
         left = dict(handed_out(own))
         assert not [name for name, value in before.items() if not same(left[name], value)]
-
-
-def test_nor_what_is_done_to_the_table_it_was_given():
-    parts = {"one": _results()}
-    evals = er.join_evals(parts)
-    given = er.Evals(parts)
-    parts.clear()
-    assert list(evals.parts) == list(given.parts) == ["one"]

@@ -10,7 +10,6 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.formula.api as smf
 
 import evalreg as er
 from evalreg.errors import (
@@ -18,7 +17,6 @@ from evalreg.errors import (
     ArgumentTypeError,
     CollinearityError,
     FormulaError,
-    MissingColumnError,
     UnknownLabelError,
 )
 from evalreg.hints import ATTRIBUTES, COVARIANCES
@@ -52,17 +50,6 @@ def test_a_keyword_of_another_package_is_named_as_it_is_here(call, ours):
         assert isinstance(caught.value, ArgumentTypeError)
 
 
-def test_other_keywords_say_where_to_go():
-    with pytest.raises(TypeError, match=re.escape("results.conf_int(alpha=0.05)")):
-        er.mean(LOG, alpha=0.1)
-    with pytest.raises(TypeError, match='models go into the formula, as in "score ~ C'):
-        er.fit("score ~ 1", LOG, by="model")
-    with pytest.raises(TypeError, match='Did you mean "strata"'):
-        er.mean(LOG, startaa="x")
-    with pytest.raises(TypeError, match="It has"):
-        er.mean(LOG, zzz="x")
-
-
 @pytest.mark.parametrize("name", [n for n in er.__all__ if inspect.isfunction(getattr(er, n))])
 def test_functions_keep_their_signatures_and_refuse_what_they_do_not_have(name):
     function = getattr(er, name)
@@ -79,39 +66,6 @@ def test_a_covariance_of_another_package_is_explained(cov):
         with pytest.raises(ArgumentError) as caught:
             er.fit("score ~ 1", LOG, groups=groups, cov=cov)
         assert COVARIANCES[cov.lower()] in str(caught.value)
-
-
-def test_what_has_no_counterpart_says_so():
-    with pytest.raises(TypeError, match="Errors of one variance for all rows are not offered"):
-        er.fit("score ~ 1", LOG, vcov="iid")
-    with pytest.raises(TypeError, match=re.escape('data.loc[data.index.repeat(data["w"])]')):
-        er.fit("score ~ 1", LOG, freq_weights="w")
-    with pytest.raises(TypeError, match="it is called `weights` here"):
-        er.fit("score ~ 1", LOG, var_weights="w")
-    for theirs in ({"vcov": {"CRV1": "passage"}}, {"vcov": "~passage"}, {"cov_type": "cluster"}):
-        with pytest.raises(TypeError, match=r'is called `cov` here\. Name the clusters in `groups`; that is cov="CR1"'):
-            er.fit("score ~ 1", LOG, **theirs)
-    with pytest.raises(ArgumentError, match='Name the clusters in `groups`; that is cov="CR1"'):
-        er.fit("score ~ 1", LOG, cov={"CRV1": "passage"})
-    with pytest.raises(TypeError, match="the link is part of the family"):
-        er.fit("score ~ 1", LOG, link="probit")
-    with pytest.raises(TypeError, match=r'`with_cov` has no keyword `zzz`\. It has "groups"'):
-        er.mean(LOG).with_cov(zzz=1)
-    with pytest.raises(TypeError, match="it is called `groups` here"):
-        er.compare(LOG, item="question").with_cov(cluster="passage")
-
-
-def test_a_number_is_no_contrast_and_a_confidence_no_alpha():
-    results = er.mean(LOG, by="model", item="question")
-    for value in (0.3, 1, np.float64(0.3)):
-        with pytest.raises(ArgumentError, match='To test a value write "new = '):
-            results.t_test(value)
-    advice = re.search(r'write "([^"]+)"', str(_raised(lambda: results.t_test(0.3)))).group(1)
-    assert results.t_test(advice).effect[0] == pytest.approx(results.params["new"])
-    for alpha in (0.9, 0.95):
-        for call in (results.conf_int, results.summary, results.simultaneous, lambda alpha: results.ranks(alpha=alpha)):
-            with pytest.raises(ArgumentError, match=f"pass alpha={1 - alpha:.4g}"):
-                call(alpha=alpha)
 
 
 def _raised(call):
@@ -177,48 +131,6 @@ def test_families_by_other_names_say_which_to_write(family, ours):
     er.fit("reward ~ x", log, groups="task", family=ours)
 
 
-def test_a_probit_is_a_family_of_statsmodels():
-    import statsmodels.api as sm
-
-    log = agent()
-    with pytest.raises(ArgumentError) as caught:
-        er.fit("reward ~ x", log, groups="task", family="probit")
-    code = re.search(r"Write family=(.+)\.$", str(caught.value)).group(1)
-    found = er.fit("reward ~ x", log, groups="task", family=eval(code, {"sm": sm}))
-    np.testing.assert_allclose(found.params, smf.probit("reward ~ x", log).fit(disp=0).params, rtol=1e-6)
-
-
-@pytest.mark.parametrize("keyword", ["se_type", "vcov", "cov_type"])
-def test_our_own_covariance_under_a_foreign_keyword_is_kept(keyword):
-    error = _raised(lambda: er.fit("reward ~ x", agent(), groups="task", **{keyword: "cr2"}))
-    assert 'Write cov="CR2"' in str(error)
-    error = _raised(lambda: er.fit("reward ~ x", agent(), **{keyword: "HAC"}))
-    assert "name in `groups` the clusters within which rows depend" in str(error)
-
-
-def test_a_population_is_asked_of_means():
-    error = _raised(lambda: er.fit("reward ~ x", agent(), target="the full benchmark", n_population=400))
-    assert "`er.mean(data, score, target=...)`" in str(error)
-
-
-@pytest.mark.parametrize(
-    ("formula", "what"),
-    [
-        ("reward ~ i(kind)", r"Write C\(kind\)"),
-        ("reward ~ factor(kind) + x", r"Write C\(kind\)"),
-        ("reward ~ x | lot^kind", r'Write "\| lot:kind"'),
-        ("reward ~ offset(x)", "er.from_statsmodels"),
-        ("reward ~ csw(x, lot)", "er.table"),
-        ("reward ~ 1 | lot | x ~ trial", "er.from_influence"),
-    ],
-)
-def test_formulas_of_fixest_and_r_say_what_to_write(formula, what):
-    log = agent()
-    with pytest.raises(FormulaError, match=what):
-        er.fit(formula, log, groups="task")
-    assert er.fit("reward ~ x | lot:kind", log, groups="task").params.index.tolist() == ["x"]
-
-
 @pytest.mark.parametrize(
     "term", ["poly(x, 2)", "s(x)", "ns(x, 3)", "i.kind", "c.x", "i.kind*c.x", "factor(kind)", "(1 | lot)", "(1|lot)"]
 )
@@ -235,45 +147,6 @@ def test_what_the_error_of_a_term_of_r_or_stata_says_to_write_can_be_fitted(term
         assert found is not None
         advice, formula = found[1], f"reward ~ trial + {found[1]}"
     assert er.fit(formula, log, groups="task").params.size > 1 or not advice
-
-
-def test_an_offset_is_brought_from_statsmodels():
-    import statsmodels.api as sm
-
-    log = agent()
-    fitted = smf.glm("reward ~ x", log, family=sm.families.Poisson(), offset=log["trial"] / 9).fit()
-    expected = smf.glm("reward ~ x", log, family=sm.families.Poisson(), offset=log["trial"] / 9).fit(
-        cov_type="cluster", cov_kwds={"groups": log["task"]}
-    )
-    found = er.infer(er.from_statsmodels(fitted), groups=log["task"], cov="CR1")
-    np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-8)
-
-
-def test_a_log_of_one_model_says_how_it_is_read():
-    log = agent()
-    for call in (er.noise, er.plan.components):
-        with pytest.raises(MissingColumnError, match="If all rows are of one model, write model=None"):
-            call(log, "reward", item="task", sample="trial")
-        call(log, "reward", model=None, item="task", sample="trial")
-        with pytest.raises(MissingColumnError, match=r'`item` names "question", which is not a column[^N]*$'):
-            call(log, "reward", model=None, item="question", sample="trial")
-
-
-def test_prompts_of_judges_are_the_other_clustering_of_the_board():
-    log = er.datasets.judge_log(n_models=4, n_prompts=30, seed=1)
-    sides = {"left": "left", "right": "right", "winner": "winner"}
-    board = er.win_rate(log, **sides, groups="prompt + judge")
-    renamed = log.rename(columns={"prompt": "question"})
-    found = er.win_rate(renamed, **sides, groups="question + judge").judges()
-    pd.testing.assert_frame_equal(found.variance, board.judges().variance)
-    assert found.prompt == "question"
-    with pytest.raises(MissingColumnError, match='`prompt` names "prompt"'):
-        er.win_rate(renamed, **sides, groups="judge").judges()
-
-
-def test_an_influence_without_an_outcome_is_not_of_anything():
-    found = er.infer(er.from_influence([0.0], np.array([[1.0], [-1.0]]) / 2))
-    assert "not given" not in repr(found)
 
 
 def test_attributes_of_other_packages_say_what_they_are_called_here():

@@ -12,12 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engines.lazy import LAZY
 from scipy import sparse
-
-import evalreg as er
-from evalreg.checks import hold
-from evalreg.estimate import Refit
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -72,52 +67,3 @@ def test_nothing_that_a_result_holds_can_be_written(name):
     assert not list(writable(results))
     assert not list(writable(pickle.loads(pickle.dumps(results))))
     assert results.to_frame().equals(before)
-
-
-@pytest.mark.parametrize("engine", LAZY.values(), ids=LAZY.keys())
-def test_nor_what_comes_from_an_engine(engine):
-    log = er.datasets.paired(n_passages=20, seed=1)
-    for data in (log, engine(log)):
-        results = er.mean(data, by="model", item="question", groups="passage")
-        assert not list(writable(results))
-    duels = engine(er.datasets.judge_log(n_models=3, n_prompts=30, seed=1))
-    board = er.win_rate(duels, left="left", right="right", winner="winner", groups="prompt")
-    assert not list(writable(board))
-
-
-def test_arrays_of_the_caller_can_still_be_written():
-    weights, passage = np.linspace(1, 2, 40), np.arange(40) // 4
-    data = {"score": np.arange(40) % 3 * 1.0, "x": np.arange(40) % 7 * 1.0}
-    results = er.fit("score ~ x", data, groups=passage, weights=weights)
-    assert not list(writable(results))
-    for array in (weights, passage, *data.values()):
-        assert array.flags.writeable
-
-
-def test_no_value_is_copied_and_what_sparse_matrices_hold_is_in_order():
-    array = np.ones(2)
-    unordered = sparse.csr_array((np.array([1.0, 2.0, 3.0]), np.array([1, 0, 0]), np.array([0, 2, 3])), shape=(2, 2))
-    ordered, values = unordered.sorted_indices(), unordered.data
-    refit = Refit(array, contrasts=unordered)
-    hold(refit)
-    assert not list(writable(refit))
-    assert np.shares_memory(refit.inverse_gram, array)
-    assert np.shares_memory(unordered.data, values)
-    # Where there is nothing to put in order scipy writes nothing.
-    unordered.sum_duplicates()
-    np.testing.assert_array_equal(unordered.indices, ordered.indices)
-    np.testing.assert_array_equal(
-        (unordered.T @ unordered + unordered).todense(), (ordered.T @ ordered + ordered).todense()
-    )
-
-
-def test_a_frame_that_answers_to_every_name_is_no_sparse_matrix():
-    class Frame:
-        def __getattr__(self, name):
-            return [name]
-
-    frame = Frame()
-    held = {"frame": frame}
-    hold(held)
-    assert held["frame"] is frame
-    assert not vars(frame)

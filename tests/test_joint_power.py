@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from scipy import stats
 
 import evalreg as er
-from evalreg.errors import ArgumentError, FewClustersWarning
+from evalreg.errors import FewClustersWarning
 from evalreg.inference.wald import critical_value, falsely_shown, share_shown
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -39,14 +38,6 @@ def test_means_differences_and_regressions_have_clubsandwichs_joint_test(n_passa
             assert test.df_denom == pytest.approx(theirs["df_denom"], rel=1e-9)
             assert test.fvalue == pytest.approx(theirs["F"], rel=1e-9)
             assert float(test.pvalue) == pytest.approx(theirs["p"], rel=1e-9)
-
-
-def crossed(n_judges: int, seed: int = 1) -> pd.DataFrame:
-    """Scores without any effect, of prompts and judges that each row draws by itself."""
-    rng = np.random.default_rng(seed)
-    n = 600
-    labels = {"judge": rng.integers(0, n_judges, n).astype(str), "prompt": rng.integers(0, 60, n).astype(str)}
-    return pd.DataFrame({**labels, **{name: rng.normal(size=n) for name in ("x", "z", "score")}})
 
 
 # The lowest scipy divides by zero on its way.
@@ -121,50 +112,3 @@ def test_a_covariance_taken_for_known_is_told_where_clusters_are_few() -> None:
         advised = own.wald_test(parts)
     assert "taken for known" not in advised.note
     assert advised.pvalue > test.pvalue
-
-
-def test_the_axis_with_few_clusters_is_named() -> None:
-    log = crossed(4)
-    with pytest.warns(FewClustersWarning, match="4 judge clusters"):
-        results = er.fit("score ~ x + z", log, groups="prompt + judge")
-    with pytest.warns(FewClustersWarning, match="4 judge clusters leave .* to test 2 contrasts jointly") as caught:
-        test = results.wald_test("x = 0, z = 0")
-    assert str(caught[0].message) == test.note
-    assert f"leave {test.df_denom:.3g} degrees of freedom" in test.note
-    assert f"from F = {stats.f.isf(0.05, 2, test.df_denom):.3g}; " in test.note
-    assert "reject from 3. " in test.note
-    with pytest.warns(FewClustersWarning, match="4 judge clusters leave .* to test one contrast"):
-        results.wald_test("x = 0")
-
-
-@pytest.mark.parametrize("options", [{}, {"cov": "CR1"}, {"groups": None}, {"groups": "prompt"}], ids=str)
-def test_a_test_that_can_tell_says_nothing(options: dict[str, Any]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        results = er.fit("score ~ x + z", crossed(40), **({"groups": "prompt + judge"} | options))
-        warnings.simplefilter("error")
-        assert results.wald_test("x = 0, z = 0").note == ""
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_a_test_without_degrees_of_freedom_names_the_axis() -> None:
-    results = er.fit("score ~ x + z", crossed(2), groups="prompt + judge")
-    test = results.wald_test(np.eye(3))
-    assert np.isnan(test.pvalue)
-    assert test.reason.endswith("degrees of freedom cannot test 3 contrasts jointly (2 judge clusters)")
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_hypotheses_that_follow_from_others_are_counted_and_the_advice_gives_the_test() -> None:
-    log = pd.read_csv(REFERENCE / "joint.csv").query("n_passages == 12")
-    asked: dict[str, Any] = {"item": "question", "groups": "passage"}
-    means, pairs = er.mean(log, by="model", **asked), er.compare(log, **asked).results
-    with pytest.raises(ArgumentError, match=r"of these 4 no more than 3 do not\. Give 3 of them"):
-        means.wald_test("a = b, b = c, a = c, c = d")
-    test = pairs.wald_test(np.eye(6))
-    assert np.isnan(test.fvalue)
-    assert "(rank 3 of 6): some follow from others" in test.reason
-    three = [i for i, name in enumerate(pairs.params.index) if "d" in name.split(" - ")]
-    found = pairs.wald_test(np.eye(6)[three])
-    expected = json.loads((REFERENCE / "joint.json").read_text())["means 12"]
-    assert float(found.pvalue) == pytest.approx(expected["p"], rel=1e-9)

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.cli.main import main
 from evalreg.covariance.terms import COVARIANCES
 from evalreg.data import frame as memory
 from evalreg.errors import TooLargeError
@@ -56,38 +55,6 @@ def test_the_number_of_columns_is_the_one_that_a_fit_has(monkeypatch):
     monkeypatch.setattr("evalreg.data.designs._fewest", lambda *_: 0)
     with pytest.raises(TooLargeError, match=r"'score ~ cat \+ code' has 202 columns"):
         er.fit("score ~ cat + code", log)
-
-
-@pytest.mark.parametrize("groups", [None, "g"])
-def test_very_many_means_are_counted_first(small, groups):
-    with pytest.raises(TooLargeError, match=r"60,000 parameters takes about 376 GiB.*values of `by`"):
-        er.mean(_log(60_000, 120_000), by="cat", groups=groups)
-
-
-@pytest.mark.filterwarnings("ignore:.*few of the rows tell:evalreg.errors.FewClustersWarning")
-def test_another_covariance_is_counted_first(monkeypatch):
-    log = _log(40, 400)
-    results = er.fit("score ~ cat", log)
-    monkeypatch.setattr(memory, "available", lambda: 0.0)
-    monkeypatch.setattr(memory, "GIB", 1.0)
-    with pytest.raises(TooLargeError, match="covariance of"):
-        results.with_cov(groups="g")
-
-
-@pytest.mark.filterwarnings("ignore:.*few of the rows tell:evalreg.errors.FewClustersWarning")
-def test_what_fits_is_done():
-    log = _log(210, 840)
-    assert len(er.fit("score ~ cat", log).params) == 210
-
-
-def test_the_command_line_says_so(small, tmp_path, capsys):
-    table = tmp_path / "log.csv"
-    _log(3000, 6000).to_csv(table, index=False)
-    assert main(["fit", "score ~ cat", str(table), "--groups", "g"]) == 3
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "2,999 columns" in said.err
-    assert "bug" not in said.err
 
 
 def test_the_machine_says_what_it_has():
@@ -148,12 +115,3 @@ def test_means_and_a_regression_take_no_more_than_is_counted(by):
     means, regression = map(float, done.stdout.split())
     assert 0 < means < COVARIANCES * 8 * by**2 + 40e6
     assert 0 < regression < 8 * k * n * (memory.DESIGNS + memory.GRAMS) + 40e6
-
-
-def test_a_joint_test_of_very_many_levels_is_counted_first(small):
-    log = _log(120, 2400).assign(x=np.random.default_rng(4).normal(size=2400))
-    results = er.fit("score ~ C(code) + x", log, groups="g")
-    with pytest.raises(TooLargeError, match=r"joint test of 119 contrasts of 121 coefficients takes about [\d,.]+ GiB"):
-        results.wald_test_terms()
-    # The advice leads to a test.
-    assert 0 < results.wald_test("C(code)[T.1] = 0, C(code)[T.2] = 0, x = 0").pvalue < 1

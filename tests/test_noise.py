@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import re
 
 import matplotlib as mpl
 import numpy as np
@@ -263,19 +262,6 @@ def test_a_detectable_difference_of_models_that_differ_on_few_questions_is_found
     assert er.noise(log(2, 2).replace({"a": "z"}), groups=groups).pairs["detectable"].iloc[0] == delta
 
 
-def test_counts_and_shares_say_the_same_as_single_answers():
-    log = answers(missing=0.2)
-    counts = log.groupby(["model", "item"], as_index=False)["score"].agg(["sum", "count"])
-    single = er.noise(log, sample="sample")
-    by_count = er.noise(counts, passes="sum", n_samples="count")
-    by_share = er.noise(counts.assign(score=counts["sum"] / counts["count"]), n_samples="count")
-    for other in (by_count, by_share):
-        pd.testing.assert_frame_equal(other.pairs, single.pairs, rtol=1e-9)
-        pd.testing.assert_frame_equal(other.models, single.models, rtol=1e-9)
-    odd_index = counts.set_axis(np.arange(len(counts))[::-1] + 7)
-    pd.testing.assert_frame_equal(er.noise(odd_index, passes="sum", n_samples="count").pairs, by_count.pairs)
-
-
 def test_a_model_with_single_answers_is_unknown_and_the_advice_gives_the_right_number():
     log = answers()
     gone = (log["model"] == "model-1") & log["item"].isin(["q3", "q5"]) & (log["sample"] > 0)
@@ -287,18 +273,6 @@ def test_a_model_with_single_answers_is_unknown_and_the_advice_gives_the_right_n
     assert '"model-1" gave a single answer to some questions (to 2 of 40 in the case of model-1)' in text
     kept = er.noise(log[~log["item"].isin(["q3", "q5"])], sample="sample")
     assert kept.pairs["se_prediction"].notna().all()
-
-
-def test_models_without_a_shared_question_have_the_noise_of_both():
-    log = answers(n_models=2)
-    apart = log.assign(item=log["model"] + log["item"])
-    with pytest.warns(er.errors.IndependenceWarning):
-        found = er.noise(apart, sample="sample")
-    pair = found.pairs.iloc[0]
-    assert not pair["paired"]
-    assert pair["se_prediction"] == pytest.approx(np.sqrt((found.models["se_prediction"] ** 2).sum()), rel=1e-12)
-    assert np.isnan(pair["sign_p_value"])
-    assert np.isnan(pair["enough_answers"])
 
 
 def test_noise_that_is_all_there_is_leaves_no_data_error_and_no_number_of_answers():
@@ -314,29 +288,7 @@ def test_noise_that_is_all_there_is_leaves_no_data_error_and_no_number_of_answer
     assert "none seen" in str(found.summary())
 
 
-def test_the_smallest_difference_shown_is_that_of_a_pair():
-    found = er.noise(answers(n_models=6, n_questions=80), sample="sample")
-    shown = found.pairs[found.pairs["p_value"] < 0.05]["difference"].abs()
-    assert found.smallest_shown == shown.min()
-    assert np.isnan(er.noise(answers(n_models=2, seed=5), sample="sample", alpha=1e-9).smallest_shown)
-
-
 # Command line
-
-
-def test_of_many_pairs_those_without_noise_of_questions_are_named_and_no_share_is_above_all():
-    rng = np.random.default_rng(0)
-    score = (rng.random((9, 40, 3)) < rng.uniform(0.1, 0.9, (1, 40, 1))).astype(float)  # models are all alike
-    m, q, k = np.indices(score.shape)
-    log = pd.DataFrame({"model": m.ravel(), "item": q.ravel(), "sample": k.ravel(), "score": score.ravel()})
-    found = er.noise(log, sample="sample")
-    assert found.pairs["prediction_share"].max() > 1
-    assert (found.pairs["data_variance"] <= 0).any()
-    assert (found.models["data_variance"] > 0).all()
-    text = " ".join(str(found.summary()).split())
-    assert "> 100%: the noise of the answers is estimated by itself" in text
-    assert "none seen for" in text
-    assert all(int(share) <= 100 for share in re.findall(r"(\d+)%", text))
 
 
 def test_the_interval_of_a_share_holds_that_of_the_share_and_of_its_log_odds():
@@ -351,17 +303,3 @@ def test_the_interval_of_a_share_holds_that_of_the_share_and_of_its_log_odds():
     low, high = np.minimum(share - t * se, by_odds[0]), np.maximum(share + t * se, by_odds[1])
     assert (by_odds[1] != high).any() or (by_odds[0] != low).any()
     np.testing.assert_allclose(parts.shares(0.1), np.column_stack([low, high]), rtol=1e-12)
-
-
-def test_pairs_that_show_no_noise_of_questions_are_named():
-    rng = np.random.default_rng(0)
-    score = rng.integers(0, 2, (3, 60, 3)).astype(float)
-    m, q, k = np.indices(score.shape)
-    log = pd.DataFrame({"model": m.ravel(), "item": q.ravel(), "sample": k.ravel(), "score": score.ravel()})
-    found = er.noise(log, sample="sample")
-    pairs = found.pairs.index[found.pairs["data_variance"] <= 0]
-    assert len(pairs)
-    (text,) = [text for _, text in found.notes if "none seen for" in text]
-    for pair in pairs:
-        assert " - ".join(pair) in text
-    assert "none seen for" in " ".join(str(found.summary()).split())

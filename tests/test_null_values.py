@@ -53,19 +53,6 @@ def test_odds_are_tested_against_1_and_net_benefit_against_0_as_win_rates_agains
     assert "Intervals are those of the win rates, turned into odds; t and p test each against 1" in said
 
 
-def test_frames_summaries_and_stored_results_show_the_same_test(board):
-    frame, stored = board.to_frame(), er.read_results(board.to_json())
-    for shown in (frame["p_value"], stored.pvalues):
-        np.testing.assert_allclose(shown, board.pvalues[shown.index])
-    np.testing.assert_allclose(frame["t"], board.tvalues)
-    assert "test each against 0.5" in " ".join(str(board.summary(details=True)).split())
-
-
-def test_differences_of_win_rates_are_tested_against_0(board):
-    difference = board.contrast("model-01 - model-02")
-    np.testing.assert_allclose(difference.tvalues, difference.params / difference.bse)
-
-
 def test_t_test_with_a_half_says_the_same(board):
     test = board.t_test("model-02 = 0.5")
     assert math.isclose(float(test.pvalue), board.pvalues["model-02"], rel_tol=ROOT)
@@ -114,21 +101,3 @@ def test_what_is_made_of_means_is_tested_unless_it_is_a_mean_still():
     assert "P>|t|" not in _grid(stored.contrast({"old": 1}))
     assert "P>|t|" in _grid(stored.contrast("new - old"))
     np.testing.assert_allclose(stored.pvalues, means.pvalues)
-
-
-def test_win_rates_are_stored_with_the_half_that_they_are_tested_against(board):
-    stored = er.read_results(board.to_json())
-    assert stored.document["tested_against"] == 0.5
-    assert "P>|t|" in _grid(stored)
-
-
-def test_a_table_of_results_has_no_stars_where_no_value_is_tested():
-    log = er.datasets.passages(n_passages=30, questions_per_passage=5, seed=3)
-    mean, slope = er.fit("score ~ 1", log, groups="passage"), er.fit("score ~ n_words", log, groups="passage")
-    for first in (mean, er.read_results(mean.to_json())):
-        shown = er.table({"mean": first, "slope": slope}, stars=True)
-        assert 'No stars for "mean"' in str(shown)
-        grid = shown.summary().grids[0]
-        column = dict(zip(grid.headers, zip(*grid.rows, strict=True), strict=True))
-        assert not any("*" in cell for cell in column["mean"])
-        assert any("*" in cell for cell in column["slope"])

@@ -11,7 +11,7 @@ import evalreg as er
 from evalreg.covariance.absorbed import directions_of
 from evalreg.covariance.leverage import full_leverage_directions, root_of
 from evalreg.data import frame as memory
-from evalreg.errors import NestedClustersWarning, TooLargeError
+from evalreg.errors import TooLargeError
 from evalreg.scores import rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -55,16 +55,6 @@ def test_what_one_cluster_determines_is_what_is_lost_without_it(clusters, rows, 
     assert blind.shape[1] == size == alone + 1
 
 
-def test_single_rows_are_found_without_clusters():
-    log = _log(40, 1, 4, 2)
-    results = er.fit("score ~ m + x + z", log)
-    lost = np.isnan(results.bse.to_numpy())
-    assert [name for name, none in zip(results.params.index, lost, strict=True) if none] == [
-        name for name in results.params.index if name in ("m[T.m004]", "m[T.m005]", "x")
-    ]
-    assert lost.sum() == 3
-
-
 def test_boards_agree_with_the_leverages_of_all_clusters():
     verdicts = er.datasets.judge_log(n_models=6, n_prompts=30, n_judges=3, seed=3)
     only = verdicts["prompt"] == verdicts["prompt"].iloc[0]
@@ -99,29 +89,6 @@ def test_a_sum_of_scores_needs_no_squares_of_the_design(monkeypatch):
     pd.testing.assert_series_equal(again, expected)
     with pytest.raises(TooLargeError, match="coefficients in 30 clusters"):
         er.fit("score ~ m + z", log, groups="g", cov="CR2")
-
-
-def test_clusters_inside_others_are_not_counted(monkeypatch):
-    rng, rows = np.random.default_rng(2), np.arange(120)
-    log = pd.DataFrame({"g": rows // 12, "q": rows // 2, "x": rng.normal(size=120), "score": rng.normal(size=120)})
-    monkeypatch.setattr(memory, "GIB", 1.0)
-    monkeypatch.setattr(memory, "available", lambda: 6.0 * 8 * 100)  # the 10 clusters take 40, the 60 inside them 240
-    with pytest.raises(TooLargeError, match="coefficients in 60 clusters"):
-        er.fit("score ~ x", log, groups="q")
-    with pytest.warns(NestedClustersWarning):
-        both = er.fit("score ~ x", log, groups="q + g")
-    assert both.n_clusters == {"g": 10}
-
-
-def test_effects_of_every_question_need_a_matrix_of_few_of_them(monkeypatch):
-    log = _questions(260)
-    # Free is a tenth of what a matrix of coefficients for each of the 260 questions would take; small sums count.
-    monkeypatch.setattr(memory, "GIB", 1.0)
-    monkeypatch.setattr(memory, "available", lambda: 6 * 8 * 260 * 269**2 / 10)
-    results = er.fit("score ~ model + C(q)", log, groups="q", cov="CR1")
-    absorbed = er.fit("score ~ model | q", log, groups="q", cov="CR1", ssc="G")
-    factor = np.sqrt((len(log) - 1) / (len(log) - 269))  # (n - 1)/(n - k), which "G" leaves out
-    np.testing.assert_allclose(results.bse[1:10], factor * absorbed.bse, rtol=1e-10)
 
 
 @pytest.mark.parametrize("n_models", [4, 10])

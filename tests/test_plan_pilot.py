@@ -193,13 +193,6 @@ def test_unequal_clusters_are_planned_with_their_own_degrees_of_freedom(rng):
     assert units > er.plan.sample_size(delta=1.0, omega2=results.bse.iloc[0] ** 2 * 130, cluster_size=13) / 13
 
 
-def test_components_and_the_difference_of_one_pilot_agree_nearly(found, difference):
-    by_components = er.plan.from_pilot(found, delta=0.05).loc["clustered"]
-    by_difference = er.plan.from_pilot(difference, delta=0.05).loc["clustered"]
-    # Components plan with the noise of as many answers as there were, estimated by appendix C; the difference with CR2.
-    assert abs(by_components["n_clusters"] / by_difference["n_clusters"] - 1) < 0.02
-
-
 def few_of(wins: int, losses: int, n: int) -> pd.DataFrame:
     """Two models that differ on some of n independent questions."""
     score = np.zeros((2, n))
@@ -231,46 +224,6 @@ def test_a_plan_from_few_differences_has_the_power_of_the_test_that_allows_for_m
     assert planned > er.plan.sample_size(delta=delta, omega2=rate - delta**2)
 
 
-def test_a_plan_from_few_differences_does_not_depend_on_which_model_is_named_first():
-    pilot = few_of(10, 2, 300)
-    plans = []
-    for log in (pilot, pilot.replace({"new": "zzz"})):
-        means = er.mean(log, by="model", item="item")
-        first, second = means.params.index
-        for one, other in ((first, second), (second, first)):
-            plan = er.plan.separate(means, one, other)
-            table = er.plan.from_pilot(means.contrast(f"{one} - {other}"), delta=0.03).loc["plain"]
-            plans.append((plan.power_now, plan.detectable, plan.table["ratings"].iloc[0], table["n"], table["mde"]))
-    assert len({tuple(np.round(np.array(plan, dtype=float), 9)) for plan in plans}) == 1
-    # That of a pilot whose difference was seen the other way, and is planned for as it was seen, needs no more.
-    assert plans[0][0] > 0.6
-
-
-def test_few_differences_are_planned_with_assurance_and_as_the_pilot_detects_them():
-    pilot = er.compare(few_of(6, 2, 200), item="item", baseline="old")
-    plain, sure = (er.plan.from_pilot(pilot, delta=0.03, assurance=a).loc["plain"] for a in (None, 0.9))
-    assert sure["n"] > plain["n"]
-    again = er.plan.from_pilot(pilot, delta=plain["mde"]).loc["plain", "n"]
-    assert abs(again - 200) <= 1
-
-
-def test_independent_questions_have_the_plain_row_alone(pilot):
-    found = er.plan.components(pilot, item="question")
-    assert er.plan.from_pilot(found, delta=0.05).index.tolist() == ["plain"]
-    alone = er.mean(pilot[pilot["model"] == "model-1"], item="question", sample="sample")
-    assert er.plan.from_pilot(alone, delta=0.05).index.tolist() == ["plain"]
-
-
-def test_an_experiment_of_the_planned_size_finds_the_difference(found):
-    clusters = int(er.plan.from_pilot(found, delta=0.06, k_a=4, k_b=4).loc["clustered", "n_clusters"])
-    larger = er.datasets.sampled(n_questions=5 * clusters, n_samples=4, n_models=2, correlation=0.5, icc=0.3)
-    se = larger.attrs["truth"]["difference_standard_error"]
-    from evalreg.planning.power import t_power
-
-    # The pilot is an estimate: its own variance has a relative error of about sqrt(2/60).
-    assert 0.6 < t_power(0.06 / se, clusters - 1, 0.05) < 0.95
-
-
 def test_a_corrected_omega2_at_or_below_zero_is_refused_with_the_reason():
     small = er.datasets.sampled(n_questions=12, n_samples=2, n_models=2, correlation=0.9, seed=1)
     found = er.plan.components(small, item="question")
@@ -279,12 +232,3 @@ def test_a_corrected_omega2_at_or_below_zero_is_refused_with_the_reason():
     ):
         er.plan.from_pilot(found, delta=0.05)
     assert er.plan.from_pilot(found, delta=0.05, corrected=False).loc["plain", "n"] > 0
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_crossed_pilots_are_sent_to_the_board():
-    log = er.datasets.passages(n_passages=30, seed=1)
-    log["judge"] = np.arange(len(log)) % 7
-    crossed = er.mean(log, groups="passage + judge")
-    with pytest.raises(ArgumentError, match=r"clustered in one way.*passage \+ judge.*er\.plan\.board"):
-        er.plan.from_pilot(crossed, delta=0.05)

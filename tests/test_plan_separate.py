@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,6 @@ import pytest
 from scipy import stats
 
 import evalreg as er
-from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
 from evalreg.planning import separation as crossed_powers
 from evalreg.planning.power import fewest
 from evalreg.planning.separation import (
@@ -216,29 +214,6 @@ def test_assurance_asks_for_more(board, means, coarse):
         assert plain < sure
 
 
-def test_the_difference_seen_is_the_default_and_is_said_to_be_uncertain(board, coarse):
-    plan = er.plan.separate(board, "model-02", "model-01")
-    assert plan.delta == -plan.estimate
-    assert not plan.assumed
-    assert plan.table["judges"].tolist() == [10, 20, 30]
-    assert "it includes 0" in str(plan.summary())
-    apart = er.plan.separate(board, "model-01", "model-04")
-    assert "may be as small as" in str(apart.summary())
-    given = er.plan.separate(board, "model-01", "model-04", delta=0.2)
-    assert "difference seen" not in str(given.summary())
-
-
-def test_judges_are_named_or_the_axis_with_fewer_clusters(board, coarse):
-    other = er.plan.separate(board, "model-01", "model-02", judge="prompt", judges=[60], delta=0.3)
-    assert list(other.design) == ["judge", "prompt"]
-    rng = np.random.default_rng(2)
-    q, t = np.indices((40, 4)).reshape(2, -1)
-    score = rng.normal(size=160) + rng.normal(size=40)[q]
-    frame = pd.DataFrame({"question": q, "template": t, "score": score})
-    single = er.fit("score ~ 1", frame, groups="template + question")
-    assert list(er.plan.separate(single, delta=1.0).design) == ["question", "template"]
-
-
 def test_parts_below_zero_are_floored_with_a_word(coarse):
     # Every judge has the same mean, so that judges vary less than chance.
     rng = np.random.default_rng(4)
@@ -254,46 +229,12 @@ def test_parts_below_zero_are_floored_with_a_word(coarse):
     assert "known from 3 degrees of freedom" in " ".join(str(plan.summary()).split())
 
 
-def test_results_without_a_plan_are_refused_with_advice_that_works(board, means, coarse):
-    with pytest.raises(ArgumentError, match="needs results whose prompts and judges cross"):
-        er.plan.separate(means, "new", "old", judges=[3])
-    with pytest.raises(ArgumentTypeError, match="got dict"):
-        er.plan.separate({}, "new", "old")
-    known = er.plan.separate(board, "model-01", "model-02", judges=[10], delta=0.2).power_now
-    for odd in (board.with_cov(cov="CR1"), board.with_cov(repair="none"), board.with_cov(alike="judge")):
-        with pytest.raises(NotAvailableError, match="under the default covariance"):
-            er.plan.separate(odd, "model-01", "model-02")
-        healed = odd.with_cov(groups="prompt + judge", cov=None, dof=None, repair=None, alike=None)
-        plan = er.plan.separate(healed, "model-01", "model-02", judges=[10], delta=0.2)
-        assert plan.power_now == known
-
-
-def test_few_differing_questions_crossed_are_refused_and_the_advice_plans():
-    log = er.datasets.paired(n_passages=40, questions_per_passage=3, difference=0.02, seed=3)
-    log["author"] = log["question"].factorize()[0] % 7
-    crossed = er.compare(log, item="question", groups="passage + author")
-    with pytest.raises(NotAvailableError):
-        er.plan.separate(crossed, "new", "old", delta=0.05)
-    assert er.plan.separate(crossed.with_cov(groups="passage"), "new", "old", delta=0.05).power_now > 0.05
-
-
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
     path = tmp_path_factory.mktemp("separate") / "judged.csv"
     log = er.datasets.judge_log(n_models=4, n_prompts=60, n_judges=10, judge_sd=0.4, seed=1)
     log.to_csv(path, index=False)
     return path
-
-
-def test_a_sparse_log_is_refused_and_the_advice_plans():
-    log = er.datasets.judge_log(n_models=3, n_prompts=40, n_judges=8, seed=1)
-    seen = np.random.default_rng(3).random((40, 8)) < 0.3
-    p, j = (pd.factorize(log[name])[0] for name in ("prompt", "judge"))
-    options = {"left": "left", "right": "right", "winner": "winner"}
-    sparse = er.win_rate(log[seen[p, j]], groups="prompt + judge", **options)
-    with pytest.raises(NotAvailableError, match="fewer than half"):
-        er.plan.separate(sparse, "model-01", "model-02", delta=0.2)
-    assert er.plan.separate(sparse.with_cov(groups="prompt"), "model-01", "model-02", delta=0.2).power_now > 0.05
 
 
 def test_judges_of_very_unlike_sizes_leave_small_plans_without_a_test():
@@ -306,31 +247,3 @@ def test_judges_of_very_unlike_sizes_leave_small_plans_without_a_test():
     assert row["prompts"] is None
     assert row["smallest"] == np.inf
     assert np.isfinite(_row(pilot, 12, *asked)[1])
-
-
-def test_a_difference_without_variance_divides_by_nothing():
-    # Few questions differ, so that the difference which would be found is sought up to 1, where no variance is left.
-    rows = pd.DataFrame({"item": np.repeat(range(40), 2), "model": ["a", "b"] * 40, "score": 1.0})
-    rows.loc[[1, 3, 5], "score"] = 0.5
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", RuntimeWarning)
-        plan = er.plan.separate(er.mean(rows, by="model", item="item"), "a", "b")
-    assert 0 < plan.detectable < 1
-
-
-def test_results_and_comparisons_plan_as_the_function_does(board, means, coarse):
-    asked = {"judges": [5, 10], "delta": 0.2, "power": 0.9, "assurance": 0.8, "judge": "judge", "alpha": 0.01}
-    by_hand = er.plan.separate(board, "model-01", "model-02", **asked)
-    found = board.plan(separate=("model-01", "model-02"), **asked)
-    pd.testing.assert_frame_equal(found.table, by_hand.table)
-    assert str(found.summary()) == str(by_hand.summary())
-    log = er.datasets.paired(n_passages=40, difference=0.05, seed=2)
-    comparison = er.compare(log, item="question", groups="passage")
-    both = comparison.plan(separate=("new", "old"), delta=0.05), comparison.results.plan(delta=0.05)
-    for plan in both:
-        assert plan.power_now == means.plan(separate=("new", "old"), delta=0.05).power_now
-    for wrong in ("AB", ("new",), ("new", "old", "third")):
-        with pytest.raises(ArgumentTypeError, match='separate=\\("A", "B"\\)'):
-            means.plan(separate=wrong)
-    with pytest.raises(ArgumentError, match=r'separate=\("A", "B"\)'):
-        means.plan()

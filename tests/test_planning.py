@@ -105,27 +105,6 @@ def test_eq_9_undoes_eq_10(n, omega2, sigma2, k):
     assert sample_size(delta=mde(n=n, **plan), **plan) == n
 
 
-def rejection_rate(rng: np.random.Generator, n: int, delta: float, draws: int, k: int) -> float:
-    """Share of experiments in which the paired z test of estimated SE rejects equality at 5%."""
-    # Expected scores of B, and of A, are normal over questions; one answer varies about them with variance 1/6.
-    common = rng.normal(scale=0.2, size=(draws, n))
-    x_a = delta + common + rng.normal(scale=0.15, size=(draws, n))
-    x_b = common + rng.normal(scale=0.15, size=(draws, n))
-    noise = math.sqrt(1 / 6 / k)
-    d = x_a + rng.normal(scale=noise, size=(draws, n)) - x_b - rng.normal(scale=noise, size=(draws, n))
-    z = d.mean(axis=1) / (d.std(axis=1, ddof=1) / math.sqrt(n))
-    return float(np.mean(np.abs(z) > 1.959964))
-
-
-@pytest.mark.parametrize(("k", "delta"), [(1, 0.1), (8, 0.05)])
-def test_an_experiment_of_the_sample_size_has_the_power_asked_for(rng, k, delta):
-    n = sample_size(delta=delta, omega2=2 * 0.15**2, sigma2_a=1 / 6, sigma2_b=1 / 6, k_a=k, k_b=k)
-    draws = 4000
-    # An estimated SE with normal quantiles adds 0.003 or so to the rate at these n.
-    allowed = SIGMAS * math.sqrt(0.8 * 0.2 / draws) + 0.003
-    assert abs(rejection_rate(rng, n, delta, draws, k) - 0.8) < allowed
-
-
 # --- components: reference values -------------------------------------------------------------------------------------
 
 
@@ -321,16 +300,6 @@ def test_sample_ids_that_differ_in_every_question_leave_the_plain_sigma2():
     assert found.loc["clustered", "sigma2_a"] == pytest.approx(found.loc["plain", "sigma2_a"], rel=SAME)
 
 
-def test_questions_of_one_model_are_left_out_and_counted():
-    log = pilot_log()
-    first = (log["model"] == "model-1") & log["item"].isin(log["item"].unique()[:3])
-    second = (log["model"] == "model-2") & (log["item"] == log["item"].unique()[5])
-    found = components(log[~first & ~second], groups="passage")
-    both = log[~log["item"].isin(log["item"].unique()[[0, 1, 2, 5]])]
-    assert found.attrs["left_out"] == 4
-    np.testing.assert_array_equal(found.to_numpy(float), components(both, groups="passage").to_numpy(float))
-
-
 # --- components: simulated truth --------------------------------------------------------------------------------------
 
 
@@ -362,16 +331,6 @@ def test_a_large_pilot_finds_the_truth_of_uniform_scores(rng):
     assert abs(found["sigma2_b"] - truth["sigma2"]) < SIGMAS * 0.001
 
 
-@pytest.mark.slow  # loops over pairs of questions decide every component exactly, with unequal numbers of answers
-def test_plain_components_of_small_pilots_are_right_on_average(rng):
-    found = many(rng, 300, n_questions=30, n_samples=2, correlation=0.3)
-    assert_mean(found["plain.omega2"], 2 / 12 * 0.7)
-    assert_mean(found["plain.sigma2_a"], 1 / 6)
-    # Sample ids only count answers here, so that the cross terms are noise about 0.
-    assert_mean(found["clustered.sigma2_b"], 1 / 6)
-    assert found["clustered.sigma2_b"].std() > found["plain.sigma2_b"].std()
-
-
 # The formula is exact in loops over pairs of questions and beside reference values.
 @pytest.mark.parametrize("draws", [40, pytest.param(150, marks=pytest.mark.slow)])
 def test_clustered_omega2_is_n_times_the_variance_of_the_mean_difference(rng, draws):
@@ -394,23 +353,6 @@ def test_unequal_numbers_of_answers_leave_omega2_right_on_average(rng):
         kept = number <= 2 + pd.factorize(log["question"])[0] % 5
         values.append(components(log[kept], item="question").loc["plain", "omega2"])
     assert_mean(pd.Series(values), 1 / 12)
-
-
-def test_one_run_that_shifts_all_answers_shows_in_the_clustered_sigma2_only(rng):
-    # Each run moves all questions of a passage by one draw of variance 1; answers vary by 1 besides.
-    rows = []
-    for model in ("a", "b"):
-        for passage in range(40):
-            shift = rng.normal(size=4)
-            for question in range(5):
-                noise = shift + rng.normal(size=4)
-                rows += [(model, f"{passage}/{question}", passage, k, noise[k]) for k in range(4)]
-    log = pd.DataFrame(rows, columns=["model", "item", "passage", "sample", "score"])
-    found = components(log, groups="passage")
-    # Var of one answer is 2; four other questions of the passage share 1 of it. The SE of the first is some 0.1.
-    assert found.loc["plain", "sigma2_a"] == pytest.approx(2, abs=0.4)
-    assert found.loc["clustered", "sigma2_a"] == pytest.approx(6, abs=2.4)
-    assert found.loc["plain", "omega2"] == pytest.approx(0, abs=0.4)
 
 
 # --- components: bad input --------------------------------------------------------------------------------------------

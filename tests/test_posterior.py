@@ -145,28 +145,6 @@ def test_intervals_hold_simulated_truth(n_clusters, size, mu, rho):
     assert held > 0.95 - 3 * np.sqrt(0.95 * 0.05 / 200)
 
 
-def test_the_correlation_is_found():
-    rng = np.random.default_rng(2)
-    successes = rng.binomial(10, rng.beta(0.6 * 3, 0.4 * 3, 2000))
-    rate, correlation = beta_binomial(successes, np.full(2000, 10), prior=(1, 1), icc=(1, 1))
-    assert rate.mean == pytest.approx(0.6, abs=0.02)
-    assert correlation.mean == pytest.approx(0.25, abs=0.02)
-
-
-def test_large_logs_agree_with_the_clustered_interval():
-    log = er.datasets.passages(n_passages=800, questions_per_passage=5, mean=0.6, icc=0.2, seed=1)
-    results = er.mean(log, groups="passage")
-    np.testing.assert_allclose(results.posterior().interval(), results.conf_int(), atol=2e-3)
-
-
-def test_each_model_has_the_posterior_of_its_own_rows():
-    log = er.datasets.paired(n_passages=12, seed=1)
-    both = er.mean(log, by="model", item="question", groups="passage").posterior().to_frame()
-    for model, part in log.groupby("model"):
-        alone = er.mean(part, groups="passage").posterior().to_frame()
-        np.testing.assert_allclose(both.loc[[model]], alone, rtol=1e-9)
-
-
 def test_scores_that_are_not_0_or_1_are_counted():
     log = log_of([3, 1, 4], [5, 5, 5])
     log.loc[[2, 9], "score"] = 0.5
@@ -206,12 +184,3 @@ def test_what_has_no_posterior_says_why():
     for other in others:
         with pytest.raises(refused, match=r"plain mean of rows of its own; this is .*score"):
             other.posterior()
-
-
-@pytest.mark.parametrize("prior", [(0, 1), (1,), "flat", (1, np.inf), (True, 1), (0.3, 1)])
-def test_a_prior_is_two_numbers(prior):
-    results = er.mean(log_of([3, 1], [5, 5]), groups="passage")
-    with pytest.raises(er.errors.ArgumentError, match=r"`prior` must be the two parameters of a Beta.*at least 0.5"):
-        results.posterior(prior=prior)
-    with pytest.raises(er.errors.ArgumentError, match="`icc_prior`"):
-        results.posterior(icc_prior=prior)

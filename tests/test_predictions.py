@@ -11,7 +11,6 @@ from scipy import stats
 
 import evalreg as er
 from evalreg.errors import NotAvailableError
-from evalreg.results.predictions import Predicted
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -153,18 +152,6 @@ def test_slopes_of_a_straight_line_are_its_coefficients_with_their_dof(log):
     assert er.fit("score ~ words", log, groups="passage").avg_slopes().with_cov(cov="CR1").bse.iloc[0] > 0
 
 
-def test_splines_have_slopes_up_to_their_outermost_knots(log):
-    slope = er.fit("score ~ bs(words, df=3, degree=1, include_intercept=False)", log, groups="passage").avg_slopes()
-    assert np.isfinite(slope.bse["words"])
-
-
-def test_slopes_of_large_numbers_keep_their_digits(log):
-    times = log.assign(ms=1.7e12 + 1e6 * log["words"])
-    found = er.fit("score ~ ms", times, groups="passage")
-    _close(found.avg_slopes().params["ms"], found.params["ms"], 1e-9)
-    _close(found.avg_slopes().dof["ms"], found.dof["ms"], 1e-6)
-
-
 # --- predictions ------------------------------------------------------------------------------------------------------
 
 
@@ -246,8 +233,3 @@ def test_rows_left_out_of_the_fit_are_left_out_of_the_average(log):
     _close(er.fit("right ~ words", gap, groups="passage", family="binomial").avg_slopes().bse, expected.bse)
     fitted = smf.glm("right ~ words", gap, family=sm.families.Binomial()).fit()
     _close(er.infer(er.from_statsmodels(fitted), groups="passage").avg_slopes().bse, expected.bse)
-
-
-def test_predictions_need_a_class_that_says_what_is_derived():
-    with pytest.raises(TypeError, match="_derived"):
-        Predicted()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from pathlib import Path
 
@@ -11,8 +10,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.cli import main as cli
-from evalreg.errors import ArgumentError, DataError, NotAvailableError, UnequalQuestionsWarning
+from evalreg.errors import DataError, UnequalQuestionsWarning
 
 SAME = 1e-12
 
@@ -102,12 +100,6 @@ def test_nothing_is_said_where_all_answered_the_same_or_share_nothing_by_design(
         er.mean(lacking, by=["model", "subject"], item="item")
 
 
-def test_clusters_of_one_row_a_model_are_questions_too(rng):
-    log = uneven(board_log(rng))
-    assert "(Questions are the item clusters here; name them in `item`.)" in said(log, groups="item")
-    assert said(log, groups="passage") == ""
-
-
 def test_shared_questions_are_those_that_a_merge_of_all_models_keeps(rng):
     log = uneven(board_log(rng)).sample(frac=1, random_state=3)
     wide = log.pivot(index="item", columns="model", values="score").dropna()
@@ -157,22 +149,6 @@ def test_questions_that_no_model_shares_are_refused_with_the_models_that_cost_mo
     assert 'leave out "m3", "m5" and use questions="shared" for the 120' in said(part, item="item").replace("L", "l")
 
 
-def test_shared_questions_need_models_and_questions_in_memory(rng):
-    log = board_log(rng)
-    for roles in ({"by": "model"}, {"item": "item"}, {}):
-        with pytest.raises(ArgumentError, match="name the models in `by`"):
-            er.mean(log, questions="shared", **roles)
-    with pytest.raises(ArgumentError, match='"own", "shared"'):
-        er.mean(log, by="model", item="item", questions="common")
-    polars = pytest.importorskip("polars")
-    frame = polars.from_pandas(log).lazy()
-    found, expected = (er.mean(data, by="model", item="item", questions="shared") for data in (frame, log))
-    np.testing.assert_allclose(found.to_frame(), expected.to_frame(), rtol=1e-10)
-    assert found.dropped.to_dict() == expected.dropped.to_dict()
-    with pytest.raises(NotAvailableError, match="need rows in memory: collect the columns"):
-        er.mean(frame, by="model", item="item", questions="shared", weights="score")
-
-
 @pytest.mark.slow
 def test_models_of_equal_ability_are_told_apart_by_what_they_skipped_and_not_on_shared_questions():
     """A hundred boards: skipping hard questions wins on own questions, and wins nothing on shared ones."""
@@ -189,58 +165,6 @@ def test_models_of_equal_ability_are_told_apart_by_what_they_skipped_and_not_on_
     assert shared <= 12  # binomial(100, .05) is above 12 in 1 of 1,000
 
 
-def test_rows_of_each_model_stand_in_every_table_and_figure(rng):
-    log = uneven(board_log(rng))
-    with pytest.warns(UnequalQuestionsWarning):
-        results = er.mean(log, by="model", item="item", groups="passage")
-    counts = log["model"].value_counts()
-    assert results.to_frame()["n"].to_dict() == counts.to_dict()
-    assert results.leaderboard()["n"].to_dict() == counts.to_dict()
-    for text in (str(results.summary()), results.to_markdown(), results.to_latex(), results._repr_html_()):
-        for name, count in counts.items():
-            line = next(line for line in text.splitlines() if name in line and str(count) in line)
-            assert line
-    assert results.with_cov(groups=None).summary().grids[0].headers[-1] == "n"
-    pytest.importorskip("matplotlib")
-    names = [label.get_text() for label in results.plot().get_yticklabels()]
-    assert set(names) == {f"{name} (n {count})" for name, count in counts.items()}
-    note = results.plot("pairs").figure.texts[0].get_text().replace("\n", " ")
-    assert f"Models have {counts.min()} to {counts.max()} rows." in note
-    even = er.mean(board_log(rng), by="model", item="item")
-    assert "120 rows of each." in even.plot().figure.texts[0].get_text().replace("\n", " ")
-
-
-def test_boards_count_the_comparisons_of_each_model():
-    log = er.datasets.judge_log(n_models=4, n_prompts=40, seed=2)
-    counts = pd.concat([log["left"], log["right"]]).value_counts()
-    for estimator in (er.win_rate, er.bradley_terry):
-        board = estimator(log, left="left", right="right", winner="winner", groups="prompt")
-        assert board.leaderboard()["n"].to_dict() == counts.to_dict()
-        assert board.to_frame()["n"].to_dict() == counts.to_dict()
-
-
-@pytest.mark.parametrize("form", ["text", "json", "csv", "md", "latex", "html"])
-def test_the_command_line_shows_rows_and_warns(rng, tmp_path: Path, capsys, form):
-    log = uneven(board_log(rng))
-    log.to_csv(tmp_path / "log.csv", index=False)
-    base = ["mean", str(tmp_path / "log.csv"), "--by", "model", "--item", "item", "--format", form]
-    assert cli.main(base) == 0
-    run = capsys.readouterr()
-    # A table alone warns beside it; elsewhere the note stands with the results, and is not said once more.
-    alone = form in ("csv", "latex")
-    assert "m2 lacks" in " ".join((run.err if alone else run.out).split())
-    assert ("m2 lacks" in run.err) == alone
-    n = int((log["model"] == "m2").sum())
-    assert str(n) in run.out
-    assert cli.main([*base, "--questions", "shared"]) == 0
-    even = capsys.readouterr()
-    assert even.err == ""
-    shared = int((log.groupby("item")["model"].nunique() == 5).sum())
-    assert str(shared) in even.out
-    if form == "json":
-        assert {row["n"] for row in json.loads(even.out)["parameters"]} == {shared}
-
-
 def test_a_benchmark_with_a_model_that_skipped_questions(shared: Path):
     log = pd.read_csv(shared / "data" / "mmlu_pro_scores.csv.gz")
     with pytest.warns(UnequalQuestionsWarning, match="DeepSeek-Coder-V2 lacks 1681 of 12032"):
@@ -255,20 +179,3 @@ def test_a_benchmark_with_a_model_that_skipped_questions(shared: Path):
     assert second.pvalues.iloc[0] < 1e-5
     pair = er.compare(part, "correct", item="question_id", groups="passage").table.iloc[0]
     np.testing.assert_allclose([second.params.iloc[0], second.bse.iloc[0]], pair[["difference", "se"]].astype(float))
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_one_question_that_all_answered_is_told_as_one():
-    rows = [(m, f"q{i}", float((i + k) % 3 > 0)) for k, m in enumerate("ab") for i in range(20)]
-    log = pd.DataFrame([*rows, ("c", "q0", 1.0)], columns=["model", "item", "score"])
-    with pytest.warns(UnequalQuestionsWarning, match="nly 1 question was answered by all 3"):
-        er.mean(log, by="model", item="item")
-
-
-def test_clusters_of_several_rows_of_a_model_are_told_by_their_number_alone(rng, monkeypatch):
-    log = board_log(rng)
-    log = log[~((log["model"] == "m2") & (log["passage"] == 0))]
-    single = log.drop_duplicates(["model", "passage"])
-    assert "m2 lacks 1 of 30" in said(single, groups="passage")
-    monkeypatch.setattr("evalreg.inference.questions.stacked", lambda parts: pytest.fail("sums of cells were made"))
-    assert said(log, groups="passage") == ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -13,7 +12,6 @@ from scipy import special, stats
 
 import evalreg as er
 from evalreg.errors import (
-    DataError,
     ZeroVarianceWarning,
 )
 
@@ -137,19 +135,6 @@ def test_leaving_out_clusters_solves_the_ratio_anew(cov):
         np.testing.assert_allclose([results.params[model], results.bse[model]], [ratio, expected], rtol=SAME)
 
 
-@pytest.mark.filterwarnings("ignore::evalreg.errors.SkewedScoresWarning")
-def test_a_ratio_with_a_constant_denominator_is_a_mean():
-    frame = ONE.assign(one=2.0)
-    for options in ({}, {"groups": "passage"}, {"groups": "passage + judge"}, {"groups": "passage", "cov": "CR3"}):
-        ratio, mean = er.ratio(frame, "cost", "one", **options), er.mean(frame, "cost", **options)
-        np.testing.assert_allclose(2 * ratio.params.to_numpy(), mean.params, rtol=SAME)
-        np.testing.assert_allclose(2 * ratio.bse.to_numpy(), mean.bse, rtol=SAME)
-        np.testing.assert_allclose(ratio.dof, mean.dof, rtol=SAME)
-        np.testing.assert_allclose(ratio.n_eff(), mean.n_eff(), rtol=SAME)
-        if options:
-            np.testing.assert_allclose(ratio.icc(), mean.icc(), rtol=1e-9)
-
-
 def test_a_ratio_is_the_weighted_mean_of_its_own_ratios():
     own = ONE.assign(rate=ONE["errors"] / ONE["words"])
     for cov in ("CR0", "CR1", "CR2", "CR3"):
@@ -158,11 +143,6 @@ def test_a_ratio_is_the_weighted_mean_of_its_own_ratios():
         np.testing.assert_allclose(ratio.bse.to_numpy(), mean.bse, rtol=1e-9)
         np.testing.assert_allclose(ratio.dof.to_numpy(), mean.dof, rtol=1e-9)
         np.testing.assert_allclose(ratio.conf_int().to_numpy(), mean.conf_int(), rtol=1e-9)
-
-
-def test_ratios_agree_with_a_cluster_bootstrap():
-    results = er.ratio(ONE, "cost", "solved", groups="passage")
-    assert_bootstrap(results, "ratio", bootstrap(ONE, lambda frame: frame["cost"].sum() / frame["solved"].sum()))
 
 
 def test_the_difference_of_two_ratios_is_paired():
@@ -175,17 +155,6 @@ def test_the_difference_of_two_ratios_is_paired():
         return float(ratios[0] - ratios[1])
 
     assert_bootstrap(results, "new - old", bootstrap(frame, difference))
-
-
-def test_sampling_weights_are_copies_of_rows():
-    frame = ONE.assign(copies=np.arange(len(ONE)) % 3 + 1.0)
-    copied = frame.loc[frame.index.repeat(frame["copies"].astype(int))]
-    for cov in ("CR0", "CR2", "CR3"):
-        weighted = er.ratio(frame, "errors", "words", groups="passage", weights="copies", cov=cov)
-        repeated = er.ratio(copied, "errors", "words", groups="passage", cov=cov)
-        np.testing.assert_allclose(weighted.params.to_numpy(), repeated.params, rtol=SAME)
-        np.testing.assert_allclose(weighted.bse.to_numpy(), repeated.bse, rtol=SAME)
-        np.testing.assert_allclose(weighted.n_eff() > 0, True)
 
 
 def test_intervals_of_rates_between_0_and_1_stay_inside():
@@ -212,15 +181,6 @@ def test_rows_of_nothing_are_named_and_count_for_nothing_in_n():
         er.ratio(frame[frame["solved"] == 1], "top", "bottom", groups="passage").to_frame()[["se", "dof"]],
         rtol=SAME,
     )
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_a_rate_of_exactly_one_has_an_interval_from_the_rows_that_count():
-    frame = pd.DataFrame({"top": [1.0, 1, 1, 0, 0, 0, 0, 0], "bottom": [1.0, 1, 1, 0, 0, 0, 0, 0]})
-    results = er.ratio(frame, "top", "bottom")
-    assert results.bse["ratio"] == 0
-    # Clopper-Pearson of three of three, not of eight of eight.
-    np.testing.assert_allclose(results.conf_int().loc["ratio"], [0.025 ** (1 / 3), 1.0], rtol=1e-9)
 
 
 # --- classification ---------------------------------------------------------------------------------------------------
@@ -299,21 +259,6 @@ def answers(seed: int = 3) -> pd.DataFrame:
     )
 
 
-@pytest.mark.parametrize("k", [1, 2, 3])
-@pytest.mark.parametrize(("require", "rule"), [("any", any), ("all", all)])
-def test_every_set_of_k_answers_counts_once(k, require, rule):
-    frame = answers()
-    results = er.pass_at_k(frame, item="question", sample="sample", k=k, require=require, groups="passage")
-    by_question = frame.groupby("question")["score"].apply(
-        lambda scores: float(np.mean([rule(picked) for picked in itertools.combinations(scores, k)]))
-    )
-    means = pd.DataFrame({"score": by_question.to_numpy(), "passage": np.arange(40) // 4})
-    expected = er.mean(means, groups="passage")
-    assert list(results.params.index) == [f"pass{'@' if require == 'any' else '^'}{k}"]
-    np.testing.assert_allclose(results.to_frame(), expected.to_frame(), rtol=1e-9)
-    assert results.nobs == 40
-
-
 def test_pass_at_1_is_the_mean_of_question_means():
     frame = answers()
     for require in ("any", "all"):
@@ -334,32 +279,7 @@ def test_pass_at_k_is_right_on_average(rng):
     assert abs(np.mean(found) - (1 - 0.7**3)) < SIGMAS * np.std(found) / np.sqrt(len(found))
 
 
-def test_models_of_pass_at_k_are_paired_by_question():
-    frame = pd.concat([answers(3).assign(model="x"), answers(4).assign(model="y")])
-    results = er.pass_at_k(frame, item="question", sample="sample", k=2, by="model")
-    for seed, model in ((3, "x"), (4, "y")):
-        alone = er.pass_at_k(answers(seed), item="question", sample="sample", k=2)
-        np.testing.assert_allclose(results.params[model], alone.params.iloc[0], rtol=SAME)
-    assert results.cov_params().loc["x", "y"] != 0
-
-
 # --- quantiles --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", [200, 201])
-def test_the_median_is_the_usual_one(n):
-    frame = ONE.head(n)
-    assert er.quantile(frame, "cost").params["quantile"] == np.median(frame["cost"])
-    for q in (0.1, 0.37, 0.9):
-        found = er.quantile(frame, "cost", q).params["quantile"]
-        np.testing.assert_allclose(found, np.quantile(frame["cost"], q, method="averaged_inverted_cdf"))
-
-
-def test_weights_of_a_quantile_are_copies_of_rows():
-    frame = ONE.assign(copies=np.arange(len(ONE)) % 3 + 1.0)
-    copied = frame.loc[frame.index.repeat(frame["copies"].astype(int))]
-    weighted = er.quantile(frame, "cost", 0.7, weights="copies", groups="passage")
-    assert weighted.params["quantile"] == er.quantile(copied, "cost", 0.7, groups="passage").params["quantile"]
 
 
 def test_the_interval_is_that_of_the_share_below_read_off_the_sample():
@@ -405,14 +325,3 @@ def test_intervals_of_far_quantiles_miss_seldom_on_the_long_side(rng, q):
 
 
 # --- every engine, and what is refused --------------------------------------------------------------------------------
-
-
-def _pass(frame: pd.DataFrame | None = None, **options: Any) -> er.Results:
-    given = {"item": "question", "sample": "sample", "k": 2} | options
-    return er.pass_at_k(answers() if frame is None else frame, **given)
-
-
-def test_the_error_counts_questions_with_too_few_answers():
-    with pytest.raises(DataError) as caught:
-        _pass(k=5)
-    assert caught.value.count == (answers().groupby("question").size() < 5).sum()

@@ -15,10 +15,7 @@ from statsmodels.stats.proportion import proportion_confint
 import evalreg as er
 from evalreg.errors import (
     EvalregWarning,
-    NotAvailableError,
-    RectificationWarning,
     TooFewClustersError,
-    ZeroVarianceWarning,
 )
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -57,14 +54,6 @@ def rectified(log, **options) -> er.Results:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvalregWarning)
         return er.rectified_mean(log, judge="judge", human="human", **options)
-
-
-def spoken(log, **options) -> tuple[er.Results, list]:
-    """Results, and the category and text of each warning."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        results = er.rectified_mean(log, judge="judge", human="human", **options)
-    return results, [(one.category, str(one.message)) for one in caught]
 
 
 def slow_one(part: pd.DataFrame, cluster: str | None, power: float = 0.0):
@@ -235,23 +224,6 @@ def test_intervals_hold_under_clustering_where_those_of_independent_rows_do_not(
     assert naive < 0.85
 
 
-@pytest.mark.slow
-def test_lambda_of_independent_rows_can_be_worse_than_no_judge_and_the_clustered_one_is_not():
-    """The judge follows each answer closely, and has a strong taste of its own in each passage."""
-    rng = np.random.default_rng(23)
-    design = {"n_clusters": 100, "size": 40, "labelled": 25, "easy": 0.0, "taste": 1.0, "whole": True}
-    errors, weights = [], []
-    for _ in range(200):
-        log = simulate(rng, **design)
-        clustered, naive = rectified(log, groups="passage"), rectified(log)
-        errors.append([clustered.params["mean"], naive.params["mean"], log["human"].mean()])
-        weights.append([results.rectification()["lambda"].iloc[0] for results in (clustered, naive)])
-    clustered, naive, alone = np.std(errors, axis=0)
-    assert naive > 2 * alone
-    assert clustered < 1.05 * alone
-    assert np.mean(weights, axis=0) == pytest.approx([0.02, 0.35], abs=0.06)
-
-
 def test_a_good_judge_shortens_the_interval_by_the_amount_that_theory_gives():
     """n labelled of many, correlation r: the variance falls by the factor 1 - r^2 N/(n + N)."""
     rng = np.random.default_rng(29)
@@ -274,89 +246,6 @@ def test_one_labelled_cluster_is_too_few():
     one["human"] = one["truth"].where(one.index == 5)
     with pytest.raises(TooFewClustersError, match="2 labelled rows"):
         er.rectified_mean(one, judge="judge", human="human")
-
-
-def assert_lambda_is_zero(log, reason, **options):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EvalregWarning)
-        warnings.simplefilter("error", RectificationWarning)
-        with pytest.raises(RectificationWarning, match=f"{reason}, so that lambda is 0"):
-            er.rectified_mean(log, judge="judge", human="human", **options)
-        alone = er.mean(log[log["human"].notna()], "human", **options)
-    results = rectified(log, **options)
-    assert results.rectification()["lambda"].tolist() == [0.0] * len(results.params)
-    np.testing.assert_allclose(results.params, alone.params, rtol=SAME)
-    np.testing.assert_allclose(results.bse, alone.bse, rtol=SAME)
-
-
-def test_labels_on_every_row_give_the_plain_mean():
-    log = judged(models=("a",))
-    assert_lambda_is_zero(log.assign(human=log["truth"]), "every row has a human label", groups="passage")
-
-
-@pytest.mark.parametrize("value", [1.0, 0.1])
-def test_a_constant_judge_adds_nothing(value):
-    assert_lambda_is_zero(judged(models=("a",)).assign(judge=value), "the judge's scores do not vary", groups="passage")
-
-
-def test_a_contrary_judge_adds_nothing():
-    log = judged(models=("a",))
-    assert_lambda_is_zero(log.assign(judge=-log["judge"]), "the judge's scores do not rise with the human labels")
-
-
-def test_a_single_unlabelled_cluster_is_not_relied_on():
-    log = judged(models=("a",))
-    assert_lambda_is_zero(
-        log.assign(human=log["truth"].where(log["passage"] != 2)),
-        "the unlabelled rows lie in one cluster",
-        groups="passage",
-    )
-    assert_lambda_is_zero(log.assign(human=log["truth"].where(log.index != 2)), "there is one unlabelled row")
-
-
-def test_human_labels_that_do_not_vary_have_no_test():
-    log = judged(models=("a",)).assign(human=lambda log: log["human"].where(log["human"].isna(), 1.0))
-    results, said = spoken(log, groups="passage")
-    reasons = [text for category, text in said if category is RectificationWarning]
-    assert len(reasons) == 1
-    assert reasons[0].startswith(
-        '"mean": the human labels do not vary, so that lambda is 0 and the estimate is the mean'
-    )
-    assert any(category is ZeroVarianceWarning and "do not vary" in text for category, text in said)
-    assert results.params["mean"] == 1.0
-    assert np.isnan(results.bse["mean"])
-
-
-def test_a_labelled_sample_that_is_not_random_is_warned_of_by_its_gap():
-    log = judged(models=("a",), n_clusters=60)
-    chosen = log["truth"].where(log["judge"] > 0.4)
-    with pytest.warns(RectificationWarning, match=r"differs by \+\d.*t = \d.*random sample of all rows"):
-        er.rectified_mean(log.assign(human=chosen), judge="judge", human="human", groups="passage")
-    flat = log.assign(judge=chosen.notna().astype(float), human=chosen)
-    _, said = spoken(flat, groups="passage")
-    assert any("differs by +1 " in text and "neither varies" in text for _, text in said)
-
-
-@pytest.mark.slow
-def test_a_random_sample_is_warned_of_about_as_often_as_it_says():
-    rng = np.random.default_rng(31)
-    warned = 0
-    for _ in range(400):
-        log = simulate(rng, n_clusters=60, size=4, labelled=20, easy=1.0, taste=1.0, whole=False)
-        warned += any("differs by" in text for _, text in spoken(log, groups="passage")[1])
-    # One in a hundred: fewer than 4 + 3 standard errors of 2.
-    assert warned <= 10
-
-
-@pytest.mark.parametrize("groups", ["passage", "passage + rater"])
-def test_a_jackknife_that_would_hold_lambda_fixed_is_refused(groups):
-    with pytest.raises(NotAvailableError, match=r"another lambda.*CR3"):
-        rectified(judged(), by="model", groups=groups, cov="jackknife")
-    results = rectified(judged(), by="model", groups=groups)
-    with pytest.raises(NotAvailableError, match=r"another lambda.*CR3"):
-        results.with_cov(cov="jackknife")
-    with pytest.raises(NotAvailableError, match=r"another lambda.*CR3"):
-        results.contrast("b - a").with_cov(cov="jackknife")
 
 
 def in_unit(p=0.97, n=1000, share=0.2, right=0.9, seed=1, rows=1) -> pd.DataFrame:
@@ -423,25 +312,6 @@ def test_a_judged_proportion_is_rejected_exactly_where_its_interval_leaves_a_val
             p = float(results.t_test(f"mean = {value}").pvalue)
             for alpha, (low, high) in limits.items():
                 assert (p < alpha) == (not low <= value <= high), (seed, value, alpha, p)
-
-
-def test_labels_that_hardly_vary_are_worth_more_than_trials():
-    rng = np.random.default_rng(5)
-    truth = rng.beta(6, 594, 800)
-    judge = np.clip(truth + rng.normal(0, 0.002, 800), 0, 1)
-    log = pd.DataFrame({"judge": judge, "human": np.where(rng.random(800) < 0.2, truth, np.nan)})
-    results = rectified(log)
-    found, wald = (np.diff(results.conf_int(method=method).loc["mean"])[0] for method in (None, "wald"))
-    np.testing.assert_allclose(found, wald, rtol=0.05)
-
-
-def test_scales_beyond_one_keep_symmetric_intervals():
-    log = in_unit().assign(judge=lambda log: 1 + 4 * log["judge"], human=lambda log: 1 + 4 * log["human"])
-    results = rectified(log)
-    assert (results.conf_int() == results.conf_int(method="wald")).all(axis=None)
-    # Labels that happen to be 0 and 1 are no proportion where the judge's scores go on to 5.
-    low = rectified(in_unit().assign(judge=lambda log: 5 * log["judge"]))
-    assert (low.conf_int() == low.conf_int(method="wald")).all(axis=None)
 
 
 def satterthwaite_by_hand(parts: list[tuple[np.ndarray, np.ndarray, float]]) -> float:

@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.cli.main import main
 from evalreg.data.clusters import joint_parts
-from evalreg.errors import ArgumentError, DuplicateRowsError, MissingColumnError
+from evalreg.errors import DuplicateRowsError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -103,38 +102,12 @@ def check_averaged(log, options):
         er.mean(log, **without)
 
 
-def test_copies_are_called_copies(rng):
-    log = pd.DataFrame({"q": np.arange(20), "score": rng.random(20), "note": "same"})
-    with pytest.raises(DuplicateRowsError, match="look like copies: remove them"):
-        er.mean(pd.concat([log, log[:3]]), item="q")
-
-
-def test_rows_with_other_scores_are_not_called_copies(rng):
-    log = pd.DataFrame({"q": np.arange(20), "score": rng.random(20), "note": "same"})
-    again = log[:3].assign(score=[*log["score"][:1], 2.0, 3.0])
-    with pytest.raises(DuplicateRowsError, match="2 of them have another score than the first") as caught:
-        er.mean(pd.concat([log, again]), item="q")
-    assert "copies" not in str(caught.value)
-
-
 def test_where_the_scores_cannot_tell_both_readings_are_offered(rng):
     log = pd.DataFrame({"q": [1, 2] * 2, "part": ["a", "a", "b", "b"], "score": rng.random(4)})
     with pytest.raises(DuplicateRowsError) as caught:
         er.mean(log, item="q")
     assert 'item="part:q"' in str(caught.value)
     assert 'sample="part"' in str(caught.value)
-
-
-def test_a_model_that_was_not_named_is_offered(rng):
-    hard = rng.normal(size=60)
-    log = pd.DataFrame(
-        {"q": np.tile(np.arange(60), 3), "model": np.repeat(["a", "b", "c"], 60), "score": np.tile(hard, 3)}
-    )
-    log["score"] += rng.normal(size=180)
-    unlike = log.assign(score=rng.normal(size=180) + np.repeat([0.0, 3.0, 6.0], 60))
-    for one in (log, unlike):
-        with pytest.raises(DuplicateRowsError, match='Or by="model" for a mean of each'):
-            er.mean(one, item="q")
 
 
 def test_two_columns_may_be_needed(tasks):
@@ -224,18 +197,6 @@ def test_joint_ids_of_a_board():
     assert list(board.params.index) == [name.replace("-", ":") for name in expected.params.index]
 
 
-def test_a_column_of_that_very_name_is_ambiguous_and_unknown_parts_are_named(log):
-    plain = log.assign(**{"org:family": "one"})
-    for roles in ({"by": "org:family"}, {"groups": "org:family"}, {"groups": ["org:family"]}):
-        with pytest.raises(ArgumentError, match="joined or crossed"):
-            er.mean(plain, **roles)
-    assert er.mean(plain, by="`org:family`").params.index.tolist() == ["one"]
-    with pytest.raises(MissingColumnError, match=r'`item` names "tsk".*Did you mean "task"'):
-        er.mean(log, item="tsk:seed")
-    with pytest.raises(ArgumentError, match="joins different columns"):
-        er.mean(log, item="task:task")
-
-
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
@@ -253,10 +214,3 @@ def test_a_column_of_that_very_name_is_ambiguous_and_unknown_parts_are_named(log
 )
 def test_parts_of_a_joint_id(text, parts):
     assert joint_parts(text) == parts
-
-
-def test_the_command_line_reads_every_part_as_text(tmp_path, capsys):
-    rows = [f"{task},{number},{(task == '01') ^ (number == '1'):d}" for task in ("01", "1") for number in ("1", "2")]
-    (tmp_path / "log.csv").write_text("task,n,score\n" + "\n".join(rows) + "\n")
-    assert main(["mean", str(tmp_path / "log.csv"), "--item", "task:n"]) == 0
-    assert "Rows: 4" in capsys.readouterr().out

@@ -12,11 +12,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.stats
 
 import evalreg as er
 from evalreg.cli.main import main
-from evalreg.errors import ArgumentError, NotAvailableError
+from evalreg.errors import NotAvailableError
 from evalreg.results import reporting
 from evalreg.results.reporting import report_page
 
@@ -153,29 +152,6 @@ def test_numbers_of_the_page_are_those_of_the_leaderboard(board):
     assert cells[3] == "1"
 
 
-def test_sections_stand_in_the_order_of_a_readers_questions(board):
-    page = written(board)
-    order = ["answer", "scores", "figures", "left-out", "design", "methods", "redo", "results"]
-    places = [page.index(f'id="{name}"') for name in order]
-    assert places == sorted(places)
-    ids = re.findall(r'\bid="([^"]+)"', page)
-    assert len(ids) == len(set(ids))
-    assert page.count('<img src="data:image/svg+xml;base64,') == 3
-    ids = re.findall(r'\sid="([^"]+)"', page)
-    assert len(ids) == len(set(ids))
-    assert set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', page)) <= {(one, "") for one in ids} | {
-        ("", one) for one in ids
-    }
-
-
-def test_the_answer_says_who_else_may_be_first(board):
-    ranks = board.ranks()
-    open_to = [name for name in ranks.index if ranks.loc[name, "lower"] == 1]
-    answer = written(board, "md").split("\n\n")[1]
-    assert all(f"`{name}`" in answer for name in open_to)
-    assert ("is not settled" in answer) == (len(open_to) > 1)
-
-
 def test_without_matplotlib_the_tables_say_it_and_what_is_missing(board, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     page = board.report()
@@ -206,15 +182,6 @@ def test_without_jinja2_the_error_says_what_to_install_before_anything_is_drawn(
     assert board.report(format="json")
 
 
-def test_one_mean_has_a_report():
-    log = er.datasets.passages(n_passages=30, questions_per_passage=4, seed=3)
-    results = er.mean(log, groups="passage")
-    text = results.report(format="md")
-    value = results.sentence().removeprefix("Mean of score: ").split(";")[0]
-    assert f"The mean of `score` is {value})." in text
-    assert "120 rows in 30 clusters of `passage`" in text
-
-
 @pytest.mark.filterwarnings("ignore::evalreg.errors.FewClustersWarning")
 def test_p_values_of_pairs_separate_what_ranks_and_groups_separate():
     """With few judges ranks step down, and single-step p-values alone would leave open what the ranks do not."""
@@ -233,33 +200,6 @@ def test_p_values_of_pairs_separate_what_ranks_and_groups_separate():
             apart += separated and single[pair] > 0.05
         assert "step by step (Holm)" in pairs.told
     assert apart > 0
-
-
-def test_of_two_models_a_report_says_by_how_much_they_differ():
-    log = er.datasets.paired(n_passages=20, seed=1)
-    text = er.mean(log, by="model", item="question", groups="passage").report(format="md")
-    compared = er.compare(log, item="question", groups="passage").sentence()
-    difference = compared.removeprefix("new - old: ").split(";")[0]
-    assert f"The difference, `new` less `old`, is {difference})." in text
-    judged = er.datasets.judge_log(n_models=2, n_prompts=40, seed=1)
-    board = er.bradley_terry(judged, left="left", right="right", winner="winner", groups="prompt")
-    better, other = board.leaderboard().index
-    said = board.contrast({better: 1, other: -1}).sentence()
-    difference = said.removeprefix(f"{better} - {other}: contrast of Bradley-Terry ").split(";")[0]
-    assert f"The difference, `{better}` less `{other}`, is {difference})." in board.report(format="md")
-
-
-def test_a_path_that_cannot_be_written_or_says_no_format_is_refused_before_anything_is_drawn(
-    board, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(reporting, "as_image", lambda *_, **__: pytest.fail("a figure was drawn"))
-    with pytest.raises(ArgumentError, match="must be a file to write to"):
-        board.report(tmp_path / "none" / "report.html")
-    with pytest.raises(ArgumentError, match="must end in one of"):
-        board.report(tmp_path / "report.docx")
-    for form in ("html", None):
-        with pytest.raises(ArgumentError, match="must be a file to write to; got 3"):
-            board.report(3, format=form)
 
 
 @pytest.mark.slow  # Nine models show what a page leaves out and shortens.
@@ -388,13 +328,6 @@ def assert_redone(words, before=lambda: None):
     return page
 
 
-def test_rows_that_a_filter_leaves_out_are_not_said_to_miss_something():
-    log = er.datasets.paired(n_passages=20, seed=1)
-    text = er.mean(log, by="model", item="question", subset='passage != "passage-003"').report()
-    assert "10 rows were dropped (10 left out by subset)" in text
-    assert "without subset" not in text
-
-
 @pytest.fixture(scope="module")
 def ladder():
     """Five models of rising scores on questions in passages."""
@@ -420,78 +353,3 @@ def test_a_report_of_differences_shows_the_intervals_that_were_asked_for(ladder,
     assert f"{(p <= 0.05).sum()} of 4 differences" in text
     document = json.loads(comparison.report(format="json"))
     assert [row["upper"] for row in document["parameters"]] == pytest.approx(list(table["upper"]))
-
-
-def test_a_report_of_one_difference_says_it_with_its_interval_and_what_could_be_found(ladder):
-    two = ladder[ladder["model"].isin(["m0", "m1"])]
-    comparison = er.compare(two, groups="passage", baseline="m0", adjust="single-step")
-    text, said = comparison.report(), comparison.sentence()
-    number = said.removeprefix("m1 - m0: ").replace(" joint", "").split(";")[0]
-    assert f"`m1` less `m0` is {number})." in comparison.report(format="md")
-    # Of a difference as large as is said here, 80% of estimates are further from zero than t allows for.
-    t = comparison.table["difference"].iloc[0] / comparison.results.tvalues.iloc[0]
-    found = float(re.search(r"shows a true difference of ([\d.]+) with a probability of 80%", text)[1])
-    dof = comparison.table["dof"].iloc[0]
-    critical = scipy.stats.t.isf(0.025, dof)
-    power = scipy.stats.nct.sf(critical, dof, found / t) + scipy.stats.nct.cdf(-critical, dof, found / t)
-    # The score test has another variance under no difference than under this one.
-    assert power == pytest.approx(0.8, abs=0.04)
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_a_difference_without_an_error_bar_has_a_report():
-    frame = pd.DataFrame({"model": ["a", "b"] * 3, "item": [1, 1, 2, 2, 3, 3]})
-    frame["score"] = [0.5, 0.25, 0.75, 0.5, 1.0, 0.75]
-    comparison = er.compare(frame, baseline="b", icc=None)
-    assert np.isnan(comparison.table["lower"].iloc[0])
-    for form in FORMS:
-        assert comparison.report(format=form)
-    assert "`a` less `b` is 25.00 percentage points (no error bar)." in comparison.report(format="md")
-
-
-def test_a_hostile_log_adds_no_element_to_a_report_of_differences():
-    frame = hostile_frame().rename(columns={HOSTILE[4]: "model"})
-    comparison = er.compare(frame, HOSTILE[0], item=HOSTILE[1], baseline=HOSTILE[0], adjust="holm")
-    found = Reader(comparison.report())
-    assert (found.tags.count("script"), found.tags.count("style")) == (2, 1)
-    assert not {"iframe", "object", "base", "link", "form"} & set(found.tags)
-    assert not [attribute for attribute in found.attributes if attribute[1].startswith("on")]
-    text = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", comparison.report(format="md"))
-    assert set(re.findall(r"<[^>]*>", text)) <= {"<details>", "</details>", "<summary>", "</summary>", "<!-- -->"}
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.FewClustersWarning")
-@pytest.mark.parametrize("n_passages", [8, 200])
-def test_a_detectable_difference_from_few_clusters_is_called_rough(n_passages):
-    log = er.datasets.paired(n_passages=n_passages, questions_per_passage=20, seed=1)
-    comparison = er.compare(log, item="question", groups="passage", baseline="old")
-    said = re.search(r"this is rough: the true standard error may be ([\d.]+) to ([\d.]+) times", comparison.report())
-    assert (said is not None) == (n_passages == 8)
-    if said is not None:
-        dof = comparison.table["dof"].iloc[0]
-        seen = np.sqrt(np.random.default_rng(0).chisquare(dof, 200_000) / dof)
-        assert [float(one) for one in said.groups()] == pytest.approx(np.quantile(1 / seen, [0.05, 0.95]), abs=0.03)
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_the_answer_names_the_one_model_and_says_where_there_is_no_error_bar():
-    rows = [(f"q{i}", f"p{i // 4}", "a", float(i % 3 > 0)) for i in range(24)]
-    log = pd.DataFrame(rows, columns=["item", "passage", "model", "score"])
-    one = er.mean(log, by="model", item="item", groups="passage").report(format="md")
-    assert "The mean of `score` of `a` is 66.7% (" in one
-    single = pd.DataFrame([("q0", "p0", "single", 1.0)], columns=log.columns)
-    results = er.mean(pd.concat([log, single], ignore_index=True), by="model", item="item", groups="passage")
-    text = results.report(format="md")
-    assert "`single` comes first of 2 models with 100.0% (no error bar)" in text
-    assert "nan" not in text.split("Design and diagnostics")[0]
-
-
-def test_more_rows_than_there_are_is_not_what_a_log_is_worth():
-    """Rows of a passage that are less alike than those of two make an effective number above that of rows."""
-    rng = np.random.default_rng(4)
-    unlike = pd.DataFrame({"passage": np.repeat(np.arange(40), 4), "score": np.tile([0.0, 0, 1, 1], 40)})
-    flip = rng.random(160) < 0.05
-    unlike["score"] = np.where(flip, 1 - unlike["score"], unlike["score"])
-    results = er.mean(unlike, groups="passage")
-    assert results.n_eff().iloc[0] > 2 * len(unlike)
-    assert "This rests on 160 rows in 40 clusters of `passage`." in results.report(format="md")

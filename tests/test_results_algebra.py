@@ -10,9 +10,6 @@ from statsmodels.stats._delta_method import NonlinearDeltaCov
 import evalreg as er
 from evalreg.boards.board import Board
 from evalreg.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    CovarianceWarning,
     NotAvailableError,
 )
 
@@ -67,34 +64,6 @@ def test_a_derivative_given_and_a_numerical_one_agree(models):
     np.testing.assert_allclose(found.with_cov(cov="CR1").bse, given.with_cov(cov="CR1").bse, rtol=DIFFERENCES)
 
 
-def test_labels_follow_the_series_the_dict_or_the_names(models):
-    assert models.transform(np.log).params.index.tolist() == ["new", "old"]
-    assert models.transform(lambda p: p[::-1]).params.index.tolist() == ["old", "new"]
-    assert models.transform(lambda p: p["new"] * p["old"], "product").params.index.tolist() == ["product"]
-    assert models.transform(lambda p: [p["new"], 1.0], ["a", "b"]).params.index.tolist() == ["a", "b"]
-    assert "Function of Mean by model" in str(models.transform(np.log).summary(details=True))
-    assert models.transform(np.log).estimate.about.n_models == 2, "models stay models where each value is of one"
-
-
-def test_the_function_cannot_change_the_results(models):
-    def spoil(p):
-        p[:] = 7.0
-        return p
-
-    before = models.params
-    models.transform(spoil, derivative=np.eye(2))
-    pd.testing.assert_series_equal(models.params, before)
-
-
-def test_linear_is_the_contrast_of_the_same_matrix(models):
-    C = [[1.0, -1.0], [0.5, 0.5]]
-    made, asked = models.linear(C, ["d", "m"]), models.contrast(C)
-    np.testing.assert_array_equal(made.cov_params(), asked.cov_params())
-    np.testing.assert_array_equal(made.dof, asked.dof)
-    assert made.params.index.tolist() == ["d", "m"]
-    assert models.linear(C).params.index.tolist() == ["c0", "c1"]
-
-
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 @pytest.mark.parametrize("estimator", [er.win_rate, er.bradley_terry])
 @pytest.mark.parametrize("groups", ["prompt", "prompt + judge"])
@@ -111,19 +80,6 @@ def test_what_models_add_up_to_is_a_constant_and_no_finding(estimator, groups):
         # The others are as they were.
         both = under.linear([[1.0, 1, 1, 1], [1, -1, 0, 0]])
         np.testing.assert_allclose(both.bse.iloc[1], under.linear([[1.0, -1, 0, 0]]).bse.iloc[0], rtol=EXACT)
-
-
-def test_columns_of_a_frame_are_found_by_name(models):
-    C = pd.DataFrame({"old": [-1.0], "new": [1.0]}, index=["new - old"])
-    assert models.linear(C).params.to_dict() == models.contrast("new - old").params.to_dict()
-
-
-def test_a_constant_moves_estimates_and_intervals_alone(models):
-    plain, moved = models.linear(np.eye(2), ["a", "b"]), models.linear(np.eye(2) * -1, ["a", "b"], constant=1.0)
-    np.testing.assert_allclose(moved.params, 1.0 - plain.params, rtol=EXACT)
-    np.testing.assert_allclose(moved.bse, plain.bse, rtol=EXACT)
-    ends = models.conf_int(method="wald").to_numpy()
-    np.testing.assert_allclose(moved.conf_int(), 1.0 - ends[:, ::-1], rtol=EXACT)
 
 
 def test_odds_and_net_benefit_are_a_transform_and_a_linear_map(board):
@@ -184,58 +140,6 @@ def test_concatenated_results_have_no_covariance_between_them():
     np.testing.assert_allclose(both.bse, alone, rtol=1e-10)
 
 
-def test_concatenated_boards_are_one_list(board):
-    verdicts = er.datasets.judge_log(n_models=3, n_prompts=40, seed=2)
-    other = er.win_rate(verdicts, left="left", right="right", winner="winner", groups="prompt")
-    with pytest.warns(CovarianceWarning, match="the covariance is CR1"):
-        both = board.concat(other, [*(f"a {name}" for name in board.params.index), "b 1", "b 2", "b 3"])
-    assert isinstance(both, Board)
-    assert len(both.ranks()) == 7
-
-
-def test_results_side_by_side_need_the_same_clusters_and_names(log, models):
-    mean, slope = er.mean(log, groups="passage"), er.fit("other ~ 1", log)
-    with pytest.raises(ArgumentError, match="got CR2 by passage and naive by row"):
-        mean.stack(slope)
-    with pytest.raises(ArgumentError, match='"mean" occurs twice'):
-        mean.stack(mean)
-    with pytest.raises(ArgumentError, match="one name for each of the 2 values"):
-        mean.stack(mean, ["a"])
-    with pytest.raises(ArgumentTypeError, match="must be results"):
-        mean.concat(mean.estimate)
-    halved = er.mean(log, groups={"passage": np.arange(len(log)) // 2})
-    with pytest.raises(ArgumentError, match="labels of 'passage' are not the same"):
-        mean.stack(halved, ["a", "b"])
-
-
-@pytest.mark.parametrize(
-    ("function", "options", "words"),
-    [
-        (lambda p: p["new"] / p["old"], {}, "`names` must say what the 1 value is"),
-        (lambda p: p.to_numpy(), {}, "`names` must say what the 2 values are"),
-        (lambda p: p, {"names": ["x"]}, "one name for each of the 2 values"),
-        (lambda p: np.log(p["new"] * 0), {"names": "x"}, "smooth at the estimates"),
-        (lambda p: np.eye(2), {"names": ["x", "y"]}, "a number or a list of numbers"),
-        (lambda p: "text", {"names": ["x"]}, "must give numbers"),
-        (lambda p: p, {"derivative": np.eye(3)}, "one row for each of the 2 values"),
-        (lambda p: p, {"derivative": np.eye(2) * np.nan}, "a derivative there is nan"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:divide by zero")
-def test_transform_says_what_is_wrong(models, function, options, words):
-    with pytest.raises(ArgumentError, match=words):
-        models.transform(function, **options)
-
-
-def test_linear_says_what_is_wrong(models):
-    with pytest.raises(ArgumentError, match="one column for each of the 2 parameters"):
-        models.linear(np.eye(3))
-    with pytest.raises(ArgumentError, match="must be the parameters"):
-        models.linear(pd.DataFrame({"new": [1.0], "older": [1.0]}))
-    with pytest.raises(ArgumentError, match="one finite number, or one for each"):
-        models.linear(np.eye(2), constant=[1.0, 2.0, 3.0])
-
-
 def test_a_function_of_rectified_means_has_no_human_labels_of_its_own():
     log = er.datasets.paired(n_passages=30, seed=1)
     rng = np.random.default_rng(0)
@@ -264,15 +168,6 @@ def test_labels_of_a_series_or_a_frame_are_parameters_in_any_order(models):
         np.testing.assert_allclose(models.contrast(plain).params, wanted.params, rtol=EXACT)
     J = pd.DataFrame([[-1.0, 1.0]], columns=["old", "new"])
     np.testing.assert_allclose(models.transform(lambda p: p["new"] - p["old"], "gap", derivative=J).bse, wanted.bse)
-
-
-@pytest.mark.parametrize("unit", [1e-9, 1e-6, 1e6])
-def test_the_delta_method_does_not_depend_on_the_unit_of_the_score(unit):
-    rng = np.random.default_rng(4)
-    log = pd.DataFrame({"model": ["a", "b"] * 80, "item": np.arange(160) // 2, "cost": rng.uniform(1, 3, 160)})
-    plain, scaled = (er.mean(log.assign(cost=log["cost"] * u), "cost", by="model", item="item") for u in (1.0, unit))
-    for function in (np.log, lambda p: p / p["b"], lambda p: p**2 / p["a"] ** 2):
-        np.testing.assert_allclose(scaled.transform(function).bse, plain.transform(function).bse, rtol=1e-7, atol=1e-12)
 
 
 def same_numbers(found, wanted):

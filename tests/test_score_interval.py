@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 
 import numpy as np
 import numpy.typing as npt
@@ -216,21 +215,6 @@ def test_t_dof_and_p_of_one_test_belong_together(rng: np.random.Generator) -> No
         assert t == pytest.approx((float(test.effect[0]) - float(asked.split("= ")[1])) / float(np.ravel(test.sd)[0]))
 
 
-def test_what_is_said_of_an_interval_is_the_rule_that_acted(rng: np.random.Generator) -> None:
-    y, cluster = scores_of("0/1", rng)
-    log = pd.DataFrame({"score": y, "passage": cluster, "judge": np.arange(y.size) % 4})
-    mean, crossed = er.mean(log, groups="passage"), er.mean(log, groups="passage + judge")
-    fitted = er.fit("score ~ 1", log, groups="passage")
-    assert "score test" in mean.methods()
-    assert "Wilson 1927" in mean.methods()
-    assert "logit" not in mean.methods()
-    assert "score test" not in fitted.methods()
-    assert "Banerjee 1960" in crossed.methods()
-    text = " ".join(crossed.summary().as_text().split())
-    assert "sum of t^2 V, max rule" in text
-    assert "(Satterthwaite)" not in text
-
-
 # Independent questions, exactly
 
 
@@ -380,13 +364,6 @@ def test_none_takes_the_t_interval_of_the_standard_error() -> None:
     np.testing.assert_allclose(contrast.conf_int(method="wald").iloc[0], [theta - t * se, theta + t * se])
 
 
-@pytest.mark.parametrize("icc", [-0.1, 1.5, "high", True])
-@pytest.mark.parametrize("call", [er.compare, er.mean])
-def test_wrong_correlations_are_errors(call: object, icc: object) -> None:
-    with pytest.raises(er.errors.EvalregError, match="`icc` must"):
-        call(few_differ(), icc=icc)  # type: ignore[operator]
-
-
 def test_fixed_strata_that_explain_the_differences_keep_their_gain() -> None:
     rng = np.random.default_rng(1)
     subject = np.repeat(np.arange(4), 60)
@@ -395,26 +372,3 @@ def test_fixed_strata_that_explain_the_differences_keep_their_gain() -> None:
     log = log.assign(score=np.append(d, np.zeros(240)), subject=np.tile(subject, 2))
     within, plain = (er.compare(log, baseline="old", strata=strata).table.iloc[0] for strata in ("subject", None))
     assert within["upper"] - within["lower"] < 0.85 * (plain["upper"] - plain["lower"])
-
-
-def test_a_finite_benchmark_narrows_both() -> None:
-    frame = few_differ()
-    whole = {"target": "the full benchmark", "n_population": 320}
-    for of in (
-        lambda **more: er.mean(frame[frame["model"] == "old"], item="item", **more).conf_int(),
-        lambda **more: er.compare(frame, baseline="old", **more).results.conf_int(),
-    ):
-        usual, finite = of(), of(**whole)
-        assert np.all((finite[1] - finite[0]) < 0.75 * (usual[1] - usual[0]))
-
-
-def test_a_regression_keeps_its_t_interval_and_says_what_the_mean_has() -> None:
-    frame = few_differ()[lambda log: log["model"] == "old"]
-    results, mean = er.fit("score ~ 1", frame, groups="passage"), er.mean(frame, groups="passage")
-    t = stats.t.ppf(0.975, results.dof.iloc[0]) * results.bse.iloc[0]
-    np.testing.assert_allclose(results.conf_int().iloc[0], results.params.iloc[0] + np.array([-t, t]))
-    low, high = mean.conf_int().iloc[0]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        text = " ".join(results.summary().as_text().split())
-    assert f"score interval is {low:.4f} to {high:.4f}" in text

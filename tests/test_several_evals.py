@@ -6,20 +6,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
-from engines.lazy import LAZY
 from scipy import stats
 from statsmodels.stats.meta_analysis import combine_effects
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
-from evalreg import errors
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
     FewClustersWarning,
     MissingColumnError,
     MissingLabelsError,
-    NotAvailableError,
 )
 from evalreg.suites.average import drawn, drawn_alike
 
@@ -236,21 +233,6 @@ def test_drawn_tasks_of_unequal_sizes_are_covered(k: int, tau: float) -> None:
     assert np.mean(np.abs(found.estimate - p[k]) <= t * found.new_se) > 0.95 - slack
 
 
-def test_an_eval_that_everybody_solves_still_adds_its_error() -> None:
-    rng = np.random.default_rng(3)
-    parts = {}
-    for name, rate in (("easy", 1.1), ("hard", 0.6)):
-        rows = [(m, q, float(rng.random() < rate)) for m in "ab" for q in range(60)]
-        with errors.muted():
-            parts[name] = er.mean(pd.DataFrame(rows, columns=["model", "item", "score"]), by="model", item="item")
-    average = er.join_evals(parts).average()
-    alone = parts["hard"].bse / 2
-    assert (average.table["se"].loc[["a", "b"]] > 1.01 * alone[["a", "b"]]).all()
-    hard = parts["hard"].contrast("a - b").bse.iloc[0] / 2
-    assert average.pairwise()["se"].iloc[0] > 1.01 * hard
-    assert average.table["upper"].max() <= 1.0
-
-
 def test_ranks_are_those_that_no_pair_excludes() -> None:
     parts = {}
     for seed in range(4):
@@ -267,47 +249,6 @@ def test_ranks_are_those_that_no_pair_excludes() -> None:
 # Bad input
 
 
-def test_an_eval_that_lacks_a_model_is_named_and_the_advice_works(logs: dict[str, pd.DataFrame]) -> None:
-    parts = {name: means(log) for name, log in logs.items()}
-    parts["maths"] = means(logs["maths"].query("model != 'b'"))
-    evals = er.join_evals(parts)
-    assert 'maths: "b" was not run' in str(evals)
-    assert evals.summary().grids[0].rows[1][2] == ""
-    with pytest.raises(ArgumentError, match=r"'b' is not in \"maths\".*models=\['a', 'c'\]"):
-        evals.average()
-    found = evals.average(models=["a", "c"]).table
-    expected = np.mean([part.params["a"] for part in parts.values()])
-    np.testing.assert_allclose(found.loc["a", "estimate"], expected)
-
-
-def test_one_eval_under_two_names_is_refused_wherever_its_rows_lie(logs: dict[str, pd.DataFrame]) -> None:
-    held = [means(logs["code"])]
-    held += [er.mean(make(logs["code"]), by="model", item="item", groups="passage") for make in LAZY.values()]
-    held.append(er.mean(er.summarise(logs["code"], by="model", groups="passage"), by="model", groups="passage"))
-    for again in held:
-        with pytest.raises(ArgumentError, match="one eval is there twice"):
-            er.join_evals({"code": held[0], "again": again}).average()
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.FewClustersWarning")
-def test_small_evals_that_agree_by_chance_are_two_evals() -> None:
-    """Five questions each, of which four are right: the same mean, and other clusters or other failures."""
-    score = np.array([1.0, 1.0, 1.0, 1.0, 0.0])
-    x = pd.DataFrame({"model": "m", "item": range(5), "score": score})
-    parts = {
-        "x": er.mean(x, by="model", item="item"),
-        "y": er.mean(x.assign(score=score[::-1]), by="model", item="item"),
-    }
-    assert er.join_evals(parts).average().table["estimate"].iloc[0] == pytest.approx(0.8)
-    twice = er.join_evals({"x": parts["x"], "again": er.mean(x.iloc[::-1], by="model", item="item")})
-    with pytest.raises(ArgumentError, match="in the same clusters: one eval is there twice"):
-        twice.average()
-    with er.errors.muted():  # that rows are taken to be independent
-        without = {name: er.mean(x, by="model") for name in "xyz"}
-    with pytest.warns(er.errors.IndependenceWarning, match="'x' and 'y' have as many rows.*2 further pairs"):
-        er.join_evals(without).average()
-
-
 @pytest.mark.parametrize("n", [300, 1000])
 def test_independent_benchmarks_with_the_same_ids_from_easy_to_hard_have_an_average(n: int) -> None:
     rng, rate = np.random.default_rng(5), np.linspace(0.9, 0.3, n)
@@ -321,12 +262,6 @@ def test_independent_benchmarks_with_the_same_ids_from_easy_to_hard_have_an_aver
     average = er.join_evals(parts).average()
     by_hand = np.sqrt(parts["x"].bse["a"] ** 2 + parts["y"].bse["a"] ** 2) / 2
     np.testing.assert_allclose(average.table.loc["a", "se"], by_hand, rtol=1e-12)
-
-
-def test_averages_of_differences_have_no_pairs(logs: dict[str, pd.DataFrame]) -> None:
-    parts = {name: er.compare(log, item="item", baseline="a") for name, log in logs.items()}
-    with pytest.raises(NotAvailableError, match="are differences"):
-        er.join_evals(parts).average().pairwise()
 
 
 @pytest.mark.parametrize("kind", ["differences", "scores"])
@@ -359,27 +294,3 @@ def test_a_forest_plot_has_a_row_for_each_eval_and_the_average_at_the_foot(kind)
         suite.plot(name, average=other)
     assert len(suite.plot(name, average=False).get_yticks()) == 2
     plt.close("all")
-
-
-def test_two_evals_of_other_questions_may_have_the_same_score():
-    score = [1.0] * 13 + [0.0] * 2
-    parts = {
-        name: er.mean(
-            pd.DataFrame({"model": "a", "item": [f"{name}-{i}" for i in range(15)], "score": score}),
-            by="model",
-            item="item",
-        )
-        for name in ("I", "II")
-    }
-    assert er.join_evals(parts).average().to_frame()["estimate"].iloc[0] == pytest.approx(13 / 15)
-
-
-def test_differences_of_opposite_directions_ask_for_a_baseline():
-    logs = [er.datasets.paired(n_passages=20, seed=seed) for seed in (0, 1)]
-    logs[1]["model"] = logs[1]["model"].map({"old": "new", "new": "old"})
-    turned = {name: er.compare(log, item="question") for name, log in zip("xy", logs, strict=True)}
-    assert len({part.results.estimate.names for part in turned.values()}) == 2
-    with pytest.raises(errors.ArgumentError, match=r"None is in all\. Name the same `baseline` in each `compare`"):
-        er.join_evals(turned).average()
-    alike = {name: er.compare(log, item="question", baseline="old") for name, log in zip("xy", logs, strict=True)}
-    assert er.join_evals(alike).average().names == ("new - old",)

@@ -12,16 +12,10 @@ import pytest
 
 import evalreg as er
 from evalreg.errors import (
-    ArgumentError,
-    ArgumentTypeError,
     DataError,
     DuplicateRowsError,
-    NotAvailableError,
     ScoreRangeError,
 )
-
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -31,7 +25,6 @@ N_SHARDS = 8
 # Bytes of data that a process which summarises may hold.
 LIMIT = 512 * 2**20
 SIDES = {"left": "left", "right": "right", "winner": "winner"}
-RUN = {"key": "run"}
 
 SUMMARISE = """
 import resource, sys
@@ -97,73 +90,10 @@ def assert_agree(found, expected, dependence=True):
             pd.testing.assert_frame_equal(found.dependence(of=of), expected.dependence(of=of), rtol=1e-7)
 
 
-WIN_RATES = {
-    "crossed": {"groups": "prompt + judge"},
-    "one way": {"groups": "prompt"},
-    "joint": {"groups": "judge:prompt", "cov": "CR3"},
-    "CR1": {"groups": "prompt", "cov": "CR1"},
-    "jackknife": {"groups": "judge", "cov": "jackknife"},
-    "independent": {},
-    "HC1": {"cov": "HC1"},
-    "as sampled": {"groups": "prompt", "opponents": "as_sampled"},
-    "as sampled, independent": {"opponents": "as_sampled"},
-    "strata": {"groups": "prompt", "by": "language"},
-    "mixed strata": {"groups": "prompt", "by": "language", "standardise": "observed"},
-}
-RATINGS = {
-    "crossed": {"groups": "prompt + judge"},
-    "CR1, Elo": {"groups": "prompt", "cov": "CR1", "scale": "elo", "reference": "m0"},
-    "CR3": {"groups": "judge", "cov": "CR3"},
-    "jackknife": {"groups": "judge", "cov": "jackknife"},
-    "independent": {},
-    "position": {"groups": "prompt", "formula": "1"},
-    "Davidson": {"groups": "prompt + judge", "ties": "davidson"},
-    "Davidson, independent": {"ties": "davidson"},
-    "Davidson, position": {"groups": "prompt", "ties": "davidson", "formula": "1", "cov": "CR1"},
-}
-
-
-@pytest.fixture(scope="module")
-def whole(log, tmp_path_factory):
-    return er.merged(files_of(log, tmp_path_factory.mktemp("board"), by="language", key="run"))
-
-
 @pytest.fixture(scope="module")
 def few(log):
     """Sums by prompt alone: of many comparisons to a line."""
     return er.summarise(log, **SIDES, groups="prompt")
-
-
-# Factors of the same sums, and what sums by prompt alone are asked for below.
-LIKE_OTHERS = ("CR1", "HC1", "as sampled, independent", "CR3", "independent", "Davidson, independent")
-
-
-def _roles(all_roles):
-    """Parameters of roles; slow where others ask the same of the sums."""
-    return [
-        pytest.param(roles, id=name, marks=[pytest.mark.slow] if name in LIKE_OTHERS else [])
-        for name, roles in all_roles.items()
-    ]
-
-
-@pytest.mark.parametrize("roles", _roles(WIN_RATES))
-def test_win_rates_of_shards_are_those_of_the_rows(log, whole, roles):
-    assert_agree(er.win_rate(whole, **SIDES, **roles), er.win_rate(log, **SIDES, key="run", **roles))
-
-
-@pytest.mark.parametrize("roles", _roles(RATINGS))
-def test_ratings_of_shards_are_those_of_the_rows(log, whole, roles):
-    given, needed = (er.bradley_terry(data, **SIDES, **more, **roles) for data, more in ((whole, {}), (log, RUN)))
-    # How alike comparisons are is told of the same sums as for win rates.
-    assert_agree(given, needed, dependence=roles == RATINGS["crossed"])
-
-
-@pytest.mark.parametrize("ties", ["half", "davidson"])
-def test_lines_of_many_comparisons_hold_what_boards_need(log, few, ties):
-    assert len(few.lines) < few.n_rows / 1.3
-    for groups in ("prompt", None):
-        given, needed = (er.bradley_terry(data, **SIDES, groups=groups, ties=ties) for data in (few, log))
-        assert_agree(given, needed)
 
 
 def test_lines_of_many_comparisons_hold_what_win_rates_show(log, few):
@@ -214,14 +144,6 @@ def test_scores_and_weights_are_summed_with_their_squares(log, tmp_path, outcome
             er.bradley_terry(sums, **sides, ties="davidson")
 
 
-def test_models_named_by_numbers_and_by_verdicts(log, tmp_path):
-    numbers = log.dropna().assign(left=log["left"].str[1:].astype(int), right=log["right"].str[1:].astype(int))
-    named = np.select([numbers["winner"] == "left", numbers["winner"] == "right"], [numbers["left"], numbers["right"]])
-    numbers["winner"] = np.where(numbers["winner"] == "tie", "tie", named.astype(str))
-    sums = er.merged(files_of(numbers, tmp_path))
-    assert_agree(er.win_rate(sums, **SIDES, groups="prompt"), er.win_rate(numbers, **SIDES, groups="prompt"))
-
-
 def eight_processes(log: pd.DataFrame, folder) -> list:
     """Files of eight processes, each with its memory held, that summarise an eighth of the comparisons each."""
     pytest.importorskip("resource")
@@ -255,42 +177,6 @@ def test_eight_processes_make_the_board_of_half_a_million_comparisons(tmp_path):
         er.merged(files[1:], questions=n)
     with pytest.raises(DuplicateRowsError, match="hold the same sums"):
         er.merged([*files, files[3]])
-
-
-def test_what_needs_rows_or_other_roles_is_refused_by_name(log, whole, few):
-    for call, asked, what in (
-        (er.win_rate, {"winner": "verdict"}, r"`winner` must be as the log was summed, 'winner'; got 'verdict'"),
-        (er.win_rate, {"left": "right", "right": "left"}, "`left` must be as the log was summed"),
-        (er.win_rate, {"weights": "weight"}, "`weights` must be as .* To take these sums, leave `weights` out"),
-        (er.win_rate, {"weights": np.ones(3)}, r"`weights` must be as .*an array \(ndarray\)"),
-        (er.win_rate, {"labels": {"a": "left"}}, "`labels` said what verdicts mean when"),
-        (er.win_rate, {"key": "turn"}, r"`key` must be that of the sums, \('run',\)"),
-    ):
-        with pytest.raises(ArgumentError, match=what):
-            call(whole, **{**SIDES, **asked})
-    board = er.win_rate(few, **SIDES, groups="prompt")
-    for call, what in (
-        (lambda: er.win_rate(few, **SIDES, subset='winner == "left"'), "must be rows here"),
-        (lambda: er.bradley_terry(few, **SIDES, formula="0 + tokens"), r'`formula` with "tokens" needs rows'),
-        (lambda: er.mean(few, "winner"), "sums of comparisons of two models: `win_rate` and `bradley_terry` take it"),
-        (lambda: er.compare(few, "winner", model="left", item="prompt"), "sums of single scores are needed"),
-        (lambda: er.win_rate(er.summarise(log, "points", groups="prompt"), **SIDES), "sums of single scores"),
-        (lambda: board.judges(), "no longer has its rows: comparing judges"),
-        (lambda: board.influence(), "no longer has its rows"),
-        (lambda: board.with_cov(groups=np.arange(len(log))), "no longer has its rows"),
-        (lambda: er.win_rate(few, **SIDES, cov="HC3"), "no longer has its rows: the leverage of single rows"),
-    ):
-        with pytest.raises(NotAvailableError, match=what):
-            call()
-    with pytest.raises(ArgumentError, match="`weights` goes with comparisons: name their two models"):
-        er.summarise(log, "points", groups="prompt", weights="weight")
-    with pytest.raises(ArgumentError, match="`item` goes with scores of single models"):
-        er.summarise(log, **SIDES, item="run", groups="prompt")
-    for groups, got in ((None, "None"), ([], r"\[\]"), (log["prompt"], "Series")):
-        with pytest.raises(ArgumentTypeError, match=rf"`groups` must name the columns .*; got {got}"):
-            er.summarise(log, **SIDES, groups=groups)
-    with pytest.raises(ArgumentError, match="need both `left` and `right`"):
-        er.summarise(log, left="left", winner="winner", groups="prompt")
 
 
 def test_dependence_of_means_has_the_intervals_of_the_rows():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -10,11 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
 from evalreg.inference import simultaneous
-from evalreg.inference.simultaneous import ADJUSTMENTS, adjust_pvalues
 
 # What few judges say is not the point here.
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.FewClustersWarning")
@@ -70,17 +67,6 @@ def test_parameters_changed_under_one_covariance_are_seen() -> None:
     assert er.simultaneous(renamed, board.cov).index.name == "model"
 
 
-def test_what_is_shared_stays_behind_and_cannot_be_changed_from_outside() -> None:
-    board = _board(3)
-    first = board.simultaneous(contrasts="pairs")
-    assert board.cov.kept
-    for other in (copy.copy(board.cov), pickle.loads(pickle.dumps(board.cov))):
-        assert "kept" not in vars(other)
-    first.attrs["left_out"]["spoilt"] = "by a reader"
-    first.iloc[:, :] = 0.0
-    _same(board.simultaneous(contrasts="pairs"), _board(3).simultaneous(contrasts="pairs"))
-
-
 def test_draws_are_made_once_for_all_statements_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks: list[int] = []
     real = simultaneous.block_stream
@@ -103,16 +89,3 @@ def test_draws_are_made_once_for_all_statements_of_pairs(monkeypatch: pytest.Mon
         board.simultaneous(contrasts="pairs")
         assert len(blocks) == made
         blocks.clear()
-
-
-@pytest.mark.usefixtures("uncollected")
-@pytest.mark.parametrize("method", ADJUSTMENTS)
-@pytest.mark.parametrize("m", [0, 1, 2, 7, 60])
-def test_adjusted_p_values_are_those_of_statsmodels(method: simultaneous.AdjustName, m: int) -> None:
-    rng = np.random.default_rng(m)
-    for p in (rng.random(m), rng.random(m) ** 8, rng.integers(0, 4, m) / 3, np.exp(-700 * rng.random(m))):
-        missing = rng.random(m) < 0.1
-        found = adjust_pvalues(np.where(missing, np.nan, p), method)
-        assert np.isnan(found[missing]).all()
-        if not missing.all():
-            np.testing.assert_allclose(found[~missing], multipletests(p[~missing], method=method)[1], rtol=1e-13)

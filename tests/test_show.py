@@ -5,12 +5,10 @@ from __future__ import annotations
 import copy
 import pickle
 
-import numpy as np
 import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import ArgumentTypeError
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::evalreg.errors.FewClustersWarning", "ignore::evalreg.errors.FewCarriersWarning"
@@ -64,16 +62,6 @@ def test_numbers_are_those_of_the_frame(comparison):
     for value in (row["difference"], row["se"], row["lower"], row["upper"]):
         assert f"{value:.4f}" in text
     assert f"{row['p_value']:.3f}" in text
-
-
-def test_missing_values_are_empty_and_other_frames_are_shown_too():
-    frame = pd.DataFrame({"a": [1.5, np.nan], "b": ["x", None], "c": [True, False]}, index=["one", "two"])
-    lines = str(er.show(frame)).splitlines()
-    assert "nan" not in "".join(lines).lower()
-    assert lines[0].strip() == "2 rows, 3 columns"
-    assert "1.5000" in str(er.show(pd.Series([1.5], index=["x"], name="mean")))
-    with pytest.raises(ArgumentTypeError, match="got list"):
-        er.show([1])
 
 
 @pytest.mark.parametrize("form", ["as_markdown", "as_latex", "as_html"])

@@ -9,9 +9,8 @@ from scipy import integrate, special, stats
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
-from evalreg.covariance.crossed import Term
 from evalreg.inference.ranks import pairwise_table
-from evalreg.inference.simultaneous import adjust_pvalues, family_of, simultaneous
+from evalreg.inference.simultaneous import family_of, simultaneous
 
 # Five standard errors of the simulation, which is at most 0.004 in a critical value.
 CRITICAL = 0.02
@@ -123,11 +122,6 @@ def test_two_models_or_one_contrast_give_plain_t_exactly(dof):
     np.testing.assert_allclose(both["lower"], table["lower"], rtol=1e-9)
 
 
-def test_a_contrast_twice_counts_once():
-    bands = simultaneous([1.0, 0.0], np.eye(2), contrasts=[[1, -1], [1, -1], [-2, 2]], dof=5.0)
-    assert bands.attrs["critical_value"] == pytest.approx(special.stdtrit(5.0, 0.975), rel=1e-9)
-
-
 # Degrees of freedom of each contrast
 
 
@@ -195,16 +189,6 @@ def test_many_clusters_map_each_contrast_to_the_normal():
     np.testing.assert_allclose(stats.t.sf(half, results.cov.dof(C)), stats.norm.sf(bands.attrs["critical_value"]))
 
 
-@pytest.fixture(scope="module")
-def crossed():
-    rng = np.random.default_rng(4)
-    rows = pd.MultiIndex.from_product([range(30), range(4), ["a", "b", "c"]], names=["prompt", "judge", "model"])
-    effect = rng.standard_normal((30, 1, 3)) + 0.7 * rng.standard_normal((1, 4, 3)) + rng.standard_normal((30, 4, 3))
-    log = pd.DataFrame({"score": (effect + np.array([0, 0.5, 2])).ravel()}, index=rows).reset_index()
-    with pytest.warns(er.errors.FewClustersWarning):
-        return er.mean(log, by="model", groups="prompt + judge")
-
-
 def test_contrasts_are_counted_where_no_axis_has_two_clusters_for_each_parameter():
     rng = np.random.default_rng(8)
     rows = pd.MultiIndex.from_product([range(10), range(3), list("abcdef")], names=["prompt", "judge", "model"])
@@ -259,14 +243,6 @@ def ranks_by_bands(results):
     return results.ranks().attrs["by"] == "bands"
 
 
-def test_crossed_pairs_alone_have_the_p_values_of_their_contrasts(crossed):
-    table = pairwise_table(crossed.params, crossed.cov)
-    for (left, right), row in table.iterrows():
-        one = crossed.contrast(f"{left} - {right}")
-        assert row["p_value"] == pytest.approx(one.pvalues.iloc[0], rel=1e-9)
-        np.testing.assert_allclose(row[["lower", "upper"]], one.conf_int().iloc[0])
-
-
 # Step-down and deterministic adjustments
 
 
@@ -279,15 +255,6 @@ def test_step_down_rejects_no_less_and_ends_at_the_plain_p_value():
     holm = multipletests(plain, method="holm")[1]
     np.testing.assert_allclose(stepped, np.minimum(single, holm), rtol=1e-12)
     assert np.all(np.diff(stepped) <= 0)
-
-
-@pytest.mark.parametrize("method", ["holm", "fdr_bh", "bonferroni"])
-def test_missing_p_values_are_not_in_the_family(method):
-    p = np.array([0.01, np.nan, 0.03, 0.002])
-    adjusted = adjust_pvalues(p, method)
-    assert np.isnan(adjusted[1])
-    np.testing.assert_array_equal(np.delete(adjusted, 1), adjust_pvalues(np.delete(p, 1), method))
-    assert np.isnan(adjust_pvalues(np.array([np.nan]), method)).all()
 
 
 # What is not in the family
@@ -307,46 +274,7 @@ def test_a_pair_without_variance_is_left_out_with_a_reason():
     np.testing.assert_allclose(table["p_adjusted"].iloc[1:], np.minimum(2 * table["p_value"].iloc[1:], 1))
 
 
-def test_an_unknown_variance_leaves_out_what_rests_on_it():
-    V = np.eye(3)
-    V[1, :] = V[:, 1] = np.nan
-    bands = simultaneous([0.0, 1.0, 2.0], V, contrasts="pairs")
-    assert list(bands.attrs["left_out"].values()) == ["its variance is not known"] * 2
-    assert bands["se"].notna().tolist() == [False, True, False]
-    assert bands.attrs["critical_value"] == pytest.approx(special.ndtri(0.975), rel=1e-9)
-
-
-def test_nothing_in_the_family_gives_nan():
-    bands = simultaneous([1.0, 1.0], np.ones((2, 2)), contrasts="pairs")
-    assert np.isnan(bands.attrs["critical_value"])
-    assert bands["p_adjusted"].isna().all()
-    assert simultaneous([1.0, 2.0], np.full((2, 2), np.nan), contrasts="pairs")["se"].isna().all()
-    assert simultaneous([1.0], [[1.0]], contrasts="pairs").empty
-    assert pairwise_table([1.0, 1.0], np.ones((2, 2)), "single-step")["p_adjusted"].isna().all()
-
-
-def test_a_covariance_says_why_a_pair_is_left_out():
-    scores = 2 * np.random.default_rng(0).random(40).round(2)
-    log = pd.DataFrame({"model": np.repeat(["a", "b", "c"], 40), "item": np.tile(np.arange(40), 3)})
-    log["score"] = np.r_[scores, scores, scores[::-1]]
-    board = er.mean(log, by="model", item="item")
-    left_out = simultaneous(board.params, board.cov, contrasts="pairs").attrs["left_out"]
-    assert list(left_out) == [("a", "b")]
-    assert "do not vary" in left_out["a", "b"]
-
-
 # Seeds, order, arguments
-
-
-def test_a_seed_gives_the_same_numbers_again():
-    V = np.eye(5)
-    first, again, other = (simultaneous(np.arange(5.0), V, seed=seed) for seed in (3, 3, 4))
-    pd.testing.assert_frame_equal(first, again, check_exact=True)
-    assert first.attrs["seed"] == 3
-    assert first.attrs["critical_value"] != other.attrs["critical_value"]
-    made = [simultaneous(np.arange(5.0), V, seed=np.random.default_rng(3)) for _ in range(2)]
-    pd.testing.assert_frame_equal(*made, check_exact=True)
-    assert made[0].attrs["seed"] is None
 
 
 def test_the_stated_error_is_the_spread_over_seeds():
@@ -355,20 +283,6 @@ def test_the_stated_error_is_the_spread_over_seeds():
     # The standard deviation of 20 runs is within a third of the truth, but for one time in 25.
     assert np.std([run["critical_value"] for run in runs], ddof=1) == pytest.approx(stated, rel=0.33)
     assert stated < 0.004
-
-
-def test_pairs_by_name_are_the_same_pairs_as_a_matrix(rng):
-    V, theta = correlated(rng, 4), rng.standard_normal(4)
-    bands = simultaneous(theta, V, contrasts="pairs")
-    matrix = simultaneous(theta, V, contrasts=family_of(theta, V, "pairs").matrix)
-    np.testing.assert_allclose(bands.to_numpy(), matrix.to_numpy(), rtol=0.02, atol=0.002)
-
-
-def test_contrasts_as_text_have_values_under_the_null():
-    params = pd.Series({"a": 0.5, "b": 0.2})
-    bands = simultaneous(params, np.eye(2) * 0.01, contrasts="a - b = 0.3")
-    assert bands["estimate"].iloc[0] == pytest.approx(0.3)
-    assert bands["p_adjusted"].iloc[0] == pytest.approx(1.0)
 
 
 def test_intervals_hold_together_at_their_stated_rate(rng):
@@ -384,14 +298,3 @@ def test_intervals_hold_together_at_their_stated_rate(rng):
         hits += bool(np.all(np.abs(gaps) <= c * se + 1e-12))
     low, high = stats.binom.ppf([0.0005, 0.9995], runs, 0.95)
     assert low <= hits <= high
-
-
-def test_bands_of_parameters_take_the_degrees_of_freedom_that_intervals_took(monkeypatch):
-    log = er.datasets.passages(n_passages=12, unequal=True, seed=5)
-    results, asked, dof = er.fit("score ~ C(subject)", log, groups="passage"), [], Term.dof
-    monkeypatch.setattr(Term, "dof", lambda self, C: asked.append(C.shape) or dof(self, C))
-    own = results.dof
-    bands = results.simultaneous()
-    assert asked == [(own.size, own.size)]
-    C = pd.DataFrame(np.eye(own.size), index=own.index, columns=own.index)
-    pd.testing.assert_frame_equal(bands, results.simultaneous(contrasts=C), check_names=False)

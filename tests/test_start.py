@@ -134,33 +134,8 @@ def test_dir_shows_the_public_names_and_nothing_else():
             assert [name for name in shown if not (name.startswith("__") and name.endswith("__"))] == sorted(er.__all__)
 
 
-def test_a_module_never_takes_the_place_of_a_function_of_its_name():
-    early, late = seen_after("import evalreg")["kinds"], seen_after(EVERYTHING)["kinds"]
-    assert early == late
-    assert {name for name, kind in early.items() if kind in ("module", "_Package")} == er._MODULES
-    assert early["covariance"] == "function"
-
-
-def test_a_star_import_gives_every_name():
-    given: dict[str, object] = {}
-    exec("from evalreg import *", given)
-    assert set(er.__all__) <= set(given)
-
-
-def test_a_name_that_does_not_exist_is_an_attribute_error_in_the_usual_words():
-    with pytest.raises(AttributeError, match="module 'evalreg' has no attribute 'averages'"):
-        er.averages  # noqa: B018
-    with pytest.raises(ImportError, match="cannot import name 'averages'"):
-        exec("from evalreg import averages")
-
-
 def test_threads_that_use_a_name_first_at_the_same_time_get_one_object():
     assert seen_after("import evalreg")["one"] == [True, True, True]
-
-
-def test_functions_of_plan_say_what_a_keyword_is_called_here():
-    with pytest.raises(TypeError, match="`mde` has no keyword `effect`"):
-        er.plan.mde(effect=1)
 
 
 @pytest.mark.parametrize("argument", ["--help", "--version"])
@@ -212,17 +187,6 @@ def test_an_interrupt_at_any_moment_is_one_line_and_status_130(delay, tmp_path):
         assert said.decode().count("interrupted") == 1
     if delay <= 0.05:
         assert process.returncode == 130, "a command that takes no time would test nothing"
-
-
-@pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to one process there")
-def test_an_interrupt_that_the_process_was_told_to_ignore_stays_ignored():
-    code = (
-        "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        "import os, sys; sys.argv = ['evalreg', '--version']; from evalreg.__main__ import main\n"
-        "os.kill(os.getpid(), signal.SIGINT); status = main(); os.kill(os.getpid(), signal.SIGINT); sys.exit(status)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"evalreg {er.__version__}\n", "")
 
 
 def test_a_checkout_that_was_not_installed_has_help_and_no_version():

@@ -6,7 +6,6 @@ import copy
 import functools
 import json
 import math
-import pickle
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.cli.main import main
 from evalreg.errors import ArgumentError, EvalregError, LogFormatError, NotAvailableError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -144,22 +142,6 @@ def test_all_that_results_can_do_works_or_says_that_it_needs_the_rows():
         _ = stored.parms
 
 
-def test_other_levels_are_refused_and_listed():
-    stored = read_back("means of models")
-    for ask in (stored.conf_int, stored.to_frame, stored.pairwise, stored.summary):
-        with pytest.raises(NotAvailableError, match=r"alpha=0\.05, 0\.1, not at 0\.01"):
-            ask(0.01)
-    with pytest.raises(NotAvailableError, match=r"stored at alpha=0\.05"):
-        stored.summary(0.1)
-
-
-def test_pairs_are_those_of_pairwise():
-    results = made("a crossed board")
-    expected = results.pairwise()
-    found = read_back("a crossed board").pairwise()
-    pd.testing.assert_frame_equal(found[expected.columns], expected, check_names=False, rtol=1e-12)
-
-
 @pytest.mark.parametrize("adjust", [None, "holm", "single-step"])
 def test_comparisons_come_back(adjust):
     comparison = er.compare(hostile(), item="item", baseline="inf", adjust=adjust)
@@ -198,27 +180,6 @@ def test_json_is_strict_and_says_where_it_came_from(tmp_path):
     assert np.isnan(er.read_results(text).tvalues).all()
     infinite = json.loads(made("normal reference").to_json())
     assert {row["dof"] for row in infinite["parameters"]} == {"inf"}
-
-
-@pytest.mark.parametrize("kind", ["results", "comparison", "comparisons"])
-def test_results_that_are_given_as_a_log_are_called_results(kind, tmp_path, capsys):
-    comparison = er.compare(paired(), item="question", groups="passage")
-    written = {"results": comparison.results, "comparison": comparison, "comparisons": er.join_evals({"a": comparison})}
-    written[kind].to_json(tmp_path / "found.json")
-    for command in ("mean", "doctor"):
-        assert main([command, f"{tmp_path}/found.json"]) == 3
-        assert "er.read_results" in capsys.readouterr().err
-
-
-def test_copies_and_pickles_are_the_same():
-    stored = read_back("means of models")
-    for twin in (copy.deepcopy(stored), pickle.loads(pickle.dumps(stored))):
-        same(twin.to_frame(), stored.to_frame())
-    with pytest.raises(AttributeError):
-        stored.kind = "other"
-    params = stored.params
-    params.iloc[0] = 5.0
-    assert stored.params.iloc[0] != 5.0
 
 
 def test_what_is_no_results_is_refused_with_what_it_is(tmp_path):

@@ -13,14 +13,6 @@ import pytest
 from scipy import optimize, stats
 
 import evalreg as er
-from evalreg.errors import (
-    AlignmentError,
-    ArgumentError,
-    FewCarriersWarning,
-    MissingColumnError,
-    NotAvailableError,
-    TooFewClustersError,
-)
 
 REFERENCE = Path(__file__).parent / "reference"
 # R prints 17 digits.
@@ -72,21 +64,6 @@ def test_estimated_shares_centre_the_linearized_totals_within_strata(log, cov, p
     assert results.bse["mean"] ** 2 == pytest.approx(written_out(log, power), rel=SAME)
 
 
-def test_clusters_of_one_size_leave_nothing_between_the_readings():
-    log = er.datasets.passages(n_passages=24, questions_per_passage=4, icc=0.3, seed=1)
-    for groups in ("passage", None):
-        known, drawn = (
-            er.mean(log, strata="subject", strata_weights=w, groups=groups) for w in ("micro", "as_sampled")
-        )
-        np.testing.assert_allclose(known.bse, drawn.bse, rtol=SAME)
-        np.testing.assert_allclose(known.dof, drawn.dof, rtol=1e-9)
-
-
-def test_independent_rows_do_not_know_the_difference(log):
-    known, drawn = (er.mean(log, strata="subject", strata_weights=w) for w in ("micro", "as_sampled"))
-    np.testing.assert_allclose(known.bse, drawn.bse, rtol=SAME)
-
-
 def test_models_have_their_own_shares_and_a_joint_covariance(log):
     both = pd.concat([log.assign(model="a"), log.assign(model="b", score=1 - log["score"])])
     results = er.mean(both, by="model", strata="subject", strata_weights="as_sampled", groups="passage", cov="CR1")
@@ -114,15 +91,6 @@ def test_estimated_shares_cover_the_mean_of_the_population_and_known_ones_do_not
             hits[how] += low <= 0.55 <= high
     assert hits["as_sampled"] > 180
     assert hits["micro"] < 175
-
-
-def test_effective_rows_of_a_model_are_out_of_its_own():
-    log = er.datasets.paired(n_passages=40, questions_per_passage=5, seed=1)
-    log["subject"] = np.where(log["passage"] < "passage-015", "law", "algebra")
-    both = er.mean(log, by="model", item="question", strata="subject", groups="passage")
-    for model, rows in log.groupby("model"):
-        alone = er.mean(rows, item="question", strata="subject", groups="passage")
-        np.testing.assert_allclose(both.n_eff()[model], alone.n_eff().iloc[0], rtol=1e-10)
 
 
 SIZES = {
@@ -217,70 +185,6 @@ def test_the_variance_of_passages_within_subjects_is_that_of_all_draws(answers):
     assert chance @ variances == pytest.approx(chance @ (np.array(means) - chance @ means) ** 2, rel=1e-10)
 
 
-def test_passages_of_a_benchmark_within_subjects_are_checked(log):
-    n = log.groupby("subject")["passage"].nunique().to_dict()
-    for wrong in ({"history": 40}, n | {"law": 400.5}, n | {"art": 9}):
-        with pytest.raises(ArgumentError, match="with the number of its passage clusters"):
-            er.mean(log, **FULL, n_population={"passage": wrong})
-    for wrong in (n, n | {"law": 3}):
-        with pytest.raises(ArgumentError, match="must not be below the sample in any stratum"):
-            er.mean(log, **FULL, n_population={"passage": wrong})
-    with pytest.raises(ArgumentError, match="one whole number is enough where they were drawn in the proportions"):
-        er.mean(log, **FULL, n_population={"passage": 400}, strata_weights="macro")
-    with pytest.raises(ArgumentError, match="names one clustering"):
-        er.mean(log, **FULL, n_population={"passage": n, "subject": n})
-    with pytest.raises(MissingColumnError, match='"repo" is not among the clusterings "passage"'):
-        er.mean(log, **FULL, n_population={"repo": n})
-    with pytest.raises(ArgumentError, match="name the column in `strata`"):
-        er.mean(log, groups="passage", target="the full benchmark", n_population={"passage": n})
-    across = log.assign(passage=log["passage"].str[-3:])
-    more = {name: size + 9 for name, size in n.items()}
-    with pytest.raises(AlignmentError, match=r"16 of 20 passage clusters \('001'\).*subject:passage"):
-        er.mean(across, **FULL, n_population={"passage": more})
-    joint = er.mean(across, **(FULL | {"groups": "subject:passage"}), n_population={"subject:passage": more})
-    found = er.mean(log, **FULL, n_population={"passage": more})
-    np.testing.assert_allclose(joint.conf_int(), found.conf_int(), rtol=SAME)
-    # What the refusal of a flat mapping says to write is what works.
-    with pytest.raises(NotAvailableError, match=r'n_population=\{"passage": \{"history": 40, \.\.\.\}\}'):
-        er.mean(log, **FULL, n_population=more)
-    with pytest.raises(NotAvailableError, match="groups='passage'"):
-        found.with_cov(groups=None)
-    with pytest.raises(NotAvailableError, match="one clustering"):
-        er.mean(
-            log.assign(judge=np.arange(len(log)) % 7),
-            **(FULL | {"groups": "passage + judge"}),
-            n_population={"passage": more},
-        )
-    text = " ".join(found.summary().sentences)
-    assert "each counts by its clusters in the benchmark" in text
-    assert "75 passage clusters in 3 strata, of which 48 are here" in text
-
-
-@pytest.mark.parametrize("cov", ["CR0", "CR1", "CR2", "CR3"])
-def test_a_model_counts_the_clusters_of_its_own(log, cov):
-    # Of its own fit, whose numbers are survey's: the other model answered the passages of every stratum.
-    some = log[log["passage"].str[-1].isin(list("01234"))]
-    both = pd.concat([log.assign(model="all"), some.assign(model="some", score=1 - some["score"])])
-    asked = {"strata": "subject", "groups": "passage", "cov": cov}
-    found, alone = er.mean(both, by="model", **asked), er.mean(some, **asked)
-    # The jackknife factor (G - 1)/G is that of all clusters, whatever they have answered.
-    factor = np.sqrt((1 - 1 / log["passage"].nunique()) / (1 - 1 / some["passage"].nunique())) if cov == "CR3" else 1.0
-    assert found.bse["some"] == pytest.approx(factor * alone.bse["mean"], rel=SAME)
-    assert found.dof["some"] == pytest.approx(alone.dof["mean"], rel=1e-9)
-    assert found.dof["all"] == pytest.approx(er.mean(log, **asked).dof["mean"], rel=1e-9)
-    if cov != "CR2":
-        assert found.contrast("all - some").dof.iloc[0] == alone.dof["mean"]
-    # A model with one passage of a subject has no variance there, which the other's passages do not give.
-    law = some.loc[some["subject"] == "law", "passage"].iloc[0]
-    one = both[(both["model"] == "all") | (both["subject"] != "law") | (both["passage"] == law)]
-    if cov == "CR1":
-        with pytest.raises(TooFewClustersError, match=r"in every stratum \(of each model\); \"law\" has one"):
-            er.mean(one, by="model", **asked)
-    elif cov in ("CR2", "CR3"):
-        with pytest.warns(er.errors.EvalregWarning):
-            assert np.isnan(er.mean(one, by="model", **asked).bse["some"])
-
-
 def small_stratum(failures: int = 0, seed: int = 1) -> pd.DataFrame:
     """Two subjects of 200 questions, and one of 10 of which so many are wrong."""
     score = (np.random.default_rng(seed).random(410) < 0.9).astype(float)
@@ -352,30 +256,3 @@ def test_means_over_strata_of_which_one_is_small_are_held_by_their_intervals(p, 
         lower, upper = er.mean(log, item="item", strata="subject", strata_weights="macro").conf_int().to_numpy()[0]
         held.append(lower <= truth <= upper)
     assert np.mean(held) > least
-
-
-@pytest.mark.parametrize(("groups", "asked"), [(None, {"icc": None}), ("passage", {"icc": None})])
-def test_intervals_that_take_a_stratum_without_variance_at_its_word_are_warned_of(groups, asked):
-    """The variance within strata, pooled, in place of the zero of one stratum is what the warning quotes."""
-    log = small_stratum().assign(passage=np.arange(410) // 2)
-    asked = asked | {"item": "item", "strata": "subject", "groups": groups}
-    with pytest.warns(FewCarriersWarning, match='all scores within "c" are alike, so that it adds nothing') as caught:
-        results = er.mean(log, strata_weights="macro", **asked)
-    assert "all scores within" in results.summary().as_text(1000)
-    if groups is None:
-        by = log.groupby("subject")["score"]
-        n, V = by.size(), results.bse["mean"] ** 2
-        pooled = (by.var() * (n - 1)).sum() / (n - 1).sum()
-        larger = min((pooled / n / 9).sum(), V + min(pooled, 3 / 10) / 10 / 9)
-        assert f"up to {np.sqrt(larger / V):.1f} times as large" in str(caught[0].message)
-    # A failure in the stratum, shares as the rows are, or the default: nothing is left to warn of.
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", FewCarriersWarning)
-        er.mean(log.assign(score=small_stratum(1)["score"]), strata_weights="macro", **asked)
-        er.mean(log, **asked)
-        er.mean(log, strata_weights="macro", **(asked | {"icc": 0.2}))
-
-
-def test_shares_that_are_estimated_keep_the_logit_interval():
-    results = er.mean(small_stratum(), item="item", strata="subject", strata_weights="as_sampled")
-    np.testing.assert_array_equal(results.conf_int(), results.conf_int(method="logit"))

@@ -11,8 +11,6 @@ import pytest
 import evalreg as er
 from evalreg import errors
 
-pa = pytest.importorskip("pyarrow")
-
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 # Sums are added in another order.
 SAME = 1e-10
@@ -76,21 +74,6 @@ def test_means_of_shards_are_those_of_the_rows(log, tmp_path, roles):
     assert_agree(er.mean(whole, **roles), er.mean(log, **roles))
 
 
-@pytest.mark.parametrize("weights", [None, "weight"])
-@pytest.mark.parametrize("roles", [{"groups": "passage"}, {"by": "model", "groups": "passage + judge"}])
-def test_ratios_of_shards_are_those_of_the_rows(log, tmp_path, roles, weights):
-    columns = {"numerator": "errors", "denominator": "words", "weights": weights}
-    whole = er.merged(shards(log, tmp_path, by=roles.get("by"), groups=roles["groups"], **columns))
-    assert_agree(er.ratio(whole, **columns, **roles), er.ratio(log, **columns, **roles))
-
-
-def test_independent_rows_are_known_by_their_squares(log, tmp_path):
-    whole = er.merged(shards(log, tmp_path, by="model", groups="passage"))
-    for cov in ("naive", "HC2", "HC3"):
-        found, expected = (er.mean(data, by="model", cov=cov) for data in (whole, log))
-        np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)
-
-
 def test_sums_by_question_are_compared(log, tmp_path):
     whole = er.merged(shards(log, tmp_path, by="model", item="question", groups="question + passage"))
     found, expected = (er.compare(data, item="question", groups="passage").results for data in (whole, log))
@@ -127,25 +110,6 @@ def test_a_day_is_one_cluster_whatever_library_summed_its_shards(tmp_path):
     assert er.mean(whole, groups="day").n_clusters["day"] == 8
 
 
-def test_wrong_shards_are_refused(log, tmp_path):
-    files = shards(log, tmp_path, by="model", groups="passage")
-    with pytest.raises(errors.DuplicateRowsError, match="hold the same sums"):
-        er.merged([*files, files[0]])
-    with pytest.raises(errors.DataError, match="`n_shards` says 4"):
-        er.merged(files, n_shards=4)
-    er.summarise(log[log["model"] != "bob"], by="model", groups="passage", path=tmp_path / "two.parquet")
-    with pytest.raises(errors.DataError, match='"bob" is in only one of'):
-        er.merged([files[0], tmp_path / "two.parquet"])
-    assert er.merged([files[0], tmp_path / "two.parquet"], cells="any").n_rows > 0
-    er.summarise(log, groups="passage", path=tmp_path / "other.parquet")
-    with pytest.raises(errors.ArgumentError, match="the same roles"):
-        er.merged([files[0], tmp_path / "other.parquet"])
-    numbered = log.assign(passage=log["passage"].str[1:].astype(int))
-    er.summarise(numbered, by="model", groups="passage", path=tmp_path / "numbered.parquet")
-    with pytest.raises(errors.ArgumentError, match="kinds of labels"):
-        er.merged([files[0], tmp_path / "numbered.parquet"])
-
-
 def test_damaged_files_are_refused(log, tmp_path):
     path = tmp_path / "sums.parquet"
     sums = er.summarise(log, groups="passage", path=path)
@@ -167,31 +131,3 @@ def test_a_file_is_written_whole_or_not_at_all(log, tmp_path):
     with pytest.raises(errors.ArgumentError, match="could not be written"):
         er.summarise(log, groups="passage", path=tmp_path / "none" / "sums.parquet")
     assert os.listdir(tmp_path) == []
-
-
-def test_what_needs_rows_is_refused_by_name(log):
-    sums = er.summarise(log, by="model", groups="passage")
-    for roles in ({"sample": "judge", "item": "question"}, {"weights": "weight"}):
-        with pytest.raises(errors.NotAvailableError, match=r"needs? rows|not among the sums"):
-            er.mean(sums, by="model", **roles)
-    with pytest.raises(errors.ArgumentError, match="must be the score that was summed"):
-        er.mean(sums, "words", by="model")
-    with pytest.raises(errors.NotAvailableError, match="single scores"):
-        er.ratio(sums, "errors", "words")
-    ratios = er.summarise(log, numerator="errors", denominator="words", groups="passage")
-    with pytest.raises(errors.ArgumentError, match="must be as the log was summed"):
-        er.ratio(ratios, "errors", "weight")
-    with pytest.raises(errors.NotAvailableError, match="memory"):
-        er.mean(sums, by="model").influence()
-    heavy = log.assign(weight=log["weight"] * 1e60)
-    with pytest.raises(errors.ArgumentError, match="`weights` of sums"):
-        er.summarise(heavy, numerator="errors", denominator="words", weights="weight", groups="passage")
-    with pytest.raises(errors.MissingColumnError):
-        er.mean(sums, by="model", groups="judge")
-
-
-def test_a_shard_may_hold_a_model_without_words(log):
-    frame = log.assign(words=log["words"].where(log["model"] != "bob", 0.0))
-    sums = er.summarise(frame, numerator="errors", denominator="words", by="model", groups="passage")
-    with pytest.raises(errors.DataError, match='0 in every row of "bob"'):
-        er.ratio(sums, "errors", "words", by="model")

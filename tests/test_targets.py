@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -65,15 +64,6 @@ def test_the_variance_of_questions_drawn_one_by_one_is_that_of_all_possible_draw
     assert np.mean(variances) == pytest.approx(np.var(means), rel=1e-10)
 
 
-def test_differences_have_the_same_factor():
-    log = er.datasets.paired(n_passages=40, questions_per_passage=5, seed=1)
-    asked = {"item": "question", "groups": "passage"}
-    plain, found = er.compare(log, **asked), er.compare(log, **asked, target=FULL, n_population={"passage": 160})
-    np.testing.assert_allclose(found.table["se"] ** 2, 0.75 * plain.table["se"] ** 2, rtol=1e-12)
-    means = er.mean(log, by="model", **asked, target=FULL, n_population={"passage": 160})
-    np.testing.assert_allclose(means.contrast("new - old").bse.iloc[0], found.table["se"].iloc[0], rtol=1e-12)
-
-
 def test_only_these_questions_is_the_noise_of_the_answers():
     # By hand: the variance of the answers to each question over their number, averaged.
     log = er.datasets.sampled(n_models=2, seed=3)
@@ -95,12 +85,6 @@ def test_only_these_questions_is_the_noise_of_the_answers():
         er.mean(log, by="model", target="these questions")
     with pytest.raises(NotAvailableError, match="leaves nothing to pair"):
         er.compare(log, item="question", sample="sample", target="these questions")
-
-
-@pytest.mark.parametrize("size", [200, 199, 0, -5, 400.5, True, {"passage": 40}, {"passage": "x"}])
-def test_a_benchmark_that_is_no_larger_than_the_sample_is_refused(log, size):
-    with pytest.raises(ArgumentError, match=r"whole number above the sample, which has (200 questions|40 passage)"):
-        er.mean(log, groups="passage", target=FULL, n_population=size)
 
 
 def answered(drawn, right, k, passage=None):
@@ -193,26 +177,6 @@ def test_strata_have_the_factor_of_their_sizes():
     assert wholly.bse["new"] ** 2 == pytest.approx(by_hand, rel=1e-12)
 
 
-def test_strata_of_a_benchmark_are_checked(log):
-    asked = {"strata": "subject", "target": FULL}
-    n = log["subject"].value_counts().to_dict()
-    for wrong in (n | {"history": 1}, n):
-        with pytest.raises(ArgumentError, match="must not be below the sample in any stratum"):
-            er.mean(log, **asked, n_population=wrong)
-    with pytest.raises(ArgumentError, match=r"`n_population` must name each stratum once.*has no size"):
-        er.mean(log, **asked, n_population={"history": 400})
-    with pytest.raises(ArgumentError, match="`n_population` must name each stratum once"):
-        er.mean(log, **asked, strata_weights="macro", n_population={"history": 400})
-    with pytest.raises(ArgumentError, match="must say how many questions each stratum has"):
-        er.mean(log, **asked, strata_weights="macro", n_population=4000)
-    with pytest.raises(NotAvailableError, match="sizes of a finite benchmark are known"):
-        er.mean(log, **asked, strata_weights="as_sampled", n_population=4000)
-    with pytest.raises(NotAvailableError, match="Leave `groups` out"):
-        er.mean(log, **asked, groups="passage", n_population=4000)
-    with pytest.raises(NotAvailableError, match=r"use `mean` with `by`, `item` and `strata`"):
-        er.compare(log.assign(model="a"), item="question", **asked, n_population=4000)
-
-
 def test_differences_keep_the_noise_of_both_models_whole():
     # By hand: (1 - f) s^2/n of the differences of question means, and f times the mean noise of the two models.
     log = er.datasets.sampled(n_models=2, n_questions=60, n_samples=4, seed=3)
@@ -269,18 +233,6 @@ def test_samples_that_differ_keep_the_noise_of_their_answers():
     by_hand = meat * (1 - n * m / common / 100) + sign * noise[first][both].mean() / 100
     names = [f"{left} - {right}" for left, right in pairs]
     assert found.results.cov_params().loc[names[0], names[1]] == pytest.approx(by_hand, rel=1e-12)
-
-
-def test_results_put_together_keep_their_populations():
-    log = er.datasets.sampled(n_models=2, n_questions=60, n_samples=4, seed=3)
-    asked = {"item": "question", "sample": "sample"}
-    parts = [log[log["model"] == name] for name in log["model"].unique()]
-    one = er.mean(parts[0], **asked, target=FULL, n_population=100).estimate
-    other = er.mean(parts[1], **asked).estimate
-    beside = er.infer(replace(one, names=("one",)).concat(replace(other, names=("other",))), cov="naive")
-    alone = [er.infer(estimate, cov="naive").bse.iloc[0] for estimate in (one, other)]
-    np.testing.assert_allclose(beside.bse, alone, rtol=1e-12)
-    assert alone[0] < er.mean(parts[0], **asked, cov="naive").bse.iloc[0]
 
 
 def two_samples(N, n_a, n_b, n_ab):
@@ -404,54 +356,6 @@ def test_models_have_the_factor_of_their_own_samples():
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_two_scores_of_the_same_samples_are_stacked():
-    # By hand: the covariance of one score of a model and another score of another, from the questions of both.
-    log = er.datasets.paired(n_passages=20, questions_per_passage=3, seed=1)
-    log["other"] = np.random.default_rng(0).normal(size=len(log)) + log["score"]
-    some = some_of(log, "old", log["question"].unique()[:30])
-    asked = {"by": "model", "item": "question", "target": FULL}
-    score, other = (er.mean(some, column, **asked, n_population=80) for column in ("score", "other"))
-    names = ["new score", "old score", "new other", "old other"]
-    found = score.stack(other, names).cov_params()
-    wide = some.pivot(index="question", columns="model")
-    x, y = wide["score", "new"], wide["other", "old"]
-    meat = ((x - x.mean()) * (y - y.mean())).sum() / np.sqrt(60 * 59 * 30 * 29)
-    assert found.loc["new score", "old other"] == pytest.approx(meat * (1 - 60 / 80), rel=1e-12)
-    np.testing.assert_allclose(np.diag(found), [*score.bse**2, *other.bse**2], rtol=1e-12)
-    for unlike in (
-        er.mean(some, "other", **asked, n_population=90),
-        er.mean(some, "other", by="model", item="question"),
-    ):
-        with pytest.raises(NotAvailableError, match="only estimates of one sampling can be stacked"):
-            score.stack(unlike, names).cov_params()
-    apart = score.concat(other, names).cov_params()
-    own = score.with_cov(cov="CR0").cov_params()
-    np.testing.assert_allclose(apart.iloc[:2, :2] / apart.iloc[0, 0], own / own.iloc[0, 0], rtol=1e-10)
-    assert np.all(apart.iloc[:2, 2:] == 0)
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.UnequalQuestionsWarning")
-def test_one_number_of_questions_needs_strata_in_the_same_proportions():
-    log = er.datasets.paired(n_passages=40, questions_per_passage=5, seed=1)
-    log["subject"] = np.where(log["passage"].str[-1].isin(list("01234")), "law", "algebra")
-    asked = {"by": "model", "item": "question", "strata": "subject", "target": FULL}
-    question = log.drop_duplicates("question").groupby("subject")["question"]
-    half = some_of(log, "old", question.head(52).tolist())
-    found = er.mean(half, **asked, n_population=400)
-    np.testing.assert_allclose(found.params, half.groupby("model")["score"].mean(), rtol=1e-12)
-    law = some_of(log, "old", question.get_group("law"))
-    uneven = pd.concat([law, log[(log["model"] == "old") & (log["subject"] == "algebra")].head(40)])
-    with pytest.raises(ArgumentError, match=r"'algebra' is 28\.6% of the questions of 'old' and 41\.2% of all"):
-        er.mean(uneven, **asked, n_population=400)
-    sizes = {"law": 200, "algebra": 200}
-    found = er.mean(uneven, **asked, n_population=sizes)
-    each = uneven.groupby(["model", "subject"])["score"].agg(["mean", "var", "count"])
-    np.testing.assert_allclose(found.params, each["mean"].groupby("model").mean(), rtol=1e-12)
-    own = each["var"] * (1 / each["count"] - 1 / 200) / 4
-    np.testing.assert_allclose(found.bse**2, own.groupby("model").sum(), rtol=1e-12)
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 def test_with_no_question_or_one_in_common_every_contrast_has_its_widest_reading():
     # By hand: S_ab between 0 and s_a s_b, whichever makes the contrast of the two means vary more.
     log = er.datasets.paired(n_passages=20, questions_per_passage=3, seed=1)
@@ -483,33 +387,3 @@ def test_with_no_question_or_one_in_common_every_contrast_has_its_widest_reading
     assert er.mean(apart, item="question", **(asked | {"n_population": 60})).contrast("new - old").bse.iloc[0] > 0
     with pytest.raises(ArgumentError, match="which has 60 questions"):
         er.mean(apart, item="question", **(asked | {"n_population": 50}))
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_samples_of_questions_of_another_column_are_not_stacked_by_their_position():
-    # Both columns have 20 questions, of which 10 are in common, but not the same: b's covariance was half of its own.
-    log = pd.DataFrame({"model": ["a"] * 15 + ["b"] * 15, "q": [*range(15), *range(5, 20)]})
-    log = log.assign(r=[*range(20), *range(10)], score=np.linspace(0, 1, 30) ** 2, x=np.linspace(1, 0, 30))
-    one, other = (
-        er.mean(log, column, by="model", item=item, target=FULL, n_population=30)
-        for column, item in (("score", "q"), ("x", "r"))
-    )
-    with pytest.raises(NotAvailableError, match="only estimates of one sampling can be stacked"):
-        other.with_cov(groups="q").stack(one, ["xa", "xb", "a", "b"]).cov_params()
-
-
-@pytest.mark.parametrize("groups", ["passage", "question", "passage + question"])
-def test_these_questions_refuse_clusters_that_are_named_later(groups):
-    log = er.datasets.sampled(n_questions=30, seed=1)
-    results = er.mean(log, by="model", item="question", sample="sample", target="these questions")
-    rule = 'target="these questions" holds the questions fixed, so that `groups` cannot matter'
-    later = (
-        lambda: results.with_cov(groups=groups),
-        lambda: results.contrast([1.0]).with_cov(groups=groups),
-        lambda: er.infer(results.estimate, groups=groups),
-        lambda: er.covariance(results.estimate, groups),
-    )
-    for call in later:
-        with pytest.raises(ArgumentError, match=rule):
-            call()
-    assert results.with_cov(groups=None).bse.equals(results.bse)

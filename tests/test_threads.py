@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import sys
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import EvalregWarning, FewClustersWarning, muted
+from evalreg.errors import FewClustersWarning
 
 PACKAGE = Path(er.__file__).parent
 N_THREADS = 4
@@ -90,46 +89,3 @@ def test_threads_leave_the_filters_as_they_are_and_their_warnings_arrive(log, ma
         assert len(caught) == each * (1 + N_THREADS * ROUNDS)
     for one in results:
         pd.testing.assert_series_equal(one.bse, expected.bse)
-
-
-def test_muting_is_for_one_thread_alone(log):
-    inside, go = threading.Event(), threading.Event()
-
-    def quiet():
-        with muted():
-            inside.set()
-            go.wait(30)
-            return er.mean(log, groups="passage")
-
-    with ThreadPoolExecutor(1) as pool:
-        promised = pool.submit(quiet)
-        assert inside.wait(30)
-        with pytest.warns(EvalregWarning):
-            er.mean(log, groups="passage")
-        go.set()
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            results = promised.result(30)
-    # What was not said aloud is still said in the summary.
-    assert results.notes
-
-
-def test_filters_are_not_touched_by_what_a_fit_calls(log, monkeypatch):
-    # pandas has its own; it holds them for the time of a look-up.
-    callers, enter = set(), warnings.catch_warnings.__enter__
-
-    def seen(self):
-        caller = sys._getframe(1)
-        callers.add(caller.f_globals.get("__name__", "").partition(".")[0])
-        return enter(self)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EvalregWarning)
-        monkeypatch.setattr(warnings.catch_warnings, "__enter__", seen)
-        for make in MADE.values():
-            results = make(log)
-            results.with_cov(cov="CR3")
-            results.summary()
-            results.wald_test(np.eye(len(results.params))[:1])
-        monkeypatch.undo()
-    assert callers <= {"pandas", "numpy", "unittest"}

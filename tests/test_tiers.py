@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.cli.main import main
 from evalreg.inference.ranks import judged_pair, pairwise_table, tiers_of
 
 # What is compared here rests on the same draws, however many.
@@ -73,13 +72,6 @@ def test_one_pair_among_all_is_judged_as_in_the_table_of_all(seed, options):
         assert (found.n_pairs, found.undecided) == (table.attrs["n_pairs"], ())
 
 
-def test_boards_of_the_cases_have_one_tier_and_several():
-    several = [_board(seed, **options).tiers() for seed, options in BOARDS]
-    assert {found.n_tiers == 1 for found in several} == {True, False}
-    assert {found.separated for found in several} == {True, False}
-    assert "There is one tier" in str(several[2])
-
-
 def test_pairs_without_an_error_bar_are_not_separated():
     log = er.datasets.paired(n_passages=30, seed=1).eval("score = 7 * score")
     # Always one more than "new", so that their difference does not vary.
@@ -107,25 +99,6 @@ def test_the_level_is_that_of_the_tiers_and_one_model_has_none():
         er.mean(log, groups="passage").tiers()
 
 
-def test_the_table_handed_out_is_a_copy():
-    found = _board(0).tiers()
-    table = found.to_frame()
-    table["tier"] = 7
-    table.iloc[0, 0] = 99
-    assert found.to_frame()["tier"].max() < 7
-    assert found.to_frame()["rank"].iloc[0] == 1
-
-
-def test_names_are_escaped_in_every_format():
-    log = er.datasets.paired(n_passages=20, seed=1).replace({"model": {"new": "<b>a_1 | x", "old": "$\\b&"}})
-    found = er.mean(log, by="model", item="question").tiers()
-    assert "<b>" not in found.to_html()
-    assert "<b>" not in found.sentence(markup="html")
-    assert r"a\_1 $|$ x" in found.to_latex()
-    assert r"a\_1 $|$ x" in found.sentence(markup="latex")
-    assert r"\| x" in found.to_markdown()
-
-
 # The columns that sites load: none may go or change its name.
 COLUMNS = [
     "model",
@@ -140,38 +113,6 @@ COLUMNS = [
     "joint_upper",
 ]
 COLUMNS += ["letters", "tier", "n"]
-
-
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "log.csv"
-    er.datasets.judge_log(n_models=6, n_prompts=25, spread=1.5, seed=0).to_csv(path, index=False)
-    return str(path)
-
-
-def _run(capsys, *arguments):
-    assert main(["leaderboard", *arguments, "--winner", "winner", "--groups", "prompt"]) == 0
-    return capsys.readouterr().out
-
-
-def test_stored_boards_keep_their_tiers():
-    board = _board(0, spread=1.5)
-    stored = er.read_results(board.to_json()).leaderboard()
-    pd.testing.assert_series_equal(stored["tier"], board.tiers().to_frame()["tier"])
-
-
-def test_reports_of_many_models_have_tiers_in_place_of_letters():
-    rng = np.random.default_rng(3)
-    models = [f"m{i:02d}" for i in range(32)]
-    truth = np.where(np.arange(32) < 4, 3.0, rng.normal(size=32) * 0.1)
-    scores = truth[:, None] + rng.normal(size=(32, 60))
-    rows = [(m, q, s) for m, line in zip(models, scores, strict=True) for q, s in enumerate(line)]
-    board = er.mean(pd.DataFrame(rows, columns=["model", "item", "score"]), by="model", item="item")
-    text = board.report(format="md")
-    assert "| tier |" in text
-    assert "Each model of a tier is separated from each model of the tiers below it." in text
-    assert "groups |" not in text
-    assert board.tiers().n_tiers >= 2
 
 
 @pytest.mark.slow

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -55,29 +53,6 @@ def test_half_widths_and_p_values_are_those_of_the_formula(
     assert np.isnan(p[widths.variance == 0]).all()
 
 
-@pytest.mark.parametrize("level", [0.5, 0.05, 1e-6, 1e-40, 1e-100])
-@pytest.mark.parametrize("repair", ["max", "two-term"])
-def test_the_p_value_of_a_half_width_is_its_level(rng: np.random.Generator, repair: str, level: float) -> None:
-    widths = random_widths(rng, 300, TWO, repair)
-    known = widths.variance > 0
-    np.testing.assert_allclose(widths.pvalues(widths.half(level))[known], level, rtol=1e-8)
-
-
-def test_fewer_axes_never_give_a_wider_interval_or_a_larger_p(rng: np.random.Generator) -> None:
-    all_three = random_widths(rng, 400, THREE, "max")
-    x = rng.uniform(0.1, 5.0, 400)
-    for axes in ([0], [2], [0, 1], [1, 2]):
-        kept = [i for i, A in enumerate(THREE) if set(A) <= set(axes)]
-        names = [tuple(axes.index(a) for a in THREE[i]) for i in kept]
-        V = np.max(subset_signs(names) @ all_three.terms[kept], axis=0)
-        fewer = crossed_widths(V, all_three.terms[kept], all_three.dofs[kept], names, "max")
-        known = V > 0
-        assert np.all(all_three.variance >= V * (1 - ROUNDING))
-        for level in (0.1, 0.05, 1e-8):
-            assert np.all(all_three.half(level)[known] >= fewer.half(level)[known] * (1 - ROUNDING))
-        assert np.all(all_three.pvalues(x)[known] >= fewer.pvalues(x)[known] * (1 - 1e-8))
-
-
 def test_p_values_fall_with_the_distance_and_widths_with_the_level(rng: np.random.Generator) -> None:
     widths = random_widths(rng, 200, TWO, "max")
     known = widths.variance > 0
@@ -127,42 +102,6 @@ def unequal_log(seed: int, *, noise: int = 12) -> pd.DataFrame:
     return frame.assign(noise=rng.integers(0, noise, len(frame)), more=rng.integers(0, 30, len(frame)))
 
 
-FITS: dict[str, Any] = {
-    "mean": lambda frame, groups: er.mean(frame, by="model", groups=groups),
-    "fit": lambda frame, groups: er.fit("score ~ model", frame, groups=groups),
-    "compare": lambda frame, groups: er.compare(frame.assign(noise=frame["item"] % 7), groups=groups).results,
-}
-
-
-@pytest.mark.parametrize("name", FITS)
-# Other draws of the noise are the contract's, and slow here.
-@pytest.mark.parametrize("seed", [1, *(pytest.param(other, marks=pytest.mark.slow) for other in (2, 3))])
-def test_a_noise_axis_adds_no_certainty(name: str, seed: int) -> None:
-    frame = unequal_log(seed)
-    alone = FITS[name](frame, "repo")
-    crossed = FITS[name](frame, "repo + noise")
-    for level in (0.1, 0.05, 0.001):
-        width = crossed.conf_int(level, method="wald")[1] - crossed.conf_int(level, method="wald")[0]
-        one = alone.conf_int(level, method="wald")[1] - alone.conf_int(level, method="wald")[0]
-        assert np.all(width >= one * (1 - ROUNDING))
-    assert np.all(crossed.pvalues >= alone.pvalues * (1 - 1e-8))
-    C = np.eye(len(alone.params))[-1:]
-    assert crossed.wald_test(C).pvalue >= alone.wald_test(C).pvalue * (1 - 1e-8)
-    # Twelve clusters of which one holds half the rows are not worth eleven degrees of freedom.
-    assert alone.dof.iloc[-1] < 5
-
-
-def test_a_joint_test_grows_no_surer_with_a_noise_axis() -> None:
-    for seed in range(5):
-        frame = unequal_log(seed)
-        third = frame[frame["model"] == "a"].assign(model="c", score=lambda f: f["score"] * 0.5)
-        frame = pd.concat([frame, third], ignore_index=True)
-        frame["noise"] = np.random.default_rng(seed).integers(0, 40, len(frame))
-        alone = er.mean(frame, by="model", groups="repo").wald_test("a = b, b = c")
-        crossed = er.mean(frame, by="model", groups="repo + noise").wald_test("a = b, b = c")
-        assert crossed.pvalue >= alone.pvalue
-
-
 def test_a_single_hypothesis_has_one_p_value(rng: np.random.Generator) -> None:
     frame = unequal_log(4)
     results = er.mean(frame, by="model", groups="repo + noise")
@@ -196,16 +135,3 @@ def test_repairs_by_name_have_the_widths_of_their_rule() -> None:
             whole = np.sum(t2 * V) - stats.t.isf(0.025, both.dof(C)[0]) ** 2 * both.variance(C)[0]
             expected = max(whole, *(t2 * V))
         assert cov.half_width(C)[0] == pytest.approx(np.sqrt(expected), rel=1e-9), repair
-
-
-def test_degrees_of_freedom_of_many_means_are_those_of_each_alone(rng):
-    n_models, n_questions = 140, 12
-    model = np.tile(np.arange(n_models), n_questions)
-    there = rng.random(model.size) < 0.8
-    log = pd.DataFrame(
-        {"model": model, "item": np.arange(model.size) // n_models, "score": rng.normal(size=model.size)}
-    )
-    results = er.mean(log[there], by="model", groups="item", cov="CR2")
-    alone = [results.cov.dof(np.eye(n_models)[[i]])[0] for i in range(n_models)]
-    np.testing.assert_allclose(results.cov.dof(), alone, rtol=1e-12)
-    assert np.ptp(alone) > 1

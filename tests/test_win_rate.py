@@ -401,68 +401,6 @@ def _check_dof(board: er.Board, slow: Adjusted) -> None:
 # Strata, pairs, odds, cycles, dependence
 
 
-# Prompts lie in strata; judges and raters span them, one axis with weights and two without.
-@pytest.mark.parametrize(
-    ("groups", "weights"),
-    [
-        ("prompt", None),
-        pytest.param("judge", None, marks=pytest.mark.slow),
-        ("judge + rater", None),
-        pytest.param("prompt", "weight", marks=pytest.mark.slow),
-        ("judge", "weight"),
-        pytest.param("judge + rater", "weight", marks=pytest.mark.slow),
-    ],
-)
-def test_strata_are_boards_of_their_own(groups: str, weights: str | None) -> None:
-    frame = make_log()
-    options: dict[str, Any] = {"weights": weights, "cov": "CR2", "repair": "max" if "+" in groups else None}
-    together = board_of(frame, groups, by="lang", **options)
-    influence = []
-    for stratum in ("de", "en"):
-        part = frame[frame["lang"] == stratum]
-        alone = board_of(part, groups, **options)
-        names = [f"{model}:{stratum}" for model in alone.params.index]
-        close(together.params[names], alone.params)
-        close(together.bse[names], alone.bse)
-        if "+" not in groups:
-            close(together.cov_params().loc[names, names], alone.cov_params())
-            close(together.dof[names], alone.dof)
-        rows = pd.DataFrame(0.0, index=range(len(frame)), columns=alone.params.index)
-        rows.iloc[frame["row"][frame["lang"] == stratum]] = alone.influence().to_numpy()
-        influence.append(rows)
-        close(together.head_to_head().loc[stratum], alone.head_to_head())
-    _check_mixtures(frame, groups, options, together, influence)
-
-
-def _check_mixtures(
-    frame: pd.DataFrame, groups: str, options: dict[str, Any], together: er.Board, influence: list[pd.DataFrame]
-) -> None:
-    """Standardised rates are mixtures of those of the strata, with the covariance that goes with it."""
-    size = frame["weight"] if options["weights"] else pd.Series(1.0, index=frame.index)
-    observed = (size.groupby(frame["lang"]).sum() / size.sum()).to_dict()
-    mixes: list[tuple[Any, dict[str, float]]] = [
-        ("uniform", {"de": 0.5, "en": 0.5}),
-        ("observed", observed),
-        ({"en": 3, "de": 1}, {"de": 0.25, "en": 0.75}),
-        ({"en": 0, "de": 1}, {"de": 1.0, "en": 0.0}),
-    ]
-    models = list(influence[0].columns)
-    for mix, share in mixes:
-        board = board_of(frame, groups, by="lang", standardise=mix, **options)
-        assert list(board.params.index) == models
-        C = np.zeros((len(models), len(together.params)))
-        for i, model in enumerate(models):
-            for stratum in ("de", "en"):
-                C[i, list(together.params.index).index(f"{model}:{stratum}")] = share[stratum]
-        close(board.params, C @ together.params)
-        if mix == "observed":  # shares that vary add to the covariance
-            continue
-        close(board.cov.raw, C @ together.cov.raw @ C.T)
-        close(board.cov.variance(), together.cov.variance(C))
-        close(board.cov.dof(), together.cov.dof(C))
-        close(board.influence(), share["de"] * influence[0] + share["en"] * influence[1])
-
-
 ALONE: list[tuple[Any, dict[str, Any]]] = [
     ("prompt", {}),
     (["prompt", "judge"], {}),
@@ -561,13 +499,6 @@ def test_icc_is_an_analysis_of_variance_of_a_models_own_comparisons(opponents: A
     close(board.icc(), pd.Series(expected))
 
 
-def test_bands_of_a_thin_board_are_of_its_own_errors() -> None:
-    board = board_of(make_log(n_rows=110, n_prompts=14, sparse=True))
-    for one in (board, board.with_cov(cov="CR3")):
-        together = one.simultaneous()["se"]
-        close(together, one.bse[together.index])
-
-
 @pytest.mark.parametrize("weights", [None, "weight"])
 def test_thinness_is_what_a_loop_over_pairs_counts(weights: str | None) -> None:
     frame = oriented(make_log(n_rows=110, n_prompts=14, sparse=True))
@@ -605,41 +536,6 @@ def turn(frame: pd.DataFrame, where: np.ndarray) -> pd.DataFrame:
     )
 
 
-def assert_same(found: er.Board, expected: er.Board, rtol: float = SAME) -> None:
-    assert found.estimate.n_params == expected.estimate.n_params
-    for part in ("params", "bse", "dof"):
-        close(getattr(found, part), getattr(expected, part), rtol)
-    close(found.cov_params(), expected.cov_params(), rtol)
-    close(found.head_to_head(), expected.head_to_head(), rtol)
-    close(found.icc(), expected.icc(), rtol)
-
-
-LOG = make_log(n_rows=160)
-
-
-def test_weights_of_opponents_are_scaled_and_those_never_met_left_out() -> None:
-    models = sorted({*LOG["left"], *LOG["right"]})
-    rng = np.random.default_rng(2)
-    table = pd.DataFrame(rng.uniform(0.1, 3.0, (5, 5)), models, models)
-    psi = oriented(LOG).groupby(["first", "second"])["y"].mean()
-    expected = {}
-    for a in models:
-        total = weight = 0.0
-        for b in models:
-            if (min(a, b), max(a, b)) in psi.index and a != b:
-                value = psi[min(a, b), max(a, b)]
-                total += table.loc[a, b] * (value if a < b else 1 - value)
-                weight += table.loc[a, b]
-        expected[a] = total / weight
-    board = board_of(LOG, opponents=table)
-    close(board.params, pd.Series(expected))
-    assert "1 pair never met and has no weight" in " ".join(str(board.summary()).split())
-    # Rows in any order, more models than the log has, any scale of a row.
-    more = table.reindex(index=[*reversed(models), "zz"], columns=["zz", *models], fill_value=7.0)
-    assert_same(board_of(LOG, opponents=more.mul([1, 2, 3, 4, 5, 6], axis=0)), board)
-    assert_same(board_of(LOG, opponents=(table * 0 + 1)), board_of(LOG))
-
-
 # --- observed shares of strata ----------------------------------------------------------------------------------------
 
 
@@ -657,25 +553,6 @@ def strata_log(rng: np.random.Generator, n_prompts: int = 60, models: str = "ab"
 
 
 BY_PROMPT: dict[str, Any] = {"left": "left", "right": "right", "score": "score", "groups": "prompt"}
-
-
-def test_two_models_over_observed_shares_are_the_plain_rate_with_its_errors() -> None:
-    """With one pair a rate over the strata as observed is the plain mean, whatever they are: so is its variance."""
-    log = strata_log(np.random.default_rng(3))
-    observed = er.win_rate(log, by="lang", standardise="observed", **BY_PROMPT)
-    plain = er.win_rate(log, **BY_PROMPT)
-    close(observed.params, plain.params)
-    for cov in ("naive", "CR0", "CR1", "jackknife"):
-        close(observed.with_cov(cov=cov).bse, plain.with_cov(cov=cov).bse)
-    for cov in ("CR2", "CR3", None):  # leverages are those of the strata
-        np.testing.assert_allclose(observed.with_cov(cov=cov).bse, plain.with_cov(cov=cov).bse, rtol=0.01)
-    close(observed.influence("prompt"), plain.influence("prompt"))
-    close(observed.bootstrap(draws=199).draws, plain.bootstrap(draws=199).draws)
-    fixed = er.win_rate(log, by="lang", standardise=log["lang"].value_counts().to_dict(), **BY_PROMPT)
-    close(fixed.params, plain.params)
-    assert fixed.bse.max() < 0.75 * observed.bse.min()
-    assert "held fixed" in str(fixed.summary())
-    assert "Their shares vary with the rows." in str(observed.summary()).replace("\n    ", " ")
 
 
 @pytest.mark.parametrize("weighted", [False, True])

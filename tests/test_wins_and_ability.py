@@ -108,14 +108,3 @@ def test_the_covariance_of_abilities_is_the_sum_over_clusters_of_the_influence_b
     influence = design * (pairs["score"].to_numpy() - p)[:, None] @ bread
     sums = pd.DataFrame(influence).groupby(pairs["suite"].to_numpy()).sum().to_numpy()
     assert found.cov_params().to_numpy() == pytest.approx(sums.T @ sums, rel=1e-5, abs=1e-9)
-
-
-def test_items_are_the_clusters_of_abilities_unless_wider_ones_are_named():
-    log = answers()
-    assert er.ability(log).n_clusters.keys() == {"item"}
-    assert er.ability(log, groups="suite").n_clusters == {"suite": 50}
-    assert er.ability(log).with_cov(groups="suite").bse.to_numpy() == pytest.approx(
-        er.ability(log, groups="suite").bse.to_numpy()
-    )
-    assert er.ability(log).ranks()["rank"].to_dict() == {"ada": 4, "bob": 3, "cyd": 2, "dan": 1}
-    assert er.ability(log, subset="suite < 20").nobs < er.ability(log).nobs

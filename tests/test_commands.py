@@ -14,8 +14,7 @@ import pytest
 
 import evalreg as er
 from evalreg.cli.commands import COMMANDS, FORMATS
-from evalreg.cli.main import build_parser, main
-from evalreg.errors import ArgumentError, EvalregError
+from evalreg.cli.main import main
 
 NAMES = [command.name for command in COMMANDS]
 
@@ -60,11 +59,6 @@ def test_help_fits_a_screen_and_the_whole_help_has_every_option(run, name):
     for option in command.options():
         assert option.flag in whole
         assert option.help, f"{name} {option.flag} is not explained"
-
-
-def test_every_option_on_a_first_page_is_one_that_the_command_has():
-    for command in COMMANDS:
-        assert set(command.page.split()) <= {option.name for option in command.options()}, command.name
 
 
 def test_the_examples_run(run):
@@ -130,20 +124,6 @@ def test_an_error_names_the_option_whose_rule_is_broken(run, line, flag):
     assert error.startswith(f"evalreg: error: {flag}: ")
 
 
-def test_a_wrong_formula_blames_no_option_that_there_is_not(run):
-    status, _, error = run('fit "score ~ n_wrds" logs/passages.csv')
-    assert status == 3
-    assert "--formula" not in error
-    assert "n_words" in error
-
-
-def test_errors_carry_the_argument_as_a_field():
-    rows = er.datasets.passages(n_passages=5, seed=1)
-    with pytest.raises(EvalregError) as caught:
-        er.mean(rows, groups="pasage")
-    assert caught.value.parameter == "groups"
-
-
 def test_an_error_inside_is_status_4(run, monkeypatch):
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a bug")
@@ -185,20 +165,10 @@ def test_two_runs_are_compared_by_the_names_before_their_files(run, here):
     assert sorted(means["name"]) == ["after", "before"]
 
 
-def test_tables_of_unlike_columns_are_not_put_below_each_other(run):
-    assert run("mean logs/models.csv logs/passages.csv")[0] == 3
-
-
 def test_where_keeps_rows_and_says_how_many(run):
     status, output, _ = run("mean logs/passages.csv --groups passage --where 'subject == \"law\"'")
     assert status == 0
     assert "(109 of 517 rows)" in " ".join(output.split())
-
-
-def test_ids_are_text_to_the_letter(run, here):
-    (here / "ids.csv").write_text("score,passage\n" + "".join(f"{i % 2},{p}\n" for i in range(6) for p in ("01", "1")))
-    found = json.loads(run("mean ids.csv --groups passage --format json")[1])
-    assert found["n_clusters"] == {"passage": 2}
 
 
 def test_standard_input_is_read(run, here, monkeypatch):
@@ -257,14 +227,6 @@ def test_a_gate_on_one_run_leaves_with_what_it_found(run, claim, status):
     assert found["status"] == status
 
 
-def test_a_plan_ends_in_a_number_of_questions(run):
-    output = run("plan logs/pilot.csv --item question --groups passage --delta 0.05")[1]
-    frame = pd.read_csv("logs/pilot.csv", dtype={"passage": str, "question": str, "sample": str})
-    pilot = er.plan.components(frame, item="question", groups="passage")
-    n = int(er.plan.from_pilot(pilot, delta=0.05, k_a=1, k_b=1)["n"]["clustered"])
-    assert f"about {n:,} questions" in " ".join(output.split())
-
-
 def test_a_warning_is_said_once(run, here):
     (here / "few.csv").write_text("score,passage\n" + "".join(f"{(i * 7) % 3 % 2},{i % 4}\n" for i in range(40)))
     status, output, error = run("mean few.csv --groups passage")
@@ -298,11 +260,6 @@ def test_a_reader_that_stops_reading_is_no_error(run, monkeypatch):
     assert main(["mean", "logs/passages.csv"]) == 0
 
 
-def test_wrong_usage_raises_in_the_parser():
-    with pytest.raises(ArgumentError):
-        build_parser(["mean"]).parse_args(["mean"])
-
-
 @pytest.mark.parametrize("form", ["text", "md", "html", "latex"])
 def test_a_leaderboard_is_printed_with_the_ranks_of_its_table(run, form):
     line = "leaderboard logs/models.csv --roles model=model,item=question,score=score"
@@ -313,28 +270,3 @@ def test_a_leaderboard_is_printed_with_the_ranks_of_its_table(run, form):
     best = page[page.index("ranks open") :]
     places = [best.index(str(name)) for name in table.sort_values("rank").iloc[:, 0]]
     assert places == sorted(places)
-
-
-def test_the_joint_test_is_said_in_words(run):
-    log = pd.read_csv("logs/models.csv")
-    third = log[log["model"] == "old"].assign(model="third", score=lambda rows: 1 - rows["score"])
-    log = pd.concat([log, third])
-    log.to_csv("three.csv", index=False)
-    status, page, _ = run("compare three.csv --item question --groups passage --joint")
-    assert status == 0
-    test = er.compare(log, item="question", groups="passage").joint_test()
-    assert f"All differences at once: F({test.df_num:g}, " in page
-    assert f") = {float(test.statistic):.4g}, p " in " ".join(page.split())
-
-
-def test_scores_of_models_are_ranked_by_questions_and_verdicts_are_not(run):
-    assert run("leaderboard logs/models.csv --item question --groups passage")[0] == 0
-    status, _, complaint = run("leaderboard logs/judge_log.csv --item prompt --groups prompt")
-    assert status == 3
-    assert "--item" in complaint
-
-
-@pytest.mark.parametrize("command", ["leaderboard", "plan separate --models new,old --delta 0.05"])
-def test_an_option_of_verdicts_is_refused_by_its_name_where_rows_are_scores(run, command):
-    status, _, complaint = run(f"{command} logs/models.csv --winner score")
-    assert (status, complaint.startswith("evalreg: error: --winner: `winner` goes with verdicts")) == (3, True)

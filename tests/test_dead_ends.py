@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import warnings
 
-import numpy as np
 import pandas as pd
 import pytest
-from test_evalplus_log import results as solutions
 from test_inspect_log import header, summary, write_eval
 from test_judge_logs import annotation, array, games, grade, lines
 from test_lm_eval_log import line
@@ -17,7 +14,6 @@ from test_openai_evals_log import log_lines
 from test_openai_evals_log import write as openai_evals
 
 import evalreg as er
-from evalreg.cli.main import main
 from evalreg.errors import ArgumentError, LogFormatError, MissingColumnError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -55,20 +51,6 @@ def test_options_apply_to_the_tasks_that_have_them_and_what_was_read_is_said(fol
     assert len(er.read_log(folder, task=["gen"], filter="maj").frame) == 12
     with pytest.raises(ArgumentError, match="'mx'"):
         er.read_log(folder, task="mx")
-
-
-def test_the_doctor_has_a_line_for_each_score_and_never_asks_for_one(folder, tmp_path, capsys):
-    assert main(["doctor", str(folder), "--format", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert {row["measure"]: row["scores"] for row in found["choices"]} == dict.fromkeys(
-        ("gen strict exact_match", "gen maj exact_match", "mc none acc", "mc none acc_norm"), 12
-    )
-    scores = {"match": "C", "rubric": {"a": 0.5, "b": 1}}
-    path = write_eval(tmp_path / "a.eval", header(), [summary(i, 1, scores) for i in range(4)])
-    assert main(["doctor", str(path)]) == 0
-    shown = capsys.readouterr().out
-    for words in ("match", "rubric a", "rubric b", f"evalreg mean {path} --scorer rubric --metric b"):
-        assert words in shown
 
 
 def test_two_runs_of_one_model_are_compared_by_names(tmp_path):
@@ -115,37 +97,6 @@ def test_a_field_of_a_role_s_name_takes_no_role_s_place(tmp_path, name):
             er.read_log(path, columns=["mispelt"], **options)
 
 
-def test_a_passage_column_of_a_shuffled_file_is_kept_whatever_the_order_of_lines(tmp_path):
-    rows = [
-        line(i, "quiz", acc=float(i % 2)) | {"doc": {"passage": f"p{i // 3}", "question": f"q{i}"}} for i in range(6000)
-    ]
-    np.random.default_rng(1).shuffle(rows)
-    assert er.read_log(lm_eval(tmp_path, {"quiz": rows})).frame["doc.passage"].nunique() == 2000
-
-
-def test_two_answers_of_one_score_to_a_document_are_two_and_refused(tmp_path):
-    rows = [line(i, "quiz", acc=1.0) for i in range(5)]
-    other = [row | {"resps": [["another answer"]]} for row in rows]
-    with pytest.raises(LogFormatError, match="5 occur again"):
-        er.read_log(lm_eval(tmp_path, {"quiz": rows + other}))
-
-
-def test_a_column_whose_name_contains_task_tells_no_metrics_apart(folder):
-    log = er.read_log(folder, metric="acc", filter="strict")
-    for formula in ("score ~ 1", "score ~ tasky"):
-        with pytest.raises(er.errors.NotAvailableError, match="several metrics"):
-            log.fit(formula)
-    assert log.fit("score ~ task").params.size == 2
-
-
-def test_an_unknown_status_is_no_wrong_answer(tmp_path):
-    path = solutions(tmp_path / "a_eval_results.json", "present")
-    path.write_text(path.read_text().replace('"timeout"', '"skipped"'))
-    with pytest.raises(LogFormatError, match="'skipped'"):
-        er.read_log(path, metric="base")
-    assert er.read_log(path, metric="base", broken="skip").left_out.to_dict() == {"unparsed": 1}
-
-
 def test_a_comparison_without_a_worker_is_of_no_judge(tmp_path):
     path = tmp_path / "crowd-comparisons.csv"
     path.write_text("id,prompt,left,right,model_x,model_y,winner,worker\n0,0,x,y,1,2,left,w\n1,1,x,y,1,2,right,\n")
@@ -153,12 +104,6 @@ def test_a_comparison_without_a_worker_is_of_no_judge(tmp_path):
         er.read_log(path)
     log = er.read_log(path, broken="skip")
     assert (log.frame["judge"].tolist(), log.left_out.to_dict()) == (["worker w"], {"broken": 1})
-
-
-def test_tables_whose_keys_stand_in_another_order_are_of_the_same_columns(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"item": "q", "score": 1}\n')
-    (tmp_path / "b.jsonl").write_text('{"score": 0, "item": "r"}\n')
-    assert er.read_log([tmp_path / "a.jsonl", tmp_path / "b.jsonl"]).frame["score"].tolist() == [1, 0]
 
 
 def test_two_records_of_one_sample_and_epoch_in_an_archive_are_refused(tmp_path):
@@ -178,32 +123,10 @@ def test_two_records_of_one_sample_and_epoch_in_an_archive_are_refused(tmp_path)
         er.read_log(path)
 
 
-def test_a_dict_among_letters_is_no_score(tmp_path):
-    samples = [summary(i, 1, {"match": {"value": {"a": 0.3}} if i == 2 else "C"}) for i in range(4)]
-    path = write_eval(tmp_path / "a.eval", header(), samples)
-    with pytest.raises(LogFormatError, match=r"\{'a': 0\.3\}"):
-        er.read_log(path)
-    assert er.read_log(path, broken="skip").left_out.to_dict() == {"unparsed": 1}
-
-
-def test_labels_that_send_all_words_to_one_side_are_refused(tmp_path):
-    (tmp_path / "a.csv").write_text("left,right,verdict\na,b,A\na,b,B\n")
-    with pytest.raises(ArgumentError, match="left side"):
-        er.read_log(tmp_path / "a.csv", roles={"winner": "verdict", "labels": {"A": "left", "B": "left"}})
-
-
 def test_the_doctor_names_ids_that_differ_by_case_blanks_or_the_form_of_letters():
     rows = pd.DataFrame({"item": range(6), "passage": ["é", "e\u0301", "Nile", "nile ", "x", "y"], "score": [1, 0] * 3})
     log = er.Log(pd.concat([rows, rows.assign(item=rows["item"] + 6)]))
     assert any(text.startswith('Column "passage": values that differ by') for text in log.doctor().remarks)
-
-
-def test_nothing_is_searched_for_in_each_mean():
-    log = er.Log(er.datasets.passages(n_passages=40, seed=1), item="question")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        log.mean()
-    assert not [one for one in caught if issubclass(one.category, er.errors.IndependenceWarning)]
 
 
 def test_a_report_of_garak_is_attack_success_by_probe_and_prompt(tmp_path):

@@ -17,13 +17,11 @@ import pytest
 
 import evalreg as er
 from evalreg.cli.main import main
-from evalreg.report.tables import Grid
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning"),
 ]
 
-FORMATS = ("text", "json", "csv", "md", "latex", "html")
 LONG = "an-organisation-with-a-long-name/a-model-with-a-long-name-2024-10-22-instruct-fp8-dynamic-{}"
 # What is markup somewhere: Markdown, HTML, LaTeX, formulas of a spreadsheet, terminals.
 MARKUP = (
@@ -109,18 +107,6 @@ def arguments(command, names, folder):
     }[command]
 
 
-COMMANDS = (
-    "fit",
-    "mean",
-    "compare",
-    "compare with a baseline",
-    "compare with a gate",
-    "win rate",
-    "bradley-terry",
-    "plan",
-)
-
-
 class Cells(html.parser.HTMLParser):
     """The texts of an HTML document, and the tags that it uses."""
 
@@ -168,42 +154,6 @@ def run(tmp_path_factory):
         return status, out.getvalue(), err.getvalue()
 
     return run
-
-
-def in_turns(*commands):
-    """Each format with one of the commands in turn; the rest of the product, which tells no more, is slow."""
-    return [
-        pytest.param(command, name, marks=() if i % len(commands) == j else pytest.mark.slow)
-        for i, name in enumerate(FORMATS)
-        for j, command in enumerate(commands)
-    ]
-
-
-@pytest.mark.parametrize(("command", "name"), in_turns("fit", "mean"))
-def test_one_model_is_no_special_case(command, name, tmp_path, capsys):
-    given = [str(part) for part in arguments(command, ("only",), tmp_path)]
-    assert main([*given, "--format", name]) == 0
-    read_back(capsys.readouterr().out, name)
-
-
-@pytest.mark.parametrize(("command", "name"), in_turns("win rate", "bradley-terry", "compare"))
-def test_two_models_are_the_least_that_can_be_compared(command, name, tmp_path, capsys):
-    given = [str(part) for part in arguments(command, ("best", "worst"), tmp_path)]
-    assert main([*given, "--format", name]) == 0
-    read_back(capsys.readouterr().out, name)
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_one_model_cannot_be_compared(name, tmp_path, capsys):
-    given = [str(part) for part in arguments("compare", ("only",), tmp_path)]
-    assert main([*given, "--format", name]) == 3
-    assert "error: " in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("row", [("a", 1), ("a", None), ("a", "b", "c"), ("a",), (1, "b")])
-def test_a_table_takes_text_alone(row):
-    with pytest.raises(TypeError, match="a table holds text"):
-        Grid(("", "x"), (row,))
 
 
 # Names with markup

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 
 import numpy as np
-import pandas as pd
 import pytest
-from golden import Golden, difference, load
+from golden import Golden, load
 
 
 @pytest.fixture
@@ -22,29 +20,6 @@ def small(tmp_path) -> Golden:
     (tmp_path / "small.json").write_text(json.dumps(content | {"values": values}), encoding="utf-8")
     (tmp_path / "small.csv").write_text("item,judge,score\n12e45678,NA,0.1\n007,None,\n", encoding="utf-8")
     return load(tmp_path, "small")
-
-
-def test_ids_are_read_as_text_and_only_an_empty_field_is_missing(small):
-    frame = small.frame
-    assert frame["item"].tolist() == ["12e45678", "007"]
-    assert frame["judge"].tolist() == ["NA", "None"]
-    assert frame["score"].isna().tolist() == [False, True]
-
-
-def test_a_float_is_read_to_the_last_place(small):
-    fields = "item,x\na,-0.33068199999999998\nb,0.17266699999999999\n"
-    (small.folder / "floats.csv").write_text(fields, encoding="utf-8")
-    assert small.table("floats.csv")["x"].tolist() == [-0.33068199999999998, 0.17266699999999999]
-
-
-def test_facts_are_everything_but_the_values(small):
-    assert small.facts["models"] == ["a", "b"]
-    assert "values" not in small.facts
-
-
-@pytest.mark.parametrize("x", [2.0, 2, np.array([2.0]), [[2.0]], pd.Series([2.0 + 1e-9])])
-def test_a_plain_number_is_met_by_any_single_number_within_rtol(small, x):
-    small.check("number", x)
 
 
 def test_a_number_beyond_rtol_fails_and_the_message_shows_both(small):
@@ -68,29 +43,9 @@ def test_nan_and_infinity_stand_where_the_reference_has_them(small, x):
         small.check("matrix", x)
 
 
-def test_atol_alone_decides_where_rtol_is_zero(small):
-    small.check("drawn", [0.509, 0.241])
-    with pytest.raises(AssertionError, match=r"off by 0\.011"):
-        small.check("drawn", [0.511, 0.25])
-
-
-def test_another_shape_fails(small):
-    with pytest.raises(AssertionError, match=r"the shape is \(1, 2\); expected \(2,\)"):
-        small.check("drawn", [[0.5, 0.25]])
-
-
-def test_rtol_zero_means_exact():
-    assert difference(0.3, 0.3, rtol=0.0) is None
-    assert difference(math.nextafter(0.3, 1.0), 0.3, rtol=0.0) is not None
-
-
 def test_a_reference_agrees_with_itself_and_with_nothing_else(golden):
     d5 = golden("d5_judges3")
     for key in d5.values:
         d5.check(key, d5.value(key))
         with pytest.raises(AssertionError):
             d5.check(key, d5.value(key) + 1.0)
-
-
-def test_normal_quantile_is_the_tabulated_one(golden):
-    golden("scalars").check("z_0.975", 1.959963984540054)

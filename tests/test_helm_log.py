@@ -138,33 +138,12 @@ def test_models_are_compared_by_instance_and_two_runs_of_one_are_refused(tmp_pat
         er.read_log(tmp_path, metric="exact_match")
 
 
-def test_one_id_with_two_questions_is_refused(tmp_path):
-    run(tmp_path / "a")
-    run(tmp_path / "b", model="org/b", questions="other ")
-    with pytest.raises(LogFormatError):
-        er.read_log(tmp_path, metric="exact_match")
-
-
-def test_splits_are_told(tmp_path):
-    run(tmp_path / "run", splits=("test", "valid"))
-    log = er.read_log(tmp_path / "run", metric="exact_match")
-    assert "splits test (6), valid (6) are read together" in log.notes[0]
-    means, own = log.mean(by="split").params, log.runs[0].details["reported"]
-    assert means.tolist() == pytest.approx([own["exact_match, test"], own["exact_match, valid"]])
-
-
 def test_without_a_specification_the_folder_names_the_model(tmp_path):
     folder = tmp_path / "quiz:subject=algebra,method=joint,model=org_a"
     run(folder)
     (folder / "run_spec.json").unlink()
     found = er.read_log(folder / "per_instance_stats.json", metric="exact_match").runs[0]
     assert (found.model, found.task) == ("org_a", "quiz:subject=algebra,method=joint")
-
-
-def test_other_files_of_a_run_say_where_the_scores_are(tmp_path):
-    run(tmp_path)
-    with pytest.raises(LogFormatError):
-        er.read_log(tmp_path / "run_spec.json")
 
 
 def test_a_statistic_that_contradicts_itself_is_refused_or_counted(tmp_path):

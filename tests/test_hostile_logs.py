@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
 import subprocess
@@ -11,7 +10,6 @@ import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from test_inspect_log import header, summary, write_eval, write_json
@@ -23,7 +21,6 @@ from evalreg.cli.main import main
 from evalreg.errors import EvalregError
 from evalreg.logs import inspect_log
 from evalreg.logs import records as records_module
-from evalreg.numerics import fitting as progress
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -343,50 +340,6 @@ def test_nan_is_no_score_and_infinity_is_refused(tmp_path, word, n):
     else:
         with pytest.raises(EvalregError, match="infinite"):
             er.read_log(run)
-
-
-def test_newer_versions_are_tried_and_said(tmp_path):
-    newer = [
-        (write_json(tmp_path / "a.json", {**header(), "version": 9}, ANSWERS), "has log version 9, read as 2"),
-        (document(tmp_path / "p.json", results(2), version=5), "has version 5 of promptfoo's results, read as 3"),
-        (write(tmp_path / "run", {"quiz": QUIZ}, lm_eval_version="1.2.3"), "harness 1.2.3 were read as those of 0.4"),
-    ]
-    for path, words in newer:
-        assert any(words in note for note in er.read_log(path).notes), words
-    known = write(tmp_path / "known", {"quiz": QUIZ}, lm_eval_version="0.4.13")
-    assert not er.read_log(known).notes
-
-
-class Terminal(io.StringIO):
-    """Standard error as a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize("whole", [True, False])
-@pytest.mark.parametrize("kind", ["zip", "document"])
-def test_a_terminal_shows_a_sign_of_life_and_is_left_clean(tmp_path, monkeypatch, kind, whole):
-    shown: Any = Terminal() if whole else io.StringIO()
-    monkeypatch.setattr(sys, "stderr", shown)
-    monkeypatch.setattr(progress, "SILENT_SECONDS", 0.0)
-    if kind == "zip":
-        old = [{key: value for key, value in sample.items() if key != "completed"} for sample in ANSWERS]
-        er.read_log(write_eval(tmp_path / "a.eval", header(), old, whole=ANSWERS))
-        counted = f"\r1 of {len(ANSWERS)} samples"
-    else:
-        size = inspect_json(tmp_path).stat().st_size
-        er.read_log(tmp_path / "a.json")
-        counted = f"\r{size} of {size} bytes (100%)"
-    assert (counted in shown.getvalue()) is whole
-    assert not whole or shown.getvalue().endswith("\r" + " " * 60 + "\r")
-
-
-def test_numbers_of_things_are_written_as_one_says_them(tmp_path):
-    log = er.read_log(write_eval(tmp_path / "a.eval", header("started"), ANSWERS[:1]))
-    assert repr(log).startswith("Log of 1 score:")
-    assert "1 of an unknown number of samples are in the log" in log.notes[0]
-    assert os.linesep not in log.notes[0]
 
 
 @pytest.mark.parametrize("first", [2**63 - 2, 2**64 - 2, 2**64 + 5, 10**30])

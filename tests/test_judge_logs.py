@@ -185,16 +185,6 @@ def test_battles_of_the_arena_count_both_bad_as_a_tie(kind, tmp_path):
     assert log.win_rate(groups="prompt").params["a"] == pytest.approx(0.6)
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "csv"])
-def test_battles_with_names_shown_are_chosen_from(kind, tmp_path):
-    rows = [battle(i, "model_a", anony=i % 3 > 0) for i in range(9)]
-    path = tmp_path / f"battles.{kind}"
-    pd.DataFrame(rows).to_csv(path, index=False) if kind == "csv" else lines(path, rows)
-    with pytest.raises(ArgumentError):
-        er.read_log(path)
-    assert [len(er.read_log(path, filter=name).frame) for name in ("anonymous", "named", "all")] == [6, 3, 9]
-
-
 def test_outcomes_of_eqbench_are_of_the_tested_model_on_either_side(tmp_path):
     rows = [
         compared(1, 1.0, "A1:test / A2:other"),
@@ -251,16 +241,6 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_unknown_verdicts_are_listed_and_can_be_skipped(name, tmp_path):
-    write, rows, wrong = WRITERS[name]
-    path = write(tmp_path / "log.json", [*rows[:-2], *(row | wrong for row in rows[-2:])])
-    with pytest.raises(LogFormatError, match=r"found others: .* \([24]\)\."):
-        er.read_log(path)
-    log = er.read_log(path, broken="skip")
-    assert log.left_out["broken"] in (2, 4)
-
-
-@pytest.mark.parametrize("name", WRITERS)
 def test_a_verdict_given_twice_counts_once_and_two_verdicts_are_an_error(name, tmp_path):
     write, rows, _ = WRITERS[name]
     whole = er.read_log(write(tmp_path / "log.json", rows))
@@ -280,35 +260,6 @@ def test_a_verdict_given_twice_counts_once_and_two_verdicts_are_an_error(name, t
     with pytest.raises(LogFormatError):
         er.read_log(path)
     assert len(er.read_log(path, broken="skip").frame) == len(whole.frame)
-
-
-@pytest.mark.parametrize("argument", ["metric", "filter", "scorer"])
-def test_a_choice_where_there_is_none_is_refused(argument, tmp_path):
-    path = lines(tmp_path / "log.jsonl", [games(i, "A>B", "B>A") for i in range(3)])
-    with pytest.raises(ArgumentError, match=f"`{argument}` has nothing to choose from in Arena-Hard judgements"):
-        er.read_log(path, **{argument: "x"})
-
-
-def test_a_line_that_was_cut_off_is_named_and_can_be_skipped(tmp_path):
-    path = lines(tmp_path / "log.jsonl", [games(i, "A>B", "B>A") for i in range(4)])
-    path.write_text(path.read_text()[:-30])
-    with pytest.raises(LogFormatError, match=r"line 4 of .* cut off.*broken=\"skip\""):
-        er.read_log(path)
-    log = er.read_log(path, broken="skip")
-    assert (len(log.frame), log.left_out.to_dict()) == (6, {"broken": 1})
-
-
-def test_pairs_and_grades_are_two_logs(tmp_path):
-    lines(tmp_path / "pairs.jsonl", [pair(1, "model_1", "tie")])
-    lines(tmp_path / "single.jsonl", [grade(1, 7)])
-    with pytest.raises(LogFormatError, match="2 comparisons and 1 scores"):
-        er.read_log(tmp_path)
-
-
-def test_fields_are_kept_by_dotted_names(tmp_path):
-    rows = [games(i, "A>B", "B>A", meta={"subject": f"s{i}"}) for i in range(3)]
-    log = er.read_log(lines(tmp_path / "log.jsonl", rows), columns=["meta.subject"])
-    assert log.frame["meta.subject"].tolist() == ["s0", "s0", "s1", "s1", "s2", "s2"]
 
 
 # Real logs

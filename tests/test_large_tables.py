@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import random
 
 import pandas as pd
@@ -132,40 +131,6 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path, monk
     assert log.left_out["broken"] == 2
 
 
-def test_utf_16_is_called_by_its_name(tmp_path):
-    path = tmp_path / "log.jsonl"
-    path.write_text('{"score": 1}\n', encoding="utf-16")
-    with pytest.raises(LogFormatError, match="is text in UTF-16"):
-        er.read_log(path)
-
-
-def test_infinity_and_nan_in_json_are_read_as_python_writes_them(tmp_path):
-    path = tmp_path / "log.jsonl"
-    path.write_text("".join(json.dumps({"score": value}) + "\n" for value in (1.0, math.nan, math.inf)))
-    assert _plain(read_table(path, keep=["score"])) == {"score": [1.0, None, math.inf]}
-
-
-def test_a_name_that_is_no_field_is_told_with_the_fields_there_are(tmp_path):
-    path = tmp_path / "log.jsonl"
-    path.write_text('{"model": "a", "item": 1, "score": 1}\n')
-    with pytest.raises(MissingColumnError, match='Did you mean "item"'):
-        read_table(path, columns=["itm"])
-    with pytest.raises(MissingColumnError, match='"score"'):
-        er.read_log(path, columns=["nothing"])
-
-
-def test_objects_that_are_made_flat_are_no_columns_beside_a_broken_line(tmp_path):
-    path = tmp_path / "log.jsonl"
-    path.write_text('{"score": 1, "doc": {"passage": 3}}\n{"sco\n')
-    assert list(er.read_log(path, broken="skip").frame) == ["score", "doc.passage"]
-
-
-def test_a_field_that_is_always_null_is_there_and_one_that_never_occurs_is_not(tmp_path):
-    path = tmp_path / "log.jsonl"
-    path.write_text('{"score": 1, "note": null}\n{"score": 0, "note": null}\n')
-    assert list(read_table(path, keep=["score", "note", "other"])) == ["score", "note"]
-
-
 def _by_csv_module(text):
     rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
     return {name: [row[place] for row in rows[1:] if row] for place, name in enumerate(rows[0])}
@@ -209,16 +174,6 @@ def test_fields_of_structs_are_columns_by_their_dots(tmp_path, kind):
     assert list(log.frame) == ["score", "doc.passage"]
     with pytest.raises(MissingColumnError, match=r"doc\.pasage"):
         er.read_log(path, columns=["doc.pasage"])
-
-
-def test_two_ways_to_one_dotted_name_are_refused_in_parquet_too(tmp_path):
-    pa = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    parquet.write_table(pa.Table.from_pylist([{"score": 1, "a.b": 1, "a": {"b": 2}}]), tmp_path / "log")
-    with pytest.raises(ArgumentError, match=r'"a\.b" is "a\.b" and "a > b"'):
-        read_table(tmp_path / "log", columns=["a.b"])
-    assert read_table(tmp_path / "log", columns=["score"])["score"].tolist() == [1]
 
 
 def test_a_column_of_numbers_with_one_text_far_down_is_text_to_the_letter(tmp_path):

@@ -13,9 +13,7 @@ import numpy as np
 import pytest
 
 import evalreg as er
-from evalreg.cli.main import main
-from evalreg.errors import ArgumentError, EvalregError, LogFormatError, MissingColumnError, NotAvailableError
-from evalreg.logs.tables import read_table
+from evalreg.errors import ArgumentError, LogFormatError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -156,54 +154,6 @@ def test_lines_that_occur_twice_are_counted_and_others_refused(tmp_path):
         er.read_log(write(tmp_path / "old", {"sums": nameless}))
 
 
-def test_models_are_compared_on_the_same_questions_only(tmp_path):
-    write(tmp_path / "a", {"birds": one(seed=1)}, "org/a")
-    write(tmp_path / "b", {"birds": one(seed=2)}, "org/b")
-    table = er.read_log([tmp_path / "a", tmp_path / "b"]).compare().table
-    assert table["n"].tolist() == [N]
-    changed = [row | ({"doc_hash": "f" * 64} if row["doc_id"] in (4, 5) else {}) for row in one(seed=2)]
-    write(tmp_path / "b", {"birds": changed}, "org/b")
-    with pytest.raises(LogFormatError):
-        er.read_log(tmp_path)
-    prompts = [row | {"prompt_hash": "f" * 64} for row in one(seed=2)]
-    write(tmp_path / "b", {"birds": prompts}, "org/b")
-    with pytest.raises(LogFormatError, match="`prompt_hash`"):
-        er.read_log(tmp_path)
-    write(tmp_path / "b", {"birds": prompts}, "org/b", chat_template_sha="abc")
-    (note,) = er.read_log(tmp_path).notes
-    assert note.startswith('Prompts of 40 of 40 documents of "birds" differ')
-    write(tmp_path / "b", {"birds": one(seed=2)}, "org/b", versions={"birds": 2.0})
-    with pytest.raises(ArgumentError):
-        er.read_log(tmp_path)
-    write(tmp_path / "b", {"birds": one(seed=2)}, "org/a", "2025-06-02T10-20-30")
-    (tmp_path / "b" / f"samples_birds_{TIME}.jsonl").unlink()
-    with pytest.raises(ArgumentError):
-        er.read_log(tmp_path)
-
-
-def test_scores_by_several_metrics_are_told_apart(tmp_path):
-    log = er.read_log(write(tmp_path, {"birds": one(), "sums": two_filters()}), filter="strict")
-    assert sorted(log.mean().params.index) == ["birds", "sums"]
-    for call in (log.compare, lambda: log.mean(by="model"), lambda: log.fit("score ~ 1")):
-        with pytest.raises(NotAvailableError, match="scores by several metrics"):
-            call()
-
-
-def test_a_lone_file_has_an_unknown_model_and_a_made_up_name_is_none(tmp_path):
-    folder = write(tmp_path, {"birds": one()})
-    next(folder.glob("results*")).unlink()
-    log = er.read_log(next(folder.glob("samples*")))
-    assert set(log.frame["model"]) == {"unknown"}
-    assert "There is no results file beside" in log.notes[0]
-    folder = write(
-        tmp_path / "dummy", {"birds": one()}, config={"model_args": ""}, model_source="dummy", model_name="x"
-    )
-    assert set(er.read_log(folder).frame["model"]) == {"dummy"}
-    next(folder.glob("samples*")).unlink()
-    with pytest.raises(LogFormatError, match="--log_samples"):
-        er.read_log(folder)
-
-
 def test_the_harness_s_figures_are_kept_and_differences_told(tmp_path):
     figures = {"birds": {"alias": "birds", "acc,none": 0.25, "acc_stderr,none": 0.1}}
     log = er.read_log(write(tmp_path, {"birds": one()}, results=figures, **{"n-samples": {"birds": {"effective": 50}}}))
@@ -233,30 +183,3 @@ def test_what_is_missing_or_broken_is_counted(tmp_path):
     with gzip.open(f"{file}.gz", "wb") as packed:
         packed.write(b"\xef\xbb\xbf" + whole.encode())
     assert len(er.read_log(folder).frame) == N - 2
-
-
-def test_fields_are_named_by_dots(tmp_path):
-    rows = one()
-    log = er.read_log(write(tmp_path, {"birds": rows}), columns=["doc.meta.level", "target"])
-    assert set(log.frame) - {"model", "task", "item", "score"} == {"metric", "filter", "doc.meta.level", "target"}
-    with pytest.raises(MissingColumnError):
-        er.read_log(tmp_path, columns=["doc.subject"])
-    assert er.read_log(tmp_path, columns=["doc.options"]).frame["doc.options"].iloc[0] == '["a"]'
-    two = [row | {"doc": row["doc"] | {"meta.level": 1}} for row in rows]
-    with pytest.raises(ArgumentError):
-        er.read_log(write(tmp_path / "b", {"birds": two}), columns=["doc.meta.level"])
-
-
-def test_long_texts_are_labels_with_a_digest(tmp_path):
-    passage = [row | {"doc": {"passage": f"{'word ' * 100}{row['doc_id'] // 4}"}} for row in one()]
-    labels = er.read_log(write(tmp_path, {"birds": passage})).frame["doc.passage"]
-    assert labels.nunique() == N // 4
-    assert labels.str.len().max() <= 200
-
-
-def test_the_plain_reader_s_advice_names_this_one(tmp_path, capsys):
-    file = next(write(tmp_path, {"sums": two_filters()}).glob("samples*"))
-    assert main(["mean", str(file)]) == 3
-    assert "--filter" in capsys.readouterr().err
-    with pytest.raises(EvalregError, match=r"er\.read_log"):
-        er.mean(read_table(file), "exact_match")

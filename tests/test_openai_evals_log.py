@@ -91,25 +91,6 @@ def test_grades_that_could_not_be_read_are_no_scores_and_kept_they_give_the_repo
     assert kept.mean().params.iloc[0] == pytest.approx(own) == pytest.approx(kept.runs[0].details["reported"]["score"])
 
 
-def test_a_run_that_was_cut_off_is_said_to_be(tmp_path):
-    log = er.read_log(write(tmp_path / "a.jsonl", log_lines(report=False)))
-    assert "no final report" in log.notes[0]
-    path = tmp_path / "cut.jsonl"
-    path.write_text((tmp_path / "a.jsonl").read_text()[:-40])
-    with pytest.raises(LogFormatError, match="was cut off"):
-        er.read_log(path)
-    assert er.read_log(path, broken="skip").left_out["broken"] == 1
-
-
-def test_several_matches_of_a_sample_are_read_as_repeats_with_a_word(tmp_path):
-    lines = log_lines(report=False)
-    lines.append(event(1000, "quiz.dev.0", "match", {"correct": True, "expected": "a", "picked": "a"}))
-    log = er.read_log(write(tmp_path / "a.jsonl", lines))
-    assert log.frame["sample"].max() == 2
-    assert any("Samples with several events" in note for note in log.notes)
-    assert log.mean().n_clusters == {"item": N}
-
-
 def test_a_second_run_in_one_file_is_refused(tmp_path):
     with pytest.raises(LogFormatError, match=r"line 63 of .* begins another"):
         er.read_log(write(tmp_path / "a.jsonl", [*log_lines(), *log_lines(seed=2)]))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import evalreg as er
-from evalreg.errors import ArgumentError, LogFormatError
+from evalreg.errors import ArgumentError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -72,13 +72,6 @@ def test_repeats_are_samples_and_other_figures_of_an_example_a_choice(tmp_path):
     assert (100 * mean.params.iloc[0], mean.n_clusters) == (pytest.approx(own), {"item": 4})
 
 
-def test_one_index_with_two_answers_is_refused(tmp_path):
-    results(tmp_path, "list")
-    results(tmp_path, "list", model="b-7b", answers="B")
-    with pytest.raises(LogFormatError):
-        er.read_log(tmp_path)
-
-
 def test_no_verdict_is_unscored_and_no_score_at_all_is_said(tmp_path):
     path = results(tmp_path, "list")
     whole = json.loads(path.read_text())
@@ -90,13 +83,3 @@ def test_no_verdict_is_unscored_and_no_score_at_all_is_said(tmp_path):
     path.write_text(json.dumps(whole))
     nothing = er.read_log(path)
     assert (len(nothing.frame), nothing.left_out.to_dict()) == (0, {"unscored": len(whole["details"])})
-
-
-def test_results_without_details_say_how_to_have_them(tmp_path):
-    path = tmp_path / "quiz.json"
-    path.write_text('{"accuracy": 50.0}')
-    with pytest.raises(LogFormatError, match="--dump-eval-details"):
-        er.read_log(path, format="opencompass")
-    results(tmp_path, "list")
-    with pytest.raises(LogFormatError, match="--dump-eval-details"):
-        er.read_log(tmp_path / "20240101_000000" / "predictions")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import LogFormatError, MissingColumnError
+from evalreg.errors import LogFormatError
 
 HIVE = "__HIVE_DEFAULT_PARTITION__"
 ROUNDING = 1e-12
@@ -88,17 +87,6 @@ def test_folders_are_a_column_in_python_and_in_commands(folder, own, call):
         assert got == pytest.approx(expected.to_dict(), rel=ROUNDING)
 
 
-def test_the_column_of_a_folder_is_read_by_its_name_alone_and_with_others(own):
-    assert er.read_table(own[0])["model"].unique().tolist() == ["ada one"]
-    assert list(er.read_table(own[0])) == ["item", "passage", "score", "model"]
-    assert list(er.read_table(own[0], columns=["model", "item"])) == ["model", "item"]
-    assert er.read_table(own[0], columns=["model"])["model"].tolist() == ["ada one"] * 60
-    assert list(er.read_table(own[0], keep=["score"])) == ["score"]
-    assert list(er.read_table(own[0], keep=["score", "model"])) == ["score", "model"]
-    with pytest.raises(MissingColumnError, match=r'"judge".*"item", "passage", "score"'):
-        er.read_table(own[0], columns=["model", "judge"])
-
-
 def test_values_are_those_that_pyarrow_and_duckdb_read(tmp_path):
     duckdb, pa = pytest.importorskip("duckdb"), pytest.importorskip("pyarrow")
     dataset = pytest.importorskip("pyarrow.dataset")
@@ -173,11 +161,6 @@ def test_files_of_unlike_folders_and_names_given_twice_are_refused(tmp_path, cal
         er.read_table(save(frame, tmp_path / "model=%FF" / "p.parquet"))
 
 
-def test_messages_of_commands_leave_names_of_folders_as_they_are(tmp_path, call):
-    path = save(pd.DataFrame({"item": [], "score": []}), tmp_path / "seed=0.5" / "p.parquet")
-    assert str(path) in call("mean", tmp_path)[2]
-
-
 @pytest.fixture(params=["parquet", "csv", "jsonl"])
 def unlike(request: pytest.FixtureRequest, tmp_path: Path) -> list[Path]:
     """Two files; passages are numbers in the first, and text in the second, which has one passage more."""
@@ -193,19 +176,3 @@ def test_a_column_of_numbers_and_of_text_has_each_value_once(unlike: list[Path])
     log = er.read_log(unlike)
     assert set(log.frame["passage"]) == {"extra", *map(str, range(20))}
     assert er.mean(log.frame, groups="passage").n_clusters == {"passage": 21}
-
-
-@pytest.mark.filterwarnings("ignore:Column:evalreg.errors.EvalregWarning")
-def test_conditions_too_see_text_in_all_files(unlike: list[Path], call: Callable[..., tuple[int, str, str]]):
-    _, out, _ = call("mean", *unlike, "--where", 'passage == "7"', "--format", "json")
-    assert json.loads(out)["nobs"] == 6
-
-
-def test_files_of_one_type_are_not_warned_of_however_text_is_stored(tmp_path):
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    frame = pd.DataFrame({"item": ["1", "2"], "note": [None, None], "score": [1, 0]})
-    for i, kind in enumerate((pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string()))):
-        table = pa.table({"item": pa.array(["1", "2"]).cast(kind), "note": pa.nulls(2), "score": [1, 0]})
-        pq.write_table(table, tmp_path / f"{i}.parquet")
-    save(frame.assign(note=["x", "y"]), tmp_path / "3.parquet")
-    assert set(er.read_log(tmp_path).frame["item"]) == {"1", "2"}

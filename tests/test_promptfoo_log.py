@@ -149,33 +149,3 @@ def test_one_question_with_two_assertions_is_two_items(tmp_path):
     log = er.read_log(document(tmp_path / "out.json", results(change=change)))
     assert log.frame["item"].nunique() == 8
     assert log.frame["sample"].max() == REPEATS
-
-
-def test_two_providers_of_one_name_are_two_models(tmp_path):
-    log = er.read_log(document(tmp_path / "out.json", results(change=lambda *_: {"provider": {"id": "echo"}})))
-    assert sorted(log.frame["model"].unique()) == ["echo (1)", "echo (2)"]
-    assert log.frame["sample"].max() == REPEATS
-
-
-def test_one_run_in_two_files_counts_once_and_two_runs_are_refused(tmp_path):
-    rows = results()
-    document(tmp_path / "out.json", rows)
-    lines(tmp_path / "out.jsonl", rows)
-    log = er.read_log(tmp_path)
-    assert (len(log.frame), log.left_out.to_dict()) == (64, {"duplicate": 64})
-    lines(tmp_path / "out.jsonl", [row | {"id": f"other {row['id']}"} for row in rows])
-    with pytest.raises(ArgumentError, match=r"out\.json.*out\.jsonl"):
-        er.read_log(tmp_path)
-
-
-def test_runs_carry_the_tool_s_own_counts_and_other_versions_are_said(tmp_path):
-    path = document(tmp_path / "out.json", results(), version=4, metadata={"promptfooVersion": "9.1"})
-    log = er.read_log(path)
-    assert log.runs[0].details["reported"] == {"testPassCount": 3}
-    assert log.runs[0].details["version"] == "9.1"
-    assert f"{path} has version 4 of promptfoo's results, read as 3." in log.notes
-
-
-def test_variables_that_the_run_adds_do_not_tell_repeats_apart(tmp_path):
-    rows = [row | {"vars": row["vars"] | {"sessionId": row["id"]}} for row in results()]
-    assert er.read_log(lines(tmp_path / "out.jsonl", rows)).frame["sample"].max() == REPEATS

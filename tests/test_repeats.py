@@ -42,21 +42,11 @@ def tasks():
     return tasks_of()
 
 
-@pytest.fixture
-def real_tasks(shared):
-    return real(shared, "bbh_codex_cot_vs_direct")
-
-
 # Advice, followed
 
 
 def test_ids_that_start_anew_in_each_task_are_joined_and_the_advice_gives_the_error_of_the_joined_column(tasks):
     check_advice(tasks)
-
-
-def test_the_advice_for_a_real_log_gives_the_error_of_the_joined_column(real_tasks):
-    check_advice(real_tasks)
-    assert len(real_tasks) == 13022
 
 
 def check_advice(log):
@@ -112,10 +102,6 @@ def test_where_the_scores_cannot_tell_both_readings_are_offered(rng):
 
 def test_two_columns_may_be_needed(tasks):
     check_two_columns(tasks)
-
-
-def test_two_columns_may_be_needed_for_a_real_log(real_tasks):
-    check_two_columns(real_tasks)
 
 
 def check_two_columns(log):

@@ -7,8 +7,7 @@ import json
 import pytest
 
 import evalreg as er
-from evalreg.cli.main import main
-from evalreg.errors import ArgumentError, LogFormatError, MissingColumnError
+from evalreg.errors import ArgumentError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -148,29 +147,6 @@ def test_two_reports_of_one_name_are_two_models_and_questions_that_changed_do_no
     assert set(er.read_log(tmp_path, metric="closeness").frame["model"]) == {"answer", "other"}
 
 
-def test_a_case_that_occurs_twice_without_a_number_is_refused(tmp_path):
-    path = evals_report(tmp_path / "r.json", [evals_case(0, 0.5, True), evals_case(0, 0.7, True)])
-    with pytest.raises(LogFormatError):
-        er.read_log(path, metric="closeness")
-
-
-def test_a_broken_case_is_named_or_counted(tmp_path):
-    cases = [evals_case(i, 0.5, True) for i in range(3)]
-    cases[1]["scores"]["closeness"]["value"] = "much"
-    path = evals_report(tmp_path / "r.json", cases)
-    with pytest.raises(LogFormatError):
-        er.read_log(path, metric="closeness")
-    log = er.read_log(path, metric="closeness", broken="skip")
-    assert (len(log.frame), log.left_out.to_dict()) == (2, {"broken": 1})
-
-
-def test_a_data_set_of_pydantic_evals_is_no_report(tmp_path):
-    whole = {"name": "x", "cases": [{"name": "a", "inputs": 1, "evaluators": []}], "evaluators": []}
-    (tmp_path / "set.json").write_text(json.dumps(whole))
-    with pytest.raises(LogFormatError):
-        er.read_log(tmp_path / "set.json")
-
-
 # DeepEval
 
 SCORES = [
@@ -214,28 +190,6 @@ def test_a_flaky_metric_in_error_does_not_spoil_the_case(tmp_path):
     assert (len(log.frame), log.frame["score"].sum()) == (4, 2)
 
 
-def test_one_metric_that_says_pass_or_fail_needs_no_choice(tmp_path):
-    path = deepeval_run(tmp_path / "r.json", [case_of_deepeval(i, {"exact": float(i % 2)}) for i in range(4)])
-    log = er.read_log(path)
-    assert log.frame["score"].tolist() == [0, 1, 0, 1]
-    assert (log.runs[0].model, log.notes[-1][:24]) == ("r", "Models are named by the ")
-
-
-def test_cases_of_the_same_text_are_samples_and_own_names_are_kept(tmp_path):
-    same = [case_of_deepeval(i, {"exact": 1.0}, input="again") for i in range(2)]
-    other = [case_of_deepeval(3, {"exact": 0.0}, name="capital")]
-    log = er.read_log(deepeval_run(tmp_path / "r.json", [*same, *other]))
-    assert log.frame[["item", "sample"]].to_numpy().tolist() == [["again", 1], ["again", 2], ["capital", 1]]
-
-
-def test_two_metrics_of_one_name_are_numbered(tmp_path):
-    cases = [case_of_deepeval(i, {"GEval": 0.2 * i}) for i in range(3)]
-    for case in cases:
-        case["metricsData"] += [case["metricsData"][0] | {"score": 1.0, "success": True}]
-    with pytest.raises(ArgumentError, match=r"'GEval \(1\)' \(3\).*'GEval \(2\)' \(3\)"):
-        er.read_log(deepeval_run(tmp_path / "r.json", cases))
-
-
 def test_conversations_and_the_latest_run_are_read(tmp_path):
     path = deepeval_run(tmp_path / "r.json", [])
     whole = json.loads(path.read_text())
@@ -246,29 +200,3 @@ def test_conversations_and_the_latest_run_are_read(tmp_path):
     ]
     path.write_text(json.dumps({"testRunData": whole}))
     assert er.read_log(path).frame["item"].tolist() == ["s0", "s1"]
-
-
-def test_fields_are_kept_by_name(run_of_deepeval):
-    log = er.read_log(run_of_deepeval, metric="early", columns=["metadata.passage", "expectedOutput"])
-    assert log.frame["expectedOutput"].unique().tolist() == ["yes"]
-    assert log.mean(groups="passage").n_clusters == {"passage": 2}
-    with pytest.raises(MissingColumnError):
-        er.read_log(run_of_deepeval, metric="early", columns=["none"])
-
-
-@pytest.mark.parametrize("letter", ["x", "é", "\ud800"])
-def test_whole_texts_in_metadata_are_no_clusters_in_any_script(tmp_path, letter):
-    cases = [case_of_deepeval(number, {"right": number % 2}) for number in range(4)]
-    for number, case in enumerate(cases):
-        case["metadata"] |= {"text": f"{number} {letter * 300}", "some": letter * (300 if number else 3)}
-    frame = er.read_log(deepeval_run(tmp_path / "run.json", cases)).frame
-    assert "metadata.text" not in frame
-    assert frame["metadata.some"].nunique() == 2
-    frame["metadata.some"].str.encode("utf-8")
-
-
-def test_commands_read_test_runs(run_of_deepeval, capsys):
-    assert main(["mean", str(run_of_deepeval), "--metric", "late"]) == 0
-    assert "errored" in capsys.readouterr().out
-    assert main(["mean", str(run_of_deepeval)]) == 3
-    assert "'early.success' (4)" in capsys.readouterr().err

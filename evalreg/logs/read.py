@@ -16,7 +16,7 @@ from evalreg.logs import reader
 from evalreg.logs.files import Paths, file_list, find_files
 from evalreg.logs.formats import sort_sources
 from evalreg.logs.log import Log, log_of, together
-from evalreg.logs.reading import BrokenName, Choice, FailedName, Format, Source
+from evalreg.logs.reading import ARGUMENTS, BrokenName, Choice, FailedName, Format, Source
 from evalreg.logs.table_log import TABLE, as_roles, read_tables
 from evalreg.logs.tables import names
 
@@ -135,13 +135,13 @@ def survey_of(
     path: Paths, error: ArgumentError, say: Callable[[str, list[str]], str] | None = None, **options: Any
 ) -> Diagnosis | None:
     """What there is to choose from, where that is what an error is about: a line for each score of a log."""
-    if error.parameter not in reader.ARGUMENTS or options.get(error.parameter) is not None:
+    if error.parameter not in ARGUMENTS or options.get(error.parameter) is not None:
         return None
     chosen, own, choice, notes = _opened(path, **options)
     from evalreg.logs.doctor import Diagnosis
 
     table, left_out = reader.survey(chosen, own, choice)
-    arguments = [name for name in reader.ARGUMENTS if name in table and table[name].nunique() > 1]
+    arguments = [name for name in ARGUMENTS if name in table and table[name].nunique() > 1]
     commands = []
     for row in table.to_dict("records"):
         named = [word for name in arguments if row[name] for word in (f"--{name}", str(row[name]))]

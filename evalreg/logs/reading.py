@@ -21,8 +21,10 @@ BrokenName: TypeAlias = Literal["raise", "skip"]
 Reason: TypeAlias = Literal["errored", "unscored", "cancelled", "refused", "unparsed", "duplicate", "broken"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
 Record: TypeAlias = dict[str, Any]
-# Scorer and metric of a score; empty where a log has only one of them.
+# Scorer and metric of a score; empty where a log has only one of them. With the filter before them they identify it.
 Name: TypeAlias = tuple[str, str]
+ScoreName: TypeAlias = tuple[str, str, str]
+ARGUMENTS = ("filter", "scorer", "metric")
 
 
 def counted(n: int, thing: str) -> str:
@@ -167,6 +169,11 @@ class Answer:
     id: Hashable = None
     # File and place in it, for messages.
     place: str = ""
+    # Set by the reader: run and task, values by their full names, and of these the parts that are columns, by place.
+    part: Part = field(init=False)
+    task: str = field(init=False)
+    scores: dict[ScoreName, Any] = field(init=False)
+    under: dict[int, str] = field(init=False, default_factory=dict)
 
 
 @dataclass
@@ -192,6 +199,9 @@ class Part:
     notes: list[str] = field(default_factory=list)
     # Whatever else the format needs of the file for each record.
     header: Any = None
+    # Set by the reader: its place among the runs, and the model's name that tells it from others.
+    number: int = 0
+    label: str = ""
 
 
 @dataclass(frozen=True)

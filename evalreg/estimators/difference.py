@@ -37,7 +37,7 @@ from evalreg.estimate import PLAIN, About, Cells, Estimate, Refit, same_question
 from evalreg.estimators.cells import estimate_read
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.mean import solve as solve_means
-from evalreg.estimators.pair_tables import Facts, HeldFacts, facts_of
+from evalreg.estimators.pair_tables import Facts, facts_of
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.estimators.targets import (
     THESE,
@@ -75,7 +75,7 @@ class HeldCompared:
     read: CellRows
     # The questions that some difference is over.
     answers: Answers
-    facts: HeldFacts
+    facts: Facts
     # The pairs over all questions that were read.
     pairs: ModelPairs
     paired: bool
@@ -124,7 +124,7 @@ def compared_in_memory(read: CellRows, roles: Roles, baseline: str | None, paire
     return HeldCompared(read, answers, facts_of(answers, own, overlap), pairs, paired)
 
 
-def paired_estimate(answers: Answers, facts: HeldFacts, about: About, icc: float | None) -> Estimate:
+def paired_estimate(answers: Answers, facts: Facts, about: About, icc: float | None) -> Estimate:
     """Differences over shared questions; of models that share none, two means in columns of their own."""
     columns, coefficients, stratum = _columns(answers, facts)
     sums, flat = _sums(answers, columns)
@@ -163,7 +163,7 @@ def _sums(answers: Answers, columns: ModelPairs) -> tuple[CellSums, BoolArray]:
     return replace(sums, squares=np.where(flat, 0.0, sums.squares), high=high), flat
 
 
-def _columns(answers: Answers, facts: HeldFacts) -> tuple[ModelPairs, Matrix, IntArray | None]:
+def _columns(answers: Answers, facts: Facts) -> tuple[ModelPairs, Matrix, IntArray | None]:
     """Columns of the scores, the differences as a linear function of their means, and the stratum of each column."""
     pairs, stratum = facts.pairs, answers.stratum
     if facts.paired.all() and stratum is None:
@@ -194,7 +194,7 @@ def _columns(answers: Answers, facts: HeldFacts) -> tuple[ModelPairs, Matrix, In
     return ModelPairs(firsts, seconds, places, members), coefficients, None if stratum is None else of_stratum
 
 
-def unpaired_estimate(read: CellRows, roles: Roles, facts: HeldFacts, about: About) -> Made:
+def unpaired_estimate(read: CellRows, roles: Roles, facts: Facts, about: About) -> Made:
     """Differences of the models' own means; clusters of two models are different clusters."""
     weights: Any = None if roles.strata is None else "micro"
     estimate, axes = estimate_read(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +12,7 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, few_of, fraction, listed
 from evalreg.data.answers import NOBODY, ModelPairs, Overlap
-from evalreg.data.clusters import Axis, as_codes, axis_name
+from evalreg.data.clusters import as_codes, axis_name
 from evalreg.errors import (
     ArgumentError,
     DataError,
@@ -23,7 +22,7 @@ from evalreg.errors import (
     ScoreRangeError,
     issue,
 )
-from evalreg.estimators.sign import ClusteredSign, clustered_sign_test
+from evalreg.estimators.sign import clustered_sign_test
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.inference.simultaneous import adjust_pvalues, base_seed, family_of
 from evalreg.inference.wald import Contrasts
@@ -38,128 +37,65 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from evalreg.data.answers import Answers
-    from evalreg.scores.base import Scores
     from evalreg.scores.score_interval import Paired
 
 
-@dataclass(frozen=True)
-class Wins:
-    """Which of two models wins the questions that both answered."""
-
-    pair: int
-    wins: int
-    losses: int
-    n: int
-    # Sum of the scores of the first model: the questions that it answered right, where scores are 0 or 1.
-    right: float
-    clustered: ClusteredSign
-
-
 @dataclass(frozen=True, eq=False)
-class Facts(ABC):
-    """What is known of each pair whatever the covariance, one entry for each pair."""
+class Facts:
+    """What is known of each pair of models whatever the covariance, one entry for each pair."""
 
-    # Models and their baselines, one of each for each pair, and the names of the differences.
-    sides: tuple[tuple[str, ...], tuple[str, ...]]
-    names: tuple[str, ...]
+    sides: tuple[tuple[str, ...], tuple[str, ...]]  # models and their baselines
+    names: tuple[str, ...]  # of the differences
     # Questions that the difference is over, and those that one of the two answered and the other did not.
     n: IntArray
     n_unpaired: IntArray
-    # Whether the difference is over shared questions.
-    paired: BoolArray
+    paired: BoolArray  # whether it is over shared questions
+    values: FloatArray  # (n_models, n_questions): scores of the questions in use
+    pairs: ModelPairs
 
     @cached_property
     def index(self) -> pd.MultiIndex:
         """Labels (model, baseline)."""
         return pd.MultiIndex.from_arrays([list(side) for side in self.sides], names=["model", "baseline"])
 
-    @property
-    def correlation(self) -> FloatArray:
-        """Pearson's r of the two models' scores over shared questions."""
-        return self._correlations[0]
-
-    @property
-    def variance_saved(self) -> FloatArray:
-        """1 - Var(difference)/(Var(model) + Var(baseline)) over shared questions, taken to be independent."""
-        return np.where(self.paired, self._correlations[1], np.nan)
-
-    @property
-    @abstractmethod
-    def n_questions(self) -> int:
-        """Questions in use, of all pairs."""
-
-    @property
-    @abstractmethod
-    def _correlations(self) -> tuple[FloatArray, FloatArray]:
-        """As `correlations` has them."""
-
-    @abstractmethod
-    def others(self) -> tuple[int, float]:
-        """Scores in use that are neither 0 nor 1: how many, and one of them (0 where there is none)."""
-
-    @abstractmethod
-    def each_pair(self, scores: Scores, axes: tuple[Axis, ...]) -> Iterator[Wins]:
-        """Wins and losses of the pairs that share questions, with the clusters in use."""
-
-    @abstractmethod
-    def family(self, estimate: Any, icc: float | None) -> Paired | None:
-        """What the differences allow for that was not seen, as `paired_differences` has it."""
-
-
-@dataclass(frozen=True, eq=False)
-class HeldFacts(Facts):
-    """The same of questions in memory."""
-
-    # Scores of the questions in use, (n_models, n_questions).
-    values: FloatArray
-    pairs: ModelPairs
-
-    @property
-    def n_questions(self) -> int:
-        """Questions in use, of all pairs."""
-        return int(self.values.shape[1])
-
     @cached_property
-    def _correlations(self) -> tuple[FloatArray, FloatArray]:
-        return correlations(self.values, self.pairs)
+    def correlations(self) -> tuple[FloatArray, FloatArray]:
+        """Pearson's r over shared questions, and the variance that pairing saves, were they independent."""
+        r, saved = correlations(self.values, self.pairs)
+        return r, np.where(self.paired, saved, np.nan)
 
-    def others(self) -> tuple[int, float]:
-        """Scores in use that are neither 0 nor 1: how many, and the first of them."""
-        other = self.values[(self.values != 0) & (self.values != 1)]
-        return other.size, float(other[0]) if other.size else 0.0
-
-    def each_pair(self, scores: Scores, axes: tuple[Axis, ...]) -> Iterator[Wins]:
-        """Wins and losses of the pairs that share questions, with the clusters in use."""
+    def each_pair(self, results: Results) -> Iterator[tuple[int, int, int, int, float, tuple[float, float]]]:
+        """Pairs that share questions: wins, losses, questions, sum of the first model's scores, clustered sign test."""
+        scores = results.estimate.scores
+        if not scores.paired:
+            raise NotAvailableError(
+                "a test of wins and losses needs paired questions, and this comparison was made with paired=False. "
+                "Compare again without it."
+            )
         labels = scores.row_labels()
         assert labels is not None
-        codes = [labels.codes(axis) for axis in axes]
-        for columns, member in chunks(self.pairs, self.n_questions):
+        codes = [labels.codes(axis) for axis in results.cov.axes]
+        for columns, member in chunks(self.pairs, self.values.shape[1]):
             d = differences(self.values, self.pairs, columns, member)
-            own = codes if member is None else [as_codes(one.codes[member]) for one in codes]
+            clusters = codes if member is None else [as_codes(one.codes[member]) for one in codes]
             for i, pair in enumerate(columns):
                 if self.paired[pair]:
                     scored = self.values[self.pairs.left[pair]]
                     right = float((scored if member is None else scored[member]).sum())
                     wins, losses = int(np.sum(d[i] > 0)), int(np.sum(d[i] < 0))
-                    yield Wins(int(pair), wins, losses, d.shape[1], right, clustered_sign_test(np.sign(d[i]), own))
+                    test = clustered_sign_test(np.sign(d[i]), clusters)
+                    yield int(pair), wins, losses, d.shape[1], right, (test.statistic, test.p_value)
 
     def family(self, estimate: Any, icc: float | None) -> Paired | None:
         """What the differences allow for that was not seen."""
         return paired_differences(estimate, icc, self.pairs, self.paired)
 
 
-def facts_of(answers: Answers, pairs: ModelPairs, overlap: Overlap) -> HeldFacts:
+def facts_of(answers: Answers, pairs: ModelPairs, overlap: Overlap) -> Facts:
     """The facts of pairs, from the answers that they are over."""
     sides = tuple(answers.models[i] for i in pairs.left), tuple(answers.models[i] for i in pairs.right)
-    return HeldFacts(
-        sides=sides,
-        names=difference_names(*sides),
-        n=overlap.n,
-        n_unpaired=overlap.n_unpaired,
-        paired=overlap.paired,
-        values=answers.values,
-        pairs=pairs,
-    )
+    names = difference_names(*sides)
+    return Facts(sides, names, overlap.n, overlap.n_unpaired, overlap.paired, answers.values, pairs)
 
 
 def difference_names(models: Sequence[str], baselines: Sequence[str]) -> tuple[str, ...]:
@@ -193,26 +129,13 @@ def correlations(values: FloatArray, pairs: ModelPairs) -> tuple[FloatArray, Flo
         products = dense(shared @ shared.T)
         a, b = np.searchsorted(models, left), np.searchsorted(models, right)
         size = np.diag(products)
+        xx, yy, xy = size[a], size[b], products[a, b]
+        # Squares below this are rounding.
         floor = 1e-24 * shared.shape[1] * np.max(np.abs(values), initial=0.0) ** 2
-        r[columns], saved[columns] = _of_squares(size[a], size[b], products[a, b], np.full(a.size, floor))
+        varies, total = (xx > floor) & (yy > floor), xx + yy
+        r[columns] = np.clip(xy / np.sqrt(np.where(varies, xx * yy, np.nan)), -1.0, 1.0)
+        saved[columns] = 2 * xy / np.where(total > floor, total, np.nan)
     return r, saved
-
-
-def correlations_of_sums(
-    n: FloatArray, sums: Mapping[str, FloatArray], largest: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """The same of sums x, y, xx, yy and xy of scores over n questions of each pair; `largest` is that of a score."""
-    count = np.where(n > 1, n, np.nan)
-    xx, yy, xy = (sums[a + b] - sums[a] * sums[b] / count for a, b in (("x", "x"), ("y", "y"), ("x", "y")))
-    return _of_squares(xx, yy, xy, 1e-24 * n * largest**2)
-
-
-def _of_squares(xx: FloatArray, yy: FloatArray, xy: FloatArray, floor: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Pearson's r and 2 Cov/(Var + Var); NaN where squares are below a floor, which is rounding."""
-    varies = (xx > floor) & (yy > floor)
-    scale = np.sqrt(np.where(varies, xx * yy, np.nan))
-    total = xx + yy
-    return np.clip(xy / scale, -1.0, 1.0), 2 * xy / np.where(total > floor, total, np.nan)
 
 
 Compared: TypeAlias = tuple[Results, Facts, PairAdjustName | None]
@@ -236,9 +159,9 @@ def difference_frame(results: Results, facts: Facts, adjust: PairAdjustName | No
         adjusted = adjust_pvalues(p, adjust)
     columns = {"difference": theta, "se": se, "lower": ends[:, 0], "upper": ends[:, 1], "p_value": p}
     columns |= {} if adjust is None else {"p_adjusted": adjusted}
-    columns |= {"correlation": facts.correlation, "n": facts.n}
-    columns |= {"n_clusters": fewest_clusters(results, facts), "dof": dof}
-    columns |= {"variance_saved": facts.variance_saved, "n_unpaired": facts.n_unpaired, "paired": facts.paired}
+    correlation, saved = facts.correlations
+    columns |= {"correlation": correlation, "n": facts.n, "n_clusters": fewest_clusters(results, facts), "dof": dof}
+    columns |= {"variance_saved": saved, "n_unpaired": facts.n_unpaired, "paired": facts.paired}
     table = pd.DataFrame(columns, index=facts.index)
     table.attrs = {"adjust": adjust, "alpha": alpha}
     return table
@@ -255,52 +178,45 @@ def fewest_clusters(results: Results, facts: Facts) -> IntArray:
     return fewest
 
 
-def _wins(results: Results, facts: Facts) -> Iterator[Wins]:
-    """Wins and losses of the pairs that share questions."""
-    if not results.estimate.scores.paired:
-        raise NotAvailableError(
-            "a test of wins and losses needs paired questions, and this comparison was made with paired=False. "
-            "Compare again without it."
-        )
-    return facts.each_pair(results.estimate.scores, results.cov.axes)
-
-
 def sign_frame(results: Results, facts: Facts) -> pd.DataFrame:
     """The table of `Comparison.sign_test`."""
     columns = ("wins", "losses", "ties", "p_value", "clustered_statistic", "clustered_p_value")
-    rows = np.full((len(facts.index), len(columns)), np.nan)
-    for found in _wins(results, facts):
-        wins, losses, clustered = found.wins, found.losses, found.clustered
-        exact = _mcnemar_of([[0, wins], [losses, 0]], exact=True)[1]
-        rows[found.pair] = wins, losses, found.n - wins - losses, exact, clustered.statistic, clustered.p_value
-    table = pd.DataFrame(rows, index=facts.index, columns=list(columns))
-    return table.astype(dict.fromkeys(columns[:3], "int64")) if facts.paired.all() else table
+    rows = {
+        pair: (wins, losses, n - wins - losses, _mcnemar_of([[0, wins], [losses, 0]], exact=True)[1], *clustered)
+        for pair, wins, losses, n, _, clustered in facts.each_pair(results)
+    }
+    return _of_pairs(rows, columns, 3, facts)
 
 
 def mcnemar_frame(results: Results, facts: Facts) -> pd.DataFrame:
     """The table of `Comparison.mcnemar`; scores must be 0 or 1."""
-    n_other, other = facts.others()
-    if n_other:
+    others = facts.values[(facts.values != 0) & (facts.values != 1)]
+    if others.size:
         column = results.estimate.about.outcome
         raise ScoreRangeError(
-            f"`mcnemar` needs scores of 0 and 1; {n_other} of the answers have another {column!r}, such as "
-            f"{other:g} (answers averaged over samples do). Use `sign_test`, which takes any scores.",
+            f"`mcnemar` needs scores of 0 and 1; {others.size} of the answers have another {column!r}, such as "
+            f"{others[0]:g} (answers averaged over samples do). Use `sign_test`, which takes any scores.",
             column=column,
-            count=n_other,
+            count=others.size,
         )
-    counts = ("both", "model_only", "baseline_only", "neither")
-    names = (*counts, "statistic", "p_value", "corrected_statistic", "corrected_p_value", "exact_p_value")
-    columns = (*names, "clustered_statistic", "clustered_p_value")
-    rows = np.full((len(facts.index), len(columns)), np.nan)
-    for found in _wins(results, facts):
-        wins, losses, clustered = found.wins, found.losses, found.clustered
-        both = round(found.right) - wins
-        square = [[both, wins], [losses, found.n - both - wins - losses]]
+    names = ("both", "model_only", "baseline_only", "neither", "statistic", "p_value", "corrected_statistic")
+    columns = (*names, "corrected_p_value", "exact_p_value", "clustered_statistic", "clustered_p_value")
+    rows = {}
+    for pair, wins, losses, n, right, clustered in facts.each_pair(results):
+        both = round(right) - wins
+        square = [[both, wins], [losses, n - both - wins - losses]]
         tests = (*_mcnemar_of(square, exact=False), *_mcnemar_of(square, exact=False, correction=True))
-        exact = _mcnemar_of(square, exact=True)[1]
-        rows[found.pair] = (*square[0], *square[1], *tests, exact, clustered.statistic, clustered.p_value)
-    table = pd.DataFrame(rows, index=facts.index, columns=list(columns))
-    return table.astype(dict.fromkeys(counts, "int64")) if facts.paired.all() else table
+        rows[pair] = (*square[0], *square[1], *tests, _mcnemar_of(square, exact=True)[1], *clustered)
+    return _of_pairs(rows, columns, 4, facts)
+
+
+def _of_pairs(
+    rows: Mapping[int, tuple[float, ...]], columns: Sequence[str], n_counts: int, facts: Facts
+) -> pd.DataFrame:
+    """A row a pair, NaN where models share no questions; the first columns are counts."""
+    table = pd.DataFrame.from_dict(dict(rows), orient="index", columns=list(columns)).reindex(range(len(facts.index)))
+    types = dict.fromkeys(columns[:n_counts], "int64" if facts.paired.all() else "float64")
+    return table.astype({**dict.fromkeys(columns, "float64"), **types}).set_index(facts.index)
 
 
 def wild_frame(
@@ -318,22 +234,11 @@ def wild_frame(
         results.wild_test(Contrasts(row[None], np.array([null]), (name,)), **asked)
         for row, name in zip(each, names, strict=True)
     ]
-    found = [
-        {
-            "difference": test.estimate,
-            "statistic": test.statistic,
-            "p_value": test.p_value,
-            "p_equal_tailed": test.p_equal_tailed,
-            "lower": test.interval[0] if test.interval else np.nan,
-            "upper": test.interval[1] if test.interval else np.nan,
-            "draws": test.draws,
-            "enumerated": test.enumerated,
-            "by": test.by,
-            "n_clusters": test.n_clusters,
-        }
-        for test in tests
-    ]
-    table = pd.DataFrame(found, index=facts.index)
+    names = ("statistic", "p_value", "p_equal_tailed", "draws", "enumerated", "by", "n_clusters")
+    table = pd.DataFrame([{name: getattr(test, name) for name in names} for test in tests], index=facts.index)
+    table.insert(0, "difference", [test.estimate for test in tests])
+    for place, end in ((4, "lower"), (5, "upper")):
+        table.insert(place, end, [test.interval[place - 4] if test.interval else np.nan for test in tests])
     if adjust is not None:
         table.insert(
             3, "p_adjusted", adjust_pvalues(table["p_value"].to_numpy(), "holm" if adjust == "step-down" else adjust)
@@ -428,7 +333,8 @@ def comparison_brief(results: Results, facts: Facts, adjust: PairAdjustName | No
     wins = dict[int, str]()
     if len(frame) <= MOST_COUNTED and bool(facts.paired.all()):
         with suppress(EvalregError):
-            wins = {w.pair: f"{w.wins} / {w.losses} / {w.n - w.wins - w.losses}" for w in _wins(results, facts)}
+            each = facts.each_pair(results)
+            wins = {pair: f"{won} / {lost} / {n - won - lost}" for pair, won, lost, n, *_ in each}
     decided = frame["p_value" if adjust is None else "p_adjusted"].to_numpy(dtype=float)
     dofs, rows = dof_texts(frame["dof"], whole=False), []
     for i, ((model, baseline), row) in enumerate(zip(frame.index, frame.to_dict("records"), strict=True)):
@@ -439,7 +345,7 @@ def comparison_brief(results: Results, facts: Facts, adjust: PairAdjustName | No
         rows.append((f"{model} - {baseline}", *([wins.get(i, "")] if wins else []), *cells))
     level, p = f"{100 * (1 - alpha):g}%", "p" if adjust is None else "adj. p"
     headers = ("", *(("win/lose/tie",) if wins else ()), "difference (SE)", f"{level} interval", "t", "dof", p)
-    rests = rests_on(results.estimate, cov, facts.n_questions, "questions")
+    rests = rests_on(results.estimate, cov, facts.values.shape[1], "questions")
     first = frame.iloc[0]
     if len(frame) == 1:
         value = value_text(first["difference"], first["lower"], first["upper"], alpha)
@@ -473,7 +379,7 @@ def _printed_facts(results: Results, pairs: Facts, adjust: PairAdjustName | None
     what = ", ".join(f"{count} without {reason}" for reason, count in dropped.items())
     facts = [
         ("Score", results.estimate.about.outcome),
-        ("Questions", str(pairs.n_questions)),
+        ("Questions", str(pairs.values.shape[1])),
         ("Covariance", covariance_text(results.cov)),
         ("Rows dropped", f"{sum(dropped.values())} ({what})" if dropped else "none"),
         *([("Subset", subset)] if subset else []),

@@ -523,17 +523,28 @@ class CodedRows:
             u, w = self.parts(rows), None if self.weights is None else self.weights[rows]
             cell = None if self.cell is None else self.cell[rows]
             key = cell if codes is None else codes.codes[rows] if cell is None else codes.codes[rows] * C + cell
-            key = np.zeros(len(range(*rows.indices(self.n_rows))), np.intp) if key is None else key
+            residual, n = None if error is None else error[rows], len(range(*rows.indices(self.n_rows)))
             for i, part in enumerate(u):
                 first = w if part is None else part if w is None else part * w
-                if error is not None:
-                    m[i] += np.bincount(key, error[rows] if first is None else first * error[rows], m.shape[1])
+                if residual is not None:
+                    m[i] += _products(key, m.shape[1], first, residual, n)
                 for j, second in enumerate(u[: i + 1] if squares else []):
-                    product = first if first is None or second is None else first * second
-                    M[i, j] += np.bincount(key, product, m.shape[1])
+                    M[i, j] += _products(key, m.shape[1], first, second, n)
         for i in range(K):
             M[:i, i] = M[i, :i]
         return np.moveaxis(M, 2, 0), m.T
+
+
+def _products(
+    key: IntArray | None, size: int, first: FloatArray | None, second: FloatArray | None, n: int
+) -> FloatArray | float:
+    """Sums of products of two columns of n rows, None being 1, by key; without a key of all rows, by BLAS."""
+    one, other = (second, None) if first is None else (first, second)
+    if key is not None:
+        return np.bincount(key, one if one is None or other is None else one * other, size).astype(float, copy=False)
+    if one is None:
+        return float(n)
+    return float(one.sum() if other is None else one @ other)
 
 
 def roots(M: FloatArray) -> FloatArray:

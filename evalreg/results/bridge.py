@@ -1,14 +1,16 @@
-"""To and from statsmodels: fitted models in, results objects with our covariance out."""
+"""To and from statsmodels: fitted models in, results objects with our covariance out; and lines of Stata and R."""
 
 from __future__ import annotations
 
 import copy
+import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from evalreg.checks import FloatArray, listed
+from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentTypeError, CollinearityError, ConvergenceError, NotAvailableError
 from evalreg.estimate import About, Estimate, Refit
 from evalreg.numerics.basis import basis_of, refuse_singular
@@ -19,7 +21,9 @@ from evalreg.scores.rows import RowScores
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from evalreg.covariance.covariance import Covariance
     from evalreg.data.clusters import Labels
+    from evalreg.results.results import Results
 
 
 def shown_fit(model: Any, fitted: Fitted) -> Any:
@@ -383,3 +387,106 @@ def _working_weights(model: Any, params: FloatArray, information: FloatArray) ->
     gram = design.T @ design
     scale = np.sqrt(np.outer(np.diag(information), np.diag(information)))
     return factor if np.all(np.abs(gram - information) <= 1e-8 * scale) else None
+
+
+# A name that Stata takes, and one term of a formula that both others read alike.
+_NAME, _TERM = re.compile(r"[A-Za-z_]\w{0,31}"), re.compile(r"C\((\w+)\)|(\w+)")
+_HC_OF_STATA = {"naive": "robust", "HC1": "robust", "HC2": "hc2", "HC3": "hc3"}
+
+
+class _NoLineError(Exception):
+    """Why no line of another program gives a number."""
+
+
+def line_of(results: Results, program: Literal["Stata", "R"]) -> str:
+    """The line that gives the standard errors of results, or a sentence why none does."""
+    try:
+        outcome, terms, has_constant = _regression_of(results.estimate)
+        columns = [name for axis in results.cov.axes for name in axis]
+        odd = [name for name in (outcome, *terms, *columns) if not _NAME.fullmatch(name)]
+        if odd:
+            raise _NoLineError(f'"{odd[0]}" is no name there; rename the column')
+        line = _in_stata if program == "Stata" else _in_r
+        return line(results, outcome, terms, has_constant)
+    except _NoLineError as reason:
+        return f"No line of {program} gives these standard errors: {reason}."
+
+
+def _regression_of(estimate: Estimate) -> tuple[str, dict[str, bool], bool]:
+    """The least-squares regression that an estimate is: outcome, covariates and whether each holds labels, constant."""
+    about, cells = estimate.about, estimate.cells
+    kind, by, model = about.model.partition(" by ")
+    if about.subset:
+        raise _NoLineError("rows were left out by `subset`; give the frame without them")
+    if estimate.kind == "mean" and kind == "Mean" and cells is not None and estimate.population is None:
+        if not np.array_equal(cells.count, cells.weight) or cells.stratum is not None:
+            raise _NoLineError("the rows are weighted, or the mean is one over strata")
+        return about.outcome, ({model: True} if by else {}), not by
+    if estimate.kind != "least squares" or about.model != "OLS" or estimate.absorbed is not None or about.contrast:
+        raise _NoLineError(f"{about.model} is no mean of rows and no regression by least squares")
+    outcome, _, right = (part.strip() for part in about.formula.partition("~"))
+    parts = [part.strip() for part in right.split("+")]
+    found = {part: _TERM.fullmatch(part) for part in parts if part not in ("0", "1")}
+    if not all(found.values()):
+        raise _NoLineError(f"its formula has terms that are written otherwise there ({about.formula})")
+    names = {match[1] or match[2]: bool(match[1]) for match in found.values() if match}
+    labels = {name: held or any(n.startswith(f"{name}[") for n in estimate.names) for name, held in names.items()}
+    return outcome, labels, "0" not in parts
+
+
+def _in_stata(results: Results, outcome: str, terms: dict[str, bool], has_constant: bool) -> str:
+    cov, axes = results.cov, results.cov.axes
+    before = [f"encode {name}, generate({name}_code)" for name, labels in terms.items() if labels]
+    before += [f"egen {'_'.join(axis)} = group({' '.join(axis)})" for axis in axes if len(axis) > 1]
+    prefix = "i" if has_constant else "ibn"
+    right = [f"{prefix}.{name}_code" if labels else name for name, labels in terms.items()]
+    command, clusters = " ".join(["regress", outcome, *right]), " ".join("_".join(axis) for axis in axes)
+    options, k = cov.options, results.estimate.n_params
+    plain_factor = options.ssc != "none" and (k == 1 or (results.estimate.kind != "mean" and options.ssc != "G"))
+    if not axes and options.cov in _HC_OF_STATA and (k == 1 or options.cov not in ("naive", "HC1") or plain_factor):
+        vce = _HC_OF_STATA[options.cov]
+    elif options.cov == "CR1" and plain_factor and len(axes) == 1:
+        vce = f"cluster {clusters}"
+    elif options.cov == "CR1" and plain_factor and len(axes) == 2 and not cov.change and options.ssc != "fixest":
+        return "\n".join([*before, f"vcemway {command}{', noconstant' * (not has_constant)}, cluster({clusters})"])
+    elif options.cov == "CR2" and len(axes) == 1:
+        vce = f"hc2 {clusters}, dfadjust"  # of Stata 18
+    elif options.cov in ("CR3", "jackknife") and len(axes) == 1:
+        vce = f"jackknife, mse cluster({clusters})"
+    else:
+        raise _NoLineError(_unknown(cov))
+    return "\n".join([*before, f"{command}, {'noconstant ' * (not has_constant)}vce({vce})"])
+
+
+def _in_r(results: Results, outcome: str, terms: dict[str, bool], has_constant: bool) -> str:
+    cov, axes, options = results.cov, results.cov.axes, results.cov.options
+    right = " + ".join(
+        [*([] if has_constant else ["0"]), *(f"factor({n})" if held else n for n, held in terms.items())]
+    )
+    fit = f"fit <- lm({outcome} ~ {right or '1'}, data = log)\n"
+    by = [axis[0] if len(axis) == 1 else f"interaction({', '.join(axis)})" for axis in axes]
+    single = results.estimate.kind == "mean" and results.estimate.n_params > 1  # k counts each mean by itself
+    if (not axes and options.cov in ("HC0", "HC2", "HC3")) or (options.cov in ("naive", "HC1") and not single):
+        return f'{fit}lmtest::coeftest(fit, vcov = sandwich::vcovHC(fit, "{options.cov.replace("naive", "HC1")}"))'
+    only_clusters = options.cov == "CR1" and (options.ssc == "G" or single) and options.ssc != "none"
+    if len(axes) == 1 and (options.cov == "CR2" or only_clusters):
+        test = "Satterthwaite" if options.dof == "satterthwaite" else "naive-t"
+        cluster = f"with(log, {by[0]})"
+        return f'{fit}clubSandwich::coef_test(fit, vcov = "{options.cov}", cluster = {cluster}, test = "{test}")'
+    kinds = {"CR0": '"HC0", cadjust = FALSE', "CR1": '"HC1"', "CR3": '"HC3", cadjust = FALSE'}
+    kinds["jackknife"] = kinds["CR3"]
+    if options.ssc == "none":
+        kinds["CR1"] = kinds["CR0"]
+    crossed = len(axes) > 1 and (options.cov not in ("CR0", "CR1") or cov.change or options.ssc == "fixest" or single)
+    if not axes or options.cov not in kinds or crossed or only_clusters:
+        raise _NoLineError(_unknown(cov))
+    dof = f", df = {float(cov.smallest_dof):g}" if np.isfinite(cov.smallest_dof) else ", df = Inf"
+    vcov = f"sandwich::vcovCL(fit, cluster = ~ {' + '.join(by)}, type = {kinds[options.cov]})"
+    return f"{fit}lmtest::coeftest(fit, vcov = {vcov}{dof})"
+
+
+def _unknown(cov: Covariance) -> str:
+    """The covariance that no command there has."""
+    by = " + ".join(map(axis_name, cov.axes)) or "row"
+    repaired = " after repair" if cov.crossed and cov.change else ""
+    return f"no command has {cov.options.cov} by {by}{repaired}"

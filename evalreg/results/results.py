@@ -36,7 +36,7 @@ from evalreg.report.figures import FigureName, plot_results
 from evalreg.report.summaries import covariance_text
 from evalreg.results.algebra import Algebra, combined
 from evalreg.results.assembled import assembled
-from evalreg.results.bridge import to_statsmodels, with_own_dof
+from evalreg.results.bridge import line_of, to_statsmodels, with_own_dof
 from evalreg.results.diagnosed import Diagnosed, Resampled
 from evalreg.results.fitted import design_rows
 from evalreg.results.gate import Gate, decided
@@ -154,6 +154,42 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
         fitted = self.estimate.fitted()
         made = to_statsmodels(fitted, self.cov.matrix, float(np.min(self.cov.dof())), covariance_text(self.cov))
         return with_own_dof(made, fitted.model, self.cov.dof, design_rows)
+
+    def to_stata(self) -> str:
+        """The line of Stata that gives these standard errors, or a sentence why none does.
+
+        Returns
+        -------
+        str
+            Of means and least squares by rows, with one or two clusterings; the columns keep their names. CR2 with its
+            degrees of freedom needs Stata 18, two clusterings the package vcemway.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+        >>> print(er.fit("score ~ n_words", log, groups="passage", cov="CR1").to_stata())
+        regress score n_words, vce(cluster passage)
+        """
+        return line_of(self, "Stata")
+
+    def to_r(self) -> str:
+        """The lines of R that give these standard errors, or a sentence why none do.
+
+        Returns
+        -------
+        str
+            By sandwich and clubSandwich, with the rows as the data frame `log`.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+        >>> print(er.fit("score ~ n_words", log, groups="passage").to_r())
+        fit <- lm(score ~ n_words, data = log)
+        clubSandwich::coef_test(fit, vcov = "CR2", cluster = with(log, passage), test = "Satterthwaite")
+        """
+        return line_of(self, "R")
 
     def cov_params(self) -> pd.DataFrame:
         """Covariance of the parameters, both axes named.

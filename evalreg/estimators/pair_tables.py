@@ -334,7 +334,9 @@ def comparison_brief(results: Results, facts: Facts, adjust: PairAdjustName | No
     if len(frame) <= MOST_COUNTED and bool(facts.paired.all()):
         with suppress(EvalregError):
             each = facts.each_pair(results)
-            wins = {pair: f"{won} / {lost} / {n - won - lost}" for pair, won, lost, n, *_ in each}
+            wins = {pair: f"{won}/{lost}/{n - won - lost}" for pair, won, lost, n, *_ in each}
+    baselines = frame.index.get_level_values(1).unique()
+    common = len(frame) > 1 and len(baselines) == 1
     decided = frame["p_value" if adjust is None else "p_adjusted"].to_numpy(dtype=float)
     dofs, rows = dof_texts(frame["dof"], whole=False), []
     for i, ((model, baseline), row) in enumerate(zip(frame.index, frame.to_dict("records"), strict=True)):
@@ -342,7 +344,8 @@ def comparison_brief(results: Results, facts: Facts, adjust: PairAdjustName | No
         cells += [interval_text(row["lower"], row["upper"], row["difference"])]
         cells += [UNKNOWN if np.isnan(t[i]) else fixed(t[i], 2), dofs[i]]
         cells += [UNKNOWN if np.isnan(decided[i]) else p_value(decided[i], alpha)]
-        rows.append((f"{model} - {baseline}", *([wins.get(i, "")] if wins else []), *cells))
+        name = str(model) if common else f"{model} - {baseline}"
+        rows.append((name, *([wins.get(i, "")] if wins else []), *cells))
     level, p = f"{100 * (1 - alpha):g}%", "p" if adjust is None else "adj. p"
     headers = ("", *(("win/lose/tie",) if wins else ()), "difference (SE)", f"{level} interval", "t", "dof", p)
     rests = rests_on(results.estimate, cov, facts.values.shape[1], "questions")
@@ -353,8 +356,9 @@ def comparison_brief(results: Results, facts: Facts, adjust: PairAdjustName | No
     else:
         shown = int(np.sum(decided <= alpha))
         how = "not adjusted for their number" if adjust is None else f"adjusted by {adjust}"
-        answer = f"{shown} of {len(frame)} differences in {outcome} are shown at the {100 * alpha:g}% level ({how}); "
-        answer += f"{rests}."
+        which = f"{outcome} from {baselines[0]}" if common else outcome
+        answer = f"{shown} of {len(frame)} differences in {which} {'is' if shown == 1 else 'are'} shown at the "
+        answer += f"{100 * alpha:g}% level ({how}); {rests}."
     notes = [few_seen(cov), *results.estimate.about.lines]
     said = few(notes_of(cov, results.notes, list(filter(None, notes))), MOST_NOTES)
     return Summary(answer, (), (Grid(headers, tuple(rows)),), said, rule=rule_text(results.estimate, cov))

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WIDTH = 80
-# A name in a table of text is cut to no less than this, however many columns there are.
-SHORTEST_NAME = 6
+# A name in a table of text is cut to no less than this: where columns leave less it stands above its row, whole.
+SHORTEST_NAME = 12
 # Of more rows than these a representation shows the first and the last.
 MOST_ROWS = 20
 ELLIPSIS = "..."
@@ -193,16 +193,16 @@ class Grid:
     def text(self, width: int, whole: bool = False) -> str:
         """Aligned columns, a line a row: a name too long for the width is cut in its middle.
 
-        It stands above its row, whole, where two would be alike then, or where `whole` says so.
+        It stands above its row, whole, where hardly any of it would be left, or two would be alike.
         """
         if self.blocks:
             return "\n\n".join(block.text(width, whole=True) for block in self._in_blocks(width))
         heads = self._heads()
         widths = [max(map(len, column)) for column in zip(*(*heads, *self.rows), strict=True)]
-        first = min(widths[0], max(width - sum(w + 2 for w in widths[1:]), SHORTEST_NAME))
+        first = min(widths[0], max(width - sum(w + 2 for w in widths[1:]), SHORTEST_NAME // 2))
         names = [row[0] for row in self.rows]
         cut = [shorten(name, first) for name in names]
-        if not whole and len(set(cut)) == len(set(names)):
+        if not whole and first >= SHORTEST_NAME and len(set(cut)) == len(set(names)):
             names = cut
         lines = [self._line(head[0].ljust(first), head[1:], widths[1:]) for head in heads]
         rule = "-" * len(lines[0])

@@ -30,7 +30,7 @@ from evalreg.report.answer import short
 from evalreg.report.axes import estimates_axes
 from evalreg.report.bibliography import SOURCES
 from evalreg.report.documents import as_compact_json, versions
-from evalreg.report.pages import Figure, Page, named
+from evalreg.report.rendering import Figure, Page, named
 from evalreg.report.sentences import (
     MarkupName,
     caption_text,
@@ -41,15 +41,15 @@ from evalreg.report.sentences import (
     unit_of,
     with_interval,
 )
+from evalreg.report.shown import whole
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import Grid, Printed, Summary, number, p_value
-from evalreg.report.whole import whole
-from evalreg.results.answers import MOST_NAMED, design_sentences
 from evalreg.results.document import checked_levels, results_document, written
-from evalreg.results.gate import Gate, decided
-from evalreg.results.planned import Planned
+from evalreg.results.gate import Gate, Planned, decided
 from evalreg.results.reporting import (
+    MOST_NAMED,
     asked_format,
+    design_sentences,
     drawing,
     dropped_told,
     ends_text,

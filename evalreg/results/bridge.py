@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from evalreg.covariance.covariance import Covariance
     from evalreg.data.clusters import Labels
-    from evalreg.results.results import Results
 
 
 def shown_fit(model: Any, fitted: Fitted) -> Any:
@@ -398,16 +397,16 @@ class _NoLineError(Exception):
     """Why no line of another program gives a number."""
 
 
-def line_of(results: Results, program: Literal["Stata", "R"]) -> str:
+def line_of(estimate: Estimate, cov: Covariance, program: Literal["Stata", "R"]) -> str:
     """The line that gives the standard errors of results, or a sentence why none does."""
     try:
-        outcome, terms, has_constant = _regression_of(results.estimate)
-        columns = [name for axis in results.cov.axes for name in axis]
+        outcome, terms, has_constant = _regression_of(estimate)
+        columns = [name for axis in cov.axes for name in axis]
         odd = [name for name in (outcome, *terms, *columns) if not _NAME.fullmatch(name)]
         if odd:
             raise _NoLineError(f'"{odd[0]}" is no name there; rename the column')
         line = _in_stata if program == "Stata" else _in_r
-        return line(results, outcome, terms, has_constant)
+        return line(estimate, cov, outcome, terms, has_constant)
     except _NoLineError as reason:
         return f"No line of {program} gives these standard errors: {reason}."
 
@@ -434,15 +433,15 @@ def _regression_of(estimate: Estimate) -> tuple[str, dict[str, bool], bool]:
     return outcome, labels, "0" not in parts
 
 
-def _in_stata(results: Results, outcome: str, terms: dict[str, bool], has_constant: bool) -> str:
-    cov, axes = results.cov, results.cov.axes
+def _in_stata(estimate: Estimate, cov: Covariance, outcome: str, terms: dict[str, bool], has_constant: bool) -> str:
+    axes = cov.axes
     before = [f"encode {name}, generate({name}_code)" for name, labels in terms.items() if labels]
     before += [f"egen {'_'.join(axis)} = group({' '.join(axis)})" for axis in axes if len(axis) > 1]
     prefix = "i" if has_constant else "ibn"
     right = [f"{prefix}.{name}_code" if labels else name for name, labels in terms.items()]
     command, clusters = " ".join(["regress", outcome, *right]), " ".join("_".join(axis) for axis in axes)
-    options, k = cov.options, results.estimate.n_params
-    plain_factor = options.ssc != "none" and (k == 1 or (results.estimate.kind != "mean" and options.ssc != "G"))
+    options, k = cov.options, estimate.n_params
+    plain_factor = options.ssc != "none" and (k == 1 or (estimate.kind != "mean" and options.ssc != "G"))
     if not axes and options.cov in _HC_OF_STATA and (k == 1 or options.cov not in ("naive", "HC1") or plain_factor):
         vce = _HC_OF_STATA[options.cov]
     elif options.cov == "CR1" and plain_factor and len(axes) == 1:
@@ -458,14 +457,14 @@ def _in_stata(results: Results, outcome: str, terms: dict[str, bool], has_consta
     return "\n".join([*before, f"{command}, {'noconstant ' * (not has_constant)}vce({vce})"])
 
 
-def _in_r(results: Results, outcome: str, terms: dict[str, bool], has_constant: bool) -> str:
-    cov, axes, options = results.cov, results.cov.axes, results.cov.options
+def _in_r(estimate: Estimate, cov: Covariance, outcome: str, terms: dict[str, bool], has_constant: bool) -> str:
+    axes, options = cov.axes, cov.options
     right = " + ".join(
         [*([] if has_constant else ["0"]), *(f"factor({n})" if held else n for n, held in terms.items())]
     )
     fit = f"fit <- lm({outcome} ~ {right or '1'}, data = log)\n"
     by = [axis[0] if len(axis) == 1 else f"interaction({', '.join(axis)})" for axis in axes]
-    single = results.estimate.kind == "mean" and results.estimate.n_params > 1  # k counts each mean by itself
+    single = estimate.kind == "mean" and estimate.n_params > 1  # k counts each mean by itself
     if (not axes and options.cov in ("HC0", "HC2", "HC3")) or (options.cov in ("naive", "HC1") and not single):
         return f'{fit}lmtest::coeftest(fit, vcov = sandwich::vcovHC(fit, "{options.cov.replace("naive", "HC1")}"))'
     only_clusters = options.cov == "CR1" and (options.ssc == "G" or single) and options.ssc != "none"

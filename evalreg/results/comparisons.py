@@ -1,4 +1,4 @@
-"""Average comparisons and predictions of a regression at chosen values, and their derivatives by the coefficients."""
+"""What a regression says beyond its coefficients: slopes, comparisons, predictions at chosen values, tests of terms."""
 
 from __future__ import annotations
 
@@ -11,15 +11,26 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import FloatArray, listed, nearest
+from evalreg.checks import FloatArray, fraction, listed, nearest
+from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import known_columns
 from evalreg.data.rows import joint_names
-from evalreg.errors import ArgumentError, ConstantScoreError, MissingColumnError, MissingLabelsError, NotAvailableError
+from evalreg.errors import (
+    ArgumentError,
+    ConstantScoreError,
+    MissingColumnError,
+    MissingLabelsError,
+    NotAvailableError,
+    TooFewClustersError,
+    issue,
+)
 from evalreg.estimate import Estimate
+from evalreg.inference.wald import NO_DOF, JointTest, critical_value, few_notes, joint_test, joint_test_p
 from evalreg.results.fitted import (
     Mean,
     asked_covariates,
     design_at,
+    design_info,
     frame_of,
     holds_labels,
     mean_of,
@@ -143,6 +154,41 @@ def values_asked(fitted: FittedMean, variables: str | Sequence[str] | Mapping[st
     return found
 
 
+# Step of a central difference, in standard deviations; its square is the relative error of a curved term.
+STEP = 1e-4
+
+
+def average_slopes(
+    fitted: FittedMean, variables: str | list[str] | None
+) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
+    """Average slopes of numbers, and differences of labels to the first; their derivatives and names."""
+    found, names = [], []
+    for name in asked_covariates(fitted.model, fitted.frame, variables):
+        if fitted.labels(name):
+            for label, (value, slope), (other, other_slope) in _between_levels(fitted, name, None):
+                found.append((value - other, slope - other_slope))
+                names.append(f"{name}[{label}]")
+        else:
+            found.append(_derivative(fitted, name))
+            names.append(name)
+    return (*_together(found), tuple(names))
+
+
+def _derivative(fitted: FittedMean, name: str) -> Averages:
+    """Mean derivative with respect to a number: d/dx of the mean is slope(x'b) times dx'b."""
+    x = fitted.frame[name].to_numpy(dtype=float)
+    step, low, high = STEP * (np.std(x) or 1.0), x.min(), x.max()
+    if high == low:
+        low, high = low - step, high + step
+    # Not beyond the data, where a spline is not defined.
+    above, below = np.minimum(x + step, high), np.maximum(x - step, low)
+    ends = [design_at(fitted.model, fitted.frame.assign(**{name: end})) for end in (above, below)]
+    D, X = (ends[0] - ends[1]) / (above - below)[:, None], np.asarray(fitted.model.exog)
+    eta, moved = X @ fitted.b, D @ fitted.b
+    slope, curve = fitted.mean.slope(eta), fitted.mean.curve(eta)
+    return fitted.shares @ (slope * moved), fitted.shares @ (slope[:, None] * D + (curve * moved)[:, None] * X)
+
+
 def average_comparisons(
     fitted: FittedMean, variables: str | Sequence[str] | Mapping[str, Any] | None, contrast: Contrast | None
 ) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
@@ -259,3 +305,41 @@ def _level(fitted: FittedMean, name: str, value: Any) -> Any:
         hint = nearest(value, levels) or f" They are {listed(levels)}."
         raise MissingColumnError(f'"{name}" has no level {value!r}.{hint}', column=name)
     return value
+
+
+# Terms
+
+COLUMNS = ("F", "df_num", "df_denom", "p_value", "critical", "reason")
+
+
+def term_tests(estimate: Estimate, cov: Covariance, alpha: float) -> pd.DataFrame:
+    """The table of `wald_test_terms`: for each term the test that all its coefficients are zero."""
+    fraction("alpha", alpha)
+    info = None if estimate.fitted is None or estimate.absorbed is not None else design_info(estimate.fitted().model)
+    if info is None:
+        raise NotAvailableError(
+            "tests by term need a formula and its fit: results of `fit` without absorbed factors, or of "
+            "`from_statsmodels` by formula (contrasts, copies, unpickled results and fits of rows in an engine hold "
+            "none). `wald_test` takes any coefficients by name."
+        )
+    unit = np.eye(estimate.n_params)
+    tests = {name: _tested(estimate, cov, unit[part]) for name, part in info.term_name_slices.items()}
+    issue([(kind, f'term "{name}": {text}') for name, test in tests.items() for kind, text in few_notes(test)])
+    rows = {name: _row(test, alpha) for name, test in tests.items()}
+    return pd.DataFrame.from_dict(rows, orient="index", columns=list(COLUMNS))
+
+
+def _tested(estimate: Estimate, cov: Covariance, C: FloatArray) -> JointTest:
+    """The joint test, with the reason where clusters are too few for any."""
+    try:
+        return joint_test(estimate, cov, C)
+    except TooFewClustersError:
+        q, dof = C.shape[0], float(cov.smallest_dof)
+        text = f"{dof:.3g} {NO_DOF} {q} contrasts jointly"
+        return JointTest(float("nan"), q, float("nan"), text)
+
+
+def _row(test: JointTest, alpha: float) -> tuple[float | int | str, ...]:
+    """One row: F with its reference, its p-value, and the F from which it is significant."""
+    q, dof, F = test.df_num, test.df_denom, test.statistic
+    return F, q, dof, joint_test_p(test), critical_value(q, dof, alpha), test.reason

@@ -14,8 +14,8 @@ from evalreg.inference.intervals import intervals
 from evalreg.inference.questions import Counted
 from evalreg.inference.ranks import PairAdjustName, best_of, letters, pairwise_table, rank_sets, tiers
 from evalreg.inference.simultaneous import Seed, simultaneous
+from evalreg.report.shown import whole
 from evalreg.report.summaries import choice_sentence
-from evalreg.report.whole import whole
 from evalreg.results.winner import BestName, Tiers, Winner, WinnerName, carried_winner, find_tiers, find_winner
 
 Together: TypeAlias = "tuple[pd.Series[float], Covariance]"

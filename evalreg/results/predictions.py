@@ -14,10 +14,16 @@ from evalreg.checks import FloatArray, fraction
 from evalreg.errors import ArgumentError, Note
 from evalreg.report.axes import predictions_axes
 from evalreg.report.summaries import covariance_text
-from evalreg.results.comparisons import Contrast, average_comparisons, average_predictions, fitted_groups, values_asked
-from evalreg.results.diagnosed import average_slopes
+from evalreg.results.comparisons import (
+    Contrast,
+    average_comparisons,
+    average_predictions,
+    average_slopes,
+    fitted_groups,
+    term_tests,
+    values_asked,
+)
 from evalreg.results.fitted import design_rows, is_probability, mean_of, model_of
-from evalreg.results.term_tests import term_tests
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -167,7 +173,7 @@ class Predicted(ABC):
         >>> results.avg_slopes().params.round(5).to_dict()
         {'n_words': 6e-05}
         """
-        return self._averaged("slopes", *average_slopes(self.estimate, variables))
+        return self._averaged("slopes", *average_slopes(fitted_groups(self.estimate, None), variables))
 
     def avg_comparisons(
         self,

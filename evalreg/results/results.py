@@ -34,14 +34,12 @@ from evalreg.report.answer import short
 from evalreg.report.axes import FigSize
 from evalreg.report.figures import FigureName, plot_results
 from evalreg.report.summaries import covariance_text
-from evalreg.results.algebra import Algebra, combined
-from evalreg.results.assembled import assembled
+from evalreg.results.algebra import Algebra, assembled, combined
 from evalreg.results.bridge import line_of, to_statsmodels, with_own_dof
 from evalreg.results.diagnosed import Diagnosed, Resampled
 from evalreg.results.fitted import design_rows
-from evalreg.results.gate import Gate, decided
+from evalreg.results.gate import Gate, Planned, decided
 from evalreg.results.multiple_models import MultipleModels
-from evalreg.results.planned import Planned
 from evalreg.results.predictions import Predicted
 from evalreg.results.tabulated import Tabulated
 
@@ -171,7 +169,7 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
         >>> print(er.fit("score ~ n_words", log, groups="passage", cov="CR1").to_stata())
         regress score n_words, vce(cluster passage)
         """
-        return line_of(self, "Stata")
+        return line_of(self.estimate, self.cov, "Stata")
 
     def to_r(self) -> str:
         """The lines of R that give these standard errors, or a sentence why none do.
@@ -189,7 +187,7 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
         fit <- lm(score ~ n_words, data = log)
         clubSandwich::coef_test(fit, vcov = "CR2", cluster = with(log, passage), test = "Satterthwaite")
         """
-        return line_of(self, "R")
+        return line_of(self.estimate, self.cov, "R")
 
     def cov_params(self) -> pd.DataFrame:
         """Covariance of the parameters, both axes named.

@@ -8,8 +8,7 @@ from evalreg.checks import fraction, option
 from evalreg.data.clusters import axis_name
 from evalreg.report.bibliography import SOURCES
 from evalreg.report.documents import versions
-from evalreg.report.pages import named
-from evalreg.report.rendering import marked_up
+from evalreg.report.rendering import marked_up, named
 from evalreg.report.sentences import MARKUPS, MarkupName, carried_text
 
 _BOUNDED = "Intervals are built on the logit scale, so that they stay between 0 and 1"

@@ -21,9 +21,9 @@ from evalreg.inference.wald import Contrasts, parse_contrasts
 from evalreg.numerics.student import t_pvalues, t_quantile
 from evalreg.report.answer import short
 from evalreg.report.documents import SCHEMA_VERSION, numbers, read_summary
+from evalreg.report.shown import whole
 from evalreg.report.summaries import coefficient_grid
 from evalreg.report.tables import Printed, Summary, whole_columns
-from evalreg.report.whole import whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

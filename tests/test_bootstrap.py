@@ -22,7 +22,6 @@ from evalreg.resampling.bootstrap import (
     BLOCK,
     boot_chunks,
     run_blocks,
-    studentized_interval,
 )
 
 # The same sums in another order.
@@ -348,33 +347,3 @@ def test_draws_that_cannot_carry_the_level_are_refused(alpha, least):
         np.testing.assert_allclose(boot.conf_int().to_numpy()[0], [boot.draws.min(), boot.draws.max()], rtol=1e-12)
         with pytest.raises(ArgumentError, match="larger `alpha`"):
             boot.conf_int(alpha=alpha / 2)
-
-
-def test_a_ratio_without_a_denominator_in_many_draws_has_no_upper_end():
-    """Cost per success: where no success was drawn it is infinite, which is not the same as unknown."""
-    log = pd.DataFrame({"g": np.arange(12), "cost": np.linspace(1, 2, 12), "right": [1.0] + [0.0] * 11})
-
-    def ratio(frame: pd.DataFrame) -> float:
-        with np.errstate(divide="ignore"):
-            return float(np.divide(frame["cost"].sum(), frame["right"].sum()))
-
-    with pytest.warns(EvalregWarning, match=r"draws of .ratio. are infinite \(0 below, \d+ above\)"):
-        boot = er.bootstrap(log, ratio, groups="g", draws=399)
-    # No success is drawn in (11/12)^12 = .35 of the draws.
-    assert 0.25 < np.isinf(boot.draws).mean() < 0.45
-    low, high = boot.conf_int().to_numpy()[0]
-    assert high == np.inf
-    assert np.isfinite(low)
-    assert boot.bse.iloc[0] == np.inf
-
-
-def test_draws_of_no_spread_are_infinitely_far_in_studentized_intervals():
-    draws, se = np.arange(-49.0, 50.0)[:, None], np.full((99, 1), 10.0)
-    se[[0, 98, 49]] = 0.0  # the two outermost, and the one at the estimate
-    low, high = studentized_interval(np.zeros(1), np.ones(1), draws, se, 0.02)[0]
-    assert np.isnan([low, high]).all()  # one draw has no t
-    low, high = studentized_interval(np.zeros(1), np.ones(1), draws, se, 0.025)[0]
-    assert (low, high) == (-np.inf, np.inf)
-    # A variance of zero is rounding where it was made of sums.
-    low, high = studentized_interval(np.zeros(1), np.ones(1), draws + 1e-15, np.maximum(se, 1e-8), 0.025)[0]
-    assert (low, high) == (-np.inf, np.inf)

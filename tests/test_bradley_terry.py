@@ -244,33 +244,6 @@ def test_draws_of_clusters_are_a_newton_step_under_their_weights(log: pd.DataFra
     np.testing.assert_allclose(found, own, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", list(MODELS))
-def test_draws_of_clusters_are_near_the_fits_under_their_weights(log: pd.DataFrame, kind: str) -> None:
-    options = SIDES | MODELS[kind]
-    board = er.bradley_terry(log, **options, groups="prompt")
-    codes, names = pd.factorize(log["prompt"])
-    V = 1 + 0.05 * np.random.default_rng(2).normal(size=(2, len(names)))
-    own = log["weight"] if "weights" in options else 1.0
-    for each, params in zip(V, solver_of(board.estimate, ("prompt",)).solve(V), strict=True):
-        drawn = log.assign(weight=own * each[codes])
-        direct = er.bradley_terry(drawn, **(options | {"weights": "weight"}), groups="prompt").params
-        # What one step leaves is of second order.
-        assert np.max(np.abs(params - direct)) < 0.05 * np.max(np.abs(direct - board.params))
-
-
-@pytest.mark.parametrize("kind", ["percentile", "basic", "bca"])
-def test_the_bootstrap_of_ratings_is_near_their_standard_errors(log: pd.DataFrame, kind: str) -> None:
-    board = er.bradley_terry(log, **SIDES, groups="prompt")
-    boot = board.bootstrap(draws=999, kind=kind, seed=1)
-    np.testing.assert_allclose(boot.bse, board.with_cov(cov="CR0").bse, rtol=0.15)
-    ends = boot.conf_int()
-    assert (ends[0] < board.params).all()
-    assert (board.params < ends[1]).all()
-    gap = board.contrast("model-01 - model-02").bootstrap(draws=999, seed=1)
-    expected = boot.draws[:, 0] - boot.draws[:, 1]
-    np.testing.assert_allclose(gap.draws[:, 0], expected, rtol=1e-10, atol=1e-14)
-
-
 def thin() -> pd.DataFrame:
     """Model C is linked to A and B by the last prompt alone."""
     rows = [("A", "B", [1.0, 0.0, 0.5][prompt % 3], prompt) for prompt in range(12)]
@@ -320,19 +293,6 @@ def test_neither_reference_nor_scale_moves_the_error_of_a_pair(cov, options):
     assert all(("negative" in text) == ("formula" in options) for text in cut)
     for other in found[1:]:
         np.testing.assert_allclose(other, found[0], rtol=1e-9)
-
-
-def test_eigenvalues_are_cut_in_the_space_of_ratings_that_sum_to_zero():
-    log = er.datasets.judge_log(n_models=6, n_prompts=12, n_judges=3, seed=1)
-    asked = {"left": "left", "right": "right", "winner": "winner", "groups": "prompt + judge", "formula": "1"}
-    board = er.bradley_terry(log, **asked, cov="CR1", repair="eigen", reference="model-02")
-    C = np.eye(7)
-    C[:6, :6] -= 1 / 6
-    values, axes = np.linalg.eigh(C @ board.cov.raw @ C.T)
-    assert values[0] < -1e-6
-    by_hand = (axes * np.maximum(values, 0)) @ axes.T
-    pair = np.array([0.0, 0, 1, 0, -1, 0, 0])
-    np.testing.assert_allclose(board.cov.variance(pair[None])[0], pair @ by_hand @ pair, rtol=1e-9)
 
 
 @pytest.mark.parametrize("score", [0.3, 0.1, 1 / 3, 0.7])

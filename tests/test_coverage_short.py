@@ -18,17 +18,10 @@ import scipy.stats
 import evalreg as er
 from benchmarks.coverage import boards, families, familywise, worlds
 from benchmarks.coverage.grid import GRIDS, Cell, select
-from benchmarks.coverage.page import page, put_into
 from benchmarks.coverage.run import MismatchError, left_out, run_cell, run_grid
 from benchmarks.coverage.tables import (
-    BEGIN,
-    END,
     Measured,
-    at_a_glance,
-    by_schedule,
-    by_world,
     measured,
-    misses,
     of_world,
     read,
     where,
@@ -297,36 +290,6 @@ def test_neighbours_meet_nobody_else():
     assert met.sum() == 2 * 20 * 50
 
 
-def test_tables_of_boards_say_what_was_warned_of_and_refused():
-    def counts(misses):
-        return {"logs": 50, "missing": misses, "too_high": 0, "too_low": 0, "width": 1.0}
-
-    def board(schedule, refused, warned):
-        world = {
-            "estimator": "win_rate",
-            "schedule": schedule,
-            "models": 6,
-            "prompts": 20,
-            "together": False,
-            "judges": 1,
-        }
-        methods = {"single intervals": counts(1), "single intervals, CR1": counts(10), "bands": counts(5)}
-        return {
-            "parameters": world,
-            "family": "boards",
-            "n_logs": 50,
-            "methods": methods,
-            "warnings": {"SparseBoardWarning": [warned, ""]} if warned else {},
-            "refused": refused,
-        }
-
-    records = [board("sparse", {"DisconnectedError": 10}, 0.6), board("dense", {}, 0.0)]
-    lines = by_world(records, ("schedule", "models", "prompts")).splitlines()
-    assert lines[0] == "| schedule, models, prompts | default | CR1 | SparseBoard | refused |"
-    assert lines[2:] == ["| dense, 6, 20 | .980 | .800 | 0% | 0% |", "| sparse, 6, 20 | .980 | .800 | 60% | 20% |"]
-    assert by_schedule(records).splitlines()[-1] == "| bands | .900 | .900 |"
-
-
 # Pairs under few judges
 
 
@@ -376,37 +339,6 @@ def record(name, coverage, other, **warned):
     return world | {"warnings": {f"{kind}Warning": [often, ""] for kind, often in warned.items()}, "methods": methods}
 
 
-def test_a_log_without_an_interval_is_a_miss_and_has_no_width():
-    one = Measured({}, {"logs": 100, "missing": 20, "too_high": 3, "too_low": 2, "width": 40.0})
-    assert one.coverage == pytest.approx(0.75)
-    assert one.width == 0.5
-
-
-def test_misses_name_the_better_method_of_the_package_and_the_warnings():
-    table = misses([record("means a", 0.8, 0.9, FewClusters=1.0, Rare=0.1), record("means b", 0.95, 0.95)], 0.9)
-    assert "| a | .800 | CR3 t(G-1) .900 | 1.00 | FewClusters |" in table
-    assert "| b |" not in table
-    assert misses([record("means b", 0.95, 0.95)], 0.9) == "No cell is below .900."
-
-
-def test_the_glance_names_the_best_calibrated_rival_on_clusters_of_one_size():
-    def one(sizes, **coverage):
-        counts = {
-            name: {"logs": 1000, "missing": 0, "too_high": round(1000 - 1000 * share), "too_low": 0, "width": width}
-            | {"above_0.05": 80, "below_0.05": 0}
-            for name, (share, width) in coverage.items()
-        }
-        world = {"name": f"means {sizes}", "family": "means", "parameters": {"G": 20, "sizes": sizes}, "n_logs": 1000}
-        return world | {"warnings": {}, "methods": counts}
-
-    records = [
-        one("balanced", default=(0.95, 120.0), near=(0.94, 100.0), far=(0.8, 10.0)),
-        one("unequal", default=(0.89, 500.0), near=(0.5, 1.0), far=(0.95, 1.0)),
-    ]
-    row = at_a_glance([("means", records, lambda cell: False, 0.9)]).splitlines()[-1]
-    assert row == "| means | .920 | .890 | 1 | .080 | 0 | 2 | near | .940 | 1.20 |"
-
-
 @pytest.mark.slow
 def test_bounded_means_are_tested_at_about_their_level(short):
     found = measured(where(short, family="means", scores=BOUNDED))
@@ -414,41 +346,3 @@ def test_bounded_means_are_tested_at_about_their_level(short):
     wald = np.array([one.size(0.05) for one in measured(where(short, family="means", scores=BOUNDED), "CR2 Wald")])
     assert 0.03 < sizes.mean() < 0.06
     assert wald.mean() > sizes.mean() + 0.01
-
-
-@pytest.mark.slow
-def test_the_page_has_a_table_for_every_family(short):
-    text = page(short)
-    for title in (
-        "[0, 1]",
-        "without bounds",
-        "differences",
-        "regressions",
-        "crossed",
-        "Many models",
-        "under few judges",
-    ):
-        assert title in text
-    assert f"{len(short)} cells" in text
-
-
-@pytest.mark.slow
-def test_figures_are_the_same_from_the_same_records(short, tmp_path):
-    pytest.importorskip("matplotlib").use("Agg")
-    from benchmarks.coverage.figures import FIGURES, draw
-
-    first, second = draw(short, tmp_path / "one"), draw(short, tmp_path / "two")
-    assert [path.stem for path in first] == list(FIGURES)
-    for one, two in zip(first, second, strict=True):
-        assert one.read_bytes() == two.read_bytes()
-        assert "evalreg" in one.read_text()
-
-
-def test_tables_go_between_the_marks_of_a_page(tmp_path):
-    path = tmp_path / "page.md"
-    path.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    put_into(path, "new")
-    assert path.read_text() == f"before\n{BEGIN}\n\nnew\n\n{END}\nafter\n"
-    path.write_text("no marks")
-    with pytest.raises(SystemExit, match="has no lines"):
-        put_into(path, "new")

@@ -11,7 +11,6 @@ from engines.lazy import in_duckdb, in_engines, in_one_engine, readable
 import evalreg as er
 from evalreg.errors import (
     ArgumentTypeError,
-    DataError,
     NonNumericError,
     NotAvailableError,
     TooLargeError,
@@ -111,20 +110,6 @@ def test_a_comparison_is_two_queries_whatever_the_clusters(log, engine, collecte
     assert collected == [4, len(frame)]
     found.with_cov(groups="subject").summary()
     assert len(collected) == 3
-
-
-@in_engines
-def test_too_few_answers_are_told_of_the_model_and_the_question_as_in_memory(log, engine):
-    frame = log.dropna().sort_values(["model", "question", "attempt"], ignore_index=True)
-    frame = frame.drop(index=frame.index[(frame["model"] == "bob") & frame["question"].between("q20", "q21")][[0, 2]])
-    frame = frame[frame.groupby(["model", "question"])["question"].transform("size").gt(1) | frame["model"].eq("bob")]
-    roles = {"item": "question", "sample": "attempt", "k": 2, "by": ["subject", "model"], "groups": "passage"}
-    said = []
-    for data in (frame, engine(frame)):
-        with pytest.raises(DataError, match=r'"(law|math):bob:q2') as refused:
-            er.pass_at_k(data, "right", **roles)
-        said.append(str(refused.value))
-    assert said[0] == said[1]
 
 
 @in_one_engine

@@ -11,7 +11,7 @@ import pytest
 from engines.lazy import LAZY, in_engines, readable
 
 import evalreg as er
-from evalreg.errors import EmptyDataError, EngineError
+from evalreg.errors import EngineError
 
 pl = pytest.importorskip("polars")
 duckdb = pytest.importorskip("duckdb")
@@ -107,19 +107,6 @@ def test_decimals_are_numbers(of, name):
     found, expected = CALLS[name](data), in_memory(name)
     np.testing.assert_allclose(found.params, expected.params, rtol=SAME, atol=1e-12)
     np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)
-
-
-def emptied(data):
-    return data.filter(pl.col("score") > 5) if isinstance(data, pl.LazyFrame) else data.filter("score > 5")
-
-
-@pytest.mark.parametrize("name", [*CALLS, "summarise"])
-@in_engines
-def test_a_filter_that_keeps_nothing_is_said(engine, name):
-    data = emptied(engine(log()))
-    call = CALLS.get(name, lambda data: er.summarise(data, groups="passage"))
-    with pytest.raises(EmptyDataError, match="no rows"):
-        call(data)
 
 
 @in_engines

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import functools
 import pickle
 from itertools import product
 
@@ -65,17 +64,6 @@ def test_a_row_of_leverage_1_is_as_in_memory_or_refused(log, engine):
         assert np.isnan(found.bse).any()
     with pytest.raises(NotAvailableError, match=r"1 row has a leverage of 1 or so near it.*one row alone"):
         er.fit("score ~ model + tokens", engine(alone), cov="HC3")
-
-
-@in_one_engine
-def test_leverages_beside_many_levels_are_refused(log, engine, monkeypatch):
-    used = log.dropna()
-    monkeypatch.setattr(engine_scores, "MOST_CELLS", 5)
-    with pytest.raises(NotAvailableError, match=r'at most 5 joint values of factors; "level", "model" have 12. Merge'):
-        er.fit("score ~ C(level) * model + tokens", engine(used), cov="HC3")
-    # Without numbers and weights each cell has one leverage, and is asked for nothing.
-    plain = er.fit("score ~ C(level) * model", engine(used), cov="HC3")
-    np.testing.assert_allclose(plain.bse, er.fit("score ~ C(level) * model", used, cov="HC3").bse, rtol=1e-10)
 
 
 @in_one_engine
@@ -160,19 +148,6 @@ def test_rows_that_change_between_queries_are_told():
     database.execute("DELETE FROM log WHERE g = 3")
     with pytest.raises(DataError, match="have changed since the estimate was made"):
         numbers.with_cov(cov="HC3")
-
-
-@in_engines
-def test_a_cell_that_holds_nothing_but_zeros_is_no_change_of_the_rows(engine):
-    rng = np.random.default_rng(3)
-    passage = np.repeat([f"p{i}" for i in range(8)], 9)
-    frame = pd.DataFrame({"passage": passage, "model": np.tile(["a", "b", "c"], 24), "weight": rng.uniform(0.5, 2, 72)})
-    right = (rng.random(72) < 0.6) & (passage > "p3")
-    frame = frame.assign(score=right.astype(int), other=(rng.random(72) < 0.5).astype(int))
-    for formula in ("score ~ C(model) + passage", "score ~ model + C(other)"):
-        for weights in (None, "weight"):
-            call = functools.partial(er.fit, formula, groups="passage", weights=weights, cov="CR1")
-            np.testing.assert_allclose(call(data=engine(frame)).bse, call(data=frame).bse, rtol=SAME)
 
 
 @in_engines

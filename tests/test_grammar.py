@@ -150,16 +150,6 @@ def test_nothing_but_the_grammar_is_run(log, term, table, tmp_path, capsys):
     pd.testing.assert_frame_equal(log, before)
 
 
-@pytest.mark.parametrize("term", HOSTILE)
-def test_sides_of_a_comparison_are_held_to_the_grammar_too(log, term, tmp_path):
-    target = tmp_path / "written"
-    frame = log.assign(other=np.where(log["model"] == "ada", "bob", "ada"), win=(log["score"] > 0) * 1.0)
-    for estimator in (er.bradley_terry, er.controlled_win_rate):
-        with pytest.raises((FormulaError, MissingColumnError)):
-            estimator(frame, left="model", right="other", score="win", formula=term.format(target))
-    assert not target.exists()
-
-
 def test_a_formula_ends_no_process(tmp_path, log, call):
     table = tmp_path / "log.csv"
     log.to_csv(table, index=False)

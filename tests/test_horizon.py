@@ -119,17 +119,6 @@ def test_a_slope_that_may_be_0_bounds_nothing(rng):
     assert np.isinf(ends).any()
 
 
-def test_another_covariance_moves_the_interval_with_it(rng):
-    log = runs(rng)
-    found = er.horizon(log)
-    later = found.with_cov(groups="family", cov="CR1")
-    at_once = er.horizon(log, groups="family", cov="CR1")
-    assert later.conf_int().to_numpy() == pytest.approx(at_once.conf_int().to_numpy())
-    assert later.minutes().to_numpy() == pytest.approx(at_once.minutes().to_numpy())
-    ranks = at_once.ranks()
-    assert ranks["rank"].to_dict() == {"m0": 3, "m1": 2, "m2": 1}
-
-
 def test_doublings_a_year_are_the_slope_on_the_dates_with_the_noise_of_the_tasks(rng):
     found = er.horizon(runs(rng), groups="family")
     years = np.array([2022.0, 2023.5, 2024.25])
@@ -158,19 +147,3 @@ def test_intervals_hold_the_truth_over_redrawn_tasks():
         truth = pd.Series(TRUTH)
         held += ((ends[0] <= truth) & (truth <= ends[1])).to_numpy()
     assert (held / n > 0.9).all()
-
-
-def test_runs_without_success_are_dropped_and_counted_and_names_are_any_text(rng):
-    log = runs(rng)
-    gone = log.assign(success=log["success"].where(log.index > 4))
-    found = er.horizon(gone, groups="family")
-    none = log.assign(success=log["success"].where(log["model"] != "m1"))
-    assert er.horizon(none, groups="family").params.index.tolist() == ["m0", "m2"]
-    assert found.dropped["score"] == 5
-    assert found.params.to_numpy() == pytest.approx(er.horizon(log[log.index > 4], groups="family").params.to_numpy())
-    odd = log.rename(columns={"success": "solved?", "minutes": "human minutes", "model": "C(model)"})
-    odd["C(model)"] = odd["C(model)"].map({"m0": "a b", "m1": "C(x)[T.1]", "m2": "ü:1"})
-    again = er.horizon(odd, "solved?", minutes="human minutes", model="C(model)", groups=odd["family"].to_numpy())
-    assert sorted(again.params) == pytest.approx(sorted(er.horizon(log).params))
-    part = er.horizon(log, subset="family < 30", groups="family")
-    assert part.params.to_numpy() == pytest.approx(er.horizon(log[log["family"] < 30]).params.to_numpy())

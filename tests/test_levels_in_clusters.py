@@ -115,23 +115,6 @@ def test_dummies_have_the_errors_and_degrees_of_freedom_of_r(factors: str, by: s
     np.testing.assert_allclose(found.dof[names], theirs["dof"], rtol=OURS)
 
 
-def test_few_columns_are_left_where_levels_lie_in_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = []
-
-    def seen(estimate: object, known: Directions | None) -> object:
-        found = _remaining(estimate, known)  # type: ignore[arg-type]
-        sizes.append(found[1].shape[0])
-        return found
-
-    monkeypatch.setattr(absorbed, "_remaining", seen)
-    log = _log(1.0)
-    er.fit("score ~ model + x + C(question)", log, groups="passage")
-    er.fit("score ~ model + x + C(question)", log, groups="shifted")
-    er.fit("score ~ model + x + C(question)", log, groups="judge")
-    # Four models, a covariate, and the question that is seen in two passages; across judges all 65.
-    assert sizes == [5, 6, 65]
-
-
 def test_effects_of_levels_keep_their_values_and_have_no_error() -> None:
     log = _log(1.0)
     found = er.fit("score ~ model + x + C(question)", log, groups="passage")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import tracemalloc
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,57 +25,12 @@ def board() -> er.Results:
     return er.mean(pd.concat([log, third]), by="model", item="question", groups="passage")
 
 
-def test_results_say_what_the_functions_say(board: er.Results) -> None:
-    pd.testing.assert_frame_equal(board.ranks(seed=3), er.rank_sets(board.params, board.cov, seed=3))
-    bands = board.simultaneous(contrasts="pairs", seed=3)
-    pd.testing.assert_frame_equal(bands, er.simultaneous(board.params, board.cov, contrasts="pairs", seed=3))
-
-
 def test_pairs_are_the_contrasts_one_by_one(board: er.Results) -> None:
     table = board.pairwise()
     for left, right in table.index:
         one = board.contrast({left: 1, right: -1})
         np.testing.assert_allclose(table.loc[(left, right), "se"], one.bse.iloc[0], rtol=1e-10)
         np.testing.assert_allclose(table.loc[(left, right), "p_value"], one.pvalues.iloc[0], rtol=1e-8)
-
-
-def test_a_model_that_is_worse_by_far_shares_no_letter_and_no_rank(board: er.Results) -> None:
-    groups, ranks = board.letters(), board.ranks()
-    for other in board.params.index.drop("third"):
-        assert not set(groups["third"]) & set(groups[other])
-        assert ranks.loc["third", "lower"] > ranks.loc[other, "upper"]
-    assert "third" not in board.tau_best()
-
-
-def test_nineteen_models_on_fifteen_problems_leave_many_ranks_open(shared: Path) -> None:
-    rows = pd.read_csv(shared / "data" / "matharena_aime2025_II_scores.csv.gz")
-    board = er.mean(rows, "correct", by="model", item="question_id", sample="sample")
-    ranks = board.ranks()
-    assert board.nobs == 15 * 19
-    assert len(ranks) == 19
-    assert ((ranks["lower"] <= ranks["rank"]) & (ranks["rank"] <= ranks["upper"])).all()
-    assert (ranks["upper"] - ranks["lower"]).median() >= 5
-    with pytest.raises(er.errors.TooFewClustersError, match="hypotheses"):
-        board.with_cov(cov="CR1").wald_test(np.eye(19)[1:] - np.eye(19)[0])
-
-
-def test_a_benchmark_with_unequal_question_sets_is_ranked(shared: Path) -> None:
-    rows = pd.read_csv(shared / "data" / "livebench_scores.csv.gz")
-    with pytest.raises(er.errors.DuplicateRowsError) as caught:
-        er.mean(rows, by="model", item="question_id")
-    assert caught.value.count == 590
-    once = rows.drop_duplicates(["model", "question_id"], keep=False)
-    with pytest.warns(er.errors.UnequalQuestionsWarning, match="_failsafe lacks 1086 of 1136"):
-        board = er.mean(once, by="model", item="question_id")
-    assert len(board.params) == 93
-    # Every fourth of them, from the best on, has a sixteenth of their pairs.
-    some = board.params.sort_values(ascending=False).index[::4]
-    with pytest.warns(er.errors.UnequalQuestionsWarning, match="lacks 1046 of 1136"):
-        part = er.mean(once[once["model"].isin(some)], by="model", item="question_id")
-    ranks = part.ranks()
-    assert len(ranks) == len(some)
-    assert ranks.loc[board.params.idxmax(), "lower"] == 1
-    assert set(part.tau_best()) >= {board.params.idxmax()}
 
 
 @pytest.mark.parametrize("judges", [1, 3, pytest.param(5, marks=pytest.mark.slow)])

@@ -14,7 +14,6 @@ from evalreg.covariance.leverage import (
     FactoredLeverage,
     cell_leverage,
     cell_pieces,
-    cell_sums,
     many_cells,
 )
 
@@ -64,17 +63,6 @@ def test_compact_forms_equal_the_full_matrix(
     np.testing.assert_allclose(compact.dof(C), by_loop(share, weight, 0.5, C), rtol=TIGHT)
 
 
-@pytest.mark.parametrize("density", [0.1, 0.6])
-def test_sums_over_parts_of_the_clusters_add_up(density: float) -> None:
-    share, weight = shares(60, 12, density)
-    whole = cell_sums(*cell_pieces(share, weight, 0.5))
-    parts = [cell_sums(*cell_pieces(share[some], weight, 0.5)) for some in (slice(7), slice(7, 60))]
-    for found, expected in zip(map(sum, zip(*parts, strict=True)), whole, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=TIGHT, atol=1e-14 * np.max(expected))
-    C = np.random.default_rng(1).standard_normal((5, 12))
-    np.testing.assert_allclose(cell_leverage(share, weight, 0.5).dof(C), by_loop(share, weight, 0.5, C), rtol=TIGHT)
-
-
 @pytest.mark.parametrize("cov", ["CR2", "CR3"])
 def test_covariances_of_cells_are_those_of_all_clusters_at_once(cov: str, monkeypatch: pytest.MonkeyPatch) -> None:
     log = er.datasets.judge_log(n_models=6, n_prompts=80, pairs_per_prompt=8, seed=2)
@@ -93,20 +81,6 @@ def test_one_contrast_of_hotelling_is_satterthwaite() -> None:
     found = cell_leverage(share, weight, 0.5)
     c = np.random.default_rng(3).standard_normal((1, 12))
     np.testing.assert_allclose(found.hotelling(c), found.dof(c)[0], rtol=TIGHT)
-
-
-def test_a_board_of_many_cells_keeps_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = er.datasets.judge_log(n_models=9, n_prompts=60, pairs_per_prompt=12, seed=5)
-    told = {"left": "left", "right": "right", "winner": "winner", "groups": "prompt"}
-    full = er.win_rate(log, **told)
-    for limit in (4, 35):
-        monkeypatch.setattr(leverages, "MOST_CELLS", limit)
-        monkeypatch.setattr(terms, "MOST_CELLS", limit)
-        compact = er.win_rate(log, **told)
-        np.testing.assert_allclose(compact.dof, full.dof, rtol=TIGHT)
-        np.testing.assert_allclose(compact.pairwise(), full.pairwise(), rtol=TIGHT)
-        C = np.eye(9)[:2] - np.eye(9)[1:3]
-        np.testing.assert_allclose(compact.wald_test(C).df_denom, full.wald_test(C).df_denom, rtol=TIGHT)
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")

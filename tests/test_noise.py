@@ -262,19 +262,6 @@ def test_a_detectable_difference_of_models_that_differ_on_few_questions_is_found
     assert er.noise(log(2, 2).replace({"a": "z"}), groups=groups).pairs["detectable"].iloc[0] == delta
 
 
-def test_a_model_with_single_answers_is_unknown_and_the_advice_gives_the_right_number():
-    log = answers()
-    gone = (log["model"] == "model-1") & log["item"].isin(["q3", "q5"]) & (log["sample"] > 0)
-    found = er.noise(log[~gone], sample="sample")
-    assert found.models["n_single"].to_dict()["model-1"] == 2
-    assert found.models["se_prediction"].isna().to_dict() == {f"model-{m}": m == 1 for m in range(4)}
-    assert set(found.pairs.index[found.pairs["se_prediction"].isna()].map(lambda pair: "model-1" in pair)) == {True}
-    text = found.summary().as_text(1000)
-    assert '"model-1" gave a single answer to some questions (to 2 of 40 in the case of model-1)' in text
-    kept = er.noise(log[~log["item"].isin(["q3", "q5"])], sample="sample")
-    assert kept.pairs["se_prediction"].notna().all()
-
-
 def test_noise_that_is_all_there_is_leaves_no_data_error_and_no_number_of_answers():
     rng = np.random.default_rng(0)
     score = rng.integers(0, 2, (6, 60, 3)).astype(float)

@@ -72,11 +72,6 @@ def test_sample_sizes_are_the_reference_ones_rounded_up(golden, key, delta, opti
     assert sample_size(delta=delta, **options) == math.ceil(golden("scalars").value(key))
 
 
-def test_a_sample_size_that_is_whole_is_not_rounded_up_further(golden):
-    delta = mde(n=198, **WITH_NOISE)
-    assert sample_size(delta=delta, **WITH_NOISE) == int(golden("scalars").value("eq9_n_from_mde_K1"))
-
-
 @pytest.mark.parametrize("score", ["bin", "cont"])
 @pytest.mark.parametrize(("row", "omega2"), [("clustered", "omega2_clustered"), ("plain", "omega2_naive")])
 @pytest.mark.parametrize(("k_a", "k_b"), [(1, 1), (4, 4), (2, 7)])
@@ -89,20 +84,6 @@ def test_components_plug_into_eq_9_and_10(golden, score, row, omega2, k_a, k_b):
     key = f"{score}.components.n_eq9_{name}_K{k_a}_{k_b}_delta0.04"
     assert sample_size(delta=0.04, **plan) == math.ceil(data.value(key))
     data.check(f"{score}.components.mde_eq10_{name}_K{k_a}_{k_b}_n500", mde(n=500, **plan))
-
-
-@pytest.mark.parametrize("k", [1, 2, 3, 4, 6, 10])
-def test_resampling_uniform_scores_leaves_the_share_of_variance_of_the_paper(golden, k):
-    # n of eq. 9 is proportional to the variance; uniform x of one model: Var(x) = 1/12, E[sigma^2] = 1/6.
-    uniform = {"omega2": 1 / 12, "sigma2_a": 1 / 6}
-    ratio = (mde(n=100, k_a=k, **uniform) / mde(n=100, **uniform)) ** 2
-    golden("scalars").check(f"resample_ratio_K{k}", ratio)
-
-
-@given(st.integers(2, 10**9), st.floats(1e-3, 10), st.floats(0, 10), st.integers(1, 50))
-def test_eq_9_undoes_eq_10(n, omega2, sigma2, k):
-    plan = {"omega2": omega2, "sigma2_a": sigma2, "sigma2_b": sigma2 / 2, "k_a": k, "k_b": 1}
-    assert sample_size(delta=mde(n=n, **plan), **plan) == n
 
 
 # --- components: reference values -------------------------------------------------------------------------------------
@@ -288,18 +269,6 @@ def test_omega2_is_the_variances_less_twice_the_covariance(pilot):
 # --- components: shape, engines, arguments ----------------------------------------------------------------------------
 
 
-def pilot_log(n_questions: int = 12, n_samples: int = 3, seed: int = 3) -> pd.DataFrame:
-    return datasets.sampled(n_questions=n_questions, n_samples=n_samples, n_models=2, icc=0.2, seed=seed).rename(
-        columns={"question": "item"}
-    )
-
-
-def test_sample_ids_that_differ_in_every_question_leave_the_plain_sigma2():
-    log = pilot_log()
-    found = components(log.assign(sample=log["item"] + "/" + log["sample"]), groups="passage")
-    assert found.loc["clustered", "sigma2_a"] == pytest.approx(found.loc["plain", "sigma2_a"], rel=SAME)
-
-
 # --- components: simulated truth --------------------------------------------------------------------------------------
 
 
@@ -342,17 +311,6 @@ def test_clustered_omega2_is_n_times_the_variance_of_the_mean_difference(rng, dr
     # Centring at the mean costs a share of 1/G, as always with appendix C.
     assert_mean(found["clustered.omega2"], omega2, slack=(omega2 + 2 * truth["sigma2"] / k) / (n / 4))
     assert found["plain.omega2"].mean() < 0.6 * omega2
-
-
-@pytest.mark.slow
-def test_unequal_numbers_of_answers_leave_omega2_right_on_average(rng):
-    values = []
-    for _ in range(300):
-        log = datasets.sampled(n_questions=25, n_samples=6, n_models=2, correlation=0.5, seed=rng)
-        number = log["sample"].str[-1].astype(int)
-        kept = number <= 2 + pd.factorize(log["question"])[0] % 5
-        values.append(components(log[kept], item="question").loc["plain", "omega2"])
-    assert_mean(pd.Series(values), 1 / 12)
 
 
 # --- components: bad input --------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from scipy import special, stats
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
-from evalreg.errors import ArgumentError
 from evalreg.inference import ranks as tiers
 from evalreg.inference.ranks import groups_of_unseparated, letters, pairwise_table, rank_sets, tau_best
 from evalreg.inference.simultaneous import simultaneous
@@ -223,17 +222,6 @@ def test_two_models_share_a_letter_exactly_if_not_separated(rng, n):
             assert bool(set(shown[left]) & set(shown[right])) == (p >= 0.05)
 
 
-def test_many_groups_are_written_with_spaces():
-    # Each model is separated from all but its neighbours: 30 groups of two.
-    shown = letters(np.arange(31.0), np.eye(31) * 0.1)
-    assert shown.iloc[-1] == "a"
-    assert shown.iloc[0] == "ad"
-    assert shown.iloc[1] == "ac ad"
-    parts = shown.str.split()
-    for i, j in combinations(range(31), 2):
-        assert bool(set(parts[i]) & set(parts[j])) == (j == i + 1)
-
-
 # From a log
 
 
@@ -247,31 +235,3 @@ def test_a_board_from_a_log_takes_its_degrees_of_freedom_from_the_covariance():
     assert bool(
         set(letters(results.params, results.cov)["new"]) & set(letters(results.params, results.cov)["old"])
     ) == (not apart)
-
-
-@pytest.mark.parametrize("tau", [0, -1, 1.0, True, "1"])
-def test_tau_is_a_whole_number_of_one_or_more(tau):
-    with pytest.raises(ArgumentError, match="tau"):
-        tau_best([0.0, 1.0], np.eye(2), tau=tau)
-
-
-@pytest.mark.parametrize("names", [list("ebacd"), [3, 1, 2, 9, 0], ["a", 1, ("x", 2), 2.5, "b"]])
-def test_names_of_pairs_are_those_of_their_two_sides(names):
-    index = pd.Index(names, tupleize_cols=False)
-    left, right = np.triu_indices(5, 1)
-    found = pairwise_table(pd.Series(np.arange(5.0), index=index), np.eye(5)).index
-    slow = pd.MultiIndex.from_arrays([index[left], index[right]], names=["left", "right"])
-    assert found.equals(slow)
-    assert found.names == slow.names
-    assert [list(own) for own in found.levels] == [list(own) for own in slow.levels]
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-@pytest.mark.parametrize("formula", ["score ~ 1", "score ~ 0 + x", "score ~ x | subject", "score ~ x | passage"])
-@pytest.mark.parametrize("cov", ["CR1", "CR2"])
-def test_one_parameter_has_no_pairs_and_the_first_rank(formula, cov):
-    log = er.datasets.passages(n_passages=20, seed=1).assign(x=lambda log: np.arange(len(log)) % 7)
-    results = er.fit(formula, log, groups="passage", cov=cov)
-    assert len(results.pairwise()) == 0
-    assert results.ranks().to_numpy().tolist() == [[1, 1, 1]]
-    assert len(results.letters()) == len(results.leaderboard()) == 1

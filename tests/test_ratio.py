@@ -11,9 +11,6 @@ import pytest
 from scipy import special, stats
 
 import evalreg as er
-from evalreg.errors import (
-    ZeroVarianceWarning,
-)
 
 # Unequal clusters are what these frames are made of; their warnings have tests of their own.
 pytestmark = pytest.mark.filterwarnings(
@@ -169,20 +166,6 @@ def test_intervals_of_rates_between_0_and_1_stay_inside():
     assert costs.conf_int().equals(costs.conf_int(method="wald"))
 
 
-def test_rows_of_nothing_are_named_and_count_for_nothing_in_n():
-    frame = ONE.assign(top=ONE["solved"] * ONE["errors"], bottom=ONE["solved"] * ONE["words"])
-    alone, used = er.ratio(frame, "top", "bottom"), er.ratio(frame[frame["solved"] == 1], "top", "bottom")
-    np.testing.assert_allclose(alone.bse.to_numpy(), used.bse, rtol=SAME)
-    assert alone.dof["ratio"] == used.dof["ratio"] == frame["solved"].sum() - 1
-    assert "no part in the ratio" in str(alone.summary())
-    # The clusters with no such row have no leverage: CR2 and its dof are those of the others.
-    np.testing.assert_allclose(
-        er.ratio(frame, "top", "bottom", groups="passage").to_frame()[["se", "dof"]],
-        er.ratio(frame[frame["solved"] == 1], "top", "bottom", groups="passage").to_frame()[["se", "dof"]],
-        rtol=SAME,
-    )
-
-
 # --- classification ---------------------------------------------------------------------------------------------------
 
 
@@ -227,17 +210,6 @@ def test_a_macro_average_is_the_mean_of_its_classes_with_their_covariance():
         third = np.full(3, 1 / 3)
         V = by_class.cov_params().to_numpy()
         np.testing.assert_allclose(macro.bse["f1"] ** 2, third @ V @ third, rtol=1e-9)
-
-
-def test_answers_that_cannot_be_read_are_wrong_without_being_a_class():
-    frame = ONE.assign(guess=ONE["guess"].where(ONE["cost"] > 0.5, "unread"))
-    macro = er.classification(frame, **TRUTH, average="macro", classes=["a", "b", "c"], groups="passage")
-    np.testing.assert_allclose(
-        macro.params["f1"], np.mean([f1(frame["truth"], frame["guess"], label) for label in "abc"]), rtol=SAME
-    )
-    with pytest.warns(ZeroVarianceWarning, match="unread"):
-        four = er.classification(frame, **TRUTH, groups="passage")
-    assert four.params["unread"] == 0
 
 
 # --- pass@k -----------------------------------------------------------------------------------------------------------

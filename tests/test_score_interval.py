@@ -172,19 +172,6 @@ def test_a_perfect_score_has_an_interval_and_a_p_value_and_they_agree() -> None:
     assert verdict["verdict"].iloc[0] == "shown"
 
 
-def test_failures_in_clusters_of_their_own_raise_the_limit_a_little_and_without_a_leap() -> None:
-    """They are evidence against dependence; the two ends of the range do not belong to two rules."""
-    lower = []
-    for failures in range(11):
-        score = np.ones(1000)
-        score[np.arange(failures) * 100] = 0
-        log = pd.DataFrame({"score": score, "category": np.repeat(np.arange(10), 100)})
-        lower.append(er.mean(log, groups="category").conf_int().loc["mean", 0])
-    assert np.all(np.abs(np.diff(lower)) < 0.006)
-    alone = [er.mean({"score": np.r_[np.zeros(k), np.ones(300 - k)]}).conf_int().loc["mean", 0] for k in range(6)]
-    assert np.all(np.diff(alone) < 0)
-
-
 def test_a_value_is_rejected_exactly_where_the_interval_leaves_it_out(rng: np.random.Generator) -> None:
     y, cluster = scores_of("0/1", rng)
     judge = rng.integers(0, 3, y.size)
@@ -330,38 +317,6 @@ def test_three_judges_do_not_make_a_difference_of_few_verdicts_useless() -> None
 
 
 # Options, engines, copies
-
-
-def few_differ(n: int = 240, passages: int = 80, seed: int = 3) -> pd.DataFrame:
-    """Three models of which few answers differ; questions in passages."""
-    rng = np.random.default_rng(seed)
-    old = rng.random(n) < 0.8
-    new, third = old.copy(), old.copy()
-    new[[3, 50, 51]] ^= True
-    third[[3, 90]] ^= True
-    frame = pd.DataFrame({"item": np.tile(np.arange(n), 3), "passage": np.tile(np.arange(n) % passages, 3)})
-    frame = frame.assign(model=np.repeat(["new", "old", "third"], n), score=np.concatenate([new, old, third]))
-    return frame.sample(frac=1, random_state=1, ignore_index=True).astype({"score": float})
-
-
-def test_none_takes_the_t_interval_of_the_standard_error() -> None:
-    frame = few_differ()
-    mean = er.mean(frame, groups="passage", icc=None)
-    t = stats.t.ppf(0.975, mean.dof.iloc[0])
-    np.testing.assert_allclose(mean.conf_int().iloc[0], mean.params.iloc[0] + np.array([-t, t]) * mean.bse.iloc[0])
-    compared = er.compare(frame, groups="passage", baseline="old")
-    plain = compared.with_cov(icc=None).table
-    half = stats.t.ppf(0.975, plain["dof"]) * plain["se"]
-    np.testing.assert_allclose(plain["upper"], plain["difference"] + half)
-    # Clusters make what was not seen go together, and so do larger ones.
-    width = [
-        float((compared.with_cov(icc=icc).table["upper"] - compared.with_cov(icc=icc).table["lower"]).iloc[0])
-        for icc in (0, 0.5, 1)
-    ]
-    assert width[0] < width[1] < width[2]
-    contrast = er.mean(frame, by="model", item="item", groups="passage").contrast("new - old")
-    theta, se, t = contrast.params.iloc[0], contrast.bse.iloc[0], stats.t.ppf(0.975, contrast.dof.iloc[0])
-    np.testing.assert_allclose(contrast.conf_int(method="wald").iloc[0], [theta - t * se, theta + t * se])
 
 
 def test_fixed_strata_that_explain_the_differences_keep_their_gain() -> None:

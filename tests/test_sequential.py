@@ -94,22 +94,6 @@ def test_two_models_on_the_same_rows_are_the_sequence_of_paired_differences():
     np.testing.assert_allclose(both[columns], one[columns], rtol=SAME, atol=1e-12)
 
 
-def test_the_last_look_has_the_estimate_and_the_cr0_error_of_a_mean():
-    log = growing().query("model == 'new'")
-    last = er.confidence_sequence(log, groups="passage").iloc[-1]
-    results = er.mean(log, groups="passage", cov="CR0")
-    assert last["estimate"] == pytest.approx(results.params["mean"], rel=1e-12)
-    assert last["se"] == pytest.approx(results.bse["mean"], rel=SAME)
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")  # looks from the first clusters on
-def test_large_numbers_do_not_spoil_the_running_sums():
-    log = growing().query("model == 'new'")
-    plain = er.confidence_sequence(log, groups="passage", start=2)
-    moved = er.confidence_sequence(log.assign(score=log["score"] + 1e6), groups="passage", start=2)
-    np.testing.assert_allclose(moved["se"], plain["se"], rtol=1e-6)
-
-
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.1])
 @pytest.mark.parametrize("t0", [30, 50, 400])
 def test_the_width_is_within_a_hair_of_the_narrowest_at_t0(alpha, t0):

@@ -187,16 +187,3 @@ def test_an_interrupt_at_any_moment_is_one_line_and_status_130(delay, tmp_path):
         assert said.decode().count("interrupted") == 1
     if delay <= 0.05:
         assert process.returncode == 130, "a command that takes no time would test nothing"
-
-
-def test_a_checkout_that_was_not_installed_has_help_and_no_version():
-    # As importlib.metadata sees it where nothing was installed.
-    bare = (
-        "import importlib.metadata as metadata, sys\n"
-        "def version(name): raise metadata.PackageNotFoundError(name)\n"
-        "metadata.version = version\n"
-    )
-    command = bare + "from evalreg.__main__ import main; sys.argv[0] = 'evalreg'; sys.exit(main())"
-    assert python(command, "--help").startswith("usage: evalreg [-h] [--version] COMMAND")
-    assert python(command, "--version") == "evalreg unknown\n"
-    assert python(bare + "import evalreg; print(evalreg.__version__)") == "unknown\n"

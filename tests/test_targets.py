@@ -177,37 +177,6 @@ def test_strata_have_the_factor_of_their_sizes():
     assert wholly.bse["new"] ** 2 == pytest.approx(by_hand, rel=1e-12)
 
 
-def test_differences_keep_the_noise_of_both_models_whole():
-    # By hand: (1 - f) s^2/n of the differences of question means, and f times the mean noise of the two models.
-    log = er.datasets.sampled(n_models=2, n_questions=60, n_samples=4, seed=3)
-    third = er.datasets.sampled(n_models=2, n_questions=60, n_samples=4, seed=4)
-    log = pd.concat([log, third[third["model"] == third["model"].iloc[0]].assign(model="third")])
-    asked = {"item": "question", "sample": "sample", "target": FULL, "n_population": 100}
-    found, means = er.compare(log, **asked), er.mean(log, by="model", **asked)
-    each = log.groupby(["model", "question"])["score"].agg(["mean", "var"]).unstack("model")
-    for left, right in found.table.index:
-        d = each["mean", left] - each["mean", right]
-        noise = (each["var", left] + each["var", right]).sum() / 4 / 60**2
-        by_hand = 0.4 * d.var() / 60 + 0.6 * noise
-        assert found.table.loc[(left, right), "se"] ** 2 == pytest.approx(by_hand, rel=1e-12)
-        assert means.contrast({left: 1, right: -1}).bse.iloc[0] ** 2 == pytest.approx(by_hand, rel=1e-12)
-    # Differences share the answers of a model.
-    first, second = found.results.estimate.names[:2]
-    both = found.results.contrast({first: 1, second: -1}).cov_params().iloc[0, 0]
-    (a, b), (c, e) = found.table.index[:2]
-    weights = {name: float((name == a) - (name == b) - (name == c) + (name == e)) for name in means.params.index}
-    assert both == pytest.approx(means.contrast(weights).cov_params().iloc[0, 0], rel=1e-12)
-    # Questions that only one of the two answered are in no difference.
-    some = log[~((log["model"] == log["model"].iloc[0]) & log["question"].isin(log["question"].unique()[:7]))]
-    part = er.compare(some, **asked).table
-    d = each["mean"].iloc[7:]
-    for left, right in part.index[[log["model"].iloc[0] in pair for pair in part.index]]:
-        noise = each["var"].iloc[7:][[left, right]].to_numpy().sum() / 4 / 53**2
-        n = 53
-        by_hand = (1 - n / 100) * (d[left] - d[right]).var() / n + n / 100 * noise
-        assert part.loc[(left, right), "se"] ** 2 == pytest.approx(by_hand, rel=1e-12)
-
-
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 def test_samples_that_differ_keep_the_noise_of_their_answers():
     # By hand: the factor of the questions in common, and 1/N of the mean noise of the answers to these.
@@ -320,39 +289,6 @@ def test_samples_within_strata_are_those_of_all_possible_draws(whole):
 
 def some_of(log, model, keep):
     return log[(log["model"] != model) | log["question"].isin(keep)]
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.UnequalQuestionsWarning")
-def test_models_have_the_factor_of_their_own_samples():
-    # By hand: s^2 (1/n - 1/N) of each model, S_ab (n_ab/(n_a n_b) - 1/N) of two, from the questions of both.
-    log = er.datasets.paired(n_passages=20, questions_per_passage=3, seed=1)
-    log = pd.concat([log, log[log["model"] == "new"].assign(model="third", score=lambda rows: 1 - rows["score"])])
-    question = log["question"].unique()
-    some = some_of(some_of(log, "old", question[:30]), "third", question[16:46])
-    asked = {"item": "question", "target": FULL, "n_population": 80}
-    found, plain = er.mean(some, by="model", **asked), er.mean(some, by="model", item="question")
-    n = pd.Series({"new": 60, "old": 30, "third": 30})
-    np.testing.assert_allclose(found.bse**2, plain.bse**2 * (1 - n / 80), rtol=1e-12)
-    common = {("new", "old"): 30, ("new", "third"): 30, ("old", "third"): 14}
-    for (a, b), both in common.items():
-        factor = 1 - n[a] * n[b] / both / 80
-        assert found.cov_params().loc[a, b] == pytest.approx(plain.cov_params().loc[a, b] * factor, rel=1e-12)
-    line = " ".join(found.summary().sentences)
-    assert "of which 60 are here, 30 to 60 of each model (questions" in line
-    with pytest.raises(ArgumentError, match=r'which has 60 questions; got 60.*Leave out "new"'):
-        er.mean(some, by="model", **(asked | {"n_population": 60}))
-    assert "times 0.250 to 0.625, by model" in line
-    assert "Covariances count the questions in common." in line
-    # Differences have samples of their own: those in common to the two.
-    pairs = er.compare(some, **asked).table
-    alone = er.compare(some, item="question").table
-    np.testing.assert_allclose(pairs["se"] ** 2, alone["se"] ** 2 * (1 - alone["n"] / 80), rtol=1e-12)
-    # By passages each model has those of its own.
-    clusters = {"groups": "passage", "n_population": {"passage": 30}}
-    each = er.mean(some, by="model", **(asked | clusters))
-    wide = er.mean(some, by="model", item="question", groups="passage")
-    G = some.groupby("model")["passage"].nunique()
-    np.testing.assert_allclose(each.bse**2, wide.bse**2 * (1 - G / 30), rtol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")

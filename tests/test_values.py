@@ -18,7 +18,6 @@ import evalreg as er
 from evalreg.errors import (
     FewClustersWarning,
     LeverageWarning,
-    NotAvailableError,
     SparseBoardWarning,
     ZeroVarianceWarning,
 )
@@ -44,19 +43,6 @@ def test_missing_values_are_dropped_and_counted_once_in_order() -> None:
     assert results.nobs == len(LOG) - 7
     kept = er.fit("score ~ x", LOG[7:], groups="passage")
     np.testing.assert_allclose(results.to_frame(), kept.to_frame(), rtol=SAME)
-
-
-def test_none_nan_and_na_are_all_missing() -> None:
-    scores = LOG["score"].astype(object)
-    scores.iloc[[0, 1, 2]] = [None, np.nan, pd.NA]
-    results = er.mean(put(score=scores), groups="passage")
-    assert results.dropped["score"] == 3
-    np.testing.assert_allclose(results.to_frame(), er.mean(LOG[3:], groups="passage").to_frame(), rtol=SAME)
-
-
-def test_rows_without_a_weight_are_dropped_and_counted() -> None:
-    results = er.fit("score ~ x", LOG, weights=np.r_[np.nan, np.ones(39)])
-    assert results.dropped.to_dict() == {"score": 0, "covariate": 1, "group": 0}
 
 
 TRUE = LOG["score"] == 1
@@ -113,13 +99,6 @@ def test_a_series_of_weights_is_aligned_by_its_index() -> None:
     np.testing.assert_allclose(
         er.mean(LOG, weights=shuffled).to_frame(), er.mean(LOG, weights="w").to_frame(), rtol=SAME
     )
-
-
-def test_labels_in_an_index_of_text_are_aligned_too() -> None:
-    names = [f"row {i}" for i in range(len(LOG))]
-    shuffled = BY_INDEX.set_axis(names).sample(frac=1.0, random_state=1)
-    found = er.mean(LOG.set_axis(names), groups=shuffled)
-    assert found.bse.iloc[0] == pytest.approx(er.mean(LOG, groups="passage").bse.iloc[0], rel=SAME)
 
 
 def test_an_equal_index_with_repeats_is_taken_as_it_stands() -> None:
@@ -204,16 +183,6 @@ def test_a_joint_test_without_degrees_of_freedom_is_missing_with_its_reason(
     test = few_clusters(**options).wald_test(np.eye(5)[-n_hypotheses:])
     assert np.isnan(test.pvalue)
     assert f"degrees of freedom cannot test {n_hypotheses} contrasts" in test.reason
-
-
-def test_a_factor_with_one_level_is_the_mean() -> None:
-    one = er.fit("score ~ C(kind)", put(kind="only"), groups="passage")
-    np.testing.assert_allclose(one.to_frame(), er.fit("score ~ 1", LOG, groups="passage").to_frame(), rtol=SAME)
-
-
-def test_joint_names_of_models_that_do_not_collide_are_fine() -> None:
-    frame = put(left=["a", "b"] * 20, right=["c", "c", "d", "d"] * 10)
-    assert list(er.mean(frame, by=["left", "right"], item="answer").params.index) == ["a:c", "a:d", "b:c", "b:d"]
 
 
 # Boards.
@@ -307,13 +276,6 @@ def test_rows_alike_are_counted_where_no_key_says_what_a_comparison_is() -> None
     assert "equal an earlier one" not in sentences(DUELS, key=["prompt", "judge"])
 
 
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_sides_exchanged_are_another_comparison_of_a_key() -> None:
-    # Both orders of one pair on one prompt are what a careful log holds.
-    both = pd.concat([DUELS, DUELS.rename(columns={"left": "right", "right": "left"})], ignore_index=True)
-    assert er.win_rate(both, **VERDICTS, key="prompt").nobs == 240
-
-
 @pytest.mark.parametrize("frame", [DUELS.iloc[[0]], DUELS.iloc[[1]]])
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 def test_one_comparison_has_a_rate_and_no_error(frame: pd.DataFrame) -> None:
@@ -322,28 +284,6 @@ def test_one_comparison_has_a_rate_and_no_error(frame: pd.DataFrame) -> None:
     assert board.bse.isna().all()
     assert board.head_to_head()["se"].isna().all()
     assert "rests on a single row" in " ".join(str(board.summary()).split())
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_odds_of_a_model_that_won_everything_are_refused() -> None:
-    always = DUELS["left"].eq("ada").astype(float) + 0.5 * (DUELS["left"].ne("ada") & DUELS["right"].ne("ada"))
-    board = er.win_rate(DUELS.assign(score=always), **SCORES)
-    assert board.params["ada"] == 1
-    with pytest.raises(NotAvailableError, match="infinite where a model won every comparison"):
-        board.odds()
-    assert board.net_benefit().params["ada"] == 1
-    low, high = board.conf_int().loc["ada"]
-    assert 0 < low < 1
-    assert high == 1
-
-
-def test_contrasts_of_a_board_have_no_pairs() -> None:
-    difference = er.win_rate(DUELS, **VERDICTS).contrast("ada - bob")
-    assert isinstance(difference, er.Board)
-    with pytest.raises(er.errors.NotAvailableError, match="contrasts of a board have no pairs"):
-        difference.head_to_head()
-    with pytest.raises(er.errors.NotAvailableError, match="of win rates, which these parameters are not"):
-        difference.odds()
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.SparseBoardWarning")
@@ -404,14 +344,6 @@ def test_models_on_few_effective_prompts_are_named_and_not_ranked() -> None:
     assert (spread >= 1).all()
 
 
-def test_a_dense_log_is_not_called_thin() -> None:
-    for cov in (None, "CR1", "CR2"):
-        _, texts = warned(DUELS, SparseBoardWarning, cov=cov)
-        assert texts == []
-    _, texts = warned(DUELS, SparseBoardWarning, groups="prompt + judge")
-    assert texts == []
-
-
 def test_a_variance_that_is_not_positive_is_named_and_never_clipped() -> None:
     # Judges that cancel: within each prompt and judge rows are alike, between judges they are opposed.
     rows = [(f"p{p:02d}", f"j{j}", float((p + j) % 2)) for p in range(20) for j in range(4) for _ in range(3)]
@@ -424,21 +356,3 @@ def test_a_variance_that_is_not_positive_is_named_and_never_clipped() -> None:
     assert "ada, bob: no test, because the cluster totals do not vary; t and p are NaN" in text
     assert board.ranks()[["lower", "upper"]].to_numpy().tolist() == [[1, 2], [1, 2]]
     assert board.head_to_head()["se"].isna().all()
-
-
-def test_a_crossed_variance_below_zero_is_named() -> None:
-    # Prompts differ a little; the tastes of a prompt's judges differ a lot and cancel.
-    rows = [(p, j, (p + j) % 2) for p in range(20) for j in range(4)]
-    frame = pd.DataFrame(rows, columns=["p", "j", "score"]).assign(left="ada", right="bob")
-    frame = pd.concat([frame] * 3, ignore_index=True)
-    frame["score"] = 0.8 * frame["score"] + np.where(frame["p"] < 9, 0.06, 0.14)
-    frame["prompt"], frame["judge"] = "p" + frame["p"].astype(str), "j" + frame["j"].astype(str)
-    board, _ = warned(frame, SparseBoardWarning, groups=["prompt", "judge"], cov="CR1", repair="none")
-    assert board.cov.raw[0, 0] < 0
-    assert board.bse.isna().all()
-    text = " ".join(str(board.summary()).split())
-    assert 'ada, bob: no test, because the crossed variance is not positive under repair="none"' in text
-    # The default has the larger one-way variance in its place.
-    with pytest.warns(FewClustersWarning):
-        by_default = board.with_cov(cov=None, repair=None)
-    assert (by_default.bse > 0).all()

@@ -20,21 +20,15 @@ from evalreg.data.clusters import (
     joint,
     or_one_model,
     parse_groups,
-    quoted_pair,
-    row_list,
-    rows_text,
-    spelled_alike,
     with_joint_ids,
 )
 from evalreg.data.engine_answers import EngineAnswers
-from evalreg.data.frame import Table, UsedRows, open_frame, restrict
-from evalreg.data.rows import CellRows, ReadRows, Roles, read_rows
+from evalreg.data.frame import Table, UsedRows, codes_of_items, open_frame, restrict
+from evalreg.data.rows import CellRows, ReadRows, Roles, read_rows, refuse_repeats
 from evalreg.errors import (
-    AlignmentError,
     ArgumentError,
     ArgumentTypeError,
     DataError,
-    DuplicateRowsError,
     EmptyDataError,
     MissingColumnError,
     TooFewClustersError,
@@ -119,12 +113,15 @@ def answers_of(read: CellRows, roles: Roles) -> Answers:
     values = np.zeros((len(models), item.n_clusters))
     present = np.zeros(values.shape, dtype=bool)
     values[model, item.codes], present[model, item.codes] = read.values, True
-    held = {name: _by_item(name, codes, item, roles.item) for name, codes in rows.labels(roles.item).held.items()}
+    places = source.positions()
+    own = rows.labels(roles.item).held
+    held = {name: codes_of_items(name, codes, item, places, roles.item) for name, codes in own.items()}
     stratum = None
     if roles.strata is not None:
         code = np.array([int(i) for i in pd.factorize(np.array([key[-1] for key in read.keys]), sort=True)[0]])
         names = sorted({key[-1] for key in read.keys})
-        stratum = _by_item(roles.strata, Codes(code[read.cell], len(names), names), item, roles.item)
+        of_rows = Codes(code[read.cell], len(names), names)
+        stratum = codes_of_items(roles.strata, of_rows, item, places, roles.item)
     samples = None
     of_engine = source.table if isinstance(source.table, EngineAnswers) else None
     counts = of_engine.answers if of_engine is not None else None if source.item is None else source.item.counts
@@ -155,34 +152,6 @@ def refuse_single(models: Sequence[str], column: str) -> None:
             column=column,
             count=len(models),
         )
-
-
-def _by_item(name: str, codes: Codes, item: Codes, item_name: str) -> Codes:
-    """Labels of the questions from those of the answers, which must agree."""
-    by_item = codes.codes[item.first]
-    differ = by_item[item.codes] != codes.codes
-    if differ.any():
-        rows, count = row_list(differ)
-        text = differing_text(name, item_name, f"in {rows_text(rows, count)} of those in use")
-        alike = [] if codes.labels is None else spelled_alike(codes.labels)
-        if alike:
-            text += f" First see to labels that differ by blanks or case alone, such as {quoted_pair(alike[0])}."
-        raise AlignmentError(
-            text,
-            column=name,
-            rows=rows,
-            count=count,
-        )
-    return Codes(by_item, codes.n_clusters, codes.labels, codes.parts)
-
-
-def differing_text(name: str, item: str, where: str) -> str:
-    """What is wrong with labels that differ between the answers of models to one question."""
-    return (
-        f"a difference belongs to one question, so that {name!r} must be the same for all answers to one {item}; it "
-        f"differs {where}. If ids of questions repeat between parts of the eval, join them, as in "
-        f'item="{name}:{item}"; otherwise use a coarser cluster.'
-    )
 
 
 def _restricted(codes: Codes, used: BoolArray) -> Codes:
@@ -346,14 +315,11 @@ def read_paired_answers(
         raise ArgumentError(
             f"`model`, `item` and `sample` must be different columns; got {listed((model, item, sample))}."
         )
-    labels = {item: "item", sample: "sample"} | ({} if model is None else {model: "model"})
-    split = () if model is None else (model,)
+    named = Roles(score, () if model is None else (model,), item, sample)
     with or_one_model(model):
-        read = read_rows(table, {"score": score}, labels=labels, groups=groups, missing=missing, split=split)
-    if model is None:
-        answers, attrs = _answers_of_one(read, (item, sample), axis, baseline)
-    else:
-        answers, attrs = _answers(read, (model, item, sample), axis, baseline)
+        labels = {item: "item", sample: "sample"} | ({} if model is None else {model: "model"})
+        read = read_rows(table, {"score": score}, labels=labels, groups=groups, missing=missing, split=named.by)
+    answers, attrs = (_answers_of_one if model is None else _answers)(read, named, axis, baseline)
     _refuse_single(answers, attrs["models"])
     if axis is not None and answers.cluster.n_clusters < 2:
         raise TooFewClustersError(
@@ -383,41 +349,43 @@ def _axis(groups: object, columns: tuple[str, ...]) -> Axis | None:
 
 
 def _answers(
-    every: ReadRows, roles: tuple[str, str, str], axis: Axis | None, baseline: object
+    every: ReadRows, roles: Roles, axis: Axis | None, baseline: object
 ) -> tuple[PairedAnswers, dict[str, Any]]:
     """The answers to questions that both models answered, and what was left aside."""
-    models, side = _two_models(every.used[roles[0]], roles[0], baseline)
-    both, left_out = _both_answered(side, every.used[roles[1]], roles[1], models)
+    item, sample = str(roles.item), str(roles.sample)
+    models, side = _two_models(every.used[roles.by[0]], roles.by[0], baseline)
+    both, left_out = _both_answered(side, every.used[item], item, models)
     used, side = every.only(both), side[both]
-    values, rows = used.values["score"], used.source.positions()
-    question, sample = used.used[roles[1]], used.used[roles[2]]
-    _refuse_repeats(joint([Codes(side, 2), question, sample]), roles, rows)
+    values, question, answer = used.values["score"], used.used[item], used.used[sample]
+    refuse_repeats(joint([Codes(side, 2), question, answer]), values, roles, used.source)
     attrs = {"models": models, "left_out": left_out, "dropped": every.dropped}
-    return PairedAnswers(values, side, question, sample, _clusters(used, question, axis)), attrs
+    return PairedAnswers(values, side, question, answer, _clusters(used, question, axis, item)), attrs
 
 
 def _answers_of_one(
-    used: ReadRows, roles: tuple[str, str], axis: Axis | None, baseline: object
+    used: ReadRows, roles: Roles, axis: Axis | None, baseline: object
 ) -> tuple[PairedAnswers, dict[str, Any]]:
     """The answers of one model, beside as many answers of none that all score 0; and what was left aside."""
     if baseline is not None:
         raise ArgumentError(f"`baseline` names one of two models; got {baseline!r} with model=None. Leave it out.")
-    question, sample, values = used.used[roles[0]], used.used[roles[1]], used.values["score"]
+    item, sample = str(roles.item), str(roles.sample)
+    question, answer, values = used.used[item], used.used[sample], used.values["score"]
     if question.n_clusters < 2:
-        raise DataError(f"variance over questions needs at least 2 questions; column {roles[0]!r} holds 1.", count=1)
-    _refuse_repeats(joint([question, sample]), roles, used.source.positions())
-    cluster = _clusters(used, question, axis)
-    twice = [replace(codes, codes=np.tile(codes.codes, 2)) for codes in (question, sample)]
+        raise DataError(f"variance over questions needs at least 2 questions; column {item!r} holds 1.", count=1)
+    refuse_repeats(joint([question, answer]), values, roles, used.source)
+    cluster = _clusters(used, question, axis, item)
+    twice = [replace(codes, codes=np.tile(codes.codes, 2)) for codes in (question, answer)]
     scores, side = np.concatenate([values, np.zeros(values.size)]), np.repeat([0, 1], values.size)
     attrs = {"models": (), "left_out": 0, "dropped": used.dropped}
     return PairedAnswers(scores, side, twice[0], twice[1], cluster), attrs
 
 
-def _clusters(used: ReadRows, question: Codes, axis: Axis | None) -> Codes:
+def _clusters(used: ReadRows, question: Codes, axis: Axis | None, item: str) -> Codes:
     """Clusters of the questions; each its own without an axis."""
     if axis is None:
         return Codes(np.arange(question.n_clusters), question.n_clusters)
-    return _of_questions(joint([used.used[name] for name in axis]), question, axis_name(axis), used.source.positions())
+    codes = joint([used.used[name] for name in axis])
+    return codes_of_items(axis_name(axis), codes, question, used.source.positions(), item)
 
 
 def _two_models(codes: Codes, column: str, baseline: object) -> tuple[tuple[str, str], IntArray]:
@@ -472,42 +440,6 @@ def _both_answered(side: IntArray, question: Codes, column: str, models: tuple[s
             count=n_both,
         )
     return both[question.codes], n - n_both
-
-
-def _refuse_repeats(key: Codes, roles: tuple[str, ...], rows: IntArray) -> None:
-    """Each answer of a model to a question has its own sample id."""
-    if key.n_clusters == key.codes.size:
-        return
-    again = np.ones(key.codes.size, dtype=bool)
-    again[key.first] = False
-    count = int(again.sum())
-    named = [int(row) for row in rows[np.flatnonzero(again)[:5]]]
-    raise DuplicateRowsError(
-        f"there must be one row for each {' and '.join(map(repr, roles))}; {count} row"
-        f"{'s repeat' if count > 1 else ' repeats'} an earlier one ({rows_text(named, count)}). Remove the copies, or "
-        "give each answer its own sample id.",
-        column=roles[-1],
-        rows=named,
-        count=count,
-    )
-
-
-def _of_questions(codes: Codes, question: Codes, name: str, rows: IntArray) -> Codes:
-    """Clusters of the questions, from those of their rows, which must agree."""
-    by_question = codes.codes[question.first]
-    differ = by_question[question.codes] != codes.codes
-    if differ.any():
-        where, count = row_list(differ)
-        named = [int(row) for row in rows[where]]
-        raise AlignmentError(
-            f"`groups` must be the same in all answers to a question; {name!r} differs within a question in "
-            f"{rows_text(named, count)}. Where ids of questions restart in each cluster, make them unique first; "
-            "otherwise use a coarser cluster.",
-            column=name,
-            rows=named,
-            count=count,
-        )
-    return Codes(by_question, codes.n_clusters)
 
 
 def _refuse_single(answers: PairedAnswers, models: tuple[str, ...]) -> None:

@@ -138,10 +138,11 @@ def refuse_same(named: Mapping[str, str | Sequence[str] | None]) -> None:
             taken[name] = argument
 
 
-def row_list(where: npt.ArrayLike) -> tuple[list[int], int]:
-    """Return the positions (at most five) and the number of the rows where a mask is true."""
+def row_list(where: npt.ArrayLike, positions: IntArray | None = None) -> tuple[list[int], int]:
+    """Positions (at most five) and the number of the rows where a mask is true; of rows in use, those in the data."""
     rows = np.flatnonzero(np.asarray(where))
-    return [int(row) for row in rows[:MOST_LISTED]], int(rows.size)
+    first = rows[:MOST_LISTED] if positions is None else positions[rows[:MOST_LISTED]]
+    return [int(row) for row in first], int(rows.size)
 
 
 def rows_text(rows: Sequence[int], count: int) -> str:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
 
+from evalreg.checks import listed
 from evalreg.data.clusters import is_parsed, names_are_parsed
 from evalreg.data.engine import Query, engine_answers, is_spark, schema_of
-from evalreg.errors import NonNumericError
-
-# A rough count is within this factor of the exact one: a sketch of 64 registers, whose standard error is 13%.
-ROUGHLY = 2
+from evalreg.errors import ArgumentError, NonNumericError
 
 
 def without_parsed(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
@@ -31,49 +29,48 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def rough_count(frame: nw.LazyFrame[Any], column: str) -> int | None:
-    """About how many values of a column there are; None in other engines."""
-    if not frame.implementation.is_duckdb():
-        return None
-    name = _quoted(column)
-    with engine_answers(frame, "count distinct values"):
-        return int(frame.to_native().aggregate(f"approx_count_distinct({name})").fetchall()[0][0])
+def refuse_unreadable(table: Query, names: Sequence[str]) -> None:
+    """Raise where an engine would not find a column by its name, or would count text among its numbers as 0."""
+    if is_spark(table.frame):
+        _refuse_spark_names(names)
+    if table.frame.implementation.is_ibis() and table.frame.to_native().get_backend().name == "sqlite":
+        _refuse_text_among_numbers(table.frame, names)
 
 
-def refuse_text_among_numbers(table: Query, names: Iterable[str | None]) -> None:
-    """Raise if a column of numbers has text in some rows, as a CSV file that was imported leaves empty fields.
+def _refuse_spark_names(names: Sequence[str]) -> None:
+    odd = [name for name in names if "." in name or "`" in name]
+    if odd:
+        raise ArgumentError(
+            "columns in Spark must not have a dot or a backtick in their names, which stand for fields of structures "
+            f"there; {listed(odd)} {'has' if len(odd) == 1 else 'have'}. Rename first: "
+            f"data.withColumnRenamed({odd[0]!r}, {odd[0].replace('.', '_').replace('`', '_')!r}).",
+            column=odd[0],
+        )
 
-    SQLite would take it for 0. One query, in SQLite alone.
-    """
-    frame = table.frame
-    if not frame.implementation.is_ibis() or frame.to_native().get_backend().name != "sqlite":
-        return
+
+def _refuse_text_among_numbers(frame: nw.LazyFrame[Any], names: Sequence[str]) -> None:
+    """Raise if a column of numbers has text in some rows, as a CSV file that was imported leaves empty fields."""
     schema = schema_of(frame)
-    used = [name for name in dict.fromkeys(names) if name is not None and name in schema]
-    numbers = [name for name in used if schema[name].is_numeric() or schema[name] == nw.Boolean]
+    numbers = [name for name in names if name in schema and (schema[name].is_numeric() or schema[name] == nw.Boolean)]
+    native = frame.to_native()
+    is_text = {name: native[name].typeof().isin(["text", "blob"]) for name in numbers}
     if not numbers:
         return
-    native = frame.to_native()
     with engine_answers(frame, "tell text from numbers"):
-        counted = native.aggregate([_is_text(native, name).sum().name(f"n{i}") for i, name in enumerate(numbers)])
-        (counts,) = counted.to_pyarrow().to_pylist()
-        wrong = {name: counts[f"n{i}"] or 0 for i, name in enumerate(numbers)}
-        name = next((name for name in numbers if wrong[name]), None)
-        if name is None:
+        counted = native.aggregate([mask.sum().name(f"n{i}") for i, mask in enumerate(is_text.values())])
+        counts = counted.to_pyarrow().to_pylist()[0].values()
+        name, count = next(((name, n) for name, n in zip(numbers, counts, strict=True) if n), ("", 0))
+        if not count:
             return
-        rows = native.filter(_is_text(native, name)).select(value=native[name].cast("string")).limit(1)
+        rows = native.filter(is_text[name]).select(value=native[name].cast("string")).limit(1)
         (shown,) = rows.to_pyarrow().to_pylist()
     raise NonNumericError(
-        f"columns of numbers must hold numbers in every row; column {name!r} has text in {wrong[name]:,} rows, such as "
+        f"columns of numbers must hold numbers in every row; column {name!r} has text in {count:,} rows, such as "
         f'"{shown["value"]}", which SQLite would count as 0. Set it to NULL where it stands for a missing value: '
         f"UPDATE ... SET {name} = NULL WHERE typeof({name}) = 'text'.",
         column=name,
-        count=wrong[name],
+        count=count,
     )
-
-
-def _is_text(native: Any, name: str) -> Any:
-    return native[name].typeof().isin(["text", "blob"])
 
 
 def bytewise(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Literal, ParamSpec, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -39,25 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-# Lines of sums that the driver is given at once, and in all, by estimates that read ranges of clusters.
-LINES_AT_ONCE, MOST_LINES = 1 << 20, 1 << 26
-
-
 def is_spark(frame: nw.LazyFrame[Any]) -> bool:
     """Whether a frame is one of Spark, classic or Connect."""
     return bool(frame.implementation.is_pyspark() or frame.implementation.is_pyspark_connect())
-
-
-def refuse_spark_names(frame: nw.LazyFrame[Any], names: Sequence[str | None]) -> None:
-    """Raise where Spark would not find a column by its name."""
-    odd = [name for name in dict.fromkeys(names) if name is not None and ("." in name or "`" in name)]
-    if odd and is_spark(frame):
-        raise ArgumentError(
-            "columns in Spark must not have a dot or a backtick in their names, which stand for fields of structures "
-            f"there; {listed(odd)} {'has' if len(odd) == 1 else 'have'}. Rename first: "
-            f"data.withColumnRenamed({odd[0]!r}, {odd[0].replace('.', '_').replace('`', '_')!r}).",
-            column=odd[0],
-        )
 
 
 def fold_in_spark(
@@ -78,6 +62,8 @@ def fold_in_spark(
 # Squares of weights between this and its inverse, summed over many rows, are still floats.
 FAR = 1e50
 
+# What the columns of grouped rows are called: rows, and with a number keys and what is measured.
+ROWS, KEY, SUM = f"{MADE}rows", f"{MADE}key", f"{MADE}sum"
 # Characters that are shown of what an engine says.
 MOST_SAID = 300
 # Lines in a batch of Arrow from DuckDB.
@@ -113,33 +99,6 @@ def engine_answers(frame: nw.LazyFrame[Any], what: str) -> Iterator[None]:
         ) from error
 
 
-class _HasTable(Protocol):
-    @property
-    def table(self) -> Query | None: ...
-
-
-S = TypeVar("S", bound=_HasTable)
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def asking(function: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """A function of what has a table in an engine, whose queries may fail before they are sent.
-
-    DuckDB looks up tables and columns when a query is made: after the estimate they may be gone, or the connection be
-    closed.
-    """
-
-    @functools.wraps(function)
-    def call(of: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        if of.table is None:
-            return function(of, *args, **kwargs)
-        with engine_answers(of.table.frame, "take a query"):
-            return function(of, *args, **kwargs)
-
-    return call
-
-
 def fetched(frame: nw.LazyFrame[Any], backend: Literal["pandas", "pyarrow", "polars"]) -> Any:
     """What a query gives, as a frame of that library."""
     with engine_answers(frame, "finish a query"):
@@ -169,22 +128,6 @@ def without_own(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     return frame.drop(*theirs) if theirs else frame
 
 
-def aggregated(frame: nw.LazyFrame[Any], keys: Sequence[str], *aggregates: nw.Expr) -> nw.LazyFrame[Any]:
-    """Aggregates by the joint values of some columns, or of all rows where there are none.
-
-    DuckDB is given names to group by as they are, and reads `a.b` as a table and its column and `(a)` as another name:
-    columns whose names are no plain words are asked under another.
-    """
-    if not keys:
-        return frame.select(*aggregates)
-    own = {name: f"__key{i}" for i, name in enumerate(dict.fromkeys(keys)) if not name.isidentifier()}
-    if not own:
-        return frame.group_by(*keys).agg(*aggregates)
-    named = frame.with_columns(*(nw.col(name).alias(key) for name, key in own.items()))
-    found = named.group_by(*(own.get(name, name) for name in keys)).agg(*aggregates)
-    return found.rename({key: name for name, key in own.items()})
-
-
 def as_pandas(frame: nw.LazyFrame[Any]) -> pd.DataFrame:
     """What a query gives, as pandas; days stay days, which columns of pandas would turn into times at midnight."""
     found: pd.DataFrame = fetched(frame, "pandas")
@@ -198,6 +141,37 @@ def as_pandas(frame: nw.LazyFrame[Any]) -> pd.DataFrame:
 
 def _key(one: Any) -> Any:
     return bytes(one) if isinstance(one, bytearray) else one
+
+
+Measure: TypeAlias = tuple[nw.Expr, Literal["sum", "min", "max"]]
+"""A column that is made of rows, and what is made of it in each group of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """One entry for each joint value of the keys.
+
+    Parameters
+    ----------
+    keys : dict of str to (ndarray of int, labels)
+        By column the code of each entry, -1 where it is missing, and the label of each code.
+    numbers : dict of str to ndarray, shape (n_entries,)
+        Rows "n", and what was measured.
+    """
+
+    keys: dict[str, tuple[IntArray, Any]]
+    numbers: dict[str, FloatArray]
+
+    def values(self, name: str) -> FloatArray:
+        """The values of a key that holds numbers, shape (n_entries,)."""
+        codes, labels = self.keys[name]
+        return np.asarray(labels, dtype=float)[codes]
+
+    def cells(self, columns: Sequence[str], entries: IntArray) -> CellKeys:
+        """The joint values of some keys in some entries."""
+        of = [self.keys[name] for name in columns]
+        labels = [tuple(np.asarray(names, dtype=object)[codes[entries]]) for codes, names in of]
+        return CellKeys(tuple(columns), tuple(zip(*labels, strict=True)) if columns else ((),) * entries.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,25 +257,6 @@ class Sums:
         return made
 
 
-class Engine(Protocol):
-    """Where rows lie. Its one job is sums by (cluster, cell), in blocks of whole clusters."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns whose joint values can be clusters."""
-
-    def n_clusters(self, by: Axis) -> int:
-        """Distinct joint values of some columns."""
-
-    def sums(self, by: Axis, cells: CellKeys, values: Mapping[str, nw.Expr]) -> Iterator[Sums]:
-        """Rows, and sums of some values, by (cluster, cell); of no clustering all rows are one cluster."""
-
-    def fold(
-        self, by: Axis, cells: CellKeys, values: Mapping[str, nw.Expr], piece: Callable[[Sums], FloatArray]
-    ) -> FloatArray:
-        """What `piece` makes of each block, added up; it can be pickled, as executors may run it."""
-
-
 @dataclass(frozen=True, eq=False)
 class Query:
     """A data frame in an engine (DuckDB, a polars LazyFrame): only sums and labels of cells come out.
@@ -373,11 +328,6 @@ class Query:
                 masks.append(nw.col(name).is_nan().fill_null(False))
         return nw.any_horizontal(*masks, ignore_nulls=False)
 
-    def there(self, name: str) -> nw.Expr:
-        """A column that is null wherever it is null or NaN."""
-        absent = self.absent([name])
-        return nw.when(~absent).then(nw.col(name)) if schema_of(self.holding([name]))[name].is_float() else nw.col(name)
-
     def _native_type(self, name: str) -> object:
         """The engine's own type of a column, where that is DuckDB."""
         frame = self.holding([name])
@@ -386,33 +336,48 @@ class Query:
         native = frame.to_native()
         return native.types[native.columns.index(name)]
 
-    def count_absent(self, names: Sequence[str]) -> tuple[int, int]:
-        """All rows, and rows in which one of some columns is missing."""
-        flag = nw.when(self.absent(names)).then(nw.lit(1)).otherwise(nw.lit(0)) if names else nw.lit(0)
-        frame = self.holding(names)
-        marked = frame.select(flag.alias("__absent") if names else nw.col(next(iter(schema_of(frame)))))
-        sums = marked.select(nw.len().alias("n"), *([nw.col("__absent").sum()] if names else []))
-        native = fetched(sums, "pandas")
-        absent = native["__absent"].iloc[0] if names else 0
-        return int(native["n"].iloc[0]), 0 if pd.isna(absent) else int(absent)
-
     def check_numeric(self, name: str, argument: str) -> None:
         """Raise unless a column is numeric or boolean."""
         dtype = schema_of(self.holding((name,)))[known_column(name, self.columns, argument)]
         if not (dtype.is_numeric() or dtype == nw.Boolean):
             raise NonNumericError(f"`{argument}` must hold numbers; column {name!r} is {dtype}.", column=name)
 
-    def group(self, by: Sequence[str], aggregates: dict[str, nw.Expr]) -> pd.DataFrame:
-        """One row for each joint value of some columns, with aggregates, sorted by those columns' text."""
-        expressions = [expression.alias(name) for name, expression in aggregates.items()]
-        held = self.holding(by)
-        native = as_pandas(aggregated(held, by, *expressions))
-        return native.sort_values(list(by), key=lambda column: pd.Series(as_text(column))) if by else native
+    def grouped(self, keys: Sequence[str], measures: Mapping[str, Measure]) -> nw.LazyFrame[Any]:
+        """Rows, and what is measured of them, by the joint values of some columns: `KEY` 0, 1, ..., `ROWS`, `SUM` 0 ...
+
+        These are names that no engine parses; groups come in no order.
+        """
+        held = self.holding(keys)
+        # Columns are made first: not every engine has products or casts inside a sum.
+        made = [nw.col(name).alias(f"{KEY}{i}") for i, name in enumerate(keys)]
+        made += [column.alias(f"{SUM}{i}") for i, (column, _) in enumerate(measures.values())]
+        made += [nw.col(name) for name in self.rows_of]
+        rows = held.select(*(made or [nw.col(next(iter(schema_of(held)))).alias(f"{MADE}any")]))
+        added = [self.rows.alias(ROWS)]
+        added += [getattr(nw.col(f"{SUM}{i}"), how)() for i, (_, how) in enumerate(measures.values())]
+        names = [f"{KEY}{i}" for i in range(len(keys))]
+        return rows.group_by(*names).agg(*added) if keys else rows.select(*added)
+
+    def table(self, keys: Sequence[str], measures: Mapping[str, Measure]) -> pd.DataFrame:
+        """The same as pandas, sorted by the keys, under the names that were asked for, and `ROWS`."""
+        with engine_answers(self.frame, "take a query"):
+            asked = self.grouped(keys, measures)
+            asked = asked.sort(*(f"{KEY}{i}" for i in range(len(keys)))) if keys else asked
+        names = {f"{KEY}{i}": name for i, name in enumerate(keys)} | {f"{SUM}{i}": n for i, n in enumerate(measures)}
+        return as_pandas(asked).rename(columns=names)
+
+    def lines(self, keys: Sequence[str], measures: Mapping[str, Measure]) -> Grouped:
+        """The same as codes of the keys and arrays of numbers, rows by the name of "n"."""
+        with engine_answers(self.frame, "take a query"):
+            found = fetched(self.grouped(keys, measures), "pyarrow")
+        names = {"n": ROWS} | {name: f"{SUM}{i}" for i, name in enumerate(measures)}
+        coded = {name: encoded(found[f"{KEY}{i}"]) for i, name in enumerate(keys)}
+        return Grouped(coded, {name: numbers_of(found[column]) for name, column in names.items()})
 
     def n_clusters(self, by: Axis) -> int:
         """Distinct joint values of some columns, counted in the engine."""
         with engine_answers(self.frame, "take a query"):
-            asked = self._grouped(by, (), {}).select(nw.len().alias("n"))
+            asked = self.grouped(by, {}).select(nw.len().alias("n"))
         return int(fetched(asked, "pyarrow")["n"][0].as_py())
 
     def sums(self, by: Axis, cells: CellKeys, values: Mapping[str, nw.Expr]) -> Iterator[Sums]:
@@ -420,8 +385,8 @@ class Query:
         for name in by:
             known_column(name, (*self.columns, *self.made), "groups")
         with engine_answers(self.frame, "take a query"):
-            asked = self._grouped(by, cells.columns, values)
-        keys = [f"{MADE}key{i}" for i in range(len(by))]
+            asked = self._by_cluster(by, cells, values)
+        keys = [f"{KEY}{i}" for i in range(len(by))]
         for lines in whole_clusters(batches(asked), keys):
             yield sums_of(lines, by, cells, tuple(values))
 
@@ -431,32 +396,20 @@ class Query:
         """What `piece` makes of each block, added up: by the executors of Spark, which need this package for it."""
         if not is_spark(self.frame) or not by:
             return functools.reduce(np.add, map(piece, self.sums(by, cells, values)))
-        keys, names = [f"{MADE}key{i}" for i in range(len(by))], tuple(values)
+        keys, names = [f"{KEY}{i}" for i in range(len(by))], tuple(values)
 
         def work(tables: Iterator[Any]) -> Iterator[FloatArray]:
             return (piece(sums_of(lines, by, cells, names)) for lines in whole_clusters(tables, keys))
 
         with engine_answers(self.frame, "work on clusters"):
-            asked = self._grouped(by, cells.columns, values).to_native()
+            asked = self._by_cluster(by, cells, values).to_native()
             return functools.reduce(np.add, fold_in_spark(asked, keys, work))
 
-    def _grouped(self, by: Axis, cells: Axis, values: Mapping[str, nw.Expr]) -> nw.LazyFrame[Any]:
-        """Rows and sums by (cluster, cell), sorted by cluster, under names that no engine parses."""
-        columns = tuple(dict.fromkeys((*by, *cells)))
-        keys, names = [f"{MADE}key{i}" for i in range(len(columns))], [f"{MADE}sum{i}" for i in range(len(values))]
-        # Columns are made first: not every engine has products inside a sum.
-        made = [nw.col(name).alias(key) for name, key in zip(columns, keys, strict=True)]
-        made += [value.cast(nw.Float64).alias(name) for name, value in zip(names, values.values(), strict=True)]
-        held = self.holding(columns)
-        made += [nw.col(name) for name in self.rows_of]
-        rows = held.select(*(made or [nw.col(next(iter(schema_of(held)))).alias(f"{MADE}any")]))
-        added = [self.rows.alias(f"{MADE}rows"), *(nw.col(name).sum() for name in names)]
-        grouped = rows.group_by(*keys).agg(*added) if keys else rows.select(*added)
-        return grouped.sort(*keys[: len(by)]) if by else grouped
-
-
-Measure: TypeAlias = tuple[nw.Expr, Literal["sum", "min", "max"]]
-"""A column that is made of rows, and what is made of it in each cell."""
+    def _by_cluster(self, by: Axis, cells: CellKeys, values: Mapping[str, nw.Expr]) -> nw.LazyFrame[Any]:
+        """Rows and sums by (cluster, cell), sorted by cluster."""
+        columns = tuple(dict.fromkeys((*by, *cells.columns)))
+        asked = self.grouped(columns, {name: (value.cast(nw.Float64), "sum") for name, value in values.items()})
+        return asked.sort(*(f"{KEY}{i}" for i in range(len(by)))) if by else asked
 
 
 def batches(frame: nw.LazyFrame[Any], lines: int = LINES) -> Iterator[Any]:
@@ -527,15 +480,15 @@ def _starts(table: Any, keys: Sequence[str]) -> BoolArray:
 
 def sums_of(lines: Any, by: Axis, cells: CellKeys, values: Sequence[str]) -> Sums:
     """Lines of whole clusters, as `Query` names their columns, as arrays in the order of (cluster, cell)."""
-    keys = {name: f"{MADE}key{i}" for i, name in enumerate(dict.fromkeys((*by, *cells.columns)))}
-    n = numbers_of(lines.column(f"{MADE}rows"))
+    keys = {name: f"{KEY}{i}" for i, name in enumerate(dict.fromkeys((*by, *cells.columns)))}
+    n = numbers_of(lines.column(ROWS))
     for name in by:
         _refuse_ids(name, by, lines.column(keys[name]), n)
     starts = _starts(lines, [keys[name] for name in by])
     cluster = np.cumsum(starts) - 1
     cell = cell_codes(cells, {name: lines.column(keys[name]) for name in cells.columns}, n.size)
     order = np.argsort(cluster * len(cells.labels) + cell, kind="stable")
-    totals = {name: numbers_of(lines.column(f"{MADE}sum{i}"))[order] for i, name in enumerate(values)}
+    totals = {name: numbers_of(lines.column(f"{SUM}{i}"))[order] for i, name in enumerate(values)}
     at = np.flatnonzero(starts)
     labels = tuple(lines.column(keys[name]).take(at).combine_chunks() for name in by)
     return Sums(cluster, cell[order], n[order], totals, labels)
@@ -577,9 +530,7 @@ def _refuse_ids(name: str, by: Axis, column: Any, n: FloatArray) -> None:
 
 
 def encoded(column: Any) -> tuple[IntArray, Any]:
-    """Codes of a column of pandas or Arrow, -1 where it is missing, and its labels, all of which occur, in order."""
-    if isinstance(column, pd.Series):
-        return _sorted(*factorize(column))
+    """Codes of a column of Arrow, -1 where it is missing, and its labels, all of which occur, in order."""
     import pyarrow as pa
     from pyarrow import compute
 

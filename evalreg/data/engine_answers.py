@@ -10,17 +10,14 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import IntArray, listed
-from evalreg.data.clusters import Axis, Groups, factorize, parse_groups, union
-from evalreg.data.dialects import refuse_text_among_numbers
-from evalreg.data.engine import Query, aggregated, as_pandas, engine_answers, refuse_spark_names
-from evalreg.data.engine_rows import REASONS, reason_number, refuse_missing
-from evalreg.data.frame import Table, refuse_larger
-from evalreg.data.rows import CellRows, Roles, read_cells, refuse_filters
+from evalreg.data.clusters import Groups, factorize, union
+from evalreg.data.engine import KEY, ROWS, SUM, Measure, Query
+from evalreg.data.engine_rows import EngineRows, read_in_engine
+from evalreg.data.frame import Table, differing_labels, refuse_larger
+from evalreg.data.rows import CellRows, Roles, read_cells
 from evalreg.errors import (
-    AlignmentError,
     DataError,
     DuplicateRowsError,
-    EmptyDataError,
     NonFiniteError,
     NotAvailableError,
 )
@@ -43,8 +40,6 @@ class EngineAnswers(Table):
     answers: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     # Models of which every row was dropped.
     absent: tuple[str, ...] = ()
-    # Rows in use whose score is neither 0 nor 1.
-    n_other: int = 0
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -61,14 +56,12 @@ class EngineAnswers(Table):
     def _asked(self, name: str) -> pd.Series:
         """A column that was not read, one label a line, by one query."""
         assert self.engine is not None
-        columns = (*self.key, name)
-        with engine_answers(self.engine.frame, "take a query"):
-            found = as_pandas(aggregated(self.engine.holding(columns), columns, nw.len().alias(ANSWERS)))
+        found = self.engine.table((*self.key, name), {})
         key, without = list(self.key), found[name].isna()
         refuse_differing(found[~without], self.key, (name,))
         own = self.to_pandas(self.key, None).reset_index(drop=True)
-        counts = found.groupby(key, as_index=False, observed=True)[ANSWERS].sum()
-        there = own.merge(counts, on=key, how="left")[ANSWERS].fillna(-1).to_numpy(dtype=int)
+        counts = found.groupby(key, as_index=False, observed=True)[ROWS].sum()
+        there = own.merge(counts, on=key, how="left")[ROWS].fillna(-1).to_numpy(dtype=int)
         changed = len(counts) != len(own) or not np.array_equal(there, self.answers)
         if changed:
             raise DataError(
@@ -80,10 +73,8 @@ class EngineAnswers(Table):
         return own.merge(known, on=key, how="left", validate="one_to_one")[name]
 
 
-def refuse_differing(
-    lines: pd.DataFrame, key: tuple[str, ...], names: tuple[str, ...], n_keys: int | None = None
-) -> None:
-    """Raise if one of some labels differs between the rows that a key tells apart, in so many where it is known."""
+def refuse_differing(lines: pd.DataFrame, key: tuple[str, ...], names: tuple[str, ...]) -> None:
+    """Raise if one of some labels differs between the rows that a key tells apart."""
     again = lines.duplicated(list(key), keep=False)
     if not again.any():
         return
@@ -93,54 +84,30 @@ def refuse_differing(
     name = next(one for one in counts.columns if (counts[one] > 1).any())
     where = counts.index[counts[name] > 1]
     shown = [":".join(map(str, one if isinstance(one, tuple) else (one,))) for one in where[:3]]
-    raise AlignmentError(
-        f"answers to one item are averaged first, so {name!r} must be the same in all of them; it differs within "
-        f"{n_keys or len(where)} of {' and '.join(map(repr, key))}, such as {listed(shown)}. Use a coarser cluster.",
-        column=name,
-        count=n_keys or len(where),
-    )
+    of = f"{' and '.join(map(repr, key))}, such as {listed(shown)}"
+    raise differing_labels(name, key[-1], f"within {len(where)} of {of}", len(where))
 
 
-@dataclass(frozen=True, eq=False)
-class UsedAnswers:
-    """Rows of answers in an engine, nothing missing in them, and what one query told of them."""
-
-    engine: Query
-    # The columns of the roles, by the reason for which a row without one is dropped, and those of the clusters.
-    asked: dict[str, list[str]]
-    groups: Axis
-    n_rows: int
-    dropped: dict[str, int]
-    # As in `EngineAnswers`.
-    absent: tuple[str, ...]
-    n_other: int
-
-
-def used_answers(engine: Query, roles: Roles, groups: Groups) -> UsedAnswers:
-    """The rows in use, by one query that counts what is missing; with a `sample` a second looks at some questions."""
-    assert roles.item is not None
+def used_answers(engine: Query, roles: Roles, groups: Groups) -> EngineRows:
+    """The rows in use, of which one query counts what is missing, and by model the scores that are neither 0 nor 1."""
     if roles.weights is not None:
         named = [roles.score, *roles.labels, *([roles.weights] if isinstance(roles.weights, str) else [])]
         raise NotAvailableError(
             "`weights` of answers that are put together by question need rows in memory: collect the columns "
             f"{listed(named)} and those of `groups` first."
         )
-    engine.check_numeric(roles.score, "score")
-    axes = parse_groups(groups, engine.columns)
-    of_groups = union(*axes)
-    asked = {
-        "score": [roles.score],
-        "covariate": [name for name in (*roles.cell_columns, roles.item, roles.sample) if name is not None],
-        "group": list(of_groups),
-    }
-    names_in_use = [*roles.by, *(name for some in asked.values() for name in some)]
-    refuse_text_among_numbers(engine, names_in_use)
-    refuse_spark_names(engine.frame, names_in_use)
-    n_rows, dropped, absent, n_other = _counted(engine, asked, roles)
-    names = [name for some in asked.values() for name in some]
-    used = engine.present(names) if any(dropped.values()) else engine
-    refuse_filters(used, None, roles.cell_columns)
-    return UsedAnswers(used, asked, of_groups, n_rows, dropped, absent, n_other)
+    rows = read_in_engine(engine, roles, groups, measures=_ends, repeats=True)
+    if np.isinf([rows.sums["lo"], rows.sums["hi"]]).any():
+        raise NonFiniteError(
+            f"`score` must be finite; column {roles.score!r} holds infinities. Set them to missing, or leave them out.",
+            column=roles.score,
+        )
+    return rows
+
+
+def _ends(score: nw.Expr, _: nw.Expr | None) -> dict[str, Measure]:
+    other = nw.when((score == 0) | (score == 1)).then(nw.lit(0)).otherwise(nw.lit(1))
+    return {"lo": (score, "min"), "hi": (score, "max"), "other": (other, "sum")}
 
 
 def read_answers(engine: Query, roles: Roles, groups: Groups) -> CellRows:
@@ -148,95 +115,54 @@ def read_answers(engine: Query, roles: Roles, groups: Groups) -> CellRows:
     return read_used(used_answers(engine, roles, groups), roles, groups)
 
 
-def read_used(found: UsedAnswers, roles: Roles, groups: Groups) -> CellRows:
+def read_used(used: EngineRows, roles: Roles, groups: Groups) -> CellRows:
     """The same of rows whose missing values are known."""
     assert roles.item is not None
-    used, dropped, absent, n_other = found.engine, found.dropped, found.absent, found.n_other
-    _refuse_many(used, found.n_rows, roles)
-    key = (*roles.by, roles.item)
-    lines = _lines(used, roles, tuple(dict.fromkeys((*key, *roles.cell_columns, *found.groups))))
-    refuse_differing(lines, key, tuple(name for name in (*roles.cell_columns, *found.groups) if name not in key))
+    key, n_rows = (*roles.by, roles.item), int(used.sums["n"].sum())
+    _refuse_many(used.table, n_rows, roles)
+    names = tuple(dict.fromkeys((*key, *roles.cell_columns, *union(*(used.axes or ())))))
+    lines = _lines(used.table, roles, names)
+    refuse_differing(lines, key, tuple(name for name in names if name not in key))
     answers = lines[ANSWERS].to_numpy(dtype=np.intp)
     lines[roles.score] = lines[TOTAL].to_numpy(dtype=float) / answers
     frame = nw.from_native(lines.drop(columns=[TOTAL, ANSWERS]), eager_only=True)
-    table = EngineAnswers(frame, engine=used, key=key, answers=answers, absent=absent, n_other=n_other)
+    table = EngineAnswers(frame, engine=used.table, key=key, answers=answers, absent=used.absent)
     read = read_cells(table, replace(roles, sample=None), groups)
-    own = dict(read.rows.dropped)
-    if "unshared" in own:  # Of answers, not of lines.
-        own["unshared"] = found.n_rows - int(answers[read.rows.source.places()].sum())
-    return replace(read, rows=replace(read.rows, dropped=own | dropped))
-
-
-def _counted(
-    engine: Query, asked: dict[str, list[str]], roles: Roles
-) -> tuple[int, dict[str, int], tuple[str, ...], int]:
-    """Rows in use; rows dropped by reason, each once with its first; models of which every row was dropped; n_other."""
-    reason = reason_number(engine, asked.values())
-    score = nw.col(roles.score).cast(nw.Float64)
-    other = nw.when((score == 0) | (score == 1)).then(nw.lit(0)).otherwise(nw.lit(1))
-    marked = engine.frame.select(
-        *map(nw.col, roles.by), reason.alias("__reason"), score.alias("__score"), other.alias("__other")
-    )
-    value = nw.col("__score")
-    totals = {ANSWERS: nw.len(), "__low": value.min(), "__high": value.max(), "__other": nw.col("__other").sum()}
-    counts = Query(marked).group((*roles.by, "__reason"), totals)
-    rows = counts[ANSWERS].to_numpy(dtype=np.intp)
-    why = counts["__reason"].to_numpy(dtype=np.intp)
-    dropped = {name: int(rows[why == number].sum()) for number, name in enumerate(REASONS, 1)}
-    n_all = int(rows.sum())
-    refuse_missing(dropped, asked, n_all, roles.missing)
-    in_use = counts[why == 0]
-    if in_use.empty:
-        raise EmptyDataError("`data` has no rows, or none is left without missing values.")
-    if np.isinf(in_use[["__low", "__high"]].to_numpy(dtype=float)).any():
-        raise NonFiniteError(
-            f"`score` must be finite; column {roles.score!r} holds infinities. Set them to missing, or leave them out.",
-            column=roles.score,
-        )
-    gone = _models(counts, roles) - _models(in_use, roles)
-    return n_all - sum(dropped.values()), dropped, tuple(sorted(gone)), int(in_use["__other"].sum())
-
-
-def _models(counts: pd.DataFrame, roles: Roles) -> set[str]:
-    """Joint labels of the models."""
-    labels = counts[list(roles.by)].dropna()
-    return {":".join(map(str, one)) for one in labels.itertuples(index=False)}
+    dropped = dict(read.rows.dropped)
+    if "unshared" in dropped:  # Of answers, not of lines.
+        dropped["unshared"] = n_rows - int(answers[read.rows.source.places()].sum())
+    return replace(read, rows=replace(read.rows, dropped=dropped | used.dropped))
 
 
 def _refuse_many(used: Query, n_rows: int, roles: Roles) -> None:
     """Raise if the lines do not fit into memory; repeated answers are counted in the engine where they might not."""
     assert roles.item is not None
     if roles.sample is not None and n_rows * LINE > 2**28:
-        lines = Query(aggregated(used.frame, (*roles.by, roles.item), nw.len().alias(ANSWERS)))
-        n_rows = int(lines.group((), {"n": nw.len()})["n"].iloc[0])
+        n_rows = used.n_clusters((*roles.by, roles.item))
     remedy = 'Compare fewer models at a time, or take `er.mean(..., by="model", groups=...)` with coarser groups than '
     remedy += "the questions, whose `pairwise()` needs the sums of clusters alone."
     refuse_larger(n_rows * LINE, f"a comparison of {n_rows:,} answers by model and question", remedy)
 
 
 def _lines(used: Query, roles: Roles, names: tuple[str, ...]) -> pd.DataFrame:
-    """Sum and number of the answers of each line, sorted by the engine."""
-    lines = as_pandas(grouped_answers(used, roles, names).sort(*names)).reset_index(drop=True)
-    if roles.sample is None and lines.duplicated(key := [*roles.by, roles.item]).any():
-        # One row a question was to be; that its rows have several labels is the smaller fault.
-        refuse_copies(lines.groupby(key, sort=False, observed=True)[[COPIES]].sum().reset_index(), roles)
+    """Sum and number of the answers of each joint value of some columns, sorted by the engine; each sample has one."""
+    score: Measure = nw.col(roles.score).cast(nw.Float64), "sum"
+    if roles.sample is None:
+        lines = used.table(names, {TOTAL: score})
+        lines = lines.rename(columns={ROWS: ANSWERS}).assign(**{COPIES: lines[ROWS]})
+        key = [*roles.by, str(roles.item)]
+        if lines.duplicated(key).any():
+            # One row a question was to be; that its rows have several labels is the smaller fault.
+            refuse_copies(lines.groupby(key, sort=False, observed=True)[[COPIES]].sum().reset_index(), roles)
+    else:
+        within = Query(used.grouped(tuple(dict.fromkeys((*names, roles.sample))), {TOTAL: score}))
+        keys = {f"{KEY}{i}": name for i, name in enumerate(names)}
+        total, rows = nw.col(f"{SUM}0"), nw.col(ROWS)
+        lines = within.table(tuple(keys), {TOTAL: (total, "sum"), ANSWERS: (rows, "sum"), COPIES: (rows, "max")})
+        lines = lines.rename(columns=keys).drop(columns=ROWS)
     if int(lines[COPIES].max()) > 1:
         refuse_copies(lines, roles)
-    return lines.drop(columns=COPIES)
-
-
-def grouped_answers(used: Query, roles: Roles, names: tuple[str, ...]) -> nw.LazyFrame[Any]:
-    """Sum and number of the answers of each joint value of some columns, and the most answers of one sample."""
-    score = nw.col(roles.score).cast(nw.Float64).alias(TOTAL)
-    frame = used.frame.select(*dict.fromkeys((*names, *([] if roles.sample is None else [roles.sample]))), score)
-    total, count = nw.col(TOTAL).sum(), nw.len()
-    if roles.sample is None:
-        lines = aggregated(frame, names, total.alias(TOTAL), count.alias(ANSWERS))
-        return lines.with_columns(nw.col(ANSWERS).alias(COPIES))
-    within = tuple(dict.fromkeys((*names, roles.sample)))
-    single = aggregated(frame, within, total.alias(TOTAL), count.alias(ANSWERS))
-    sums = total.alias(TOTAL), nw.col(ANSWERS).sum().alias(ANSWERS), nw.col(ANSWERS).max().alias(COPIES)
-    return aggregated(single, names, *sums)
+    return lines.drop(columns=COPIES).reset_index(drop=True)
 
 
 def refuse_copies(lines: pd.DataFrame, roles: Roles) -> None:

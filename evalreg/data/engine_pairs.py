@@ -6,7 +6,7 @@ as any others, whose sums the engine makes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -14,21 +14,12 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
-from evalreg.data.clusters import Axis, Groups, as_text, parse_groups, union
-from evalreg.data.dialects import refuse_text_among_numbers
-from evalreg.data.engine import CellKeys, Query, aggregated, refuse_spark_names, schema_of
-from evalreg.data.engine_rows import (
-    RESCALED,
-    Grouped,
-    dropped_rows,
-    grouped,
-    power_of_weights,
-    reason_number,
-    refuse_light_weights,
-    rescaled,
-)
+from evalreg.data.clusters import Axis, Groups, as_text
+from evalreg.data.engine import CellKeys, Grouped, Measure, Query, schema_of
+from evalreg.data.engine_rows import REASON, asked_of, in_power
 from evalreg.data.frame import Table
 from evalreg.data.pairs import (
+    PairCells,
     PairRoles,
     cells_of_pairs,
     is_stranger,
@@ -43,33 +34,25 @@ from evalreg.data.pairs import (
     strata_of,
     unknown_label,
 )
-from evalreg.errors import EmptyDataError
 
 # Scores of the left model, and of the first in the engine's order of names.
 SCORE, FIRST_SCORE = "__score", "__first_score"
 # The two sides in that order, and whether it exchanged them.
 FIRST, SECOND, EXCHANGED = "__first", "__second", "__exchanged"
-_GONE, _N = "__gone", "__n"
-# Sums over rows of w, w^2 and their products with v and v^2, v being the left score less one half.
-_W, _WW, _V, _VV, _WV, _WVV, _WWV, _WWVV = "__w", "__ww", "__v", "__vv", "__wv", "__wvv", "__wwv", "__wwvv"
 
 
-@dataclass(frozen=True, eq=False)
-class PairsInEngine:
-    """Comparisons in an engine, and sums by (first, second, exchanged, stratum, verdict), one kind each.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PairsInEngine(PairCells):
+    """The same in an engine, of kinds of rows: (first, second, exchanged, stratum, verdict).
+
+    The models of a cell are in the engine's order, and `swapped` is of shape (n_kinds,).
 
     Parameters
     ----------
     table : Query
         The comparisons in use, with both sides in one order and the scores of the left and of the first model.
-    models, strata : tuple of str
-        Sorted as text.
-    first, second, stratum : ndarray of int, shape (n_cells,)
-        The models of each cell, in the engine's order, and its stratum.
     cell : ndarray of int, shape (n_kinds,)
         Cell of each kind.
-    swapped : ndarray of bool, shape (n_kinds,)
-        Whether the left model of a kind is the cell's second.
     cells : CellKeys
         The same cells as joint values of columns.
     n_given : int
@@ -88,18 +71,12 @@ class PairsInEngine:
     """
 
     table: Query
-    models: tuple[str, ...]
-    strata: tuple[str, ...]
-    first: IntArray
-    second: IntArray
-    stratum: IntArray
     cell: IntArray
-    swapped: BoolArray
     cells: CellKeys
     n_given: int
     sums: dict[str, FloatArray]
     axes: tuple[Axis, ...] | None
-    dropped: dict[str, int] = field(default_factory=dict)
+    dropped: dict[str, int]
     weights: str | None = None
     power: int = 0
 
@@ -109,32 +86,26 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
 
     Weights far from 1 are rescaled, and all is asked again.
     """
-    axes = None if groups is None else parse_groups(groups, table.columns)
-    for argument, name in {"score": roles.score, "weights": roles.weights}.items():
-        if name is not None:
-            table.check_numeric(name, argument)
-    names_in_use = _columns_in_use(roles, axes)
-    refuse_text_among_numbers(table, names_in_use)
-    refuse_spark_names(table.frame, names_in_use)
+    labels = (roles.left, roles.right, *roles.key, roles.strata)
+    asked = asked_of(table, {"score": roles.score}, labels, groups, roles.missing, roles.weights, roles.winner)
     table = _in_one_order(table, roles)
-    kinds = _kinds(table, roles, axes)
+    kinds = _kinds(asked.marked(table), roles)
+    n, why, exchanged = kinds.numbers["n"], kinds.values(REASON), kinds.values(EXCHANGED) == 1
     # The rules of rows in memory, on the labels of the kinds.
     sides = {roles.left: kinds.keys[FIRST], roles.right: kinds.keys[SECOND]}
     (first, second), names = sides_of(Table(nw.from_native(pd.DataFrame(kinds.numbers)), sides), roles)
-    gone, exchanged = kinds.numbers[_GONE].astype(np.intp), kinds.numbers[EXCHANGED] == 1
     value, named = _verdicts(kinds, roles, first, second, exchanged, names)
-    gone = np.where(np.isnan(value) if roles.winner is not None else gone == 1, 1, gone)
-    dropped = dropped_rows(gone, kinds.numbers[_N], roles.missing)
-    used = gone == 0
-    if power := _power_of_weights(kinds, used, roles):
-        table = rescaled(table, str(roles.weights), power)
-        again = read_pairs_in_engine(table, replace(roles, weights=RESCALED), groups)
-        return replace(again, dropped=dropped, power=power)
+    why = np.where(np.isnan(value) if roles.winner is not None else why == 1, 1, why)
+    dropped, used = asked.dropped(why, n), why == 0
+    if roles.weights is not None:
+        ends = float(kinds.numbers["light"][used].min()), float(kinds.numbers["heaviest"][used].max())
+        table, column, power = in_power(table, str(roles.weights), *ends)
+        if power:
+            again = read_pairs_in_engine(table, replace(roles, weights=column), groups)
+            return replace(again, dropped=dropped, power=power)
     first, second = first[used], second[used]
     if (same := first == second).any():
-        raise self_comparison(
-            {names[code] for code in first[same]}, None, int(kinds.numbers[_N][used][same].sum()), roles
-        )
+        raise self_comparison({names[code] for code in first[same]}, None, int(n[used][same].sum()), roles)
     first, second, models = present_models(first, second, names)
     strata: tuple[str, ...] = ("",)
     stratum = None
@@ -142,9 +113,9 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
         of, of_labels = kinds.keys[roles.strata]
         strata, stratum = strata_of([str(text) for text in as_text(of_labels)], of[used])
     cell, keys = cells_of_pairs(np.minimum(first, second), np.maximum(first, second), stratum, len(models))
-    found = _in_use(table, roles, axes, kinds, named, value)
-    if roles.key:
-        _refuse_repeats(found, roles)
+    found = _in_use(table.present(asked.names), roles, kinds, named, value)
+    if roles.key and (repeats := int(n[used].sum()) - found.n_clusters((roles.left, roles.right, *roles.key))):
+        raise repeated_key(None, repeats, roles)
     entry = np.unique(cell, return_index=True)[1]
     given = np.stack([cell, exchanged[used]])
     return PairsInEngine(
@@ -156,10 +127,10 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
         stratum=keys[0],
         cell=cell,
         swapped=exchanged[used],
-        cells=_cell_keys(kinds, np.flatnonzero(used)[entry], roles),
+        cells=kinds.cells((FIRST, SECOND, *_strata_of(roles)), np.flatnonzero(used)[entry]),
         n_given=np.unique(given, axis=1).shape[1],
         sums=_sums(kinds, used, value, roles),
-        axes=axes,
+        axes=asked.axes,
         dropped=dropped,
         weights=roles.weights,
     )
@@ -167,14 +138,6 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
 
 def _strata_of(roles: PairRoles) -> tuple[str, ...]:
     return () if roles.strata is None else (roles.strata,)
-
-
-def _cell_keys(kinds: Grouped, entries: IntArray, roles: PairRoles) -> CellKeys:
-    """What makes the cells whose kinds these are one of, each."""
-    columns = (FIRST, SECOND, *_strata_of(roles))
-    of = [kinds.keys[name] for name in columns]
-    labels = [tuple(np.asarray(names, dtype=object)[codes[entries]]) for codes, names in of]
-    return CellKeys(columns, tuple(zip(*labels, strict=True)))
 
 
 def _in_one_order(table: Query, roles: PairRoles) -> Query:
@@ -202,67 +165,35 @@ def _word(kind: Any) -> str:
     return "text" if text else "booleans" if kind == nw.Boolean else "numbers" if kind.is_numeric() else str(kind)
 
 
-def _columns_in_use(roles: PairRoles, axes: tuple[Axis, ...] | None) -> list[str | None]:
-    sides = [roles.left, roles.right, roles.strata, roles.score, roles.winner, roles.weights, *roles.key]
-    return [*sides, *(name for axis in axes or () for name in axis)]
-
-
-def _reasons(table: Query, roles: PairRoles, axes: tuple[Axis, ...] | None) -> nw.Expr:
-    """Why a row is not in use: the first reason in the order score, covariate, group."""
-    labels = (roles.left, roles.right, *roles.key, roles.strata, roles.weights)
-    asked = (
-        [str(roles.score or roles.winner)],
-        [name for name in dict.fromkeys(labels) if name is not None],
-        list(union(*(axes or ()))),
-    )
-    return reason_number(table, asked)
-
-
-def _kinds(table: Query, roles: PairRoles, axes: tuple[Axis, ...] | None) -> Grouped:
+def _kinds(table: Query, roles: PairRoles) -> Grouped:
     """Rows, weights and scores by the two sides, their order, the stratum, the verdict, and why they are not in use."""
     verdict = () if roles.winner is None else (roles.winner,)
-    keys = tuple(dict.fromkeys((FIRST, SECOND, EXCHANGED, *_strata_of(roles), *verdict)))
-    made: dict[str, nw.Expr] = {_GONE: _reasons(table, roles, axes)}
-    aggregates = {_N: nw.len()}
-    if roles.weights is not None:
-        w = nw.col(roles.weights).cast(nw.Float64)
-        made |= {_W: w, _WW: w * w}
-        aggregates |= {_W: nw.col(_W).sum(), _WW: nw.col(_WW).sum()}
-        aggregates |= {"__light": nw.col(_W).min(), "__heavy": nw.col(_W).max()}
+    keys = tuple(dict.fromkeys((FIRST, SECOND, EXCHANGED, *_strata_of(roles), *verdict, REASON)))
+    measures: dict[str, Measure] = {}
+    w = None if roles.weights is None else nw.col(roles.weights).cast(nw.Float64)
+    if w is not None:
+        measures |= {"w": (w, "sum"), "ww": (w * w, "sum"), "light": (w, "min"), "heaviest": (w, "max")}
     if roles.score is not None:
-        made |= _moments(nw.col(roles.score).cast(nw.Float64), made.get(_W), made.get(_WW))
-        summed = [name for name in made if name not in (_GONE, _W, _WW, SCORE)]
-        aggregates |= {name: nw.col(name).sum() for name in summed}
-        aggregates |= {"__low": nw.col(SCORE).min(), "__high": nw.col(SCORE).max()}
-    frame = table.frame.select(*keys, *(one.alias(name) for name, one in made.items()))
-    found = grouped(frame, (*keys, _GONE), aggregates)
-    if not found.n_entries:
-        raise EmptyDataError("`data` has no rows.")
-    numbers = {name: np.asarray(found.keys[name][1], dtype=float)[found.keys[name][0]] for name in (_GONE, EXCHANGED)}
-    rest = {name: one for name, one in found.keys.items() if name not in numbers}
-    return Grouped(rest, found.numbers | numbers)
-
-
-def _moments(score: nw.Expr, w: nw.Expr | None, ww: nw.Expr | None) -> dict[str, nw.Expr]:
-    """Columns whose sums are those of a score in [0, 1], of its ties, and of what lies outside."""
-    v = score - 0.5
-    outside = nw.when((score < 0) | (score > 1)).then(nw.lit(1)).otherwise(nw.lit(0))
-    tied = nw.when(score == 0.5).then(nw.lit(1)).otherwise(nw.lit(0))
-    made = {SCORE: score, _V: v, _VV: v * v, "__outside": outside, "__tied": tied}
-    if w is None or ww is None:
-        return made
-    return made | {_WV: w * v, _WVV: w * v * v, _WWV: ww * v, _WWVV: ww * v * v}
+        score, one, no = nw.col(roles.score).cast(nw.Float64), nw.lit(1), nw.lit(0)
+        v = score - 0.5
+        measures |= {"low": (score, "min"), "high": (score, "max")}
+        measures["outside"] = nw.when((score < 0) | (score > 1)).then(one).otherwise(no), "sum"
+        measures["tied"] = nw.when(score == 0.5).then(one).otherwise(no), "sum"
+        measures |= {"wv": (v if w is None else w * v, "sum"), "wvv": (v * v if w is None else w * v * v, "sum")}
+        if w is not None:
+            measures |= {"wwv": (w * w * v, "sum"), "wwvv": (w * w * v * v, "sum")}
+    return table.lines(keys, measures)
 
 
 def _verdicts(
     kinds: Grouped, roles: PairRoles, first: IntArray, second: IntArray, exchanged: BoolArray, names: list[str]
 ) -> tuple[FloatArray, IntArray]:
     """Score of the left model of each kind (NaN: none, or a column of scores), and the model that its verdict names."""
-    n = kinds.numbers[_N]
+    n = kinds.numbers["n"]
     if roles.winner is None:
         # To an engine NaN is larger than any number.
-        known = kinds.numbers[_GONE] != 1
-        outside, low, high = (kinds.numbers[name][known] for name in ("__outside", "__low", "__high"))
+        known = kinds.values(REASON) != 1
+        outside, low, high = (kinds.numbers[name][known] for name in ("outside", "low", "high"))
         if outside.sum() > 0:
             low, high = float(np.nanmin(low)), float(np.nanmax(high))
             raise outside_scores(roles, low, high, None, int(outside.sum()))
@@ -281,25 +212,9 @@ def _verdicts(
     return np.where(named >= 0, (named == left).astype(float), found.score[of]), named
 
 
-def _power_of_weights(kinds: Grouped, used: BoolArray, roles: PairRoles) -> int:
-    if roles.weights is None:
-        return 0
-    low, high = float(np.min(kinds.numbers["__light"][used])), float(np.max(kinds.numbers["__heavy"][used]))
-    refuse_light_weights(low, roles.weights)
-    return power_of_weights(low, high, roles.weights)
-
-
-def _in_use(
-    table: Query,
-    roles: PairRoles,
-    axes: tuple[Axis, ...] | None,
-    kinds: Grouped,
-    named: IntArray,
-    value: FloatArray,
-) -> Query:
+def _in_use(used: Query, roles: PairRoles, kinds: Grouped, named: IntArray, value: FloatArray) -> Query:
     """The comparisons in use with the scores of the left and of the first model, by conditions on the verdict."""
-    used = table.each(lambda frame: frame.filter(_reasons(table, roles, axes) == 0))
-    exchanged = kinds.numbers[EXCHANGED] == 1
+    exchanged = kinds.values(EXCHANGED) == 1
 
     def turned(score: nw.Expr) -> nw.Expr:
         return nw.when(nw.col(EXCHANGED) == 1.0).then(1.0 - score).otherwise(score)
@@ -344,27 +259,13 @@ def _plain(label: Any) -> Any:
     return label.item() if isinstance(label, np.generic) else label
 
 
-def _refuse_repeats(table: Query, roles: PairRoles) -> None:
-    """Refuse repeats of a declared key, counted in the engine."""
-    columns = tuple(dict.fromkeys((roles.left, roles.right, *roles.key)))
-    counts = aggregated(table.frame, columns, nw.len().alias(_N))
-    found = grouped(counts, (), {"rows": nw.col(_N).sum(), "keys": nw.len()})
-    repeats = int(found.numbers["rows"][0] - found.numbers["keys"][0])
-    if repeats:
-        raise repeated_key(None, repeats, roles)
-
-
 def _sums(kinds: Grouped, used: BoolArray, value: FloatArray, roles: PairRoles) -> dict[str, FloatArray]:
     """Sums of the kinds in use, of scores or of verdicts alike."""
     numbers = {name: column[used] for name, column in kinds.numbers.items()}
-    n = numbers[_N]
-    w, ww = numbers.get(_W, n), numbers.get(_WW, n)
-    found = {"n": n, "w": w, "ww": ww, "heaviest": numbers.get("__heavy", np.ones(n.size))}
-    if roles.score is None:
-        v = value[used] - 0.5
-        found |= {"wv": w * v, "wvv": w * v * v, "wwv": ww * v, "wwvv": ww * v * v}
-        return found | {"low": value[used], "high": value[used], "tied": n * (v == 0)}
-    v, vv = numbers[_V], numbers[_VV]
-    found |= {"wv": numbers.get(_WV, v), "wvv": numbers.get(_WVV, vv)}
-    found |= {"wwv": numbers.get(_WWV, v), "wwvv": numbers.get(_WWVV, vv)}
-    return found | {"low": numbers["__low"], "high": numbers["__high"], "tied": numbers["__tied"]}
+    n = numbers["n"]
+    sums = {"w": n, "ww": n, "heaviest": np.ones(n.size)} | numbers
+    if roles.winner is not None:
+        v, w, ww = value[used] - 0.5, sums["w"], sums["ww"]
+        sums |= {"wv": w * v, "wvv": w * v * v, "wwv": ww * v, "wwvv": ww * v * v}
+        return sums | {"low": value[used], "high": value[used], "tied": n * (v == 0)}
+    return {"wwv": sums["wv"], "wwvv": sums["wvv"]} | sums

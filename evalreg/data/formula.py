@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evalreg.checks import nearest
-from evalreg.data.clusters import joint_parts, no_column, parse_groups
+from evalreg.data.clusters import no_column, parse_groups
 from evalreg.errors import ArgumentError, ArgumentTypeError, FormulaError, MissingColumnError
 
 if TYPE_CHECKING:
@@ -104,7 +104,6 @@ NUMPY |= dict.fromkeys(("max", "mean", "median", "min", "std", "var"), (1, 1))
 CONSTANTS = frozenset({"e", "pi"})
 
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.BitAnd, ast.BitOr, ast.BitXor)
-_SIGNS = (ast.UAdd, ast.USub, ast.Invert)
 _COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _WORDS: dict[type[ast.AST], str] = {
     ast.Attribute: "an attribute",
@@ -182,30 +181,36 @@ def names_in(codes: list[str]) -> Names:
 
 def _check(node: ast.expr, code: str, names: Names) -> None:
     """Refuse what is neither a value nor made of values; collect names."""
-    if isinstance(node, ast.Name):
-        names.columns.add(node.id)
-        names.plain.add(node.id)
-    elif isinstance(node, ast.Constant):
-        if type(node.value) not in (int, float):
-            raise _refused(f"{ast.unparse(node)} where a column or a number is needed", code)
-    elif isinstance(node, ast.BinOp):
-        _check_arithmetic(node, code, names)
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, _SIGNS):
-        _check(node.operand, code, names)
-    elif isinstance(node, ast.Compare):
-        _check_comparison(node, code, names)
-    elif isinstance(node, ast.Call):
-        _check_call(node, code, names)
-    elif isinstance(node, ast.Attribute) and _numpy_name(node) in CONSTANTS:
-        names.functions.add("np")
-    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in _STATA:
-        hint = f" Write {_STATA[node.value.id].format(node.attr)} for Stata's {ast.unparse(node)}."
-        raise _refused("an attribute", code, hint)
-    else:
-        raise _refused(_WORDS.get(type(node), f"{ast.unparse(node)!r}"), code)
+    match node:
+        case ast.Name(id=name):
+            names.columns.add(name)
+            names.plain.add(name)
+        case ast.Constant():
+            if type(node.value) not in (int, float):
+                raise _refused(f"{ast.unparse(node)} where a column or a number is needed", code)
+        case ast.BinOp():
+            _check_arithmetic(node, code)
+            _check(node.left, code, names)
+            _check(node.right, code, names)
+        case ast.UnaryOp(op=ast.UAdd() | ast.USub() | ast.Invert()):
+            _check(node.operand, code, names)
+        case ast.Compare():
+            _check_comparison(node, code)
+            for side in (node.left, *node.comparators):
+                if not (isinstance(side, ast.Constant) and isinstance(side.value, str)):
+                    _check(side, code, names)
+        case ast.Call():
+            _check_call(node, code, names)
+        case ast.Attribute(value=ast.Name(id="np"), attr=name) if name in CONSTANTS:
+            names.functions.add("np")
+        case ast.Attribute(value=ast.Name(id=kind)) if kind in _STATA:
+            hint = f" Write {_STATA[kind].format(node.attr)} for Stata's {ast.unparse(node)}."
+            raise _refused("an attribute", code, hint)
+        case _:
+            raise _refused(_WORDS.get(type(node), f"{ast.unparse(node)!r}"), code)
 
 
-def _check_arithmetic(node: ast.BinOp, code: str, names: Names) -> None:
+def _check_arithmetic(node: ast.BinOp, code: str) -> None:
     if not isinstance(node.op, _OPERATORS):
         raise _refused(f"the operator of {ast.unparse(node)!r}", code)
     if isinstance(node.op, ast.Pow) and _is_number(node.left) and _is_number(node.right):
@@ -217,8 +222,13 @@ def _check_arithmetic(node: ast.BinOp, code: str, names: Names) -> None:
             f"name {ast.unparse(node.right)} in `groups`, whose rows may depend on each other, or absorb it as a "
             f'factor, "score ~ x | {ast.unparse(node.right)}".'
         )
-    _check(node.left, code, names)
-    _check(node.right, code, names)
+
+
+def _check_comparison(node: ast.Compare, code: str) -> None:
+    if len(node.ops) > 1:
+        raise _refused(f"a chain of comparisons, {ast.unparse(node)} (write (a < b) & (b < c))", code)
+    if not isinstance(node.ops[0], _COMPARISONS):
+        raise _refused(f"the comparison {ast.unparse(node)!r}", code)
 
 
 def _has_constant(node: ast.expr) -> bool:
@@ -232,53 +242,47 @@ def _is_number(node: ast.expr) -> bool:
     return not any(isinstance(part, ast.Name | ast.Call) for part in ast.walk(node))
 
 
-def _check_comparison(node: ast.Compare, code: str, names: Names) -> None:
-    if len(node.ops) > 1:
-        raise _refused(f"a chain of comparisons, {ast.unparse(node)} (write (a < b) & (b < c))", code)
-    if not isinstance(node.ops[0], _COMPARISONS):
-        raise _refused(f"the comparison {ast.unparse(node)!r}", code)
-    for side in (node.left, *node.comparators):
-        if not (isinstance(side, ast.Constant) and isinstance(side.value, str)):
-            _check(side, code, names)
-
-
 def _check_call(node: ast.Call, code: str, names: Names) -> None:
-    name = node.func.id if isinstance(node.func, ast.Name) else None
-    if name == "Q":
-        names.columns.add(_quoted(node, code))
-        names.plain.add(_quoted(node, code))
-    elif name == "C":
-        inside = Names()
-        _check_arguments(node, code, inside, contrasts=True)
-        names.columns |= inside.columns
-        names.factors |= inside.columns
-        names.functions |= inside.functions
-    elif name in PATSY:
-        _check_arguments(node, code, names, contrasts=False)
-    elif isinstance(node.func, ast.Attribute) and _numpy_name(node.func) in NUMPY:
-        fewest, most = NUMPY[node.func.attr]
-        if node.keywords or not fewest <= len(node.args) <= most:
-            count = f"{fewest}" if fewest == most else f"{fewest} or {most}"
-            raise _refused(
-                f"{ast.unparse(node)}: np.{node.func.attr} takes {count} arguments here, without names", code
-            )
-        for argument in node.args:
-            _check(argument, code, names)
-    else:
-        raise _unknown(node, code)
-    names.functions.add("np" if name is None else name)
+    """Functions of patsy take values, texts, lists of them, and inside of C contrasts; those of numpy values alone."""
+    match node.func:
+        case ast.Name(id="Q"):
+            column = _quoted_name(node)
+            if column is None:
+                what = f'{ast.unparse(node)}: Q takes the name of a column in quotes, such as Q("a name")'
+                raise _refused(what, code)
+            names.columns.add(column)
+            names.plain.add(column)
+            names.functions.add("Q")
+        case ast.Name(id="C"):
+            inside = Names(functions=names.functions)
+            _check_arguments(node, code, inside, contrasts=True)
+            names.columns |= inside.columns
+            names.factors |= inside.columns
+            names.functions.add("C")
+        case ast.Name(id=name) if name in PATSY:
+            _check_arguments(node, code, names, contrasts=False)
+            names.functions.add(name)
+        case ast.Attribute(value=ast.Name(id="np"), attr=name) if name in NUMPY:
+            fewest, most = NUMPY[name]
+            if node.keywords or not fewest <= len(node.args) <= most:
+                count = f"{fewest}" if fewest == most else f"{fewest} or {most}"
+                raise _refused(f"{ast.unparse(node)}: np.{name} takes {count} arguments here, without names", code)
+            for argument in node.args:
+                _check(argument, code, names)
+            names.functions.add("np")
+        case _:
+            raise _unknown(node, code)
 
 
-def _quoted(node: ast.Call, code: str) -> str:
-    """The column of Q("...")."""
-    argument = node.args[0] if len(node.args) == 1 and not node.keywords else None
-    if not (isinstance(argument, ast.Constant) and isinstance(argument.value, str)):
-        raise _refused(f'{ast.unparse(node)}: Q takes the name of a column in quotes, such as Q("a name")', code)
-    return argument.value
+def _quoted_name(node: ast.AST) -> str | None:
+    """The name in Q("a name")."""
+    match node:
+        case ast.Call(func=ast.Name(id="Q"), args=[ast.Constant(value=str(name))], keywords=[]):
+            return name
+    return None
 
 
 def _check_arguments(node: ast.Call, code: str, names: Names, contrasts: bool) -> None:
-    """Arguments of a function of patsy: values, texts, lists of them, and contrasts inside C."""
     if any(keyword.arg is None for keyword in node.keywords):
         raise _refused("two stars", code)
     for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
@@ -286,23 +290,19 @@ def _check_arguments(node: ast.Call, code: str, names: Names, contrasts: bool) -
 
 
 def _check_argument(node: ast.expr, code: str, names: Names, contrasts: bool) -> None:
-    if isinstance(node, ast.Constant) and (node.value is None or type(node.value) in (str, bool)):
-        return
-    if isinstance(node, ast.List | ast.Tuple):
-        for entry in node.elts:
-            _check_argument(entry, code, names, False)
-    elif contrasts and isinstance(node, ast.Name) and node.id in CONTRASTS:
-        names.functions.add(node.id)
-    elif contrasts and isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CONTRASTS:
-        names.functions.add(node.func.id)
-        _check_arguments(node, code, names, contrasts=False)
-    else:
-        _check(node, code, names)
-
-
-def _numpy_name(node: ast.Attribute) -> str:
-    """The name after "np."; empty for other attributes."""
-    return node.attr if isinstance(node.value, ast.Name) and node.value.id == "np" else ""
+    match node:
+        case ast.Constant(value=None | str() | bool()):
+            pass
+        case ast.List() | ast.Tuple():
+            for entry in node.elts:
+                _check_argument(entry, code, names, False)
+        case ast.Name(id=name) if contrasts and name in CONTRASTS:
+            names.functions.add(name)
+        case ast.Call(func=ast.Name(id=name)) if contrasts and name in CONTRASTS:
+            names.functions.add(name)
+            _check_arguments(node, code, names, contrasts=False)
+        case _:
+            _check(node, code, names)
 
 
 def _unknown(node: ast.Call, code: str) -> FormulaError:
@@ -322,72 +322,6 @@ def _unknown(node: ast.Call, code: str) -> FormulaError:
 
 def _refused(what: str, code: str, hint: str = "") -> FormulaError:
     return FormulaError(f"`formula` has {what}, in the term {code!r}.{hint} {_RULE}")
-
-
-def group_names(groups: str | None) -> set[str]:
-    """Names in a text for ``--groups``, before it is known which columns there are."""
-    if groups is None:
-        return set()
-    axes = [piece.strip() for piece in re.findall(r"(?:`[^`]*`|[^`+])+", groups)]
-    parts = [piece.strip() for piece in re.findall(r"(?:`[^`]*`|[^`+:])+", groups)]
-    return {groups, *axes, *parts, *(part[1:-1] for part in parts if part.startswith("`") and part.endswith("`"))}
-
-
-def role_names(*names: str | None) -> set[str]:
-    """Names of roles, and of the columns that joint ids among them join."""
-    return {part for name in names if name is not None for part in (name, *joint_parts(name))}
-
-
-def formula_names(formula: str) -> tuple[set[str], set[str]]:
-    """Names that a formula uses as factors, directly inside C(...), and in any other way."""
-    import patsy
-
-    before, absorbed = split_bar(formula)
-    description = patsy.ModelDesc.from_formula(without_backticks(before))
-    terms = (*description.lhs_termlist, *description.rhs_termlist)
-    factors: set[str] = set(group_names(absorbed or None))
-    plain: set[str] = set()
-    for code in {factor.code for term in terms for factor in term.factors}:
-        _sort_names(ast.parse(code, mode="eval").body, factors, plain)
-    return factors, plain
-
-
-def _sort_names(node: ast.AST, factors: set[str], plain: set[str]) -> None:
-    """Add the names below a node of a formula's code to the factors or to the others."""
-    name = _column_of(node)
-    if name is not None:
-        plain.add(name)
-        return
-    inner = list(ast.iter_child_nodes(node))
-    factor = _factor_of(node)
-    if factor is not None:
-        factors.add(factor)
-        inner = inner[2:]  # after C itself and the column
-    for child in inner:
-        _sort_names(child, factors, plain)
-
-
-def _factor_of(node: ast.AST) -> str | None:
-    """The column of C(column), or of C(column, ...) where what follows speaks of text.
-
-    Treatment(1) means the level 1 where levels are numbers, and the second level where they are text; Poly takes the
-    levels in their order. Such a column keeps its numbers.
-    """
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "C" and node.args):
-        return None
-    rest = [*node.args[1:], *node.keywords]
-    constants = [leaf.value for part in rest for leaf in ast.walk(part) if isinstance(leaf, ast.Constant)]
-    return None if rest and not any(isinstance(value, str) for value in constants) else _column_of(node.args[0])
-
-
-def _column_of(node: ast.AST) -> str | None:
-    """The name that a node is, bare or as Q("name")."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q" and len(node.args) == 1:
-        argument = node.args[0]
-        return str(argument.value) if isinstance(argument, ast.Constant) else None
-    return None
 
 
 @dataclass(frozen=True)
@@ -503,11 +437,7 @@ def _whole(codes: list[str]) -> frozenset[str]:
 
 def _column_of_formula(code: str) -> str:
     """The name inside Q("..."), where that is all; otherwise the code."""
-    node = ast.parse(code, mode="eval").body
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q" and len(node.args) == 1:
-        quoted = node.args[0]
-        return str(quoted.value) if isinstance(quoted, ast.Constant) else code
-    return code
+    return _quoted_name(ast.parse(code, mode="eval").body) or code
 
 
 def _syntax_message(formula: str, error: SyntaxError) -> str:

@@ -28,13 +28,15 @@ from evalreg.data.clusters import (
     joint_labels,
     known_column,
     nested_labels,
+    quoted_pair,
     refuse_nested,
     row_list,
     rows_text,
+    spelled_alike,
     used_codes,
 )
 from evalreg.data.dialects import bytewise, without_parsed
-from evalreg.data.engine import Query, as_pandas, engine_answers, fetched, schema_of, without_own
+from evalreg.data.engine import ROWS, Query, as_pandas, engine_answers, fetched, schema_of, without_own
 from evalreg.data.sums import SummedLog
 from evalreg.errors import (
     AlignmentError,
@@ -471,24 +473,46 @@ class UsedRows:
 
     def _used(self, name: str, codes: IntArray, labels: Any) -> Codes:
         used = used_codes(name, restrict(codes, self.keep), labels, every_row=self.keep is None)
-        return used if self.item is None else codes_of_items(name, used, self.item)
+        if self.item is None:
+            return used
+        return codes_of_items(name, used, self.item, replace(self, item=None).positions())
 
 
-def codes_of_items(name: str, codes: Codes, item: Codes) -> Codes:
-    """Labels of items from the labels of their rows, which must agree; one entry for each item."""
-    first = item.first
-    by_item = codes.codes[first]
+def codes_of_items(name: str, codes: Codes, item: Codes, positions: IntArray, of: str | None = None) -> Codes:
+    """Labels of items (of column `of`) from those of their rows, which must agree; one entry for each item."""
+    by_item = codes.codes[item.first]
     differ = by_item[item.codes] != codes.codes
     if differ.any():
-        rows, count = row_list(differ)
-        raise AlignmentError(
-            f"answers to one item are averaged first, so {name!r} must be the same in all of them; it differs within "
-            f"an item in {rows_text(rows, count)} of those in use. Leave out `sample`, or use a coarser cluster.",
-            column=name,
-            rows=rows,
-            count=count,
-        )
+        rows, count = row_list(differ, positions)
+        alike = [] if codes.labels is None else spelled_alike(codes.labels)
+        raise differing_labels(name, of, f"in {rows_text(rows, count)}", count, rows, alike)
     return Codes(by_item, codes.n_clusters, codes.labels, codes.parts)
+
+
+def differing_labels(
+    name: str,
+    item: str | None,
+    where: str,
+    count: int,
+    rows: list[int] | None = None,
+    alike: Sequence[tuple[str, str]] = (),
+) -> AlignmentError:
+    """What is wrong with labels that differ between the answers to one item."""
+    text = (
+        f"answers to one item belong together, so that {name!r} must be the same for all answers to one "
+        f"{item or 'item'}; it differs {where}."
+    )
+    if item is not None:
+        text += f' If ids of items repeat between parts of the eval, join them, as in item="{name}:{item}"; otherwise'
+    text += " use a coarser cluster." if item is not None else " Use a coarser cluster."
+    if alike:
+        text += f" First see to labels that differ by blanks or case alone, such as {quoted_pair(alike[0])}."
+    return AlignmentError(
+        text,
+        column=name,
+        rows=rows,
+        count=count,
+    )
 
 
 def restrict(array: Any, keep: BoolArray | None) -> Any:
@@ -621,7 +645,7 @@ class CollectedTable(Table):
 
 def collected_at_most(table: Query, names: Sequence[str], labels: Set[str | None], needs: str) -> Table:
     """`collected`, refused above MOST_COLLECTED rows; `needs` is what needs the rows, as its argument is written."""
-    n_rows = table.count_absent(())[0]
+    n_rows = int(table.table((), {})[ROWS].iloc[0])
     if n_rows > MOST_COLLECTED:
         raise NotAvailableError(
             f"{needs} needs rows in memory, and the engine has {n_rows}; up to {MOST_COLLECTED} are collected without "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -465,12 +465,12 @@ class PairCells:
     second: IntArray
     stratum: IntArray
     swapped: BoolArray | None
-    alike: int
-    side_names: tuple[str, ...]
-    sides: FloatArray
+    alike: int = 0
+    side_names: tuple[str, ...] = ()
+    sides: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class PairRows(PairCells):
     """The same with the rows as they were read.
 

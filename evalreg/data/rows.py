@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, QuestionsName, listed
@@ -31,7 +30,7 @@ from evalreg.data.clusters import (
     same_partition,
     used_codes,
 )
-from evalreg.data.engine import FAR, Query
+from evalreg.data.engine import FAR, ROWS, Query
 from evalreg.data.frame import Table, UsedRows, array_floats, codes_of_items, restrict
 from evalreg.data.questions import shared_rows
 from evalreg.errors import (
@@ -165,8 +164,8 @@ def refuse_filters(table: Table | Query, keep: BoolArray | None, named: Collecti
 def _filters(table: Table | Query, keep: BoolArray | None) -> tuple[list[str], int]:
     """Names of the filters in use, and the number of rows."""
     if isinstance(table, Query):
-        found = table.group((FILTER,), {"n": nw.len()}).dropna()
-        return sorted(map(str, found[FILTER])), int(found["n"].sum())
+        found = table.table((FILTER,), {}).dropna()
+        return sorted(map(str, found[FILTER])), int(found[ROWS].sum())
     codes, labels = table.labels(FILTER, FILTER)
     used = restrict(codes, keep)
     return sorted(str(labels[code]) for code in np.unique(used[used >= 0])), int(used.size)
@@ -415,85 +414,61 @@ def keep_rows(
 MOST_COLUMNS, MOST_IN_PAIRS = 40, 8
 
 
-@dataclass(frozen=True)
-class Told:
-    """By which columns rows are told apart.
-
-    Parameters
-    ----------
-    key : tuple of str
-        The columns of `by`, and last that of the items.
-    sample : str or None
-        Repeated answers.
-    score, weights : str
-        What is not a label.
-    """
-
-    key: tuple[str, ...]
-    sample: str | None
-    score: str
-    weights: str
-
-    @property
-    def item(self) -> str:
-        """The column of the items."""
-        return self.key[-1]
-
-
-def one_row_an_item(rows: ReadRows, told: Told, combine: Callable[[FloatArray, Codes], FloatArray] | None) -> ReadRows:
+def one_row_an_item(rows: ReadRows, roles: Roles) -> ReadRows:
     """Average declared repeats within (by, item), or combine them; refuse undeclared ones."""
+    assert roles.item is not None
     values, weights, used = rows.values["score"], rows.weights, rows.used
-    key = joint([used[name] for name in told.key])
-    if told.sample is None and key.n_clusters == values.size:
+    key = joint([used[name] for name in (*roles.by, roles.item)])
+    if roles.sample is None and key.n_clusters == values.size:
         return rows
-    full = key if told.sample is None else joint([key, used[told.sample]])
-    if full.n_clusters < values.size:
-        raise _repeats(full, values, told, rows.source)
-    means = np.bincount(key.codes, values) / key.counts if combine is None else combine(values, key)
-    by_item = {name: codes_of_items(name, codes, key) for name, codes in used.items() if name != told.sample}
+    full = key if roles.sample is None else joint([key, used[roles.sample]])
+    refuse_repeats(full, values, roles, rows.source)
+    means = np.bincount(key.codes, values) / key.counts if roles.combine is None else roles.combine(values, key)
+    places = rows.source.positions()
+    others = {name: codes for name, codes in used.items() if name != roles.sample}
+    by_item = {name: codes_of_items(name, codes, key, places, roles.item) for name, codes in others.items()}
     if weights is not None:
-        codes_of_items("weights", as_codes(factorize(weights)[0]), key)
+        codes_of_items("weights", as_codes(factorize(weights)[0]), key, places)
         weights = weights[key.first]
     source = replace(rows.source, item=key)
     return replace(rows, values={"score": means}, weights=weights, used=by_item, source=source)
-
-
-# Repeats: what would tell them apart.
 
 
 # Columns by which one answer has several rows, as it was read or scored in several ways: these are no repeats.
 _READINGS = frozenset({"filter", "metric", "scorer"})
 
 
-def _repeats(key: Codes, values: FloatArray, told: Told, source: UsedRows) -> DuplicateRowsError:
-    """The error for repeats, with the column that tells them apart."""
+def refuse_repeats(key: Codes, values: FloatArray, roles: Roles, source: UsedRows) -> None:
+    """Raise where rows have the same key, and say which column tells them apart."""
+    if key.n_clusters == key.codes.size:
+        return
     again = np.ones(key.codes.size, dtype=bool)
     again[key.first] = False
-    rows, count = row_list(again)
-    columns = told.key if told.sample is None else (*told.key, told.sample)
-    what = " and ".join(repr(name) for name in columns)
-    return DuplicateRowsError(
+    rows, count = row_list(again, source.positions())
+    what = " and ".join(repr(name) for name in (*roles.by, roles.item, roles.sample) if name is not None)
+    raise DuplicateRowsError(
         f"there must be one row for each {what}; {count} row{'s repeat' if count > 1 else ' repeats'} an earlier one "
-        f"({rows_text(rows, count)} of those in use). {_remedy(key, values, told, source)}",
-        column=told.item,
+        f"({rows_text(rows, count)}). {_remedy(key, values, roles, source)}",
+        column=roles.item,
         rows=rows,
         count=count,
     )
 
 
-def _remedy(key: Codes, values: FloatArray, told: Told, source: UsedRows) -> str:
+def _remedy(key: Codes, values: FloatArray, roles: Roles, source: UsedRows) -> str:
     """What to write, where one column or two tell the repeats apart."""
-    others = dict(_label_columns(told, source, key.codes.size))
+    item = str(roles.item)
+    others = dict(_label_columns(roles, source, key.codes.size))
     for name, codes in others.items():
         if joint([key, codes]).n_clusters == key.codes.size:
-            return _advice(name, told)
+            return _advice(name, roles)
     for first, second in itertools.combinations(list(others)[:MOST_IN_PAIRS], 2):
         if joint([key, others[first], others[second]]).n_clusters == key.codes.size:
             return (
-                f"{first!r} and {second!r} tell them apart together. Where the ids in {told.item!r} start anew in one "
-                f'of them, join them, as in item="{_joined(first, told.item)}"; name the other in `by` or `sample`.'
+                f"{first!r} and {second!r} tell them apart together. Where the ids in {roles.item!r} start anew in one "
+                f'of them, join them, as in item="{_joined(first, item)}"; name the other in `by` or `sample`.'
             )
-    if told.sample is not None:
+    if roles.sample is not None:
         return "Remove the copies, or give each answer its own sample id."
     anew = "Answers that were given anew need a column that numbers them, named in `sample`."
     other = int((values != values[key.first][key.codes]).sum())
@@ -505,10 +480,10 @@ def _remedy(key: Codes, values: FloatArray, told: Told, source: UsedRows) -> str
     return f"No other column tells them apart, so that they look like copies: remove them. {anew}"
 
 
-def _label_columns(told: Told, source: UsedRows, n_rows: int) -> Iterator[tuple[str, Codes]]:
+def _label_columns(roles: Roles, source: UsedRows, n_rows: int) -> Iterator[tuple[str, Codes]]:
     """Other columns that could tell rows apart: neither fractions nor an id of every row."""
     table: Table = source.table
-    taken = {*told.key, told.sample, told.score, told.weights}
+    taken = {*roles.labels, roles.score, weights_name(roles.weights)}
     for name in [name for name in table.columns if name not in taken][:MOST_COLUMNS]:
         if table.frame.get_column(name).dtype.is_float():
             continue
@@ -521,20 +496,21 @@ def _label_columns(told: Told, source: UsedRows, n_rows: int) -> Iterator[tuple[
             yield name, as_codes(codes, labels)
 
 
-def _advice(name: str, told: Told) -> str:
+def _advice(name: str, roles: Roles) -> str:
     """What to write where one column tells repeats apart."""
+    item = str(roles.item)
     if name.rpartition(".")[2] in _READINGS:
-        each = f', or have an estimate for each, with by="{name}"' if len(told.key) == 1 else ""
+        each = f', or have an estimate for each, with by="{name}"' if not roles.by else ""
         return (
             f"{name!r} tells them apart: one answer that is scored in several ways is still one answer. Keep the "
             f"rows of one {name!r}{each}."
         )
-    joined = f'item="{_joined(name, told.item)}"'
-    if told.sample is not None:
-        return f"{name!r} tells them apart: where the ids in {told.item!r} start anew in each, join them, {joined}."
-    model = "" if len(told.key) > 1 else f' Or by="{name}" for a mean of each.'
+    joined = f'item="{_joined(name, item)}"'
+    if roles.sample is not None:
+        return f"{name!r} tells them apart: where the ids in {roles.item!r} start anew in each, join them, {joined}."
+    model = "" if roles.by else f' Or by="{name}" for a mean of each.'
     return (
-        f"{name!r} tells them apart. Where the ids in {told.item!r} start anew in each {name!r}, join them: {joined}. "
+        f"{name!r} tells them apart. Where the ids in {roles.item!r} start anew in each {name!r}, join them: {joined}. "
         f'Where they are answers to the same questions: sample="{name}"; `sample` averages them first.{model}'
     )
 
@@ -592,8 +568,7 @@ def read_cells(table: Table, roles: Roles, groups: Groups) -> CellRows:
         rows, lines = _shared_questions(rows, roles)
     item = None if roles.item is None else rows.used[roles.item]
     if roles.item is not None:
-        told = Told((*roles.by, roles.item), roles.sample, roles.score, weights_name(roles.weights))
-        rows = one_row_an_item(rows, told, roles.combine)
+        rows = one_row_an_item(rows, roles)
     keys, cell = cells_of(rows.used, roles.cell_columns)
     return CellRows(keys, cell, rows, item, lines)
 

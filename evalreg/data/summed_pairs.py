@@ -83,7 +83,7 @@ def _summed_lines(table: Query, own: SummedRoles, weights: str | None) -> pd.Dat
     return grouped_lines(table, own, made)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SummedPairCells(PairCells):
     """Lines of comparisons sorted into pairs of models, scored for the left model.
 

@@ -15,7 +15,8 @@ import pandas as pd
 
 from evalreg.checks import listed
 from evalreg.data.clusters import MADE, Axis, factorize, joint_labels, joint_parts, known_columns
-from evalreg.data.engine import FAR, Measure, Query, as_pandas
+from evalreg.data.engine import FAR, Measure, Query
+from evalreg.data.engine import ROWS as GROUPED_ROWS
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -261,15 +262,7 @@ def refuse_repeats(lines: pd.DataFrame, by: Axis, item: str) -> None:
 
 def grouped_lines(table: Query, roles: SummedRoles, measures: Mapping[str, Measure]) -> pd.DataFrame:
     """One line for each joint value of the labels, sorted by them, with its rows and what is measured of them."""
-    keys = {name: f"{MADE}key{i}" for i, name in enumerate(roles.labels)}
-    names = {name: f"{MADE}sum{i}" for i, name in enumerate(measures)}
-    names[ROWS] = f"{MADE}rows"
-    chosen = [nw.col(name).alias(key) for name, key in keys.items()]
-    chosen += [expression.alias(names[name]) for name, (expression, _) in measures.items()]
-    sums = [getattr(nw.col(names[name]), how)() for name, (_, how) in measures.items()]
-    rows = table.holding(roles.labels).select(*chosen)
-    found = as_pandas(rows.group_by(*keys.values()).agg(table.rows.alias(names[ROWS]), *sums))
-    found = found.rename(columns={made: name for name, made in (keys | names).items()})
+    found = table.table(roles.labels, measures).rename(columns={GROUPED_ROWS: ROWS})
     kinds = {name: found[name].dtype for name in found}
     whole: dict[Any, Any] = {
         name: "int64" for name, kind in kinds.items() if name not in roles.labels and kind.kind in "iu"
@@ -312,20 +305,6 @@ def write_sums(log: SummedLog, path: str | os.PathLike[str], versions: dict[str,
         os.replace(unfinished, target)
     except OSError as error:
         raise ArgumentError(f"the sums could not be written to {target!r}: {error}.") from error
-
-
-def holds_sums(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is one of sums, and whole enough to say so."""
-    try:
-        with open(path, "rb") as stream:
-            if stream.read(4) != b"PAR1":
-                return False
-        pa = _parquet()
-        return KEY in (pa.parquet.read_schema(path).metadata or {})
-    except (OSError, NotAvailableError):
-        return False
-    except pa.ArrowException:
-        return False
 
 
 def read_sums(path: str | os.PathLike[str]) -> SummedLog:

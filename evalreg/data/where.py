@@ -48,6 +48,8 @@ _WORDS = ("and", "or", "not", "in", "true", "false", "missing")
 _TOKENS = re.compile(
     r"""(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|`(?P<quoted>(?:[^`]|``)+)`|[\d.][\w.]*|(?P<name>[^\W\d][\w.]*)"""
 )
+# Letters that stand for columns and texts in the code that Python parses: ideographs, which mean nothing to it.
+FIRST_LETTER = 0x4E00
 _BARE = re.compile(r"[^\W\d][\w.]*")
 # What pandas calls the values of a column, and what messages call them.
 _KINDS = {"string": "text", "boolean": "truth values"}
@@ -69,15 +71,14 @@ class Condition:
 
 @dataclass(frozen=True)
 class Filter:
-    """A filter that was read; `names` and `texts` are what stands in it, by its place in the tree."""
+    """A filter that was read; `names` and `texts` are what stands in its code, by the names that they have there."""
 
     text: str
     argument: str
+    code: str
     tree: ast.expr
     names: dict[str, str]
     texts: dict[str, str]
-    # Where pieces of the code begin, in the code and in the text.
-    places: tuple[tuple[int, int], ...]
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -151,7 +152,7 @@ class Filter:
 
     def refuse(self, node: ast.expr, problem: str) -> NoReturn:
         """Raise with the line of the filter and a caret under the place."""
-        raise _mistake(self, node.col_offset, problem)
+        raise _mistake(self.text, self.argument, len(self.code.encode()[: node.col_offset].decode()), problem)
 
 
 def _is_float(number: float) -> bool:
@@ -161,43 +162,37 @@ def _is_float(number: float) -> bool:
         return False
 
 
-def _mistake(found: Filter, offset: int, problem: str) -> ArgumentError:
-    code, text = max((place for place in found.places if place[0] <= offset), default=(0, 0))
-    place = min(text + offset - code, len(found.text))
-    return ArgumentError(f"`{found.argument}` cannot be read: {problem}.\n{pointed(found.text, place)}")
+def _mistake(text: str, argument: str, place: int, problem: str) -> ArgumentError:
+    return ArgumentError(f"`{argument}` cannot be read: {problem}.\n{pointed(text, min(place, len(text)))}")
 
 
 def parse(text: str, argument: str = "where") -> Filter:
     """The filter that a text spells; of a mistake, an error that marks the place and says what goes there."""
     names: dict[str, str] = {}
     texts: dict[str, str] = {}
-    places, code, end = [(0, 0)], "", 0
-    for token in _TOKENS.finditer(text):
-        code += text[end : token.start()]
-        places.append((len(code), token.start()))
-        if token["text"] is not None:
-            key = f"t{len(texts)}"
-            texts[key] = re.sub(r"\\(.)", r"\1", token["text"][1:-1])
-            code += key
-        elif token["quoted"] is not None or (token["name"] is not None and token["name"].lower() not in _WORDS):
-            key = f"n{len(names)}"
-            names[key] = token["name"] or token["quoted"].replace("``", "`")
-            code += key
+
+    def token(found: re.Match[str]) -> str:
+        word = found["name"] is not None and found["name"].lower() not in _WORDS
+        if found["text"] is None and found["quoted"] is None and not word:
+            return found[0].lower()
+        # A letter of its own, as wide as what it stands for: places in the code are those in the text.
+        key = chr(FIRST_LETTER + len(names) + len(texts)).ljust(len(found[0]) - (not word), "_")
+        if found["text"] is not None:
+            texts[key] = re.sub(r"\\(.)", r"\1", found["text"][1:-1])
         else:
-            code += token[0].lower()
-        end = token.end()
-        places.append((len(code), end))
-    code += text[end:]
-    found = Filter(text, argument, ast.Constant(None), names, texts, tuple(places))
+            names[key] = found["name"] or found["quoted"].replace("``", "`")
+        return key.ljust(len(found[0]))
+
+    code = re.sub(r"\s", " ", _TOKENS.sub(token, text)).rstrip()
+    if not code.strip():
+        raise _mistake(text, argument, 0, "it is empty; write a condition such as score == 1")
     try:
-        tree = ast.parse(re.sub(r"\s", " ", code).rstrip(), mode="eval").body if code.strip() else None
+        tree = ast.parse(code, mode="eval").body
     except SyntaxError as error:
-        raise _mistake(found, max((error.offset or 1) - 1, 0), _said(error)) from None
+        raise _mistake(text, argument, max((error.offset or 1) - 1, 0), _said(error)) from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise _mistake(found, 0, f"it is too deep, or holds what is no text ({error})") from None
-    if tree is None:
-        raise _mistake(found, 0, "it is empty; write a condition such as score == 1")
-    found = replace(found, tree=tree)
+        raise _mistake(text, argument, 0, f"it is too deep, or holds what is no text ({error})") from None
+    found = Filter(text, argument, code, tree, names, texts)
     found.conditions  # noqa: B018  what cannot be read is refused now
     return found
 

@@ -22,7 +22,6 @@ from evalreg.data.rows import (
     CellRows,
     ReadRows,
     Roles,
-    Told,
     cells_of,
     joint_names,
     one_row_an_item,
@@ -396,8 +395,8 @@ def answers_of(
     if len(keys) < 2 or cell is None:
         text = f"`{argument}` must have at least two values; column {model!r} holds {listed(keys[0])} alone."
         raise DataError(text, column=model, count=1)
-    told = Told((model, item), None, next(iter(numbers.values())), "")
-    one_row_an_item(ReadRows({"score": np.zeros(rows.n_rows)}, None, rows.used, (), rows.source, None, {}), told, None)
+    told = Roles(next(iter(numbers.values())), (model,), item)
+    one_row_an_item(ReadRows({"score": np.zeros(rows.n_rows)}, None, rows.used, (), rows.source, None, {}), told)
     return rows, tuple(key[0] for key in keys), cell
 
 

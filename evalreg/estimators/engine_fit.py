@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -13,7 +13,7 @@ from evalreg.checks import FloatArray, MissingName, listed
 from evalreg.covariance.options import CovOptions
 from evalreg.data.clusters import Groups
 from evalreg.data.designs import as_labels, for_formula, refuse_large_design
-from evalreg.data.engine import CellKeys, Query, schema_of
+from evalreg.data.engine import ROWS, CellKeys, Query, schema_of
 from evalreg.data.engine_rows import EngineRows, read_in_engine, refuse_arrays_of_weights
 from evalreg.data.formula import ParsedFormula, whole_column
 from evalreg.data.frame import refuse_extreme
@@ -114,22 +114,22 @@ def _of_cells(parsed: ParsedFormula, cells: CellKeys, covariates: tuple[str, ...
     return design if design.cell is None else replace(design, coding=design.coding[design.cell], cell=None)
 
 
+_ENDS: tuple[Literal["min", "max"], ...] = ("min", "max")
+
+
 def _scales(table: Query, numbers: list[nw.Expr], names: list[str]) -> tuple[FloatArray, FloatArray]:
     """Middle and half the range of each number; one query. Refuses what is not finite or does not vary."""
     if not numbers:
         return np.zeros(0), np.zeros(0)
-    held = table.each(lambda frame: frame.select(*(z.alias(f"__z{j}") for j, z in enumerate(numbers))))
-    ends = {f"{end}{j}": getattr(nw.col(f"__z{j}"), end)() for j in range(len(numbers)) for end in ("min", "max")}
-    found = held.group((), ends | {"n": nw.len()})
-    low, high = (np.array([float(found[f"{end}{j}"].iloc[0]) for j in range(len(numbers))]) for end in ("min", "max"))
-    for name, of, *own in zip(names, range(len(numbers)), low, high, strict=True):
+    found = table.table((), {f"{end}{j}": (z, end) for j, z in enumerate(numbers) for end in _ENDS})
+    low, high = (np.array([float(found[f"{end}{j}"].iloc[0]) for j in range(len(numbers))]) for end in _ENDS)
+    for name, z, *own in zip(names, numbers, low, high, strict=True):
         if not np.isfinite(own).all():
-            bad = nw.when(nw.col(f"__z{of}").is_finite()).then(nw.lit(0)).otherwise(nw.lit(1))
-            marked = held.each(lambda frame, bad=bad: frame.select(bad.alias("__bad")))  # type: ignore[misc]
-            count = int(marked.group((), {"bad": nw.col("__bad").sum()})["bad"].iloc[0])
+            bad = nw.when(z.is_finite()).then(nw.lit(0)).otherwise(nw.lit(1))
+            count = int(table.table((), {"bad": (bad, "sum")})["bad"].iloc[0])
             raise NonFiniteError(
                 f"terms of the formula must be finite; {name!r} is missing or infinite in {count} of "
-                f"{int(found['n'].iloc[0])} rows in use. Leave such rows out, or change the transformation.",
+                f"{int(found[ROWS].iloc[0])} rows in use. Leave such rows out, or change the transformation.",
                 column=name,
                 count=count,
             )

@@ -15,7 +15,8 @@ from evalreg.checks import MISSING, CovName, DofName, FloatArray, MissingName, R
 from evalreg.covariance.options import check_cov_options, clustered_by_items, documented
 from evalreg.data.clusters import Axis, Codes, Groups, known_column, names_of, row_list, rows_text, with_roles
 from evalreg.data.engine import Query
-from evalreg.data.engine_answers import EngineAnswers, UsedAnswers, read_used, used_answers
+from evalreg.data.engine_answers import EngineAnswers, read_used, used_answers
+from evalreg.data.engine_rows import EngineRows
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import CellRows, Roles, read_cells
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, NotAvailableError, ScoreRangeError
@@ -233,17 +234,17 @@ def _whole(k: object) -> int:
     return int(k)
 
 
-def _refuse_other(used: UsedAnswers, score: str) -> None:
-    if used.n_other:
+def _refuse_other(used: EngineRows, score: str) -> None:
+    if n_other := int(used.sums["other"].sum()):
         raise ScoreRangeError(
-            f"`score` must be 0 or 1 for pass@k; column {score!r} is not in {used.n_other} of the rows in use. "
+            f"`score` must be 0 or 1 for pass@k; column {score!r} is not in {n_other} of the rows in use. "
             "Compare it with a threshold first.",
             column=score,
-            count=used.n_other,
+            count=n_other,
         )
 
 
-def _in_engine(used: UsedAnswers, roles: Roles, groups: Groups, k: int, require: str) -> CellRows:
+def _in_engine(used: EngineRows, roles: Roles, groups: Groups, k: int, require: str) -> CellRows:
     """pass@k or pass^k of each question, from the counts of right and all answers that the engine makes."""
     read = read_used(used, roles, groups)
     lines = read.rows.source.table

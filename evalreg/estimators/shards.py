@@ -285,7 +285,6 @@ def _of_ratios(data: Any, columns: tuple[str, str], roles: Roles, groups: str | 
         more = {SQUARES2: squares["ee"], CROSS2: squares["ed"], WEIGHT2_BOTTOM2: squares["dd"], WEIGHT: rows.weight}
         more |= {WEIGHT2: sizes["ww"], WEIGHT2_BOTTOM: sizes["wd"]}
         measures |= {name: (expression, "sum") for name, expression in more.items()}
-    assert isinstance(rows.engine, Query)
     lines = _about_own(grouped_lines(rows.engine, own, measures))
     _refuse_changed(lines, read.sums)
     return SummedLog(lines[[*own.labels, *own.sums]], own, read.dropped)

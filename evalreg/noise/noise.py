@@ -18,7 +18,7 @@ from evalreg.data.answers import NOBODY
 from evalreg.data.clusters import Axis, Codes, Groups, axis_name, joint, or_one_model, row_list, rows_text, with_roles
 from evalreg.data.engine import Query
 from evalreg.data.frame import Table, open_frame
-from evalreg.data.rows import Told, cells_of, one_row_an_item, read_rows
+from evalreg.data.rows import Roles, cells_of, one_row_an_item, read_rows
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -106,7 +106,7 @@ def read_answer_table(data: Any, columns: Columns, groups: Groups, missing: Miss
     rows = read_rows(
         joined, {"score": columns.score}, labels=by_argument, groups=groups, missing=missing, split=columns.by
     )
-    answered = one_row_an_item(rows, Told((*columns.by, columns.item), columns.sample, columns.score, ""), None)
+    answered = one_row_an_item(rows, Roles(columns.score, tuple(columns.by), columns.item, columns.sample))
     key = joint([rows.used[name] for name in (*columns.by, columns.item)])
     mean, values = answered.values["score"], rows.values["score"]
     if count is None:

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis, factorize, no_source, union
-from evalreg.data.engine import CellKeys, Engine, Sums, changed_rows
+from evalreg.data.engine import CellKeys, Query, Sums, changed_rows
 from evalreg.data.engine_rows import MIDDLE
 from evalreg.data.frame import refuse_extreme
 from evalreg.errors import NonFiniteError, NotAvailableError
@@ -41,7 +41,7 @@ class Measured:
     Size and weight are None where all are one. A mean is the ratio whose sizes are one.
     """
 
-    engine: Engine
+    engine: Query
     value: nw.Expr
     size: nw.Expr | None = None
     weight: nw.Expr | None = None

@@ -20,6 +20,7 @@ from evalreg.data.clusters import (
     joint,
     or_one_model,
     parse_groups,
+    restricted,
     with_joint_ids,
 )
 from evalreg.data.engine_answers import EngineAnswers
@@ -91,13 +92,13 @@ class Answers:
         keep = np.zeros(source.table.n_rows, dtype=bool)
         keep[replace(source, item=None).places()[kept]] = True
         item = as_codes(source.item.codes[kept], source.item.labels)
-        held = {name: _restricted(codes, used) for name, codes in self.labels.held.items()}
+        held = {name: restricted(codes, used) for name, codes in self.labels.held.items()}
         return replace(
             self,
             values=self.values[:, used],
             present=self.present[:, used],
             labels=Labels(int(used.sum()), held, UsedRows(source.table, keep, item)),
-            stratum=None if self.stratum is None else _restricted(self.stratum, used),
+            stratum=None if self.stratum is None else restricted(self.stratum, used),
         )
 
 
@@ -152,10 +153,6 @@ def refuse_single(models: Sequence[str], column: str) -> None:
             column=column,
             count=len(models),
         )
-
-
-def _restricted(codes: Codes, used: BoolArray) -> Codes:
-    return as_codes(codes.codes[used], codes.labels)
 
 
 # In the place of a model that nobody is compared with.

@@ -23,6 +23,7 @@ from evalreg.errors import (
     AlignmentError,
     ArgumentError,
     ArgumentTypeError,
+    DuplicateRowsError,
     MissingColumnError,
     MissingLabelsError,
     NotAvailableError,
@@ -154,6 +155,21 @@ def rows_text(rows: Sequence[int], count: int) -> str:
 
 Axis: TypeAlias = tuple[str, ...]
 """The columns whose joint values identify the clusters of one dimension."""
+
+
+def repeated_rows(
+    columns: Sequence[str], column: str | None, count: int, remedy: str, rows: list[int] | None = None, shown: str = ""
+) -> DuplicateRowsError:
+    """The error for rows that repeat an earlier one in all of some columns, of which `column` may be wrong."""
+    where = f" ({rows_text(rows, count)})" if rows else f", such as of {shown}" if shown else ""
+    return DuplicateRowsError(
+        f"there must be one row for each {' and '.join(map(repr, columns))}; {count} "
+        f"row{'s repeat' if count > 1 else ' repeats'} an earlier one{where}. {remedy}",
+        column=column,
+        rows=rows,
+        count=count,
+    )
+
 
 # Beyond it not every whole number is a float.
 EXACT = 2.0**53

@@ -265,14 +265,11 @@ class Query:
     ----------
     frame : narwhals.LazyFrame
         A reference; queries run when sums are asked for.
-    whole : narwhals.LazyFrame, optional
-        The same rows with every column, where `frame` has only those that the engine keeps for an estimate.
     made : tuple of str
         Names of labels that are made of several columns.
     """
 
     frame: nw.LazyFrame[Any]
-    whole: nw.LazyFrame[Any] | None = None
     made: tuple[str, ...] = ()
 
     rows_of: ClassVar[tuple[str, ...]] = ()
@@ -286,18 +283,12 @@ class Query:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
-        names = schema_of(self.frame if self.whole is None else self.whole)
+        names = schema_of(self.frame)
         return tuple(str(name) for name in names if name not in self.made)
 
-    def holding(self, names: Sequence[str]) -> nw.LazyFrame[Any]:
-        """The frame that has some columns: all of them, where one of these is not kept."""
-        if self.whole is None or set(names) <= set(schema_of(self.frame)):
-            return self.frame
-        return self.whole
-
     def each(self, change: Callable[[nw.LazyFrame[Any]], nw.LazyFrame[Any]]) -> Self:
-        """The same change made to the frame and to the one with every column."""
-        return replace(self, frame=change(self.frame), whole=None if self.whole is None else change(self.whole))
+        """The same with a change made to the frame."""
+        return replace(self, frame=change(self.frame))
 
     def present(self, names: Sequence[str]) -> Self:
         """Rows in which none of some columns is null or NaN."""
@@ -318,7 +309,7 @@ class Query:
         """Whether one of some columns is null or NaN; never, where there are none."""
         if not names:
             return nw.lit(False)
-        schema = schema_of(self.holding(names))
+        schema = schema_of(self.frame)
         with_nan = _knows_nan(self.frame)
         masks = []
         for name in names:
@@ -330,15 +321,14 @@ class Query:
 
     def _native_type(self, name: str) -> object:
         """The engine's own type of a column, where that is DuckDB."""
-        frame = self.holding([name])
-        if not frame.implementation.is_duckdb():
+        if not self.frame.implementation.is_duckdb():
             return ""
-        native = frame.to_native()
+        native = self.frame.to_native()
         return native.types[native.columns.index(name)]
 
     def check_numeric(self, name: str, argument: str) -> None:
         """Raise unless a column is numeric or boolean."""
-        dtype = schema_of(self.holding((name,)))[known_column(name, self.columns, argument)]
+        dtype = schema_of(self.frame)[known_column(name, self.columns, argument)]
         if not (dtype.is_numeric() or dtype == nw.Boolean):
             raise NonNumericError(f"`{argument}` must hold numbers; column {name!r} is {dtype}.", column=name)
 
@@ -347,12 +337,11 @@ class Query:
 
         These are names that no engine parses; groups come in no order.
         """
-        held = self.holding(keys)
         # Columns are made first: not every engine has products or casts inside a sum.
         made = [nw.col(name).alias(f"{KEY}{i}") for i, name in enumerate(keys)]
         made += [column.alias(f"{SUM}{i}") for i, (column, _) in enumerate(measures.values())]
         made += [nw.col(name) for name in self.rows_of]
-        rows = held.select(*(made or [nw.col(next(iter(schema_of(held)))).alias(f"{MADE}any")]))
+        rows = self.frame.select(*(made or [nw.col(next(iter(schema_of(self.frame)))).alias(f"{MADE}any")]))
         added = [self.rows.alias(ROWS)]
         added += [getattr(nw.col(f"{SUM}{i}"), how)() for i, (_, how) in enumerate(measures.values())]
         names = [f"{KEY}{i}" for i in range(len(keys))]
@@ -608,12 +597,10 @@ def _refuse_alike(table: Query, texts: dict[str, nw.Expr], named: list[str], arg
     """Raise where joint text would name different values, which takes colons in two of the columns."""
     if len(named) < 2:
         return
-    colons = [
-        nw.when(texts[name].str.contains(":", literal=True)).then(nw.lit(1)).otherwise(nw.lit(0)).alias(f"__c{i}")
-        for i, name in enumerate(named)
-    ]
-    frame = table.frame.select(*colons).select(*(nw.col(f"__c{i}").max() for i in range(len(named))))
-    if fetched(frame, "pandas").fillna(0).to_numpy().sum() < 2:
+    one, no = nw.lit(1), nw.lit(0)
+    colons = {name: nw.when(texts[name].str.contains(":", literal=True)).then(one).otherwise(no) for name in named}
+    found = table.table((), {name: (column, "max") for name, column in colons.items()})
+    if found[named].fillna(0).to_numpy().sum() < 2:
         return
     parts = [f"__p{i}" for i in range(len(texts))]
     distinct = table.frame.select(*(one.alias(part) for part, one in zip(parts, texts.values(), strict=True))).unique()

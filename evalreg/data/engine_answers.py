@@ -10,14 +10,13 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import IntArray, listed
-from evalreg.data.clusters import Groups, factorize, union
+from evalreg.data.clusters import Groups, factorize, repeated_rows, union
 from evalreg.data.engine import KEY, ROWS, SUM, Measure, Query
 from evalreg.data.engine_rows import EngineRows, read_in_engine
 from evalreg.data.frame import Table, differing_labels, refuse_larger
 from evalreg.data.rows import CellRows, Roles, read_cells
 from evalreg.errors import (
     DataError,
-    DuplicateRowsError,
     NonFiniteError,
     NotAvailableError,
 )
@@ -167,20 +166,12 @@ def _lines(used: Query, roles: Roles, names: tuple[str, ...]) -> pd.DataFrame:
 
 def refuse_copies(lines: pd.DataFrame, roles: Roles) -> None:
     """Raise for lines that hold the answer of one sample, or of one row where there is none, several times."""
-    told = [*roles.by, roles.item, *([] if roles.sample is None else [roles.sample])]
     several = lines[lines[COPIES] > 1]
-    count = int((several[COPIES] - 1).sum())
-    shown = [":".join(str(one[name]) for name in told[: len(roles.by) + 1]) for one in several[:3].to_dict("records")]
-    also = (
-        "Remove the copies in the engine"
-        if roles.sample is not None
-        else (
-            "Name the column of repeated answers in `sample`, which averages them first, or remove copies in the engine"
-        )
-    )
-    raise DuplicateRowsError(
-        f"there must be one row for each {' and '.join(map(repr, told))}; {'at least ' if roles.sample else ''}{count} "
-        f"row{'s repeat' if count > 1 else ' repeats'} an earlier one, such as of {listed(shown)}. {also}.",
-        column=roles.item,
-        count=count,
-    )
+    key = [*roles.by, str(roles.item)]
+    shown = [":".join(map(str, one)) for one in several[key].head(3).itertuples(index=False)]
+    remedy = "Remove the copies in the engine."
+    if roles.sample is None:
+        remedy = "Name the column of repeated answers in `sample`, which averages them first, or remove copies in the "
+        remedy += "engine."
+    columns = key if roles.sample is None else [*key, roles.sample]
+    raise repeated_rows(columns, roles.item, int((several[COPIES] - 1).sum()), remedy, shown=listed(shown))

@@ -14,11 +14,12 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
-from evalreg.data.clusters import Axis, Groups, as_text
+from evalreg.data.clusters import Axis, Groups, as_text, repeated_rows
 from evalreg.data.engine import CellKeys, Grouped, Measure, Query, schema_of
-from evalreg.data.engine_rows import REASON, asked_of, in_power
+from evalreg.data.engine_rows import REASON, in_power, used_columns
 from evalreg.data.frame import Table
 from evalreg.data.pairs import (
+    OTHER_KEY,
     PairCells,
     PairRoles,
     cells_of_pairs,
@@ -27,7 +28,6 @@ from evalreg.data.pairs import (
     present_models,
     read_verdicts,
     refuse_unlike_names,
-    repeated_key,
     self_comparison,
     sides_of,
     strange_winner,
@@ -87,16 +87,16 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
     Weights far from 1 are rescaled, and all is asked again.
     """
     labels = (roles.left, roles.right, *roles.key, roles.strata)
-    asked = asked_of(table, {"score": roles.score}, labels, groups, roles.missing, roles.weights, roles.winner)
+    needed = used_columns(table, {"score": roles.score}, labels, groups, roles.missing, roles.weights, roles.winner)
     table = _in_one_order(table, roles)
-    kinds = _kinds(asked.marked(table), roles)
+    kinds = _kinds(needed.marked(table), roles)
     n, why, exchanged = kinds.numbers["n"], kinds.values(REASON), kinds.values(EXCHANGED) == 1
     # The rules of rows in memory, on the labels of the kinds.
     sides = {roles.left: kinds.keys[FIRST], roles.right: kinds.keys[SECOND]}
     (first, second), names = sides_of(Table(nw.from_native(pd.DataFrame(kinds.numbers)), sides), roles)
     value, named = _verdicts(kinds, roles, first, second, exchanged, names)
     why = np.where(np.isnan(value) if roles.winner is not None else why == 1, 1, why)
-    dropped, used = asked.dropped(why, n), why == 0
+    dropped, used = needed.dropped(why, n), why == 0
     if roles.weights is not None:
         ends = float(kinds.numbers["light"][used].min()), float(kinds.numbers["heaviest"][used].max())
         table, column, power = in_power(table, str(roles.weights), *ends)
@@ -113,9 +113,9 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
         of, of_labels = kinds.keys[roles.strata]
         strata, stratum = strata_of([str(text) for text in as_text(of_labels)], of[used])
     cell, keys = cells_of_pairs(np.minimum(first, second), np.maximum(first, second), stratum, len(models))
-    found = _in_use(table.present(asked.names), roles, kinds, named, value)
+    found = _in_use(table.present(needed.names), roles, kinds, named, value)
     if roles.key and (repeats := int(n[used].sum()) - found.n_clusters((roles.left, roles.right, *roles.key))):
-        raise repeated_key(None, repeats, roles)
+        raise repeated_rows((roles.left, roles.right, *roles.key), roles.key[0], repeats, OTHER_KEY)
     entry = np.unique(cell, return_index=True)[1]
     given = np.stack([cell, exchanged[used]])
     return PairsInEngine(
@@ -130,7 +130,7 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
         cells=kinds.cells((FIRST, SECOND, *_strata_of(roles)), np.flatnonzero(used)[entry]),
         n_given=np.unique(given, axis=1).shape[1],
         sums=_sums(kinds, used, value, roles),
-        axes=asked.axes,
+        axes=needed.axes,
         dropped=dropped,
         weights=roles.weights,
     )
@@ -142,7 +142,7 @@ def _strata_of(roles: PairRoles) -> tuple[str, ...]:
 
 def _in_one_order(table: Query, roles: PairRoles) -> Query:
     """The table with both sides in the engine's order of names, and whether that exchanged them."""
-    schema = schema_of(table.holding((roles.left, roles.right)))
+    schema = schema_of(table.frame)
     kinds = [schema[name] for name in (roles.left, roles.right)]
     refuse_unlike_names(_word(kinds[0]), _word(kinds[1]), roles)
     sides = [nw.col(roles.left), nw.col(roles.right)]

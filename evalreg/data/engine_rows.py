@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed
-from evalreg.data.clusters import Axis, Groups, as_text, known_column, parse_groups, union
+from evalreg.data.clusters import Axis, Groups, as_text, known_column, parse_groups, repeated_rows, union
 from evalreg.data.dialects import refuse_unreadable
-from evalreg.data.engine import FAR, CellKeys, Grouped, Measure, Query
-from evalreg.data.rows import Roles, refuse_filters
-from evalreg.errors import ArgumentError, DuplicateRowsError, EmptyDataError, NonFiniteError
+from evalreg.data.engine import CellKeys, Grouped, Measure, Query
+from evalreg.data.rows import Roles, power_of_weights, refuse_filters
+from evalreg.errors import ArgumentError, EmptyDataError, NonFiniteError
 
 # Where squares are taken about: the middle of scores from 0 to 1.
 MIDDLE = 0.5
@@ -23,7 +23,7 @@ REASON, RESCALED = "__reason", "__rescaled_weights"
 
 
 @dataclass(frozen=True)
-class Asked:
+class UsedColumns:
     """The columns of the roles, by the reason for which a row without one is not in use, and the clusterings.
 
     Of a row that lacks several the first reason counts.
@@ -65,7 +65,7 @@ class Asked:
         return counts
 
 
-def asked_of(
+def used_columns(
     table: Query,
     numbers: Mapping[str, str | None],
     labels: Sequence[str | None],
@@ -73,7 +73,7 @@ def asked_of(
     missing: MissingName,
     weights: object = None,
     verdicts: str | None = None,
-) -> Asked:
+) -> UsedColumns:
     """The columns of the roles, each of which the engine must have as its role needs it; numbers by argument."""
     refuse_arrays_of_weights(weights)
     for argument, name in {**numbers, "weights": weights}.items():
@@ -85,9 +85,9 @@ def asked_of(
         "covariate": [str(name) for name in (*labels, weights) if name is not None],
         "group": list(union(*(axes or ()))),
     }
-    asked = Asked(columns, axes, missing)
-    refuse_unreadable(table, asked.names)
-    return asked
+    needed = UsedColumns(columns, axes, missing)
+    refuse_unreadable(table, needed.names)
+    return needed
 
 
 def refuse_arrays_of_weights(weights: object) -> None:
@@ -104,20 +104,11 @@ def in_power(table: Query, weights: str, light: float, heavy: float) -> tuple[Qu
 
     It keeps squares of weights, and sums of these, within floats; as in memory, it is mostly 0.
     """
-    if not light > 0:
-        remedy = "Check the signs" if light < 0 else "A row of weight zero is not an observation: leave it out"
-        raise ArgumentError(f"`weights` must be positive; the smallest is {light:g}. {remedy}.", column=weights)
     if np.isinf(heavy):
         raise NonFiniteError(f"`weights` must be finite; column {weights!r} holds infinities.", column=weights)
-    if light < heavy / FAR**2:
-        raise ArgumentError(
-            f"`weights` must lie within a factor of {FAR**2:.0e} of each other; they are from {light:g} to {heavy:g}. "
-            "Rows so much lighter than the heaviest say nothing: leave them out.",
-            column=weights,
-        )
-    if 1 / FAR < heavy < FAR:
+    power = power_of_weights(light, heavy, weights)
+    if not power:
         return table, weights, 0
-    power = -int(np.frexp(heavy)[1])
     # In two steps: the power itself may be no float.
     halves = 2.0 ** (power // 2), 2.0 ** (power - power // 2)
     made = (nw.col(weights).cast(nw.Float64) * halves[0] * halves[1]).alias(RESCALED)
@@ -152,10 +143,10 @@ class EngineRows:
     axes: tuple[Axis, ...] | None
     dropped: dict[str, int]
     weights: str | None
-    power: int = 0
-    cells: CellKeys = field(default_factory=CellKeys)
-    sums: dict[str, FloatArray] = field(default_factory=dict)
-    absent: tuple[str, ...] = ()
+    power: int
+    cells: CellKeys
+    sums: dict[str, FloatArray]
+    absent: tuple[str, ...]
 
 
 def mean_measures(score: nw.Expr, weight: nw.Expr | None) -> dict[str, Measure]:
@@ -181,18 +172,18 @@ def read_in_engine(
     """
     values = {"score": roles.score} if values is None else values
     labels = (*roles.cell_columns, roles.item, roles.sample, *covariates)
-    asked = asked_of(table, values, labels, groups, roles.missing, roles.weights)
+    needed = used_columns(table, values, labels, groups, roles.missing, roles.weights)
     numbers = [nw.col(name).cast(nw.Float64) for name in values.values()]
     weights: str | None = roles.weights
     w = None if weights is None else nw.col(weights).cast(nw.Float64)
     of_weights: dict[str, Measure] = {}
     if w is not None:
         of_weights = {"w": (w, "sum"), "light": (w, "min"), "heavy": (w, "max")}
-    found = asked.marked(table).lines((REASON, *roles.cell_columns), measures(*numbers, w) | of_weights)
+    found = needed.marked(table).lines((REASON, *roles.cell_columns), measures(*numbers, w) | of_weights)
     used = found.values(REASON) == 0
-    dropped = asked.dropped(found.values(REASON), found.numbers["n"])
+    dropped = needed.dropped(found.values(REASON), found.numbers["n"])
     if any(dropped.values()):
-        table = table.present(asked.names)
+        table = table.present(needed.names)
     cells, sums = _cells(found, roles.cell_columns, used)
     power = 0
     if weights is not None:
@@ -202,7 +193,7 @@ def read_in_engine(
     refuse_filters(table, None, (*roles.cell_columns, *covariates))
     if roles.item is not None and not repeats:
         _refuse_repeats(table, roles, int(sums["n"].sum()))
-    return EngineRows(table, asked.axes, dropped, weights, power, cells, sums, _absent(found, roles.by, used))
+    return EngineRows(table, needed.axes, dropped, weights, power, cells, sums, _absent(found, roles.by, used))
 
 
 def measured_cells(
@@ -234,14 +225,9 @@ def _absent(found: Grouped, by: tuple[str, ...], used: BoolArray) -> tuple[str, 
 
 
 def _refuse_repeats(table: Query, roles: Roles, n_rows: int) -> None:
-    assert roles.item is not None
-    columns = (*roles.by, roles.item)
+    columns = (*roles.by, str(roles.item))
     repeats = n_rows - table.n_clusters(columns)
     if repeats:
-        raise DuplicateRowsError(
-            f"there must be one row for each {' and '.join(map(repr, columns))}; {repeats} rows repeat an earlier one. "
-            "Average repeated answers first (`sample` of `mean` does), remove copies, and where models or tasks tell "
-            f'rows apart name these in `by`, or join them as in item="task:{roles.item}".',
-            column=roles.item,
-            count=repeats,
-        )
+        remedy = "Average repeated answers first (`sample` of `mean` does), remove copies, and where models or tasks "
+        remedy += f'tell rows apart name these in `by`, or join them as in item="task:{roles.item}".'
+        raise repeated_rows(columns, roles.item, repeats, remedy)

@@ -344,16 +344,7 @@ class Table:
         values = as_floats(series, name, argument)
         if argument != "weights":  # These are scaled.
             refuse_extreme(values, name, f"`{argument}`")
-        infinite = np.isinf(values)
-        if infinite.any():
-            rows, count = row_list(infinite)
-            raise NonFiniteError(
-                f"`{argument}` must be finite; column {name!r} is infinite in {rows_text(rows, count)}. "
-                "Set such values to missing, or leave the rows out.",
-                column=name,
-                rows=rows,
-                count=count,
-            )
+        refuse_infinite(values, name, argument)
         return values
 
     def labels(self, name: str, argument: str) -> tuple[IntArray, Any]:
@@ -392,6 +383,20 @@ class Table:
         if series.dtype.is_float():
             mask = mask | (series.is_nan().fill_null(False).to_numpy().astype(bool))
         return np.asarray(mask, dtype=bool)
+
+
+def refuse_infinite(values: FloatArray, name: str, argument: str) -> None:
+    """Raise if there are infinities among the values of a column, or of an array called as its argument is."""
+    infinite = np.isinf(values)
+    if infinite.any():
+        rows, count = row_list(infinite)
+        raise NonFiniteError(
+            f"`{argument}` must be finite; {'it' if name == argument else f'column {name!r}'} is infinite in "
+            f"{rows_text(rows, count)}. Set such values to missing, or leave the rows out.",
+            column=name,
+            rows=rows,
+            count=count,
+        )
 
 
 def refuse_extreme(values: FloatArray, name: str, argument: str) -> None:

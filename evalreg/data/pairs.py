@@ -18,6 +18,7 @@ from evalreg.data.clusters import (
     known_columns,
     names_of,
     parse_groups,
+    repeated_rows,
     row_list,
     rows_text,
     with_joint_ids,
@@ -31,7 +32,6 @@ from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
     DataError,
-    DuplicateRowsError,
     NotAvailableError,
     ScoreRangeError,
     SelfComparisonError,
@@ -394,17 +394,8 @@ def self_comparison(names: set[str], rows: Any, count: int, roles: PairRoles) ->
     )
 
 
-def repeated_key(rows: Any, count: int, roles: PairRoles) -> DuplicateRowsError:
-    """The error for repeats of a declared key."""
-    columns = listed((roles.left, roles.right, *roles.key))
-    where = "" if rows is None else f" ({rows_text(rows, count)} of those in use)"
-    return DuplicateRowsError(
-        f"there must be one row for each of {columns}; {count} row{'s repeat' if count > 1 else ' repeats'} an earlier "
-        f"one{where}. Remove the copies, or name in `key` what tells them apart.",
-        column=roles.key[0],
-        rows=rows,
-        count=count,
-    )
+# What to do about repeats of a declared key.
+OTHER_KEY = "Remove the copies, or name in `key` what tells them apart."
 
 
 def strata_of(names: list[str], codes: IntArray) -> tuple[tuple[str, ...], IntArray]:
@@ -621,7 +612,8 @@ def _check_repeats(left: IntArray, right: IntArray, n_models: int, used: dict[st
         return n_alike if not roles.key and named else 0
     again = np.ones(left.size, dtype=bool)
     again[key.first] = False
-    raise repeated_key(*row_list(again), roles)
+    rows, count = row_list(again)
+    raise repeated_rows((roles.left, roles.right, *roles.key), roles.key[0], count, OTHER_KEY, rows)
 
 
 def _strata(used: dict[str, Codes], roles: PairRoles) -> tuple[tuple[str, ...], IntArray | None]:

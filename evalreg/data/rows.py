@@ -24,6 +24,7 @@ from evalreg.data.clusters import (
     joint_parts,
     name_in_use,
     parse_groups,
+    repeated_rows,
     restricted,
     row_list,
     rows_text,
@@ -31,7 +32,7 @@ from evalreg.data.clusters import (
     used_codes,
 )
 from evalreg.data.engine import FAR, ROWS, Query
-from evalreg.data.frame import Table, UsedRows, array_floats, codes_of_items, restrict
+from evalreg.data.frame import Table, UsedRows, array_floats, codes_of_items, refuse_infinite, restrict
 from evalreg.data.questions import shared_rows
 from evalreg.errors import (
     ArgumentError,
@@ -68,41 +69,35 @@ def checked_weights(table: Table, weights: Any) -> FloatArray | None:
         values = table.floats(weights, "weights")
     else:
         values = _weight_array(table, weights)
-    wrong = ~(values > 0) & ~np.isnan(values)
-    if wrong.any():
-        rows, count = row_list(wrong)
-        remedy = "Check the signs" if (values < 0).any() else "A row of weight zero is not an observation: leave it out"
-        raise ArgumentError(
-            f"`weights` must be positive; {rows_text(rows, count)} {'is' if count == 1 else 'are'} not "
-            f"(smallest {np.nanmin(values):g}). {remedy}.",
-            column=weights_name(weights),
-            rows=rows,
-            count=count,
-        )
-    return _scaled_weights(values, weights_name(weights))
-
-
-def _scaled_weights(values: FloatArray, name: str) -> FloatArray:
-    """Weights by a power of two that keeps their squares and inverses within floats; only their ratios matter."""
-    largest = float(np.max(values, where=~np.isnan(values), initial=0.0))
-    if largest == 0.0:
+    present = values[~np.isnan(values)]
+    if not present.size:
         return values
-    if not 1 / FAR < largest < FAR:
-        # In two steps: the power itself may be no float.
-        power = -int(np.frexp(largest)[1])
-        values = np.ldexp(np.ldexp(values, power // 2), power - power // 2)
-    light = values < np.max(values, where=~np.isnan(values), initial=0.0) / FAR**2
-    if light.any():
-        rows, count = row_list(light)
-        raise ArgumentError(
-            f"`weights` must lie within a factor of {FAR**2:.0e} of each other; {rows_text(rows, count)} "
-            f"{'is' if count == 1 else 'are'} smaller, compared with the largest. Such a row says nothing: leave it "
-            "out.",
-            column=name,
-            rows=rows,
-            count=count,
-        )
-    return values
+    power = power_of_weights(float(present.min()), float(present.max()), weights_name(weights), values)
+    # In two steps: the power itself may be no float.
+    return np.ldexp(np.ldexp(values, power // 2), power - power // 2) if power else values
+
+
+def power_of_weights(light: float, heavy: float, column: str, values: FloatArray | None = None) -> int:
+    """The power of two that keeps squares and inverses of weights from `light` to `heavy` within floats, mostly 0.
+
+    Only their ratios matter. Raises unless they are positive, and not too unlike; with the rows whose `values` are not.
+    """
+
+    def refused(rule: str, wrong: Any, found: str, remedy: str) -> ArgumentError:
+        rows, count = (None, None) if values is None else row_list(wrong)
+        where = "" if rows is None or count is None else f" ({rows_text(rows, count)})"
+        text = f"`weights` must {rule}; {found}{where}. {remedy}."
+        return ArgumentError(text, column=column, rows=rows, count=count)
+
+    of = np.zeros(0) if values is None else values
+    if not light > 0:
+        remedy = "Check the signs" if light < 0 else "A row of weight zero is not an observation: leave it out"
+        raise refused("be positive", of <= 0, f"the smallest is {light:g}", remedy)
+    if light / heavy < FAR**-2:
+        found = f"they are from {light:g} to {heavy:g}"
+        remedy = "Rows so much lighter than the heaviest say nothing: leave them out"
+        raise refused(f"lie within a factor of {FAR**2:.0e} of each other", of / heavy < FAR**-2, found, remedy)
+    return 0 if 1 / FAR < heavy < FAR else -int(np.frexp(heavy)[1])
 
 
 def _weight_array(table: Table, weights: Any) -> FloatArray:
@@ -118,14 +113,7 @@ def _weight_array(table: Table, weights: Any) -> FloatArray:
         raise NonNumericError(
             "`weights` must hold numbers; the array holds something else.", column="weights"
         ) from None
-    if np.isinf(values).any():
-        rows, count = row_list(np.isinf(values))
-        raise NonFiniteError(
-            f"`weights` must be finite; {rows_text(rows, count)} {'is' if count == 1 else 'are'} infinite.",
-            column="weights",
-            rows=rows,
-            count=count,
-        )
+    refuse_infinite(values, "weights", "weights")
     return values
 
 
@@ -445,14 +433,8 @@ def refuse_repeats(key: Codes, values: FloatArray, roles: Roles, source: UsedRow
     again = np.ones(key.codes.size, dtype=bool)
     again[key.first] = False
     rows, count = row_list(again, source.positions())
-    what = " and ".join(repr(name) for name in (*roles.by, roles.item, roles.sample) if name is not None)
-    raise DuplicateRowsError(
-        f"there must be one row for each {what}; {count} row{'s repeat' if count > 1 else ' repeats'} an earlier one "
-        f"({rows_text(rows, count)}). {_remedy(key, values, roles, source)}",
-        column=roles.item,
-        rows=rows,
-        count=count,
-    )
+    columns = [name for name in (*roles.by, roles.item, roles.sample) if name is not None]
+    raise repeated_rows(columns, roles.item, count, _remedy(key, values, roles, source), rows)
 
 
 def _remedy(key: Codes, values: FloatArray, roles: Roles, source: UsedRows) -> str:

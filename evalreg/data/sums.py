@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import listed
-from evalreg.data.clusters import MADE, Axis, factorize, joint_labels, joint_parts, known_columns
+from evalreg.data.clusters import MADE, Axis, factorize, joint_labels, joint_parts, known_columns, repeated_rows
 from evalreg.data.engine import FAR, Measure, Query
 from evalreg.data.engine import ROWS as GROUPED_ROWS
 from evalreg.errors import (
@@ -248,16 +248,11 @@ def with_joint(log: SummedLog, name: str | None) -> SummedLog:
 
 def refuse_repeats(lines: pd.DataFrame, by: Axis, item: str) -> None:
     """Raise unless there is one row for each model and question."""
-    key = [*by, item]
-    rows = lines.groupby(key, sort=False, observed=True)[ROWS].sum()
+    rows = lines.groupby([*by, item], sort=False, observed=True)[ROWS].sum()
     if (rows > 1).any():
         shown = [":".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in rows.index[rows > 1][:3]]
-        raise DuplicateRowsError(
-            f"there must be one row for each {' and '.join(map(repr, key))}; {int((rows - 1).sum())} repeat an earlier "
-            f"one, such as of {listed(shown)}. Average answers before they are summed.",
-            column=item,
-            count=int((rows - 1).sum()),
-        )
+        count = int((rows - 1).sum())
+        raise repeated_rows((*by, item), item, count, "Average answers before they are summed.", shown=listed(shown))
 
 
 def grouped_lines(table: Query, roles: SummedRoles, measures: Mapping[str, Measure]) -> pd.DataFrame:

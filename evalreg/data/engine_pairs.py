@@ -71,6 +71,7 @@ class PairsInEngine(PairCells):
     """
 
     table: Query
+    swapped: BoolArray
     cell: IntArray
     cells: CellKeys
     n_given: int

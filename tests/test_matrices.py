@@ -37,22 +37,3 @@ def test_entries_put_in_order_in_one_array_leave_another_in_its_places() -> None
     squares = with_entries(unordered, unordered.data**2)
     unordered.sum_duplicates()
     np.testing.assert_array_equal(dense(squares), [[4.0, 0.0, 1.0], [0.0, 9.0, 0.0]])
-
-
-@pytest.mark.parametrize("ordered", [True, False])
-def test_parts_of_some_rows_hold_all_rows_and_share_no_places_that_may_move(ordered: bool) -> None:
-    rng = np.random.default_rng(1)
-    A = rng.normal(size=(40, 6)) * (rng.random((40, 6)) < 0.4)
-    A[5:9] = 0.0
-    rows = compressed(A)
-    if not ordered:
-        entries = (rows.data[::-1].copy(), rows.indices[::-1].copy(), rows.nnz - rows.indptr[::-1])
-        rows, A = sparse.csr_array(entries, A.shape), A[::-1]
-    for n_entries in (1, 10, 37, rows.nnz, 1000):
-        ranges = matrices.row_ranges(rows, n_entries)
-        parts = [matrices.some_rows(rows, first, last) for first, last in ranges]
-        assert [first for first, _ in ranges[1:]] == [last for _, last in ranges[:-1]]
-        assert max(part.nnz for part in parts) < n_entries + 6
-        np.testing.assert_array_equal(np.vstack([dense(part) for part in parts]), A)
-    parts[0].sum_duplicates()
-    np.testing.assert_array_equal(dense(rows), A)

@@ -15,7 +15,6 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, RepairName, frozen
 from evalreg.covariance.absorbed import CANCELS
 from evalreg.covariance.leverage import (
     CellLeverage,
-    FactoredLeverage,
     FixedDof,
     Leverage,
     ParameterLeverage,
@@ -219,9 +218,9 @@ class Term:
         return self.leverage.dof(self._product(C)) if found is None else found
 
     @property
-    def _of_cells(self) -> CellLeverage | FactoredLeverage | None:
+    def _of_cells(self) -> CellLeverage | None:
         leverage = self.leverage.of_cells if isinstance(self.leverage, ParameterLeverage) else self.leverage
-        return leverage if isinstance(leverage, CellLeverage | FactoredLeverage) else None
+        return leverage if isinstance(leverage, CellLeverage) else None
 
     def _product(self, C: Matrix) -> Matrix:
         """C times the contrasts; sparse where both may be, as differences of many models touch few of the cells."""

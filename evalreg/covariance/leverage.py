@@ -17,7 +17,7 @@ JBES 36(4), section 3.2.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -43,9 +43,6 @@ from evalreg.scores.base import NarrowClusters, Scores
 
 # 1 - leverage below this is leverage 1: rounding in sums of some 1e6 terms, with room.
 FULL_LEVERAGE = 1e-10
-# Up to this norm of L the binomial series of (I - L)^-p needs at most 33 terms for all digits; no norm is above the
-# trace, and traces sum to k, so that few clusters need eigenvectors, which cost ten times as much.
-SERIES_NORM = 0.3
 # Entries of (clusters, columns, contrasts) that are held at a time, 32 MiB.
 HELD = 1 << 22
 
@@ -96,30 +93,9 @@ def inverse_power_times(L: FloatArray, power: float, vectors: FloatArray, *, cha
         return np.zeros(vectors.shape) if change else vectors
     if L.shape[1] == 1:
         return np.asarray(_of_eigenvalues(L, power, change) * vectors)
-    norm = np.sqrt(np.einsum("gij,gij->g", L, L))
-    small = norm <= SERIES_NORM
-    if small.all():
-        return _series_times(L, power, vectors, float(norm.max(initial=0.0)), change)
-    result = np.empty(vectors.shape)
-    values, axes = np.linalg.eigh(L[~small])
+    values, axes = np.linalg.eigh(L)
     scale = _of_eigenvalues(values, power, change)[:, :, None]
-    result[~small] = axes @ (scale * (np.swapaxes(axes, 1, 2) @ vectors[~small]))
-    result[small] = _series_times(L[small], power, vectors[small], float(norm[small].max(initial=0.0)), change)
-    return result
-
-
-def _series_times(L: FloatArray, power: float, vectors: FloatArray, largest: float, change: bool) -> FloatArray:
-    """sum_j a_j L^j (with `change`, L^(j-1) from j = 1 on), a_0 = 1, a_j = a_(j-1) (p + j - 1)/j, by Horner's rule."""
-    degree = 1
-    while largest ** (degree + 1) > np.finfo(float).eps / 16:
-        degree += 1
-    j = np.arange(1, degree + 2 if change else degree + 1)
-    a = np.cumprod((power + j - 1) / j)
-    a = a if change else np.append(1.0, a)
-    result: FloatArray = a[-1] * vectors
-    for coefficient in a[-2::-1]:
-        result = coefficient * vectors + L @ result
-    return result
+    return np.asarray(axes @ (scale * (np.swapaxes(axes, 1, 2) @ vectors)))
 
 
 def _of_eigenvalues(values: FloatArray, power: float, change: bool) -> FloatArray:
@@ -499,10 +475,10 @@ class ParameterLeverage:
     """
 
     parameters: FloatArray | None
-    ask: Callable[[], CellLeverage | FactoredLeverage]
+    ask: Callable[[], CellLeverage]
 
     @held_property
-    def of_cells(self) -> CellLeverage | FactoredLeverage:
+    def of_cells(self) -> CellLeverage:
         """What the leverages of all cells say."""
         return self.ask()
 
@@ -520,14 +496,10 @@ class ParameterLeverage:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """What is pickled has no clusters to ask again."""
-        return _as_it_is, (self.of_cells,)
+        return replace, (self.of_cells,)
 
 
-def _as_it_is(leverage: CellLeverage | FactoredLeverage) -> CellLeverage | FactoredLeverage:
-    return leverage
-
-
-def cell_leverage(leverage: Matrix, weight: FloatArray, power: float) -> CellLeverage | FactoredLeverage:
+def cell_leverage(leverage: Matrix, weight: FloatArray, power: float) -> CellLeverage:
     """What the leverages of cells, (n_clusters, n_cells), say about contrasts of their means."""
     b, v = cell_pieces(leverage, weight, power)
     if weight.size <= MOST_CELLS:
@@ -536,13 +508,13 @@ def cell_leverage(leverage: Matrix, weight: FloatArray, power: float) -> CellLev
     return many_cells([(b, v)])
 
 
-def many_cells(blocks: list[tuple[Matrix, Matrix]]) -> CellLeverage | FactoredLeverage:
+def many_cells(blocks: list[tuple[Matrix, Matrix]]) -> CellLeverage:
     """The same of very many cells: a sparse spread where few pairs of them share a cluster; its factors elsewhere."""
     b, v = (stacked(parts) for parts in zip(*blocks, strict=True))
     v2 = with_entries(v, v.data**2)
     trace = np.asarray(b.sum(axis=0) - v2.sum(axis=0)).ravel()
     if float(np.sum(np.diff(b.indptr).astype(float) ** 2)) > MOST_CELLS**2:
-        return FactoredLeverage(trace, b, v)
+        return CellLeverage(trace, None, (b, v))
     cross, products = b.T @ v2, v.T @ v
     return CellLeverage(trace, (b.T @ b - cross - cross.T + products.multiply(products)).tocsr())
 
@@ -558,26 +530,69 @@ def own_dof(b: Matrix, v: Matrix) -> FloatArray:
     return ratio((summed(b.data) - squares) ** 2, summed(b.data**2 - 2 * b.data * v2) + squares**2)
 
 
-class _OfCells:
-    """Contrasts of means of cells, from `trace` and `spread`."""
+@dataclass(frozen=True, eq=False)
+class CellLeverage:
+    """What the leverages of cells say about contrasts of their means, summed over clusters.
+
+    The spread is the sum over g of bb' - b(v^2)' - (v^2)b', plus the squared elements of the sum of vv'. Where it would
+    be too large to hold, `factors` has the b and v of the clusters, (n_clusters, n_cells) each.
+    """
 
     trace: FloatArray  # (n_cells,): sum over clusters of b - v^2
+    spread: Matrix  # (n_cells, n_cells); None where there are factors
+    factors: tuple[Matrix, Matrix] | None = None
 
-    @property
+    @held_property
     def diagonal(self) -> FloatArray:
         """Of the spread, shape (n_cells,)."""
-        raise NotImplementedError
+        if self.factors is None:
+            return np.asarray(self.spread.diagonal(), dtype=np.float64)
+        b, v = self.factors
+        v2 = with_entries(v, v.data**2)
+        of_b = b.multiply(b - 2 * v2).sum(axis=0)
+        return np.asarray(of_b + np.asarray(v2.sum(axis=0)) ** 2, dtype=np.float64).ravel()
 
     def columns(self, part: slice) -> FloatArray:
         """Some columns of the spread, shape (n_cells, n_columns)."""
-        raise NotImplementedError
+        if self.factors is None:
+            return dense(self.spread[:, part])
+        b, v, v2 = self._dense_factors
+        both = b.T @ (b[:, part] - v2[:, part]) - v2.T @ b[:, part]
+        return np.asarray(both + (v.T @ v[:, part]) ** 2)
+
+    @held_property
+    def _dense_factors(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        # Clusters that many cells share hold most of them.
+        b, v = (dense(factor) for factor in self.factors or ())
+        return b, v, v**2
 
     def forms(self, squares: Matrix) -> FloatArray:
-        """x' spread x of each row of a sparse array, shape (m,)."""
-        raise NotImplementedError
+        """x' spread x of each row of a sparse array, shape (m,), some at a time."""
+        if self.factors is None:
+            if mostly_there(squares):
+                return quadratic(dense(squares), self.spread)
+            step = max(HELD // self.trace.size, 1)
+            parts = (squares[first : first + step] for first in range(0, squares.shape[0], step))
+            return np.concatenate([quadratic(part, self.spread) for part in parts])
+        result, (b, v) = np.empty(squares.shape[0]), self.factors
+        v2, step = with_entries(v, v.data**2), max(HELD // b.shape[0], 1)
+        for first in range(0, result.size, step):
+            part = squares[first : first + step]
+            of_b, of_v = dense(part @ b.T), dense(part @ v2.T)
+            result[first : first + step] = np.sum(of_b**2 - 2 * of_b * of_v, axis=1)
+        columns = v.tocsc()
+        for row in range(result.size):
+            entries = slice(squares.indptr[row], squares.indptr[row + 1])
+            # Sum over pairs of cells of x_k x_l (v_k'v_l)^2, by the smaller of the two products of v.
+            scaled = dense(columns[:, squares.indices[entries]]) * np.sqrt(squares.data[entries])
+            product = scaled @ scaled.T if scaled.shape[0] < scaled.shape[1] else scaled.T @ scaled
+            result[row] += float(np.vdot(product, product))
+        return result
 
     def times(self, matrix: Matrix) -> FloatArray:
         """The spread times a sparse array, shape (n_cells, m)."""
+        if self.factors is None:
+            return dense(self.spread @ matrix)
         by_row, result = compressed(matrix), np.zeros(matrix.shape)
         for part in self._parts:
             result += self.columns(part) @ by_row[part]
@@ -637,81 +652,6 @@ class _OfCells:
 
 Projected = tuple[Matrix, FloatArray, FloatArray, FloatArray]
 """(n_contrasts, n_cells), (n_cells, n_contrasts), (n_contrasts, n_contrasts) and (n_contrasts,): see `project`."""
-
-
-@dataclass(frozen=True, eq=False)
-class CellLeverage(_OfCells):
-    """What the leverages of cells say about contrasts, summed over clusters: its size is that of the cells alone."""
-
-    trace: FloatArray
-    # (n_cells, n_cells): sum over g of bb' - b(v^2)' - (v^2)b', plus the squared elements of the sum of vv'
-    spread: Matrix
-
-    @property
-    def diagonal(self) -> FloatArray:
-        """Of the spread."""
-        return np.asarray(self.spread.diagonal(), dtype=np.float64)
-
-    def columns(self, part: slice) -> FloatArray:
-        """Some columns of the spread."""
-        return dense(self.spread[:, part])
-
-    def times(self, matrix: Matrix) -> FloatArray:
-        """The spread times a sparse array."""
-        return dense(self.spread @ matrix)
-
-    def forms(self, squares: Matrix) -> FloatArray:
-        """x' spread x of each row, some at a time."""
-        if not mostly_there(squares):
-            step = max(HELD // self.trace.size, 1)
-            parts = (squares[first : first + step] for first in range(0, squares.shape[0], step))
-            return np.concatenate([quadratic(part, self.spread) for part in parts])
-        return quadratic(dense(squares), self.spread)
-
-
-@dataclass(frozen=True, eq=False)
-class FactoredLeverage(_OfCells):
-    """The same where `spread` would be too large to hold: from the b and v of the clusters, (n_clusters, n_cells)."""
-
-    trace: FloatArray
-    b: Matrix
-    v: Matrix
-
-    @held_property
-    def diagonal(self) -> FloatArray:
-        """Of the spread."""
-        v2 = with_entries(self.v, self.v.data**2)
-        of_b = self.b.multiply(self.b - 2 * v2).sum(axis=0)
-        return np.asarray(of_b + np.asarray(v2.sum(axis=0)) ** 2, dtype=np.float64).ravel()
-
-    def columns(self, part: slice) -> FloatArray:
-        """Some columns of the spread."""
-        b, v, v2 = self._factors
-        both = b.T @ (b[:, part] - v2[:, part]) - v2.T @ b[:, part]
-        return np.asarray(both + (v.T @ v[:, part]) ** 2)
-
-    @held_property
-    def _factors(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        # Clusters that many cells share hold most of them.
-        b, v = dense(self.b), dense(self.v)
-        return b, v, v**2
-
-    def forms(self, squares: Matrix) -> FloatArray:
-        """x' spread x of each row, from what the clusters make of it."""
-        found = np.empty(squares.shape[0])
-        v2, step = with_entries(self.v, self.v.data**2), max(HELD // self.b.shape[0], 1)
-        for first in range(0, found.size, step):
-            part = squares[first : first + step]
-            of_b, of_v = dense(part @ self.b.T), dense(part @ v2.T)
-            found[first : first + step] = np.sum(of_b**2 - 2 * of_b * of_v, axis=1)
-        columns = self.v.tocsc()
-        for row in range(found.size):
-            entries = slice(squares.indptr[row], squares.indptr[row + 1])
-            # Sum over pairs of cells of x_k x_l (v_k'v_l)^2, by the smaller of the two products of v.
-            scaled = dense(columns[:, squares.indices[entries]]) * np.sqrt(squares.data[entries])
-            product = scaled @ scaled.T if scaled.shape[0] < scaled.shape[1] else scaled.T @ scaled
-            found[row] += float(np.vdot(product, product))
-        return found
 
 
 @dataclass(frozen=True, eq=False)

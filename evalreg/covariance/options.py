@@ -223,12 +223,6 @@ def takes_ssc(cov: object) -> bool:
     return isinstance(cov, str) and any(kind.takes_ssc for name, kind in KINDS.items() if name == cov)
 
 
-def takes_each_cluster(asked: CovOptions) -> bool:
-    """Whether the covariance of a regression in clusters takes a matrix of each of them, as CR2 and CR3 do."""
-    options = resolve_cov(asked, clustered=True)
-    return options.kind.adjusts or options.dof == "satterthwaite"
-
-
 def check_cov_options(cov: Any, ssc: Any, dof: Any, repair: Any, alike: Any = None) -> CovOptions:
     """Check the covariance keywords against their tables: `ssc` goes with "CR1" alone, `alike` with no other."""
     if cov is not None:

@@ -25,12 +25,10 @@ from evalreg.covariance.crossed import (
     subsets,
 )
 from evalreg.covariance.leverage import (
-    HELD,
     MOST_CELLS,
     AllForms,
     CellLeverage,
     CountedDof,
-    FactoredLeverage,
     FixedDof,
     Leverage,
     ParameterForms,
@@ -330,17 +328,14 @@ class CellMeat:
     forms: AllForms | ParameterForms | None
 
     def __call__(self, block: Block) -> FloatArray:
-        """The array, from clusters some at a time, so that what is made of them stays near the processor."""
-        sums = np.zeros(sum(self.sizes))
-        for part in block.parts(max(HELD >> 7, 8 * sums.size)):
-            share, arrays = scale_columns(part.gram, self.inverse), list[FloatArray | BoolArray]()
-            if self.bread is not None:
-                totals = adjust_cell_totals(part.totals, share, self.power)
-                arrays += [square(totals, self.bread), full_leverage_cells(share)]
-            if self.forms is not None:
-                arrays += self.forms.sums(*cell_pieces(share, 1.0 / self.inverse, self.power))
-            sums += np.concatenate([array.ravel() for array in arrays])
-        return sums
+        """The array of one block."""
+        share, arrays = scale_columns(block.gram, self.inverse), list[FloatArray | BoolArray]()
+        if self.bread is not None:
+            totals = adjust_cell_totals(block.totals, share, self.power)
+            arrays += [square(totals, self.bread), full_leverage_cells(share)]
+        if self.forms is not None:
+            arrays += self.forms.sums(*cell_pieces(share, 1.0 / self.inverse, self.power))
+        return np.concatenate([np.asarray(array, dtype=np.float64).ravel() for array in arrays])
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -353,7 +348,7 @@ class CellMeat:
         return np.split(sums, np.cumsum(self.sizes)[:-1])
 
 
-def _of_all_cells(scores: Scores, by: Axis, inverse: FloatArray, power: float) -> CellLeverage | FactoredLeverage:
+def _of_all_cells(scores: Scores, by: Axis, inverse: FloatArray, power: float) -> CellLeverage:
     """What the leverages of all cells say of any contrasts."""
     if inverse.size > MOST_CELLS:
         shares = (scale_columns(block.gram, inverse) for block in scores.cells(by))
@@ -396,7 +391,6 @@ def _adjust_alike(
     if not keep:
         return matrix, None, lost
     one = cell_leverage(column, 1.0 / estimate.refit.inverse_gram[:1], power)
-    assert isinstance(one, CellLeverage)
     return matrix, CellLeverage(np.repeat(one.trace, n), np.broadcast_to(dense(one.spread), (n, n))), lost
 
 

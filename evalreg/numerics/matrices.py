@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -84,23 +83,6 @@ def with_entries(rows: Matrix, data: FloatArray) -> Matrix:
     if not rows.has_canonical_format:
         return in_rows(data, rows.indices.copy(), rows.indptr.copy(), rows.shape)
     made = in_rows(data, rows.indices, rows.indptr, rows.shape)
-    made.has_canonical_format = True
-    return made
-
-
-def row_ranges(rows: Matrix, n_entries: int) -> list[tuple[int, int]]:
-    """Return where parts of an array in compressed sparse rows begin and end, with about so many entries each."""
-    ends = np.searchsorted(rows.indptr, np.arange(n_entries, rows.nnz, n_entries))
-    return list(pairwise(np.unique([0, *ends, rows.shape[0]]).tolist()))
-
-
-def some_rows(rows: Matrix, first: int, last: int) -> Matrix:
-    """Return some rows of an array in compressed sparse rows, whose places are shared as in `with_entries`."""
-    at, starts = slice(rows.indptr[first], rows.indptr[last]), rows.indptr[first : last + 1] - rows.indptr[first]
-    shape = last - first, rows.shape[1]
-    if not rows.has_canonical_format:
-        return in_rows(rows.data[at].copy(), rows.indices[at].copy(), starts, shape)
-    made = in_rows(rows.data[at], rows.indices[at], starts, shape)
     made.has_canonical_format = True
     return made
 

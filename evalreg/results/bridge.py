@@ -181,9 +181,7 @@ def from_statsmodels(result: Any) -> Estimate:
         raise ArgumentTypeError(f"`result` must be a fitted statsmodels model; got {type(result).__name__}.")
     refuse_unconverged(result)
     estimate = estimate_of(result)
-    values = estimate.scores.full_scores()
-    if values is not None:
-        _refuse_nonzero(values, model)
+    _refuse_nonzero(estimate.scores.row_influence(np.eye(estimate.scores.n_columns)), model)
     return estimate
 
 

@@ -27,9 +27,7 @@ from evalreg.numerics.matrices import (
     dense,
     is_identity,
     mostly_there,
-    row_ranges,
     small_product,
-    some_rows,
     square,
     sum_blocks,
     times,
@@ -55,15 +53,6 @@ class Block:
 
     totals: Matrix
     gram: Matrix | None
-
-    def parts(self, n_entries: int) -> Iterator[Block]:
-        """The same clusters, some at a time, with about so many entries of sparse arrays each."""
-        totals, gram = compressed(self.totals), compressed(self.gram)
-        if gram.nnz <= n_entries:
-            yield self
-            return
-        for first, last in row_ranges(gram, n_entries):
-            yield Block(some_rows(totals, first, last), some_rows(gram, first, last))
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,9 +285,10 @@ class Scores(ABC):
         """What `piece` makes of each block, added up; it can be pickled, as an engine may run it where rows are."""
         return sum_blocks(piece(block) for block in self.cells(by))
 
-    @abstractmethod
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params); None is every row its own cluster."""
+        blocks = with_every_row(self).cells(EVERY_ROW) if by is None else self.cells(by)
+        return sum_blocks(square(block.totals, bread) for block in blocks)
 
     @abstractmethod
     def with_labels(self, more: dict[str, Any]) -> Scores:
@@ -411,25 +401,6 @@ class Scores(ABC):
             np.maximum.at(largest, s.indices, s.data)
         return ColumnSums(n, squares, largest, between)
 
-    def influence_powers(self, by: Axis, bread: Matrix) -> FloatArray:
-        """Sums over clusters of u^2 and u^4, u being the influence of a cluster by each column; shape (2, m)."""
-        found = np.zeros((2, bread.shape[1]))
-        for block in self.cells(by):
-            totals = compressed(block.totals)
-            step = max(ENTRIES // max(totals.shape[0], 1), 1)
-            for at in np.array_split(np.arange(bread.shape[1]), bread.shape[1] // step + 1):
-                u2 = dense(totals @ bread[:, at]) ** 2
-                found[:, at] += u2.sum(axis=0), np.sum(u2**2, axis=0)
-        return found
-
-    def full_scores(self) -> FloatArray | None:
-        """Scores of each row in every column, shape (n_rows, n_columns); None where they are not held so."""
-        return None
-
-    def design_total(self) -> FloatArray | None:
-        """X'W1, what coefficients solve for where all scores are 1, shape (n_columns,); None without a design."""
-        return None
-
     @property
     def as_means(self) -> Scores:
         """The same scores as those of means, a row counting with its sampling weight."""
@@ -508,13 +479,6 @@ def with_every_row(scores: Scores) -> Scores:
     return scores.relabelled(lambda labels: labels.with_held(every_row))
 
 
-def meat_of_sums(scores: Scores, by: Axis | None, bread: Matrix) -> FloatArray:
-    """Squares of the sums within clusters, mapped by the bread; None is every row its own cluster."""
-    if by is None:
-        scores, by = with_every_row(scores), EVERY_ROW
-    return sum_blocks(square(block.totals, bread) for block in scores.cells(by))
-
-
 class LabelledScores(Scores):
     """Scores of rows in memory whose clusters are told by `labels`, a field of the dataclass."""
 
@@ -550,10 +514,6 @@ class LabelledScores(Scores):
     def label(self, by: Axis, code: int) -> str:
         """Label of one cluster."""
         return self.labels.codes(by).label(code)
-
-    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
-        """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
-        return meat_of_sums(self, by, bread)
 
     def homes(self, item: Axis, by: Axis) -> IntArray | None:
         """Cluster of each question, in the order of the clusters of `item`."""
@@ -626,25 +586,9 @@ class SharedRows(Scores):
         """Label of one cluster."""
         return self.whose.label(by, code)
 
-    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
-        """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
-        return meat_of_sums(self, by, bread)
-
     def homes(self, item: Axis, by: Axis) -> IntArray | None:
         """Cluster of each question, in the order of the clusters of `item`."""
         return self.whose.homes(item, by)
-
-    def cluster_sizes(self, by: Axis) -> ClusterSizes:
-        """How many clusters there are, and sums of their weights."""
-        return self.whose.cluster_sizes(by)
-
-    def largest_cluster(self, by: Axis) -> str:
-        """Label of the cluster of most weight."""
-        return self.whose.largest_cluster(by)
-
-    def counts_rows(self, by: Axis) -> bool:
-        """Whether the weights of clusters are numbers of rows."""
-        return self.whose.counts_rows(by)
 
     def residual_sums(self, by: Axis) -> ResidualSums | None:
         """Sums of residuals within clusters; None where there are no residuals."""

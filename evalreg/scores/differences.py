@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -14,15 +14,14 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, held_property
 from evalreg.data.answers import NOBODY, ModelPairs, in_set
 from evalreg.data.clusters import Axis, Codes, Labels
 from evalreg.numerics.matrices import (
-    DENSE_SHARE,
     Matrix,
     compressed,
     dense,
     identity,
-    in_rows,
     mostly_there,
     square,
     sum_blocks,
+    with_entries,
 )
 from evalreg.scores.base import ENTRIES, Block, CellSums, ColumnSums, LabelledScores
 from evalreg.scores.score_interval import CANCELS, Paired, PairedQuestions, Sides
@@ -109,7 +108,9 @@ class PairScores(LabelledScores):
     def cells(self, by: Axis) -> Iterator[Block]:
         """Sums within (cluster, pair), in blocks of whole clusters."""
         for part in _parts(self.labels.codes(by), self.n_columns):
-            yield Block(*_where_present(*self._sums(part)))
+            totals, sizes = self._sums(part)
+            gram = compressed(sizes)
+            yield Block(with_entries(gram, totals[sizes != 0]), gram)
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
@@ -239,26 +240,6 @@ def _parts(codes: Codes, n_columns: int) -> Iterator[BlockRows]:
         last = min(first + step, codes.n_clusters)
         rows = order[starts[first] : starts[last]]
         yield rows, codes.codes[rows] - first, last - first
-
-
-def _where_present(totals: FloatArray, sizes: FloatArray) -> tuple[Matrix, Matrix]:
-    """Sums and sizes in compressed sparse rows with the same places: those of clusters that a column has.
-
-    Where most are there, so are the zeros of the others, which costs less than looking for them.
-    """
-    if np.count_nonzero(sizes) > DENSE_SHARE * sizes.size:
-        n_clusters, n_columns = sizes.shape
-        indices = np.tile(np.arange(n_columns, dtype=np.int32), n_clusters)
-        indptr = np.arange(0, sizes.size + 1, n_columns, dtype=np.int32)
-        return _rows((totals.ravel(), sizes.ravel()), indices, indptr, sizes.shape)
-    cluster, column = np.nonzero(sizes)
-    indptr = np.append(0, np.cumsum(np.bincount(cluster, minlength=sizes.shape[0]))).astype(np.int32)
-    return _rows((totals[cluster, column], sizes[cluster, column]), column.astype(np.int32), indptr, sizes.shape)
-
-
-def _rows(data: Sequence[FloatArray], indices: Any, indptr: Any, shape: Any) -> tuple[Matrix, Matrix]:
-    totals, sizes = (in_rows(one, indices.copy(), indptr.copy(), shape) for one in data)
-    return totals, sizes
 
 
 @dataclass(frozen=True, eq=False)

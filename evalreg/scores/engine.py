@@ -18,7 +18,7 @@ from evalreg.data.engine_rows import MIDDLE
 from evalreg.data.frame import refuse_extreme
 from evalreg.errors import NonFiniteError, NotAvailableError
 from evalreg.numerics.matrices import Matrix, compressed, dense, square
-from evalreg.scores.base import Block, CellSums, ResidualSums, Scores, SharedRows, meat_of_sums
+from evalreg.scores.base import Block, CellSums, ResidualSums, Scores, SharedRows
 from evalreg.scores.rows import ByClusterRows, ClusterRows, PairSums, roots, rows_of, totals_of
 
 # Bytes of the blocks of one clustering that are held; of more, the engine is asked whenever they are needed.
@@ -320,7 +320,7 @@ class EngineScores(Scores):
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
         if by is not None:
-            return meat_of_sums(self, by, bread)
+            return super().meat(by, bread)
         scaled = np.sqrt(self.row_moments()[0])[:, None] * dense(bread)
         return np.asarray(scaled.T @ scaled)
 
@@ -608,10 +608,6 @@ class EngineMoments(ByClusterRows, SharedRows):
         m = np.column_stack([sums.totals[TOTAL], *(sums.totals[f"y{j}"] for j in range(1, K))])
         m = m - np.einsum("lij,lj->li", M, self.fitted[sums.cell])
         return PairSums(sums.cell, np.searchsorted(sums.cluster, np.arange(sums.n_clusters + 1)), M, m)
-
-    def turned(self, turn: FloatArray) -> EngineMoments:
-        """The same in other columns."""
-        return replace(self, basis=self.basis @ turn)
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', block by block: a stream has no array for statsmodels to square."""

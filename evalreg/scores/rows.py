@@ -297,10 +297,6 @@ class RegressionScores(LabelledScores, ByClusterRows):
     def reach(self) -> FloatArray:
         """A bound of the size of the entries of the design in each column, its weights left out, shape (k,)."""
 
-    @abstractmethod
-    def turned(self, turn: FloatArray) -> RegressionScores:
-        """The same in other columns, combinations `turn` of these, shape (k, m)."""
-
     def rows_above(self, root: FloatArray, above: float) -> Iterator[FloatArray]:
         """Rows whose leverage is more than that."""
         return (rows[[r]] @ root for rows in self._parts() for r in np.flatnonzero(_lengths(rows, root) > above))
@@ -321,10 +317,6 @@ class RegressionScores(LabelledScores, ByClusterRows):
         """Sums of squares of the influence of rows if its parts did not cancel, shape (n_params,)."""
         B = np.abs(dense(bread))
         return np.asarray(sum(np.sum((np.abs(self.score_rows(part)) @ B) ** 2, axis=0) for part in self.slices()))
-
-    def full_scores(self) -> FloatArray:
-        """Scores of each row in every column, shape (n_rows, n_columns)."""
-        return self.score_rows(slice(None))
 
     def slices(self) -> Iterator[slice]:
         """Rows in parts whose design stays small."""
@@ -389,10 +381,6 @@ class RowScores(RegressionScores):
         assert self.design is not None
         return np.asarray(np.maximum(self.design.max(axis=0), -self.design.min(axis=0)))
 
-    def turned(self, turn: FloatArray) -> RowScores:
-        """The same in other columns."""
-        return RowScores(self.values @ turn, self.labels, None if self.design is None else self.design @ turn)
-
     def clusters(self, by: Axis) -> Iterator[ClusterRows]:
         """Rows of the clusters in their order."""
         assert self.design is not None
@@ -436,13 +424,6 @@ class RowScores(RegressionScores):
         # Each column in one piece of memory, as it is summed.
         influence = (dense(bread).T @ self.values.T).T
         return np.asarray(S_crosssection(influence, self.labels.codes(by).codes))
-
-    def design_total(self) -> FloatArray | None:
-        """X'W1, what coefficients solve for where all scores are 1, shape (n_columns,); None without a design."""
-        if self.design is None:
-            return None
-        root = np.ones(self.n_rows) if self.weights is None else np.sqrt(self.weights)
-        return np.asarray(self.design.T @ root)
 
     def gram_entries(self, by: Axis) -> int:
         """Entries of X_g'W X_g of the clusters; none without a design."""
@@ -633,10 +614,6 @@ class MomentScores(RegressionScores):
         factor = self.error[rows] if self.weights is None else self.error[rows] * self.weights[rows]
         return self.rows.combined(rows, self.basis) * factor[:, None]
 
-    def turned(self, turn: FloatArray) -> MomentScores:
-        """The same in other columns."""
-        return replace(self, basis=self.basis @ turn)
-
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', by statsmodels from the totals of the clusters."""
         from statsmodels.stats.sandwich_covariance import S_white_simple
@@ -672,14 +649,6 @@ class MomentScores(RegressionScores):
         """The largest size of each part of u."""
         ends = (max(float(number.max()), -float(number.min())) for number in self.rows.numbers)
         return np.array([1.0, *ends])
-
-    def design_total(self) -> FloatArray:
-        """X'W1, shape (n_columns,)."""
-        total = np.zeros(self.n_columns)
-        for part in self.slices():
-            rows = self.rows.combined(part, self.basis)
-            total += rows.sum(axis=0) if self.weights is None else self.weights[part] @ rows
-        return total
 
     def _pairs(self, by: Axis, squares: bool) -> PairSums:
         """Sums by (cluster, cell), made once."""

@@ -31,7 +31,6 @@ from evalreg.scores.base import (
     RowsInCells,
     Scores,
     SharedRows,
-    meat_of_sums,
 )
 from evalreg.scores.engine import EngineScores
 
@@ -312,7 +311,7 @@ class SampledShares(SharedRows):
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum of squares of the centred totals, mapped by the bread; rows are units alike."""
-        return self.inner.meat(None, bread) if by is None else meat_of_sums(self, by, dense(bread))
+        return self.inner.meat(None, bread) if by is None else super().meat(by, dense(bread))
 
     def row_influence(self, bread: Matrix) -> FloatArray:
         """Refused: a row has none."""
@@ -498,12 +497,6 @@ class MappedScores(SharedRows):
         for weight in [self._heaviest_rows()] if by is None else map(self._weights, self.inner.cells(by)):
             for found in np.flatnonzero(weight @ leverage > above):
                 yield root.T @ dense(weight[[found]] @ flat).reshape(root.shape) @ root, None
-
-    def influence_powers(self, by: Axis, bread: Matrix) -> FloatArray:
-        """Sums over clusters of u^2 and u^4, u being the influence of a cluster by each column; shape (2, m)."""
-        if self.offset is not None:
-            return super().influence_powers(by, bread)
-        return self.inner.influence_powers(by, compressed(self.design @ bread))
 
     def _heaviest_rows(self) -> Matrix:
         """The largest weight of a row in each cell, as rows of their own; shape (n_cells, n_cells)."""

@@ -265,38 +265,3 @@ def test_backticks_quote_the_names_of_parameters():
 
 
 # Options kept and dropped
-
-
-@pytest.mark.parametrize("ssc", ["fixest", "none", "G"])
-def test_another_covariance_is_that_of_a_new_estimate_whatever_the_factor_was(wide, ssc):
-    results = er.fit("a ~ words_a", wide, groups="passage", cov="CR1", ssc=ssc)
-    assert results.with_cov(cov="CR1").asked.ssc == ssc
-    plain = er.fit("a ~ words_a", wide, groups="passage", cov="CR1")
-    for cov in ("naive", "CR0", "CR2", "CR3", "jackknife", None) if ssc == "fixest" else ("CR0", None):
-        changed, fresh = results.with_cov(cov=cov), er.fit("a ~ words_a", wide, groups="passage", cov=cov)
-        assert changed.asked.ssc is None
-        _close(changed.cov_params(), fresh.cov_params())
-        _close(changed.dof, fresh.dof)
-        if ssc == "fixest":
-            assert str(changed.summary()) == str(fresh.summary())
-        # And back: the factor that was dropped does not return.
-        _close(changed.with_cov(cov="CR1").bse, plain.bse)
-    independent = results.with_cov(groups=None)
-    assert independent.asked.ssc is None
-    _close(independent.bse, er.fit("a ~ words_a", wide).bse)
-
-
-def test_strata_without_a_factor_have_none(wide):
-    log = wide.assign(subject=np.where(wide["passage"] % 2 == 0, "law", "maths"))
-    plain, none, factor = (
-        er.mean(log, "a", strata="subject", groups="passage", **options)
-        for options in ({"cov": "CR0"}, {"cov": "CR1", "ssc": "none"}, {"cov": "CR1", "ssc": "G"})
-    )
-    _close(none.bse, plain.bse)
-    # By hand: squares of the cluster sums about the mean of their stratum, over n squared; G/(G - 1) of each stratum.
-    residual = log["a"] - log.groupby("subject")["a"].transform("mean")
-    squares = residual.groupby([log["subject"], log["passage"]]).sum() ** 2
-    by_stratum = squares.groupby("subject").sum()
-    G = squares.groupby("subject").size()
-    _close(none.bse**2, [by_stratum.sum() / len(log) ** 2])
-    _close(factor.bse**2, [(by_stratum * G / (G - 1)).sum() / len(log) ** 2])

@@ -302,31 +302,6 @@ def test_a_thin_board_is_solved_anew_from_the_pairs_that_were_drawn():
     np.testing.assert_allclose(twice.draws, 2 * drawn.draws - 1, rtol=1e-10, atol=1e-13)
 
 
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-@pytest.mark.parametrize(("pairs", "options"), [(1, {}), (2, {"by": "style", "standardise": "uniform"})])
-def test_standard_errors_of_draws_of_a_thin_board_are_those_of_the_pairs_that_were_drawn(pairs, options, rng):
-    log = er.datasets.judge_log(n_models=4, n_prompts=25, n_judges=1, pairs_per_prompt=pairs, spread=0.3, seed=4)
-    log = log.assign(style=np.where(rng.uniform(size=len(log)) < 0.5, "a", "b"))
-    sides = {"left": "left", "right": "right", "winner": "winner", **options}
-    whole = er.win_rate(log, **sides, groups="prompt")
-    board = whole.linear(np.eye(4)[:2] - np.eye(4)[2:], ["c", "d"])
-    drawn = board.bootstrap(draws=99, kind="studentized")
-    [weights] = weights_of("multinomial", [25], 99)
-    n_pairs, lost = len(whole.head_to_head()), 0
-    for error, weight in zip(drawn.draws_se[::4], weights[::4], strict=True):
-        prompt = codes(log["prompt"])
-        copies = [log[prompt == g].assign(prompt=f"{g}.{j}") for g in range(25) for j in range(int(weight[g]))]
-        try:
-            again = er.win_rate(pd.concat(copies, ignore_index=True), **sides, groups="prompt")
-        except er.errors.DataError:
-            continue  # No rate is left in some stratum.
-        if len(again.params) == 4:
-            lost += len(again.head_to_head()) < n_pairs
-            again = again.linear(np.eye(4)[:2] - np.eye(4)[2:], ["c", "d"])
-            np.testing.assert_allclose(error, np.sqrt((again.influence("prompt") ** 2).sum()), rtol=1e-9)
-    assert lost
-
-
 # --- how many draws an interval needs, and draws that are lost --------------------------------------------------------
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ import statsmodels.api as sm
 import evalreg as er
 from evalreg.errors import (
     DisconnectedError,
-    EvalregWarning,
 )
 from evalreg.resampling.solvers import solver_of
 
@@ -244,30 +242,6 @@ def test_draws_of_clusters_are_a_newton_step_under_their_weights(log: pd.DataFra
     np.testing.assert_allclose(found, own, rtol=1e-10, atol=1e-12)
 
 
-def thin() -> pd.DataFrame:
-    """Model C is linked to A and B by the last prompt alone."""
-    rows = [("A", "B", [1.0, 0.0, 0.5][prompt % 3], prompt) for prompt in range(12)]
-    rows += [("C", "A", 0.5, 12), ("C", "B", 0.5, 12)]
-    return pd.DataFrame(rows, columns=["left", "right", "score", "prompt"])
-
-
-def test_a_model_that_one_prompt_links_has_no_jackknife_and_no_draw_without_it() -> None:
-    board = er.bradley_terry(thin(), **SIDES, groups="prompt", reference="A")
-    jackknife = board.with_cov(cov="jackknife")
-    assert np.isnan(jackknife.bse["C"])
-    solver = solver_of(board.estimate, ("prompt",))
-    V = np.ones((3, 13))
-    V[0, 12] = 0.0
-    V[1, :12] = [0, 0, 3] * 4
-    V[2, 0] = 0.0
-    found = solver.solve(V)
-    # C was not drawn.
-    assert np.isnan(found[0]).all()
-    assert np.isfinite(found[1:]).all()
-    with pytest.warns(er.errors.EvalregWarning, match="have no value"):
-        board.bootstrap(draws=99)
-
-
 @pytest.mark.parametrize("cov", ["CR1", "CR2"])
 @pytest.mark.parametrize("options", [{}, {"ties": "davidson"}, {"formula": "1"}])
 def test_neither_reference_nor_scale_moves_the_error_of_a_pair(cov, options):
@@ -293,30 +267,3 @@ def test_neither_reference_nor_scale_moves_the_error_of_a_pair(cov, options):
     assert all(("negative" in text) == ("formula" in options) for text in cut)
     for other in found[1:]:
         np.testing.assert_allclose(other, found[0], rtol=1e-9)
-
-
-@pytest.mark.parametrize("score", [0.3, 0.1, 1 / 3, 0.7])
-@pytest.mark.parametrize("groups", [None, "prompt", "prompt + judge"])
-def test_scores_that_are_all_the_same_number_give_no_error_but_no_tiny_one(score, groups):
-    rng = np.random.default_rng(0)
-    n = 60
-    turned = rng.random(n) < 0.5
-    log = pd.DataFrame({"score": score, "prompt": np.arange(n) // 3, "judge": np.arange(n) % 3})
-    fixed = log.assign(left="a", right="b")
-    sides = log.assign(left=np.where(turned, "a", "b"), right=np.where(turned, "b", "a"), x=rng.normal(size=n))
-    asked = {"left": "left", "right": "right", "score": "score", "groups": groups}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EvalregWarning)
-        assert er.bradley_terry(fixed, **asked).bse.isna().all()
-        assert er.bradley_terry(fixed, **asked, reference="b").bse["a"] != 0
-        assert er.bradley_terry(sides, **asked, formula="1").bse.isna().all()
-        for formula in ("1", "x"):
-            controlled = er.controlled_win_rate(sides, **asked, formula=formula)
-            assert controlled.bse.isna().all()
-            assert controlled.pvalues.isna().all()
-            assert controlled.conf_int().isna().all(axis=None)
-            assert "do not vary" in str(controlled.summary())
-        assert (er.win_rate(fixed, **asked, opponents="as_sampled").bse == 0).all()
-        # One score that differs is a variance.
-        fixed.loc[4, "score"] += 1e-6
-        assert (er.bradley_terry(fixed, **asked).bse > 1e-9).all()

@@ -15,7 +15,6 @@ from scipy import stats
 import evalreg as er
 from evalreg.errors import (
     IndependenceWarning,
-    NotAvailableError,
     ZeroVarianceWarning,
 )
 
@@ -308,17 +307,6 @@ def test_unpaired_models_that_share_passages_stay_dependent(rng: np.random.Gener
     assert row["se"] == pytest.approx(stacked.bse.iloc[1], rel=1e-9)
 
 
-def test_unpaired_on_request_adds_the_variances(rng: np.random.Generator) -> None:
-    frame = board(rng, n_models=3)
-    comparison = er.compare(frame, groups="passage", paired=False, baseline="m0")
-    for model in ("m1", "m2"):
-        parts = [er.mean(frame[frame["model"] == m], groups="passage").bse.iloc[0] ** 2 for m in (model, "m0")]
-        assert comparison.table.loc[(model, "m0"), "se"] == pytest.approx(np.sqrt(sum(parts)), rel=1e-9)
-    assert not comparison.table["paired"].any()
-    with pytest.raises(NotAvailableError, match="paired=False"):
-        comparison.sign_test()
-
-
 # Shapes
 
 
@@ -384,19 +372,6 @@ def test_the_clustered_sign_test_squares_sums_of_clusters(rng: np.random.Generat
 
 
 # Bad input
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.LeverageWarning")
-def test_pairs_that_rest_on_one_cluster_have_no_error_bar(rng: np.random.Generator) -> None:
-    frame = board(rng, n_models=3)
-    first = frame["passage"].min()
-    few = frame[(frame["model"] != "m2") | (frame["passage"] == first)]
-    with pytest.warns(ZeroVarianceWarning, match="rests on a single cluster"):
-        table = er.compare(few, groups="passage").table
-    lonely = table[table["n_clusters"] == 1]
-    assert len(lonely) == 2
-    assert lonely["se"].isna().all()
-    assert table["se"].notna().sum() == 1
 
 
 # Real logs

@@ -22,7 +22,6 @@ from benchmarks.coverage.run import MismatchError, left_out, run_cell, run_grid
 from benchmarks.coverage.tables import (
     Measured,
     measured,
-    of_world,
     read,
     where,
 )
@@ -135,13 +134,6 @@ def some_cell(**changes):
     return dataclasses.replace(cell, n_logs=100, **changes)
 
 
-def test_names_seeds_and_files_of_cells_are_distinct():
-    for cells in (make() for make in GRIDS.values()):
-        assert len({cell.name for cell in cells}) == len(cells)
-        assert len({cell.seed for cell in cells}) == len(cells)
-        assert len({cell.key for cell in cells}) == len(cells)
-
-
 def test_a_formula_that_differs_from_the_package_fails_the_cell(monkeypatch):
     honest = families.one_way_bounds
 
@@ -204,14 +196,6 @@ def test_scores_have_the_mean_and_the_intraclass_correlation_they_are_drawn_with
     assert abs(np.corrcoef(first, second)[0, 1] - 0.3) < 0.015
 
 
-def test_sizes_are_as_they_are_called():
-    balanced, unequal, dominant = (worlds.cluster_sizes(kind, 50) for kind in ("balanced", "unequal", "dominant"))
-    assert set(balanced) == {8}
-    assert abs(unequal.mean() - 8) < 0.5
-    assert worlds.Clusters(unequal).effective < 25
-    assert abs(dominant.max() / dominant.sum() - 0.4) < 0.01
-
-
 def test_crossed_and_paired_scores_have_their_means():
     rng = np.random.default_rng(2)
     scores = worlds.crossed_scores(rng, (40, 40), "binary", 0.9, 0.1, 400)
@@ -223,27 +207,6 @@ def test_crossed_and_paired_scores_have_their_means():
 
 
 # Leaderboards
-
-
-def stand_in(log, *, left, right, score, groups, **options):
-    """Every comparison as a row of either model: the win rate, where all pairs meet equally often."""
-    sides = [
-        pd.DataFrame({"model": log[side], "score": value, "prompt": log["prompt"], "judge": log["judge"]})
-        for side, value in ((left, log[score]), (right, 1 - log[score]))
-    ]
-    return er.mean(pd.concat(sides, ignore_index=True), by="model", groups=groups, **options)
-
-
-def test_boards_call_the_estimator_by_its_name(monkeypatch):
-    monkeypatch.setattr(er, "win_rate", stand_in, raising=False)
-    others = {"CR1 t(G-1)": {"cov": "CR1"}, "rows independent": {"groups": None}}
-    monkeypatch.setattr(boards, "OTHERS", {"win_rate": others})
-    cell = select(GRIDS["short"](), "boards estimator=win_rate")[0]
-    record = run_cell(dataclasses.replace(cell, n_logs=8))
-    covered = {name: Measured(record, counts).coverage for name, counts in record["methods"].items()}
-    assert covered["single intervals"] > 0.85
-    assert covered["single intervals, rows independent"] < covered["single intervals"] - 0.05
-    assert {"bands", "bands of pairs", "rank sets"} <= set(covered)
 
 
 def test_truth_of_pairs_is_what_large_logs_show():
@@ -264,30 +227,6 @@ def test_truth_of_ratings_is_bradley_terrys_own_where_the_world_is():
     psi = 1 / (1 + np.exp(-np.subtract.outer(theta, theta)))
     met = boards.schedule("sparse", 4, 30).met
     np.testing.assert_allclose(boards.bradley_terry_truth(psi, met), theta, atol=1e-9)
-
-
-def test_win_rates_count_the_opponents_met():
-    met = boards.schedule("star", 5, 10).met
-    psi = boards.expected_scores(5, 0.0)
-    np.testing.assert_allclose(boards.win_rate_truth(psi, met)[1:], psi[1:, 0])
-    assert boards.win_rate_truth(psi, met)[0] == pytest.approx(psi[0, 1:].mean())
-
-
-def test_schedules_go_from_dense_to_sparse():
-    def met(kind):
-        return boards.schedule(kind, 20, 50).met
-
-    counts = {kind: met(kind)[np.triu_indices(20, 1)] for kind in ("dense", "medium", "sparse")}
-    assert counts["dense"].mean() > counts["medium"].mean() > counts["sparse"].mean()
-    assert np.all(met("dense") == met("dense").T)
-    assert np.median(counts["sparse"]) <= 2
-
-
-def test_neighbours_meet_nobody_else():
-    met = boards.schedule("neighbours", 20, 50).met
-    apart = np.abs(np.subtract.outer(np.arange(20), np.arange(20)))
-    assert np.all((met > 0) == ((apart == 1) | (apart == 2)))
-    assert met.sum() == 2 * 20 * 50
 
 
 # Pairs under few judges
@@ -318,25 +257,7 @@ def test_a_family_that_decides_other_pairs_than_the_package_fails_the_cell(monke
         run_cell(cell)
 
 
-def test_worlds_of_few_judges_are_rows_and_the_largest_share_stands_below():
-    def world(taste, false):
-        parameters = {"estimator": "mean", "schedule": "all", "models": 5, "prompts": 100, "judges": 3, "taste": taste}
-        return {"parameters": parameters, "n_logs": 200, "methods": {"Holm": {"logs": 200, "false": false}}}
-
-    lines = of_world([world(0.3, 4), world(0.0, 10)], (("Holm", "Holm", "false"),)).splitlines()
-    assert lines[2:] == ["| 5, 100, 3, 0.0 | .050 | 200 |", "| 5, 100, 3, 0.3 | .020 | 200 |", "| largest | .050 |  |"]
-
-
 # Tables
-
-
-def record(name, coverage, other, **warned):
-    def counts(share):
-        return {"logs": 1000, "missing": 10, "too_high": round(990 - 1000 * share), "too_low": 0, "width": 99.0}
-
-    world = {"name": name, "family": "means", "parameters": {}, "n_logs": 1000}
-    methods = {"default": counts(coverage), "CR3 t(G-1)": counts(other), "statsmodels": counts(0.95)}
-    return world | {"warnings": {f"{kind}Warning": [often, ""] for kind, often in warned.items()}, "methods": methods}
 
 
 @pytest.mark.slow

@@ -7,14 +7,12 @@ import json
 import pandas as pd
 import pytest
 from test_inspect_log import header, summary, write_eval
-from test_judge_logs import annotation, array, games, grade, lines
+from test_judge_logs import lines
 from test_lm_eval_log import line
 from test_lm_eval_log import write as lm_eval
-from test_openai_evals_log import log_lines
-from test_openai_evals_log import write as openai_evals
 
 import evalreg as er
-from evalreg.errors import ArgumentError, LogFormatError, MissingColumnError
+from evalreg.errors import ArgumentError, LogFormatError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -81,31 +79,6 @@ def test_functions_take_a_log_and_pool_nothing_unasked():
         er.mean("scores.csv")
 
 
-@pytest.mark.parametrize("name", ["score", "item", "model", "order", "left", "judge"])
-def test_a_field_of_a_role_s_name_takes_no_role_s_place(tmp_path, name):
-    logs = [
-        (lines(tmp_path / "grades.jsonl", [grade(i, -1 if i == 3 else 7) for i in range(6)]), {"metric": "turn 1"}),
-        (lines(tmp_path / "arena.jsonl", [games(i, "A>B", "B>A") for i in range(4)]), {}),
-        (array(tmp_path / "alpaca.json", [annotation(i, 1) for i in range(4)]), {}),
-        (openai_evals(tmp_path / "evals.jsonl", log_lines()), {}),
-    ]
-    for path, options in logs:
-        with pytest.raises(ArgumentError) as error:
-            er.read_log(path, columns=[name], **options)
-        assert error.value.column == name
-        with pytest.raises(MissingColumnError):
-            er.read_log(path, columns=["mispelt"], **options)
-
-
-def test_a_comparison_without_a_worker_is_of_no_judge(tmp_path):
-    path = tmp_path / "crowd-comparisons.csv"
-    path.write_text("id,prompt,left,right,model_x,model_y,winner,worker\n0,0,x,y,1,2,left,w\n1,1,x,y,1,2,right,\n")
-    with pytest.raises(LogFormatError, match="names no worker"):
-        er.read_log(path)
-    log = er.read_log(path, broken="skip")
-    assert (log.frame["judge"].tolist(), log.left_out.to_dict()) == (["worker w"], {"broken": 1})
-
-
 def test_two_records_of_one_sample_and_epoch_in_an_archive_are_refused(tmp_path):
     import zipfile
 
@@ -121,12 +94,6 @@ def test_two_records_of_one_sample_and_epoch_in_an_archive_are_refused(tmp_path)
             archive.writestr(name, data)
     with pytest.raises(LogFormatError, match="two that differ"):
         er.read_log(path)
-
-
-def test_the_doctor_names_ids_that_differ_by_case_blanks_or_the_form_of_letters():
-    rows = pd.DataFrame({"item": range(6), "passage": ["é", "e\u0301", "Nile", "nile ", "x", "y"], "score": [1, 0] * 3})
-    log = er.Log(pd.concat([rows, rows.assign(item=rows["item"] + 6)]))
-    assert any(text.startswith('Column "passage": values that differ by') for text in log.doctor().remarks)
 
 
 def test_a_report_of_garak_is_attack_success_by_probe_and_prompt(tmp_path):

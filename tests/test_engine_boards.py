@@ -2,30 +2,21 @@
 
 import functools
 import pickle
-from functools import partial
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from engines import cases
-from engines.cases import SAME, WORDS
+from engines.cases import SAME
 from engines.lazy import in_polars, readable
 
 import evalreg as er
-from evalreg.data import engine as engine_data
-from evalreg.data import frame as frame_data
 from evalreg.errors import (
-    MissingColumnError,
-    MissingLabelsError,
-    NotAvailableError,
     ScoreRangeError,
 )
-from evalreg.scores import engine as engine_scores
 
 duckdb = pytest.importorskip("duckdb")
-
-ROLES = {"left": "a", "right": "b", "winner": "winner"}
 
 
 @functools.cache
@@ -46,28 +37,11 @@ def _duckdb(frame):
 
 
 LAZY = {"polars lazy": in_polars, "duckdb": _duckdb}
-ENGINES = pytest.mark.parametrize("engine", LAZY)
 
 
 @pytest.fixture(scope="module")
 def comparisons():
     return cases.duels().drop(columns="named").rename(columns={"points": "score"})
-
-
-@ENGINES
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_blocks_of_whole_clusters_give_the_same(comparisons, monkeypatch, engine):
-    whole = comparisons.assign(row=np.arange(len(comparisons)) // 2)
-    small = partial(engine_data.batches, lines=400)
-    monkeypatch.setattr(engine_data, "batches", lambda frame: small(frame))
-    # Single rows, thousands of clusters that are asked for in blocks, of one engine.
-    for groups, held in {"prompt + judge": 1 << 25, **({"row": 300} if engine == "polars lazy" else {})}.items():
-        other = er.win_rate(whole, **ROLES, labels=WORDS, groups=groups)
-        monkeypatch.setattr(engine_scores, "HELD", held)
-        found = er.win_rate(LAZY[engine](whole), **ROLES, labels=WORDS, groups=groups)
-        cases.assert_numbers(found, other)
-        if groups == "row":
-            pd.testing.assert_frame_equal(found.head_to_head(0.05), other.head_to_head(0.05), rtol=1e-8)
 
 
 @pytest.mark.parametrize("engine", LAZY)
@@ -86,41 +60,6 @@ def test_verdicts_may_name_models_of_any_type(engine):
         np.testing.assert_allclose(found.params, expected.params, rtol=SAME)
         np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)
         assert list(found.params.index) == list(er.win_rate(frame, **roles).params.index)
-
-
-@pytest.mark.parametrize("engine", LAZY)
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_what_needs_rows_says_which_columns_to_collect(comparisons, monkeypatch, engine):
-    frame = comparisons.dropna()
-    data = LAZY[engine](frame)
-    roles = {"left": "a", "right": "b", "score": "score", "groups": "prompt"}
-    board = er.win_rate(data, **roles)
-    with pytest.raises(NotAvailableError, match=r"Collect the columns of the sides, 'judge', 'prompt'"):
-        board.judges()
-    with pytest.raises(NotAvailableError, match="Collect the columns of the sides"):
-        board.dependence(of="pairs")
-    with pytest.raises(NotAvailableError, match="in memory"):
-        board.influence()
-    with pytest.raises(NotAvailableError, match="in memory"):
-        er.bradley_terry(data, **roles).influence()
-    expected = er.bradley_terry(frame, **roles, formula="1")
-    np.testing.assert_allclose(er.bradley_terry(data, **roles, formula="1").bse, expected.bse, rtol=SAME)
-    # Of collected rows the columns that were not named are still in the engine; what to do about it works.
-    board = er.bradley_terry(data, **roles, formula="1")
-    for ask in (lambda: board.with_cov(groups="prompt + judge"), board.judges, lambda: board.influence(by="judge")):
-        with pytest.raises(NotAvailableError, match=r'"judge", which is still in the engine.*Add it to the `groups`'):
-            ask()
-    with pytest.raises(MissingColumnError, match='Did you mean "judge"'):
-        board.with_cov(groups="jugde")
-    both = er.bradley_terry(data, **roles | {"groups": "prompt + judge"}, formula="1").with_cov(groups="judge")
-    np.testing.assert_allclose(both.bse, expected.with_cov(groups="judge").bse, rtol=SAME)
-    monkeypatch.setattr(frame_data, "MOST_COLLECTED", len(frame) - 1)
-    with pytest.raises(NotAvailableError, match=r"`formula` needs rows in memory.*'a', 'b', 'score', 'prompt'"):
-        er.bradley_terry(data, **roles, formula="1")
-    with pytest.raises(NotAvailableError, match='ties="davidson"'):
-        er.bradley_terry(data, left="a", right="b", winner="winner", labels=WORDS, ties="davidson")
-    with pytest.raises(MissingLabelsError, match="have none"):
-        er.win_rate(LAZY[engine](comparisons), **roles).with_cov(groups="judge")
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")

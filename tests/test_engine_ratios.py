@@ -26,14 +26,6 @@ def _relation(frame):
 
 ENGINES = {"polars": lambda frame: pl.from_pandas(frame).lazy(), "duckdb": _relation}
 engines = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())
-# Of rules that are held before an engine is asked, or after.
-in_polars = pytest.mark.parametrize(
-    "engine",
-    [
-        pytest.param(make, id=name, marks=[pytest.mark.slow] if name == "duckdb" else [])
-        for name, make in ENGINES.items()
-    ],
-)
 quiet = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
 
@@ -63,28 +55,6 @@ def _log(n: int) -> pd.DataFrame:
     frame.loc[[7], "weight"] = np.nan
     frame["passage"] = frame["passage"].where(~frame.index.isin([4, 12]), None)
     return frame
-
-
-@quiet
-@engines
-def test_what_leaves_an_engine_are_sums(engine, collected):
-    results = er.ratio(engine(log()), "errors", "words", by="model", groups="passage")
-    str(results.summary())
-    results.with_cov(cov="CR3").diagnostics()
-    assert max(collected) <= 30 * 3
-
-
-@quiet
-@pytest.mark.parametrize("share", [0.0, 1.0])
-@in_polars
-def test_a_rate_of_exactly_0_or_1_has_the_interval_of_pandas(engine, share):
-    frame = log().dropna()
-    frame["right"] = np.where(frame["model"] == "bob", share * frame["words"], frame["right"])
-    found, expected = (
-        er.ratio(data, "right", "words", by="model", groups="passage") for data in (engine(frame), frame)
-    )
-    np.testing.assert_allclose(found.conf_int(), expected.conf_int(), rtol=1e-8)
-    assert str(found.summary()) == str(expected.summary())
 
 
 @pytest.mark.pairwise

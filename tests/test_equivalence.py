@@ -12,7 +12,7 @@ from statsmodels.stats.power import TTestPower, normal_sample_size_one_tail
 from statsmodels.stats.weightstats import DescrStatsW
 
 import evalreg as er
-from evalreg.inference.equivalence import one_sided, verdicts
+from evalreg.inference.equivalence import one_sided
 from evalreg.planning.power import multiple_to_tell
 
 
@@ -85,11 +85,6 @@ def test_the_number_of_questions_gives_the_power_that_it_promises(rng: np.random
         assert n * multiple(own, bound) == pytest.approx(exact, rel=1e-3)
     assert math.isinf(multiple(own, centre))
     assert math.isinf(multiple(own, centre + 1e-12))
-
-
-def test_neither_test_rejecting_is_not_telling() -> None:
-    p = np.array([0.01, 0.99, 0.3, np.nan])
-    assert verdicts(p, 1 - p, 0.05) == ["shown", "shown to fail", "cannot tell", "cannot tell"]
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import ArgumentError, EvalregWarning
 
 REFERENCE = Path(__file__).parent / "reference"
 REML = 1e-6  # to which lme4's optimiser comes
@@ -162,40 +161,3 @@ def test_the_error_of_another_design_is_that_of_simulated_means():
         for _ in range(4000)
     ]
     np.testing.assert_allclose(found.standard_error(item=9, judge=3), np.std(draws), rtol=SIGMAS / np.sqrt(2 * 4000))
-
-
-def test_what_is_for_a_board_is_what_the_board_needs(balanced):
-    found = er.components(balanced.rename(columns={"template": "model"}), facets="model x item x judge")
-    variance = found.table["variance"]
-    board = found.for_board("model", "item", "judge")
-    assert board["model_prompt"] == variance["model x item"]
-    assert board["model_judge"] == variance["model x judge"]
-    assert board["residual"] == variance.iloc[-1]
-    assert er.plan.board(delta=0.2, judges=[4], **board).loc[4, "prompts"] > 0
-    with pytest.raises(ArgumentError, match="nothing else"):
-        found.for_board("model", "item", None)
-
-
-def test_negative_estimates_stay_and_are_told():
-    frame = pd.DataFrame({"item": [1, 1, 2, 2, 3, 3], "judge": list("ab" * 3), "score": [0, 1, 1, 0, 0.0, 1]})
-    found = er.components(frame.rename(columns={"judge": "model"}), facets="item x model")
-    assert found.table.loc["item", "variance"] < 0
-    assert np.isnan(found.table.loc["item", "sd"])
-    text = found.summary().as_text(1000)
-    assert found.table.loc["item", "upper"] < 0 < found.table.loc["model", "upper"]
-    assert 'The whole interval of "item" lies below 0' in text
-    assert 'Negative for "model":' in text
-    other = pd.DataFrame({"model": [1, 1, 2, 2] * 3, "item": [1, 2] * 6, "judge": np.repeat([1, 2, 3], 4)})
-    # Without an effect of the three together, what two of them do is below what the rest leads to expect.
-    other["score"] = np.where((other["model"] + other["item"] + other["judge"]) % 2, 1.0, 0.0)
-    three = er.components(other, facets="model x item x judge")
-    assert (three.table["variance"] < 0).any()
-    with pytest.warns(EvalregWarning, match="came out negative"):
-        assert min(three.for_board("model", "item", "judge").values()) >= 0
-
-
-def test_the_advice_on_nesting_gives_the_right_components(balanced):
-    frame = balanced.assign(rater=balanced["item"] * 100 + balanced["judge"])
-    found = er.components(frame, facets="item x rater:item").table["variance"]
-    wanted = er.components(balanced, facets="item x judge:item").table["variance"]
-    np.testing.assert_allclose(found, wanted, rtol=1e-10)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,6 @@ from evalreg.errors import (
     ZeroVarianceWarning,
 )
 
-# Sums in another order; nothing here is ill-conditioned.
-SAME = 1e-12
 COVS = ("CR0", "CR1", "CR2", "CR3", "jackknife")
 # What a note says where a parameter has neither standard error nor test.
 NONE = "no (standard error|test), because"
@@ -174,15 +171,6 @@ def test_identical_models_differ_by_nothing_that_is_shown(cov: Any, bounded: boo
 
 
 @quiet
-def test_two_terms_are_the_sum_of_the_one_way_variances() -> None:
-    log = chessboard()
-    results = er.mean(log, groups="a + b", repair="two-term")
-    total = sum(er.mean(log, groups=axis).bse.iloc[0] ** 2 for axis in "ab")
-    assert results.bse.iloc[0] ** 2 == pytest.approx(total, rel=SAME)
-    check_no_silent_precision(results)
-
-
-@quiet
 def test_negative_eigenvalues_of_a_crossed_covariance_are_cut_and_told() -> None:
     log = chessboard(noise=0.02).assign(model=np.tile(["u", "v", "w"], 12))
     with pytest.warns(RepairWarning, match="not positive semi-definite.*negative eigenvalue"):
@@ -249,28 +237,6 @@ def test_a_covariance_with_leverage_one_is_missing_for_that_parameter_only(cov: 
 
 # --- immutable --------------------------------------------------------------------------------------------------------
 
-RESULTS: dict[str, Callable[[], er.Results]] = {
-    "mean": lambda: er.mean(crossed_log(), groups="prompt"),
-    "fit": lambda: er.fit("score ~ x", crossed_log(), groups="prompt"),
-    "crossed": lambda: er.mean(crossed_log(bounded=True), groups="prompt + judge"),
-    "by": lambda: er.mean(twins(False), by="model", item="item", groups="prompt"),
-    "weighted": lambda: er.fit("score ~ x", crossed_log(), weights=np.linspace(1, 2, 144), groups="prompt"),
-    "dropped": lambda: er.fit("score ~ x", with_gaps(), groups="prompt"),
-}
-
-
-def with_gaps() -> pd.DataFrame:
-    log = crossed_log()
-    log.loc[[0, 1, 7], "score"] = np.nan
-    return log
-
-
-@pytest.mark.parametrize("name", RESULTS)
-def test_arrays_that_a_covariance_holds_cannot_be_changed(name: str) -> None:
-    results = RESULTS[name]()
-    for held in (results.cov.naive, *(piece.matrix for piece in results.cov.pieces)):
-        assert not held.flags.writeable
-
 
 # --- copies -----------------------------------------------------------------------------------------------------------
 
@@ -290,20 +256,3 @@ def test_a_model_on_a_single_cluster_is_compared_with_nobody(cov):
     assert table.loc["alone", "se"].isna().all()
     assert table.loc[("new", "old"), "se"] > 0
     assert results.ranks().loc["alone", ["lower", "upper"]].tolist() == [1, 3]
-
-
-def met_once() -> pd.DataFrame:
-    """Three models that meet under 40 prompts, and D, which meets each of them once, under one."""
-    rng = np.random.default_rng(0)
-    pairs = [("A", "B"), ("A", "C"), ("B", "C")]
-    rows = [(f"p{i}", *pair, rng.choice(["left", "right", "tie"])) for i in range(40) for pair in pairs]
-    rows += [("p0", "D", other, verdict) for other, verdict in zip("ABC", ("left", "left", "tie"), strict=True)]
-    return pd.DataFrame(rows, columns=["prompt", "left", "right", "winner"])
-
-
-@quiet
-def test_a_model_that_met_the_others_under_one_prompt_has_no_interval_and_is_pointed_to_ratings() -> None:
-    results = er.win_rate(met_once(), left="left", right="right", winner="winner", groups="prompt")
-    assert results.conf_int().loc["D"].isna().all()
-    assert "Bradley-Terry ratings pool thin pairs" in notes_of(results)
-    assert "D: no test, because it rests on a single cluster" in notes_of(results)

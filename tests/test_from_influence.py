@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
-import statsmodels.formula.api as smf
-from scipy import sparse
 
 import evalreg as er
 from evalreg.errors import (
-    AlignmentError,
-    ArgumentError,
-    ArgumentTypeError,
-    DataError,
-    MissingColumnError,
-    NonFiniteError,
     NotAvailableError,
 )
 
@@ -85,39 +76,6 @@ def test_rows_that_were_left_out_stay_out():
     _close(er.infer(shuffled, groups="passage").bse, there.bse)
 
 
-def test_arrays_sparse_arrays_and_frames_are_the_same():
-    fitted = smf.ols("score ~ n_words", LOG).fit()
-    M = np.linalg.inv(fitted.model.exog.T @ fitted.model.exog)
-    values = (fitted.model.exog * fitted.resid.to_numpy()[:, None]) @ M
-    codes = pd.factorize(LOG["passage"])[0]
-    expected = fitted.get_robustcov_results("cluster", groups=codes).bse
-    names = ["Intercept", "n_words"]
-    given = {
-        "array": er.from_influence(fitted.params, values, data=LOG, n_coefficients=2),
-        "sparse": er.from_influence(
-            fitted.params.to_numpy(), sparse.csr_array(values), names=names, data=LOG, n_coefficients=2
-        ),
-        "frame": er.from_influence(
-            dict(fitted.params),
-            pd.DataFrame(values[:, ::-1], LOG.index, names[::-1]),
-            data=LOG.sort_index(),
-            n_coefficients=2,
-        ),
-        "index": er.from_influence(
-            fitted.params.to_numpy(), values, names=names, index=LOG.index, data=LOG.sort_index(), n_coefficients=2
-        ),
-    }
-    for estimate in given.values():
-        assert estimate.names == ("Intercept", "n_words")
-        np.testing.assert_allclose(er.infer(estimate, groups="passage").bse, expected, rtol=1e-9)
-    bare = er.from_influence(fitted.params.to_numpy(), values, index=LOG.index, n_coefficients=2)
-    assert bare.names == ("theta0", "theta1")
-    np.testing.assert_allclose(er.infer(bare, groups=codes).bse, expected, rtol=1e-9)
-    np.testing.assert_allclose(er.infer(bare, groups=LOG["passage"].sort_index()).bse, expected, rtol=1e-9)
-    with pytest.raises(MissingColumnError, match='names "passage", and this estimate was made without a data frame'):
-        er.infer(bare, groups="passage")
-
-
 def test_the_wild_bootstrap_is_refused_and_the_rest_of_results_works():
     results = er.infer(er.from_influence(**_given(), data=LOG), groups="passage")
     with pytest.raises(NotAvailableError):
@@ -131,31 +89,3 @@ def test_the_wild_bootstrap_is_refused_and_the_rest_of_results_works():
 def _given(scale=1.0):
     score = LOG["score"].to_numpy()
     return {"params": [score.mean()], "influence": scale * (score - score.mean()) / score.size}
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "match"),
-    [
-        ({"influence": _given()["influence"] + 1e-5}, DataError, 'sum to zero.*"theta0" sums to 0.001, 0.0'),
-        (
-            {"influence": LOG["score"].to_numpy() / len(LOG)},
-            DataError,
-            "times its standard error.*Pass the influence on",
-        ),
-        ({"influence": np.ones((100, 2))}, ArgumentError, r"each of the 1 parameters; got shape \(100, 2\)"),
-        ({"influence": np.where(np.arange(100) == 3, np.nan, 0.0)}, NonFiniteError, "infinite in row 3"),
-        ({"influence": ["a"] * 100}, ArgumentTypeError, "must be numbers"),
-        ({"names": ["a", "b"]}, ArgumentError, "2 names"),
-        ({"params": {"a": 1.0}, "names": ["b"]}, ArgumentError, "must be those of `params`"),
-        ({"params": {"a": 1.0}, "influence": pd.DataFrame({"b": [1.0, -1.0]})}, MissingColumnError, '"b" for "a"'),
-        ({"data": LOG.iloc[:50]}, AlignmentError, "got 50 rows for 100"),
-        ({"index": range(100), "data": LOG.iloc[:50]}, AlignmentError, "and 45 more"),
-        ({"index": [0] * 100, "data": LOG}, AlignmentError, "has repeats"),
-        ({"index": range(3)}, ArgumentError, "got 3 for 100 rows"),
-        ({"n_coefficients": 0}, ArgumentError, "at least 1"),
-        ({"n_coefficients": 100}, DataError, "more rows than coefficients"),
-    ],
-)
-def test_what_does_not_fit_is_named(change, error, match):
-    with pytest.raises(error, match=match):
-        er.from_influence(**(_given() | change))

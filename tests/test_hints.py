@@ -15,7 +15,6 @@ import evalreg as er
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
-    CollinearityError,
     FormulaError,
     UnknownLabelError,
 )
@@ -83,30 +82,6 @@ def test_labels_that_are_offered_name_every_verdict_and_are_taken():
     assert error.labels == {"A": "left", "B": "right", "C": "tie", "error": None}
     assert repr(error.labels) in str(error)
     assert er.win_rate(log, **sides, labels=error.labels).dropped["score"] == 5
-
-
-@pytest.mark.parametrize("formula", ["length", "1", "length + other"])
-@pytest.mark.parametrize("function", [er.bradley_terry, er.controlled_win_rate])
-def test_a_star_without_a_position_in_the_formula_says_whose_it_is(function, formula):
-    rng = np.random.default_rng(3)
-    star = pd.DataFrame(
-        {
-            "model": np.repeat(["a", "b", "c"], 60),
-            "base": "z",
-            "prompt": np.tile(np.arange(60), 3),
-            "score": rng.integers(0, 2, 180),
-            "length": rng.normal(size=180),
-            "other": rng.normal(size=180),
-        }
-    )
-    sides = {"left": "model", "right": "base", "score": "score", "groups": "prompt"}
-    with pytest.raises(CollinearityError, match="unless it says 0") as caught:
-        function(star, **sides, formula=formula)
-    found = re.search('formula="([^"]+)"', str(caught.value))
-    if formula == "1":
-        assert "Leave out `formula`" in str(caught.value)
-    else:
-        assert function(star, **sides, formula=found.group(1)).params.notna().all()
 
 
 def agent(seed=5):

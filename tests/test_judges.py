@@ -95,17 +95,6 @@ def test_agreement_of_two_judges_is_that_of_a_slow_loop(log, cr0, twice):
         assert row["kappa"] == pytest.approx((equal.mean() - by_chance) / (1 - by_chance), abs=1e-12)
 
 
-def test_overall_agreement_is_that_of_all_pairs_of_verdicts(log):
-    pairs = [(k[0], v[i] == v[j]) for k, v in slow_verdicts(log).items() for i, j in itertools.combinations(v, 2)]
-    prompt, equal = map(np.array, zip(*pairs, strict=True))
-    fit = sm.OLS(equal.astype(float), np.ones(len(equal))).fit(
-        cov_type="cluster", cov_kwds={"groups": pd.factorize(prompt)[0]}
-    )
-    overall = board_of(log, cov="CR1").judges().overall
-    np.testing.assert_allclose(overall[["agreement", "se"]], [fit.params[0], fit.bse[0]], rtol=1e-10)
-    assert overall["n_units"] == len(slow_verdicts(log))
-
-
 def test_a_judge_whose_verdict_turns_with_the_order_calls_a_tie():
     rows = []
     for prompt in "pq":
@@ -157,16 +146,6 @@ def test_the_board_of_a_judge_is_the_board_of_its_rows(log, judging, cov):
         np.testing.assert_allclose(mine["se"], alone.bse, rtol=1e-10)
         np.testing.assert_allclose(mine["dof"], alone.cov.dof(), rtol=1e-8)
         assert mine["rank"].to_dict() == alone.params.rank(ascending=False).astype(int).to_dict()
-
-
-def test_rank_correlations_are_those_of_scipy(judging):
-    from scipy import stats
-
-    for (one, other), row in judging.ranks.iterrows():
-        x, y = (judging.boards.loc[judge, "estimate"].to_numpy() for judge in (one, other))
-        assert row["kendall"] == pytest.approx(stats.kendalltau(x, y).statistic)
-        assert row["spearman"] == pytest.approx(stats.spearmanr(x, y).statistic)
-        assert row["n_models"] == 4
 
 
 def slow_effect(data: pd.DataFrame, judge: str, model: str) -> tuple[float, float]:
@@ -312,34 +291,3 @@ def test_moment_equations_are_those_of_dense_matrices(log):
     np.testing.assert_allclose(observed, [e @ K @ e for K in wanted], rtol=1e-9)
     Q = fixed_effects(rows)
     np.testing.assert_allclose((Q.T @ Q).toarray(), np.eye(Q.shape[1]), atol=1e-12)
-
-
-def test_what_the_log_cannot_tell_is_one_row_or_none():
-    rng = np.random.default_rng(2)
-    log = simulated(rng, SDS)
-    # Each prompt has one judge and one order: judges are not seen on the same answers.
-    number = log["prompt"] % 5
-    alone = log[(log["judge"] == "j" + number.astype(str)) & (log["left"] < log["right"])].reset_index(drop=True)
-    table = variance_table(rows_of(alone))
-    assert "model x prompt + model x prompt x judge" in table.index
-    assert "pair x prompt + residual" in table.index
-    assert table.loc[["prompt", "judge", "prompt x judge"], "variance"].isna().all()
-    known = table["share"].dropna()
-    assert known.sum() == pytest.approx(1.0)
-    judging = board_of(alone, winner=None, score="score").judges(min_shared=1)
-    text = " ".join(str(judging.summary()).split())
-    assert "tells only the sum of model x prompt + model x prompt x judge" in text
-    assert "No shares of prompt, judge, prompt x judge" in text
-    assert "No position bias: no judge has 1 comparisons of pairs seen in both orders" in text
-    assert (judging.agreement["n"] == 0).all()
-    assert judging.agreement["agreement"].isna().all()
-    assert "10 of 10 pairs of judges share no comparison" in text
-
-
-def test_weights_count_as_rows_do(log):
-    weights = np.random.default_rng(7).integers(1, 4, len(log))
-    weighted = board_of(log.assign(w=weights), weights="w", cov="CR0").judges()
-    repeated = board_of(log.loc[np.repeat(log.index, weights)].reset_index(drop=True), cov="CR0").judges()
-    pd.testing.assert_frame_equal(weighted.boards[["estimate", "se"]], repeated.boards[["estimate", "se"]])
-    pd.testing.assert_frame_equal(weighted.effects[["effect", "se"]], repeated.effects[["effect", "se"]])
-    pd.testing.assert_frame_equal(weighted.position[["left", "bias", "se"]], repeated.position[["left", "bias", "se"]])

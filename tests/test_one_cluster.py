@@ -10,9 +10,6 @@ import scipy.linalg
 import evalreg as er
 from evalreg.covariance.absorbed import directions_of
 from evalreg.covariance.leverage import full_leverage_directions, root_of
-from evalreg.data import frame as memory
-from evalreg.errors import TooLargeError
-from evalreg.scores import rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -76,19 +73,6 @@ def test_sums_of_powers_leave_out_no_eigenvalue_of_one(share):
         L = turn @ np.diag([share, *np.full(6, others)]) @ turn.T
         assert full_leverage_directions(L).shape[1] == (1.0 - share < 1e-10)
     assert full_leverage_directions(np.eye(4)).shape == (4, 4)
-
-
-def test_a_sum_of_scores_needs_no_squares_of_the_design(monkeypatch):
-    log = _log(30, 6, 20, 1)
-    expected = er.fit("score ~ m + z", log, groups="g", cov="CR1", dof="min").bse
-    monkeypatch.setattr(rows.ClusterRows, "grams", lambda _: pytest.fail("formed for all clusters"))
-    monkeypatch.setattr(memory, "GIB", 1.0)
-    k = expected.size
-    monkeypatch.setattr(memory, "available", lambda: 3.0 * 8 * min(30 * k, len(log)) * k)  # of six that these take
-    again = er.fit("score ~ m + z", log, groups="g", cov="CR1", dof="min").bse
-    pd.testing.assert_series_equal(again, expected)
-    with pytest.raises(TooLargeError, match="coefficients in 30 clusters"):
-        er.fit("score ~ m + z", log, groups="g", cov="CR2")
 
 
 @pytest.mark.parametrize("n_models", [4, 10])

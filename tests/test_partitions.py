@@ -142,37 +142,3 @@ def test_a_file_and_its_folder_agree_by_value(tmp_path, value, own, same):
     else:
         with pytest.raises(LogFormatError, match="something else in 2 of its 2 rows"):
             er.read_table(path)
-
-
-def test_files_of_unlike_folders_and_names_given_twice_are_refused(tmp_path, call):
-    frame = pd.DataFrame({"item": [1, 2, 3], "score": [1, 0, 1]})
-    one, two = (save(frame, tmp_path / name / "p.parquet") for name in ("seed=1", "run=2"))
-    plain = save(frame, tmp_path / "p.parquet")
-    for other, what in ((two, 'folders of "run"'), (plain, "no such folder")):
-        with pytest.raises(LogFormatError, match=f'folders of "seed", ".*p.parquet" in {what}'):
-            er.read_log([one, other])
-        status, _, err = call("mean", one, other)
-        assert status == 3
-        assert what in err
-        assert "seed=1/p.parquet" in err
-    with pytest.raises(LogFormatError, match='more than one "seed"'):
-        er.read_table(save(frame, tmp_path / "seed=1" / "seed=2" / "p.parquet"))
-    with pytest.raises(LogFormatError, match="UTF-8"):
-        er.read_table(save(frame, tmp_path / "model=%FF" / "p.parquet"))
-
-
-@pytest.fixture(params=["parquet", "csv", "jsonl"])
-def unlike(request: pytest.FixtureRequest, tmp_path: Path) -> list[Path]:
-    """Two files; passages are numbers in the first, and text in the second, which has one passage more."""
-    frame = answers()
-    first, second = (rows for _, rows in frame.groupby("model"))
-    second = second.astype({"passage": str})
-    second.iloc[0, 2] = "extra"
-    return [save(rows, tmp_path / f"{name}.{request.param}") for name, rows in (("a", first), ("b", second))]
-
-
-@pytest.mark.filterwarnings("ignore:Column:evalreg.errors.EvalregWarning")
-def test_a_column_of_numbers_and_of_text_has_each_value_once(unlike: list[Path]):
-    log = er.read_log(unlike)
-    assert set(log.frame["passage"]) == {"extra", *map(str, range(20))}
-    assert er.mean(log.frame, groups="passage").n_clusters == {"passage": 21}

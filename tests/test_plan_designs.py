@@ -15,7 +15,7 @@ from scipy import stats
 from statsmodels.stats.power import TTestPower
 
 import evalreg as er
-from evalreg.planning.power import t_power, t_shift, t_units
+from evalreg.planning.power import t_power, t_units
 from evalreg.planning.separation import CrossedDesign, CrossedPilot, crossed_power, expected_error
 
 SIGMAS = 4
@@ -41,21 +41,6 @@ def test_power_is_that_of_the_noncentral_t(dof, shift, alpha):
 def test_units_are_those_of_statsmodels_rounded_up(effect, alpha, power):
     expected = TTestPower().solve_power(effect_size=effect, alpha=alpha, power=power, alternative="two-sided")
     assert t_units(1.0, effect, alpha, power) == math.ceil(expected)
-
-
-def test_t_shift_undoes_t_power():
-    for dof, alpha, power in itertools.product((1, 3, 40), (0.05, 0.01), (0.5, 0.8, 0.99)):
-        np.testing.assert_allclose(t_power(t_shift(dof, alpha, power), dof, alpha), power, rtol=1e-8)
-
-
-def test_a_cluster_size_counts_degrees_of_freedom():
-    plain = er.plan.sample_size(delta=0.1, **VARIANCES)
-    assert er.plan.sample_size(delta=0.1, cluster_size=1, **VARIANCES) in (plain + 1, plain + 2, plain + 3)
-    clustered = er.plan.sample_size(delta=0.1, cluster_size=25, **VARIANCES)
-    assert clustered % 25 == 0
-    assert clustered > plain + 25
-    found = er.plan.mde(n=clustered, n_clusters=clustered // 25, **VARIANCES)
-    assert found <= 0.1 < er.plan.mde(n=clustered - 25, n_clusters=clustered // 25 - 1, **VARIANCES)
 
 
 @pytest.mark.parametrize(("alpha", "power"), [(0.05, 0.8), (0.01, 0.9), (0.1, 0.5), (0.05, 0.99)])

@@ -168,31 +168,6 @@ def test_a_contrast_counts_its_own_questions_and_clusters(pilot, difference):
     pd.testing.assert_frame_equal(er.plan.from_pilot(by_item, delta=0.05), alone.loc[["plain"]], rtol=1e-9)
 
 
-def test_a_contrast_on_a_board_of_pairs_counts_its_own_comparisons():
-    log = er.datasets.judge_log(n_prompts=60, n_judges=1, n_models=6, seed=4)
-    board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt", opponents="uniform")
-    first, second = board.params.index[:2]
-    plan = er.plan.from_pilot(board.contrast(f"`{first}` - `{second}`"), delta=0.05)
-    enters = log["left"].isin([first, second]) | log["right"].isin([first, second])
-    n, clusters = int(enters.sum()), log.loc[enters, "prompt"].nunique()
-    assert n < len(log)
-    np.testing.assert_allclose(plan.loc["clustered", "cluster_size"], n / clusters, rtol=SAME)
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_unequal_clusters_are_planned_with_their_own_degrees_of_freedom(rng):
-    sizes = np.array([60, 30, 5, 5, 5, 5, 5, 5, 5, 5])
-    passage = np.repeat(np.arange(sizes.size), sizes)
-    score = rng.normal(size=sizes.size)[passage] + rng.normal(size=passage.size)
-    results = er.mean(pd.DataFrame({"score": score, "passage": passage}), groups="passage")
-    units = int(er.plan.from_pilot(results, delta=1.0).loc["clustered", "n_clusters"])
-    more = np.resize(sizes, units)
-    # The working model of the degrees of freedom: independent rows.
-    real = er.plan.power(delta=1.0, cluster_sizes=more, omega2=results.bse.iloc[0] ** 2 * 130, icc=0.0, seed=2)
-    assert real.power > 0.75
-    assert units > er.plan.sample_size(delta=1.0, omega2=results.bse.iloc[0] ** 2 * 130, cluster_size=13) / 13
-
-
 def few_of(wins: int, losses: int, n: int) -> pd.DataFrame:
     """Two models that differ on some of n independent questions."""
     score = np.zeros((2, n))

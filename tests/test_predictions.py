@@ -223,13 +223,3 @@ def test_crossed_predictions_are_intervals_of_the_crossed_contrast(log, rng):
     table = results.predict({"words": [1.0, 3.0]})
     contrast = results.contrast([[1.0, 1.0], [1.0, 3.0]])
     _close(table[["lower", "upper"]], contrast.conf_int(), 1e-9)
-
-
-def test_rows_left_out_of_the_fit_are_left_out_of_the_average(log):
-    gap = log.copy()
-    gap.loc[gap.index[:3], "words"] = np.nan
-    kept = gap.iloc[3:]
-    expected = er.fit("right ~ words", kept, groups="passage", family="binomial").avg_slopes()
-    _close(er.fit("right ~ words", gap, groups="passage", family="binomial").avg_slopes().bse, expected.bse)
-    fitted = smf.glm("right ~ words", gap, family=sm.families.Binomial()).fit()
-    _close(er.infer(er.from_statsmodels(fitted), groups="passage").avg_slopes().bse, expected.bse)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -84,17 +83,6 @@ def test_models_alike_are_seldom_told_apart(name):
     assert slope > false
 
 
-def test_smooth_scores_keep_their_power():
-    """The two differ by less than a tenth at the median of smooth scores, over 15 logs."""
-    ratio = []
-    for seed in range(15):
-        values = np.exp(pairs(np.random.default_rng(seed), 400, shift=0.2))
-        results = er.quantile(log_of(values), "x", by="model", groups="item")
-        slope = replace(results.cov, floor=None).variance(np.array([[1.0, -1.0]]))[0]
-        ratio.append(results.contrast("a - b").bse.iloc[0] / np.sqrt(slope))
-    assert np.median(ratio) < 1.1
-
-
 def test_many_models_and_general_contrasts_come_from_the_same_limits(rng):
     values = np.round(np.exp(rng.normal(size=(4, 150)) + np.linspace(0, 0.6, 4)[:, None]) * 4)
     log = pd.DataFrame({"x": values.ravel(), "model": np.repeat(list("abcd"), 150), "item": np.tile(np.arange(150), 4)})
@@ -111,87 +99,10 @@ def test_many_models_and_general_contrasts_come_from_the_same_limits(rng):
     assert list(results.ranks()["lower"]) <= list(results.ranks()["upper"])
 
 
-def counted(n: int = 500, n_repos: int = 12) -> pd.DataFrame:
-    """Counts of calls by three models on the same tasks, in repositories; most counts are shared by many rows."""
-    rng = np.random.default_rng(11)
-    task = np.tile(np.arange(n), 3)
-    hard = rng.normal(size=n) + 0.2 * rng.normal(size=n_repos)[np.arange(n) % n_repos]
-    z = 0.7 * hard[task] + 0.7 * rng.normal(size=3 * n) + np.repeat([0.0, 0.1, 0.5], n)
-    calls = np.round(np.exp(2.7 + 0.5 * z))
-    return pd.DataFrame(
-        {"model": np.repeat(list("abc"), n), "instance_id": task, "repo": task % n_repos, "api_calls": calls}
-    )
-
-
 def api_calls(shared: Path) -> pd.DataFrame:
     log = pd.read_csv(shared / "data" / "swebench_verified_minisweagent.csv.gz").dropna(subset=["api_calls"])
     names = sorted(log["model"].unique())[:3]
     return log[log["model"].isin(names)].replace({"model": dict(zip(names, "abc", strict=True))})
-
-
-CLUSTERINGS = [
-    (None, None),
-    ("instance_id", None),
-    ("instance_id", "CR1"),
-    ("repo", None),
-    ("instance_id + repo", None),
-]
-
-
-@pytest.mark.parametrize(("groups", "cov"), CLUSTERINGS)
-def test_contrasts_of_an_estimate_have_the_errors_of_contrasts_of_results(groups, cov):
-    check_contrasts(counted(), groups, cov)
-
-
-def check_contrasts(log, groups, cov):
-    C = np.array([[1.0, -1.0, 0.0], [0.5, 0.5, -1.0]])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        results = er.quantile(log, "api_calls", by="model", groups=groups, cov=cov)
-        expected = results.contrast(C)
-        slope = np.sqrt(replace(results.cov, floor=None).variance(C))
-        ways = {
-            "at once": er.infer(results.estimate.linear(C, ["d", "e"]), groups=groups, cov=cov),
-            "in two steps": er.infer(
-                results.estimate.linear(2 * np.eye(3), "xyz").linear(C / 2, "de"), groups=groups, cov=cov
-            ),
-            "of a selection": er.infer(results.estimate.select(["a", "b", "c"]), groups=groups, cov=cov).contrast(C),
-            "once more": expected.with_cov(cov="CR0" if groups else "naive").with_cov(cov=cov),
-        }
-    assert np.all(expected.bse > slope * 1.05), "atoms without weight test nothing"
-    for way, found in ways.items():
-        np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-9, err_msg=way)
-        np.testing.assert_allclose(found.pvalues, expected.pvalues, rtol=1e-7, err_msg=way)
-
-
-def test_estimates_side_by_side_keep_their_limits_and_the_errors_of_differences():
-    check_side_by_side(counted())
-
-
-def check_side_by_side(log):
-    log = log[log["model"] != "c"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        both = er.quantile(log, "api_calls", by="model", groups=None)
-        one, two = (er.quantile(log[log["model"] == name], "api_calls").estimate for name in "ab")
-        one, two = replace(one, names=("a",)), replace(two, names=("b",))
-        apart = er.infer(one.concat(two))
-        np.testing.assert_allclose(apart.conf_int(), both.conf_int())
-        expected = both.contrast("a - b")
-        np.testing.assert_allclose(apart.contrast("a - b").bse, expected.bse, rtol=1e-9)
-        # Halves and doubles of the two stand side by side as contrasts of them.
-        scaled = er.infer(one.linear([[2.0]], ["a2"]).concat(two.linear([[0.5]], ["b2"])))
-        np.testing.assert_allclose(scaled.contrast({"a2": 0.5, "b2": -2.0}).bse, expected.bse, rtol=1e-9)
-        # Two levels of the same rows; a mean beside a quantile has its plain interval.
-        low, high = (er.quantile(log, "api_calls", q, by="model").estimate for q in (0.4, 0.6))
-        low = replace(low, names=("low a", "low b"))
-        stacked = er.infer(low.stack(high))
-        np.testing.assert_allclose(stacked.conf_int().loc[["a", "b"]], er.infer(high).conf_int())
-        np.testing.assert_allclose(stacked.contrast("a - b").bse, er.infer(high).contrast("a - b").bse, rtol=1e-9)
-        mean = er.mean(log, "api_calls", by="model").estimate
-        mixed = er.infer(low.stack(mean))
-        np.testing.assert_allclose(mixed.conf_int().loc[["a", "b"]], er.infer(mean).conf_int(), rtol=1e-9)
-        np.testing.assert_allclose(mixed.conf_int().loc[["low a", "low b"]], er.infer(low).conf_int())
 
 
 @pytest.fixture

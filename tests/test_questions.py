@@ -88,18 +88,6 @@ def test_clusters_are_questions_where_no_model_has_two_rows_of_one_whatever_thes
     assert said(pd.concat([log, log]), **alone) == ""
 
 
-def test_nothing_is_said_where_all_answered_the_same_or_share_nothing_by_design(rng):
-    log = board_log(rng)
-    assert said(log, item="item") == ""
-    assert said(log.assign(model=(log["passage"] % 3).astype(str)).drop_duplicates("item"), item="item") == ""
-    # Subjects have questions of their own, models do not.
-    parts = log.assign(subject=np.where(log["passage"] % 2, "law", "math"))
-    assert er.mean(parts, by=["model", "subject"], item="item").notes == ()
-    lacking = parts[~((parts["model"] == "m1") & (parts["subject"] == "law") & (parts["passage"] < 8))]
-    with pytest.warns(UnequalQuestionsWarning, match="m1:law lacks 16 of 60"):
-        er.mean(lacking, by=["model", "subject"], item="item")
-
-
 def test_shared_questions_are_those_that_a_merge_of_all_models_keeps(rng):
     log = uneven(board_log(rng)).sample(frac=1, random_state=3)
     wide = log.pivot(index="item", columns="model", values="score").dropna()
@@ -118,20 +106,6 @@ def test_shared_questions_are_those_that_a_merge_of_all_models_keeps(rng):
         again.bse, er.mean(kept, by="model", item="item", groups="passage", cov="CR1").bse, rtol=SAME
     )
     assert list(results.influence().index) == [int(i) for i in np.flatnonzero(log["item"].isin(wide.index))]
-
-
-def test_shared_questions_with_repeats_weights_and_missing_scores(rng):
-    log = uneven(board_log(rng))
-    log = pd.concat([log.assign(k=0), log.assign(k=1, score=1 - log["score"] * 0.3)], ignore_index=True)
-    log["w"] = log["item"].map({item: 1.0 + i % 3 for i, item in enumerate(log["item"].unique())})
-    log.loc[(log["model"] == "m0") & (log["item"] == "q7"), "score"] = np.nan
-    roles = {"by": "model", "item": "item", "sample": "k", "weights": "w", "groups": "passage"}
-    results = er.mean(log, questions="shared", **roles)
-    whole = log.dropna()
-    counts = whole.groupby("item")["model"].nunique()
-    kept = whole[whole["item"].isin(counts.index[counts == 5])]
-    assert "q7" not in set(kept["item"])
-    np.testing.assert_allclose(results.to_frame(), er.mean(kept, **roles).to_frame(), rtol=SAME)
 
 
 def test_questions_that_no_model_shares_are_refused_with_the_models_that_cost_most(rng):

@@ -163,30 +163,6 @@ def test_independent_rows_agree_with_ppi_py():
     assert theirs["pooled_upper"] - theirs["pooled_lower"] == pytest.approx(high - low, rel=0.01)
 
 
-@pytest.mark.parametrize(
-    ("groups", "cov"),
-    [(None, None), *((groups, cov) for groups in ("passage", "passage + rater") for cov in (None, "CR1", "CR3"))],
-)
-def test_human_labels_alone_are_the_mean_of_the_labelled_rows(groups, cov):
-    log = judged(whole=groups == "passage", n_clusters=30)
-    results = rectified(log, by="model", groups=groups, cov=cov)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EvalregWarning)
-        alone = er.mean(log[log["human"].notna()], "human", by="model", groups=groups, cov=cov)
-    table = results.rectification()
-    np.testing.assert_allclose(table["human_mean"], alone.params, rtol=SAME)
-    np.testing.assert_allclose(table["human_se"], alone.bse, rtol=SAME)
-    counts = log.groupby("model")["human"].count()
-    assert table["n_labelled"].to_dict() == counts.to_dict()
-    assert table["n_unlabelled"].to_dict() == (log.groupby("model").size() - counts).to_dict()
-    assert table["effective_labels"].to_numpy() == pytest.approx((counts * (alone.bse / results.bse) ** 2).to_numpy())
-    # A contrast has human labels of its own, and no single lambda.
-    difference = results.contrast("b - a").rectification().iloc[0]
-    assert difference["human_se"] == pytest.approx(alone.contrast("b - a").bse.iloc[0], rel=SAME)
-    assert np.isnan(difference["lambda"])
-    assert difference["n_labelled"] == counts.sum()
-
-
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 def test_a_difference_from_a_mean_of_1_is_still_a_rectified_one():
     log = judged()
@@ -222,19 +198,6 @@ def test_intervals_hold_under_clustering_where_those_of_independent_rows_do_not(
     # Three standard errors of a share of 300 around .95.
     assert 0.912 <= clustered <= 0.988
     assert naive < 0.85
-
-
-def test_a_good_judge_shortens_the_interval_by_the_amount_that_theory_gives():
-    """n labelled of many, correlation r: the variance falls by the factor 1 - r^2 N/(n + N)."""
-    rng = np.random.default_rng(29)
-    n, N, r = 500, 4500, 0.9
-    truth = rng.normal(size=n + N)
-    judge = r * truth + np.sqrt(1 - r**2) * rng.normal(size=n + N)
-    log = pd.DataFrame({"judge": judge, "human": np.where(np.arange(n + N) < n, truth, np.nan)})
-    table = rectified(log).rectification().iloc[0]
-    assert (table["se"] / table["human_se"]) ** 2 == pytest.approx(1 - r**2 * N / (n + N), abs=0.05)
-    assert table["lambda"] == pytest.approx(r * N / (n + N), abs=0.05)
-    assert table["effective_labels"] == pytest.approx(n / (1 - r**2 * N / (n + N)), rel=0.15)
 
 
 def test_one_labelled_cluster_is_too_few():

@@ -631,7 +631,13 @@ def rows_of_the_table() -> list[Any]:
 MAKERS = {"pandas": lambda frame: frame, "polars": pl.from_pandas, **LAZY}
 
 
-@pytest.fixture(scope="module", params=MAKERS)
+# In memory and in an engine by default; that the other library and the other engine say the same is slow.
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[] if name in ("pandas", "polars lazy") else [pytest.mark.slow]) for name in MAKERS
+    ],
+)
 def engine(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     """An engine, and the words of calls with its frames."""
     with warnings.catch_warnings():

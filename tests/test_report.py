@@ -17,7 +17,6 @@ import evalreg as er
 from evalreg.cli.main import main
 from evalreg.errors import NotAvailableError
 from evalreg.results import reporting
-from evalreg.results.reporting import report_page
 
 pytest.importorskip("jinja2")
 
@@ -182,36 +181,6 @@ def test_without_jinja2_the_error_says_what_to_install_before_anything_is_drawn(
     assert board.report(format="json")
 
 
-@pytest.mark.filterwarnings("ignore::evalreg.errors.FewClustersWarning")
-def test_p_values_of_pairs_separate_what_ranks_and_groups_separate():
-    """With few judges ranks step down, and single-step p-values alone would leave open what the ranks do not."""
-    apart = 0
-    for seed in (0, 3):
-        log = er.datasets.judge_log(n_models=5, n_prompts=40, n_judges=5, seed=seed)
-        board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt + judge")
-        page = report_page(board, 0.05, 0, pictures=False)
-        (pairs,) = (figure for figure in page.figures if figure.name == "pairs")
-        letters = board.leaderboard()["letters"]
-        single = board.pairwise("single-step")["p_adjusted"]
-        for better, other, _difference, _ends, p in pairs.table.rows:
-            separated = not set(letters[better]) & set(letters[other])
-            assert (float(p.lstrip("<")) <= 0.05) == separated
-            pair = (better, other) if (better, other) in single.index else (other, better)
-            apart += separated and single[pair] > 0.05
-        assert "step by step (Holm)" in pairs.told
-    assert apart > 0
-
-
-@pytest.mark.slow  # Nine models show what a page leaves out and shortens.
-def test_fifty_models_take_at_most_half_a_megabyte():
-    rng = np.random.default_rng(2)
-    names = np.array([f"organisation/model-number-{i:02d}-instruct" for i in range(50)], dtype=object)
-    truth = np.tile(np.linspace(0.2, 0.9, 50), 200)
-    frame = pd.DataFrame({"model": np.tile(names, 200), "item": np.repeat(range(200), 50)})
-    frame["score"] = (rng.random(10_000) < truth).astype(float)
-    assert len(er.mean(frame, by="model", item="item").report().encode()) <= 500_000
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A table in one file, in a folder of two and as JSON lines with nested fields, and tables of verdicts."""
@@ -336,20 +305,3 @@ def ladder():
     chance = 1 / (1 + np.exp(-(rng.normal(size=160)[item] + 0.3 * model)))
     score = (rng.random(800) < chance).astype(float)
     return pd.DataFrame({"model": [f"m{k}" for k in model], "item": item, "passage": item // 4, "score": score})
-
-
-@pytest.mark.parametrize("adjust", [None, "holm", "single-step"])
-def test_a_report_of_differences_shows_the_intervals_that_were_asked_for(ladder, adjust):
-    comparison = er.compare(ladder, groups="passage", baseline="m0", adjust=adjust)
-    text, table = comparison.report(format="md"), comparison.to_frame()
-    plain = er.compare(ladder, groups="passage", baseline="m0").to_frame()
-    rows = [re.split(r" \| ", line.strip("| ")) for line in text.split("\n\n")[2].splitlines()]
-    interval = rows[0].index("joint 95% interval" if adjust == "single-step" else "95% interval")
-    for row, (low, high) in zip(rows[2:], table[["lower", "upper"]].to_numpy(), strict=True):
-        assert np.allclose([float(end) for end in row[interval].split(" to ")], [low, high], atol=6e-5)
-    assert (table["upper"] - table["lower"] > plain["upper"] - plain["lower"] + 1e-9).all() == (adjust == "single-step")
-    assert ("hold for all 4 differences at once" in text) == (adjust == "single-step")
-    p = table["p_value" if adjust is None else "p_adjusted"]
-    assert f"{(p <= 0.05).sum()} of 4 differences" in text
-    document = json.loads(comparison.report(format="json"))
-    assert [row["upper"] for row in document["parameters"]] == pytest.approx(list(table["upper"]))

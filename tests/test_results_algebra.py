@@ -120,13 +120,6 @@ def test_stacked_regressions_have_the_covariance_of_one_system(log):
     assert "OLS" in both.estimate.about.model
 
 
-def test_a_stacked_difference_of_means_is_the_mean_of_differences(log):
-    both = er.mean(log, "score", groups="passage").stack(er.mean(log, "other", groups="passage"), ["a", "b"])
-    direct = er.mean(log.assign(d=log["score"] - log["other"]), "d", groups="passage")
-    np.testing.assert_allclose(both.contrast("a - b").bse, direct.bse.to_numpy(), rtol=1e-10)
-    assert both.cov.options.cov == "CR2"
-
-
 def test_concatenated_results_have_no_covariance_between_them():
     spring, autumn = (
         er.mean(er.datasets.passages(n_passages=20, seed=seed), groups="passage", cov="CR1") for seed in (1, 2)
@@ -138,36 +131,6 @@ def test_concatenated_results_have_no_covariance_between_them():
     # Of 40 clusters together, and not twice 20, is the factor G/(G - 1).
     alone = np.array([spring.bse.iloc[0], autumn.bse.iloc[0]]) * np.sqrt((40 / 39) / (20 / 19))
     np.testing.assert_allclose(both.bse, alone, rtol=1e-10)
-
-
-def test_a_function_of_rectified_means_has_no_human_labels_of_its_own():
-    log = er.datasets.paired(n_passages=30, seed=1)
-    rng = np.random.default_rng(0)
-    log = log.assign(judge=rng.random(len(log)) + log["score"], human=log["score"].where(rng.random(len(log)) < 0.5))
-    results = er.rectified_mean(log, judge="judge", human="human", by="model", groups="passage")
-    assert results.linear([[1, -1]], ["new - old"]).rectification().index.tolist() == ["new - old"]
-    with pytest.raises(NotAvailableError, match="results of `rectified_mean` and contrasts of them"):
-        results.transform(np.exp).rectification()
-
-
-def test_labels_of_a_series_or_a_frame_are_parameters_in_any_order(models):
-    wanted = models.contrast("new - old")
-    series = pd.Series({"old": -1.0, "new": 1.0})
-    frame = pd.DataFrame([[-1.0, 1.0], [0.5, 0.5]], columns=["old", "new"], index=["gap", "middle"])
-    np.testing.assert_allclose(models.contrast(series).params, wanted.params, rtol=EXACT)
-    assert models.contrast(frame).params.to_dict() == pytest.approx(
-        {"gap": wanted.params.iloc[0], "middle": models.params.mean()}, rel=EXACT
-    )
-    for asked in (series, frame.iloc[:1]):
-        test = models.t_test(asked)
-        np.testing.assert_allclose(np.ravel(test.effect), wanted.params, rtol=EXACT)
-        np.testing.assert_allclose(test.pvalue, models.t_test("new - old").pvalue, rtol=EXACT)
-    # What has numbers for labels goes by place, as an array does.
-    assert list(models.params.index) == ["new", "old"]
-    for plain in (pd.Series([1.0, -1.0]), pd.DataFrame([[1.0, -1.0]])):
-        np.testing.assert_allclose(models.contrast(plain).params, wanted.params, rtol=EXACT)
-    J = pd.DataFrame([[-1.0, 1.0]], columns=["old", "new"])
-    np.testing.assert_allclose(models.transform(lambda p: p["new"] - p["old"], "gap", derivative=J).bse, wanted.bse)
 
 
 def same_numbers(found, wanted):

@@ -76,18 +76,6 @@ def test_other_scales_are_left_alone(log, factors):
     assert not [text for call in CALLS.values() for text in said(lambda call=call: call(mixed))]
 
 
-def test_strata_are_looked_at_together(log):
-    mixed = times(log, {"ada": 1, "bob": 100, "cid": 1}).assign(subject=np.tile(["law", "math"], 120))
-    assert len(said(lambda: er.mean(mixed, by="model", item="item", strata="subject"))) == 1
-
-
-def test_the_doctor_says_it_too(log):
-    mixed = times(log, {"ada": 1, "bob": 100, "cid": 1})
-    (text,) = [one for one in er.Log(mixed).doctor().remarks if "percentages" in one]
-    assert text.startswith('Scores of "bob" reach 100')
-    assert not [one for one in er.Log(log).doctor().remarks if "percentages" in one]
-
-
 def test_ids_in_two_spellings_are_named_where_nothing_is_paired_for_it(log):
     bob = log["model"] == "bob"
     trailing = log.assign(item=log["item"].where(~bob, log["item"] + " "))

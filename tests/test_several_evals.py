@@ -13,10 +13,6 @@ from statsmodels.stats.multitest import multipletests
 import evalreg as er
 from evalreg.errors import (
     ArgumentError,
-    ArgumentTypeError,
-    FewClustersWarning,
-    MissingColumnError,
-    MissingLabelsError,
 )
 from evalreg.suites.average import drawn, drawn_alike
 
@@ -92,40 +88,6 @@ def test_each_form_holds_what_the_paper_s_table_holds(evals: er.Evals) -> None:
     assert clustered.rows[0][2:5] == (f"{first['se']:.4f}", f"{first['naive_se']:.4f}", f"{first['ratio']:.2f}")
 
 
-def test_a_long_frame_is_taken_eval_by_eval(logs: dict[str, pd.DataFrame]) -> None:
-    frame = pd.concat([log.assign(eval=name) for name, log in logs.items()]).sample(frac=1, random_state=1)
-    found = er.by_eval(er.mean, frame, {"by": "model", "item": "item", "groups": "passage"})
-    for name, log in logs.items():
-        np.testing.assert_allclose(found.parts[name].bse, means(log).bse, rtol=1e-10)
-    plain = er.by_eval(er.compare, frame, {"item": "item", "groups": "passage"}, each={"maths": {"groups": None}})
-    assert plain.differences
-    assert {name: part.results.n_clusters for name, part in plain.parts.items()} == {
-        "reading": {"passage": 20},
-        "maths": {"item": len(logs["maths"]) // 3},
-        "code": {"passage": 30},
-    }
-    with pytest.raises(MissingColumnError, match="`column`"):
-        er.by_eval(er.mean, frame, {"by": "model", "item": "item"}, column="task")
-    with pytest.raises(MissingColumnError, match='"math" is none'):
-        er.by_eval(er.mean, frame, {"by": "model", "item": "item"}, each={"math": {}})
-    with pytest.raises(MissingLabelsError, match="1 of column 'eval'"):
-        er.by_eval(er.mean, frame.assign(eval=frame["eval"].where(np.arange(len(frame)) > 0)), {"by": "model"})
-    with pytest.raises(ArgumentTypeError, match="`options` must be a dict"):
-        er.by_eval(er.mean, frame, "model")
-
-
-def test_many_evals_are_warned_of_once_for_each_kind() -> None:
-    """The first eval is named, the others are counted; the table's notes name the first few."""
-    frame = pd.DataFrame({"eval": np.repeat(np.arange(9), 30), "item": np.arange(270), "model": "a", "score": 1.0})
-    with pytest.warns(er.errors.EvalregWarning) as issued:
-        evals = er.by_eval(er.mean, frame, {"by": "model", "item": "item"})
-    assert len({warning.category for warning in issued}) == len(issued)
-    (flat,) = (str(w.message) for w in issued if w.category is er.errors.ZeroVarianceWarning)
-    assert flat.startswith("0: a: ")
-    assert "8 more evals" in flat
-    assert len(evals.parts) == 9
-
-
 @pytest.mark.usefixtures("uncollected")
 def test_p_values_are_adjusted_over_all_evals_as_statsmodels_does(logs: dict[str, pd.DataFrame]) -> None:
     parts = {name: er.compare(log, item="item", groups="passage") for name, log in logs.items()}
@@ -172,21 +134,6 @@ def test_the_average_over_fixed_evals_is_that_of_independent_regressions(
     )
     p = 2 * stats.t.sf(abs(pairs["difference"] / pairs["se"]), pairs["dof"])
     np.testing.assert_allclose(pairs["p_adjusted"], multipletests(p, method="holm")[1], rtol=1e-8)
-
-
-def test_differences_of_averages_are_averages_of_differences(evals: er.Evals, logs: dict[str, pd.DataFrame]) -> None:
-    for tasks, weights in (("fixed", None), ("drawn", None), ("drawn", "precision")):
-        parts = {name: er.compare(log, item="item", groups="passage", baseline="a") for name, log in logs.items()}
-        if tasks == "drawn":
-            with pytest.warns(FewClustersWarning, match="3 tasks"):
-                direct = er.join_evals(parts).average(weights, tasks=tasks).table.loc["b - a"]
-            with pytest.warns(FewClustersWarning, match="2 degrees of freedom"):
-                pairs = evals.average(weights, tasks=tasks).pairwise().loc[("a", "b")]
-        else:
-            direct = er.join_evals(parts).average(weights, tasks=tasks).table.loc["b - a"]
-            pairs = evals.average(weights, tasks=tasks).pairwise().loc[("a", "b")]
-        np.testing.assert_allclose(direct["estimate"], -pairs["difference"], rtol=1e-8)
-        np.testing.assert_allclose(direct[["se", "p_value"]], pairs[["se", "p_value"]], rtol=1e-6)
 
 
 @pytest.mark.parametrize("case", METAFOR)
@@ -247,21 +194,6 @@ def test_ranks_are_those_that_no_pair_excludes() -> None:
 
 
 # Bad input
-
-
-@pytest.mark.parametrize("n", [300, 1000])
-def test_independent_benchmarks_with_the_same_ids_from_easy_to_hard_have_an_average(n: int) -> None:
-    rng, rate = np.random.default_rng(5), np.linspace(0.9, 0.3, n)
-    parts = {}
-    for name in ("x", "y"):
-        right = (rng.random((2, n)) < rate).astype(float)
-        log = pd.DataFrame(
-            {"model": np.repeat(["a", "b"], n), "item": np.tile(np.arange(n), 2), "score": right.ravel()}
-        )
-        parts[name] = er.mean(log, by="model", item="item")
-    average = er.join_evals(parts).average()
-    by_hand = np.sqrt(parts["x"].bse["a"] ** 2 + parts["y"].bse["a"] ** 2) / 2
-    np.testing.assert_allclose(average.table.loc["a", "se"], by_hand, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["differences", "scores"])

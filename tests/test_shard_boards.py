@@ -90,27 +90,6 @@ def assert_agree(found, expected, dependence=True):
             pd.testing.assert_frame_equal(found.dependence(of=of), expected.dependence(of=of), rtol=1e-7)
 
 
-@pytest.fixture(scope="module")
-def few(log):
-    """Sums by prompt alone: of many comparisons to a line."""
-    return er.summarise(log, **SIDES, groups="prompt")
-
-
-def test_lines_of_many_comparisons_hold_what_win_rates_show(log, few):
-    independent = [er.win_rate(data, **SIDES) for data in (few, log)]
-    assert_agree(*independent)
-    board, of_rows = (er.win_rate(data, **SIDES, groups="prompt") for data in (few, log))
-    assert_agree(board, of_rows)
-    pd.testing.assert_frame_equal(board.ranks(), of_rows.ranks())
-    pd.testing.assert_frame_equal(board.leaderboard(), of_rows.leaderboard(), rtol=1e-9)
-    pd.testing.assert_frame_equal(board.sparsity(), of_rows.sparsity(), rtol=1e-9)
-    pd.testing.assert_frame_equal(board.cycles(), of_rows.cycles(), rtol=1e-9)
-    pd.testing.assert_frame_equal(board.pairwise(), of_rows.pairwise(), rtol=1e-9)
-    np.testing.assert_allclose(board.odds().bse, of_rows.odds().bse, rtol=SAME)
-    np.testing.assert_allclose(board.with_cov(groups=None).bse, independent[1].bse, rtol=SAME)
-    assert str(board.summary()) == str(of_rows.summary())
-
-
 @pytest.mark.parametrize(
     ("outcome", "weights"),
     [
@@ -177,23 +156,3 @@ def test_eight_processes_make_the_board_of_half_a_million_comparisons(tmp_path):
         er.merged(files[1:], questions=n)
     with pytest.raises(DuplicateRowsError, match="hold the same sums"):
         er.merged([*files, files[3]])
-
-
-def test_dependence_of_means_has_the_intervals_of_the_rows():
-    scores = er.datasets.paired(n_passages=30, questions_per_passage=5, seed=4)
-    sums = er.summarise(scores, by="model", groups="passage")
-    found, expected = (er.mean(data, by="model", groups="passage").dependence() for data in (sums, scores))
-    pd.testing.assert_frame_equal(found, expected, rtol=1e-7)
-
-
-def test_shards_of_large_weights_are_the_same_only_if_every_column_is(tmp_path):
-    """Beside squares of weights of 1e12 all other sums are small; other verdicts are another shard."""
-    frame = comparisons(400, 8, n_models=3).drop(columns="run").assign(weight=1e12, judge=1)
-    frame["winner"] = frame["winner"].fillna("tie")
-    turned = frame.assign(winner=frame["winner"].map({"left": "right", "right": "left", "tie": "tie"}))
-    paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
-    for one, path in zip((frame, turned), paths, strict=True):
-        er.summarise(one, **SIDES, weights="weight", groups="prompt", path=path)
-    assert er.merged(paths).n_rows == 800
-    with pytest.raises(DuplicateRowsError, match="a shard counts once"):
-        er.merged([paths[0], paths[0]])

@@ -66,14 +66,6 @@ def test_all_pairs_agree_with_multcomp(golden, name, estimate, reference):
 MORE_OF_TUKEY = [(3, 4.0), (8, 30.0), (3, np.inf)]
 
 
-@pytest.mark.parametrize("n", [2, 5, 40])
-def test_independent_normals_give_sidak(n):
-    bands = simultaneous(np.linspace(0, 3, n), np.eye(n))
-    assert bands.attrs["critical_value"] == pytest.approx(special.ndtri((1 + 0.95 ** (1 / n)) / 2), abs=CRITICAL)
-    sidak = 1 - (1 - 2 * special.ndtr(-np.linspace(0, 3, n))) ** n
-    np.testing.assert_allclose(bands["p_adjusted"], sidak, atol=SHARE)
-
-
 @pytest.mark.parametrize(
     ("n", "dof"),
     [(8, 4.0), (3, 30.0), (8, np.inf), *(pytest.param(*one, marks=pytest.mark.slow) for one in MORE_OF_TUKEY)],
@@ -175,31 +167,6 @@ def test_bands_are_the_intervals_of_single_contrasts_at_the_joint_level(board):
     np.testing.assert_allclose(bands["se"], np.sqrt(board.cov.variance(C)))
     ends = board.cov.limits(C @ board.params.to_numpy(), C, bands.attrs["level"])
     np.testing.assert_allclose(bands[["lower", "upper"]], ends)
-
-
-def test_many_clusters_map_each_contrast_to_the_normal():
-    rng = np.random.default_rng(2)
-    rows = pd.MultiIndex.from_product([range(80), ["a", "b", "c"]], names=["passage", "model"])
-    log = pd.DataFrame({"score": rng.standard_normal(240)}, index=rows).reset_index()
-    results = er.mean(log, by="model", groups="passage")
-    bands = simultaneous(results.params, results.cov, contrasts="pairs")
-    C = family_of(results.params, results.cov, "pairs").matrix
-    assert bands.attrs["dof"] is None
-    half = (bands["upper"] - bands["estimate"]) / bands["se"]
-    np.testing.assert_allclose(stats.t.sf(half, results.cov.dof(C)), stats.norm.sf(bands.attrs["critical_value"]))
-
-
-def test_contrasts_are_counted_where_no_axis_has_two_clusters_for_each_parameter():
-    rng = np.random.default_rng(8)
-    rows = pd.MultiIndex.from_product([range(10), range(3), list("abcdef")], names=["prompt", "judge", "model"])
-    log = pd.DataFrame({"score": rng.standard_normal(180)}, index=rows).reset_index()
-    with pytest.warns(er.errors.FewClustersWarning):
-        results = er.mean(log, by="model", groups="prompt + judge")
-    bands = results.simultaneous(contrasts="pairs")
-    assert bands.attrs["draws"] == 0
-    assert bands.attrs["level"] == pytest.approx(0.05 / 15, rel=1e-12)
-    p = results.pairwise()["p_value"]
-    np.testing.assert_allclose(bands["p_adjusted"], np.minimum(15 * p, 1))
 
 
 @pytest.mark.parametrize(

@@ -168,18 +168,6 @@ def test_covariances_of_independent_rows_are_those_of_statsmodels(log, kind, rig
         assert f"{cov} (rows independent)" in str(ours.summary())
 
 
-@pytest.mark.parametrize("cov", ROWS)
-@pytest.mark.parametrize("weighted", [False, True])
-def test_each_mean_is_a_regression_on_a_constant_of_its_own(log, weighted, cov):
-    found = er.mean(log, by="model", weights="weight" if weighted else None, cov=cov)
-    for name, rows in log.groupby("model"):
-        model = smf.wls("score ~ 1", rows, weights=rows["weight"]) if weighted else smf.ols("score ~ 1", rows)
-        theirs = model.fit(cov_type=cov, use_t=True)
-        _close(found.bse[name], theirs.bse.iloc[0])
-        assert found.dof[name] == len(rows) - 1
-    assert found.cov_params().loc["ada", "bob"] == 0
-
-
 @pytest.mark.parametrize("kind", ["binomial", "poisson"])
 def test_those_of_a_glm_have_the_leverages_of_its_working_fit(log, kind):
     # statsmodels gives HC0 under all four names; its leverages are those of the working regression.
@@ -444,25 +432,6 @@ def test_labels_follow_the_rows_that_the_fit_used(holes, name):
     )
 
 
-@pytest.mark.parametrize("name", ["OLS", "Logit"])
-def test_arrays_without_a_formula_take_labels_by_length_and_by_index(holes, name):
-    outcome = holes["score" if name == "OLS" else "right"]
-    X = sm.add_constant(holes[["words"]])
-    used = holes.dropna()
-    model = sm.OLS(outcome, X, missing="drop") if name == "OLS" else sm.Logit(outcome, X, missing="drop")
-    fitted = model.fit() if name == "OLS" else model.fit(disp=False)
-    expected = er.infer(er.from_statsmodels(_fitted(name, used)), groups="passage").cov_params()
-    for groups in (used["passage"].to_numpy(), holes["passage"].to_numpy(), holes["passage"].iloc[::-1]):
-        _close(er.infer(er.from_statsmodels(fitted), groups=groups).cov_params(), expected, REFITTED)
-    plain = sm.OLS(outcome.to_numpy(), X.to_numpy(), missing="drop").fit()
-    for groups in (used["passage"].to_numpy(), holes["passage"].to_numpy()):
-        results = er.infer(er.from_statsmodels(plain), groups=groups) if name == "OLS" else None
-        if results is not None:
-            _close(results.cov_params(), expected, REFITTED)
-    with pytest.raises(er.errors.MissingColumnError):
-        er.infer(er.from_statsmodels(plain), groups="passage")
-
-
 # What is refused
 
 
@@ -511,22 +480,6 @@ def test_a_frame_sorted_after_a_statsmodels_fit_is_not_matched_by_position(fresh
     labels = log["passage"].drop(5).to_numpy()
     found = er.infer(er.from_statsmodels(fitted), groups=labels).bse
     pd.testing.assert_series_equal(found, right)
-
-
-@pytest.mark.parametrize("formula", ["score ~ x", "score ~ k + x", "score ~ 0 + x", "score ~ x * k", "k ~ x:k"])
-def test_columns_of_numbers_give_the_design_of_statsmodels_before_its_model_is_made(formula, rng):
-    from evalreg.data.formula import parse_formula
-    from evalreg.estimators.design import evaluated
-
-    frame = pd.DataFrame({"score": rng.normal(size=30), "x": rng.normal(size=30), "k": rng.integers(0, 5, 30)})
-    design, model = evaluated(parse_formula(formula), frame), smf.ols(formula, frame)
-    np.testing.assert_array_equal(design.rows, model.exog)
-    np.testing.assert_array_equal(design.outcome, model.endog)
-    assert (design.outcome_name, list(design.names)) == (model.endog_names, model.exog_names)
-    results = er.fit(formula, frame)
-    assert results.statsmodels.model is results.statsmodels.model
-    frame["x"] = 0.0
-    np.testing.assert_array_equal(results.statsmodels.model.exog, model.exog)
 
 
 def test_equations_of_a_multinomial_logit_go_by_their_categories(log):

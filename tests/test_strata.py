@@ -128,18 +128,6 @@ def test_stated_shares_of_subjects_are_surveys_post_stratification(log, survey, 
     assert found.bse["mean"] == pytest.approx(survey[which]["stated_se"], rel=SAME)
 
 
-def test_one_number_of_passages_means_the_proportions_that_were_drawn(log):
-    in_each = log.groupby("subject")["passage"].nunique()
-    asked = FULL | {"cov": "CR1"}
-    whole = er.mean(log, **asked, n_population={"passage": int(3 * in_each.sum())})
-    each = er.mean(log, **asked, n_population={"passage": (3 * in_each).to_dict()})
-    plain = er.mean(log, strata="subject", groups="passage", strata_weights="as_sampled", cov="CR1")
-    np.testing.assert_allclose(whole.cov_params(), each.cov_params(), rtol=SAME)
-    np.testing.assert_allclose(whole.cov_params(), plain.cov_params() * 2 / 3, rtol=SAME)
-    named = er.mean(log, **asked, strata_weights="as_sampled", n_population={"passage": (3 * in_each).to_dict()})
-    np.testing.assert_allclose(named.cov_params(), each.cov_params(), rtol=SAME)
-
-
 @pytest.mark.parametrize("answers", [False, True])
 def test_the_variance_of_passages_within_subjects_is_that_of_all_draws(answers):
     # Brute force: passages of two questions, 2 of 3 of law, 2 of 4 of algebra and the one of art; or passages of one
@@ -245,14 +233,3 @@ def test_a_small_stratum_of_large_weight_that_shows_no_failure_is_as_uncertain_a
     # Two failures of one passage say more of dependence than of the level.
     assert groups == "passage" or np.all(np.diff(upper) < 0)
     assert upper[0] - lower[0] > 0.9 * (upper[1] - lower[1])
-
-
-@pytest.mark.parametrize(("p", "least"), [((0.9, 0.9, 0.9), 0.93), ((0.7, 0.9, 0.95), 0.93)])
-def test_means_over_strata_of_which_one_is_small_are_held_by_their_intervals(p, least):
-    """Logit intervals, which know nothing of a stratum without a failure, hold the first in about .72 of logs."""
-    rng, truth, held = np.random.default_rng(3), np.mean(p), []
-    for _ in range(200):
-        log = small_stratum().assign(score=(rng.random(410) < np.repeat(p, [200, 200, 10])).astype(float))
-        lower, upper = er.mean(log, item="item", strata="subject", strata_weights="macro").conf_int().to_numpy()[0]
-        held.append(lower <= truth <= upper)
-    assert np.mean(held) > least

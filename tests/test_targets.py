@@ -151,59 +151,6 @@ def test_the_variance_of_strata_is_that_of_all_draws_within_them():
     assert np.mean(variances) == pytest.approx(np.var(means), rel=1e-10)
 
 
-def test_strata_have_the_factor_of_their_sizes():
-    # By hand: sum of W^2 (1 - n/N) s^2/n; Cochran (1977), eq. 5.6.
-    log = er.datasets.paired(n_passages=40, questions_per_passage=5, seed=1)
-    log["subject"] = np.where(log["passage"].str[-1].isin(list("012")), "law", "algebra")
-    sizes = {"law": 100, "algebra": 420}
-    asked = {"by": "model", "item": "question", "strata": "subject", "target": FULL}
-    found = er.mean(log, **asked, n_population=sizes)
-    each = log.pivot(index=["subject", "question"], columns="model", values="score").groupby("subject")
-    n, share = each.size(), pd.Series(sizes) / 520
-    factor = share**2 * (1 - n / pd.Series(sizes)) / n
-    np.testing.assert_allclose(found.params, each.mean().mul(share, axis=0).sum(), rtol=1e-12)
-    for one, other in [("new", "new"), ("new", "old")]:
-        s = each.apply(lambda part, one=one, other=other: np.cov(part[one], part[other])[0, 1])
-        assert found.cov_params().loc[one, other] == pytest.approx((factor * s).sum(), rel=1e-12)
-    assert "0.400 to 0.667, by stratum" in found.summary().sentences[1]
-    stated = er.mean(log, **asked, n_population=520, strata_weights={"law": 10, "algebra": 42})
-    np.testing.assert_allclose(stated.cov_params(), found.cov_params(), rtol=1e-12)
-    alike = er.mean(log, **asked, n_population=400)
-    plain = er.mean(log, by="model", item="question", strata="subject")
-    np.testing.assert_allclose(alike.cov_params(), 0.5 * plain.cov_params(), rtol=1e-12)
-    # A subject that is here as a whole adds nothing.
-    wholly = er.mean(log, **asked, n_population={"law": 60, "algebra": 420})
-    by_hand = (420 / 480) ** 2 * (1 - 140 / 420) * each["new"].var()["algebra"] / 140
-    assert wholly.bse["new"] ** 2 == pytest.approx(by_hand, rel=1e-12)
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_samples_that_differ_keep_the_noise_of_their_answers():
-    # By hand: the factor of the questions in common, and 1/N of the mean noise of the answers to these.
-    log = er.datasets.sampled(n_models=2, n_questions=60, n_samples=4, seed=3)
-    first, second = log["model"].unique()
-    third = er.datasets.sampled(n_models=2, n_questions=60, n_samples=4, seed=4)
-    log = pd.concat([log, third[third["model"] == first].assign(model="third")])
-    question = log["question"].unique()
-    some = some_of(some_of(log, second, question[20:]), "third", question[:50])
-    asked = {"item": "question", "sample": "sample", "target": FULL, "n_population": 100}
-    each = some.groupby(["model", "question"])["score"].agg(["mean", "var"]).unstack("model")
-    mean, noise = each["mean"], each["var"] / 4
-    n = mean.count()
-    own = (1 - n / 100) * mean.var() / n + noise.mean() / 100
-    np.testing.assert_allclose(er.mean(some, by="model", **asked).bse ** 2, own, rtol=1e-12)
-    found = er.compare(some, **asked)
-    (a, b), (c, e) = pairs = [pair for pair in found.table.index if first in pair]
-    one, other = mean[a] - mean[b], mean[c] - mean[e]
-    both = one.notna() & other.notna()
-    n, m, common = one.count(), other.count(), both.sum()
-    meat = np.sum(((one - one.mean()) * (other - other.mean()))[both]) / np.sqrt(n * m * (n - 1) * (m - 1))
-    sign = (1 if a == first else -1) * (1 if c == first else -1)
-    by_hand = meat * (1 - n * m / common / 100) + sign * noise[first][both].mean() / 100
-    names = [f"{left} - {right}" for left, right in pairs]
-    assert found.results.cov_params().loc[names[0], names[1]] == pytest.approx(by_hand, rel=1e-12)
-
-
 def two_samples(N, n_a, n_b, n_ab):
     """All pairs of samples of a benchmark of N units, of which so many are in common."""
     from itertools import combinations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +14,6 @@ from golden import Golden
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
-from evalreg.errors import (
-    FewCarriersWarning,
-)
 from evalreg.resampling.bootstrap import WEBB
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -221,24 +217,6 @@ def test_crossed_clusters_agree_with_refitted_samples(rng, null, imposed):
     assert test.n_clusters == {"judge": 5, "prompt": 7}[test.by]
 
 
-def test_crossed_clusters_test_several_hypotheses_on_the_sum_of_one_way_variances(rng):
-    frame = crossed(rng)
-    results = er.fit("y ~ x", frame, groups="prompt + judge", cov="CR1", repair="two-term")
-    test = results.wild_test("Intercept = 0, x = 0", weights="rademacher")
-    assert test.statistic == pytest.approx(float(results.wald_test("Intercept = 0, x = 0").fvalue), rel=1e-9)
-    X = np.column_stack([np.ones(len(frame)), frame["x"]])
-    y, codes = frame["y"].to_numpy(), [frame["prompt"].to_numpy(), frame["judge"].to_numpy()]
-    shares = []
-    for n, own in ((7, codes[0]), (5, codes[1])):
-        drawn = []
-        for v in signs(n):
-            params, M, scores = slow_fit(v[own] * y, X, np.ones(len(y)))
-            pieces = slow_variance(M, scores, codes)
-            drawn.append(float(params @ np.linalg.solve(pieces[1] + pieces[2], params)))
-        shares.append(np.mean(np.array(drawn) >= 2 * test.statistic * (1 - 2 * SLACK)))
-    assert test.p_value == pytest.approx(max(shares))
-
-
 @pytest.mark.parametrize("groups", ["prompt + judge", "prompt + judge + day"])
 def test_a_crossed_interval_holds_what_some_axis_does_not_reject(rng, groups):
     frame = crossed(rng)
@@ -352,21 +330,3 @@ def test_rejections_under_the_null_are_as_many_as_stated(rng):
 
 
 # What is fragile, and what is refused
-
-
-@pytest.mark.parametrize(("n_differing", "warned"), [(3, True), (150, False)])
-def test_a_comparison_warns_that_the_wild_test_leaves_out_what_was_not_seen(rng, n_differing, warned):
-    old = (rng.random(300) < 0.5) * 1.0
-    turned = rng.permutation(300) < n_differing
-    new = np.where(turned, 1 - old, old)
-    parts = [pd.DataFrame({"model": m, "item": range(300), "score": x}) for m, x in (("old", old), ("new", new))]
-    comparison = er.compare(pd.concat(parts), item="item", baseline="old")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        table = comparison.wild_test(draws=199)
-    said = [str(one.message) for one in caught if one.category is FewCarriersWarning]
-    assert len(said) == warned
-    if warned:
-        assert said[0].startswith("new - old: 3 of 300 questions differ. The wild test is no score test")
-        wide, short = (one["upper"].iloc[0] - one["lower"].iloc[0] for one in (comparison.to_frame(), table))
-        assert short < wide

@@ -17,7 +17,6 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
-from evalreg.covariance.special import sparsity
 from evalreg.errors import (
     LeverageWarning,
     SparseBoardWarning,
@@ -497,29 +496,6 @@ def test_icc_is_an_analysis_of_variance_of_a_models_own_comparisons(opponents: A
         m0 = (n - (sizes**2).sum() / n) / (G - 1)
         expected[model] = (msb - msw) / (msb + (m0 - 1) * msw)
     close(board.icc(), pd.Series(expected))
-
-
-@pytest.mark.parametrize("weights", [None, "weight"])
-def test_thinness_is_what_a_loop_over_pairs_counts(weights: str | None) -> None:
-    frame = oriented(make_log(n_rows=110, n_prompts=14, sparse=True))
-    frame["w"] = frame["weight"] if weights else 1.0
-    board = board_of(frame, weights=weights)
-    found = sparsity(board.estimate, ("prompt",))
-    A = weights_of_pairs(frame).abs()
-    weight = frame.groupby(["pair", "prompt"])["w"].sum()
-    shares = {pair: of_pair / of_pair.sum() for pair, of_pair in weight.groupby("pair")}
-    for i, model in enumerate(A.index):
-        share = dict.fromkeys(sorted(set(frame["prompt"])), 0.0)
-        H = single = 0.0
-        for pair, v in A.loc[model][A.loc[model] > 0].items():
-            h = shares[pair].droplevel("pair")
-            H += v * (h**2).sum()
-            single += v * (len(h) == 1)
-            for prompt, value in h.items():
-                share[prompt] += v * value
-        close([found.concentration[i], found.single[i]], [H, single])
-        close(found.effective[i], 1 / sum(x**2 for x in share.values()))
-        close(found.largest_share[i], max(share.values()))
 
 
 # What must not change the numbers

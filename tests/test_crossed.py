@@ -5,6 +5,8 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.optimize
+import scipy.stats
 
 import evalreg as er
 
@@ -104,3 +106,36 @@ def test_the_intraclass_correlation_of_a_weighted_mean_by_hand():
     m0 = (60 - (size**2).sum() / 60) / 11
     assert results.icc().iloc[0] == pytest.approx((msb - msw) / (msb + (m0 - 1) * msw), rel=EXACT)
     assert results.dependence()["icc"].iloc[0] == pytest.approx(results.icc().iloc[0], rel=EXACT)
+
+
+def test_in_a_crossed_score_interval_judges_keep_their_design_effect():
+    """By hand: prompts by Wilson's growth, judges and combinations times x(1 - x) over mean (1 - mean), t^2 V each."""
+    rng, P, J = np.random.default_rng(4), 30, 5
+    taste = np.array([0.0, 0.1, -0.05, 0.15, -0.2])
+    y = (rng.random((P, J)) < 0.8 + 0.5 * rng.normal(0, 0.2, (P, 1)) + taste) * 1.0
+    prompt, judge = np.indices((P, J)).reshape(2, -1)
+    frame = pd.DataFrame({"prompt": prompt, "judge": judge, "score": y.ravel()})
+    with er.errors.muted():
+        low, high = er.mean(frame, groups="prompt + judge").conf_int().iloc[0]
+    n, p = P * J, y.mean()
+    e = (y - p) / n
+    V = np.array([np.sum(e.sum(axis=1) ** 2) / (1 - 1 / P), np.sum(e.sum(axis=0) ** 2) / (1 - 1 / J)])
+    V_cells = np.sum(e**2) * n / (n - 1)
+    t2 = [scipy.stats.t.ppf(0.975, dof) ** 2 for dof in (P - 1, J - 1, n - 1)]
+    rarer = np.minimum(y.sum(axis=1), J - y.sum(axis=1))
+    u = 0.5 / (0.5 + rarer)
+    naive = p * (1 - p) / (n - 1)
+    deff = max(V[0] / naive, 1.0)
+    E = np.mean(u * (1 + 0.2 * (J - 1)) + (1 - u) * deff)
+    base = V[0] + u.mean() * max(naive - V[0], 0.0)
+
+    def half(x):
+        v, now = x * (1 - x), p * (1 - p)
+        of_prompts = base * min(v / now, 1.0) + E * max(v - now, 0.0) / n
+        of_judges, of_cells = V[1] * v / now, V_cells * v / now
+        crossed = t2[0] * of_prompts + t2[1] * of_judges - t2[2] * of_cells
+        return np.sqrt(max(crossed, t2[0] * of_prompts, t2[1] * of_judges))
+
+    expected = [scipy.optimize.brentq(lambda x: abs(x - p) - half(x), p, end) for end in (1e-9, 1 - 1e-9)]
+    np.testing.assert_allclose([low, high], expected, atol=1e-9)
+    assert V[1] * t2[1] > V[0] * t2[0]  # judges matter here, so that the test would see them stand still

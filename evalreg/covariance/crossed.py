@@ -538,12 +538,12 @@ class Widths:
     def under(self, scored: Scored, x: FloatArray) -> Widths:
         """Widths of the contrasts of `scored` were the means or differences x in truth; x of shape (..., m)."""
         null, rows, unit = scored.null, scored.rows, scored.scale**2
-        shrink = null.shrink(x)
-        growth = unit * (null.at(x) - shrink * null.seen)
-        terms = np.expand_dims(shrink, -2) * np.nan_to_num(self.terms[:, rows])
+        elsewhere = null.elsewhere(x)
+        growth = unit * (null.at(x) - elsewhere * null.seen)
+        terms = np.expand_dims(elsewhere, -2) * np.nan_to_num(self.terms[:, rows])
         terms[..., scored.term, :] += growth
         # What one t serves has one term, of which that of the axis is a part.
-        total = np.maximum(shrink * np.nan_to_num(self.variance[rows]) + growth, 0.0)
+        total = np.maximum(elsewhere * np.nan_to_num(self.variance[rows]) + growth, 0.0)
         made = np.max(self.signs @ terms, axis=-2) if self.signs.size > 1 else total
         return Widths(np.maximum(made, 0.0), np.maximum(terms, 0.0), self.dofs[:, rows], self.signs)
 

@@ -128,12 +128,12 @@ class NullVariance:
             return self._of_difference(x)
         return np.where(self.signed, self._of_difference(x), self._of_mean(x))
 
-    def shrink(self, x: float | FloatArray) -> FloatArray:
-        """What a variance elsewhere is multiplied by: x (1 - x) over theta (1 - theta) of a mean where that falls."""
+    def elsewhere(self, x: float | FloatArray) -> FloatArray:
+        """What variances of other clusterings are multiplied by, whose design effects stay: v(x)/v(theta) of a mean."""
         now = self.theta * (1 - self.theta)
         with np.errstate(all="ignore"):
             ratio = np.maximum(x * (1 - x), 0.0) / np.where(now > 0, now, 1.0)
-        return np.where(self.signed | (now <= 0), 1.0, np.minimum(ratio, 1.0))
+        return np.where(self.signed | (now <= 0), 1.0, ratio)
 
     def _of_mean(self, x: float | FloatArray) -> FloatArray:
         """v(x) = phi x (1 - x), phi = s^2/(theta (1 - theta)); where v falls all of V falls with it, as Wilson's."""
@@ -141,7 +141,7 @@ class NullVariance:
         inside = now > 0
         phi = np.where(inside & (self.spread > 0), self.spread / np.where(inside, now, 1.0), 1.0)
         growth = self.effect * phi * np.maximum(then - now, 0.0) / self.n
-        return np.asarray(self.base * self.shrink(x) + growth)
+        return np.asarray(self.base * np.minimum(self.elsewhere(x), 1.0) + growth)
 
     def _of_difference(self, x: float | FloatArray) -> FloatArray:
         """v(x) = jump R(x) - x^2, R(x) the likeliest mean |d| if the difference were x."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -56,69 +56,62 @@ def named_family(family: Any) -> FamilyName | Family:
             f"sm.families.Binomial(); got {type(family).__name__}."
         )
     links = families.links
-    given: Any = family
-    canonical: tuple[tuple[type, type, FamilyName], ...] = (
-        (families.Gaussian, links.Identity, "gaussian"),
-        (families.Binomial, links.Logit, "binomial"),
-        (families.Poisson, links.Log, "poisson"),
-    )
-    for kind, link, name in canonical:
-        if type(given) is kind and type(getattr(given, "link", None)) is link:
-            return name
-    return family
+    canonical: dict[tuple[type, type], FamilyName] = {
+        (families.Gaussian, links.Identity): "gaussian",
+        (families.Binomial, links.Logit): "binomial",
+        (families.Poisson, links.Log): "poisson",
+    }
+    return canonical.get((type(family), type(family.link)), family)
 
 
 def estimate_of_family(model: Any, formula: str) -> Estimate:
     """The Estimate of a statsmodels GLM with any family and link, fitted until it stands still."""
     family = model.family
-    _check_range(model)
+    words = f"{type(family).__name__} and its {type(family.link).__name__.lower()} link"
+    check_outcomes(model.endog, str(model.endog_names), family)
     try:
         with np.errstate(all="ignore"):
             result = model.fit(tol=STILL, tol_criterion="params", maxiter=MOST_STEPS)
-    except (
-        ValueError,
-        FloatingPointError,
-        np.linalg.LinAlgError,
-        Warning,
-    ) as error:  # where filters make errors of them
-        raise ConvergenceError(f"the fit of {formula!r} with {_words(family)} failed: {error}.") from None
+    # A warning is one where filters make errors of them.
+    except (ValueError, FloatingPointError, np.linalg.LinAlgError, Warning) as error:
+        raise ConvergenceError(f"the fit of {formula!r} with {words} failed: {error}.") from None
     weight = np.asarray(family.weights(result.fittedvalues), dtype=np.float64)
     inside = weight > SEPARATED * np.max(weight, initial=0.0)
     part = model.exog[inside] / np.max(np.abs(model.exog), axis=0)
     if not np.isfinite(weight).all() or np.linalg.matrix_rank(part) < part.shape[1]:
         raise ConvergenceError(
             f"the covariates of {formula!r} separate the outcomes perfectly, or predict some with certainty, so that "
-            f"no finite estimate exists with {_words(family)}. Drop the covariate or level that separates them."
+            f"no finite estimate exists with {words}. Drop the covariate or level that separates them."
         )
     return from_statsmodels(result)
 
 
-def _words(family: Any) -> str:
-    return f"{type(family).__name__} and its {type(family.link).__name__.lower()} link"
+# In which outcomes of a family lie: from here on, and up to there.
+RANGES = {
+    "Gaussian": (-np.inf, np.inf, ""),
+    "Binomial": (0.0, 1.0, "lie in [0, 1]"),
+    "Gamma": (np.nextafter(0.0, 1.0), np.inf, "are positive"),
+    "InverseGaussian": (np.nextafter(0.0, 1.0), np.inf, "are positive"),
+    "Poisson": (0.0, np.inf, "are not negative"),
+    "NegativeBinomial": (0.0, np.inf, "are not negative"),
+    "Tweedie": (0.0, np.inf, "are not negative"),
+}
 
 
-def _check_range(model: Any) -> None:
-    """Raise where outcomes are not in the range of the family."""
-    from statsmodels.genmod import families
-
-    values, family, name = model.endog, model.family, str(model.endog_names)
-    if isinstance(family, families.Binomial):
-        wrong, rule = (values < 0) | (values > 1), "lie in [0, 1]"
-    elif isinstance(family, families.Gamma | families.InverseGaussian):
-        wrong, rule = values <= 0, "are positive"
-    elif isinstance(family, families.Poisson | families.NegativeBinomial | families.Tweedie):
-        wrong, rule = values < 0, "are not negative"
-    elif isinstance(family, families.Gaussian):
-        wrong, rule = np.zeros(values.size, dtype=bool), ""
-    else:
-        raise NotAvailableError(
-            f"the range of scores of {type(family).__name__} is not known; fit it with statsmodels."
-        )
+def check_outcomes(values: FloatArray, name: str, family: FamilyName | Family) -> None:
+    """Raise where outcomes are not in the range of the family, or do not vary."""
+    classes = [family.capitalize()] if isinstance(family, str) else [one.__name__ for one in type(family).__mro__]
+    known = next((RANGES[one] for one in classes if one in RANGES), None)
+    if known is None:
+        raise NotAvailableError(f"the range of scores of {classes[0]} is not known; fit it with statsmodels.")
+    low, high, rule = known
+    wrong = (values < low) | (values > high)
     if wrong.any():
         rows, count = row_list(wrong)
+        asked = f'`family="{family}"`' if isinstance(family, str) else f"`family`, {classes[0]},"
         raise ScoreRangeError(
-            f"`family`, {type(family).__name__}, needs scores that {rule}; {name!r} is {values[rows[0]]:g} in "
-            f"{rows_text(rows, count)} of those in use.",
+            f"{asked} needs scores that {rule}; {name!r} is {values[rows[0]]:g} in {rows_text(rows, count)} of those "
+            "in use.",
             column=name,
             rows=rows,
             count=count,
@@ -279,7 +272,8 @@ def _coded(outcome: FloatArray, outcome_name: str, right: Any, values: dict[Any,
         for coding, own in _columns_of(subterm, level, right.factor_infos):
             if own and own not in place:
                 place[own] = len(place) + 1
-                numbers[own] = _product([_column(values[factor], at) for factor, at in own])
+                several = (values[factor] if values[factor].ndim == 1 else values[factor][:, at] for factor, at in own)
+                numbers[own] = np.ascontiguousarray(reduce(np.multiply, several), dtype=np.float64)
             columns.append(np.broadcast_to(coding, (n_cells,)))
             part.append(place.get(own, 0))
             terms.append(frozenset(one.code for one in subterm.factors if one in level))
@@ -302,17 +296,6 @@ def _columns_of(subterm: Any, level: dict[Any, IntArray], infos: Any) -> Iterato
             else:
                 own.append((factor, place))
         yield coding, tuple(sorted(own, key=lambda one: (one[0].code, one[1])))
-
-
-def _column(values: FloatArray, place: int) -> FloatArray:
-    return values if values.ndim == 1 else values[:, place]
-
-
-def _product(columns: list[FloatArray]) -> FloatArray:
-    result = columns[0]
-    for column in columns[1:]:
-        result = result * column
-    return np.ascontiguousarray(result, dtype=np.float64)
 
 
 def _is_plain(dtype: Any) -> bool:
@@ -339,13 +322,12 @@ def _described(text: str, kinds: tuple[tuple[str, Levels], ...]) -> tuple[Any, A
     import patsy
 
     n = max([len(levels) for _, levels in kinds if levels is not None], default=1)
-    columns = {name: np.zeros(n) if levels is None else _one_row_a_level(levels, n) for name, levels in kinds}
+    columns: dict[str, Any] = {name: np.zeros(n) for name, _ in kinds}
+    for name, levels in kinds:
+        if levels is not None:
+            names = pd.Index([level for level, _, _ in levels], dtype=object)
+            columns[name] = pd.Categorical.from_codes(np.arange(n) % len(levels), names)
     return tuple(patsy.incr_dbuilders(text, lambda: iter([columns]), eval_env=0))
-
-
-def _one_row_a_level(levels: tuple[tuple[Any, type, str], ...], n: int) -> pd.Categorical:
-    names = pd.Index([level for level, _, _ in levels], dtype=object)
-    return pd.Categorical.from_codes(np.arange(n) % len(levels), names)
 
 
 def _array(parsed: ParsedFormula, column: pd.Series[Any]) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
+from operator import mul
 from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
@@ -18,10 +20,10 @@ from evalreg.data.engine_rows import EngineRows, read_in_engine, refuse_arrays_o
 from evalreg.data.formula import ParsedFormula, whole_column
 from evalreg.data.frame import refuse_extreme
 from evalreg.data.rows import Roles
-from evalreg.errors import CollinearityError, ConstantScoreError, DataError, NonFiniteError, NotAvailableError
-from evalreg.estimate import About, Estimate, Refit
+from evalreg.errors import CollinearityError, DataError, NonFiniteError, NotAvailableError
+from evalreg.estimate import About, Estimate
 from evalreg.estimators.design import Design, evaluated
-from evalreg.estimators.solving import solve_moments
+from evalreg.estimators.solving import estimate_in_basis, refuse_flat, solve_moments
 from evalreg.numerics.fitting import PERFECT_FIT
 from evalreg.results.results import Results, results_of
 from evalreg.scores.base import CellSums
@@ -47,7 +49,7 @@ def fit_in_engine(
     rows = read_in_engine(table, roles, groups, covariates=numbers)
     design = _of_cells(parsed, rows.cells, columns[1])
     made = [products[codes] for codes in design.products]
-    expressions = [_product(names) for names in made]
+    expressions = [reduce(mul, (nw.col(name).cast(nw.Float64) for name in names)) for names in made]
     centre, spread = _scales(rows.table, expressions, [":".join(codes) for codes in design.products])
     scaled = tuple((z - c) / s for z, c, s in zip(expressions, centre.tolist(), spread.tolist(), strict=True))
     weight = None if rows.weights is None else nw.col(rows.weights).cast(nw.Float64)
@@ -90,13 +92,6 @@ def _factors(parsed: ParsedFormula, schema: Any) -> tuple[tuple[str, ...], dict[
                 codes.append(factor.code)
         products[tuple(sorted(codes))] = tuple(whole_column(code) for code in sorted(codes))
     return tuple(name for name in parsed.covariate_names if name in keys), products
-
-
-def _product(names: tuple[str, ...]) -> nw.Expr:
-    first, *others = (nw.col(name).cast(nw.Float64) for name in names)
-    for other in others:
-        first = first * other
-    return first
 
 
 def _of_cells(parsed: ParsedFormula, cells: CellKeys, covariates: tuple[str, ...]) -> Design:
@@ -150,8 +145,7 @@ def _solve(
     n, low, high = int(sums.count.sum()), float(sums.low.min()), float(sums.high.max())
     if n <= k:
         raise DataError(f"there must be more rows than coefficients; got {n} rows and {k} coefficients.", count=n)
-    if low == high:
-        raise _constant(about.outcome, f"is {low:g} in every row")
+    refuse_flat(about.outcome, low, high, perfect=False)
     level = float(sums.total.sum() / sums.weight.sum())
     centre = np.full(sums.count.size, level if design.constant >= 0 else 0.0)
     M, m, squares = first_moments(measured, rows.cells, centre) if measured.numbers else _of_factors_alone(sums, centre)
@@ -171,8 +165,8 @@ def _solve(
     fitted = B @ turned
     rest = m - np.einsum("cij,cj->ci", M, fitted)
     left = float(squares - np.sum(fitted * (m + rest)))
-    if left <= PERFECT_FIT * max(abs(low - centre[0]), abs(high - centre[0])) ** 2 * float(sums.weight.sum()):
-        raise _constant(about.outcome, "is determined by the covariates")
+    farthest = max(abs(low - centre[0]), abs(high - centre[0]))
+    refuse_flat(about.outcome, low, high, left <= PERFECT_FIT * farthest**2 * float(sums.weight.sum()))
     params = T @ turned
     if design.constant >= 0:
         params[design.constant] += level
@@ -185,18 +179,8 @@ def _solve(
     reach = np.ones(1 + len(measured.numbers))
     terms = _by_term(design, rows.cells, A, map_ @ turned) if measured.numbers else ()
     moments = EngineMoments(inner, B, fitted, terms, left, reach)
-    return Estimate(
-        names=design.names,
-        params=params,
-        scores=moments,
-        bread=T.T,
-        kind="least squares",
-        n_coefficients=k,
-        coefficient_map=T,
-        refit=Refit(np.eye(k)),
-        dropped=rows.dropped,
-        about=About(about.model, about.outcome, about.formula, unit=low >= 0 and high <= 1),
-    )
+    estimate = estimate_in_basis(design.names, params, T, moments, True, about, (low, high))
+    return replace(estimate, dropped=rows.dropped)
 
 
 def _of_factors_alone(sums: CellSums, centre: FloatArray) -> tuple[FloatArray, FloatArray, float]:
@@ -227,10 +211,3 @@ def _by_term(
         own = (A[:, :, places] @ coefficients[places])[list(first.values())]
         found.append((CellKeys(tuple(cells.columns[i] for i in columns), labels), own))
     return tuple(found)
-
-
-def _constant(outcome: str, what: str) -> ConstantScoreError:
-    return ConstantScoreError(
-        f"`score` must vary about its fitted values; {outcome!r} {what}, so that there is no error bar.",
-        column=outcome,
-    )

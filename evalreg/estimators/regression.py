@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalreg.checks import MISSING, CovName, DofName, FamilyName, FloatArray, MissingName, RepairName, SscName, option
+from evalreg.checks import MISSING, CovName, DofName, FamilyName, MissingName, RepairName, SscName, option
 from evalreg.covariance.options import CovOptions, check_cov_options, documented
-from evalreg.data.clusters import Groups, row_list, rows_text
+from evalreg.data.clusters import Groups
 from evalreg.data.designs import design_frame, read_absorbed, refuse_large_design
 from evalreg.data.engine import Query
 from evalreg.data.formula import ParsedFormula, formula_columns, parse_formula
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import Roles, read_rows
-from evalreg.errors import ConstantScoreError, NotAvailableError, ScoreRangeError
-from evalreg.estimate import About, Estimate
-from evalreg.estimators.absorbed import solve_absorbed
+from evalreg.errors import NotAvailableError
+from evalreg.estimate import About
 from evalreg.estimators.cells import Solved, estimate_cells
-from evalreg.estimators.design import Design, Family, estimate_of_family, evaluated, named_family, statsmodels_model
+from evalreg.estimators.design import (
+    Family,
+    check_outcomes,
+    estimate_of_family,
+    evaluated,
+    named_family,
+    statsmodels_model,
+)
 from evalreg.estimators.engine_fit import fit_in_engine
-from evalreg.estimators.solving import ShownFit, solve_glm, solve_linear
+from evalreg.estimators.solving import ShownFit, solve_absorbed, solve_glm, solve_linear
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.numerics.basis import basis_of
 from evalreg.results.results import Results, results_of
@@ -153,7 +160,7 @@ def fit_absorbed(
     read = read_absorbed(parsed, table, groups, weights, missing)
     design = evaluated(parsed, read.frame)
     design.check()
-    estimate = solve_absorbed(design.outcome, design.rows, list(design.names), read, parsed)
+    estimate = solve_absorbed(design, read, parsed)
     return results_of(estimate, read.rows.axes, asked)
 
 
@@ -163,27 +170,19 @@ def solve_intercept(keys: list[tuple[str, ...]], sums: Any) -> Solved:
 
 
 def _fit_mean(
-    parsed: ParsedFormula, table: Table | Query, groups: Groups, weights: Any, missing: MissingName, asked: Any
+    parsed: ParsedFormula, table: Table | Query, groups: Groups, weights: Any, missing: MissingName, asked: CovOptions
 ) -> Results:
     about = About("OLS" if weights is None else "WLS", parsed.outcome, parsed.text)
     roles = Roles(parsed.outcome, weights=weights, missing=missing)
     estimate, axes = estimate_cells(table, roles, groups, solve_intercept, about)
     if isinstance(table, Table):
-        estimate = replace(estimate, fitted=_MeanFit(estimate, parsed))
+        estimate = replace(estimate, fitted=partial(_shown_mean, estimate.scores, parsed))
     return results_of(estimate, axes, asked)
 
 
-@dataclass(frozen=True, eq=False)
-class _MeanFit:
-    """Makes the statsmodels fit of a regression on a constant when it is asked for."""
-
-    estimate: Estimate
-    parsed: ParsedFormula
-
-    def __call__(self) -> Any:
-        scores: Any = self.estimate.scores
-        frame = pd.DataFrame({self.parsed.outcome: scores.values})
-        return ShownFit(self.parsed, frame, scores.weights, "gaussian")()
+def _shown_mean(scores: Any, parsed: ParsedFormula) -> Any:
+    """The statsmodels fit of a regression on a constant."""
+    return ShownFit(parsed, pd.DataFrame({parsed.outcome: scores.values}), scores.weights, "gaussian")()
 
 
 def _fit_rows(
@@ -210,7 +209,11 @@ def _fit_rows(
     frame = design_frame(rows, (*left, *right), parsed)
     refuse_large_design(parsed, frame, max((len(rows.used[name].labels) for name in rows.held), default=0))
     if not isinstance(family, str):
-        found = estimate_of_family(_family_model(parsed, frame, rows.weights, family), parsed.text)
+        design = evaluated(parsed, frame)
+        design.check()
+        # Collinear columns are refused, which statsmodels takes.
+        basis_of(design.rows, design.names, rows.weights)
+        found = estimate_of_family(statsmodels_model(parsed.text, frame, rows.weights, family), parsed.text)
         labels = rows.labels()
         scores = found.scores.relabelled(lambda _: labels)
         about = replace(found.about, outcome=parsed.outcome, formula=parsed.text)
@@ -218,46 +221,12 @@ def _fit_rows(
     name = cast(FamilyName, family)
     design = evaluated(parsed, frame)
     design.check()
-    about = About(_method(name, rows.weights), parsed.outcome, parsed.text)
+    methods = {"binomial": "GLM, Binomial (logit link)", "poisson": "GLM, Poisson (log link)"}
+    about = About(methods.get(name, "OLS" if rows.weights is None else "WLS"), parsed.outcome, parsed.text)
     shown = ShownFit(parsed, frame, rows.weights, name)
     if name == "gaussian":
         estimate = solve_linear(design, rows.labels(), rows.weights, about, shown)
     else:
-        _check_outcome(design, name)
+        check_outcomes(design.outcome, design.outcome_name, name)
         estimate = solve_glm(design, rows.labels(), rows.weights, name, about, shown)
     return results_of(replace(estimate, dropped=rows.dropped), rows.axes, asked)
-
-
-def _method(family: FamilyName, weights: FloatArray | None) -> str:
-    """What the regression is called in the summary."""
-    if family == "gaussian":
-        return "OLS" if weights is None else "WLS"
-    return "GLM, Binomial (logit link)" if family == "binomial" else "GLM, Poisson (log link)"
-
-
-def _family_model(parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | None, family: Family) -> Any:
-    """The statsmodels model of a family of its own, of a design that was checked."""
-    design = evaluated(parsed, data)
-    design.check()
-    # Collinear columns are refused, which statsmodels takes.
-    basis_of(design.rows, design.names, weights)
-    return statsmodels_model(parsed.text, data, weights, family)
-
-
-def _check_outcome(design: Design, family: FamilyName) -> None:
-    values, name = design.outcome, design.outcome_name
-    wrong = (values < 0) | (values > 1) if family == "binomial" else values < 0
-    if wrong.any():
-        rows, count = row_list(wrong)
-        rule = "lie in [0, 1]" if family == "binomial" else "are not negative"
-        raise ScoreRangeError(
-            f'`family="{family}"` needs scores that {rule}; {name!r} is {values[rows[0]]:g} in '
-            f"{rows_text(rows, count)} of those in use.",
-            column=name,
-            rows=rows,
-            count=count,
-        )
-    if np.all(values == values[0]):
-        raise ConstantScoreError(
-            f"`score` must vary; {name!r} is {values[0]:g} in every row, so that there is no error bar.", column=name
-        )

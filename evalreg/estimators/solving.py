@@ -10,13 +10,15 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FamilyName, FloatArray
-from evalreg.data.clusters import Labels
+from evalreg.checks import FamilyName, FloatArray, listed
+from evalreg.data.clusters import Labels, axis_name
+from evalreg.data.designs import AbsorbedRows
 from evalreg.data.formula import ParsedFormula
-from evalreg.errors import CollinearityError, ConstantScoreError, ConvergenceError
+from evalreg.data.frame import refuse_extreme
+from evalreg.errors import CollinearityError, ConstantScoreError, ConvergenceError, DataError, FormulaError
 from evalreg.estimate import About, Estimate, Refit
 from evalreg.estimators.design import Design, evaluated, statsmodels_model
-from evalreg.numerics.basis import basis_of
+from evalreg.numerics.basis import Partition, basis_of, redundant_levels, within
 from evalreg.numerics.fitting import (
     PERFECT_FIT,
     ROUNDING,
@@ -29,7 +31,8 @@ from evalreg.numerics.fitting import (
     residuals_of,
 )
 from evalreg.results.bridge import shown_fit
-from evalreg.scores.rows import CodedRows, MomentScores, RegressionScores, RowScores, roots, solved
+from evalreg.scores.base import Scores
+from evalreg.scores.rows import Absorbed, CodedRows, MomentScores, RegressionScores, RowScores, roots, solved
 
 # Sums of products leave rounding times the square of the condition number of the scaled columns: 1e-12 at most.
 LARGEST_CONDITION = 1e2
@@ -71,14 +74,19 @@ def solve_linear(
     low, high = float(design.outcome.min()), float(design.outcome.max())
     assert scores.residual is not None
     left, total = float(scores.residual @ scores.residual), float(design.outcome @ design.outcome)
-    if low == high or left <= PERFECT_FIT**2 * total * (1.0 if weights is None else float(weights.max())):
-        what = f"is {low:g} in every row" if low == high else "is determined by the covariates"
+    perfect = left <= PERFECT_FIT**2 * total * (1.0 if weights is None else float(weights.max()))
+    refuse_flat(about.outcome, low, high, perfect)
+    return estimate_in_basis(design.names, params, T, scores, True, about, (low, high), shown)
+
+
+def refuse_flat(outcome: str, low: float, high: float, perfect: bool, what: str = "the covariates") -> None:
+    """Raise where the score does not vary, or not about its fitted values."""
+    if low == high or perfect:
+        is_so = f"is {low:g} in every row" if low == high else f"is determined by {what}"
         raise ConstantScoreError(
-            f"`score` must vary about its fitted values; {about.outcome!r} {what}, so that there is no error bar.",
-            column=about.outcome,
+            f"`score` must vary about its fitted values; {outcome!r} {is_so}, so that there is no error bar.",
+            column=outcome,
         )
-    about = replace(about, unit=low >= 0 and high <= 1)
-    return _estimate(design.names, params, T, scores, True, about, shown)
 
 
 def _row_by_row(design: Design, labels: Labels, weights: FloatArray | None) -> Solution:
@@ -220,8 +228,8 @@ def solve_glm(
         scores = MomentScores(
             cells, error, (fitted.basis.rows / np.sqrt(weight)[:, None])[:, None], labels, None, weights
         )
-    unit = bool(design.outcome.min() >= 0 and design.outcome.max() <= 1)
-    return _estimate(design.names, fitted.params, fitted.basis.map, scores, False, replace(about, unit=unit), shown)
+    ends = float(design.outcome.min()), float(design.outcome.max())
+    return estimate_in_basis(design.names, fitted.params, fitted.basis.map, scores, False, about, ends, shown)
 
 
 def _solved_glm(
@@ -256,20 +264,24 @@ def _is_separated(fitted: Fitted, family: FamilyName) -> bool:
 
 
 def _of_rows(fitted: Fitted, labels: Labels, weights: FloatArray | None) -> RowScores:
-    own = None if weights is None or np.all(weights == weights[0]) else weights
-    return RowScores(fitted.scores, labels, fitted.basis.rows, fitted.residual, own)
+    unequal = None if weights is None or np.all(weights == weights[0]) else weights
+    return RowScores(fitted.scores, labels, fitted.basis.rows, fitted.residual, unequal)
 
 
-def _estimate(
+def estimate_in_basis(
     names: tuple[str, ...],
     params: FloatArray,
     T: FloatArray,
-    scores: RegressionScores,
+    scores: Scores,
     linear: bool,
     about: About,
-    shown: Callable[[], Any] | None,
+    ends: tuple[float, float],
+    shown: Callable[[], Any] | None = None,
 ) -> Estimate:
-    """The estimate whose scores are those of an orthonormal basis, which the bread maps to the coefficients."""
+    """The estimate whose scores are those of an orthonormal basis, which the bread maps to the coefficients.
+
+    `ends` are the smallest and the largest score.
+    """
     k = len(names)
     return Estimate(
         names=names,
@@ -280,6 +292,84 @@ def _estimate(
         n_coefficients=k,
         coefficient_map=T,
         refit=Refit(np.eye(k), linear=linear),
-        about=about,
+        about=replace(about, unit=ends[0] >= 0 and ends[1] <= 1),
         fitted=shown,
     )
+
+
+# Absorbed factors: their levels are taken out of the score and the covariates, and never solved for.
+
+
+# What is left of a column below this fraction of its spread is rounding, or too little to be told from it.
+NOTHING_LEFT = 1e-9
+# Values are rounded to this fraction of their size.
+ROUNDED = 1e-14
+
+
+def solve_absorbed(design: Design, read: AbsorbedRows, parsed: ParsedFormula) -> Estimate:
+    """The estimate from the score and the design of the formula before the bar, with its constant.
+
+    By Frisch, Waugh and Lovell the coefficients are those of the regression on dummies of the levels.
+    """
+    factors, codes, weights, y = read.factors, read.codes, read.rows.weights, design.outcome
+    places = [i for i, name in enumerate(design.names) if name != "Intercept"]
+    names, X = [design.names[i] for i in places], design.rows[:, places]
+    refuse_extreme(y, parsed.outcome, "scores")
+    partitions = [Partition(one.codes, one.n_clusters) for one in codes]
+    project = within(partitions, weights)
+    n_redundant, exact = redundant_levels(partitions, project)
+    rank = sum(one.n_clusters for one in codes) - n_redundant
+    what = listed([axis_name(factor) for factor in factors], joiner=" and ")
+    if not names:
+        raise FormulaError(
+            f"`formula` has nothing to estimate: each of the covariates of {parsed.text!r} has one level in the "
+            f"{y.size} rows in use, and the absorbed {what} contains the constant. Name a covariate that varies, or "
+            f'write "{parsed.outcome} ~ 1" for the mean.'
+        )
+    if y.size <= len(names) + rank:
+        raise DataError(
+            f"there must be more rows than coefficients; got {y.size} rows for {len(names)} coefficients and {rank} "
+            f"levels of the absorbed {what}. Absorb something coarser, or leave it out.",
+            count=y.size,
+        )
+    columns = np.column_stack([y, X])
+    left = project(columns)
+    _check_left(columns, left, [parsed.outcome, *names], what)
+    y_left, X_left = left[:, 0], np.ascontiguousarray(left[:, 1:])
+    fitted = least_squares(X_left, y_left, names, weights)
+    assert fitted.residual is not None
+    total = float(y_left @ (y_left if weights is None else y_left * weights))
+    unexplained = float(fitted.residual @ fitted.residual)
+    perfect = unexplained <= NOTHING_LEFT**2 * total
+    refuse_flat(parsed.outcome, 0.0, 1.0, perfect, f"the covariates and the absorbed {what}")
+    k = len(names)
+    absorbed = Absorbed(factors, codes, weights, k, rank, exact, 1.0 - unexplained / total, project)
+    scores = _of_rows(fitted, read.rows.labels(), weights)
+    about = About("OLS" if weights is None else "WLS", parsed.outcome, f"{parsed.text} | {parsed.absorbed}")
+    estimate = estimate_in_basis(tuple(names), fitted.params, fitted.basis.map, scores, True, about, (-1.0, 1.0))
+    return replace(estimate, n_coefficients=k + rank, dropped=read.rows.dropped, absorbed=absorbed)
+
+
+def _check_left(columns: FloatArray, left: FloatArray, names: list[str], what: str) -> None:
+    """Refuse columns of which the absorbed levels leave nothing, the score first."""
+    spread = np.linalg.norm(columns - columns.mean(axis=0), axis=0)
+    rest = np.linalg.norm(left, axis=0)
+    gone = (rest <= NOTHING_LEFT * spread) | (rest <= ROUNDED * np.linalg.norm(columns, axis=0))
+    if gone[0]:
+        raise ConstantScoreError(
+            f"`score` must vary within levels of the absorbed {what}; {names[0]!r} does not, so that there is nothing "
+            "to explain and no error bar.",
+            column=names[0],
+        )
+    lost = [name for name, is_gone in zip(names, gone, strict=True) if is_gone]
+    if lost:
+        share = max(float(r / s) if s > 0 else 0.0 for r, s, g in zip(rest, spread, gone, strict=True) if g)
+        one = len(lost) == 1
+        raise CollinearityError(
+            f"covariates must vary within levels of what is absorbed; {listed(lost)} {'does' if one else 'do'} not "
+            f"vary within {what} (what is left is {share:.0e} of {'its' if one else 'their'} spread), so that "
+            f"{'its coefficient' if one else 'their coefficients'} cannot be told from the levels. Leave "
+            f"{'it' if one else 'them'} out, or do not absorb {what}.",
+            column=lost[0],
+            count=len(lost),
+        )

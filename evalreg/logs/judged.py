@@ -11,8 +11,20 @@ import pandas as pd
 
 from evalreg.errors import LogFormatError
 from evalreg.logs.files import HEAD, Content
-from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Missing, Name, Part, Record, Source, Unknown
-from evalreg.logs.records import at, cell, digest, document, items, label, needed, numeric, records, short, text
+from evalreg.logs.reading import (
+    Answer,
+    BadRecordError,
+    Choice,
+    Format,
+    Marks,
+    Missing,
+    Name,
+    Part,
+    Record,
+    Source,
+    Unknown,
+)
+from evalreg.logs.records import at, cell, digest, document, items, label, needed, numeric, places, records, short, text
 from evalreg.logs.table_log import BATTLES
 from evalreg.logs.tables import table_records
 
@@ -47,46 +59,30 @@ def either_parts(source: Source, choice: Choice) -> Iterator[Part]:
         yield Part(source, records=table_records(source.path, choice.text))
 
 
-def starts(*marks: bytes, among: Sequence[bytes] = ()) -> Callable[[Source], bool]:
-    """Whether a file is JSON whose beginning has all the marks, and one of others."""
-
-    def recognises(source: Source) -> bool:
-        head = source.head
-        found = source.start.startswith((b"{", b"[")) and all(mark in head for mark in marks)
-        return found and (not among or any(mark in head for mark in among))
-
-    return recognises
-
-
-def value_of(record: Record, where: Where) -> Any:
-    """What stands at a path, or is made of a record."""
-    return where(record) if callable(where) else at(record, where)
-
-
-def name_of(record: Record, where: Where) -> str:
-    """A name at a path, or made of a record."""
-    return str(where(record)) if callable(where) else label(record, where)
-
-
 def comparisons(
     games: Sequence[Game] | Callable[[Record], Iterable[Game]], columns: Mapping[str, Where]
 ) -> Callable[[Record, Part], Iterator[Answer]]:
-    """What makes an answer of each game of a record; prompt and judge are names, where they are there."""
+    """What makes an answer of each game of a record; models, prompt and judge are names, where they are there."""
+
+    def name_of(record: Record, where: Where) -> str:
+        return str(where(record)) if callable(where) else label(record, where)
 
     def answers(record: Record, part: Part) -> Iterator[Answer]:
         for game in games(record) if callable(games) else games:
             raw = game.verdict(record) if callable(game.verdict) else needed(record, game.verdict)
-            row = {"left": name_of(record, game.left), "right": name_of(record, game.right)}
+            row: Record = {"left": name_of(record, game.left), "right": name_of(record, game.right)}
             for name, where in (*columns.items(), *game.more.items()):
                 if name in ("prompt", "judge") and isinstance(where, str):
                     row[name] = label(record, where)
-                elif (value := value_of(record, where)) is not None:
+                elif (value := where(record) if callable(where) else at(record, where)) is not None:
                     row[name] = label({name: value}, name) if name in ("prompt", "judge", "turn") else value
+            meaning: Any = None
             if raw is None or raw in ("", "error") or raw != raw:
-                none = Missing("errored" if "error" in record else "unparsed")
-                yield Answer(row, {("", ""): none}, record)
-                continue
-            meaning = game.means(raw) if callable(game.means) else _looked_up(raw, game.means)
+                meaning = Missing("errored" if "error" in record else "unparsed")
+            elif callable(game.means):
+                meaning = game.means(raw)
+            elif isinstance(raw, str | int | float) and not isinstance(raw, bool):
+                meaning = game.means.get(raw)
             if isinstance(meaning, Mapping):
                 row |= {name: value for name, value in meaning.items() if name != "winner"}
                 meaning = meaning["winner"]
@@ -95,11 +91,7 @@ def comparisons(
     return answers
 
 
-def _looked_up(raw: Any, means: Mapping[Any, Any]) -> Any:
-    return means.get(raw) if isinstance(raw, str | int | float) and not isinstance(raw, bool) else None
-
-
-def both_orders(first: Where, second: Where, games: Sequence[tuple[str, Mapping[Any, Any]]]) -> tuple[Game, ...]:
+def both_orders(first: Where, second: Where, games: Sequence[tuple[Where, Mapping[Any, Any]]]) -> tuple[Game, ...]:
     """The two games of a pair, sides swapped in the second, each with the meanings of its verdicts."""
     sides = ((first, second), (second, first))
     return tuple(
@@ -134,7 +126,7 @@ def _alpaca_notes(frame: pd.DataFrame, parts: Sequence[Part], choice: Choice) ->
 ALPACA_EVAL = Format(
     "alpaca_eval",
     "AlpacaEval annotations",
-    starts(b'"generator_1"', b'"instruction"'),
+    Marks(all=(b'"generator_1"', b'"instruction"')),
     json_parts,
     comparisons(
         [Game("preference", "generator_2", "generator_1", _preference)],
@@ -164,10 +156,9 @@ def _arena_hard_games(record: Record) -> Iterator[Game]:
     n_games = len(items(record, "games"))
     if n_games > 2 or "games" not in record:
         raise BadRecordError("has 'games' that are not a list of two")
-    scores = [(f"games.{place}.score", _ARENA_STEPS) for place in range(n_games)]
     baseline: Where = "baseline" if "baseline" in record else lambda record: "baseline"
-    for game, score in zip(both_orders(baseline, "model", scores), scores, strict=True):
-        yield Game(lambda record, path=score[0]: at(record, path), game.left, game.right, game.means, game.more)  # type: ignore[misc]
+    scores = [at(record, f"games.{place}.score") for place in range(n_games)]
+    yield from both_orders(baseline, "model", [(lambda record, s=score: s, _ARENA_STEPS) for score in scores])  # type: ignore[misc]
 
 
 def _arena_hard_notes(frame: pd.DataFrame, parts: Sequence[Part], choice: Choice) -> Iterator[str]:
@@ -182,7 +173,7 @@ def _arena_hard_notes(frame: pd.DataFrame, parts: Sequence[Part], choice: Choice
 ARENA_HARD = Format(
     "arena_hard",
     "Arena-Hard judgements",
-    starts(b'"games"', b'"judge"', b'"model"'),
+    Marks(all=(b'"games"', b'"judge"', b'"model"')),
     json_parts,
     comparisons(_arena_hard_games, {"prompt": "question_id|uid", "judge": "judge"}),
     fields=("category",),
@@ -270,10 +261,8 @@ def _mt_bench_notes(frame: pd.DataFrame, parts: Sequence[Part], choice: Choice) 
         yield "The left answer was shown first; each pair is there in both orders, as two rows."
 
 
-_IS_PAIR, _IS_GRADE = (
-    starts(among=(b'"g1_winner"', b'"winner_ab"', b'"score_turn1"')),
-    starts(b'"user_prompt"', b'"judgment"', b'"score"', b'"tstamp"', b'"question_id"'),
-)
+_IS_PAIR = Marks(among=(b'"g1_winner"', b'"winner_ab"', b'"score_turn1"'))
+_IS_GRADE = Marks(all=(b'"user_prompt"', b'"judgment"', b'"score"', b'"tstamp"', b'"question_id"'))
 MT_BENCH = Format(
     "mt_bench",
     "MT-Bench judgements",
@@ -302,7 +291,7 @@ def _eqbench_parts(source: Source, choice: Choice) -> Iterator[Part]:
         raise LogFormatError(f"Results of EQ-Bench 3 hold a list {_COMPARISONS!r}; {source.path} has none.")
     ratings = {name: value for name, value in found.items() if name != "__metadata__" and isinstance(value, dict)}
     details = {"reported": ratings, "updated": at(found, "__metadata__.last_updated")}
-    yield Part(source, records=((f"comparison {n}", row) for n, row in enumerate(rows, start=1)), details=details)
+    yield Part(source, records=places(rows, "comparison"), details=details)
 
 
 def _eqbench_game(record: Record) -> Iterator[Game]:
@@ -331,7 +320,7 @@ def _eqbench_game(record: Record) -> Iterator[Game]:
 EQBENCH3 = Format(
     "eqbench3",
     "EQ-Bench 3 results",
-    lambda source: b"__metadata__" in source.head and _COMPARISONS.encode() in source.head,
+    Marks(all=(b"__metadata__", _COMPARISONS.encode())),
     _eqbench_parts,
     comparisons(_eqbench_game, {"prompt": "scenario_id", "iteration": "pair.iteration_index"}),
     known="an outcome of 0, 0.5 or 1",
@@ -386,10 +375,7 @@ def _pandalm_games(record: Record) -> Iterator[Game]:
 PANDALM = Format(
     "pandalm",
     "the PandaLM test set",
-    lambda source: (
-        starts(b'"idx"')(source)
-        and (b'"cmp_key"' in source.head or re.search(rb'"\w+_result"', source.head) is not None)
-    ),
+    Marks(all=(b'"idx"',), among=(b'"cmp_key"', rb'"\w+_result"')),
     _pandalm_parts,
     comparisons(
         _pandalm_games,

@@ -119,7 +119,12 @@ def _opened(
                 "out, or rename the field.",
                 column=name,
             )
-    parts = [part for source in sources for part in format.parts(source, choice)]
+    parts: list[Part] = []
+    for source in sources:
+        try:
+            parts += format.parts(source, choice)
+        except BadRecordError as error:
+            raise LogFormatError(f"{source.path} {error}.") from None
     if choice.task is not None:
         known = {part.task for part in parts if part.task}
         for task in choice.task if all(part.task for part in parts) else ():

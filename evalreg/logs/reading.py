@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -65,6 +66,24 @@ class Source:
     def stem(self) -> str:
         """The name of the file without what says its kind."""
         return self.path.name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json").removesuffix(".csv")
+
+
+@dataclass(frozen=True)
+class Marks:
+    """How the beginning of a file shows its format: how it starts, what all stands in it, and one of several."""
+
+    start: bytes = rb"[{\[]"
+    all: tuple[bytes, ...] = ()
+    among: tuple[bytes, ...] = (b"",)
+
+    def __call__(self, source: Source) -> bool:
+        """Whether a file has them."""
+        head = source.head
+        return (
+            re.match(self.start, source.start) is not None
+            and all(re.search(mark, head) for mark in self.all)
+            and any(re.search(mark, head) for mark in self.among)
+        )
 
 
 @dataclass(frozen=True)

@@ -159,11 +159,15 @@ def beside(path: Path) -> Any:
 def records(source: Source, broken: BrokenName) -> Iterator[tuple[str, Record | None]]:
     """Where each record stands and the record, from lines or from one array; None for one that is skipped."""
     if source.start[:1] == b"[":
-        for number, value in enumerate(document(source), start=1):
-            yield f"record {number}", value
+        yield from places(document(source), "record")
         return
     for number, _, value in json_lines(Content(source.path), broken):
         yield f"line {number}", value
+
+
+def places(rows: Sequence[Any], what: str) -> Iterator[tuple[str, Any]]:
+    """Records with their places in a list."""
+    return ((f"{what} {number}", row) for number, row in enumerate(rows, start=1))
 
 
 # Fields of a record
@@ -246,6 +250,11 @@ def numeric(value: Any) -> float | None:
     if not isinstance(value, int | float) or value != value or abs(value) > 1e308:
         return None
     return float(value)
+
+
+def numeric_items(record: Any) -> Record:
+    """The fields of an object that are numbers."""
+    return {k: v for k, v in record.items() if numeric(v) is not None} if isinstance(record, dict) else {}
 
 
 def number_at(record: Any, path: str) -> float | None:

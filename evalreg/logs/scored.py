@@ -17,6 +17,7 @@ from evalreg.logs.reading import (
     Choice,
     Failed,
     Format,
+    Marks,
     Minor,
     Name,
     Part,
@@ -36,6 +37,8 @@ from evalreg.logs.records import (
     needed,
     number_at,
     numeric,
+    numeric_items,
+    places,
     printable,
     records,
     short,
@@ -46,28 +49,10 @@ LONGEST_NAME = 80
 
 def object_of(source: Source, title: str) -> Record:
     """The JSON object that a file is."""
-    found = document(source)
-    if not isinstance(found, dict):
+    whole = document(source)
+    if not isinstance(whole, dict):
         raise LogFormatError(f"A file of {title} is one JSON object; {source.path} is not.")
-    return found
-
-
-def places(rows: Sequence[Any], what: str) -> Iterator[tuple[str, Any]]:
-    """Records with their places in a list."""
-    return ((f"{what} {number}", row) for number, row in enumerate(rows, start=1))
-
-
-def flag(value: Any, name: str) -> float | None:
-    """A truth value as a score."""
-    if value is None or isinstance(value, bool):
-        return numeric(value)
-    raise BadRecordError(f"has {str(value)[:40]!r} as {name!r}, where true or false is needed")
-
-
-def _named_by_files(frame: pd.DataFrame, parts: Sequence[Part], choice: Choice) -> Iterator[str]:
-    names = {part.model for part in parts if part.model == part.source.stem}
-    if names:
-        yield "Models are named by the files where a log does not name them."
+    return whole
 
 
 # SWE-bench: lists of the instances that were resolved, and of those that were not, by reason
@@ -83,7 +68,7 @@ def _swe_bench_parts(source: Source, choice: Choice) -> Iterator[Part]:
     rows: list[Record] = []
     for outcome in _OUTCOMES:
         ids = report.get(f"{outcome}_ids")
-        if not isinstance(ids, list) or not all(isinstance(one, str) and one for one in ids):
+        if not isinstance(ids, list) or not all(isinstance(name, str) and name for name in ids):
             raise LogFormatError(
                 f"A report of SWE-bench (schema 2) holds lists of instances; {source.path} has no list {outcome}_ids."
             )
@@ -93,14 +78,14 @@ def _swe_bench_parts(source: Source, choice: Choice) -> Iterator[Part]:
                 f"A report's counts are those of its lists; {source.path} counts {count} as {outcome} and lists "
                 f'{len(ids)}. Make it again, or pass broken="skip" to read the lists.'
             )
-        rows += [{"instance": one, "outcome": outcome} for one in ids]
+        rows += [{"instance": name, "outcome": outcome} for name in ids]
     times = Counter(row["instance"] for row in rows)
     if not times or max(times.values()) > 1:
-        found = f"{times.most_common(1)[0][0]!r} is in several" if times else "all are empty"
-        raise LogFormatError(f"An instance is in one list of a report; in {source.path} {found}. Make it again.")
+        what = f"{times.most_common(1)[0][0]!r} is in several" if times else "all are empty"
+        raise LogFormatError(f"An instance is in one list of a report; in {source.path} {what}. Make it again.")
     model, dot, run = source.stem.rpartition(".")
-    own = {name: value for name, value in report.items() if name.endswith("_instances")}
-    details = {"schema_version": report.get("schema_version"), "reported": own}
+    counts = {name: value for name, value in report.items() if name.endswith("_instances")}
+    details = {"schema_version": report.get("schema_version"), "reported": counts}
     name = (model if dot else run).replace("__", "/")
     part = Part(source, name, records=places(rows, "instance"), id=run if dot else name, details=details)
     n_failed = sum(isinstance(_OUTCOMES[row["outcome"]], Failed) for row in rows)
@@ -121,9 +106,7 @@ def _swe_bench(record: Record, part: Part) -> Iterator[Answer]:
 SWE_BENCH = Format(
     "swe_bench",
     "SWE-bench reports",
-    lambda source: (
-        source.start.startswith(b"{") and b'"resolved_instances"' in source.head and b'"total_instances"' in source.head
-    ),
+    Marks(rb"\{", (b'"resolved_instances"', b'"total_instances"')),
     _swe_bench_parts,
     _swe_bench,
     notes=("Models are named by the files: a report does not name its model.",),
@@ -141,48 +124,42 @@ def _status(value: Any) -> Any:
 
 
 def _evalplus_parts(source: Source, choice: Choice) -> Iterator[Part]:
-    found = object_of(source, "EvalPlus")
-    tasks = found.get("eval")
+    whole = object_of(source, "EvalPlus")
+    tasks = whole.get("eval")
     if not isinstance(tasks, dict):
         raise LogFormatError(f"Results of EvalPlus hold tasks under 'eval'; {source.path} has none.")
     model = source.stem.removesuffix("eval_results").rstrip("_-.") or source.path.resolve().parent.name
     rows = [(f"task {name!r}", {"task": name, "solutions": solutions}) for name, solutions in tasks.items()]
-    details = {"reported": at(found, "pass_at_k") or {}, "date": at(found, "date")}
-    yield Part(source, model, records=rows, details=details)
+    yield Part(
+        source, model, records=rows, details={"reported": at(whole, "pass_at_k") or {}, "date": at(whole, "date")}
+    )
 
 
 def _evalplus(record: Record, part: Part) -> Iterator[Answer]:
     """Each solution of a task, in the present layout or the old one."""
     solutions = record["solutions"]
-    if isinstance(solutions, dict):
+    if isinstance(solutions, dict) and "base" in solutions:
         base, plus = items(solutions, "base"), items(solutions, "plus")
-        if "base" not in solutions or (plus and len(plus) != len(base)):
-            raise BadRecordError("holds no list of its solutions")
-        solutions = [{"base_status": b, "plus_status": plus[n] if plus else None} for n, b in enumerate(base)]
-    if not isinstance(solutions, list) or not all(isinstance(one, dict) for one in solutions):
+        if not plus or len(plus) == len(base):
+            solutions = [{"base_status": b, "plus_status": plus[n] if plus else None} for n, b in enumerate(base)]
+    if not isinstance(solutions, list) or not all(isinstance(solution, dict) for solution in solutions):
         raise BadRecordError("holds no list of its solutions")
-    for number, one in enumerate(solutions, start=1):
-        first, further = _status(one.get("base_status")), _status(one.get("plus_status"))
+    for number, solution in enumerate(solutions, start=1):
+        first, further = _status(solution.get("base_status")), _status(solution.get("plus_status"))
         # Plus means that the base tests were passed too, as EvalPlus counts.
         if isinstance(first, float) and isinstance(further, float):
             further = min(first, further)
         values: dict[Name, Any] = {("", "base"): first, ("", "plus"): further}
-        if "status" in one:
-            values = {("", "pass"): _status(one["status"])}
+        if "status" in solution:
+            values = {("", "pass"): _status(solution["status"])}
         values = {name: value for name, value in values.items() if value is not None} or {("", "base"): None}
         yield Answer({"item": record["task"], "sample": number}, values, {})
-
-
-def _is_evalplus(source: Source) -> bool:
-    head, marks = source.head, (b'"base_status"', b'"nfiles"', b'"status"')
-    found = source.start.startswith(b"{") and b'"eval"' in head and b'"date"' in head
-    return found and any(mark in head for mark in marks)
 
 
 EVALPLUS = Format(
     "evalplus",
     "EvalPlus and BigCodeBench results",
-    _is_evalplus,
+    Marks(rb"\{", (b'"eval"', b'"date"'), (b'"base_status"', b'"nfiles"', b'"status"')),
     _evalplus_parts,
     _evalplus,
     choose={"metric": ("", "kinds of tests")},
@@ -194,33 +171,25 @@ EVALPLUS = Format(
 
 # DeepEval: a test case is a question, and each of its metrics has a score and passes or not
 
-_DEEPEVAL = re.compile(
-    rb'\{\s*("testRunData"\s*:\s*\{\s*)?("testFile"\s*:\s*"[^"]*"\s*,\s*)?"(testCases|conversationalTestCases)"\s*:'
-)
-_DEEPEVAL_MARKS = (b'"metricsData"', b'"metricsScores"', b'"conversationalTestCases"', b'"runDuration"')
+_KINDS = ("testCases", "conversationalTestCases")
 _CONTENT = ("input", "expectedOutput", "scenario", "expectedOutcome", "userDescription", "context")
 
 
 def _deepeval_parts(source: Source, choice: Choice) -> Iterator[Part]:
     whole = object_of(source, "DeepEval")
     whole = whole["testRunData"] if isinstance(whole.get("testRunData"), dict) else whole
-    model = first_text(whole, "hyperparameters.model", "identifier") or source.stem
-    rows: list[tuple[str, Any]] = []
-    for kind in ("testCases", "conversationalTestCases"):
-        rows += places(_list(whole, kind, source), kind)
-    own: Record = {name: whole[name] for name in ("testPassed", "testFailed") if name in whole}
-    for entry in _list(whole, "metricsScores", source):
-        own[str(at(entry, "metric"))] = {name: at(entry, name) for name in ("passes", "fails", "errors")}
-    details = {"hyperparameters": whole.get("hyperparameters"), "reported": own}
-    task = first_text(whole, "datasetAlias", "testFile")
-    yield Part(source, model, task, rows, settings={"": source.stem}, details=details)
-
-
-def _list(whole: Record, name: str, source: Source) -> list[Any]:
-    try:
-        return items(whole, name)
-    except BadRecordError as error:
-        raise LogFormatError(f"{source.path} {error}.") from None
+    rows = [row for kind in _KINDS for row in places(items(whole, kind), kind)]
+    reported: Record = {name: whole[name] for name in ("testPassed", "testFailed") if name in whole}
+    for entry in items(whole, "metricsScores"):
+        reported[str(at(entry, "metric"))] = {name: at(entry, name) for name in ("passes", "fails", "errors")}
+    yield Part(
+        source,
+        first_text(whole, "hyperparameters.model", "identifier") or source.stem,
+        first_text(whole, "datasetAlias", "testFile"),
+        rows,
+        settings={"": source.stem},
+        details={"hyperparameters": whole.get("hyperparameters"), "reported": reported},
+    )
 
 
 def _deepeval(record: Record, part: Part) -> Iterator[Answer]:
@@ -229,16 +198,16 @@ def _deepeval(record: Record, part: Part) -> Iterator[Answer]:
     names = [first_text(metric, "name") for metric in metrics]
     if "" in names:
         raise BadRecordError("has a metric without a name")
-    several, seen, values = Counter(names), Counter[str](), dict[Name, Any]()
+    seen, values = Counter[str](), dict[Name, Any]()
     for name, metric in zip(names, metrics, strict=True):
         seen[name] += 1
-        name = f"{name} ({seen[name]})" if several[name] > 1 else name
-        score, success = number_at(metric, "score"), flag(metric.get("success"), "success")
-        failed = bool(metric.get("error"))
-        values["", name] = Failed(score) if failed else score
+        name = f"{name} ({seen[name]})" if names.count(name) > 1 else name
+        score, success = number_at(metric, "score"), _flag(metric)
         # Without a score there is nothing that could pass; DeepEval writes false.
-        values["", f"{name}.success"] = Failed(success) if failed else None if score is None else success
-    overall = flag(record.get("success"), "success")
+        values["", name], values["", f"{name}.success"] = score, None if score is None else success
+        if metric.get("error"):
+            values["", name], values["", f"{name}.success"] = Failed(score), Failed(success)
+    overall = _flag(record)
     spoilt = any(metric.get("error") and not metric.get("flaky") for metric in metrics)
     values["", "success"] = Failed(overall) if spoilt else overall
     name = first_text(record, "name")
@@ -250,10 +219,25 @@ def _deepeval(record: Record, part: Part) -> Iterator[Answer]:
     yield Answer({"item": short(item, LONGEST_NAME)}, values, record, content=content)
 
 
+def _flag(record: Record) -> float | None:
+    value = record.get("success")
+    if value is None or isinstance(value, bool):
+        return numeric(value)
+    raise BadRecordError(f"has {str(value)[:40]!r} as 'success', where true or false is needed")
+
+
+def _named_by_files(frame: pd.DataFrame, parts: Sequence[Part], choice: Choice) -> Iterator[str]:
+    if any(part.model == part.source.stem for part in parts):
+        yield "Models are named by the files where a log does not name them."
+
+
 DEEPEVAL = Format(
     "deepeval",
     "test runs of DeepEval",
-    lambda source: bool(_DEEPEVAL.match(source.start)) and any(mark in source.head for mark in _DEEPEVAL_MARKS),
+    Marks(
+        rb'\{\s*("testRunData"\s*:\s*\{\s*)?("testFile"\s*:\s*"[^"]*"\s*,\s*)?"(testCases|conversationalTestCases)"\s*:',
+        among=(b'"metricsData"', b'"metricsScores"', b'"conversationalTestCases"', b'"runDuration"'),
+    ),
     _deepeval_parts,
     _deepeval,
     fields=("metadata", "inputs"),
@@ -267,65 +251,48 @@ DEEPEVAL = Format(
 
 # pydantic-evals: a case is a question, its runs are samples, its scores and assertions metrics
 
-_PYDANTIC = re.compile(rb'\{\s*"name"\s*:\s*"[^"]*"\s*,\s*"cases"\s*:\s*\[\s*(\{\s*"name"|\])')
-_PYDANTIC_MARKS = (b'"assertions"', b'"task_duration"', b'"evaluator_failures"', b'"error_stacktrace"', b'"failures"')
-
 
 def _pydantic_parts(source: Source, choice: Choice) -> Iterator[Part]:
     whole = object_of(source, "pydantic-evals")
-    model = label_or_refuse(whole, "name", source)
-    rows = [*places(_list(whole, "cases", source), "case")]
-    rows += [
-        (place, {**record, "#failed": True} if isinstance(record, dict) else record)
-        for place, record in places(_list(whole, "failures", source), "failure")
-    ]
-    own = {
-        str(at(one, "title")): at(one, "value")
-        for one in _list(whole, "analyses", source)
-        if numeric(at(one, "value")) is not None
-    }
-    details = {"metadata": whole.get("experiment_metadata"), "reported": own}
-    yield Part(source, model, first_text(whole, "dataset_name"), rows, settings={"": source.stem}, details=details)
-
-
-def label_or_refuse(whole: Record, name: str, source: Source) -> str:
-    """A name that a whole file must have."""
-    try:
-        return label(whole, name)
-    except BadRecordError as error:
-        raise LogFormatError(f"{source.path} {error}.") from None
+    rows = [*places(items(whole, "cases"), "case")]
+    for place, record in places(items(whole, "failures"), "failure"):
+        rows.append((place, {**record, "#failed": True} if isinstance(record, dict) else record))
+    figures = {str(at(one, "title")): at(one, "value") for one in items(whole, "analyses")}
+    details = {"metadata": whole.get("experiment_metadata"), "reported": numeric_items(figures)}
+    task = first_text(whole, "dataset_name")
+    part = Part(source, label(whole, "name"), task, rows, settings={"": source.stem}, details=details)
+    part.header = defaultdict(set)  # the names of the scores that an evaluator made
+    yield part
 
 
 def _pydantic(record: Record, part: Part) -> Iterator[Answer]:
     """A run of a case: scores and assertions; labels are no numbers, and evaluators that failed leave their names."""
-    name, origin, sample = label(record, "name"), record.get("source_case_name"), None
-    if origin is not None:
+    name, sample = label(record, "name"), None
+    if record.get("source_case_name") is not None:
         repeat = re.search(r" \[(\d{1,9})/\d{1,9}\]$", name)
         if repeat is None:
             raise BadRecordError(f"is called {name[:40]!r}, without the number of its run")
         name, sample = label(record, "source_case_name"), int(repeat[1])
     values: dict[Name, Any] = {}
-    made = part.header = part.header or defaultdict(set)
     for kind in ("scores", "assertions", "labels"):
         results = record.get(kind) or {}
-        if not isinstance(results, dict) or not all(isinstance(one, dict) for one in results.values()):
+        if not isinstance(results, dict) or not all(isinstance(result, dict) for result in results.values()):
             raise BadRecordError(f"has {kind!r} that are not results by name")
         for key, result in results.items():
-            taken = ("", key) in values
-            called = ("", f"{kind}.{key}" if taken else printable(key))
+            called = ("", f"{kind}.{key}" if ("", key) in values else printable(key))
             values[called] = Unknown(result.get("value")) if kind == "labels" else number_at(result, "value")
-            made[first_text(result, "source.name")].add(called)
-    failures = {first_text(one, "source.name") for one in items(record, "evaluator_failures")}
+            part.header[first_text(result, "source.name")].add(called)
+    failures = {first_text(failure, "source.name") for failure in items(record, "evaluator_failures")}
     row: Record = {"item": name} | ({} if sample is None else {"sample": sample})
-    key = digest(name, record.get("inputs"), record.get("expected_output"))
+    content = digest(name, record.get("inputs"), record.get("expected_output"))
     state: Reason | None = "errored" if record.get("#failed") else None
-    yield Answer(row, values, {**record, "#failures": failures}, state, content=key)
+    yield Answer(row, values, {**record, "#failures": failures}, state, content=content)
 
 
 def _mark_failures(answers: list[Answer], part: Part) -> list[Answer]:
     """A score that is missing because its evaluator failed is an error, not a gap."""
     for answer in answers:
-        failed = {name for maker in answer.record["#failures"] for name in (part.header or {}).get(maker, ())}
+        failed = {name for evaluator in answer.record["#failures"] for name in part.header.get(evaluator, ())}
         answer.values = {**{name: Failed() for name in failed}, **answer.values}
     return answers
 
@@ -333,7 +300,10 @@ def _mark_failures(answers: list[Answer], part: Part) -> list[Answer]:
 PYDANTIC_EVALS = Format(
     "pydantic_evals",
     "reports of pydantic-evals",
-    lambda source: bool(_PYDANTIC.match(source.start)) and any(mark in source.head for mark in _PYDANTIC_MARKS),
+    Marks(
+        rb'\{\s*"name"\s*:\s*"[^"]*"\s*,\s*"cases"\s*:\s*\[\s*(\{\s*"name"|\])',
+        among=(b'"assertions"', b'"task_duration"', b'"evaluator_failures"', b'"error_stacktrace"', b'"failures"'),
+    ),
     _pydantic_parts,
     _pydantic,
     _mark_failures,
@@ -345,50 +315,32 @@ PYDANTIC_EVALS = Format(
 
 # promptfoo: a question is its variables, a repeat its order among equals
 
-_PROMPTFOO = re.compile(rb'\{\s*"(evalId|results|version)"')
+_PROMPTFOO = Marks(rb'\{\s*"(evalId|results|version)"', (b'"prompts"',), (b'"version"', b'"evalId"'))
+_PROMPTFOO_LINES = rb'\{(?!\s*"(evalId|results|version)")'
 _PROMPTFOO_VERSION = 3
 _OF_THE_RUN = ("sessionId", "_conversation")  # variables that promptfoo itself adds
 
 
-def _is_promptfoo(source: Source) -> bool:
-    head = source.head
-    if _PROMPTFOO.match(source.start):
-        return b'"prompts"' in head and (b'"version"' in head or b'"evalId"' in head)
-    graded = b'"gradingResult"' in head and b'"latencyMs"' in head
-    return source.start.startswith(b"{") and (graded or (b'"promptIdx"' in head and b'"testIdx"' in head))
-
-
 def _promptfoo_parts(source: Source, choice: Choice) -> Iterator[Part]:
     """The results of a file, with a run for each prompt and provider."""
-    if not _PROMPTFOO.match(source.start):
+    if re.match(_PROMPTFOO_LINES, source.start):
         yield Part(source, records=records(source, choice.broken))
         return
     whole = object_of(source, "promptfoo")
     body = whole["results"] if isinstance(whole.get("results"), dict) else whole
-    results, version = body.get("results"), body.get("version")
-    if not isinstance(results, list):
-        newer = f" It has version {version!r:.20}; the newest known is {_PROMPTFOO_VERSION}." * (
-            version != _PROMPTFOO_VERSION
+    version, runs = body.get("version"), []
+    if not isinstance(body.get("results"), list):
+        newer = f" It has version {version!r:.20}; the newest known is {_PROMPTFOO_VERSION}."
+        raise LogFormatError(
+            f"promptfoo results hold a list 'results'; {source.path} has none.{newer * (version != _PROMPTFOO_VERSION)}"
         )
-        raise LogFormatError(f"promptfoo results hold a list 'results'; {source.path} has none.{newer}")
-    runs = []
-    for prompt in _list(body, "prompts", source):
-        own = at(prompt, "metrics")
-        reported = {
-            name: value for name, value in (own if isinstance(own, dict) else {}).items() if numeric(value) is not None
-        }
-        details = {"prompt": at(prompt, "label"), "prompt.id": at(prompt, "id"), "reported": reported}
+    for prompt in items(body, "prompts"):
+        details = {"prompt": at(prompt, "label"), "prompt.id": at(prompt, "id")}
+        details["reported"] = numeric_items(at(prompt, "metrics"))
         details["version"] = at(whole, "metadata.promptfooVersion")
-        runs.append(
-            Run(
-                str(whole.get("evalId") or source.path),
-                str(at(prompt, "provider") or ""),
-                "",
-                str(source.path),
-                details,
-            )
-        )
-    part = Part(source, records=places(results, "result"), details={"runs": runs} if runs else {})
+        run = str(whole.get("evalId") or source.path)
+        runs.append(Run(run, str(at(prompt, "provider") or ""), "", str(source.path), details))
+    part = Part(source, records=places(body["results"], "result"), details={"runs": runs} if runs else {})
     if version != _PROMPTFOO_VERSION:
         part.notes.append(
             f"{source.path} has version {version!r:.20} of promptfoo's results, read as {_PROMPTFOO_VERSION}."
@@ -410,30 +362,29 @@ def _promptfoo(record: Record, part: Part) -> Iterator[Answer]:
     named = record.get("namedScores") or {}
     if not isinstance(named, dict):
         raise BadRecordError("has 'namedScores' that is not an object")
-    scores = {"score": record["score"], "success": record["success"]}
-    scores |= {name: value for name, value in named.items() if name not in scores}
+    scores = {**named, "score": record["score"], "success": record["success"]}
+    values: dict[Name, Any] = {
+        ("", printable(name)): number_at(scores, name) if "." not in name else numeric(scores[name])
+        for name in dict.fromkeys(["score", "success", *named])
+    }
     test = record["testCase"] if isinstance(record.get("testCase"), dict) else None
     asserted = at(test, "assert") or []
     reason = record.get("failureReason")  # 0 passed, 1 an assertion failed or threw, 2 no answer
     errored = reason == 2 or (reason is None and record.get("error") and not record.get("gradingResult"))
     untested = test is not None and not asserted and not at(record, "gradingResult.componentResults")
-    provider = first_text(provider, "label", "id") or provider
     row = {
-        "model": label({"provider": provider}, "provider"),
+        "model": label({"provider": first_text(provider, "label", "id") or provider}, "provider"),
         "item": short(json.dumps(variables, sort_keys=True, ensure_ascii=False), LONGEST_NAME),
         "prompt": short(called),
         "prompt.id": str(record.get("promptId") or digest(called)),
         "_column": record.get("promptIdx", 0),
     }
-    view = {**record, "vars": variables, "metadata": at(test, "metadata")}
+    state: Reason | None = "errored" if errored else "unscored" if untested else None
     yield Answer(
         row,
-        {
-            ("", printable(name)): number_at(scores, name) if "." not in name else numeric(scores[name])
-            for name in scores
-        },
-        view,
-        "errored" if errored else "unscored" if untested else None,
+        values,
+        {**record, "vars": variables, "metadata": at(test, "metadata")},
+        state,
         content=digest(json.dumps([variables, asserted], sort_keys=True)),
         id=str(record["id"]) if record.get("id") else None,
     )
@@ -442,32 +393,37 @@ def _promptfoo(record: Record, part: Part) -> Iterator[Answer]:
 def _tell_providers_apart(answers: list[Answer], part: Part) -> list[Answer]:
     """Names of prompts and of providers that stand for several get a mark: the settings of two of one name differ."""
     prompts: dict[str, set[str]] = defaultdict(set)
+    columns: dict[tuple[str, str], set[int]] = defaultdict(set)
     for answer in answers:
         prompts[answer.row["prompt"]].add(answer.row["prompt.id"])
     for answer in answers:
         if len(prompts[answer.row["prompt"]]) > 1:
             answer.row["prompt"] += f" #{answer.row['prompt.id'][:12]}"
+        columns[answer.row["model"], answer.row["prompt"]].add(answer.row["_column"])
+    for answer in answers:
+        own = columns[answer.row["model"], answer.row["prompt"]]
+        if len(own) > 1:
+            answer.row["model"] += f" ({sorted(own).index(answer.row['_column']) + 1})"
     states = Counter(answer.state for answer in answers)
     if states["errored"] + states["unscored"]:
         part.notes.append(
             f'promptfoo\'s own pass rate counts errors ({states["errored"]}) as failures, as failed="zero" does, and '
             f"results without an assertion ({states['unscored']}) as passed; here these are not scores."
         )
-    columns: dict[tuple[str, str], set[int]] = defaultdict(set)
-    for answer in answers:
-        columns[answer.row["model"], answer.row["prompt"]].add(answer.row["_column"])
-    ranks = {key: {column: n for n, column in enumerate(sorted(found), start=1)} for key, found in columns.items()}
-    for answer in answers:
-        rank = ranks[answer.row["model"], answer.row["prompt"]]
-        if len(rank) > 1:
-            answer.row["model"] += f" ({rank[answer.row['_column']]})"
     return answers
 
 
 PROMPTFOO = Format(
     "promptfoo",
     "promptfoo results",
-    _is_promptfoo,
+    lambda source: any(
+        marks(source)
+        for marks in (
+            _PROMPTFOO,
+            Marks(_PROMPTFOO_LINES, (b'"gradingResult"', b'"latencyMs"')),
+            Marks(_PROMPTFOO_LINES, (b'"promptIdx"', b'"testIdx"')),
+        )
+    ),
     _promptfoo_parts,
     _promptfoo,
     _tell_providers_apart,
@@ -482,26 +438,16 @@ PROMPTFOO = Format(
 
 # OpenAI evals: a line for the run, one for each event, and one for the final report
 
-_EVALS = re.compile(rb'\{\s*"spec"\s*:\s*\{')
-
-
-def _is_openai_evals(source: Source) -> bool:
-    head = source.head
-    return (
-        bool(_EVALS.match(source.start)) and b'"run_id"' in head and (b'"eval_name"' in head or b'"base_eval"' in head)
-    )
-
 
 def _openai_parts(source: Source, choice: Choice) -> Iterator[Part]:
     """The run that the first line specifies, in its present form or the old one; events of samples are records."""
     lines = records(source, choice.broken)
-    first = next((record for _, record in lines if record is not None), {})
-    spec = first.get("spec")
+    spec = next((record for _, record in lines if record is not None), {}).get("spec")
     if not isinstance(spec, dict):
         raise LogFormatError(f"A log of evals begins with the specification of its run; {source.path} does not.")
     models = spec.get("completion_fns") or at(spec, "model_names.completions") or spec.get("model_name")
     models = models or at(spec, "run_config.completion_fns")
-    model = ", ".join(str(one) for one in (models if isinstance(models, list) else [models]) if one)
+    model = ", ".join(str(name) for name in (models if isinstance(models, list) else [models]) if name)
     details = {key: spec[key] for key in ("created_at", "split", "base_eval") if spec.get(key)}
     seed = at(spec, "run_config.seed")
     details |= ({"seed": seed} if seed is not None else {}) | {"reported": {}}
@@ -512,21 +458,18 @@ def _openai_parts(source: Source, choice: Choice) -> Iterator[Part]:
         for place, record in lines:
             if record is not None and isinstance(record.get("spec"), dict):
                 raise LogFormatError(f"A log of evals is one run; {place} of {source.path} begins another. Split it.")
-            report = (record or {}).get("final_report")
-            if isinstance(report, dict):
-                part.details["reported"] = {k: v for k, v in report.items() if numeric(v) is not None}
+            part.details["reported"] = numeric_items((record or {}).get("final_report")) or part.details["reported"]
             if record is None or ("final_report" not in record and record.get("sample_id") is not None):
                 yield place, record
         if not part.details["reported"]:
             part.notes.append(f"{source.path} has no final report: the run was cut off or still goes on.")
 
-    part.records = events()
-    part.figure = lambda scorer, metric, filter: _of_report(part.details["reported"])
+    def figure(*_: str) -> tuple[str, float] | None:
+        accuracy = numeric(part.details["reported"].get("accuracy"))
+        return None if accuracy is None else ("accuracy", accuracy)
+
+    part.records, part.figure = events(), figure
     yield part
-
-
-def _of_report(report: Mapping[str, Any]) -> tuple[str, float] | None:
-    return ("accuracy", float(report["accuracy"])) if numeric(report.get("accuracy")) is not None else None
 
 
 def _openai_event(record: Record, part: Part) -> Iterator[Answer]:
@@ -543,10 +486,8 @@ def _openai_event(record: Record, part: Part) -> Iterator[Answer]:
             if isinstance(value, bool | int | float) or (value is None and name == "score"):
                 values["", name] = Failed(numeric(value), "unparsed") if invalid else numeric(value)
     view = {**(data if isinstance(data, dict) else {}), kind: data}
-    if kind == "raw_sample":
-        view["sample"] = data
-    row = {"item": label(record, "sample_id")}
-    number = record.get("event_id")
+    view |= {"sample": data} if kind == "raw_sample" else {}
+    row, number = {"item": label(record, "sample_id")}, record.get("event_id")
     state: Reason | None = "errored" if kind == "error" else None
     yield Answer(row, values, view, state, id=number if isinstance(number, int) else None)
 
@@ -561,7 +502,7 @@ def _openai_samples(answers: list[Answer], part: Part) -> list[Answer]:
         else:
             samples[answer.row["item"]].append(answer)
         known.add(answer.id)
-    found = []
+    together = []
     for events in samples.values():
         row = {name: value for event in events for name, value in event.row.items()}
         state = next((event.state for event in events if event.state), None)
@@ -577,14 +518,14 @@ def _openai_samples(answers: list[Answer], part: Part) -> list[Answer]:
             )
         for number in range(n_answers):
             values = {name: own[number] for name, own in scores.items() if number < len(own)}
-            found.append(Answer(dict(row), values, {}, state, place=events[0].place))
-    return found
+            together.append(Answer(dict(row), values, {}, state, place=events[0].place))
+    return together
 
 
 OPENAI_EVALS = Format(
     "openai_evals",
     "OpenAI evals logs (JSON lines of events)",
-    _is_openai_evals,
+    Marks(rb'\{\s*"spec"\s*:\s*\{', (b'"run_id"',), (b'"eval_name"', b'"base_eval"')),
     _openai_parts,
     _openai_event,
     _openai_samples,
@@ -598,25 +539,13 @@ OPENAI_EVALS = Format(
 # OpenCompass: a file for each model and data set, whose details say what was correct
 
 _PREDICTIONS = re.compile(rb'\{\s*"\d+"\s*:\s*\{\s*"(origin_prompt|prediction|in-context examples|label: )')
-_DETAIL_MARKS = (
-    b'"example_abbr"',
-    b'"correct"',
-    b'"is_correct"',
-    b'"cascade_correct"',
-    b'"origin_prediction"',
-    b'"pred"',
+_DETAILS = Marks(
+    rb"\{",
+    (rb'"details"\s*:\s*[\[{]',),
+    (b'"example_abbr"', b'"(is_|cascade_)?correct"', b'"origin_prediction"', b'"pred"'),
 )
-_DETAILS = re.compile(rb'"details"\s*:\s*[\[{]')
 # Numbers that say which example it is, not how good the answer.
 _NUMBERS = frozenset({"idx", "index", "id", "example_idx", "question_id", "dataset_replica_idx", "subdivision"})
-_TARGETS = "references|answer|answers|refr|ref|reference|gold"
-
-
-def _is_opencompass(source: Source) -> bool:
-    if _PREDICTIONS.match(source.start):
-        return True
-    found = source.start.startswith(b"{") and bool(_DETAILS.search(source.head))
-    return found and any(mark in source.head for mark in _DETAIL_MARKS)
 
 
 def _opencompass_parts(source: Source, choice: Choice) -> Iterator[Part]:
@@ -635,25 +564,21 @@ def _opencompass_parts(source: Source, choice: Choice) -> Iterator[Part]:
         for name, one in named
         if not (name == "type" and isinstance(one, str))
     ]
-    reported = {
-        key: value for key, value in whole.items() if numeric(value) is not None and not isinstance(value, bool)
-    }
+    reported = {key: value for key, value in numeric_items(whole).items() if not isinstance(value, bool)}
     run = path.parent.parent.parent.name if path.parent.parent.name == "results" else str(source.path)
     yield Part(source, path.parent.name, source.stem, rows, id=run, details={"reported": reported})
 
 
 def _opencompass(record: Record, part: Part) -> Iterator[Answer]:
     """An example: one answer, or one for each of its repeats, whose fields are lists."""
-    item, record = record["#name"], {name: value for name, value in record.items() if name != "#name"}
-    row: Record = {"item": item}
+    row: Record = {"item": record.pop("#name")}
+    lists: Record = {}
     if "example_abbr" in record:
         row = {"item": str(record["example_abbr"])}
         row["subdivision"] = row["item"].rpartition("_")[0] or None
-    lists = (
-        {name: value for name, value in record.items() if isinstance(value, list)} if "example_abbr" in record else {}
-    )
+        lists = {name: value for name, value in record.items() if isinstance(value, list)}
     common = _numbers({name: value for name, value in record.items() if name not in lists})
-    target = at(record, _TARGETS)
+    target = at(record, "references|answer|answers|refr|ref|reference|gold")
     target = target[0] if lists and isinstance(target, list) and target else target
     content = digest(json.dumps(target, sort_keys=True)) if target else ""
     for number in range(max([len(value) for value in lists.values()], default=1)):
@@ -663,27 +588,25 @@ def _opencompass(record: Record, part: Part) -> Iterator[Answer]:
 
 def _numbers(record: Mapping[str, Any]) -> dict[Name, Any]:
     """Numbers and truths of a detail; null only where a verdict belongs; also those one level down, by dots."""
-    found = {("", printable(name)): numeric(value) for name, value in record.items() if _is_score(name, value)}
-    inner = {
-        ("", Minor(printable(f"{name}.{key}"))): numeric(value)
-        for name, below in record.items()
-        if isinstance(below, dict)
-        for key, value in below.items()
-        if _is_score(key, value)
-    }
-    return found | inner
 
+    def of(fields: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: numeric(value)
+            for name, value in fields.items()
+            if (name.endswith("correct") if value is None else isinstance(value, int | float) and name not in _NUMBERS)
+        }
 
-def _is_score(name: str, value: Any) -> bool:
-    if value is None:
-        return name.endswith("correct")
-    return isinstance(value, bool | int | float) and name not in _NUMBERS
+    inner = {name: of(below) for name, below in record.items() if isinstance(below, dict)}
+    values: dict[Name, Any] = {("", printable(name)): value for name, value in of(record).items()}
+    for name, below in inner.items():
+        values |= {("", Minor(printable(f"{name}.{key}"))): value for key, value in below.items()}
+    return values
 
 
 OPENCOMPASS = Format(
     "opencompass",
     "OpenCompass results with details",
-    _is_opencompass,
+    lambda source: bool(_PREDICTIONS.match(source.start)) or _DETAILS(source),
     _opencompass_parts,
     _opencompass,
     choose={"metric": ("", "scores in the details")},
@@ -697,8 +620,7 @@ OPENCOMPASS = Format(
 
 def _garak_parts(source: Source, choice: Choice) -> Iterator[Part]:
     """The attempts of a report that were evaluated; its set-up says the model, and what counts as a hit."""
-    part = Part(source, header={"threshold": 0.5})
-    own: Record = {}
+    part = Part(source, header={"threshold": 0.5}, details={"reported": {}})
 
     def attempts() -> Iterator[tuple[str, Record | None]]:
         for place, record in records(source, choice.broken):
@@ -706,34 +628,31 @@ def _garak_parts(source: Source, choice: Choice) -> Iterator[Part]:
             if record is None or (kind == "attempt" and record.get("status") == 2):
                 yield place, record
             elif kind == "start_run setup":
-                part.header["model"] = first_text(
-                    {key.replace(".", "/"): v for key, v in record.items()}, "plugins/target_name", "plugins/model_name"
-                )
+                names = [record.get("plugins.target_name"), record.get("plugins.model_name")]
+                part.header["model"] = printable(next((name for name in names if isinstance(name, str) and name), ""))
                 part.header["threshold"] = numeric(record.get("run.eval_threshold")) or 0.5
             elif kind == "init":
                 part.details |= {"version": record.get("garak_version"), "created": record.get("start_time")}
                 part.id = str(record.get("run") or source.path)
             elif kind == "eval":
-                own[f"{record.get('probe')} {str(record.get('detector')).removeprefix('detector.')}"] = {
-                    name: record[name]
-                    for name in ("passed", "fails", "nones", "total", "total_evaluated")
-                    if name in record
-                }
+                counts = ("passed", "fails", "nones", "total", "total_evaluated")
+                name = f"{record.get('probe')} {str(record.get('detector')).removeprefix('detector.')}"
+                part.details["reported"][name] = {count: record[count] for count in counts if count in record}
 
-    part.records, part.details["reported"] = attempts(), own
+    part.records = attempts()
     yield part
 
 
 def _garak(record: Record, part: Part) -> Iterator[Answer]:
     """An attempt: for each output and detector whether the attack succeeded."""
     results = record.get("detector_results")
-    if not isinstance(results, dict) or not all(isinstance(one, list) for one in results.values()):
+    if not isinstance(results, dict) or not all(isinstance(scores, list) for scores in results.values()):
         raise BadRecordError("has 'detector_results' that are not lists by detector")
     prompt = first_text(record, "prompt", "prompt.text") or at(record, "prompt.turns")
     asked = prompt if isinstance(prompt, str) else "\n".join(first_text(turn, "content.text") for turn in prompt or [])
     row = {"model": part.header.get("model") or part.source.stem, "task": label(record, "probe_classname")}
     row |= {"item": short(asked or label(record, "uuid"), LONGEST_NAME), "goal": record.get("goal")}
-    for place in range(max([len(one) for one in results.values()], default=0)):
+    for place in range(max([len(scores) for scores in results.values()], default=0)):
         values: dict[Name, Any] = {}
         for detector, scores in results.items():
             score = numeric(scores[place]) if place < len(scores) else None
@@ -744,11 +663,7 @@ def _garak(record: Record, part: Part) -> Iterator[Answer]:
 GARAK = Format(
     "garak",
     "garak reports (JSON lines)",
-    lambda source: (
-        source.start.startswith(b"{")
-        and b'"entry_type"' in source.head
-        and (b'"garak_version"' in source.head or b'"start_run setup"' in source.head)
-    ),
+    Marks(rb"\{", (b'"entry_type"',), (b'"garak_version"', b'"start_run setup"')),
     _garak_parts,
     _garak,
     choose={"scorer": ("", "detectors")},

@@ -32,7 +32,7 @@ from test_swe_bench_log import report
 import evalreg as er
 from evalreg.cli.main import main
 from evalreg.errors import EvalregError
-from evalreg.logs.formats import FORMATS
+from evalreg.logs.read import FORMATS
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 

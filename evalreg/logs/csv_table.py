@@ -17,7 +17,7 @@ from pandas.api.types import infer_dtype
 
 from evalreg.checks import MOST_LISTED, listed
 from evalreg.errors import LogFormatError
-from evalreg.logs.files import Content
+from evalreg.logs.records import Content
 
 CUT_OFF = "Was the run that wrote it cut off?"
 # From pandas 3.1 on every number is read as the nearest float, and the option that asks for it is deprecated.

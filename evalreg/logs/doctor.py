@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,7 +21,8 @@ from evalreg.report.tables import Grid, Summary, number
 
 # A `Log`, whose module imports this one.
 AnyLog: TypeAlias = Any
-Question: TypeAlias = tuple[str, list[str], Callable[[], Any]]
+# A verb and options of the command line, the same in Python, and the answer.
+Question: TypeAlias = tuple[str, list[str], str, Callable[[], Any]]
 
 # More columns than these are no longer looked at.
 MOST_COLUMNS = 20
@@ -31,7 +31,7 @@ FEW_CLUSTERS = 10
 # A field is named where it raises the variance by more than so many standard errors of a variance, and an advantage of
 # the left side where it is as many away from none.
 TELLING = 3.0
-_COLUMNS = ["clusters", "largest_share", "icc", "design_effect", "largest_design_effect"]
+_HEADERS = {"largest_share": "largest", "design_effect": "deff", "largest_design_effect": "largest deff"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,16 +73,6 @@ class Diagnosis:
         """The tables as text, 80 columns wide, and the commands, to be copied."""
         return "\n\n".join([self.summary().as_text(), *self.next_steps("text")])
 
-    def as_markdown(self) -> str:
-        """The same as Markdown.
-
-        Returns
-        -------
-        str
-            Tables, a list of remarks, and the commands as a block of code.
-        """
-        return "\n\n".join([self.summary().as_markdown(), *self.next_steps("md")])
-
     def next_steps(self, form: str) -> tuple[str, ...]:
         """The commands as a block of text or Markdown; none where there are none, or in another form."""
         blocks = {
@@ -113,75 +103,57 @@ class Diagnosis:
         dict
             Of plain values; tables are lists of rows.
         """
-        return {
-            "choices": self.choices.rename_axis("measure").reset_index().to_dict("records"),
-            "clusters": self.clusters.rename_axis("column").reset_index().to_dict("records"),
-            "commands": list(self.commands),
-            "counts": self.counts,
-            "left_out": self.left_out,
-            "models": self.models.rename_axis("model").reset_index().to_dict("records"),
-            "remarks": list(self.remarks),
-        }
+        tables = {"choices": "measure", "clusters": "column", "models": "model"}
+        rows = {name: getattr(self, name).rename_axis(first).reset_index() for name, first in tables.items()}
+        plain = {"commands": list(self.commands), "counts": self.counts, "left_out": self.left_out}
+        return {name: table.to_dict("records") for name, table in rows.items()} | plain | {"remarks": [*self.remarks]}
 
 
 def _grid(table: pd.DataFrame, first: str) -> Grid:
     """A table with its numbers as summaries print them."""
-    headers = {"largest_share": "largest", "design_effect": "deff", "largest_design_effect": "largest deff"}
-    rows = [(str(name), *map(_cell, row)) for name, row in zip(table.index, table.to_numpy(dtype=object), strict=True)]
-    return Grid((first, *(headers.get(column, column.replace("_", " ")) for column in table.columns)), tuple(rows))
 
+    def cell(value: Any) -> str:
+        if isinstance(value, str | int | np.integer):
+            return str(value)
+        return "-" if np.isnan(value) else number(float(value))
 
-def _cell(value: Any) -> str:
-    if isinstance(value, str | int | np.integer):
-        return str(value)
-    return "-" if np.isnan(value) else number(float(value))
+    rows = zip(table.index, table.to_numpy(dtype=object), strict=True)
+    headers = (_HEADERS.get(column, column.replace("_", " ")) for column in table.columns)
+    return Grid((first, *headers), tuple((str(name), *map(cell, row)) for name, row in rows))
 
 
 def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) -> Diagnosis:
-    """The diagnosis of a log; `say` words a question with its arguments as a command."""
-    clusters = candidate_clusters(log)
-    asked = list(_asked(log, clusters))
-    say = say or partial(_python, "left" in log.roles)
-    errors = [_refusal(ask) for _, _, ask in asked]
-    commands = [say(verb, options) for (verb, options, _), error in zip(asked, errors, strict=True) if error is None]
+    """The diagnosis of a log; `say` words a question with its arguments as a command, by default they are Python."""
+    frame, clusters = log._reading.frame, candidate_clusters(log)
+    questions = [(verb, options, python, _tried(ask)[1]) for verb, options, python, ask in _asked(log, clusters)]
+    commands = [say(verb, options) if say else python for verb, options, python, error in questions if error is None]
     unnamed = unnamed_question(log)
     if unnamed is not None:
-        named = ",".join(f"{role}={column}" for role, column in [*((r, r) for r in log.roles), ("item", unnamed)])
-        commands.insert(0, say("doctor", ["--roles", named]))
-    nothing = errors[0] is not None and not any(error is None for error in errors) and len(log._reading.frame) > 1
+        roles = ",".join(f"{role}={column}" for role, column in [*((r, r) for r in log.roles), ("item", unnamed)])
+        python = f"er.Log(log.frame, item={unnamed!r}).doctor()"
+        commands.insert(0, say("doctor", ["--roles", roles]) if say else python)
+    n_questions = len(frame[question(log)].drop_duplicates()) if question(log) else 0
+    remarks = [*log.notes, *_remarks(log, clusters.index.tolist())]
+    remarks += [*_read(clusters, n_questions), *_alike(log, clusters)]
+    if all(error is not None for *_, error in questions) and len(frame) > 1:
+        remarks.append(f"No estimate can be had before this is settled: {questions[0][-1]}")
     return Diagnosis(
         counts=_counts(log),
         left_out={str(reason): int(count) for reason, count in log.left_out.items()},
         models=_models(log),
         clusters=clusters,
-        remarks=(
-            *log.notes,
-            *remarks(log, clusters.index.tolist()),
-            *_read(clusters, len(log._reading.frame[question(log)].drop_duplicates()) if question(log) else 0),
-            *_alike(log, clusters),
-            *([f"No estimate can be had before this is settled: {errors[0]}"] if nothing else []),
-        ),
+        remarks=tuple(remarks),
         commands=tuple(dict.fromkeys(commands)),
     )
 
 
-def _refusal(ask: Callable[[], Any]) -> str | None:
-    """Why a question has no answer; None where it has one."""
+def _tried(ask: Callable[[], Any]) -> tuple[Any, str | None]:
+    """An answer without its warnings, or why evalreg refuses to give one."""
     with muted():
         try:
-            ask()
+            return ask(), None
         except EvalregError as error:
-            return str(error)
-    return None
-
-
-def _quietly(ask: Callable[[], Any]) -> Any:
-    """An answer without its warnings; None where evalreg refuses to give one."""
-    with muted():
-        try:
-            return ask()
-        except EvalregError:
-            return None
+            return None, str(error)
 
 
 def question(log: AnyLog) -> list[str]:
@@ -200,40 +172,36 @@ def unnamed_question(log: AnyLog) -> str | None:
 
 def _counts(log: AnyLog) -> dict[str, int | str]:
     """Format, rows, and how many values each role has."""
-    frame = log._reading.frame
+    frame, roles = log._reading.frame, log.roles
     counts: dict[str, int | str] = {"format": log.format, "rows": len(frame)}
     counts |= {"runs": len(log.runs)} if log.runs else {}
-    counts |= {
-        f"{role}s": int(frame[role].nunique())
-        for role in ("model", "task", "prompt", "judge", "sample")
-        if role in log.roles
-    }
-    if "left" in log.roles:
+    named = ("model", "task", "prompt", "judge", "sample")
+    counts |= {f"{role}s": int(frame[role].nunique()) for role in named if role in roles}
+    if "left" in roles:
         counts["models"] = len(pd.unique(pd.concat([frame["left"], frame["right"]]).dropna()))
-    if "item" in log.roles:
+    if "item" in roles:
         counts["items"] = len(frame[question(log)].drop_duplicates())
     return counts
 
 
 def _models(log: AnyLog) -> pd.DataFrame:
     """A row for each model: how much there is of it, and its mean or win rate."""
-    frame, pairs = log._reading.frame, "left" in log.roles
+    frame, pairs, ids = log._reading.frame, "left" in log.roles, question(log)
     if pairs:
         frame = pd.concat([frame.assign(model=frame[side]) for side in ("left", "right")], ignore_index=True)
     elif "model" not in log.roles:
         frame = frame.assign(model="all")
     by = frame.groupby("model", sort=True, observed=True)
     table = pd.DataFrame({"rows": by.size()})
-    if question(log):
-        own = frame.drop_duplicates(["model", *question(log)]).groupby("model", sort=True, observed=True).size()
-        table["prompts" if "prompt" in question(log) else "items"] = own
-    table["missing"] = (
-        frame["winner" if "winner" in log.roles else "score"].isna().groupby(frame["model"], observed=True).sum()
-    )
+    if ids:
+        own = frame.drop_duplicates(["model", *ids]).groupby("model", sort=True, observed=True).size()
+        table["prompts" if "prompt" in ids else "items"] = own
+    outcome = frame["winner" if "winner" in log.roles else "score"]
+    table["missing"] = outcome.isna().groupby(frame["model"], observed=True).sum()
     if not pairs and is_numeric_dtype(frame["score"]):
         table["mean"] = by["score"].mean().astype(float)
     elif pairs:
-        rates = _quietly(lambda: log.win_rate(groups="prompt" if question(log) else None).params)
+        rates, _ = _tried(lambda: log.win_rate(groups="prompt" if ids else None).params)
         table = table if rates is None else table.assign(win_rate=rates.reindex(table.index))
     return table
 
@@ -246,13 +214,9 @@ def candidates(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
     n_questions = len(frame[ids].drop_duplicates()) if ids else len(frame)
     for column in [str(column) for column in frame.columns if column not in ROLES][:MOST_COLUMNS]:
         values = frame[column]
-        if is_float_dtype(values) or not all(
-            isinstance(value, str | int | np.generic | None) for value in values.head(100)
-        ):
-            continue
-        if 2 <= values.nunique() < n_questions and (
-            not ids or len(frame[[*ids, column]].drop_duplicates()) == n_questions
-        ):
+        plain = all(isinstance(value, str | int | np.generic | None) for value in values.head(100))
+        several = plain and not is_float_dtype(values) and 2 <= values.nunique() < n_questions
+        if several and (not ids or len(frame[[*ids, column]].drop_duplicates()) == n_questions):
             yield column
 
 
@@ -262,16 +226,26 @@ def candidate_clusters(log: AnyLog) -> pd.DataFrame:
     judged = [role for role in ("prompt", "judge") if log._several(role)] if "left" in log.roles else []
     for column in [*judged, *candidates(frame, question(log))]:
         estimate = log.win_rate if "left" in log.roles else log.mean
-        results = _quietly(partial(estimate, groups=f"`{column}`"))
-        effect = np.full(1, np.nan) if results is None else results.design_effect().to_numpy(dtype=float)
-        icc = None if results is None else _quietly(results.icc)
-        sizes, effect = frame[column].value_counts(), effect[np.isfinite(effect)]
-        icc = np.array([]) if icc is None else icc.to_numpy(dtype=float)
-        middle = [float(np.median(v)) if len(v) else np.nan for v in (icc[np.isfinite(icc)], effect)]
-        share = float(sizes.iloc[0] / sizes.sum())
-        rows[column] = dict(zip(_COLUMNS, (len(sizes), share, *middle, max(effect, default=np.nan)), strict=True))
-    table = pd.DataFrame.from_dict(rows, orient="index", columns=_COLUMNS)
+        results, _ = _tried(partial(estimate, groups=f"`{column}`"))
+        icc = None if results is None else _tried(results.icc)[0]
+        effects = None if results is None else results.design_effect()
+        icc, effects = (_finite(values) for values in (icc, effects))
+        sizes = frame[column].value_counts()
+        rows[column] = {
+            "clusters": len(sizes),
+            "largest_share": float(sizes.iloc[0] / sizes.sum()),
+            "icc": float(np.median(icc)) if len(icc) else np.nan,
+            "design_effect": float(np.median(effects)) if len(effects) else np.nan,
+            "largest_design_effect": max(effects, default=np.nan),
+        }
+    columns = ["clusters", "largest_share", "icc", "design_effect", "largest_design_effect"]
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
     return table.sort_values("design_effect", ascending=False, kind="stable", na_position="last")
+
+
+def _finite(values: Any) -> Any:
+    numbers = np.array([] if values is None else values, dtype=float)
+    return numbers[np.isfinite(numbers)]
 
 
 def _read(clusters: pd.DataFrame, n_questions: int) -> Iterator[str]:
@@ -297,18 +271,18 @@ def _alike(log: AnyLog, clusters: pd.DataFrame) -> Iterator[str]:
 
     Chance moves the variance of G clusters by sqrt(2/(G - 1)); variances are compared by their median over models.
     """
-    results: Any = _quietly(log.mean) if "item" in log.roles and "left" not in log.roles else None
-    found: list[tuple[float, str, int]] = []
+    results: Any = _tried(log.mean)[0] if "item" in log.roles and "left" not in log.roles else None
+    wide: list[tuple[float, str, int]] = []
     for column in clusters.index if results is not None else ():
-        wider: Any = _quietly(partial(results.with_cov, groups=f"`{column}`"))
+        wider, _ = _tried(partial(results.with_cov, groups=f"`{column}`"))
         n_clusters = 0 if wider is None else min(wider.n_clusters.values(), default=0)
         if n_clusters >= FEW_CLUSTERS:
-            ratio = np.asarray((wider.bse / results.bse) ** 2, dtype=float)
-            middle = float(np.median(ratio[np.isfinite(ratio)])) if np.isfinite(ratio).any() else 0.0
+            ratios = _finite((wider.bse / results.bse) ** 2)
+            middle = float(np.median(ratios)) if len(ratios) else 0.0
             if middle > 1 + TELLING * np.sqrt(2 / (n_clusters - 1)):
-                found.append((middle, str(column), n_clusters))
-    if found:
-        middle, column, n_clusters = max(found)
+                wide.append((middle, str(column), n_clusters))
+    if wide:
+        middle, column, n_clusters = max(wide)
         yield (
             f'Questions are taken to be independent, but those with one value of "{column}" are alike: clustered by it '
             f"({n_clusters} values) standard errors are {np.sqrt(middle):.2f} times as large. Name it in `groups`, or "
@@ -319,13 +293,21 @@ def _alike(log: AnyLog, clusters: pd.DataFrame) -> Iterator[str]:
 # Remarks
 
 
-def remarks(log: AnyLog, clusters: Sequence[str]) -> Iterator[str]:
+def _remarks(log: AnyLog, clusters: Sequence[str]) -> Iterator[str]:
     """Sentences on what may be wrong with a log; none where nothing is."""
     frame, roles = log._reading.frame, log.roles
     named = (role for role in ("model", "left", "right", "item", "prompt", "task", "judge") if role in roles)
-    yield from _spelled(frame, list(dict.fromkeys((*named, *clusters))))
+    for column in dict.fromkeys((*named, *clusters)):
+        if alike := spelled_alike(frame[column].dropna().unique()):
+            yield (
+                f'Column "{column}": values that differ by blanks, case or the encoding of letters alone '
+                f"({len(alike)}), first {quoted_pair(alike[0])}. They count as different ones. Give them one spelling "
+                "if they are the same."
+            )
     if "left" in roles:
-        yield from _itself(frame)
+        if count := int((frame["left"] == frame["right"]).sum()):
+            rows, them = ("1 row compares", "it") if count == 1 else (f"{count} rows compare", "them")
+            yield f"{rows} a model with itself; a board refuses {them}."
         yield from _twice(frame, [role for role in ("left", "right", "prompt", "judge", "order") if role in roles])
         yield from _position(frame)
         yield from _sparse(frame)
@@ -337,8 +319,7 @@ def remarks(log: AnyLog, clusters: Sequence[str]) -> Iterator[str]:
         yield f"No column has the role of the question (item): models cannot be compared on the same questions.{name}"
         return
     yield from _twice(frame, [role for role in ("model", "prompt", "task", "item", "sample") if role in roles])
-    ids = [*question(log), *(["prompt"] if "prompt" in roles else [])]
-    yield from _unequal(frame, ids, "model" in roles)
+    yield from _unequal(frame, [*question(log), *(["prompt"] if "prompt" in roles else [])], "model" in roles)
     if not clusters:
         yield "No field groups several questions: questions are the clusters."
 
@@ -363,32 +344,18 @@ def _outcome(frame: pd.DataFrame) -> Iterator[str]:
 def _twice(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
     """Rows that repeat the ids of another, and the first column that tells them apart."""
     again = frame.duplicated(ids)
-    if again.any():
-        others = (
-            str(c)
-            for c in frame.columns[:MOST_COLUMNS]
-            if c not in (*ids, "score", "winner") and not is_float_dtype(frame[c])
-        )
-        plain = (c for c in others if all(isinstance(v, str | int | np.generic) for v in frame[c].head(100)))
-        apart = next((column for column in plain if not frame.duplicated([*ids, column]).any()), None)
-        hint = f' Column "{apart}" tells them apart.' if apart else ""
-        hint = hint or (
-            "" if {"sample", "left"} & set(ids) else " If they are repeats, a column `sample` should say so."
-        )
-        count = f"{int(again.sum())} rows repeat" if again.sum() > 1 else "1 row repeats"
-        first = " ".join(map(str, frame[ids][again].iloc[0]))
-        yield f"{count} {listed(ids, joiner=' and ')} of a row above, first {first}.{hint}"
-
-
-def _spelled(frame: pd.DataFrame, columns: Sequence[str]) -> Iterator[str]:
-    """Ids that differ by case and blanks alone, which are as many models, questions or clusters."""
-    for column in columns:
-        if alike := spelled_alike(frame[column].dropna().unique()):
-            yield (
-                f'Column "{column}": values that differ by blanks, case or the encoding of letters alone '
-                f"({len(alike)}), first {quoted_pair(alike[0])}. They count as different ones. Give them one spelling "
-                "if they are the same."
-            )
+    if not again.any():
+        return
+    hint = "" if {"sample", "left"} & set(ids) else " If they are repeats, a column `sample` should say so."
+    for column in map(str, frame.columns[:MOST_COLUMNS]):
+        plain = all(isinstance(value, str | int | np.generic) for value in frame[column].head(100))
+        label = plain and column not in (*ids, "score", "winner") and not is_float_dtype(frame[column])
+        if label and not frame.duplicated([*ids, column]).any():
+            hint = f' Column "{column}" tells them apart.'
+            break
+    count = f"{int(again.sum())} rows repeat" if again.sum() > 1 else "1 row repeats"
+    first = " ".join(map(str, frame[ids][again].iloc[0]))
+    yield f"{count} {listed(ids, joiner=' and ')} of a row above, first {first}.{hint}"
 
 
 def _unequal(frame: pd.DataFrame, ids: list[str], models: bool) -> Iterator[str]:
@@ -417,12 +384,6 @@ def _unequal(frame: pd.DataFrame, ids: list[str], models: bool) -> Iterator[str]
                 yield f"{n_other} of {len(different)} questions differ in {column} within: one id, two contents?"
 
 
-def _itself(frame: pd.DataFrame) -> Iterator[str]:
-    if count := int((frame["left"] == frame["right"]).sum()):
-        rows = "1 row compares" if count == 1 else f"{count} rows compare"
-        yield f"{rows} a model with itself; a board refuses {'it' if count == 1 else 'them'}."
-
-
 def _position(frame: pd.DataFrame) -> Iterator[str]:
     """How often the left side wins, and by how many standard errors that is more than half."""
     if "winner" in frame.columns:
@@ -449,8 +410,7 @@ def _position(frame: pd.DataFrame) -> Iterator[str]:
         return
     se = float(np.sqrt(len(totals) / (len(totals) - 1) * (totals**2).sum()) / len(centred))
     pairs = frame[["left", "right"]].drop_duplicates()
-    both = len(pairs.merge(pairs, left_on=["left", "right"], right_on=["right", "left"]))
-    if not both:
+    if pairs.merge(pairs, left_on=["left", "right"], right_on=["right", "left"]).empty:
         yield "No pair was shown in both orders: an advantage of the left side cannot be told from the models' own."
         return
     share = float(won.mean())
@@ -484,48 +444,32 @@ def _sparse(frame: pd.DataFrame) -> Iterator[str]:
 
 def _asked(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
     """Questions that make sense next, a report at the end; groups are those that widen the error bars most."""
-    asked = list(_of_pairs(log) if "left" in log.roles else _of_scores(log, clusters))
-    yield from asked
-    _, options, ask = asked[0]
-    yield "report", [*options, "-o", "report.html"], ask
+    questions = [*(_of_pairs(log) if "left" in log.roles else _of_scores(log, clusters))]
+    yield from questions
+    _, options, python, ask = questions[0]
+    page = f'{python.removesuffix(".leaderboard()")}.report("report.html")'
+    yield "report", [*options, "-o", "report.html"], page, ask
 
 
 def _of_pairs(log: AnyLog) -> Iterator[Question]:
-    yield "leaderboard", [], log.win_rate
+    yield "leaderboard", [], "log.win_rate().leaderboard()", log.win_rate
     if log._several("judge"):
-        yield "leaderboard", ["--groups", "prompt"], lambda: log.win_rate(groups="prompt")
-    yield "leaderboard", ["--method", "bradley-terry"], log.bradley_terry
+        one = partial(log.win_rate, groups="prompt")
+        yield "leaderboard", ["--groups", "prompt"], 'log.win_rate(groups="prompt").leaderboard()', one
+    ratings = "log.bradley_terry().leaderboard()"
+    yield "leaderboard", ["--method", "bradley-terry"], ratings, log.bradley_terry
 
 
 def _of_scores(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
-    wide = [
-        name
-        for name in clusters.index
-        if clusters["clusters"][name] >= FEW_CLUSTERS and clusters["design_effect"][name] > 1
-    ]
-    by = None if not wide else f"`{wide[0]}`" if set("+: ") & set(wide[0]) else str(wide[0])
-    groups = [] if by is None else ["--groups", by]
-    yield "mean", groups, lambda: log.mean(groups=by)
+    wide = clusters[(clusters["clusters"] >= FEW_CLUSTERS) & (clusters["design_effect"] > 1)].index
+    by = None if not len(wide) else f"`{wide[0]}`" if set("+: ") & set(wide[0]) else str(wide[0])
+    options, words = ([], "") if by is None else (["--groups", by], f'groups="{by}"')
+    yield "mean", options, f"log.mean({words})", partial(log.mean, groups=by)
     if log._several("model") and "item" in log.roles:
-        yield "compare", groups, lambda: log.compare(groups=by)
-        yield "leaderboard", groups, lambda: log.mean(by="model", groups=by)
+        yield "compare", options, f"log.compare({words})", partial(log.compare, groups=by)
+        board = partial(log.mean, by="model", groups=by)
+        yield "leaderboard", options, f"log.mean({words}).leaderboard()", board
         return
     own = by or ":".join(question(log)) or None
-    yield "fit", ["score ~ 1", *([] if own is None else ["--groups", own])], lambda: log.fit("score ~ 1", groups=own)
-
-
-def _python(pairs: bool, verb: str, options: list[str]) -> str:
-    """The question as Python, for a log that was made from a frame; of comparisons where `pairs`."""
-    values = dict(pairwise(options))
-    if verb == "doctor":
-        roles = (part.split("=", 1) for part in values["--roles"].split(","))
-        return (
-            f"er.Log(log.frame, {', '.join(f'{role}={column!r}' for role, column in roles if role != column)}).doctor()"
-        )
-    function = verb if verb in ("mean", "compare", "fit") else "win_rate" if pairs else "mean"
-    function = "bradley_terry" if "--method" in values else function
-    words = ['"score ~ 1"'] * (verb == "fit") + [
-        f'groups="{name}"' for key, name in values.items() if key == "--groups"
-    ]
-    after = {"leaderboard": ".leaderboard()", "report": '.report("report.html")'}.get(verb, "")
-    return f"log.{function}({', '.join(words)}){after}"
+    options, words = ([], "") if own is None else (["--groups", own], f', groups="{own}"')
+    yield "fit", ["score ~ 1", *options], f'log.fit("score ~ 1"{words})', partial(log.fit, "score ~ 1", groups=own)

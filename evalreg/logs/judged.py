@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from evalreg.errors import LogFormatError
-from evalreg.logs.files import HEAD, Content
 from evalreg.logs.reading import (
     Answer,
     BadRecordError,
@@ -24,7 +23,22 @@ from evalreg.logs.reading import (
     Source,
     Unknown,
 )
-from evalreg.logs.records import at, cell, digest, document, items, label, needed, numeric, places, records, short, text
+from evalreg.logs.records import (
+    HEAD,
+    Content,
+    at,
+    cell,
+    digest,
+    document,
+    items,
+    label,
+    needed,
+    numeric,
+    places,
+    records,
+    short,
+    text,
+)
 from evalreg.logs.table_log import BATTLES
 from evalreg.logs.tables import table_records
 

@@ -12,9 +12,8 @@ import pandas as pd
 
 from evalreg.checks import listed
 from evalreg.errors import LogFormatError
-from evalreg.logs.files import Content
 from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Name, Part, Record, Source, Unknown, counted
-from evalreg.logs.records import at, document, json_lines
+from evalreg.logs.records import Content, at, document, json_lines
 
 LARGEST_RESULTS = 1 << 28
 # The files have no version of their own; that of the harness has to do.

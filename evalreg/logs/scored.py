@@ -323,7 +323,7 @@ _OF_THE_RUN = ("sessionId", "_conversation")  # variables that promptfoo itself 
 
 def _promptfoo_parts(source: Source, choice: Choice) -> Iterator[Part]:
     """The results of a file, with a run for each prompt and provider."""
-    if re.match(_PROMPTFOO_LINES, source.start):
+    if not re.match(_PROMPTFOO.start, source.start):
         yield Part(source, records=records(source, choice.broken))
         return
     whole = object_of(source, "promptfoo")

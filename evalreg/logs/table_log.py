@@ -15,7 +15,6 @@ from pandas.api.types import infer_dtype, is_string_dtype
 from evalreg.checks import listed, nearest
 from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, DataError, LogFormatError
-from evalreg.logs.files import Content
 from evalreg.logs.reader import refuse_unknown_task
 from evalreg.logs.reading import (
     JUDGED,
@@ -29,6 +28,7 @@ from evalreg.logs.reading import (
     Source,
     TableRoles,
 )
+from evalreg.logs.records import Content
 from evalreg.logs.tables import partitions, table_and_broken
 
 # Ids are text, unchanged.

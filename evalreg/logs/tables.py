@@ -19,9 +19,8 @@ from evalreg.checks import listed
 from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, ArgumentTypeError, LogFormatError
 from evalreg.logs.csv_table import CUT_OFF, read_csv
-from evalreg.logs.files import HEAD, Content
 from evalreg.logs.reading import BrokenName
-from evalreg.logs.records import LONGEST, flat, json_lines, nested_value
+from evalreg.logs.records import HEAD, LONGEST, Content, flat, json_lines, nested_value
 
 __all__ = ["read_bytes", "read_table"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,27 +45,10 @@ def short_names(n: pd.Series[int]) -> dict[str, str]:
     return {name: f"#{place}" for place, name in enumerate(order, 1)}
 
 
-def position_grid(position: pd.DataFrame, keys: dict[str, str]) -> Grid:
-    """Position bias of the judges with most comparisons, each with number and name."""
-    rows = []
-    for row in _records(position.sort_values("n", ascending=False, kind="stable").head(MOST_ROWS)):
-        judge = row["judge"]
-        cells = [fixed(row[name], 3) for name in ("left", "bias", "se")]
-        name = judge if keys[judge] == judge else f"{keys[judge]} {judge}"
-        rows.append((name, *cells, p_value(row["p_adjusted"]), fixed(row["consistent"], 2), f"{row['n']:.0f}"))
-    return Grid(("judge", "left - 1/2", "bias", "std err", "adj. p", "same both ways", "n"), tuple(rows))
-
-
-def agreement_grid(agreement: pd.DataFrame, ranks: pd.DataFrame, keys: dict[str, str]) -> Grid:
-    """Agreement of the pairs of judges that share most."""
-    table = agreement.join(ranks["kendall"])
-    known = table[table["agreement"].notna()].sort_values("n", ascending=False, kind="stable")
-    rows = []
-    for row in _records(known.head(MOST_ROWS)):
-        cells = [fixed(row[name], 3) for name in ("agreement", "se", "kappa")]
-        name = f"{keys[row['judge']]}, {keys[row['other']]}"
-        rows.append((name, *cells, fixed(row["kendall"], 2), f"{row['n']:.0f}"))
-    return Grid(("two judges", "agree", "std err", "kappa", "tau", "n"), tuple(rows))
+def first_rows(headers: tuple[str, ...], table: pd.DataFrame, cells: Callable[[Any], tuple[str, ...]]) -> Grid:
+    """The rows of a table that most comparisons are behind, each in some words; the names of the index are columns."""
+    first = table.sort_values("n", ascending=False, kind="stable").head(MOST_ROWS).reset_index()
+    return Grid(headers, tuple(cells(row) for row in first.to_dict("records")))
 
 
 def wide_grid(corner: str, values: pd.Series[float], stands: pd.Series[bool] | None, keys: dict[str, str]) -> Grid:
@@ -90,27 +74,6 @@ def wide_grid(corner: str, values: pd.Series[float], stands: pd.Series[bool] | N
         for model, line in zip(wide.index, wide.to_numpy(), strict=True)
     ]
     return Grid((corner, *(keys[judge] + space for judge in judges)), tuple(rows))
-
-
-def variance_grid(variance: pd.DataFrame) -> Grid:
-    """Components of the variance that the log can tell apart, one row each."""
-    rows = [
-        (
-            row["component"],
-            number(row["variance"]),
-            fixed(100.0 * row["share"], 1),
-            number(row["effect_sd"]),
-            f"{row['levels']:.0f}",
-        )
-        for row in _records(variance)
-        if np.isfinite(row["variance"])
-    ]
-    return Grid(("component", "variance", "share, %", "sd of an effect", "levels"), tuple(rows))
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows with the names of the index among them."""
-    return [{str(name): value for name, value in row.items()} for row in table.reset_index().to_dict("records")]
 
 
 @keeps("agreement", "overall", "boards", "ranks", "effects", "position", "variance")
@@ -288,19 +251,43 @@ def summarize_judging(found: Judging) -> Summary:
         ("Agreement", f"{number(overall['agreement'])} (se {number(overall['se'])})"),
         ("Krippendorff's alpha", number(overall["krippendorff"])),
     ]
+    by_judge = first_rows(
+        ("judge", "left - 1/2", "bias", "std err", "adj. p", "same both ways", "n"),
+        found.position,
+        lambda row: (
+            row["judge"] if keys[row["judge"]] == row["judge"] else f"{keys[row['judge']]} {row['judge']}",
+            *(fixed(row[name], 3) for name in ("left", "bias", "se")),
+            p_value(row["p_adjusted"]),
+            fixed(row["consistent"], 2),
+            f"{row['n']:.0f}",
+        ),
+    )
+    agreement = found.agreement.join(found.ranks["kendall"])
+    by_two = first_rows(
+        ("two judges", "agree", "std err", "kappa", "tau", "n"),
+        agreement[agreement["agreement"].notna()],
+        lambda row: (
+            f"{keys[row['judge']]}, {keys[row['other']]}",
+            *(fixed(row[name], 3) for name in ("agreement", "se", "kappa")),
+            fixed(row["kendall"], 2),
+            f"{row['n']:.0f}",
+        ),
+    )
+    components = tuple(
+        (str(name), number(variance), fixed(100.0 * share, 1), number(sd), f"{levels:.0f}")
+        for name, variance, share, sd, levels in found.variance.itertuples()
+        if np.isfinite(variance)
+    )
     grids = (
-        position_grid(found.position, keys),
-        agreement_grid(found.agreement, found.ranks, keys),
+        by_judge,
+        by_two,
         wide_grid("win rate", found.boards["estimate"], None, keys),
         wide_grid("judge - mean", found.effects["effect"], found.effects["stands"], keys),
-        variance_grid(found.variance),
+        Grid(("component", "variance", "share, %", "sd of an effect", "levels"), components),
     )
     kept = tuple(grid for grid in grids if grid.rows)
-    return Summary("evalreg judges", tuple(facts), kept, tuple(_sentences(found)))
-
-
-def _sentences(found: Judging) -> list[str]:
-    return [*_on_agreement(found), *_on_position(found), *_on_effects(found), *_on_variance(found)]
+    sentences = (*_on_agreement(found), *_on_position(found), *_on_effects(found), *_on_variance(found))
+    return Summary("evalreg judges", tuple(facts), kept, sentences)
 
 
 def _on_agreement(found: Judging) -> list[str]:

@@ -12,7 +12,6 @@ import pandas as pd
 
 from evalreg.checks import MISSING, BoolArray, FloatArray, IntArray, MissingName, fraction, listed, nearest, option
 from evalreg.data.clusters import (
-    Axis,
     Codes,
     Groups,
     as_codes,
@@ -40,7 +39,7 @@ from evalreg.errors import (
     TooFewClustersError,
     issue,
 )
-from evalreg.inference.sequential import Path, bounds, mixture_rho, path_of_totals, roughness, running_intersection
+from evalreg.inference.sequential import bounds, mixture_rho, path_of_totals, roughness, running_intersection
 
 SequenceName: TypeAlias = Literal["logit", "wald"]
 SEQUENCES: tuple[SequenceName, ...] = get_args(SequenceName)
@@ -142,25 +141,46 @@ def confidence_sequence(
     if not isinstance(running, bool | np.bool_):
         raise ArgumentTypeError(f"`running` must be True or False; got {running!r}.")
     option("missing", missing, MISSING)
+    if method is not None:
+        option("method", method, SEQUENCES)
     table = with_joint_ids(open_frame(data), model=model)
     if isinstance(table, Query):
         raise NotAvailableError("`confidence_sequence` needs the rows in memory; collect the frame first.")
     totals, counts, dropped, (low, high) = _totals(table, score, groups, model, pair, order, missing)
-    in_unit = low >= 0 and high <= 1
-    logit = _is_logit(method, in_unit, model, score)
-    n_clusters, what = totals.shape[0], "rows, each its own" if groups is None else "complete ones"
+    in_unit, n_clusters = low >= 0 and high <= 1, totals.shape[0]
+    if method == "logit" and model is not None:
+        raise ArgumentError('`method="logit"` is for one mean; a difference of two models has method="wald".')
+    if method == "logit" and not in_unit:
+        raise ScoreRangeError(
+            f'`score` must lie in [0, 1] for method="logit"; column {score!r} does not. Rescale it, or leave out '
+            "`method`.",
+            column=score,
+        )
+    logit = in_unit and model is None and method != "wald"
     if n_clusters < start:
+        what = "rows, each its own" if groups is None else "complete ones"
         raise TooFewClustersError(
             f"a confidence sequence starts at {start} clusters; there are {n_clusters} {what}. Look again when there "
             "are more: earlier intervals would miss too often.",
             column=groups if isinstance(groups, str) else None,
             count=n_clusters,
         )
+    # Between which the truth lies: of scores in [0, 1], of their differences, formed already or not, or of neither.
+    limits = (0.0, 1.0) if in_unit and model is None else (-1.0, 1.0)
+    bounded = in_unit or (model is None and low >= -1 and high <= 1)
     path = path_of_totals(totals, counts, np.array([1.0, -1.0])[: totals.shape[1]])
-    limits = _limits(low, high, model)
-    bounded = bool(np.isfinite(limits[0]))
-    _check_first_look(path, start, score, bounded)
-    lower, upper = bounds(path, start, alpha=alpha, t0=t0, logit=logit, limits=limits)
+    if np.isnan(path.estimate[start - 1]):
+        raise DataError(
+            f"both models must have rows by the first look; one has none in the first {start} clusters. Put the "
+            "clusters in the order in which they were complete, or raise `start`."
+        )
+    if not bounded and not path.spread[-1] > 0:
+        raise ConstantScoreError(
+            f"`score` must vary; the clusters' means of {score!r} are alike in all {n_clusters} clusters, and scores "
+            "outside [0, 1] have no bounds to show in place of an interval. Look again when there are more.",
+            column=score,
+        )
+    lower, upper = bounds(path, start, alpha=alpha, t0=t0, logit=logit, limits=limits if bounded else (-np.inf, np.inf))
     issue(_rough_notes(totals, counts, start, score, bounded))
     if running:
         lower, upper = running_intersection(lower, upper)
@@ -179,33 +199,12 @@ def confidence_sequence(
     return frame
 
 
-def _is_logit(method: str | None, in_unit: bool, model: str | None, score: str) -> bool:
-    if method is not None:
-        option("method", method, SEQUENCES)
-    if method == "logit" and model is not None:
-        raise ArgumentError('`method="logit"` is for one mean; a difference of two models has method="wald".')
-    if method == "logit" and not in_unit:
-        raise ScoreRangeError(
-            f'`score` must lie in [0, 1] for method="logit"; column {score!r} does not. Rescale it, or leave out '
-            "`method`.",
-            column=score,
-        )
-    return in_unit and model is None and method != "wald"
-
-
 def _whole(name: str, value: object, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise ArgumentTypeError(f"`{name}` must be a whole number of clusters; got {value!r}.")
     if int(value) < least:
         raise ArgumentError(f"`{name}` must be at least {least} cluster{'s' if least > 1 else ''}; got {value!r}.")
     return int(value)
-
-
-def _limits(low: float, high: float, model: str | None) -> tuple[float, float]:
-    """Between which the truth lies: of scores in [0, 1], of their differences, formed already or not, or of neither."""
-    if low >= 0 and high <= 1:
-        return (0.0, 1.0) if model is None else (-1.0, 1.0)
-    return (-1.0, 1.0) if model is None and low >= -1 and high <= 1 else (-np.inf, np.inf)
 
 
 def _rough_notes(totals: FloatArray, counts: FloatArray, start: int, score: str, bounded: bool) -> list[Note]:
@@ -231,20 +230,6 @@ def _rough_notes(totals: FloatArray, counts: FloatArray, start: int, score: str,
     return []
 
 
-def _check_first_look(path: Path, start: int, score: str, bounded: bool) -> None:
-    if np.isnan(path.estimate[start - 1]):
-        raise DataError(
-            f"both models must have rows by the first look; one has none in the first {start} clusters. Put the "
-            "clusters in the order in which they were complete, or raise `start`."
-        )
-    if not bounded and not path.spread[-1] > 0:
-        raise ConstantScoreError(
-            f"`score` must vary; the clusters' means of {score!r} are alike in all {path.spread.size} clusters, and "
-            "scores outside [0, 1] have no bounds to show in place of an interval. Look again when there are more.",
-            column=score,
-        )
-
-
 def _totals(
     table: Table,
     score: str,
@@ -266,33 +251,23 @@ def _totals(
         missing=missing,
         within=in_pair,
     )
-    axis = _one_axis(used.axes)
-    rows = used.source.positions()
-    place = np.arange(rows.size) if order is None else _ranks(table, order, rows)
-    values, part = used.values["score"][place], part[rows[place]]
-    if not axis:
-        cluster = Codes(np.arange(rows.size), rows.size)
-    else:
-        codes = [used.used[name] for name in used.held]
-        cluster = _in_order(joint([replace(one, codes=one.codes[place]) for one in codes]), axis_name(axis))
-    ends = (float(np.min(values, initial=np.inf)), float(np.max(values, initial=-np.inf)))
-    n_parts = 1 if model is None else 2
-    number = cluster.codes * n_parts + part
-    shape = (cluster.n_clusters, n_parts)
-    totals = np.bincount(number, values, cluster.n_clusters * n_parts).reshape(shape)
-    counts = np.bincount(number, minlength=cluster.n_clusters * n_parts).reshape(shape)
-    return np.asarray(totals), np.asarray(counts, dtype=np.float64), used.dropped, ends
-
-
-def _one_axis(axes: tuple[Axis, ...] | None) -> Axis:
-    if axes is None:
-        return ()
+    rows, axes = used.source.positions(), used.axes or ()
     if len(axes) > 1:
         raise ArgumentError(
             f"`groups` must name one clustering, since clusters are complete one after another; got {len(axes)}. "
             f'Use the one whose clusters come in one by one, such as groups="{axis_name(axes[0])}".'
         )
-    return axes[0]
+    place = np.arange(rows.size) if order is None else _ranks(table, order, rows)
+    values, part = used.values["score"][place], part[rows[place]]
+    cluster = Codes(np.arange(rows.size), rows.size)
+    if axes:
+        codes = [replace(used.used[name], codes=used.used[name].codes[place]) for name in used.held]
+        cluster = _in_order(joint(codes), axis_name(axes[0]))
+    ends = (float(np.min(values, initial=np.inf)), float(np.max(values, initial=-np.inf)))
+    shape = (cluster.n_clusters, 1 if model is None else 2)
+    number, size = cluster.codes * shape[1] + part, shape[0] * shape[1]
+    totals, counts = np.bincount(number, values, size), np.bincount(number, minlength=size).astype(float)
+    return np.asarray(totals, dtype=np.float64).reshape(shape), counts.reshape(shape), used.dropped, ends
 
 
 def _parts(table: Table, model: str | None, pair: Sequence[Any] | None) -> tuple[IntArray, BoolArray]:

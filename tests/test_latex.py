@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.report.bibliography import SOURCES, bibliography_of
+from evalreg.results.sources import all_sources, bibliography_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning"),
@@ -68,12 +68,12 @@ def test_what_is_written_as_latex_compiles(tmp_path):
 
 @pytest.mark.skipif(shutil.which("bibtex") is None, reason="there is no BibTeX here")
 def test_the_bibliography_is_read_by_bibtex(tmp_path):
-    (tmp_path / "methods.bib").write_text(bibliography_of(SOURCES), encoding="utf-8")
-    cited = "".join(f"\\citation{{{source.key}}}\n" for source in SOURCES.values())
+    (tmp_path / "methods.bib").write_text(bibliography_of(all_sources()), encoding="utf-8")
+    cited = "".join(f"\\citation{{{source.key}}}\n" for source in all_sources().values())
     (tmp_path / "page.aux").write_text(f"{cited}\\bibstyle{{plain}}\n\\bibdata{{methods}}\n", encoding="utf-8")
     done = subprocess.run(["bibtex", "page"], cwd=tmp_path, capture_output=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout.decode()
     assert b"Warning" not in done.stdout
     made = (tmp_path / "page.bbl").read_text(encoding="utf-8")
-    for source in SOURCES.values():
+    for source in all_sources().values():
         assert f"\\bibitem{{{source.key}}}" in made

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.report.bibliography import SOURCES
 from evalreg.report.sentences import MARKUPS
+from evalreg.results.sources import all_sources
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -37,7 +38,7 @@ def test_all_that_is_cited_is_in_the_bibliography_and_nothing_else(name):
     assert sorted(set(cited)) == sorted(entries)
     assert results.bibliography().count("{") == results.bibliography().count("}")
     text = results.methods()
-    for source in SOURCES.values():
+    for source in all_sources().values():
         assert (source.text in text) == (source.key in entries)
         assert (f"{source.in_brackets}" in text) == (source.key in entries)
 
@@ -45,8 +46,8 @@ def test_all_that_is_cited_is_in_the_bibliography_and_nothing_else(name):
 @pytest.mark.parametrize("name", ["mean", "CR3", "win rate"])
 def test_the_report_says_the_same_methods(name):
     results = _of(name)
-    report = results.report(format="md")
-    paragraphs = re.sub(r" \([A-Z][^()]* \d{4}[^()]*\)(?=\.)", "", results.methods(markup="markdown")).split("\n\n")
+    report = html.unescape(re.sub(r"</?bdi>", "", results.report()))
+    paragraphs = re.sub(r" \([A-Z][^()]* \d{4}[^()]*\)(?=\.)", "", results.methods()).split("\n\n")
     for paragraph in paragraphs[:-1]:
         assert paragraph.partition(" Computed with evalreg")[0] in report
     for source in paragraphs[-1].splitlines():

@@ -28,7 +28,6 @@ from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.planning.power import detectable
 from evalreg.report.answer import short
 from evalreg.report.axes import estimates_axes
-from evalreg.report.bibliography import SOURCES
 from evalreg.report.documents import as_compact_json, versions
 from evalreg.report.rendering import Figure, Page, named
 from evalreg.report.sentences import (
@@ -60,7 +59,7 @@ from evalreg.results.reporting import (
     write_page,
 )
 from evalreg.results.results import KEPT, Results, _Kept
-from evalreg.results.sources import formulas_of, methods_of, methods_text, sources_of
+from evalreg.results.sources import all_sources, formulas_of, methods_of, methods_text, sources_of
 from evalreg.scores.score_interval import checked_icc
 
 if TYPE_CHECKING:
@@ -365,7 +364,7 @@ def difference_page(
         grids=grids,
         methods=(*methods_of(results, alpha, False), *_adjusted(comparison)),
         formulas=(*formulas_of(results, False), *([_JOINT] if joint else [])),
-        sources=(*sources_of(results, False), *([SOURCES["joint"].text] if joint else [])),
+        sources=(*sources_of(results, False), *([all_sources()["joint"].text] if joint else [])),
         options=(*options_told(results, alpha, 0, joint), ("adjust", str(comparison.adjust))),
         versions=tuple(versions().items()),
         command=command,

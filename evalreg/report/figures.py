@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, adjustment, fraction, option
-from evalreg.covariance.covariance import Covariance
+from evalreg.checks import adjustment, fraction, option
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.estimate import Estimate
 from evalreg.inference.dependence import standard_error_ratios
@@ -25,47 +24,8 @@ FigureName: TypeAlias = Literal["estimates", "pairs", "inflation", "dependence"]
 KINDS: tuple[FigureName, ...] = get_args(FigureName)
 
 
-class Drawable(Protocol):
-    """What a figure asks of results."""
-
-    @property
-    def estimate(self) -> Estimate:
-        """Parameters."""
-
-    @property
-    def cov(self) -> Covariance:
-        """Their covariance."""
-
-    @property
-    def params(self) -> pd.Series[float]:
-        """Estimates, by parameter."""
-
-    @property
-    def bse(self) -> pd.Series[float]:
-        """Standard errors."""
-
-    @property
-    def _counts(self) -> FloatArray | None:
-        """Rows behind each parameter; None where that is not known."""
-
-    def conf_int(self, alpha: float = ...) -> pd.DataFrame:
-        """Return intervals of single parameters."""
-
-    def simultaneous(self, alpha: float = ..., *, seed: Seed = ...) -> pd.DataFrame:
-        """Return intervals that hold together."""
-
-    def ranks(self, alpha: float = ..., *, seed: Seed = ...) -> pd.DataFrame:
-        """Return ranks that are not excluded."""
-
-    def pairwise(self, adjust: PairAdjustName | None, alpha: float = ..., *, seed: Seed = ...) -> pd.DataFrame:
-        """Return differences of all pairs."""
-
-    def dependence(self, alpha: float = ...) -> pd.DataFrame:
-        """Return correlations within clusters beside design effects."""
-
-
 def plot_results(
-    results: Drawable,
+    results: Any,
     errors: str,
     kind: FigureName = "estimates",
     *,
@@ -76,7 +36,7 @@ def plot_results(
     figsize: FigSize = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """The figure of `Results.plot`."""
+    """The figure of `Results.plot`, whose module imports this one."""
     kind, alpha = option("kind", kind, KINDS), fraction("alpha", alpha)
     adjust = adjustment("adjust", adjust, PAIR_ADJUSTMENTS)
     if kind != "pairs" and adjust != "single-step":
@@ -98,7 +58,7 @@ def plot_results(
 
 
 def _plot_estimates(
-    results: Drawable,
+    results: Any,
     errors: str,
     alpha: float,
     ranks: bool | None,
@@ -146,7 +106,7 @@ def _plot_estimates(
     return ax
 
 
-def _with_counts(table: pd.DataFrame, results: Drawable) -> tuple[pd.DataFrame, str]:
+def _with_counts(table: pd.DataFrame, results: Any) -> tuple[pd.DataFrame, str]:
     """The table with the rows of each model beside its name, and a sentence where all have as many."""
     if results.estimate.about.n_models < 2 or results._counts is None:
         return table, ""
@@ -158,7 +118,7 @@ def _with_counts(table: pd.DataFrame, results: Drawable) -> tuple[pd.DataFrame, 
 
 
 def _plot_pairs(
-    results: Drawable,
+    results: Any,
     errors: str,
     alpha: float,
     adjust: PairAdjustName | None,
@@ -186,7 +146,7 @@ def _plot_pairs(
     )
 
 
-def _plot_inflation(results: Drawable, errors: str, figsize: FigSize, ax: Axes | None) -> Axes:
+def _plot_inflation(results: Any, errors: str, figsize: FigSize, ax: Axes | None) -> Axes:
     estimate, cov = results.estimate, results.cov
     if not cov.axes:
         raise NotAvailableError(

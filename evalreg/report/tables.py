@@ -1,4 +1,4 @@
-"""Tables already computed, to text, Markdown, LaTeX and HTML by statsmodels' SimpleTable."""
+"""Tables already computed, to text, Markdown, LaTeX, and HTML by statsmodels' SimpleTable."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import html
 import re
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -171,23 +171,23 @@ class Grid:
         object.__setattr__(self, "headers", tuple(map(visible, self.headers)))
         object.__setattr__(self, "rows", tuple(tuple(map(visible, row)) for row in self.rows))
 
-    def _simple(self, escape: Callable[[str], str]) -> Any:
-        from statsmodels.iolib.table import SimpleTable
-        from statsmodels.iolib.tableformatting import fmt_params
-
-        data = [[escape(cell) for cell in row[1:]] for row in self.rows]
-        stubs = [escape(row[0]) for row in self.rows]
-        return SimpleTable(data, [escape(header) for header in self.headers[1:]], stubs, txt_fmt=fmt_params)
-
     def latex(self) -> str:
-        """A tabular, by statsmodels; what would be markup is escaped after it, since it escapes but some of that."""
-        places = {mark: 0xE000 + i for i, mark in enumerate(LATEX)}
-        text: str = self._simple(lambda cell: cell.translate(places)).as_latex_tabular()
-        return _with_midrule(text, self.rule).translate({place: LATEX[mark] for mark, place in places.items()})
+        """A tabular with the rules of booktabs."""
+        # A bracket or a star after the end of a line would be an argument of it.
+        escaped = [" & ".join(cell.translate(LATEX) for cell in row) for row in (self.headers, *self.rows)]
+        lines = ["{}" * line.startswith(("[", "*")) + line + r" \\" for line in escaped]
+        body = [*lines[1 : self.rule + 1], r"\midrule", *lines[self.rule + 1 :]] if self.rule else lines[1:]
+        begin = rf"\begin{{tabular}}{{l{'r' * (len(self.headers) - 1)}}}"
+        return "\n".join([begin, r"\toprule", lines[0], r"\midrule", *body, r"\bottomrule", r"\end{tabular}"])
 
     def html(self) -> str:
         """An HTML table, by statsmodels, with names escaped."""
-        text: str = self._simple(html.escape).as_html()
+        from statsmodels.iolib.table import SimpleTable
+        from statsmodels.iolib.tableformatting import fmt_params
+
+        escaped = [[html.escape(cell) for cell in row] for row in (self.headers, *self.rows)]
+        data, stubs = [row[1:] for row in escaped[1:]], [row[0] for row in escaped[1:]]
+        text: str = SimpleTable(data, escaped[0][1:], stubs, txt_fmt=fmt_params).as_html()
         return text
 
     def text(self, width: int, whole: bool = False) -> str:
@@ -321,7 +321,7 @@ class Summary:
         return "\n\n".join(filter(None, parts)).rstrip() + "\n"
 
     def as_latex(self) -> str:
-        """LaTeX tabulars by statsmodels, with the sentences below them."""
+        """LaTeX tabulars, with the sentences below them."""
         tables = [grid.latex() for grid in self.grids]
         # A bracket or a star after the end of a line would be an argument of it.
         texts = [latex_text(sentence) for sentence in self.sentences]
@@ -376,18 +376,6 @@ def _wrapped(name: str, width: int) -> list[str]:
     return lines
 
 
-def _with_midrule(tabular: str, rule: int) -> str:
-    """A tabular with a line above a row; `rule` 0 leaves it as it is."""
-    lines, rows = tabular.split("\n"), 0
-    for i, line in enumerate(lines):
-        if rule and rows == rule:
-            lines.insert(i, r"\midrule")
-            break
-        after = r"\midrule" in lines[:i]
-        rows += after and line.rstrip().endswith(r"\\")
-    return "\n".join(lines)
-
-
 def latex_table(grid: Grid, caption: str = "", label: str | None = None) -> str:
     """A grid as one booktabs table; a standard error stands in parentheses behind its estimate."""
     headers, rows = list(grid.headers), [list(row) for row in grid.rows]
@@ -397,13 +385,10 @@ def latex_table(grid: Grid, caption: str = "", label: str | None = None) -> str:
         for row in (headers, *rows):
             error = row.pop(place)
             row[place - 1] = row[place - 1] if row is headers else f"{row[place - 1]} ({error})"
-    lines = [" & ".join(cell.translate(LATEX) for cell in row) + r" \\" for row in (headers, *rows)]
-    body = [*lines[: grid.rule + 1], r"\midrule", *lines[grid.rule + 1 :]] if grid.rule else lines
-    body = [body[0], r"\midrule", *body[1:]]
     head = [r"\begin{table}", r"\centering", *([rf"\caption{{{caption}}}"] if caption else [])]
     head += [rf"\label{{{label}}}"] if label else []
-    tabular = rf"\begin{{tabular}}{{l{'r' * (len(headers) - 1)}}}"
-    return "\n".join([*head, tabular, r"\toprule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
+    tabular = Grid(tuple(headers), tuple(map(tuple, rows)), rule=grid.rule).latex()
+    return "\n".join([*head, tabular, r"\end{table}"]) + "\n"
 
 
 def latex_text(text: str) -> str:

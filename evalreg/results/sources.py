@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Any, TypeAlias
 
 from evalreg.checks import fraction, option
 from evalreg.data.clusters import axis_name
-from evalreg.report.bibliography import SOURCES
 from evalreg.report.documents import versions
 from evalreg.report.rendering import marked_up, named
 from evalreg.report.sentences import MARKUPS, MarkupName, carried_text
@@ -16,6 +20,48 @@ _BOUNDED = "Intervals are built on the logit scale, so that they stay between 0 
 
 # By p of (I - H)^-p: the formula of an adjustment, and where it comes from.
 _ADJUSTED = {0.5: ("(I - H)^(-1/2)", "symmetric"), 1.0: ("(I - H)^(-1)", "left out")}
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper, as its entry of BibTeX has it."""
+
+    key: str
+    entry: str
+
+    def __getitem__(self, field: str) -> str:
+        found = re.search(rf"^  {field} = \{{(.*)\}},$", self.entry, re.MULTILINE)
+        return found[1].replace("\\&", "&").replace("--", "-") if found else ""
+
+    @property
+    def cited(self) -> str:
+        """As a text names it: "Bell and McCaffrey (2002)"."""
+        *others, last = [author.partition(",")[0] for author in self["author"].split(" and ")]
+        return f"{', '.join(others)}{' and ' * bool(others)}{last} ({self['year']})"
+
+    @property
+    def in_brackets(self) -> str:
+        """The same inside brackets: "Bell and McCaffrey 2002"."""
+        return re.sub(r"[()]", "", self.cited)
+
+    @property
+    def text(self) -> str:
+        """As a list of sources has it: "Bell and McCaffrey (2002), Survey Methodology 28, 169-181."."""
+        where = f"{self['journal']} {self['volume']}, {self['pages']}" if self["journal"] else f"arXiv:{self['eprint']}"
+        return f"{self.cited}, {where}."
+
+
+@cache
+def all_sources() -> dict[str, Paper]:
+    """The papers of `sources.bib`, each under the name in the comment above it."""
+    text = files("evalreg.report").joinpath("templates", "sources.bib").read_text(encoding="utf-8")
+    entries = re.findall(r"^% ([^\n]+)\n(@\w+\{(\w+),\n.*?^\}\n)", text, re.MULTILINE | re.DOTALL)
+    return {name: Paper(key, entry) for name, entry, key in entries}
+
+
+def bibliography_of(names: Iterable[str]) -> str:
+    """The entries of these sources, one below the other."""
+    return "\n".join(all_sources()[name].entry for name in names)
 
 
 # A sentence, and the names of its sources.
@@ -134,7 +180,7 @@ def formulas_of(results: Any, ranked: bool) -> tuple[str, ...]:
 
 def sources_of(results: Any, ranked: bool) -> tuple[str, ...]:
     """Where these come from."""
-    return tuple(SOURCES[name].text for name in source_names(results, ranked))
+    return tuple(all_sources()[name].text for name in source_names(results, ranked))
 
 
 def source_names(results: Any, ranked: bool) -> tuple[str, ...]:
@@ -153,7 +199,7 @@ def methods_text(results: Any, alpha: float, markup: MarkupName, more: tuple[str
     if markup == "latex":
         return "\n\n".join(paragraphs)
     mark = "" if markup == "text" else "- "
-    listed = [mark + marked_up(SOURCES[name].text, markup) for name in source_names(results, ranked)]
+    listed = [mark + marked_up(all_sources()[name].text, markup) for name in source_names(results, ranked)]
     if markup == "html":
         items = "".join(f"<li>{line.removeprefix(mark)}</li>" for line in listed)
         return "".join(f"<p>{text}</p>\n" for text in paragraphs) + f"<ul>{items}</ul>"
@@ -166,8 +212,8 @@ def _with_sources(sentence: str, names: tuple[str, ...], markup: MarkupName) -> 
         return marked_up(sentence, markup)
     body, point = marked_up(sentence.removesuffix("."), markup), "." if sentence.endswith(".") else ""
     if markup == "latex":
-        return f"{body}~\\cite{{{','.join(SOURCES[name].key for name in names)}}}{point}"
-    brackets = "; ".join(SOURCES[name].in_brackets for name in names)
+        return f"{body}~\\cite{{{','.join(all_sources()[name].key for name in names)}}}{point}"
+    brackets = "; ".join(all_sources()[name].in_brackets for name in names)
     return f"{body} ({marked_up(brackets, markup)}){point}"
 
 

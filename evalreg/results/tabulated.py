@@ -15,14 +15,13 @@ from evalreg.estimate import Estimate
 from evalreg.inference.questions import Counted
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.answer import brief
-from evalreg.report.bibliography import bibliography_of
 from evalreg.report.rendering import ReportFormat
 from evalreg.report.sentences import MarkupName, RestsOn, caption_text, named, result_sentences, sample_of
 from evalreg.report.summaries import coefficient_frame, summarize
 from evalreg.report.tables import Printed, Summary
 from evalreg.results.document import board_document, checked_levels, results_document, written
 from evalreg.results.reporting import write_report
-from evalreg.results.sources import methods_text, source_names
+from evalreg.results.sources import bibliography_of, methods_text, source_names
 
 
 class Tabulated(Counted, Printed):

@@ -188,10 +188,14 @@ def _in_one_passage(case):
     return _run(case, frame[inside].reset_index(drop=True))
 
 
-@functools.cache
-def _summary(case):
-    """Its summary as text."""
-    return str(_fit(case).summary())
+def _summary(results):
+    """The summary as text, without what is said of the fit alone, which copies do not hold."""
+    return re.sub(r",\s+R-squared\s+\d\.\d+", "", str(results.summary()))
+
+
+def _as_said(name):
+    """A parameter as tables name it: `model=bob` for `C(model)[T.bob]`."""
+    return re.sub(r"C\((\w+)\)\[T\.(\w+)\]", r"\1=\2", " ".join(str(name).split()))
 
 
 def _weighted(case, unit):
@@ -410,7 +414,7 @@ def test_summaries_come_in_every_format_and_fit_the_terminal(case, groups, form)
     elif form == "markdown":
         markdown = results.to_markdown()
         assert "| " in markdown
-        assert all(name in markdown for name in results.params.index)
+        assert all(_as_said(name) in markdown for name in results.params.index)
     elif form == "latex":
         assert "tabular" in results.to_latex()
     else:
@@ -436,7 +440,7 @@ def test_copies_and_pickles_give_the_same_numbers(case, again):
     pd.testing.assert_series_equal(twin.dof, results.dof)
     pd.testing.assert_frame_equal(twin.conf_int(), results.conf_int())
     if again is _pickled:
-        assert str(twin.summary()) == _summary(case)
+        assert _summary(twin) == _summary(_fit(case))
     for own in (twin.estimate, twin.estimate.scores, twin.estimate.cells, twin.estimate.refit):
         held = [] if own is None else [getattr(own, one.name) for one in dataclasses.fields(own)]
         assert not any(array.flags.writeable for array in held if isinstance(array, np.ndarray))
@@ -857,5 +861,5 @@ def test_summaries_hold_whole_names_in_lines_of_the_width(case, width):
     assert max(map(len, text.splitlines())) <= width
     words = " ".join(text.split())
     for name in results.params.index:
-        assert " ".join(str(name).split()) in words
+        assert _as_said(name) in words
     assert not re.search(r"(?<![\d.e])-0\.?0*(?![\d.])|\bNone\b", words)

@@ -146,7 +146,7 @@ def _pairs(
 ) -> Pairs:
     """The cells; `counts` are rows and ties of each row, line or kind, for what is said of the schedule."""
     every = np.bincount(read.cell, counts["n"])
-    turned = np.bincount(read.cell, np.where(np.asarray(read.swapped), counts["n"], 0.0))
+    turned = np.bincount(read.cell, np.where(read.swapped, counts["n"], 0.0))
     tied, rarer = (part.sum() / every.sum() for part in (counts["tied"], np.minimum(turned, every - turned)))
     lines = _design_lines(len(read.models), len(read.strata), sums.count, tied, rarer, alike)
     cells = (read.models, read.strata, read.first, read.second, read.stratum)
@@ -189,7 +189,7 @@ def _of_lines(read: SummedPairCells, dropped: dict[str, int]) -> Pairs:
     means, within = [], []
     for w, wv, wvv in (("w", "wv", "wvv"), ("ww", "wwv", "wwvv")):
         mean = np.where(constant, lines["low"], lines[wv] / lines[w] + 0.5)
-        means.append(np.where(np.asarray(read.swapped), 1.0 - mean, mean))
+        means.append(np.where(read.swapped, 1.0 - mean, mean))
         within.append(np.where(constant, 0.0, np.maximum(lines[wvv] - lines[wv] ** 2 / lines[w], 0.0)))
     scores = SummedPairScores(
         values=means[0],
@@ -211,7 +211,7 @@ def _of_lines(read: SummedPairCells, dropped: dict[str, int]) -> Pairs:
 
 def _added(read: PairsInEngine | SummedPairCells) -> CellSums:
     """Sums of cells, as scores of their first models, from those of kinds or lines, v being the left score less 1/2."""
-    kinds, swapped, n_cells = read.sums, np.asarray(read.swapped), read.first.size
+    kinds, swapped, n_cells = read.sums, read.swapped, read.first.size
     turned = {**kinds, "wv": np.where(swapped, -kinds["wv"], kinds["wv"])}
     n, w, wv, wvv = (np.bincount(read.cell, turned[name], n_cells).astype(float) for name in ("n", "w", "wv", "wvv"))
     low, high = np.full(n_cells, np.inf), np.full(n_cells, -np.inf)

@@ -319,6 +319,17 @@ def pair_codes(first: IntArray, n_first: int, second: IntArray, n_second: int) -
     return Codes(codes, len(labels))
 
 
+def ordered(key: IntArray) -> tuple[IntArray, IntArray]:
+    """The distinct values of whole numbers in their order, and the place of each entry among them."""
+    size = int(np.max(key)) + 1
+    if size > TABLE_PER_ROW * key.size + 1024:
+        return np.unique(key, return_inverse=True)
+    present = np.flatnonzero(np.bincount(key, minlength=size))
+    number = np.zeros(size, dtype=np.intp)
+    number[present] = np.arange(present.size)
+    return present, number[key]
+
+
 def restricted(codes: Codes, rows: BoolArray) -> Codes:
     """Labels of some of the rows, every code present."""
     part = as_codes(codes.codes[rows], codes.labels)

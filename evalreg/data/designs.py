@@ -24,7 +24,7 @@ from evalreg.data.clusters import (
     rows_text,
 )
 from evalreg.data.formula import ParsedFormula, absorbed_factors, formula_columns, names_in
-from evalreg.data.frame import DESIGNS, GRAMS, Table, Values, _are_numbers, object_floats, refuse_larger
+from evalreg.data.frame import DESIGNS, GRAMS, Table, Values, are_numbers, object_floats, refuse_larger
 from evalreg.data.rows import ReadRows, read_rows
 from evalreg.errors import (
     EmptyDataError,
@@ -77,7 +77,7 @@ def for_formula(column: pd.Series, name: str, plain: bool) -> Any:
 def _of_objects(values: pd.Series, name: str, plain: bool) -> Any:
     """Numbers of one type where all are numbers; otherwise labels, unless the formula takes them for more than that."""
     kind = infer_dtype(values, skipna=True)
-    numbers = _are_numbers(values, kind)
+    numbers = are_numbers(values, kind)
     if numbers.all():
         return _of_numbers(values, kind)
     if plain and kind in NEITHER:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
-from evalreg.data.clusters import Axis, Groups, as_text, repeated_rows
+from evalreg.data.clusters import Axis, Groups, repeated_rows
 from evalreg.data.engine import CellKeys, Grouped, Measure, Query, schema_of
 from evalreg.data.engine_rows import REASON, in_power, used_columns
 from evalreg.data.frame import Table
@@ -22,16 +22,15 @@ from evalreg.data.pairs import (
     OTHER_KEY,
     PairCells,
     PairRoles,
-    cells_of_pairs,
     is_stranger,
     outside_scores,
-    present_models,
+    pair_cells,
+    plain_label,
     read_verdicts,
     refuse_unlike_names,
     self_comparison,
     sides_of,
     strange_winner,
-    strata_of,
     unknown_label,
 )
 
@@ -51,8 +50,6 @@ class PairsInEngine(PairCells):
     ----------
     table : Query
         The comparisons in use, with both sides in one order and the scores of the left and of the first model.
-    cell : ndarray of int, shape (n_kinds,)
-        Cell of each kind.
     cells : CellKeys
         The same cells as joint values of columns.
     n_given : int
@@ -72,7 +69,6 @@ class PairsInEngine(PairCells):
 
     table: Query
     swapped: BoolArray
-    cell: IntArray
     cells: CellKeys
     n_given: int
     sums: dict[str, FloatArray]
@@ -107,29 +103,24 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
     first, second = first[used], second[used]
     if (same := first == second).any():
         raise self_comparison({names[code] for code in first[same]}, None, int(n[used][same].sum()), roles)
-    first, second, models = present_models(first, second, names)
-    strata: tuple[str, ...] = ("",)
-    stratum = None
+    strata = None
     if roles.strata is not None:
-        of, of_labels = kinds.keys[roles.strata]
-        strata, stratum = strata_of([str(text) for text in as_text(of_labels)], of[used])
-    cell, keys = cells_of_pairs(np.minimum(first, second), np.maximum(first, second), stratum, len(models))
+        codes, labels = kinds.keys[roles.strata]
+        strata = labels, codes[used]
+    pairs = pair_cells(first, second, names, strata)
     found = _in_use(table.present(needed.names), roles, kinds, named, value)
     if roles.key and (repeats := int(n[used].sum()) - found.n_clusters((roles.left, roles.right, *roles.key))):
         raise repeated_rows((roles.left, roles.right, *roles.key), roles.key[0], repeats, OTHER_KEY)
-    entry = np.unique(cell, return_index=True)[1]
-    given = np.stack([cell, exchanged[used]])
+    entry = np.unique(pairs.cell, return_index=True)[1]
+    # The models of a cell in the engine's order.
+    other, one, two = (first > second)[entry], pairs.first, pairs.second
+    pairs = replace(pairs, first=np.where(other, two, one), second=np.where(other, one, two))
     return PairsInEngine(
+        **vars(pairs),
         table=found,
-        models=tuple(models),
-        strata=strata,
-        first=first[entry],
-        second=second[entry],
-        stratum=keys[0],
-        cell=cell,
         swapped=exchanged[used],
         cells=kinds.cells((FIRST, SECOND, *_strata_of(roles)), np.flatnonzero(used)[entry]),
-        n_given=np.unique(given, axis=1).shape[1],
+        n_given=np.unique(np.stack([pairs.cell, exchanged[used]]), axis=1).shape[1],
         sums=_sums(kinds, used, value, roles),
         axes=needed.axes,
         dropped=dropped,
@@ -226,11 +217,11 @@ def _in_use(used: Query, roles: PairRoles, kinds: Grouped, named: IntArray, valu
         return used.each(lambda frame: frame.with_columns(score.alias(SCORE), turned(score).alias(FIRST_SCORE)))
     of, labels = kinds.keys[roles.winner]
     winner = nw.col(roles.winner)
-    none = [_plain(labels[code]) for code in np.unique(of[np.isnan(value) & (of >= 0)])]
+    none = [plain_label(labels[code]) for code in np.unique(of[np.isnan(value) & (of >= 0)])]
     if none:
         used = used.each(lambda frame: frame.filter(~winner.is_in(none)))
     points_of = {
-        points: [_plain(labels[code]) for code in np.unique(of[(value == points) & (named < 0)])]
+        points: [plain_label(labels[code]) for code in np.unique(of[(value == points) & (named < 0)])]
         for points in (0.0, 0.5, 1.0)
     }
     of_first = _named_first(kinds, roles, (named >= 0) & (value == np.where(exchanged, 0.0, 1.0)))
@@ -249,15 +240,11 @@ def _named_first(kinds: Grouped, roles: PairRoles, won: BoolArray) -> nw.Expr:
     pairs = sorted(set(zip(of[won].tolist(), side[won].tolist(), strict=True)))
     if not pairs:
         return nw.lit(0.0)
-    plain = [(_plain(verdicts[v]), _plain(firsts[s])) for v, s in pairs]
+    plain = [(plain_label(verdicts[v]), plain_label(firsts[s])) for v, s in pairs]
     if all(type(v) is type(s) and v == s for v, s in plain):
         return nw.when(nw.col(str(roles.winner)) == nw.col(FIRST)).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
     hits = [(nw.col(str(roles.winner)) == v) & (nw.col(FIRST) == s) for v, s in plain]
     return nw.when(nw.any_horizontal(*hits, ignore_nulls=False)).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
 
 
 def _sums(kinds: Grouped, used: BoolArray, value: FloatArray, roles: PairRoles) -> dict[str, FloatArray]:

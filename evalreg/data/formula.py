@@ -65,20 +65,14 @@ def _bars(formula: str) -> list[int]:
 
 def absorbed_factors(behind: str, columns: Sequence[str]) -> tuple[Axis, ...]:
     """Columns of each factor behind the bar."""
-    if "(" in behind and behind not in columns and "`" not in behind:
-        raise FormulaError(
-            f"`formula` absorbs columns, each value a level; got {behind!r}. Write their names alone, as in "
-            f"{_LIKE}. Put computed values into a column first."
-        )
-    if "^" in behind and behind not in columns and "`" not in behind:
-        raise FormulaError(
-            f"`formula` absorbs joint levels of columns joined by a colon; got {behind!r}. Write "
-            f'"| {behind.replace("^", ":")}".'
-        )
-    if "[" in behind and behind not in columns and "`" not in behind:
-        raise FormulaError(
-            f"`formula` absorbs levels, not slopes by level; got {behind!r}. Write C(question):x among the covariates."
-        )
+    hints = {
+        "(": f"Write their names alone, as in {_LIKE}. Put computed values into a column first",
+        "^": f'Join the columns of joint levels by a colon: "| {behind.replace("^", ":")}"',
+        "[": "These are levels, not slopes by level. Write C(question):x among the covariates",
+    }
+    hint = next((hint for sign, hint in hints.items() if sign in behind), None)
+    if hint is not None and behind not in columns and "`" not in behind:
+        raise FormulaError(f"`formula` absorbs the levels of columns; got {behind!r}. {hint}.")
     try:
         return parse_groups(behind, columns)
     except MissingColumnError as error:

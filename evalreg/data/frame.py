@@ -200,13 +200,9 @@ def _of_present(series: nw.Series[Any], dtype: Any, absent: Any) -> Values:
     return values
 
 
-def are_numbers(values: pd.Series) -> BoolArray:
-    """True where an object is a real number or missing."""
-    return _are_numbers(values, infer_dtype(values, skipna=True))
-
-
-def _are_numbers(values: pd.Series, kind: str) -> BoolArray:
-    """The same of values of a kind that pandas has inferred."""
+def are_numbers(values: pd.Series, kind: str | None = None) -> BoolArray:
+    """True where an object is a real number or missing; `kind` is what pandas infers of the values."""
+    kind = infer_dtype(values, skipna=True) if kind is None else kind
     if kind in NUMERIC_OBJECTS:
         return np.ones(len(values), dtype=bool)
     if kind == "string":
@@ -315,12 +311,12 @@ class Table:
 
     def align(self, name: str, labels: Any, argument: str = "groups") -> Any:
         """Labels or weights of the rows: an array by the length, a Series by the index, of the caller's frame."""
-        if self.chosen is None:
+        chosen = self.chosen
+        by_index = isinstance(labels, pd.Series) and chosen is not None and chosen.index is not None
+        # By the index of the rows that were chosen: others need no label.
+        if chosen is None or (by_index and not labels.index.equals(chosen.index)):
             return align_labels(name, labels, self.n_rows, self.index, argument)
-        keep, index = self.chosen.keep, self.chosen.index
-        if isinstance(labels, pd.Series) and index is not None and not labels.index.equals(index):
-            # By the index of the rows that were chosen: others need no label.
-            return align_labels(name, labels, self.n_rows, self.index, argument)
+        keep = chosen.keep
         if len(labels) == self.n_rows != keep.size:
             raise AlignmentError(
                 f"`{argument}` must have one entry for each of the {keep.size} rows of the data, of which `subset` "
@@ -329,7 +325,7 @@ class Table:
                 column=name,
                 count=len(labels),
             )
-        aligned = align_labels(name, labels, keep.size, index, argument)
+        aligned = align_labels(name, labels, keep.size, chosen.index, argument)
         return aligned[keep] if isinstance(aligned, pd.Series | pd.Index | np.ndarray) else _chosen_of(aligned, keep)
 
     @property
@@ -503,17 +499,17 @@ def differing_labels(
     alike: Sequence[tuple[str, str]] = (),
 ) -> AlignmentError:
     """What is wrong with labels that differ between the answers to one item."""
-    text = (
-        f"answers to one item belong together, so that {name!r} must be the same for all answers to one "
-        f"{item or 'item'}; it differs {where}."
-    )
+    cure = "Use a coarser cluster."
     if item is not None:
-        text += f' If ids of items repeat between parts of the eval, join them, as in item="{name}:{item}"; otherwise'
-    text += " use a coarser cluster." if item is not None else " Use a coarser cluster."
+        cure = (
+            f'If ids of items repeat between parts of the eval, join them, as in item="{name}:{item}"; otherwise use a '
+        )
+        cure += "coarser cluster."
     if alike:
-        text += f" First see to labels that differ by blanks or case alone, such as {quoted_pair(alike[0])}."
+        cure += f" First see to labels that differ by blanks or case alone, such as {quoted_pair(alike[0])}."
     return AlignmentError(
-        text,
+        f"answers to one item belong together, so that {name!r} must be the same for all answers to one "
+        f"{item or 'item'}; it differs {where}. {cure}",
         column=name,
         rows=rows,
         count=count,
@@ -536,25 +532,14 @@ def _from_dict(data: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(data)
 
 
-def held_frame(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
-    """A frame of the same columns that stays as it is when the caller changes his in place.
+def held_pandas(frame: pd.DataFrame) -> pd.DataFrame:
+    """A frame that stays as it is when the caller changes his in place.
 
     Under copy-on-write no value is copied. In pandas before version 3 that is an option, without which values are
-    copied. Tables of pyarrow do not change.
+    copied.
     """
-    if frame.implementation.is_pandas():
-        return nw.from_native(held_pandas(frame.to_native()))
-    return frame if frame.implementation.is_pyarrow() else frame.clone()
-
-
-def held_pandas(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same for a frame of pandas."""
-    return frame.copy(deep=not _copies_on_write())
-
-
-def _copies_on_write() -> bool:
-    """Whether pandas copies values when one of the frames that share them is written to."""
-    return int(pd.__version__.partition(".")[0]) >= 3 or bool(pd.get_option("mode.copy_on_write") is True)
+    on_write = int(pd.__version__.partition(".")[0]) >= 3 or pd.get_option("mode.copy_on_write") is True
+    return frame.copy(deep=not on_write)
 
 
 def _named_by_text(data: pd.DataFrame) -> pd.DataFrame:
@@ -569,18 +554,15 @@ def _named_by_text(data: pd.DataFrame) -> pd.DataFrame:
     return data.set_axis([str(name) for name in data.columns], axis=1)
 
 
-def _is_arrow_dataset(data: Any) -> bool:
-    """Whether this is a dataset of pyarrow, files that are not read yet."""
+def _scanned(data: Any) -> Any:
+    """A dataset of pyarrow as a relation of DuckDB or a LazyFrame of polars, which read batches; else the data."""
     module = sys.modules.get("pyarrow.dataset")
-    return module is not None and isinstance(data, module.Dataset)
-
-
-def _scanned(dataset: Any) -> Any:
-    """A dataset of pyarrow as a relation of DuckDB, or else a LazyFrame of polars; both read batches as they go."""
+    if module is None or not isinstance(data, module.Dataset):
+        return data
     if importlib.util.find_spec("duckdb") is not None:
-        return importlib.import_module("duckdb").from_arrow(dataset)
+        return importlib.import_module("duckdb").from_arrow(data)
     if importlib.util.find_spec("polars") is not None:
-        return importlib.import_module("polars").scan_pyarrow_dataset(dataset)
+        return importlib.import_module("polars").scan_pyarrow_dataset(data)
     raise NotAvailableError(
         "a dataset of pyarrow is read by DuckDB or polars, neither of which is installed. Install one, or read the "
         'columns that are needed: data.to_table(columns=["model", "score", ...]).'
@@ -598,8 +580,7 @@ def open_frame(data: Any) -> Table | Query:
             "`data` must be rows here: a log of sums is taken by `mean`, by `compare` where it was summed by question, "
             "by `win_rate` and `bradley_terry` where it was summed of comparisons, and by `ratio` where of ratios."
         )
-    if _is_arrow_dataset(data):
-        data = _scanned(data)
+    data = _scanned(data)
     if isinstance(data, pd.DataFrame):
         data = held_pandas(_named_by_text(data))
     if isinstance(data, pd.DataFrame) and not data.columns.is_unique:
@@ -617,7 +598,12 @@ def open_frame(data: Any) -> Table | Query:
             return Query(bytewise(without_own(without_parsed(frame))))
     if len(frame) == 0:
         raise EmptyDataError("`data` has no rows.")
-    return Table(frame if isinstance(data, pd.DataFrame) else held_frame(frame))
+    if not isinstance(data, pd.DataFrame):
+        if frame.implementation.is_pandas():
+            frame = nw.from_native(held_pandas(frame.to_native()))
+        elif not frame.implementation.is_pyarrow():  # Tables of pyarrow do not change.
+            frame = frame.clone()
+    return Table(frame)
 
 
 # Rows of an engine that are collected for an option that needs them; of more the caller is to know.
@@ -649,7 +635,11 @@ class CollectedTable(Table):
 
 
 def collected_at_most(table: Query, names: Sequence[str], labels: Set[str | None], needs: str) -> Table:
-    """`collected`, refused above MOST_COLLECTED rows; `needs` is what needs the rows, as its argument is written."""
+    """Those of some columns that are there, in memory (polars or pandas), refused above MOST_COLLECTED rows.
+
+    `needs` is what needs the rows, as its argument is written. Whole numbers that are read as labels keep every digit,
+    also where some are missing.
+    """
     n_rows = int(table.table((), {})[ROWS].iloc[0])
     if n_rows > MOST_COLLECTED:
         raise NotAvailableError(
@@ -657,14 +647,6 @@ def collected_at_most(table: Query, names: Sequence[str], labels: Set[str | None
             f"being asked for. Collect these columns yourself and pass the frame: {', '.join(map(repr, names))}.",
             count=n_rows,
         )
-    return collected(table, names, labels)
-
-
-def collected(table: Query, names: Sequence[str], labels: Set[str | None]) -> Table:
-    """Those of some columns that are there, in memory (polars or pandas), of a frame in an engine.
-
-    Whole numbers that are read as labels keep every digit, also where some are missing.
-    """
     known = [name for name in names if name in table.columns]
     if table.frame.implementation.is_polars():
         own = nw.from_native(fetched(table.frame.select(known), "polars"), eager_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,12 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed,
 from evalreg.data.clusters import (
     Codes,
     Groups,
+    as_text,
     joint,
     known_column,
     known_columns,
     names_of,
+    ordered,
     parse_groups,
     repeated_rows,
     row_list,
@@ -85,20 +87,16 @@ class PairRoles:
     sides: ParsedFormula | None = None
 
 
-def left_scores(
-    table: Table, roles: PairRoles, codes: tuple[IntArray, IntArray], models: list[str]
-) -> tuple[FloatArray, BoolArray]:
-    """Score of the left model in each row, NaN where there is no verdict, and where that is; shape (n_rows,) each."""
+def left_scores(table: Table, roles: PairRoles, codes: tuple[IntArray, IntArray], models: list[str]) -> FloatArray:
+    """Score of the left model in each row, NaN where there is no verdict, shape (n_rows,)."""
     if roles.winner is not None:
-        values = _from_verdicts(table, roles, codes, models)
-        return values, np.isnan(values)
-    assert roles.score is not None
-    values = table.floats(roles.score, "score")
+        return _from_verdicts(table, roles, codes, models)
+    values = table.floats(str(roles.score), "score")
     outside = (values < 0) | (values > 1)
     if outside.any():
         rows, count = row_list(outside)
         raise outside_scores(roles, float(np.nanmin(values)), float(np.nanmax(values)), rows, count)
-    return values, np.isnan(values)
+    return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +239,7 @@ def unknown_label(
     """
     # Numbers of numpy print their type.
     which = np.flatnonzero(unknown[:-1])
-    names = [_plain(verdicts[code]) for code in which]
+    names = [plain_label(verdicts[code]) for code in which]
     each = ", ".join(f"{name!r} ({counts[code]:.0f})" for name, code in zip(names[:5], which[:5], strict=True))
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     guess: dict[Any, str | None] = {
@@ -302,7 +300,8 @@ def where_text(rows: Any, count: int) -> str:
     return f"{count} row{'s' if count != 1 else ''}" if rows is None else rows_text(rows, count)
 
 
-def _plain(value: Any) -> Any:
+def plain_label(value: Any) -> Any:
+    """A label as Python has it: numbers of numpy print their type, and engines do not know them."""
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -319,16 +318,6 @@ def as_names(names: str | list[str] | None) -> tuple[str, ...]:
     if names is None:
         return ()
     return tuple(names) if isinstance(names, list | tuple) else (names,)
-
-
-def present_models(left: IntArray, right: IntArray, models: list[str]) -> tuple[IntArray, IntArray, list[str]]:
-    """Codes and names of the models that rows in use compare."""
-    present = np.zeros(len(models), dtype=bool)
-    present[left] = present[right] = True
-    if present.all():
-        return left, right, models
-    number = np.cumsum(present) - 1
-    return number[left], number[right], [models[i] for i in np.flatnonzero(present)]
 
 
 def sides_of(table: Table, roles: PairRoles) -> tuple[tuple[IntArray, IntArray], list[str]]:
@@ -398,34 +387,6 @@ def self_comparison(names: set[str], rows: Any, count: int, roles: PairRoles) ->
 OTHER_KEY = "Remove the copies, or name in `key` what tells them apart."
 
 
-def strata_of(names: list[str], codes: IntArray) -> tuple[tuple[str, ...], IntArray]:
-    """Names of the strata that occur, sorted as text, and the stratum of each entry, from codes and their names."""
-    present = np.unique(codes).tolist()
-    order = sorted(present, key=names.__getitem__)
-    rank = np.empty(len(names), dtype=np.intp)
-    rank[order] = np.arange(len(order))
-    return tuple(names[code] for code in order), rank[codes]
-
-
-def cells_of_pairs(
-    first: IntArray, second: IntArray, stratum: IntArray | None, n_models: int
-) -> tuple[IntArray, tuple[IntArray, IntArray, IntArray]]:
-    """Cell of each row, numbered by (stratum, first, second), and the three of each cell."""
-    key = first * n_models + second
-    if stratum is not None:
-        key = key + stratum * n_models**2
-    size = int(np.max(key)) + 1
-    if size <= 16 * key.size + 1024:
-        present = np.flatnonzero(np.bincount(key, minlength=size))
-        number = np.zeros(size, dtype=np.intp)
-        number[present] = np.arange(present.size)
-        cell = number[key]
-    else:
-        present, cell = np.unique(key, return_inverse=True)
-    pair = present % n_models**2
-    return cell, (present // n_models**2, pair // n_models, pair % n_models)
-
-
 @dataclass(frozen=True, eq=False)
 class PairCells:
     """Comparisons in cells, one a pair of models (of each stratum), scored for the model that sorts first.
@@ -433,21 +394,13 @@ class PairCells:
     Parameters
     ----------
     models : tuple of str
-        Sorted as text.
+        Those that are compared, sorted as text.
     strata : tuple of str
-        Sorted as text; one unnamed without strata.
-    first, second : ndarray of int, shape (n_cells,)
-        The models of each cell, in memory first before second in the order of their text.
-    stratum : ndarray of int, shape (n_cells,)
-        Stratum of each cell.
-    swapped : ndarray of bool, shape (n_rows,), or None
-        Whether a row's left model is the cell's second; None where rows stay in an engine.
-    alike : int
-        Rows that equal an earlier one in all named columns, where no `key` says what a comparison is.
-    side_names : tuple of str
-        Terms that differ between the two sides.
-    sides : ndarray, shape (n_rows, n_terms)
-        Those terms, left minus right.
+        Those that occur, sorted as text; one unnamed without strata.
+    first, second, stratum : ndarray of int, shape (n_cells,)
+        The models of each cell, in memory first before second in the order of their text, and its stratum.
+    cell : ndarray of int, shape (n_rows,)
+        Cell of each row, in the order of (stratum, first, second).
     """
 
     models: tuple[str, ...]
@@ -455,10 +408,27 @@ class PairCells:
     first: IntArray
     second: IntArray
     stratum: IntArray
-    swapped: BoolArray | None
-    alike: int = 0
-    side_names: tuple[str, ...] = ()
-    sides: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    cell: IntArray
+
+
+def pair_cells(left: IntArray, right: IntArray, names: list[str], strata: tuple[Any, IntArray] | None) -> PairCells:
+    """The cells of rows, from the codes of their models, whose names are sorted, and labels and codes of strata."""
+    present = np.zeros(len(names), dtype=bool)
+    present[left] = present[right] = True
+    number, n = np.cumsum(present) - 1, int(np.count_nonzero(present))
+    key = number[np.minimum(left, right)] * n + number[np.maximum(left, right)]
+    texts: tuple[str, ...] = ("",)
+    if strata is not None:
+        labels = as_text(strata[0])
+        used = sorted(np.unique(strata[1]).tolist(), key=labels.__getitem__)
+        rank = np.empty(len(labels), dtype=np.intp)
+        rank[used] = np.arange(len(used))
+        texts = tuple(str(labels[code]) for code in used)
+        key = key + rank[strata[1]] * n**2
+    keys, cell = ordered(key)
+    pair = keys % n**2
+    models = tuple(names[i] for i in np.flatnonzero(present))
+    return PairCells(models, texts, pair // n, pair % n, keys // n**2, cell)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -467,17 +437,26 @@ class PairRows(PairCells):
 
     Parameters
     ----------
+    swapped : ndarray of bool, shape (n_rows,)
+        Whether a row's left model is the cell's second.
     rows : ReadRows
         The comparisons in use.
     values : ndarray, shape (n_rows,)
         Scores of the first model.
-    cell : ndarray of int, shape (n_rows,)
-        Cell of each row.
+    alike : int
+        Rows that equal an earlier one in all named columns, where no `key` says what a comparison is.
+    side_names : tuple of str
+        Terms that differ between the two sides.
+    sides : ndarray, shape (n_rows, n_terms)
+        Those terms, left minus right.
     """
 
+    swapped: BoolArray
     rows: ReadRows
     values: FloatArray
-    cell: IntArray
+    alike: int
+    side_names: tuple[str, ...]
+    sides: FloatArray
 
 
 def read_pairs(table: Table, roles: PairRoles, groups: Groups) -> PairRows:
@@ -488,7 +467,7 @@ def read_pairs(table: Table, roles: PairRoles, groups: Groups) -> PairRows:
     covariates = () if roles.sides is None else formula_columns(roles.sides, table.columns)[1]
     rows = read_rows(
         table,
-        made={verdict: left_scores(table, roles, codes, names)[0]},
+        made={verdict: left_scores(table, roles, codes, names)},
         labels=labels,
         present={"covariate": covariates},
         absent={name: side < 0 for name, side in zip((roles.left, roles.right), codes, strict=True)},
@@ -498,22 +477,16 @@ def read_pairs(table: Table, roles: PairRoles, groups: Groups) -> PairRows:
     )
     values, (left, right) = rows.values[verdict], (rows.restrict(side) for side in codes)
     _refuse_self(left, right, names, roles)
-    left, right, models = present_models(left, right, names)
-    alike = _check_repeats(left, right, len(models), rows.used, roles)
-    strata, stratum = _strata(rows.used, roles)
-    swapped = left > right
-    cell, keys = cells_of_pairs(np.minimum(left, right), np.maximum(left, right), stratum, len(models))
+    alike = _check_repeats(left, right, len(names), rows.used, roles)
+    of = None if roles.strata is None else rows.used[roles.strata]
+    cells = pair_cells(left, right, names, None if of is None else (of.labels, of.codes))
     side_names, sides = _side_terms(rows, roles, covariates)
+    swapped = left > right
     return PairRows(
-        models=tuple(models),
-        strata=strata,
-        first=keys[1],
-        second=keys[2],
-        stratum=keys[0],
+        **vars(cells),
+        swapped=swapped,
         rows=rows,
         values=np.where(swapped, 1.0 - values, values),
-        cell=cell,
-        swapped=swapped,
         alike=alike,
         side_names=side_names,
         sides=sides,
@@ -531,7 +504,7 @@ def _side_terms(rows: ReadRows, roles: PairRoles, covariates: tuple[str, ...]) -
 def read_scores(table: Table, roles: PairRoles) -> FloatArray:
     """Score of the left model in each row of a table in memory, in [0, 1], NaN where there is none."""
     roles = _checked(names_of(table), roles)
-    return left_scores(table, roles, *sides_of(table, roles))[0]
+    return left_scores(table, roles, *sides_of(table, roles))
 
 
 def open_pairs(
@@ -614,11 +587,3 @@ def _check_repeats(left: IntArray, right: IntArray, n_models: int, used: dict[st
     again[key.first] = False
     rows, count = row_list(again)
     raise repeated_rows((roles.left, roles.right, *roles.key), roles.key[0], count, OTHER_KEY, rows)
-
-
-def _strata(used: dict[str, Codes], roles: PairRoles) -> tuple[tuple[str, ...], IntArray | None]:
-    """Names of the strata, sorted as text, and the stratum of each row."""
-    if roles.strata is None:
-        return ("",), None
-    codes = used[roles.strata]
-    return strata_of([codes.label(code) for code in range(codes.n_clusters)], codes.codes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -15,8 +14,7 @@ from evalreg.data.clusters import Codes
 from evalreg.errors import DataError
 from evalreg.numerics.matrices import compressed, transposed, with_entries
 
-# Models named in a message.
-MOST_NAMED = 3
+# Models named in advice that needs every one of them.
 MOST_ADVISED = 20
 
 
@@ -93,32 +91,17 @@ def most_left_out(n_models: int) -> int:
 
 
 def shared_rows(models: Codes, names: tuple[str, ...], items: Codes, item: str) -> tuple[BoolArray, str]:
-    """Rows of the questions that all models answered, and what to say about them. Shapes: returns rows (n_rows,)."""
-    where = (items.codes, models.codes)
-    shape = (items.n_clusters, models.n_clusters)
-    indicator = sparse.coo_array((np.ones(items.codes.size), where), shape=shape).tocsr()
-    found = answered(indicator, names)
-    shared = np.diff(found.indicator.indptr) == models.n_clusters
-    line = shared_line(names, found.count, items.n_clusters, int(shared.sum()), item, lambda: without_worst(found))
-    return np.asarray(shared[items.codes], dtype=bool), line
+    """Rows of the questions that all models answered, shape (n_rows,), and what to say about them; some there must be.
 
-
-def shared_line(
-    names: Sequence[str],
-    count: IntArray,
-    n_items: int,
-    n_shared: int,
-    item: str,
-    without: Callable[[], WithoutWorst | None],
-) -> str:
-    """What to say about the questions that all models answered; refused where there is none.
-
-    `count` are the questions of each model, `without` what `without_worst` finds.
+    `items` are codes of the questions, in column `item`.
     """
+    where, n_items = (items.codes, models.codes), items.n_clusters
+    indicator = sparse.coo_array((np.ones(items.codes.size), where), shape=(n_items, models.n_clusters)).tocsr()
+    found = answered(indicator, names)
+    count, n_shared = found.count, found.n_shared
     if n_shared == 0:
-        first = without()
-        fewest = np.argsort(count, kind="stable")[:MOST_NAMED]
-        have = listed(f"{names[i]} ({count[i]})" for i in fewest)
+        first = without_worst(found)
+        have = listed(f"{names[i]} ({count[i]})" for i in np.argsort(count, kind="stable")[:3])
         what = f"Leave out {quoted(first[0])}: the others share {first[1]}." if first else "Choose fewer models."
         raise DataError(
             f'`questions="shared"` keeps the questions that all {len(names)} models answered, and of {n_items} '
@@ -131,9 +114,10 @@ def shared_line(
     if np.min(count) < n_items:
         worst = int(np.argmin(count))
         line += f"; {names[worst]} lacks {n_items - count[worst]} of the {n_items}"
-    if 2 * n_shared < n_items and (first := without()) is not None:
+    if 2 * n_shared < n_items and (first := without_worst(found)) is not None:
         line += f". Without {quoted(first[0])} it would be {first[1]}"
-    return f"{line}."
+    shared = np.diff(found.indicator.indptr) == len(names)
+    return np.asarray(shared[items.codes], dtype=bool), f"{line}."
 
 
 def quoted(names: list[str]) -> str:

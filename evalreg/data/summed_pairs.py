@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, IntArray, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis, Codes, Groups, as_codes, factorize, joint, known_column, parse_groups
 from evalreg.data.designs import sides_design
 from evalreg.data.engine import Measure, Query
 from evalreg.data.engine_pairs import SCORE, read_pairs_in_engine
 from evalreg.data.frame import Table, as_query
-from evalreg.data.pairs import PairCells, PairRoles, cells_of_pairs, open_pairs, sides_of, strata_of
+from evalreg.data.pairs import PairCells, PairRoles, open_pairs, pair_cells, sides_of
 from evalreg.data.sums import (
     HEAVIEST,
     HIGH,
@@ -91,8 +91,8 @@ class SummedPairCells(PairCells):
 
     Parameters
     ----------
-    cell : ndarray of int, shape (n_lines,)
-        Cell of each line.
+    swapped : ndarray of bool, shape (n_lines,)
+        Whether a line's left model is the cell's second.
     labels : dict of str to Codes
         Labels of the lines by column.
     axes : tuple of Axis or None
@@ -101,11 +101,14 @@ class SummedPairCells(PairCells):
         As `PairsInEngine` has them of its kinds.
     """
 
-    cell: IntArray
+    swapped: BoolArray
     labels: dict[str, Codes]
     axes: tuple[Axis, ...] | None
     sums: dict[str, FloatArray]
     weighted: bool
+    alike: int
+    side_names: tuple[str, ...] = ()
+    sides: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
 
 
 def read_summed_pairs(
@@ -118,35 +121,23 @@ def read_summed_pairs(
     codes = {name: factorize(log.lines[name]) for name in own.labels}
     labels = {name: Codes(of[line], len(names), names) for name, (of, names) in codes.items()}
     sides = Table(nw.from_native(log.lines[[ROWS]]), {str(name): codes[str(name)] for name in (own.left, own.right)})
-    (left, right), models = sides_of(sides, roles)
+    (left, right), names = sides_of(sides, roles)
     left, right = left[line], right[line]
-    strata: tuple[str, ...] = ("",)
-    stratum = None
-    if roles.strata is not None:
-        of = labels[roles.strata]
-        strata, stratum = strata_of([of.label(code) for code in range(of.n_clusters)], of.codes)
-    swapped = left > right
-    cell, keys = cells_of_pairs(np.minimum(left, right), np.maximum(left, right), stratum, len(models))
-    side_names: tuple[str, ...] = ()
-    terms = np.zeros((line.size, 0))
-    if roles.sides is not None:
-        side_names, terms = sides_design(roles.sides, pd.DataFrame(), line.size)
-    return SummedPairCells(
-        models=tuple(models),
-        strata=strata,
-        first=keys[1],
-        second=keys[2],
-        stratum=keys[0],
-        swapped=swapped,
-        alike=0 if own.key else _alike(log, roles, axes),
-        side_names=side_names,
-        sides=terms,
-        cell=cell,
+    of = None if roles.strata is None else labels[roles.strata]
+    cells = pair_cells(left, right, names, None if of is None else (of.labels, of.codes))
+    read = SummedPairCells(
+        **vars(cells),
+        swapped=left > right,
         labels=labels,
         axes=axes,
         sums=sums,
         weighted=own.weights is not None,
+        alike=0 if own.key else _alike(log, roles, axes),
     )
+    if roles.sides is None:
+        return read
+    side_names, terms = sides_design(roles.sides, pd.DataFrame(), line.size)
+    return replace(read, side_names=side_names, sides=terms)
 
 
 def _checked(log: SummedLog, roles: PairRoles, needs_rows: str | None) -> SummedRoles:

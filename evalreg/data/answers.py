@@ -25,7 +25,7 @@ from evalreg.data.clusters import (
 )
 from evalreg.data.engine_answers import EngineAnswers
 from evalreg.data.frame import Table, UsedRows, codes_of_items, open_frame, restrict
-from evalreg.data.rows import CellRows, ReadRows, Roles, read_rows, refuse_repeats
+from evalreg.data.rows import CellRows, ReadRows, Roles, cells_of, read_rows, refuse_repeats
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -350,7 +350,7 @@ def _answers(
 ) -> tuple[PairedAnswers, dict[str, Any]]:
     """The answers to questions that both models answered, and what was left aside."""
     item, sample = str(roles.item), str(roles.sample)
-    models, side = _two_models(every.used[roles.by[0]], roles.by[0], baseline)
+    models, side = _two_models(every, roles.by[0], baseline)
     both, left_out = _both_answered(side, every.used[item], item, models)
     used, side = every.only(both), side[both]
     values, question, answer = used.values["score"], used.used[item], used.used[sample]
@@ -385,9 +385,10 @@ def _clusters(used: ReadRows, question: Codes, axis: Axis | None, item: str) -> 
     return codes_of_items(axis_name(axis), codes, question, used.source.positions(), item)
 
 
-def _two_models(codes: Codes, column: str, baseline: object) -> tuple[tuple[str, str], IntArray]:
+def _two_models(rows: ReadRows, column: str, baseline: object) -> tuple[tuple[str, str], IntArray]:
     """Names of A and B, and the side of each row."""
-    names = sorted(codes.label(code) for code in range(codes.n_clusters))
+    keys, cell = cells_of(rows.used, (column,))
+    names = [name for (name,) in keys]
     if len(names) != 2:
         remedy = (
             f"Keep the rows of two of them, such as {listed(names[:2], joiner=' and ')}."
@@ -400,13 +401,6 @@ def _two_models(codes: Codes, column: str, baseline: object) -> tuple[tuple[str,
             column=column,
             count=len(names),
         )
-    if names[0] == names[1]:
-        raise DataError(
-            f"labels must be distinct as text; both models of column {column!r} read {names[0]!r}. Convert the column "
-            "to one type first.",
-            column=column,
-            count=2,
-        )
     if baseline is not None and not isinstance(baseline, str):
         raise ArgumentTypeError(f"`baseline` must be the name of a model; got {type(baseline).__name__} {baseline!r}.")
     if baseline is not None and baseline not in names:
@@ -415,8 +409,8 @@ def _two_models(codes: Codes, column: str, baseline: object) -> tuple[tuple[str,
             column=column,
         )
     a, b = names if baseline in (None, names[1]) else names[::-1]
-    side = codes.codes if codes.label(0) == a else 1 - codes.codes
-    return (a, b), np.asarray(side, dtype=np.intp)
+    assert cell is not None
+    return (a, b), cell if a == names[0] else 1 - cell
 
 
 def _both_answered(side: IntArray, question: Codes, column: str, models: tuple[str, str]) -> tuple[BoolArray, int]:

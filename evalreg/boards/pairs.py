@@ -15,9 +15,15 @@ from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import CellErrors, errors_by_cell
 from evalreg.data.clusters import Axis, Groups, Labels, axis_name, union
 from evalreg.data.engine import Query
-from evalreg.data.engine_pairs import EXCHANGED, FIRST_SCORE, PairsInEngine, read_pairs_in_engine
+from evalreg.data.engine_pairs import (
+    EXCHANGED,
+    FIRST_SCORE,
+    PairsInEngine,
+    SummedPairCells,
+    read_pairs_in_engine,
+    read_summed_pairs,
+)
 from evalreg.data.pairs import PairRoles, PairRows, open_pairs, read_pairs
-from evalreg.data.summed_pairs import SummedPairCells, read_summed_pairs
 from evalreg.data.sums import SummedLog, with_joint
 from evalreg.errors import NotAvailableError, Note, issue
 from evalreg.inference.dependence import correlation_columns, refuse_without_clusters, sums_of_cells

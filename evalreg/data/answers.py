@@ -23,7 +23,7 @@ from evalreg.data.clusters import (
     restricted,
     with_joint_ids,
 )
-from evalreg.data.engine_answers import EngineAnswers
+from evalreg.data.engine_rows import EngineAnswers
 from evalreg.data.frame import Table, UsedRows, codes_of_items, open_frame, restrict
 from evalreg.data.rows import CellRows, ReadRows, Roles, cells_of, read_rows, refuse_repeats
 from evalreg.errors import (

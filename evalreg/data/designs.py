@@ -12,17 +12,7 @@ import pandas as pd
 from pandas.api.types import infer_dtype
 
 from evalreg.checks import BoolArray, FloatArray, MissingName, listed
-from evalreg.data.clusters import (
-    Axis,
-    Codes,
-    Groups,
-    as_codes,
-    axis_name,
-    factorize,
-    joint,
-    row_list,
-    rows_text,
-)
+from evalreg.data.clusters import Axis, Codes, Groups, as_codes, axis_name, factorize, joint, row_list, rows_text
 from evalreg.data.formula import ParsedFormula, absorbed_factors, formula_columns, names_in
 from evalreg.data.frame import DESIGNS, GRAMS, Table, Values, are_numbers, object_floats, refuse_larger
 from evalreg.data.rows import ReadRows, read_rows

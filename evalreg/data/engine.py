@@ -15,15 +15,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
-from evalreg.data.clusters import (
-    MADE,
-    Axis,
-    as_text,
-    factorize,
-    known_column,
-    refuse_inexact,
-    refuse_nested,
-)
+from evalreg.data.clusters import MADE, Axis, as_text, factorize, known_column, refuse_inexact, refuse_nested
 from evalreg.errors import (
     ArgumentError,
     DataError,

@@ -15,19 +15,9 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed
 from evalreg.covariance.terms import refuse_parameters
 from evalreg.data.clusters import Groups, joint_parts, parse_groups, refuse_same, row_list, rows_text, with_roles
 from evalreg.data.engine import Measure, Query
-from evalreg.data.engine_answers import read_answers
-from evalreg.data.engine_rows import MIDDLE, measured_cells, read_in_engine
+from evalreg.data.engine_rows import MIDDLE, measured_cells, read_answers, read_in_engine
 from evalreg.data.frame import open_frame
-from evalreg.data.rows import (
-    CellRows,
-    ReadRows,
-    Roles,
-    cells_of,
-    joint_names,
-    one_row_an_item,
-    read_cells,
-    read_rows,
-)
+from evalreg.data.rows import CellRows, ReadRows, Roles, cells_of, joint_names, one_row_an_item, read_cells, read_rows
 from evalreg.data.sums import HIGH, LOW, ROWS, SQUARES, TOTAL, Lines, refuse_repeats
 from evalreg.errors import ConstantScoreError, DataError, IndependenceWarning, NotAvailableError, Note, ScoreRangeError
 from evalreg.estimate import About, Cells, Estimate, Family, Refit, on_one_side, same_questions

@@ -28,7 +28,7 @@ from evalreg.covariance.options import check_cov_options, clustered_by_items, do
 from evalreg.data.answers import NOBODY, Answers, ModelPairs, answers_of, compared_pairs, in_use, overlap_of
 from evalreg.data.clusters import Axis, quoted_pair, refuse_same, spelled_alike, with_roles
 from evalreg.data.engine import Query
-from evalreg.data.engine_answers import read_answers
+from evalreg.data.engine_rows import read_answers
 from evalreg.data.frame import open_frame
 from evalreg.data.rows import CellRows, Roles, read_cells, read_noise
 from evalreg.data.sums import SummedLog, lines_as_rows, lines_of

@@ -15,8 +15,7 @@ from evalreg.checks import MISSING, CovName, DofName, FloatArray, MissingName, R
 from evalreg.covariance.options import check_cov_options, clustered_by_items, documented
 from evalreg.data.clusters import Axis, Codes, Groups, known_column, names_of, row_list, rows_text, with_roles
 from evalreg.data.engine import Query
-from evalreg.data.engine_answers import EngineAnswers, read_used, used_answers
-from evalreg.data.engine_rows import EngineRows
+from evalreg.data.engine_rows import EngineAnswers, EngineRows, read_used, used_answers
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import CellRows, Roles, read_cells
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, NotAvailableError, ScoreRangeError

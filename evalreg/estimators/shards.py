@@ -14,11 +14,11 @@ import pandas as pd
 from evalreg.checks import MISSING, MissingName, option
 from evalreg.data.clusters import parse_groups, refuse_same, with_roles
 from evalreg.data.engine import Measure, Query, changed_rows
+from evalreg.data.engine_pairs import summarised_pairs
 from evalreg.data.engine_rows import read_in_engine
 from evalreg.data.frame import as_query, open_frame
 from evalreg.data.pairs import PairRoles, as_names
 from evalreg.data.rows import Roles
-from evalreg.data.summed_pairs import summarised_pairs
 from evalreg.data.sums import (
     BOTTOM,
     BOTTOM2,

@@ -20,7 +20,6 @@ from evalreg.report.documents import SCHEMA_VERSION, as_json, records, versions
 from evalreg.report.sentences import p_text
 from evalreg.report.summaries import CORRECTED_BY
 from evalreg.report.tables import Grid, Summary, number, spreadsheet
-from evalreg.results.winner import ranks_told, tier_grid
 
 # Columns of a terminal that are used at most; and of what is no terminal.
 WIDEST, PLAIN = 120, 80
@@ -133,12 +132,9 @@ def _tables(asked: Request, found: Found, form: str) -> str:
     lines += [found.sentence] if found.sentence else []
     if form == "latex" and hasattr(found.result, "to_latex") and board is None:
         return str(found.result.to_latex())
-    parts = [
-        first,
-        *(_further(name, more, asked) for name, more in found.more.items() if name not in ("board", "ranks")),
-    ]
-    if lines:
-        parts.append(Summary("", (), (), tuple(lines)))
+    more = {name: answer for name, answer in found.more.items() if name not in ("board", "ranks")}
+    parts = [first, *(_further(name, answer, asked) for name, answer in more.items())]
+    parts += [Summary("", (), (), tuple(lines))] if lines else []
     render = {
         "text": lambda part: part.as_text(width),
         "md": lambda part: part.as_markdown(),
@@ -159,8 +155,6 @@ def names_of(asked: Request) -> frozenset[str]:
 
 def _further(name: str, answer: Any, asked: Request) -> Summary:
     """What a further option asked of the result, under its name."""
-    if name == "ranks":
-        return Summary("", (), (tier_grid(answer),), (ranks_told(answer, asked.alpha),))
     if name == "joint":
         test = f"F({answer.df_num:g}, {answer.df_denom:.4g}) = {float(answer.statistic):.4g}"
         return Summary(

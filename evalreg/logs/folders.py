@@ -181,7 +181,7 @@ def _of_instances(answers: list[Answer], part: Part) -> list[Answer]:
     return list(together.values())
 
 
-def _helm_notes(frame: pd.DataFrame, parts: Sequence[Part], choice: Choice) -> Iterator[str]:
+def _helm_notes(frame: pd.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
     if "sample" in frame and frame["sample"].nunique() > 1:
         yield (
             f"{frame['sample'].nunique()} trials are read as samples of each instance. All instances of a trial share "

@@ -131,7 +131,7 @@ def _lengths(side: str) -> Callable[[Record], int | None]:
     return length
 
 
-def _alpaca_notes(frame: pd.DataFrame, parts: Sequence[Part], choice: Choice) -> Iterator[str]:
+def _alpaca_notes(frame: pd.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
     yield "The display order is not in the log: the left model is the one that was evaluated."
     if "score" in frame:
         yield "Preferences are weighted: the score is the probability that the left answer is better."
@@ -175,7 +175,7 @@ def _arena_hard_games(record: Record) -> Iterator[Game]:
     yield from both_orders(baseline, "model", [(lambda record, s=score: s, _ARENA_STEPS) for score in scores])  # type: ignore[misc]
 
 
-def _arena_hard_notes(frame: pd.DataFrame, parts: Sequence[Part], choice: Choice) -> Iterator[str]:
+def _arena_hard_notes(frame: pd.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
     yield (
         "The left answer was shown first; each question is there in both orders, as two rows. The column weight is 3 "
         'for >> and 1 otherwise: pass weights="weight" to count as Arena-Hard does.'
@@ -270,7 +270,7 @@ def _with_average(answers: list[Answer], part: Part) -> list[Answer]:
     return list(together.values())
 
 
-def _mt_bench_notes(frame: pd.DataFrame, parts: Sequence[Part], choice: Choice) -> Iterator[str]:
+def _mt_bench_notes(frame: pd.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
     if "left" in frame:
         yield "The left answer was shown first; each pair is there in both orders, as two rows."
 

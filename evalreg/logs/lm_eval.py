@@ -217,7 +217,7 @@ def _number(value: Any) -> Any:
     )
 
 
-def _frame_notes(frame: pd.DataFrame, parts: Sequence[Part], choice: Choice) -> Iterator[str]:
+def _frame_notes(frame: pd.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
     """Documents that are missing, answers that a filter made one of, and prompts that differ between models."""
     for number, part in enumerate(parts):
         rows = frame[frame["_part"] == number] if "_part" in frame else frame

@@ -72,7 +72,7 @@ def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
         notes += part.notes
         notes += _compared(part, [answer for answer in answers if answer.part is part], picks, format, choice)
     frame = _settled(frame, format, choice)
-    notes += format.notes if isinstance(format.notes, tuple) else format.notes(frame, parts, choice)
+    notes += format.notes if isinstance(format.notes, tuple) else format.notes(frame, parts)
     return Reading(
         format.name,
         frame.drop(columns=[name for name in frame if str(name).startswith("_")]),

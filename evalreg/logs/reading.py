@@ -255,4 +255,4 @@ class Format:
     # What to do where no file has a score.
     empty: str = ""
     # Sentences for every log, or made of its rows.
-    notes: tuple[str, ...] | Callable[[pd.DataFrame, Sequence[Part], Choice], Iterator[str]] = ()
+    notes: tuple[str, ...] | Callable[[pd.DataFrame, Sequence[Part]], Iterator[str]] = ()

@@ -226,7 +226,7 @@ def _flag(record: Record) -> float | None:
     raise BadRecordError(f"has {str(value)[:40]!r} as 'success', where true or false is needed")
 
 
-def _named_by_files(frame: pd.DataFrame, parts: Sequence[Part], choice: Choice) -> Iterator[str]:
+def _named_by_files(frame: pd.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
     if any(part.model == part.source.stem for part in parts):
         yield "Models are named by the files where a log does not name them."
 

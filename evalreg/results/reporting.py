@@ -19,6 +19,7 @@ from evalreg.inference.dependence import standard_error_ratios
 from evalreg.inference.fragile import cluster_sizes
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
+from evalreg.report.answer import answer_text
 from evalreg.report.axes import as_image
 from evalreg.report.documents import as_compact_json, records, versions
 from evalreg.report.rendering import (
@@ -30,7 +31,7 @@ from evalreg.report.rendering import (
     named,
     rendered_page,
 )
-from evalreg.report.sentences import PERCENT, PLAIN, POINTS, printed, unit_of, with_interval
+from evalreg.report.sentences import PERCENT, PLAIN, POINTS, unit_of, with_interval
 from evalreg.report.summaries import DROPPED_WORDS, limit_sentence, rating_reach
 from evalreg.report.tables import Grid, fixed, limits, number, p_value
 from evalreg.results.document import AnyResults, resolved_options, results_document
@@ -141,13 +142,13 @@ def report_page(
         if results.estimate.n_params > MOST_STORED:
             document["pairs"] = None
         frame = results.to_frame(alpha)
-        answer = answer_of(results, board, alpha)
+        answer = answer_of(results, frame, board, alpha)
     scores = _score_grid(results, board, alpha) if board is not None else _estimate_grid(frame, alpha)
     return Page(
         title=title or _title(results),
         answer=answer,
         scores=scores,
-        scores_note=(*_score_notes(board, alpha), *limit_sentence([scores])),
+        scores_note=(*(_score_notes(board, alpha) if len(frame) > 1 else ()), *limit_sentence([scores])),
         figures=tuple(figures),
         missing=tuple(missing),
         left_out=(*left_out, dropped_told(results)),
@@ -182,27 +183,10 @@ def level_of(alpha: float) -> str:
 MOST_NAMED = 5
 
 
-def answer_of(results: Any, board: pd.DataFrame | None, alpha: float) -> tuple[str, ...]:
-    """Two sentences: what was found, and how sure it is; of two models also by how much they differ."""
-    if board is not None:
-        first, second = _first_place(results, board, alpha)
-        return (first, _gap(results, board, alpha), second) if len(board) == 2 else (first, second)
-    ends, about = results.conf_int(alpha), results.estimate.about
-    names, params = list(results.params.index), results.params.to_numpy()
-    unit = unit_of(results.estimate)
-    shown = [f"{with_interval(*pair, unit, alpha)})" for pair in zip(params, ends.to_numpy(), strict=True)]
-    if len(names) == 1:
-        kind, by, _ = f"{about.model[0].lower()}{about.model[1:]}".partition(" by ")
-        whose = f" of {named(names[0])}" if by else ""
-        what = f"The {kind} of {named(about.outcome)}{whose}" if not about.formula else ""
-        return f"{what or named(names[0])} is {shown[0]}.", _worth(results)
-    several = f"There are {len(names)} estimates ({about.model} of {named(about.outcome)})"
-    if results.estimate.kind == "mean" and not about.contrast:
-        best = int(np.argmax(np.where(np.isnan(params), -np.inf, params)))
-        return f"{several}; the largest is {named(names[best])} with {shown[best]}.", _worth(results)
-    away = int(((ends[0] > 0) | (ends[1] < 0)).sum())
-    told = f"{away} of the {len(names)} {level_of(alpha)} intervals leave out zero, each judged by itself."
-    return f"{several}; {named(names[0])} is {shown[0]}.", told
+def answer_of(results: Any, frame: pd.DataFrame, board: pd.DataFrame | None, alpha: float) -> tuple[str, ...]:
+    """The answer of the summary; of two models also by how much they differ."""
+    said = answer_text(results.estimate, results.cov, frame, alpha, board)
+    return (said, _gap(results, board, alpha)) if board is not None and len(board) == 2 else (said,)
 
 
 def _gap(results: Any, board: pd.DataFrame, alpha: float) -> str:
@@ -214,41 +198,6 @@ def _gap(results: Any, board: pd.DataFrame, alpha: float) -> str:
     unit = POINTS if unit_of(results.estimate) is PERCENT else PLAIN
     value = with_interval(float(found.params.iloc[0]), found.conf_int(alpha).to_numpy()[0], unit, alpha)
     return f"The difference, {named(board.index[0])} less {named(board.index[1])}, is {value})."
-
-
-def _first_place(results: Any, board: pd.DataFrame, alpha: float) -> tuple[str, str]:
-    """Who is first, and whether the data leave that place to others."""
-    best, second = board.iloc[0], board.iloc[1]
-    unit, level = unit_of(results.estimate), level_of(alpha)
-    tied = bool(best["estimate"] == second["estimate"])
-    start = f"{named(board.index[0])} {'shares the first place' if tied else 'comes first'} of {len(board)} models"
-    value = with_interval(best["estimate"], best[["lower", "upper"]].to_numpy(dtype=float), unit, alpha)
-    other = printed((second["estimate"], second["lower"], second["upper"]), unit)[0]
-    next_one = f"{named(board.index[1])} {'has the same' if tied else f'is next with {other}{unit.word}'}"
-    if np.isnan(second["lower"]):
-        next_one = f"{next_one}, but has no error bar"
-    found = f"{start} with {value}); {next_one}."
-    open_to = [name for name in board.index[1:] if board.loc[name, "rank_lower"] == 1]
-    if not open_to:
-        apart = f"{named(board.index[0])} is separated from all others"
-        return found, f"{apart}: the data exclude each of them from rank 1 ({level} for all)."
-    names = ", ".join(map(named, open_to)) if len(open_to) <= MOST_NAMED else f"{len(open_to)} of them"
-    one = len(open_to) == 1
-    which = f"The first place is not settled: {names} may be the best as well"
-    return found, f"{which} ({level} for all models at once; {'its' if one else 'their'} set of ranks holds 1)."
-
-
-def _worth(results: Any) -> str:
-    clusters = _clusters(results)
-    rows = f"{results.nobs:,} rows"
-    if not clusters:
-        return f"It rests on {rows} that are treated as independent."
-    worth = results.n_eff().to_numpy(dtype=float)
-    known = worth[np.isfinite(worth)]
-    text = f"This rests on {rows} in {clusters}"
-    # Rows that seem to be worth more than as many independent ones are rows whose likeness is not known well.
-    told = known.size == 1 == worth.size and known[0] <= results.nobs * (1 + 1e-9)
-    return f"{text}, worth about {known[0]:,.0f} independent rows." if told else f"{text}."
 
 
 def _clusters(results: Any) -> str:

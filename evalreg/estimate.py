@@ -27,7 +27,7 @@ from evalreg.scores.stacking import concat_scores, stack_scores
 
 if TYPE_CHECKING:
     from evalreg.data.clusters import Axis
-    from evalreg.scores.base import Block, Scores
+    from evalreg.scores.base import Block, CellSums, Scores
     from evalreg.scores.rows import Absorbed
     from evalreg.scores.score_interval import Paired, SingleMeans
 
@@ -275,6 +275,13 @@ class Cells:
     # (n_cells,): weighted mean of (value - mean)^2, where the weights of the mean are not those of the rows;
     # `scatter` is it
     spread: FloatArray | None = None
+
+    @classmethod
+    def of_sums(cls, sums: CellSums, stratum: IntArray | None = None, strata: tuple[str, ...] = ()) -> Cells:
+        """Cells from the sums of their rows; where all values are alike rounding does not look like spread."""
+        flat = sums.low == sums.high
+        mean, squares = np.where(flat, sums.low, sums.total / sums.weight), np.where(flat, 0.0, sums.squares)
+        return cls(sums.count, sums.weight, mean, squares, sums.low, sums.high, stratum, strata)
 
     @property
     def scatter(self) -> FloatArray:
@@ -992,6 +999,26 @@ def rows_behind(estimate: Estimate) -> FloatArray | None:
     if A is None or A.shape[1] != cells.count.size:
         return None
     return np.asarray(touches(A) @ cells.count, dtype=np.float64)
+
+
+def of_means(
+    names: tuple[str, ...], A: Matrix, cells: Cells, scores: Scores, *, linear: bool = True, **more: Any
+) -> Estimate:
+    """The estimate A m of the means m of cells, whose rows have the influence A/W times their residuals.
+
+    `linear` is whether the means without a cluster are what its leverage says; `more` are further fields.
+    """
+    return Estimate(
+        names=names,
+        params=np.asarray(A @ cells.mean),
+        scores=scores,
+        bread=transposed(scale_columns(A, 1.0 / cells.weight)) if sparse.issparse(A) else (A / cells.weight).T,
+        kind="mean",
+        coefficient_map=A,
+        refit=Refit(1.0 / cells.weight, linear=linear),
+        cells=cells,
+        **more,
+    )
 
 
 def touches(A: Matrix) -> Matrix:

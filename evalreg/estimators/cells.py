@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed
 from evalreg.covariance.terms import refuse_parameters
@@ -20,7 +19,7 @@ from evalreg.data.frame import open_frame
 from evalreg.data.rows import CellRows, ReadRows, Roles, cells_of, joint_names, one_row_an_item, read_cells, read_rows
 from evalreg.data.sums import HIGH, LOW, ROWS, SQUARES, TOTAL, Lines, refuse_repeats
 from evalreg.errors import ConstantScoreError, DataError, IndependenceWarning, NotAvailableError, Note, ScoreRangeError
-from evalreg.estimate import About, Cells, Estimate, Family, Refit, on_one_side, same_questions
+from evalreg.estimate import About, Cells, Estimate, Family, of_means, on_one_side, same_questions
 from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.scores.base import CellSums, cell_sums
 from evalreg.scores.cells import CellScores, LinearizedScores
@@ -104,57 +103,28 @@ def estimate_sums(
     axes: tuple[Axis, ...] | None,
     dropped: dict[str, int],
 ) -> Estimate:
-    """The same of sums that were made already."""
-    return _paired(_estimate(keys, sums, scores, roles, solve, about, dropped), roles, axes)
-
-
-def _estimate(
-    keys: list[tuple[str, ...]],
-    sums: CellSums,
-    scores: CellScores | EngineScores,
-    roles: Roles,
-    solve: Solve,
-    about: About,
-    dropped: dict[str, int],
-) -> Estimate:
-    """Parameters from the sums of the cells, with the scores that give their covariance."""
+    """The same of sums that were made already: parameters, and what has a score interval where scores lie in [0, 1]."""
     refuse_parameters(len({key[: len(roles.by)] for key in keys}))
     solved = solve(keys, sums)
-    mean = np.where(sums.low == sums.high, sums.low, sums.total / sums.weight)
     bounded = bool(np.min(sums.low) >= 0 and np.max(sums.high) <= 1)
-    _refuse_constant(sums, solved, bounded, roles.score)
+    if not bounded:
+        _refuse_constant(sums, solved, roles.score)
     strata = sorted({key[-1] for key in keys}) if roles.strata is not None else []
-    cells = Cells(
-        count=sums.count,
-        weight=sums.weight,
-        mean=mean,
-        squares=np.where(sums.low == sums.high, 0.0, sums.squares),
-        low=sums.low,
-        high=sums.high,
-        stratum=np.array([strata.index(key[-1]) for key in keys]) if strata else None,
-        strata=tuple(strata),
-    )
-    return Estimate(
-        names=solved.names,
-        params=np.asarray(solved.coefficient_map @ mean),
-        scores=replace(scores, fitted=mean),
-        bread=_scaled(solved.coefficient_map, 1.0 / sums.weight).T,
-        kind="mean",
-        coefficient_map=solved.coefficient_map,
-        refit=Refit(1.0 / sums.weight),
-        cells=cells,
+    stratum = np.array([strata.index(key[-1]) for key in keys]) if strata else None
+    cells = Cells.of_sums(sums, stratum, tuple(strata))
+    estimate = of_means(
+        solved.names,
+        solved.coefficient_map,
+        cells,
+        replace(scores, fitted=cells.mean),
         bounded=bounded,
         dropped=dropped,
         about=replace(about, unit=bounded, levels=on_one_side(sums.low, sums.high)),
         item=() if roles.item is None else (roles.item,),
     )
-
-
-def _paired(estimate: Estimate, roles: Roles, axes: tuple[Axis, ...] | None) -> Estimate:
-    """The same, with what has a score interval where scores lie in [0, 1]: means, and differences on the same items."""
-    item = (roles.item,) if roles.item is not None else axes[0] if axes else None
+    item = estimate.item or (axes[0] if axes else ())
     paired = None
-    if estimate.bounded and item is not None and roles.by and roles.weights is None:
+    if bounded and item and roles.by and roles.weights is None:
         paired = paired_answers(estimate, item)
     return replace(estimate, family=same_questions(paired, single_means(estimate)))
 
@@ -172,14 +142,8 @@ def single_means(estimate: Estimate) -> SingleMeans | None:
     return SingleMeans(estimate.scores, cells.mean, cells.count, cells.squares, A, icc)
 
 
-def _scaled(matrix: Matrix, columns: FloatArray) -> Matrix:
-    return compressed(matrix) @ sparse.diags_array(columns) if sparse.issparse(matrix) else matrix * columns
-
-
-def _refuse_constant(sums: CellSums, solved: Solved, bounded: bool, score: str) -> None:
-    """Scores that do not vary have no error bar, unless their bounds give one."""
-    if bounded:
-        return
+def _refuse_constant(sums: CellSums, solved: Solved, score: str) -> None:
+    """Scores outside [0, 1] that do not vary have no error bar."""
     varies = np.asarray((solved.coefficient_map != 0) @ (sums.low < sums.high)).astype(bool)
     if varies.all():
         return
@@ -306,16 +270,12 @@ def linearized_estimate(split: Split, found: Linearized, about: About, column: s
         split.weighted(found.share),
         rows.weights,
     )
-    squares = split.total(found.influence**2)
-    return Estimate(
-        names=split.names,
-        params=found.params,
-        scores=scores,
-        bread=np.diag(1.0 / weight),
-        kind="mean",
-        coefficient_map=np.eye(n_cells),
-        refit=Refit(1.0 / weight, linear=found.exact),
-        cells=Cells(count, weight, found.params, squares, low, high, spread=spread),
+    return of_means(
+        split.names,
+        np.eye(n_cells),
+        Cells(count, weight, found.params, split.total(found.influence**2), low, high, spread=spread),
+        scores,
+        linear=found.exact,
         bounded=found.bounded,
         dropped=rows.dropped,
         about=replace(about, levels=about.levels or found.bounded),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy import special
@@ -29,7 +28,7 @@ from evalreg.planning.power import detectable
 from evalreg.report.answer import short
 from evalreg.report.axes import estimates_axes
 from evalreg.report.documents import as_compact_json, versions
-from evalreg.report.rendering import Figure, Page, named
+from evalreg.report.rendering import Page, named
 from evalreg.report.sentences import (
     MarkupName,
     caption_text,
@@ -80,16 +79,62 @@ if TYPE_CHECKING:
     from evalreg.results.winner import BestName, Winner, WinnerName
 
 
-class ComparisonText(Printed):
-    """Differences between models in words and as a figure, from their results and the facts of the pairs."""
+@dataclass(frozen=True, eq=False)
+class Comparison(Planned, Printed, Hinting):
+    """Differences between models on the same questions; made by `compare`, immutable.
+
+    Parameters
+    ----------
+    results : Results
+        The differences, with everything that results can do; a row is a question.
+    facts : Facts
+        Counts and correlations of the pairs.
+    adjust : {"holm", "fdr_bh", "bonferroni", "single-step"} or None
+        How p-values allow for the number of pairs.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.paired(n_passages=30, seed=1)
+    >>> comparison = er.compare(log, item="question", groups="passage", baseline="old")
+    >>> comparison.table[["difference", "n", "n_clusters"]].round(3).to_dict("records")
+    [{'difference': 0.127, 'n': 150, 'n_clusters': 30}]
+    """
 
     results: Results
     facts: Facts
-    adjust: PairAdjustName | None
+    adjust: PairAdjustName | None = None
 
-    @abstractmethod
+    _called: ClassVar[str] = "comparison"
+    _inner: ClassVar[type | None] = Results
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The differences with 95% intervals, indexed by (model, baseline); see `to_frame` for the columns."""
+        return self._table.copy()
+
+    @cached_property
+    def _table(self) -> pd.DataFrame:
+        return whole(difference_frame(self.results, self.facts, self.adjust, 0.05))
+
     def to_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """The differences, one row a pair."""
+        """The differences, one row a pair.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of the intervals; 0.05 gives 95%.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by (model, baseline). Columns difference, se, lower, upper, p_value, p_adjusted (where `adjust` is
+            given), correlation (over the shared questions), n (questions), n_clusters (of the axis with fewest), then
+            dof, variance_saved (by pairing, for independent questions), n_unpaired (questions that only one of the two
+            answered) and paired.
+            Intervals hold one at a time, except under "single-step", where they hold together.
+        """
+        return whole(difference_frame(self.results, self.facts, self.adjust, alpha))
 
     def summary(self, alpha: float = 0.05, *, details: bool = False) -> Summary:
         """The differences, a line each: wins, losses and ties, standard error in parentheses, interval, test.
@@ -265,21 +310,8 @@ class ComparisonText(Printed):
         more = {"adjust": self.adjust, "seed": 0 if self.adjust == "single-step" else None, "kind": "comparison"}
         return results_document(self.results, levels, self, table) | more
 
-
-# `Comparison`, whose module imports this one.
-AnyComparison: TypeAlias = Any
-
-# The power of which the smallest difference that is found is told.
-POWER = 0.8
-# With fewer degrees of freedom a standard error is said to be rough.
-ROUGH = 30
-
-
-class Reported:
-    """Reports of a comparison."""
-
     def report(
-        self: Any,
+        self,
         path: str | PathLike[str] | None = None,
         *,
         format: ReportFormat | None = None,
@@ -326,295 +358,6 @@ class Reported:
         fraction("alpha", alpha)
         form = asked_format(format, path)
         return write_page(difference_page(self, alpha, title=title, pictures=form == "html"), path, form)
-
-
-def difference_page(
-    comparison: AnyComparison,
-    alpha: float,
-    *,
-    title: str | None = None,
-    left_out: tuple[str, ...] = (),
-    command: str = "",
-    code: str = "",
-    more: dict[str, Any] | None = None,
-    pictures: bool = True,
-) -> Page:
-    """What a report says about differences; `left_out` are sentences on how the log was read.
-
-    `pictures` is whether figures are drawn, which HTML alone shows.
-    """
-    results, missing = comparison.results, list[str]()
-    with muted():
-        table, summary = comparison.to_frame(alpha), comparison.summary(alpha, details=True)
-        figures, document = _figures(comparison, alpha, missing, pictures), comparison._document((alpha,))
-        answer = difference_answer(comparison, table)
-        design = (*design_sentences(results, "questions"), *_pairing(table), *_detectable(comparison, table))
-        grids = further_grids(results, None, results.summary(alpha, details=True).grids, table, alpha)
-    joint = comparison.adjust == "single-step"
-    return Page(
-        title=title or _title(comparison),
-        answer=answer,
-        scores=_grid(comparison, table),
-        scores_note=_notes(comparison, table),
-        figures=figures,
-        missing=tuple(missing),
-        left_out=(*left_out, *_unpaired(table), dropped_told(results, "questions")),
-        design=design,
-        notes=tuple(summary.sentences),
-        grids=grids,
-        methods=(*methods_of(results, alpha, False), *_adjusted(comparison)),
-        formulas=(*formulas_of(results, False), *([_JOINT] if joint else [])),
-        sources=(*sources_of(results, False), *([all_sources()["joint"].text] if joint else [])),
-        options=(*options_told(results, alpha, 0, joint), ("adjust", str(comparison.adjust))),
-        versions=tuple(versions().items()),
-        command=command,
-        code=code or _code(comparison, alpha),
-        document=as_compact_json({**document, **(more or {})}),
-        heading="Differences",
-    )
-
-
-_JOINT = "joint: c in place of t, with P(max over differences of |T| <= c) = 1 - alpha"
-
-
-def _baseline(comparison: AnyComparison) -> str | None:
-    """The model that all others are compared with; None where there are several."""
-    found = list(dict.fromkeys(comparison.facts.index.get_level_values(1)))
-    return str(found[0]) if len(found) == 1 else None
-
-
-def _title(comparison: AnyComparison) -> str:
-    baseline, outcome = _baseline(comparison), named(comparison.results.estimate.about.outcome)
-    return f"Differences in {outcome}" + ("" if baseline is None else f" from {named(baseline)}")
-
-
-# The answer
-
-
-def difference_answer(comparison: AnyComparison, table: pd.DataFrame) -> tuple[str, str]:
-    """Two sentences: the difference with its interval, and what it settles; of several, how many and the largest."""
-    alpha = table.attrs["alpha"]
-    pairs = [f"{named(model)} less {named(baseline)}" for model, baseline in table.index]
-    if len(table) == 1:
-        p, what = _deciding(table)[0], comparison.results.estimate.about.outcome
-        model, baseline = (named(name) for name in table.index[0])
-        decided = direction(model, baseline, named(what), float(table["difference"].iloc[0]), p, alpha)
-        end = f"; p {p_text(p, alpha)}." if np.isfinite(p) else "."
-        return f"{pairs[0]} is {_value(comparison, table, 0)}).", decided.removesuffix(".") + end
-    p = _deciding(table)
-    told = [i for i in range(len(table)) if p[i] <= alpha]
-    how = "each judged by itself" if comparison.adjust is None else f"p-values adjusted by {comparison.adjust}"
-    which = f" ({', '.join(pairs[i] for i in told)})" if 0 < len(told) <= MOST_NAMED else ""
-    counted = f"{len(told)} of {len(table)} differences {'is' if len(told) == 1 else 'are'} told apart from zero"
-    first = f"{counted} at the {100 * alpha:g}% level, {how}{which}."
-    size = np.where(table["lower"].isna(), -1.0, table["difference"].abs())
-    if not (size >= 0).any():
-        return first, "None has an error bar."
-    most = int(np.argmax(size))
-    chosen = "as the largest of several it is likely to be too far from zero"
-    return first, f"The largest, {pairs[most]}, is {_value(comparison, table, most)}); {chosen}."
-
-
-def _value(comparison: AnyComparison, table: pd.DataFrame, i: int) -> str:
-    """A difference with its interval, the bracket still open."""
-    row = table.iloc[i]
-    ends = row[["lower", "upper"]].to_numpy(dtype=float)
-    together = comparison.adjust == "single-step" and len(table) > 1
-    unit = unit_of(comparison.results.estimate)
-    return with_interval(float(row["difference"]), ends, unit, table.attrs["alpha"], together=together)
-
-
-def _deciding(table: pd.DataFrame) -> Any:
-    """The p-values that decide."""
-    return table["p_adjusted" if "p_adjusted" in table else "p_value"].to_numpy(dtype=float)
-
-
-# Tables and figures
-
-
-def _grid(comparison: AnyComparison, table: pd.DataFrame) -> Grid:
-    alpha, adjust = table.attrs["alpha"], comparison.adjust
-    joint = "joint " if adjust == "single-step" and len(table) > 1 else ""
-    several = _baseline(comparison) is None
-    headers: tuple[str, ...] = (
-        "model",
-        *(("baseline",) if several else ()),
-        "difference",
-        "standard error",
-        f"{joint}{level_of(alpha)} interval",
-        "p",
-    )
-    headers += (*(() if adjust is None else (f"p, {adjust}",)), "questions", "clusters")
-    rows = []
-    for (model, baseline), row in zip(table.index, table.to_dict("records"), strict=True):
-        ends = ends_text(row["lower"], row["upper"], row["difference"])
-        p = [p_value(row[name], alpha) for name in ("p_value", "p_adjusted") if name in row]
-        counts = (f"{row['n']:,}", f"{row['n_clusters']:,}")
-        names = (str(model), str(baseline)) if several else (str(model),)
-        rows.append((*names, number(row["difference"]), number(row["se"]), ends, *p, *counts))
-    return Grid(headers, tuple(rows))
-
-
-def _notes(comparison: AnyComparison, table: pd.DataFrame) -> tuple[str, ...]:
-    level, n = level_of(table.attrs["alpha"]), len(table)
-    baseline = _baseline(comparison)
-    found = [f"Each difference is the model less {'the baseline' if baseline is None else named(baseline)}."]
-    if n > 1 and comparison.adjust == "single-step":
-        found.append(f"The intervals hold for all {n} differences at once, at {level}.")
-    elif n > 1:
-        found.append(f"Each {level} interval is that of one difference by itself; it does not allow for their number.")
-    return (" ".join(found),)
-
-
-def _figures(comparison: AnyComparison, alpha: float, missing: list[str], pictures: bool) -> tuple[Figure, ...]:
-    draw = drawing(missing, pictures)
-    made = draw(
-        "intervals",
-        "Differences with their intervals",
-        None,
-        "",
-        lambda: comparison.plot(alpha=alpha),
-    )
-    return (*([made] if made.image else []), *inflation_figures(comparison.results, draw, missing))
-
-
-# In plain words
-
-
-def _pairing(table: pd.DataFrame) -> tuple[str, ...]:
-    """How alike the models of a pair answer, and what that is worth."""
-    if not table["paired"].any():
-        return ("The models are compared as if they had answered different questions (not paired).",)
-    r, saved = (_span(table.loc[table["paired"], name].to_numpy(float)) for name in ("correlation", "variance_saved"))
-    told = f" The scores of two models correlate by {r} over their questions." if r else ""
-    worth = f" Were questions independent, {saved} of the variance would be saved by this." if saved else ""
-    return (f"Differences are taken question by question (paired).{told}{worth}",)
-
-
-def _span(values: Any) -> str:
-    known = values[np.isfinite(values)]
-    if not known.size:
-        return ""
-    low, high = f"{known.min():.2f}", f"{known.max():.2f}"
-    return low if low == high else f"{low} to {high}"
-
-
-def _unpaired(table: pd.DataFrame) -> tuple[str, ...]:
-    """Questions that only one model of a pair answered."""
-    left = table.loc[table["paired"], "n_unpaired"]
-    if not len(left) or not left.any():
-        return ()
-    most = int(left.max())
-    where = "of the pair" if len(table) == 1 else "of a pair (the most of any pair)"
-    return (f"{most:,} questions that only one model {where} answered are left out of the difference.",)
-
-
-def _detectable(comparison: AnyComparison, table: pd.DataFrame) -> tuple[str, ...]:
-    """The true difference that a log like this one would show, from its own standard errors or null variances."""
-    se, dof, alpha = table["se"].to_numpy(float), table["dof"].to_numpy(float), table.attrs["alpha"]
-    if alpha >= POWER:
-        return ()
-    each = detectable(se, dof, comparison.results.cov.widths(), alpha, POWER)
-    known = np.isfinite(each)
-    if not known.any():
-        return ()
-    low, high = number(each[known].min()), number(each[known].max())
-    size = low if low == high else f"{low} to {high}, by pair,"
-    by_itself = "" if len(table) == 1 else ", each tested by itself"
-    return (
-        f"A log like this one shows a true difference of {size} with a probability of {POWER:.0%}, if its standard "
-        f"errors are right ({100 * alpha:g}% level{by_itself}); it is likely to miss a smaller one."
-        f"{_how_rough(float(dof[known].min()))}",
-    )
-
-
-def _how_rough(dof: float) -> str:
-    """By how much a standard error from few degrees of freedom may be wrong, nine times in ten; empty for many."""
-    if dof >= ROUGH:
-        return ""
-    low, high = (float(np.sqrt(dof / special.chdtri(dof, above))) for above in (0.05, 0.95))
-    return (
-        f" With {dof:.3g} degrees of freedom this is rough: the true standard error may be {low:.2f} to {high:.2f} "
-        "times the one seen, and this difference with it."
-    )
-
-
-def _adjusted(comparison: AnyComparison) -> tuple[str, ...]:
-    """How p-values, and under "single-step" intervals, allow for the number of differences."""
-    n, adjust = len(comparison.facts.index), comparison.adjust
-    if n == 1:
-        return ()
-    if adjust is None:
-        return (f"p-values and intervals are not adjusted for the number of differences ({n}).",)
-    both = "p-values and intervals are" if adjust == "single-step" else "p-values, not intervals, are"
-    return (f"{both} adjusted ({adjust}) for the number of differences ({n}).",)
-
-
-def _code(comparison: AnyComparison, alpha: float) -> str:
-    """What can be said of the code without the data."""
-    return (
-        "import evalreg as er\n\n"
-        f"# comparison: what er.compare gave, with adjust={comparison.adjust!r} and the options listed under Methods\n"
-        f'comparison.report("report.html", alpha={alpha:g})'
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison(Planned, Reported, ComparisonText, Hinting):
-    """Differences between models on the same questions; made by `compare`, immutable.
-
-    Parameters
-    ----------
-    results : Results
-        The differences, with everything that results can do; a row is a question.
-    facts : Facts
-        Counts and correlations of the pairs.
-    adjust : {"holm", "fdr_bh", "bonferroni", "single-step"} or None
-        How p-values allow for the number of pairs.
-
-    Examples
-    --------
-    >>> import evalreg as er
-    >>> log = er.datasets.paired(n_passages=30, seed=1)
-    >>> comparison = er.compare(log, item="question", groups="passage", baseline="old")
-    >>> comparison.table[["difference", "n", "n_clusters"]].round(3).to_dict("records")
-    [{'difference': 0.127, 'n': 150, 'n_clusters': 30}]
-    """
-
-    results: Results
-    facts: Facts
-    adjust: PairAdjustName | None = None
-
-    _called: ClassVar[str] = "comparison"
-    _inner: ClassVar[type | None] = Results
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """The differences with 95% intervals, indexed by (model, baseline); see `to_frame` for the columns."""
-        return self._table.copy()
-
-    @cached_property
-    def _table(self) -> pd.DataFrame:
-        return whole(difference_frame(self.results, self.facts, self.adjust, 0.05))
-
-    def to_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """The differences, one row a pair.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Level of the intervals; 0.05 gives 95%.
-
-        Returns
-        -------
-        DataFrame
-            Indexed by (model, baseline). Columns difference, se, lower, upper, p_value, p_adjusted (where `adjust` is
-            given), correlation (over the shared questions), n (questions), n_clusters (of the axis with fewest), then
-            dof, variance_saved (by pairing, for independent questions), n_unpaired (questions that only one of the two
-            answered) and paired.
-            Intervals hold one at a time, except under "single-step", where they hold together.
-        """
-        return whole(difference_frame(self.results, self.facts, self.adjust, alpha))
 
     @with_hints
     def with_cov(
@@ -884,3 +627,167 @@ class Comparison(Planned, Reported, ComparisonText, Hinting):
 
     def __repr__(self) -> str:
         return short(self.summary()).as_text()
+
+
+# The power of which the smallest difference that a log shows is told.
+POWER = 0.8
+_JOINT = "joint: c in place of t, with P(max over differences of |T| <= c) = 1 - alpha"
+
+
+def difference_page(
+    comparison: Comparison,
+    alpha: float,
+    *,
+    title: str | None = None,
+    left_out: tuple[str, ...] = (),
+    command: str = "",
+    code: str = "",
+    more: dict[str, Any] | None = None,
+    pictures: bool = True,
+) -> Page:
+    """What a report says about differences; `left_out` are sentences on how the log was read.
+
+    `pictures` is whether figures are drawn, which HTML alone shows.
+    """
+    results, adjust, missing = comparison.results, comparison.adjust, list[str]()
+    draw = drawing(missing, pictures)
+    with muted():
+        table, summary = comparison.to_frame(alpha), comparison.summary(alpha, details=True)
+        intervals = draw(
+            "intervals", "Differences with their intervals", None, "", lambda: comparison.plot(alpha=alpha)
+        )
+        figures = (*([intervals] if intervals.image else []), *inflation_figures(results, draw, missing))
+        design = (*design_sentences(results, "questions"), _pairing(table), *_detectable(comparison, table))
+        grids = further_grids(results, None, results.summary(alpha, details=True).grids, table, alpha)
+    joint, n, baselines = adjust == "single-step", len(table), table.index.get_level_values(1).unique()
+    baseline = named(baselines[0]) if len(baselines) == 1 else None
+    adjusted, note = "", f"Each difference is the model less {baseline or 'the baseline'}."
+    if n > 1:
+        both = "p-values and intervals are" if joint or adjust is None else "p-values, not intervals, are"
+        how = "not adjusted" if adjust is None else f"adjusted ({adjust})"
+        adjusted = f"{both} {how} for the number of differences ({n})."
+        each = (
+            f"Each {level_of(alpha)} interval is that of one difference by itself; it does not allow for their number."
+        )
+        note += f" The intervals hold for all {n} differences at once, at {level_of(alpha)}." if joint else f" {each}"
+    from_baseline = "" if baseline is None else f" from {baseline}"
+    redo = (
+        "import evalreg as er\n\n"
+        f"# comparison: what er.compare gave, with adjust={adjust!r} and the options listed under Methods\n"
+        f'comparison.report("report.html", alpha={alpha:g})'
+    )
+    return Page(
+        title=title or f"Differences in {named(results.estimate.about.outcome)}{from_baseline}",
+        answer=_answer(comparison, table),
+        scores=_grid(table, adjust, baseline is None),
+        scores_note=(note,),
+        figures=figures,
+        missing=tuple(missing),
+        left_out=(*left_out, *_unpaired(table), dropped_told(results, "questions")),
+        design=design,
+        notes=tuple(summary.sentences),
+        grids=grids,
+        methods=(*methods_of(results, alpha, False), *filter(None, [adjusted])),
+        formulas=(*formulas_of(results, False), *([_JOINT] if joint else [])),
+        sources=(*sources_of(results, False), *([all_sources()["joint"].text] if joint else [])),
+        options=(*options_told(results, alpha, 0, joint), ("adjust", str(adjust))),
+        versions=tuple(versions().items()),
+        command=command,
+        code=code or redo,
+        document=as_compact_json({**comparison._document((alpha,)), **(more or {})}),
+        heading="Differences",
+    )
+
+
+def _answer(comparison: Comparison, table: pd.DataFrame) -> tuple[str, str]:
+    """Two sentences: the difference with its interval, and what it settles; of several, how many and the largest."""
+    alpha, n, estimate = table.attrs["alpha"], len(table), comparison.results.estimate
+    pairs = [f"{named(model)} less {named(baseline)}" for model, baseline in table.index]
+    p = table["p_adjusted" if "p_adjusted" in table else "p_value"].to_numpy(dtype=float)
+    size = np.where(table["lower"].isna(), -1.0, table["difference"].abs())
+    most = int(np.argmax(size))
+    row, together = table.iloc[most], comparison.adjust == "single-step" and n > 1
+    ends = row[["lower", "upper"]].to_numpy(dtype=float)
+    # The bracket is still open.
+    value = with_interval(float(row["difference"]), ends, unit_of(estimate), alpha, together=together)
+    largest = f"{pairs[most]}, is {value})"
+    if n == 1:
+        model, baseline = (named(name) for name in table.index[0])
+        decided = direction(model, baseline, named(estimate.about.outcome), float(row["difference"]), p[0], alpha)
+        end = f"; p {p_text(p[0], alpha)}." if np.isfinite(p[0]) else "."
+        return f"{pairs[0]} is {value}).", decided.removesuffix(".") + end
+    apart = [pair for pair, each in zip(pairs, p, strict=True) if each <= alpha]
+    how = "each judged by itself" if comparison.adjust is None else f"p-values adjusted by {comparison.adjust}"
+    which = f" ({', '.join(apart)})" if 0 < len(apart) <= MOST_NAMED else ""
+    counted = f"{len(apart)} of {n} differences {'is' if len(apart) == 1 else 'are'} told apart from zero"
+    first = f"{counted} at the {100 * alpha:g}% level, {how}{which}."
+    if size[most] < 0:
+        return first, "None has an error bar."
+    return first, f"The largest, {largest}; as the largest of several it is likely to be too far from zero."
+
+
+def _grid(table: pd.DataFrame, adjust: PairAdjustName | None, several: bool) -> Grid:
+    """The differences; a column of baselines where there are `several`."""
+    alpha = table.attrs["alpha"]
+    joint = "joint " if adjust == "single-step" and len(table) > 1 else ""
+    ps = ("p",) if adjust is None else ("p", f"p, {adjust}")
+    headers = ("difference", "standard error", f"{joint}{level_of(alpha)} interval", *ps, "questions", "clusters")
+    rows = []
+    for names, row in zip(table.index, table.to_dict("records"), strict=True):
+        ends = ends_text(row["lower"], row["upper"], row["difference"])
+        p = [p_value(row[name], alpha) for name in ("p_value", "p_adjusted") if name in row]
+        values = (number(row["difference"]), number(row["se"]), ends, *p, f"{row['n']:,}", f"{row['n_clusters']:,}")
+        rows.append((*map(str, names if several else names[:1]), *values))
+    return Grid(("model", "baseline", *headers) if several else ("model", *headers), tuple(rows))
+
+
+def _pairing(table: pd.DataFrame) -> str:
+    """How alike the models of a pair answer, and what that is worth."""
+    if not table["paired"].any():
+        return "The models are compared as if they had answered different questions (not paired)."
+    r, saved = (_span(table.loc[table["paired"], name].dropna(), ".2f") for name in ("correlation", "variance_saved"))
+    alike = f" The scores of two models correlate by {r} over their questions." if r else ""
+    worth = f" Were questions independent, {saved} of the variance would be saved by this." if saved else ""
+    return f"Differences are taken question by question (paired).{alike}{worth}"
+
+
+def _span(values: Any, form: str) -> str:
+    """The smallest and the largest, or one number; empty of none."""
+    if not len(values):
+        return ""
+    low, high = f"{values.min():{form}}", f"{values.max():{form}}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _unpaired(table: pd.DataFrame) -> tuple[str, ...]:
+    """Questions that only one model of a pair answered."""
+    most = int(table.loc[table["paired"], "n_unpaired"].max()) if table["paired"].any() else 0
+    where = "of the pair" if len(table) == 1 else "of a pair (the most of any pair)"
+    return (f"{most:,} questions that only one model {where} answered are left out of the difference.",) * (most > 0)
+
+
+def _detectable(comparison: Comparison, table: pd.DataFrame) -> tuple[str, ...]:
+    """The true difference that a log like this one would show, from its own standard errors or null variances."""
+    se, dof, alpha = table["se"].to_numpy(float), table["dof"].to_numpy(float), table.attrs["alpha"]
+    if alpha >= POWER:
+        return ()
+    each = detectable(se, dof, comparison.results.cov.widths(), alpha, POWER)
+    known = np.isfinite(each)
+    if not known.any():
+        return ()
+    low, high = number(each[known].min()), number(each[known].max())
+    size = low if low == high else f"{low} to {high}, by pair,"
+    by_itself = "" if len(table) == 1 else ", each tested by itself"
+    text = (
+        f"A log like this one shows a true difference of {size} with a probability of {POWER:.0%}, if its standard "
+        f"errors are right ({100 * alpha:g}% level{by_itself}); it is likely to miss a smaller one."
+    )
+    fewest = float(dof[known].min())
+    if fewest < 30:
+        # By how much a standard error may be wrong, nine times in ten.
+        low, high = (f"{np.sqrt(fewest / special.chdtri(fewest, above)):.2f}" for above in (0.05, 0.95))
+        text += (
+            f" With {fewest:.3g} degrees of freedom this is rough: the true standard error may be {low} to {high} "
+            "times the one seen, and this difference with it."
+        )
+    return (text,)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -14,7 +15,6 @@ from evalreg.checks import (
     BoolArray,
     CovName,
     DofName,
-    FloatArray,
     IntArray,
     MissingName,
     RepairName,
@@ -33,7 +33,7 @@ from evalreg.data.frame import open_frame
 from evalreg.data.rows import CellRows, Roles, read_cells, read_noise
 from evalreg.data.sums import SummedLog, lines_as_rows, lines_of
 from evalreg.errors import ArgumentTypeError, IndependenceWarning, NotAvailableError, Note, UnlikeScalesWarning
-from evalreg.estimate import PLAIN, About, Cells, Estimate, Refit, same_questions
+from evalreg.estimate import PLAIN, About, Cells, Estimate, of_means, same_questions
 from evalreg.estimators.cells import estimate_read
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.mean import solve as solve_means
@@ -50,117 +50,31 @@ from evalreg.estimators.targets import (
 )
 from evalreg.inference.questions import mixed_scales
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
-from evalreg.numerics.matrices import Matrix, scale_columns, transposed
+from evalreg.numerics.matrices import Matrix
 from evalreg.results.results import results_of
 from evalreg.scores.differences import PairScores, pair_sums
 from evalreg.scores.score_interval import ICC_DIFFERENCE, checked_icc
 
 if TYPE_CHECKING:
     from evalreg.data.clusters import Groups
-    from evalreg.data.frame import Table
-    from evalreg.scores.base import CellSums
 
 # A range of differences below this fraction of the largest score is rounding.
 ROUNDING = 1e-13
 
 
-Made: TypeAlias = tuple[Estimate, tuple[Axis, ...] | None]
-"""Differences, and the clusterings asked for."""
-
-
-@dataclass(frozen=True, eq=False)
-class HeldCompared:
-    """Answers of models in memory, and the pairs of these that are compared."""
-
-    read: CellRows
-    # The questions that some difference is over.
-    answers: Answers
-    facts: Facts
-    # The pairs over all questions that were read.
-    pairs: ModelPairs
-    paired: bool
-
-    @property
-    def absent(self) -> tuple[str, ...]:
-        """Models of which every row was dropped."""
-        return self.answers.absent
-
-    @property
-    def samples(self) -> tuple[int, int] | None:
-        """Fewest and most answers of a model to a question, where they were averaged."""
-        return self.answers.samples
-
-    @property
-    def unit(self) -> bool:
-        """Whether all scores lie in [0, 1]."""
-        return bool(np.min(self.answers.values) >= 0 and np.max(self.answers.values) <= 1)
-
-    @property
-    def spellings(self) -> list[tuple[str, str]]:
-        """Ids of questions that differ by blanks or case alone."""
-        item = self.read.item
-        return [] if item is None or item.labels is None else spelled_alike(item.labels)
-
-    @property
-    def ranges(self) -> tuple[tuple[str, ...], FloatArray, FloatArray]:
-        """The models, and the smallest and the largest score of each."""
-        values, present = self.answers.values, self.answers.present
-        low = np.min(values, axis=1, where=present, initial=np.inf)
-        return self.answers.models, low, np.max(values, axis=1, where=present, initial=-np.inf)
-
-    def estimate(self, roles: Roles, groups: Groups, about: About, icc: float | None) -> Made:
-        """The differences."""
-        if self.paired:
-            return paired_estimate(self.answers, self.facts, about, icc), self.answers.axes
-        return unpaired_estimate(self.read, roles, self.facts, about)
-
-
-def compared_in_memory(read: CellRows, roles: Roles, baseline: str | None, paired: bool) -> HeldCompared:
-    """Pairs of models from their answers, each over the questions that both answered."""
-    answers = answers_of(read, roles)
-    pairs = compared_pairs(answers, roles.by[0], baseline, paired=paired)
-    overlap = overlap_of(answers, pairs, paired)
-    answers, own = in_use(answers, pairs, overlap.paired) if paired else (answers, pairs)
-    return HeldCompared(read, answers, facts_of(answers, own, overlap), pairs, paired)
-
-
 def paired_estimate(answers: Answers, facts: Facts, about: About, icc: float | None) -> Estimate:
     """Differences over shared questions; of models that share none, two means in columns of their own."""
     columns, coefficients, stratum = _columns(answers, facts)
-    sums, flat = _sums(answers, columns)
-    mean = np.where(flat, sums.low, sums.total / sums.weight)
-    estimate = Estimate(
-        names=facts.names,
-        params=np.asarray(coefficients @ mean),
-        scores=PairScores(answers.values, columns, mean, answers.labels, flat),
-        bread=transposed(scale_columns(coefficients, 1.0 / sums.weight)),
-        kind="mean",
-        coefficient_map=coefficients,
-        refit=Refit(1.0 / sums.weight),
-        cells=Cells(
-            count=sums.count,
-            weight=sums.weight,
-            mean=mean,
-            squares=sums.squares,
-            low=sums.low,
-            high=sums.high,
-            stratum=stratum,
-            strata=() if answers.stratum is None else tuple(str(name) for name in answers.stratum.labels),
-        ),
-        dropped=answers.dropped,
-        about=about,
-    )
-    return replace(estimate, family=same_questions(facts.family(estimate, icc)))
-
-
-def _sums(answers: Answers, columns: ModelPairs) -> tuple[CellSums, BoolArray]:
-    """Sums of the differences, and whether they are all alike but for rounding."""
     sums = pair_sums(answers.values, columns)
     largest = np.abs(answers.values).max(axis=1)
     scale = np.maximum(largest[columns.left], np.where(columns.right == NOBODY, 0.0, largest[columns.right]))
+    # Alike but for rounding.
     flat = sums.high - sums.low <= ROUNDING * scale
-    high = np.where(flat, sums.low, sums.high)
-    return replace(sums, squares=np.where(flat, 0.0, sums.squares), high=high), flat
+    strata = () if answers.stratum is None else tuple(str(name) for name in answers.stratum.labels)
+    cells = Cells.of_sums(replace(sums, high=np.where(flat, sums.low, sums.high)), stratum, strata)
+    scores = PairScores(answers.values, columns, cells.mean, answers.labels, flat)
+    estimate = of_means(facts.names, coefficients, cells, scores, dropped=answers.dropped, about=about)
+    return replace(estimate, family=same_questions(facts.family(estimate, icc)))
 
 
 def _columns(answers: Answers, facts: Facts) -> tuple[ModelPairs, Matrix, IntArray | None]:
@@ -194,33 +108,17 @@ def _columns(answers: Answers, facts: Facts) -> tuple[ModelPairs, Matrix, IntArr
     return ModelPairs(firsts, seconds, places, members), coefficients, None if stratum is None else of_stratum
 
 
-def unpaired_estimate(read: CellRows, roles: Roles, facts: Facts, about: About) -> Made:
-    """Differences of the models' own means; clusters of two models are different clusters."""
+def unpaired_estimate(
+    read: CellRows, roles: Roles, facts: Facts, about: About
+) -> tuple[Estimate, tuple[Axis, ...] | None]:
+    """Differences of the models' own means; clusters of two models are different clusters, and nothing is paired."""
     weights: Any = None if roles.strata is None else "micro"
-    estimate, axes = estimate_read(
-        read, roles, lambda keys, sums: solve_means(keys, sums, n_by=1, strata_weights=weights), about
-    )
-    return of_means(estimate, axes, roles, facts.names, (facts.pairs.left, facts.pairs.right))
-
-
-def of_means(
-    estimate: Estimate,
-    axes: tuple[Axis, ...] | None,
-    roles: Roles,
-    names: tuple[str, ...],
-    sides: tuple[IntArray, IntArray],
-) -> Made:
-    """The same from the means of the models, `sides` being those of each pair."""
-    contrasts = np.zeros((len(names), estimate.n_params))
-    for side, sign in zip(sides, (1.0, -1.0), strict=True):
-        contrasts[np.arange(len(names)), side] += sign
-    own = None if axes is None else tuple((*axis, *roles.by) if roles.by[0] not in axis else axis for axis in axes)
-    # Clusters of two models are different ones: nothing is paired.
-    made = replace(estimate.linear(contrasts, names), about=estimate.about, family=PLAIN, apart=roles.by)
-    return made, own
-
-
-Notes: TypeAlias = tuple[Note, ...]
+    estimate, axes = estimate_read(read, roles, partial(solve_means, n_by=1, strata_weights=weights), about)
+    unit = np.eye(estimate.n_params)
+    differences = estimate.linear(unit[facts.pairs.left] - unit[facts.pairs.right], facts.names)
+    if axes is not None:
+        axes = tuple((*axis, *roles.by) if roles.by[0] not in axis else axis for axis in axes)
+    return replace(differences, about=estimate.about, family=PLAIN, apart=roles.by), axes
 
 
 @chooses_rows()
@@ -350,20 +248,29 @@ def compare(
         data = lines_as_rows(data, model, item)
     labels = {"model": model, "item": item, "sample": sample, "strata": strata}
     table, _ = with_roles(open_frame(data), {"score": score}, **labels)
-    named = {"score": score, **labels}
-    refuse_same(named)
+    refuse_same({"score": score, **labels})
     items = item if groups is None else None
     groups = item if groups is None else groups
     roles = Roles(score, (model,), item, sample, strata, None, missing)
-    found = _compared(table, roles, groups, baseline, bool(paired))
+    read = read_answers(table, roles, groups) if isinstance(table, Query) else read_cells(table, roles, groups)
+    answers = answers_of(read, roles)
+    pairs = compared_pairs(answers, model, baseline, paired=bool(paired))
+    overlap = overlap_of(answers, pairs, bool(paired))
     noise = None
     if n_population is not None and sample is not None:
-        apart = answers_of(read_noise(table, roles, groups), roles)
-        noise = noise_of_differences(apart.values, found.pairs)
-    facts = found.facts
-    lines, notes = _lines_and_notes(found, named, paired)
-    about = About(model="Difference", outcome=score, lines=lines, unit=found.unit)
-    estimate, axes = found.estimate(roles, groups, about, icc)
+        noise = noise_of_differences(answers_of(read_noise(table, roles, groups), roles).values, pairs)
+    if paired:
+        answers, pairs = in_use(answers, pairs, overlap.paired)
+    facts = facts_of(answers, pairs, overlap)
+    unit = bool(np.min(answers.values) >= 0 and np.max(answers.values) <= 1)
+    notes = () if unit else _scale_notes(answers)
+    about = About(model="Difference", outcome=score, lines=_lines(answers, facts, roles, bool(paired)), unit=unit)
+    if paired:
+        notes = (*_unpaired_notes(facts, read, item), *notes)
+        axes: tuple[Axis, ...] | None = answers.axes
+        estimate = paired_estimate(answers, facts, about, icc)
+    else:
+        estimate, axes = unpaired_estimate(read, roles, facts, about)
     estimate = replace(estimate, item=(item,), dropped=estimate.dropped if dropped is None else dropped)
     if n_population is not None:
         if not facts.paired.all():
@@ -377,58 +284,57 @@ def compare(
         return Comparison(results_of(estimate, axes, asked, notes), facts, adjust)
 
 
-def _compared(table: Table | Query, roles: Roles, groups: Groups, baseline: str | None, paired: bool) -> HeldCompared:
-    """The pairs of models, of rows in memory or of one line for each model and question that an engine makes."""
-    if isinstance(table, Query):
-        return compared_in_memory(read_answers(table, roles, groups), roles, baseline, paired)
-    return compared_in_memory(read_cells(table, roles, groups), roles, baseline, paired)
+def _scale_notes(answers: Answers) -> tuple[Note, ...]:
+    """Whether models have scores on scales of their own."""
+    values, present = answers.values, answers.present
+    low = np.min(values, axis=1, where=present, initial=np.inf)
+    unlike = mixed_scales(answers.models, low, np.max(values, axis=1, where=present, initial=-np.inf))
+    return ((UnlikeScalesWarning, unlike),) if unlike else ()
 
 
-def _lines_and_notes(found: HeldCompared, named: dict[str, str | None], asked: bool) -> tuple[tuple[str, ...], Notes]:
-    """Sentences for the summary, and warnings."""
-    facts = found.facts
-    lines: list[str] = []
-    notes: list[Note] = []
-    if not asked:
+def _unpaired_notes(facts: Facts, read: CellRows, item: str) -> tuple[Note, ...]:
+    """Pairs of models that share no question."""
+    apart = [name for name, paired in zip(facts.names, facts.paired, strict=True) if not paired]
+    if not apart:
+        return ()
+    text = (
+        f"{listed(apart)}: no question in common, so that the difference is unpaired. If they answered the same "
+        f"questions, their ids in {item!r} must be the same."
+    )
+    alike = [] if read.item is None or read.item.labels is None else spelled_alike(read.item.labels)
+    if alike:
+        text += f" {quoted_pair(alike[0])} differ by blanks or case alone, and count as two."
+    return ((IndependenceWarning, text),)
+
+
+def _lines(answers: Answers, facts: Facts, roles: Roles, paired: bool) -> tuple[str, ...]:
+    """What the summary says of the questions, strata and answers."""
+    lines = []
+    if not paired:
         lines.append(
             "Not paired: each mean is over the model's own questions, and the models are taken to be independent."
         )
-    apart = [name for name, paired in zip(facts.names, facts.paired, strict=True) if not paired] if asked else []
-    if apart:
-        text = (
-            f"{listed(apart)}: no question in common, so that the difference is unpaired. If they answered the same "
-            f"questions, their ids in {named['item']!r} must be the same."
-        )
-        alike = found.spellings
-        if alike:
-            text += f" {quoted_pair(alike[0])} differ by blanks or case alone, and count as two."
-        notes.append((IndependenceWarning, text))
-    unlike = "" if found.unit else mixed_scales(*found.ranges)
-    if unlike:
-        notes.append((UnlikeScalesWarning, unlike))
-    left_out = facts.n_unpaired[facts.paired]
-    if asked and facts.paired.any():
-        lines.append(_paired_line(facts, left_out))
-    if named["strata"] is not None:
+    elif facts.paired.any():
+        lines.append(_paired_line(facts))
+    if roles.strata is not None:
         lines.append(
-            f"Strata: the values of {named['strata']!r} are a fixed list; only questions within them are sampled."
+            f"Strata: the values of {roles.strata!r} are a fixed list; only questions within them are sampled."
         )
-    if found.absent:
-        lines.append(f"Of {listed(found.absent)} no row is in use, so that no difference is taken with it.")
-    if found.samples is not None:
-        low, high = found.samples
+    if answers.absent:
+        lines.append(f"Of {listed(answers.absent)} no row is in use, so that no difference is taken with it.")
+    if answers.samples is not None:
+        low, high = answers.samples
         many = f"{low}" if low == high else f"{low} to {high}"
-        lines.append(f"Answers ({named['sample']}, {many} of a model to a question) were averaged first.")
-    return tuple(lines), tuple(notes)
+        lines.append(f"Answers ({roles.sample}, {many} of a model to a question) were averaged first.")
+    return tuple(lines)
 
 
-def _paired_line(facts: Facts, left_out: IntArray) -> str:
-    n = facts.n[facts.paired]
+def _paired_line(facts: Facts) -> str:
+    n, left_out = facts.n[facts.paired], facts.n_unpaired[facts.paired]
     many = f"{np.min(n)}" if np.min(n) == np.max(n) else f"{np.min(n)} to {np.max(n)}"
     if not left_out.any():
         return f"Paired: the two models of each difference answered the same {many} questions."
-    most = int(np.argmax(left_out))
-    pair = [name for name, paired in zip(facts.names, facts.paired, strict=True) if paired][most]
+    pair = np.array(facts.names)[facts.paired][np.argmax(left_out)]
     which = f"{left_out[0]}" if n.size == 1 else f"up to {np.max(left_out)} ({pair})"
     return (
         f"Paired: each difference is over the {many} questions that both models answered; {which} that only one of "

@@ -56,7 +56,7 @@ from evalreg.data.sums import (
     refuse_other,
 )
 from evalreg.errors import ArgumentError, DataError, DenominatorWarning, NonFiniteError, Note, ScoreRangeError
-from evalreg.estimate import About, Cells, Estimate, Refit, on_one_side
+from evalreg.estimate import About, Cells, Estimate, of_means, on_one_side
 from evalreg.estimators.cells import (
     Linearized,
     Split,
@@ -372,15 +372,12 @@ def _from_sums(read: RatioSums, columns: tuple[str, str], about: About) -> tuple
     )
     low, high = (sums["lo"], sums["hi"]) if bounded else (np.full(ratio.size, -np.inf), np.full(ratio.size, np.inf))
     levels = bounded or on_one_side(sums["least"], sums["most"])
-    estimate = Estimate(
-        names=names,
-        params=ratio,
-        scores=scores,
-        bread=np.diag(1.0 / w),
-        kind="mean",
-        coefficient_map=np.eye(ratio.size),
-        refit=Refit(1.0 / w),
-        cells=Cells(sums["n"] - sums["idle"], w, ratio, squares, low, high, spread=spread if bounded else None),
+    cells_of_ratios = Cells(sums["n"] - sums["idle"], w, ratio, squares, low, high, spread=spread if bounded else None)
+    estimate = of_means(
+        names,
+        np.eye(ratio.size),
+        cells_of_ratios,
+        scores,
         bounded=bounded,
         dropped=read.dropped,
         about=replace(about, lines=idle_lines(int(sums["idle"].sum())), levels=levels),

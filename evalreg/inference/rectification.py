@@ -16,7 +16,7 @@ from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import Axis, Labels, as_codes, pair_codes, union
 from evalreg.errors import NotAvailableError, Note, RectificationWarning, TooFewClustersError
-from evalreg.estimate import Cells, Estimate, Family, Refit
+from evalreg.estimate import Cells, Estimate, Family, of_means
 from evalreg.numerics.matrices import Matrix, dense, scale_columns
 from evalreg.scores.base import cell_sums
 from evalreg.scores.cells import CellScores
@@ -100,22 +100,8 @@ def means_of_cells(
     Every cell has rows. `more` are further fields of the estimate. Shapes: values, cell, weights (n_rows,),
     coefficient_map (n_params, n_cells).
     """
-    sums = cell_sums(values, cell, coefficient_map.shape[1], weights)
-    alike = sums.low == sums.high
-    # Exactly the value where all are alike, so that rounding does not look like spread.
-    mean = np.where(alike, sums.low, sums.total / sums.weight)
-    squares = np.where(alike, 0.0, sums.squares)
-    return Estimate(
-        names=names,
-        params=coefficient_map @ mean,
-        scores=CellScores(values, mean, labels, cell, weights),
-        bread=(coefficient_map / sums.weight).T,
-        kind="mean",
-        coefficient_map=coefficient_map,
-        refit=Refit(1.0 / sums.weight),
-        cells=Cells(sums.count, sums.weight, mean, squares, sums.low, sums.high),
-        **more,
-    )
+    cells = Cells.of_sums(cell_sums(values, cell, coefficient_map.shape[1], weights))
+    return of_means(names, coefficient_map, cells, CellScores(values, cells.mean, labels, cell, weights), **more)
 
 
 def labelled_means(estimate: Estimate, axes: tuple[Axis, ...]) -> Estimate:

@@ -62,8 +62,7 @@ def board():
 @pytest.fixture
 def coarse(monkeypatch):
     """Integrals of few nodes, where both sides of a claim take the same ones."""
-    monkeypatch.setattr(crossed_powers, "TEST_NODES", 7)
-    monkeypatch.setattr(crossed_powers, "ERROR_NODES", 7)
+    monkeypatch.setattr(crossed_powers, "NODES", 7)
 
 
 @pytest.fixture(scope="module")

@@ -61,3 +61,9 @@ def test_many_comparisons_a_hair_from_even_keep_their_own_p_value():
     missing = (1 - 1 / (8 * half)) / math.sqrt(math.pi * half)
     # At a billion trials scipy 1.13 keeps seven digits of the binomial distribution.
     assert sign_test(half - 1, half + 1).p_value == pytest.approx(1 - missing, abs=1e-7)
+
+
+@given(st.integers(0, 40))
+def test_no_p_value_of_so_many_comparisons_is_smaller_than_is_said(n):
+    found = [sign_test(wins, n - wins) for wins in range(n + 1)]
+    assert min(one.p_value for one in found) == pytest.approx(found[0].smallest_p, rel=SAME)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,11 @@ class SignTest:
     p_value: float
     n: int
 
+    @property
+    def smallest_p(self) -> float:
+        """The smallest p-value that n allows, 2^(1 - n): above 0.05 where n is below 6."""
+        return 2.0 ** min(1 - self.n, 0)
+
 
 def sign_test(wins: int, losses: int) -> SignTest:
     """Exact two-sided test that a win is as likely as a loss.
@@ -52,8 +58,9 @@ def sign_test(wins: int, losses: int) -> SignTest:
     Returns
     -------
     SignTest
-        With `statistic` (the wins), `p_value` and `n`. The p-value is Pr[X <= min or X >= max] for X binomial with n
-        trials of probability 1/2, and so 1 where wins equal losses.
+        With `statistic` (the wins), `p_value`, `n`, and `smallest_p`, below which no p-value of n can fall: five wins
+        and no loss have 0.0625. The p-value is Pr[X <= min or X >= max] for X binomial with n trials of probability
+        1/2, and so 1 where wins equal losses.
 
     Raises
     ------
@@ -74,18 +81,19 @@ def sign_test(wins: int, losses: int) -> SignTest:
     SignTest(statistic=8, p_value=0.109375, n=10)
     """
     wins, losses = _count("wins", wins), _count("losses", losses)
-    return SignTest(wins, _two_sided(wins, losses), wins + losses)
+    return SignTest(wins, float(sign_pvalues(wins, losses)), wins + losses)
 
 
-def _two_sided(wins: int, losses: int) -> float:
-    if wins == losses:
-        return 1.0
-    from scipy.stats import binomtest
+def sign_pvalues(wins: Any, losses: Any) -> FloatArray:
+    """Exact two-sided p-values of as many wins as losses, 1 where there are none.
 
-    # Both tails are equal at 1/2. The two-sided form adds up outcomes no likelier than the one seen up to a relative
-    # 1e-7, which near the middle of many trials takes in likelier ones.
-    one_tail = binomtest(min(wins, losses), wins + losses, 0.5, alternative="less").pvalue
-    return min(1.0, 2 * float(one_tail))
+    Twice the smaller tail: both are equal at 1/2. By the incomplete beta function, which takes any counts.
+    """
+    from scipy import special
+
+    fewer, n = np.minimum(wins, losses), np.add(wins, losses)
+    tail = special.betainc(np.maximum(n - fewer, 1), fewer + 1.0, 0.5)
+    return np.where(np.equal(wins, losses), 1.0, np.minimum(1.0, 2 * tail))
 
 
 def _count(name: str, value: object) -> int:
@@ -116,30 +124,14 @@ def clustered_sign_test(signs: FloatArray, axes: Sequence[Codes]) -> ClusteredSi
     squares; crossed, by inclusion and exclusion, not below the largest one-way variance. Shapes: signs (n,).
     """
     n_smallest = min([codes.n_clusters for codes in axes], default=signs.size)
-    squares = {dims: _squares(signs, [axes[d] for d in dims]) for dims in subsets_of_axes(len(axes))}
-    return sign_test_of_sums(float(signs.sum()), squares or {(0,): _plain(signs)}, n_smallest)
-
-
-def sign_test_of_sums(surplus: float, squares: Mapping[tuple[int, ...], float], n_smallest: float) -> ClusteredSign:
-    """The same of sums: wins less losses, and by axes the squares of that of their clusters, added up."""
-    together = sum((-1) ** (len(dims) + 1) * value for dims, value in squares.items())
-    variance = max([together, *(value for dims, value in squares.items() if len(dims) == 1)])
+    together, one_way = 0.0, [] if axes else [float(signs @ signs)]
+    for size in range(1, len(axes) + 1):
+        for some in combinations(axes, size):
+            squares = float(np.sum(np.bincount(joint(list(some)).codes, signs) ** 2))
+            together -= (-1) ** size * squares
+            one_way += [squares] if size == 1 else []
+    variance = max([together, *one_way])
     if not variance > 0 or n_smallest < 2:
         return ClusteredSign(float("nan"), float("nan"))
-    z = surplus / float(np.sqrt(variance))
-    p = t_pvalues(np.array([z]), np.array([n_smallest - 1.0]))
-    return ClusteredSign(z**2, float(p[0]))
-
-
-def subsets_of_axes(n_axes: int) -> list[tuple[int, ...]]:
-    """One axis, two, and so on: the terms of inclusion and exclusion."""
-    return [dims for size in range(1, n_axes + 1) for dims in combinations(range(n_axes), size)]
-
-
-def _plain(signs: FloatArray) -> float:
-    return float(signs @ signs)
-
-
-def _squares(signs: FloatArray, parts: list[Codes]) -> float:
-    """Sum over clusters of the squared surplus of wins."""
-    return _plain(np.bincount(joint(parts).codes, signs).astype(float))
+    z = float(signs.sum()) / float(np.sqrt(variance))
+    return ClusteredSign(z**2, float(t_pvalues(np.array([z]), np.array([n_smallest - 1.0]))[0]))

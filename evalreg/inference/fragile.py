@@ -23,8 +23,6 @@ from evalreg.scores.rows import RegressionScores, RowScores
 
 # Thresholds below which a clustered result is valid but fragile.
 FEW_CROSSED = 5
-# Differences of more standard errors than these are hardly ever met.
-MANY_ERRORS = 10
 # Among a few equal clusters each has a large share; only one above this multiple of 1/G dominates.
 TIMES_EQUAL = 1.5
 
@@ -198,10 +196,7 @@ def _pairs_text(n_clusters: int, estimate: Estimate) -> str:
     if pairs < 2 or estimate.kind not in ("mean", "board"):
         return ""
     far = float(t_quantile(0.05 / pairs, np.array([n_clusters - 1.0]))[0])
-    return (
-        f" Where they differ, one of {pairs} pairs is told apart only at {far:.0f} standard errors or more"
-        f"{', so that next to nothing can be' if far > MANY_ERRORS else ''}."
-    )
+    return f" Where they differ, one of {pairs} pairs is told apart only at {far:.0f} standard errors or more."
 
 
 def row_influence(estimate: Estimate, axis: Axis | None) -> tuple[FloatArray, list[object]]:

@@ -8,10 +8,9 @@ import numpy as np
 import scipy
 
 from evalreg.checks import FloatArray, IntArray
+from evalreg.numerics.fitting import ROUNDING
 
-# Squared totals that cancel to this fraction of their terms are rounding.
-ROUNDING = 1e-12
-# So are squares about the mean that are this fraction of the squares about zero.
+# Squares about the mean that are this fraction of the squares about zero are rounding (tolerance).
 UNCENTRED = 1e-26
 # Clusters that differ wholly, of those not seen yet, which differences of scores in [0, 1] count.
 UNSEEN = 2.0

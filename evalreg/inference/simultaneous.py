@@ -23,6 +23,7 @@ from evalreg.covariance.crossed import Widths, joined, one_t
 from evalreg.covariance.leverage import quadratic
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
 from evalreg.inference.wald import parse_contrasts
+from evalreg.numerics.fitting import ROUNDING
 from evalreg.numerics.matrices import Matrix, dense, difference_rows, squared_entries
 from evalreg.numerics.student import t_quantile
 
@@ -79,9 +80,8 @@ Seed: TypeAlias = int | np.random.Generator
 LIKE_NORMAL = 50
 # Draws of the largest statistic: the joint level is right to a few per cent. Of more models none are made (limits).
 DRAWS, MOST_MODELS = 1 << 14, 200
-# A variance below this share of its terms is rounding; p-values below the second are adjusted by their number alone
-# (tolerances).
-ROUNDING, SMALLEST = 1e-12, 1e-15
+# Smaller p-values are adjusted by their number alone (tolerance).
+SMALLEST = 1e-15
 # Entries of contrasts that are looked at together (memory limit).
 ENTRIES = 1 << 23
 

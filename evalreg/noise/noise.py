@@ -31,6 +31,7 @@ from evalreg.errors import (
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.difference import compare
 from evalreg.estimators.mean import mean
+from evalreg.estimators.sign import sign_pvalues
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.noise.parts import (
     FEWEST_APART,
@@ -40,7 +41,6 @@ from evalreg.noise.parts import (
     middle,
     noise_columns,
     noise_parts,
-    sign_pvalues,
 )
 from evalreg.planning.power import detectable, normal_quantiles, t_powers, t_shift, t_shifts
 from evalreg.report.axes import FigSize, curve_axes, differences_axes, errors_axes

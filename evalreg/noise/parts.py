@@ -10,17 +10,15 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.covariance.leverage import HELD
 from evalreg.data.clusters import Codes
 from evalreg.numerics.student import t_pvalues, t_quantile
+from evalreg.planning.power import REACHED
 
-# Entries (columns times questions) of what is held at once.
-ENTRIES = 1 << 21
 # A share of the variance below which more answers buy next to nothing.
 ENOUGH = 0.05
 # With fewer questions (clusters) than this whose mean is not the usual one, the share has no interval.
 FEWEST_APART = 8
-# A whole number that arithmetic puts just above itself is not rounded up to the next.
-ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +83,7 @@ class Parts:
         k = np.where(np.isnan(self.k) & (self.prediction == 0), 1.0, self.k)
         with np.errstate(divide="ignore"):
             needed = k * share / (1 - share) * (1 - ENOUGH) / ENOUGH
-        return np.maximum(np.ceil(needed * (1 - ROUNDING)), 1.0)
+        return np.maximum(np.ceil(needed * (1 - REACHED)), 1.0)
 
 
 def noise_parts(answers: AnswerTable, left: IntArray, right: IntArray, cluster: Codes | None) -> Parts:
@@ -115,7 +113,7 @@ def noise_parts(answers: AnswerTable, left: IntArray, right: IntArray, cluster: 
 
 
 def _chunks(m: int, n_questions: int) -> Iterator[IntArray]:
-    yield from np.array_split(np.arange(m), m * n_questions // ENTRIES + 1)
+    yield from np.array_split(np.arange(m), m * n_questions // HELD + 1)
 
 
 def _parts(
@@ -179,14 +177,6 @@ def _sums(values: FloatArray, cluster: Codes | None) -> FloatArray:
     place = (cluster.codes, np.arange(cluster.codes.size))
     by_cluster = sparse.csr_array((np.ones(cluster.codes.size), place), (cluster.n_clusters, cluster.codes.size))
     return np.ascontiguousarray((by_cluster @ values.T).T)
-
-
-def sign_pvalues(wins: IntArray, losses: IntArray) -> FloatArray:
-    """Exact two-sided p-values of as many wins as losses, 1 where there are none; see `sign_test`."""
-    from scipy import special
-
-    fewer, n = np.minimum(wins, losses), wins + losses
-    return np.where(wins == losses, 1.0, np.minimum(1.0, 2 * special.bdtr(fewer, np.maximum(n, 1), 0.5)))
 
 
 # Columns of the tables

@@ -15,7 +15,7 @@ from evalreg.checks import FamilyName, FloatArray
 from evalreg.errors import ConvergenceError
 from evalreg.numerics.basis import Basis, basis_of
 
-# Residuals that cancel to this fraction of their terms are rounding.
+# What cancels to this fraction of its terms is rounding, here and wherever sums and squares are compared.
 ROUNDING = 1e-12
 # Residuals below this fraction of the outcome are rounding: the covariates determine the score.
 PERFECT_FIT = 1e-12

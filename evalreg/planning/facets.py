@@ -24,6 +24,7 @@ from evalreg.checks import (
     nearest,
     option,
 )
+from evalreg.covariance.leverage import HELD
 from evalreg.data.clusters import Codes, joint
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import read_rows
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from evalreg.numerics.matrices import Matrix
-
-# Entries of the columns that are held at a time (memory limit).
-ENTRIES = 1 << 20
 
 
 def variances_of_forms(
@@ -65,8 +63,8 @@ def variances_of_forms(
     # Sums over levels of the effects of F Q F Q, of F Q R and of F Q; and those of R R and of R.
     FQFQ, FQR, FQ, RR, R = np.zeros((len(asked), k, k)), *np.zeros((2, len(asked), k)), 0.0, 0.0
     for effect in range(k):
-        for first in range(starts[effect], starts[effect + 1], max(1, ENTRIES // size)):
-            place = np.arange(first, min(first + max(1, ENTRIES // size), starts[effect + 1]))
+        for first in range(starts[effect], starts[effect + 1], max(1, HELD // size)):
+            place = np.arange(first, min(first + max(1, HELD // size), starts[effect + 1]))
             G = met[:, place].toarray() - np.outer(c, c[place] / n)
             DG = d[:, None] * G
             Q = met @ DG - np.outer(c, c @ DG / n) + s * G

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -37,41 +37,7 @@ if TYPE_CHECKING:
     from evalreg.scores.score_interval import NullVariance
 
 
-class Estimated(Protocol):
-    """What a plan asks of results."""
-
-    @property
-    def estimate(self) -> Estimate:
-        """Parameters and scores."""
-
-    @property
-    def cov(self) -> Covariance:
-        """Their covariance."""
-
-    @property
-    def params(self) -> pd.Series:
-        """Estimates."""
-
-    @property
-    def bse(self) -> pd.Series:
-        """Standard errors."""
-
-    @property
-    def dof(self) -> pd.Series:
-        """Degrees of freedom."""
-
-    @property
-    def pvalues(self) -> pd.Series:
-        """Two-sided p-values."""
-
-    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Intervals, one by one."""
-
-    def linear(self, matrix: Any, names: list[str]) -> Estimated:
-        """Combinations of the parameters."""
-
-
-def is_estimated(results: Any) -> TypeGuard[Estimated]:
+def is_estimated(results: Any) -> bool:
     """Whether these are results with their estimate and covariance, as those that are read from a file are not."""
     held = getattr(results, "__dict__", {})
     return isinstance(held.get("estimate"), Estimate) and isinstance(held.get("cov"), Covariance)

@@ -18,6 +18,8 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, fraction
 from evalreg.covariance.leverage import cell_leverage
 from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.inference.simultaneous import BLOCK
+from evalreg.numerics.fitting import ROUNDING as ROUNDING
 from evalreg.numerics.student import t_quantile
 
 if TYPE_CHECKING:
@@ -73,9 +75,8 @@ def checked_number(name: str, value: object) -> float:
     return number
 
 
-# A whole number that arithmetic puts just above itself is not rounded up to the next, and a power this near to the one
-# asked for is it (tolerances).
-ROUNDING, REACHED = 1e-12, 1e-9
+# A power this near to the one asked for is it (tolerance).
+REACHED = 1e-9
 # Above this many independent units t is normal, and one unit more or less is nothing.
 LARGE = 100_000
 # Nodes of an integral over a chi distribution, exact to some 1e-10; and where the integrand is an average of powers, to
@@ -883,8 +884,7 @@ def _pairs(
 
 # Few or unequal clusters, simulated
 
-# Experiments of one block, each block with a generator of its own.
-BLOCK = 1024
+# Experiments come in blocks, each with a generator of its own.
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from evalreg.covariance.crossed import crossed_widths, sums_of
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
 from evalreg.numerics.student import t_quantile
-from evalreg.planning.pilot import Estimated, Pilot, detected, enough_units, is_estimated, pilot_of, power_at, touched
+from evalreg.planning.pilot import Pilot, detected, enough_units, is_estimated, pilot_of, power_at, touched
 from evalreg.planning.power import (
     PILOT_NODES,
     REACHED,
@@ -35,7 +35,7 @@ from evalreg.scores.score_interval import FEW_EXPECTED
 
 DIMS: list[tuple[int, ...]] = [(0,), (1,), (0, 1)]
 # Of an integral over the variance of one axis that the test will see, and over its error in the pilot.
-TEST_NODES, ERROR_NODES = 20, 20
+NODES = 20
 # No benchmark has more prompts; and so many that they are no source of error (limits).
 MOST_PROMPTS, ENDLESS = 1_000_000, 1e12
 # A pilot with a smaller share of the combinations of prompts and judges says too little of a full grid.
@@ -293,7 +293,7 @@ def separate(
     )
 
 
-def _difference(results: Any, left: str | None, right: str | None) -> Estimated:
+def _difference(results: Any, left: str | None, right: str | None) -> Any:
     """The results of the one difference that is planned for."""
     if (left is None) != (right is None):
         raise ArgumentError("`left` and `right` go together, the names of two models; got one of them.")
@@ -344,9 +344,7 @@ def _of_pairs(pairs: list[tuple[str, str]], left: str, right: str) -> Any:
     return row
 
 
-def _one_way(
-    difference: Estimated, delta: float, alpha: float, power: float, assurance: float | None
-) -> dict[str, Any]:
+def _one_way(difference: Any, delta: float, alpha: float, power: float, assurance: float | None) -> dict[str, Any]:
     """Prompts alone, as `from_pilot` plans them."""
     rows = pilot_of(difference)
     pilot: Pilot = rows.get("clustered", rows["plain"])
@@ -362,7 +360,7 @@ def _one_way(
 
 
 def _crossed(
-    difference: Estimated,
+    difference: Any,
     judges: Iterable[int] | None,
     judge: str | None,
     delta: float,
@@ -397,7 +395,7 @@ def _numbers(judges: Any, least: int, what: str) -> list[int]:
     return numbers
 
 
-def _crossed_pilot(difference: Estimated, judge: str | None) -> tuple[CrossedPilot, tuple[str, str]]:
+def _crossed_pilot(difference: Any, judge: str | None) -> tuple[CrossedPilot, tuple[str, str]]:
     """Variance parts of a difference, prompts first; and the names of the two axes."""
     cov = difference.cov
     names = [axis_name(axis) for axis in cov.axes]
@@ -722,7 +720,7 @@ def _possible_parts(pilot: CrossedPilot) -> tuple[FloatArray, FloatArray]:
     W = expected_terms(pilot.design)
     parts = np.array(pilot.parts)
     seen = W[:2] @ parts
-    (prompt, w_prompt), (judge, w_judge) = (chi_nodes(dof, ERROR_NODES) for dof in pilot.dofs)
+    (prompt, w_prompt), (judge, w_judge) = (chi_nodes(dof, NODES) for dof in pilot.dofs)
     terms = np.stack(np.broadcast_arrays(seen[0] / prompt[:, None] ** 2, seen[1] / judge[None, :] ** 2))
     axes = np.linalg.solve(W[:2, :2], terms.reshape(2, -1) - (W[:2, 2] * parts[2])[:, None])
     weights = (w_prompt[:, None] * w_judge[None, :]).ravel()
@@ -735,7 +733,7 @@ def _power_of(parts: FloatArray, pilot: CrossedPilot, design: CrossedDesign, del
     dofs = pilot.dofs_at(design)
     t2 = t_quantile(alpha, np.array([*dofs, max(design.cells - 1.0, 1.0)])) ** 2
     # One column is not dear.
-    n_nodes = PILOT_NODES if parts.shape[1] == 1 else TEST_NODES
+    n_nodes = PILOT_NODES if parts.shape[1] == 1 else NODES
     (prompt, w_prompt), (judge, w_judge) = (chi_nodes(dof, n_nodes) for dof in dofs)
     # In units of the true variance.
     variance = true_variance(parts, design)

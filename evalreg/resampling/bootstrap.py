@@ -31,7 +31,7 @@ from evalreg.errors import (
     issue,
 )
 from evalreg.inference.simultaneous import base_seed, block_stream
-from evalreg.numerics.fitting import Progress
+from evalreg.numerics.fitting import ROUNDING, Progress
 from evalreg.numerics.matrices import dense
 from evalreg.report.tables import Grid, Summary, number
 from evalreg.resampling.solvers import meetings, solver_of
@@ -153,10 +153,8 @@ def run_blocks(
         return list(pool.map(one, blocks))
 
 
-# Draws this close to the estimate, as a fraction of their range, are equal to it.
-TIE = 1e-9
-# Places this near to a draw, as a fraction of their number, are at it.
-ROUNDING = 1e-12
+# Statistics this close are ties, and ties count as at least as extreme (tolerance).
+SLACK = 1e-9
 # Standard errors of draws below this fraction of that of the estimate are the root of rounding.
 NO_SPREAD = 1e-6
 
@@ -218,7 +216,7 @@ def bca_levels(draws: FloatArray, value: float, without: FloatArray, alpha: floa
     """
     known, finite = draws[~np.isnan(draws)], draws[np.isfinite(draws)]
     # Draws at the estimate count as half below it, as statistics of few clusters are discrete; rounding aside.
-    room = TIE * float(np.ptp(finite)) if finite.size else 0.0
+    room = SLACK * float(np.ptp(finite)) if finite.size else 0.0
     below = (np.count_nonzero(known < value - room) + np.count_nonzero(known <= value + room)) / 2
     bias = float(scipy.special.ndtri(below / max(known.size, 1)))
     if not (np.isfinite(bias) and np.isfinite(without).all()):
@@ -255,12 +253,6 @@ def _quantiles(draws: FloatArray, level: FloatArray) -> FloatArray:
     return np.asarray(np.where(finite, between, np.where(share <= ROUNDING * known.size, low, outer)))
 
 
-# Statistics this close are ties, and ties count as at least as extreme.
-SLACK = 1e-9
-# An end is moved by ties that are not exact, by a few of these; it meets a value that is nearer than this part of it.
-BESIDE = 100 * SLACK
-
-
 @dataclass(frozen=True, eq=False)
 class Drawn:
     """Statistics of the draws of one hypothesis, polynomials in the gap d between estimate and hypothesised value."""
@@ -268,6 +260,8 @@ class Drawn:
     numerator: FloatArray  # (2, n_draws): constant and slope
     # (n_rules, 3, n_draws): constant, half the slope and square of each variance whose largest is taken
     squares: FloatArray
+    variance: float  # of the data
+    enumerated: bool  # whether these are all draws there are, that of the data among them
 
     def at(self, d: float) -> tuple[FloatArray, FloatArray]:
         """Numerators and variances at a value of d, shape (n_draws,) each."""
@@ -277,27 +271,39 @@ class Drawn:
         largest = variance[0] if variance.shape[0] == 1 else np.max(variance, axis=0)
         return self.numerator[0] + d * self.numerator[1], np.maximum(largest, 0.0)
 
+    def share(self, count: int) -> float:
+        """A p-value from the draws that are as extreme; those of a sample leave out the one of the data."""
+        n = self.numerator.shape[1]
+        return count / n if self.enumerated else (1 + count) / (n + 1)
 
-def as_extreme(drawn: Drawn, gap: float, variance: float) -> BoolArray:
-    """Draws whose |t| is at least that of the data, at a value that lies `gap` below the estimate.
+    def p(self, gap: float) -> float:
+        """Two-sided p-value of the value that lies `gap` below the estimate: |t| is at least that of the data."""
+        numerator, spread = self.at(gap)
+        return self.share(np.count_nonzero(numerator**2 * self.variance >= (gap * (1 - SLACK)) ** 2 * spread))
 
-    Shapes: returns (n_draws,).
-    """
-    numerator, spread = drawn.at(gap)
-    return np.asarray(numerator**2 * variance >= (gap * (1 - SLACK)) ** 2 * spread)
+    def p_far(self) -> float:
+        """Where p ends however far the hypothesised value lies from the estimate.
 
+        The t of the data grows without bound; that of a draw does so only where its variance does not grow with the
+        gap.
+        """
+        grows = np.max(self.squares[:, 2], axis=0) > 0
+        constant = np.max(self.squares[:, 0], axis=0)
+        slope = self.numerator[1]
+        stays = ~grows & (slope != 0) & (slope**2 * self.variance >= (1 - SLACK) ** 2 * constant)
+        return self.share(np.count_nonzero(stays))
 
-def as_extreme_far(drawn: Drawn, variance: float) -> BoolArray:
-    """Draws that stay at least as extreme however far the hypothesised value lies from the estimate.
+    def p_equal_tailed(self, d: float, t: float) -> float:
+        """Twice the smaller tail; ties count in both."""
+        below, above = tails(*self.at(d), t)
+        return min(1.0, 2 * min(self.share(below), self.share(above)))
 
-    The t of the data grows without bound; that of a draw does so only where its variance does not grow with the gap.
-
-    Shapes: returns (n_draws,).
-    """
-    grows = np.max(drawn.squares[:, 2], axis=0) > 0
-    constant = np.max(drawn.squares[:, 0], axis=0)
-    moves = drawn.numerator[1] != 0
-    return np.asarray(~grows & moves & (drawn.numerator[1] ** 2 * variance >= (1 - SLACK) ** 2 * constant))
+    def gaps(self, scale: float, alpha: float, marks: Sequence[float]) -> tuple[float, float]:
+        """The lowest and the highest gap whose p-value is above alpha; infinite where p never falls to it."""
+        if self.p_far() > alpha:
+            return -np.inf, np.inf
+        low = find_end(lambda gap: self.p(-gap), scale, alpha, [-mark for mark in marks])
+        return -low, find_end(self.p, scale, alpha, marks)
 
 
 def find_end(p: Callable[[float], float], se: float, alpha: float, marks: Sequence[float] = ()) -> float:
@@ -318,7 +324,8 @@ def find_end(p: Callable[[float], float], se: float, alpha: float, marks: Sequen
         middle = (low + high) / 2
         low, high = (middle, high) if p(middle) > alpha else (low, middle)
     end = (low + high) / 2
-    return next((mark for mark in marks if abs(end - mark) <= BESIDE * abs(end) and p(mark) > alpha), end)
+    # Ties that are not exact move an end by a few of their width.
+    return next((mark for mark in marks if abs(end - mark) <= 100 * SLACK * abs(end) and p(mark) > alpha), end)
 
 
 def tails(numerator: FloatArray, variance: FloatArray, t: float) -> tuple[int, int]:

@@ -45,9 +45,6 @@ from evalreg.report.tables import Grid, Summary, fixed, number, p_value
 from evalreg.resampling.bootstrap import (
     BLOCK,
     Drawn,
-    as_extreme,
-    as_extreme_far,
-    find_end,
     refuse_few,
     seed_text,
     whole_number,
@@ -256,17 +253,10 @@ def _choices(n: int, k: int) -> BoolArray:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class Effect:
-    """The effect in the data, and what it would be under the other assignments."""
-
-    estimate: float
-    variance: float  # by clusters; of the data
-    drawn: Drawn  # polynomials in estimate - hypothesised effect, one for each assignment
-
-
-def effects(design: Allocation, totals: FloatArray, assignments: Iterator[BoolArray], progress: Progress) -> Effect:
-    """The difference of treated and untreated rows within strata, and its variance by clusters, under each assignment.
+def effects(
+    design: Allocation, totals: FloatArray, assignments: Iterator[BoolArray], enumerated: bool, progress: Progress
+) -> tuple[float, Drawn]:
+    """The difference of treated and untreated rows within strata, with its variance by clusters, and under assignments.
 
     Under an effect of the same size in all rows, what a cluster's total would have been without the treatment is known;
     under each assignment the effect, and each share of its error, is linear in that size. Shapes: totals (n_clusters,).
@@ -288,9 +278,8 @@ def effects(design: Allocation, totals: FloatArray, assignments: Iterator[BoolAr
         found[power, tiny], found[1, tiny] = 0.0, 0.0
     # Of scores that do not vary within an arm nothing but rounding is left.
     level = np.sum(np.abs(totals)) / np.sum(design.n_rows)
-    return Effect(
-        float(at), 0.0 if variance <= ROUNDING * level**2 else variance, Drawn(np.hstack(numerators), found[None])
-    )
+    variance = 0.0 if variance <= ROUNDING * level**2 else variance
+    return float(at), Drawn(np.hstack(numerators), found[None], variance, enumerated)
 
 
 def _effect(design: Allocation, totals: FloatArray, treated: BoolArray) -> tuple[FloatArray, FloatArray]:
@@ -447,8 +436,8 @@ def randomisation_test(
     n = design.n_assignments if enumerated else draws
     with Progress(n) as progress:
         assignments = design.enumerated() if enumerated else design.drawn(draws, base)
-        effect = effects(design, totals, assignments, progress)
-    p, interval = _inverted(effect, statistic, alpha, n if enumerated else None)
+        estimate, drawn = effects(design, totals, assignments, enumerated, progress)
+    p, interval = _inverted(estimate, drawn, statistic, alpha)
     smallest = (1 + design.mirrored) / n if enumerated else 1 / (n + 1)
     if smallest > alpha:
         text = (
@@ -457,13 +446,13 @@ def randomisation_test(
         )
         notes.append((EvalregWarning, text))
     issue(notes)
-    se = float(np.sqrt(effect.variance))
+    se = float(np.sqrt(drawn.variance))
     treated, n_rows = design.treated, design.n_rows
     return RandomisationTest(
         name=f"{arms.treated} - {arms.reference}",
-        estimate=effect.estimate,
+        estimate=estimate,
         se=se,
-        t=effect.estimate / se if se > 0 else np.nan,
+        t=estimate / se if se > 0 else np.nan,
         p_value=p,
         interval=interval,
         alpha=alpha,
@@ -637,27 +626,17 @@ def _dropped_notes(rows: ReadRows, arms: _Arms) -> list[Note]:
 
 
 def _inverted(
-    effect: Effect, statistic: StatisticName, alpha: float, n_all: int | None
+    estimate: float, drawn: Drawn, statistic: StatisticName, alpha: float
 ) -> tuple[float, tuple[float, float]]:
-    """The p-value of no effect, and the effects that are not rejected."""
-    drawn, variance, d = effect.drawn, effect.variance, effect.estimate
-    numerator = drawn.numerator
+    """The p-value of no effect, and the effects that are not rejected: the estimate less the gaps."""
+    numerator, varies = drawn.numerator, drawn.variance > 0
     # What the search for the ends of the interval starts from; the spread of the effect over assignments is never zero.
     scale = float(np.std(numerator[0])) or float(np.std(numerator.sum(axis=0)))
     if statistic == "difference":
         ones = np.zeros_like(drawn.squares)
         ones[:, 0] = 1.0
-        drawn, variance = Drawn(numerator, ones), 1.0
-
-    def share(count: int) -> float:
-        return (1 + count) / (numerator.shape[1] + 1) if n_all is None else count / n_all
-
-    def p(gap: float) -> float:
-        return share(int(np.count_nonzero(as_extreme(drawn, gap, variance))))
-
-    if effect.variance == 0 or not scale > 0:
-        return p(d), (np.nan, np.nan)
-    if share(int(np.count_nonzero(as_extreme_far(drawn, variance)))) > alpha:
-        return p(d), (-np.inf, np.inf)
-    # The hypothesised effect is the estimate less the gap.
-    return p(d), (d - find_end(p, scale, alpha, [d]), d + find_end(lambda gap: p(-gap), scale, alpha, [-d]))
+        drawn = Drawn(numerator, ones, 1.0, drawn.enumerated)
+    if not (varies and scale > 0):
+        return drawn.p(estimate), (np.nan, np.nan)
+    low, high = drawn.gaps(scale, alpha, [estimate])
+    return drawn.p(estimate), (estimate - high, estimate - low)

@@ -12,11 +12,9 @@ from evalreg.covariance.absorbed import refuse_spanning
 from evalreg.data.clusters import Axis, union
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate, Refit
+from evalreg.numerics.fitting import ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores.stacking import MappedScores
-
-# A design whose smallest eigenvalue is this fraction of its largest has no solution.
-SINGULAR = 1e-12
 
 
 class Solver(Protocol):
@@ -62,7 +60,7 @@ class CellSolver:
     @property
     def _nothing(self) -> FloatArray:
         """Weight of each cell that is rounding."""
-        return np.asarray(1e-12 * self.weight.sum(axis=1)).ravel()
+        return np.asarray(ROUNDING * self.weight.sum(axis=1)).ravel()
 
     def solve(self, V: FloatArray) -> FloatArray:
         """Parameters under each row of weights."""
@@ -163,7 +161,7 @@ def _inverses(gram: FloatArray) -> tuple[FloatArray, BoolArray]:
     scale = np.sqrt(np.maximum(np.einsum("nii->ni", gram), 0.0))
     unit = np.where(scale > 0, scale, 1.0)
     values, axes = np.linalg.eigh(gram / (unit[:, :, None] * unit[:, None, :]))
-    regular = np.asarray((values[:, 0] > SINGULAR * values[:, -1]) & np.all(scale > 0, axis=1))
+    regular = np.asarray((values[:, 0] > ROUNDING * values[:, -1]) & np.all(scale > 0, axis=1))
     turned = axes / unit[:, :, None]
     return (turned / np.where(regular[:, None], values, 1.0)[:, None, :]) @ np.swapaxes(turned, 1, 2), regular
 

@@ -42,6 +42,7 @@ from evalreg.errors import (
 from evalreg.estimate import Estimate
 from evalreg.inference.simultaneous import Seed, base_seed
 from evalreg.inference.wald import Contrasts, parse_contrasts, refuse_dependent, wald_quadratic
+from evalreg.numerics.fitting import ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, mostly_there
 from evalreg.report.tables import Summary, fixed, number, p_value
 from evalreg.resampling.bootstrap import (
@@ -50,18 +51,11 @@ from evalreg.resampling.bootstrap import (
     WILD_WEIGHTS,
     Drawn,
     WildWeightsName,
-    as_extreme,
-    as_extreme_far,
-    find_end,
     seed_text,
-    tails,
     vectors,
     whole_number,
     wild_blocks,
 )
-
-# Squares that cancel to this fraction of their terms are zero.
-CANCELLED = 1e-12
 
 
 @dataclass(frozen=True)
@@ -349,22 +343,11 @@ _NOT_TESTED = _Found(np.nan, np.nan)
 
 def _single(plan: _Plan) -> _Found:
     """One hypothesis: the p-value as a function of the hypothesised value."""
-    cov, alpha, drawn = plan.cov, plan.alpha, _draw_single(plan)
-    variance = float(cov.variance(plan.asked.matrix)[0])
-    d, se = float(plan.gap[0]), float(np.sqrt(variance))
-
-    def p(gap: float) -> float:
-        return plan.share(int(np.count_nonzero(as_extreme(drawn, gap, variance))))
-
-    far = plan.share(int(np.count_nonzero(as_extreme_far(drawn, variance))))
-    # The gaps of the value 0 and of the hypothesised one.
-    at = (float(plan.asked.matrix[0] @ plan.estimate.params), d)
-    gaps = (-np.inf, np.inf)
-    if far <= alpha:
-        gaps = -find_end(lambda gap: p(-gap), se, alpha, [-mark for mark in at]), find_end(p, se, alpha, at)
-    below, above = tails(*drawn.at(d), d / se)
-    tail = min(1.0, 2 * min(plan.share(below), plan.share(above)))
-    return _Found(d / se, p(d), tail, gaps, far)
+    drawn, d = _draw_single(plan), float(plan.gap[0])
+    se = float(np.sqrt(drawn.variance))
+    # The ends are looked for beside the gaps of the value 0 and of the hypothesised one.
+    gaps = drawn.gaps(se, plan.alpha, (float(plan.asked.matrix[0] @ plan.estimate.params), d))
+    return _Found(d / se, drawn.p(d), drawn.p_equal_tailed(d, d / se), gaps, drawn.p_far())
 
 
 def _joint(plan: _Plan) -> _Found:
@@ -391,7 +374,8 @@ def _draw_single(plan: _Plan) -> Drawn:
     for power, (a, b) in enumerate([(0, 0), (0, 1), (1, 1)][: 1 if n_sets == 1 else 3]):
         found[:, power] = rules @ square[:, a, b]
     # Without the null imposed nothing depends on d.
-    return Drawn(np.concatenate([numerator, np.zeros((2 - n_sets, numerator.shape[1]))]), found)
+    numerator = np.concatenate([numerator, np.zeros((2 - n_sets, numerator.shape[1]))])
+    return Drawn(numerator, found, float(plan.cov.variance(plan.asked.matrix)[0]), plan.enumerated)
 
 
 def _draws(plan: _Plan, dims: list[tuple[int, ...]]) -> Iterator[tuple[FloatArray, FloatArray]]:
@@ -536,7 +520,7 @@ def _squares(form: _SquareForm, V: FloatArray, pulled: FloatArray) -> FloatArray
         i, j = (a, b) if q > 1 else (0, 0)
         across = np.sum(mixed[:, a, j] * pulled[:, b] + mixed[:, b, i] * pulled[:, a], axis=1)
         square = terms - across + np.sum((pulled[:, a] @ form.gram[i, j]) * pulled[:, b], axis=1)
-        found[a, b] = found[b, a] = np.where(square > CANCELLED * terms, square, 0.0) if a == b else square
+        found[a, b] = found[b, a] = np.where(square > ROUNDING * terms, square, 0.0) if a == b else square
     for a, b in form.pairs:
         found[a, b] = found[b, a] = np.where((found[a, a] > 0) & (found[b, b] > 0), found[a, b], 0.0)
     return found
@@ -548,7 +532,7 @@ def wald_statistics(effect: FloatArray, variance: FloatArray) -> FloatArray:
     unit = np.where(scale > 0, scale, 1.0)
     values, axes = np.linalg.eigh(variance / (unit[:, :, None] * unit[:, None, :]))
     turned = np.einsum("nij,ni->nj", axes, effect / unit)
-    regular = values[:, 0] > CANCELLED * values[:, -1]
+    regular = values[:, 0] > ROUNDING * values[:, -1]
     safe = np.where(regular[:, None], values, 1.0)
     return np.where(regular, np.sum(turned**2 / safe, axis=1), np.inf)
 

@@ -106,9 +106,10 @@ def confidence_sequence(
     -------
     DataFrame
         Indexed by the number of clusters, from `start`; columns estimate, se (as at a single look fixed beforehand),
-        lower, upper, n (rows). `.attrs` has alpha, t0, rho and dropped. While clusters are all alike, the interval is
-        all that is possible: [0, 1], or [-1, 1] for a difference, of scores in [0, 1], and infinite otherwise. A
-        `SkewedScoresWarning` says where scores are too skewed, a `DominantClusterWarning` where one cluster is too big.
+        lower, upper, n (rows). `.attrs` has alpha, t0, rho, dropped and `rule`, what holds at that level. While
+        clusters are all alike, the interval is all that is possible: [0, 1], or [-1, 1] for a difference, of scores in
+        [0, 1], and infinite otherwise. A `SkewedScoresWarning` says where scores are too skewed, a
+        `DominantClusterWarning` where one cluster is too big.
 
     Raises
     ------
@@ -195,7 +196,8 @@ def confidence_sequence(
     }
     frame = pd.DataFrame(columns, index=pd.Index(looks, name="n_clusters"))
     facts = {"alpha": alpha, "t0": t0, "rho": mixture_rho(t0, alpha), "method": "logit" if logit else "wald"}
-    frame.attrs |= {**facts, "dropped": dropped}
+    rule = "asymptotic confidence sequence (Waudby-Smith and others 2024): intervals of all looks hold together"
+    frame.attrs |= {**facts, "rule": rule, "dropped": dropped}
     return frame
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from scipy.special import bdtr, ndtr
 from evalreg.checks import FloatArray, fraction
 from evalreg.errors import ArgumentError
 from evalreg.numerics.student import t_quantile
-from evalreg.planning.pilot import Pilot, pilot_of
+from evalreg.planning.pilot import pilot_of
 from evalreg.planning.power import (
     REACHED,
     ROUNDING,
@@ -25,7 +25,7 @@ from evalreg.planning.power import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 DROPS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.1)
 
@@ -286,37 +286,62 @@ def precision(
             raise ArgumentError(
                 f"`pilot` has the variance and the clusters; `{named[0]}` would contradict it. Leave one of them out."
             )
-        return _of_pilot(pilot_of(pilot), _proportion(pilot), half_width, assurance, alpha)
+        rows = pilot_of(pilot)
+        known, plain = rows.get("clustered", rows["plain"]), rows["plain"]
+        larger = 1.0
+        if assurance is not None:
+            shape = known.variance_dof / 2
+            larger = shape / float(scipy.special.gammaincinv(shape, 1 - fraction("assurance", assurance)))
+        size, score, dof_at = known.size if "clustered" in rows else None, _proportion(pilot), known.dof_at
+        return _smallest(
+            known.variance * larger, known.variance / plain.variance, size, score, dof_at, half_width, alpha
+        )
     if assurance is not None:
         raise ArgumentError("`assurance` needs `pilot`: numbers that are assumed have no error of their own.")
     each, is_rate = _variance(rate, variance)
     deff, size = _design_effect(deff, icc, cluster_size)
-    least = 1.0 if rate is None else _wilson_rows(float(rate), half_width, alpha) * deff
-    if size is not None:
-        found = _in_clusters(each, deff, size, half_width, least, alpha)
-        return replace(found, expected=max(found.expected, _wilson_half(rate, found.effective, alpha)))
-    z = float(-scipy.special.ndtri(alpha / 2))
-    n = _whole(max((z / half_width) ** 2 * each * deff, least, 2.0))
-    dof = math.inf
-    if not is_rate and deff == 1:
+    # Of a design effect alone nobody knows how many clusters are behind it.
+    normal = size is None and (is_rate or deff != 1)
 
-        def enough(rows: int) -> bool:
-            return _half(each / rows, rows - 1.0, alpha) <= half_width * (1 + REACHED)
+    def dof_of(units: float) -> float:
+        return math.inf if normal else units - 1.0
 
-        n, dof = fewest(enough, max(n, 2)), math.nan
-        dof = n - 1.0
-    expected = max(_half(each * deff / n, dof, alpha), _wilson_half(rate, n / deff, alpha))
-    return Precision(n, n / deff, None, None, deff, dof, half_width, alpha, expected)
+    return _smallest(each * deff, deff, size, rate, dof_of, half_width, alpha)
 
 
-def _half(variance: float, dof: float, alpha: float) -> float:
-    return float(t_quantile(alpha, np.array([dof]))[0]) * math.sqrt(variance)
+def _smallest(
+    variance: float,
+    deff: float,
+    size: float | None,
+    rate: float | None,
+    dof_of: Callable[[float], float],
+    half_width: float,
+    alpha: float,
+) -> Precision:
+    """The fewest units (clusters of a size, or rows) whose interval has the half-width.
 
+    `variance` is that of the mean times its rows; of a rate the half-width is Wilson's where that is larger, with as
+    many trials as the variance is worth.
+    """
+    rows, z2 = size or 1.0, float(scipy.special.ndtri(alpha / 2)) ** 2
 
-def _whole(rows: float) -> int:
-    if not rows < MOST_ROWS:
-        raise ArgumentError(f"`half_width` must leave n below {MOST_ROWS:.0e}; got one that needs {rows:.3g} rows.")
-    return math.ceil(rows * (1 - ROUNDING))
+    def half(units: float) -> float:
+        of_mean = variance / (units * rows)
+        by_t = float(t_quantile(alpha, np.array([dof_of(units)]))[0]) * math.sqrt(of_mean)
+        if rate is None:
+            return by_t
+        spread = rate * (1 - rate)
+        x = z2 * of_mean / spread
+        return max(by_t, math.sqrt(x * spread + x * x / 4) / (1 + x))
+
+    least = z2 / half_width**2 * variance / rows
+    if not least * rows < MOST_ROWS:
+        raise ArgumentError(f"`half_width` must leave n below {MOST_ROWS:.0e}; got one that needs {least:.3g} units.")
+    least = max(2, math.ceil(least * (1 - ROUNDING)))
+    units = fewest(lambda count: half(count) <= half_width * (1 + REACHED), least)
+    n, known = math.ceil(units * rows * (1 - ROUNDING)), size is not None
+    dof = dof_of(units)
+    return Precision(n, n / deff, units if known else None, size, deff, dof, half_width, alpha, half(units))
 
 
 def _variance(rate: float | None, variance: float | None) -> tuple[float, bool]:
@@ -351,80 +376,8 @@ def _design_effect(deff: float | None, icc: float | None, size: float | None) ->
     return 1 + (size - 1) * rho, size
 
 
-def _wilson_rows(rate: float, half_width: float, alpha: float) -> float:
-    """Independent rows at which Wilson's interval has the half-width, as a real number.
-
-    With x = z^2/n its square is (x rate (1 - rate) + x^2/4)/(1 + x)^2, which grows in x up to 1/4.
-    """
-    z2, h2 = float(scipy.special.ndtri(alpha / 2)) ** 2, half_width**2
-    if half_width >= 0.5:
-        return 1.0
-    a, b = 0.25 - h2, rate * (1 - rate) - 2 * h2
-    # The positive root, written so that nothing cancels.
-    x = 2 * h2 / (b + math.sqrt(b * b + 4 * a * h2))
-    return z2 / x
-
-
-def _wilson_half(rate: float | None, n: float, alpha: float) -> float:
-    """Half of the length of Wilson's interval of a rate; 0 for other scores."""
-    if rate is None:
-        return 0.0
-    x = float(scipy.special.ndtri(alpha / 2)) ** 2 / n
-    return math.sqrt(x * rate * (1 - rate) + x * x / 4) / (1 + x)
-
-
-def _in_clusters(each: float, deff: float, size: float, half_width: float, least: float, alpha: float) -> Precision:
-    """Whole clusters of a size, with t of one less than there are."""
-
-    def enough(clusters: int) -> bool:
-        return _half(each * deff / (clusters * size), clusters - 1.0, alpha) <= half_width * (1 + REACHED)
-
-    z = float(-scipy.special.ndtri(alpha / 2))
-    least = max((z / half_width) ** 2 * each * deff, least) / size
-    clusters = fewest(enough, max(2, _whole(least)))
-    n, dof = _whole(clusters * size), clusters - 1.0
-    expected = _half(each * deff / (clusters * size), dof, alpha)
-    return Precision(n, n / deff, clusters, size, deff, dof, half_width, alpha, expected)
-
-
 def _proportion(pilot: Any) -> float | None:
     """The score of a pilot whose interval is that of a proportion near 0 and 1: a mean of scores in [0, 1]."""
     results = getattr(pilot, "results", pilot)
     about, score = results.estimate.about, float(results.params.iloc[0])
     return score if about.unit and about.interval == "logit" and 0 < score < 1 else None
-
-
-def _of_pilot(
-    rows: dict[str, Pilot], rate: float | None, half_width: float, assurance: float | None, alpha: float
-) -> Precision:
-    """Clusters of the pilot's mix of sizes, or rows where it has none."""
-    pilot = rows.get("clustered", rows["plain"])
-    larger = 1.0
-    if assurance is not None:
-        shape = pilot.variance_dof / 2
-        larger = shape / float(scipy.special.gammaincinv(shape, 1 - fraction("assurance", assurance)))
-    variance = pilot.variance * larger
-
-    def half(clusters: int) -> float:
-        each = variance / (clusters * pilot.size)
-        # Trials of this rate that are worth as much.
-        trials = math.inf if rate is None else rate * (1 - rate) / each
-        return max(_half(each, pilot.dof_at(clusters), alpha), _wilson_half(rate, trials, alpha))
-
-    z = float(-scipy.special.ndtri(alpha / 2))
-    least = _whole((z / half_width) ** 2 * variance / pilot.size)
-    clusters = fewest(lambda units: half(units) <= half_width * (1 + REACHED), max(2, least))
-    n = _whole(clusters * pilot.size)
-    deff = pilot.variance / rows["plain"].variance
-    known = "clustered" in rows
-    return Precision(
-        n,
-        n / deff,
-        clusters if known else None,
-        pilot.size if known else None,
-        deff,
-        pilot.dof_at(clusters),
-        half_width,
-        alpha,
-        half(clusters),
-    )

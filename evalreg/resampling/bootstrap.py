@@ -279,7 +279,7 @@ class Drawn:
     def p(self, gap: float) -> float:
         """Two-sided p-value of the value that lies `gap` below the estimate: |t| is at least that of the data."""
         numerator, spread = self.at(gap)
-        return self.share(np.count_nonzero(numerator**2 * self.variance >= (gap * (1 - SLACK)) ** 2 * spread))
+        return self.share(_count(numerator**2 * self.variance >= (gap * (1 - SLACK)) ** 2 * spread))
 
     def p_far(self) -> float:
         """Where p ends however far the hypothesised value lies from the estimate.
@@ -291,7 +291,7 @@ class Drawn:
         constant = np.max(self.squares[:, 0], axis=0)
         slope = self.numerator[1]
         stays = ~grows & (slope != 0) & (slope**2 * self.variance >= (1 - SLACK) ** 2 * constant)
-        return self.share(np.count_nonzero(stays))
+        return self.share(_count(stays))
 
     def p_equal_tailed(self, d: float, t: float) -> float:
         """Twice the smaller tail; ties count in both."""
@@ -304,6 +304,10 @@ class Drawn:
             return -np.inf, np.inf
         low = find_end(lambda gap: self.p(-gap), scale, alpha, [-mark for mark in marks])
         return -low, find_end(self.p, scale, alpha, marks)
+
+
+def _count(which: BoolArray) -> int:
+    return int(np.count_nonzero(which))
 
 
 def find_end(p: Callable[[float], float], se: float, alpha: float, marks: Sequence[float] = ()) -> float:

@@ -720,7 +720,7 @@ class Estimate:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", frozen(self.params))
-        self._hold()
+        hold(self)
         if isinstance(self.coefficient_map, sparse.csr_array):
             # In order once, as scipy may do it at any time, and sums depend on it in the last digit.
             self.coefficient_map.sum_duplicates()
@@ -731,10 +731,6 @@ class Estimate:
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Arrays come out of a pickle as ones that can be written.
         self.__dict__.update(state)
-        self._hold()
-
-    def _hold(self) -> None:
-        """Make arrays read-only, here and in what they are of."""
         hold(self)
 
     @property

@@ -23,6 +23,7 @@ from evalreg.covariance.crossed import (
     crossed_variance,
     crossed_widths,
     one_t,
+    touching,
 )
 from evalreg.covariance.leverage import CountedDof, fixed_dof, quadratic
 from evalreg.covariance.options import ResolvedCov
@@ -236,25 +237,16 @@ class Covariance:
         return self._in_one_cell(C) | self._undetermined(C)
 
     def _in_one_cell(self, C: Matrix) -> BoolArray:
-        lost = np.any([term.lost for term in self.one_way], axis=0)
-        if not lost.any():
-            return np.zeros(C.shape[0], dtype=bool)
-        return np.asarray((C != 0) @ lost, dtype=bool)
+        return touching(C, np.any([term.lost for term in self.one_way], axis=0))
 
     def _undetermined(self, C: Matrix) -> BoolArray:
-        if all(term.blind is None for term in self.one_way):
-            return np.zeros(C.shape[0], dtype=bool)
         return np.asarray(np.any([term.undetermined(C) for term in self.one_way], axis=0))
 
     def _fixed(self, C: Matrix) -> BoolArray:
-        if self.fixed is None:
-            return np.zeros(C.shape[0], dtype=bool)
-        return ~np.asarray((C != 0) @ ~self.fixed, dtype=bool)
+        return np.zeros(C.shape[0], dtype=bool) if self.fixed is None else ~touching(C, ~self.fixed)
 
     def _withheld(self, C: Matrix) -> BoolArray:
-        if self.withheld is None:
-            return np.zeros(C.shape[0], dtype=bool)
-        return np.asarray((C != 0) @ self.withheld, dtype=bool)
+        return touching(C, self.withheld)
 
     def reasons(self, contrasts: FloatArray | None = None) -> list[str]:
         """Why a variance is zero or NaN, one text for each contrast; empty where it is positive.
@@ -429,16 +421,9 @@ class Covariance:
         """Widths by standard errors alone."""
         return self._own_plain_widths if contrasts is None else self._widths(self._contrasts(contrasts))
 
-    @cached_property
+    @held_property
     def _own_plain_widths(self) -> Widths:
-        found = self._widths(self._contrasts(None))
-        return replace(
-            found,
-            variance=frozen(found.variance),
-            terms=frozen(found.terms),
-            dofs=frozen(found.dofs),
-            signs=frozen(found.signs),
-        )
+        return self._widths(self._contrasts(None))
 
     def _scored(self, contrasts: Matrix | None, variance: FloatArray) -> Scored | None:
         """Contrasts whose variance depends on the value tested; it grows on the axis with the most clusters."""

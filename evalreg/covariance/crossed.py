@@ -141,6 +141,13 @@ def crossed_matrix(
     return repaired, f"{cut} negative eigenvalue{'s' if cut > 1 else ''} ({share:.2g} of the total) set to zero"
 
 
+def touching(C: Matrix, which: BoolArray | None) -> BoolArray:
+    """Contrasts (m, n_params) that some of these parameters enter, shape (m,); None is none of them."""
+    if which is None or not which.any():
+        return np.zeros(C.shape[0], dtype=bool)
+    return np.asarray((C != 0) @ which, dtype=bool)
+
+
 # A variance below this fraction of the naive one is rounding, not a variance.
 NO_VARIANCE = 1e-14
 

@@ -55,11 +55,6 @@ class Counts:
     least_squares: bool = True
 
 
-def no_factor(counts: Counts, ssc: SscName) -> float:
-    """1."""
-    return 1.0
-
-
 def cr1_factor(counts: Counts, ssc: SscName) -> float:
     """Factor by which CR1 multiplies CR0: G/(G-1), times (n-1)/(n-K) where the convention has it.
 
@@ -73,11 +68,6 @@ def cr1_factor(counts: Counts, ssc: SscName) -> float:
     return G / (G - 1) * (counts.n_rows - 1) / (counts.n_rows - counts.n_coefficients)
 
 
-def jackknife_factor(counts: Counts, ssc: SscName) -> float:
-    """(G - 1)/G, by which CR3 and the jackknife multiply their sums of squares."""
-    return (counts.n_clusters - 1) / counts.n_clusters
-
-
 @dataclass(frozen=True, kw_only=True)
 class Kind:
     """One covariance."""
@@ -87,8 +77,6 @@ class Kind:
     words: str
     # p of (I - H)^-p, by which totals of clusters are adjusted.
     power: float = 0.0
-    # What multiplies the sum of squares.
-    factor: Callable[[Counts, SscName], float] = no_factor
     # The rule of degrees of freedom, where none is asked for.
     dof: DofName = "min"
     # Whether the factor can be chosen.
@@ -132,7 +120,7 @@ _ALL = (
     Kind(name="HC2", words="(1-h)^(-1/2) for each row", power=0.5, needs_clusters=False, clustered="CR2"),
     Kind(name="HC3", words="(1-h)^(-1) for each row", power=1.0, needs_clusters=False, clustered="CR3"),
     Kind(name="CR0", words="none"),
-    Kind(name="CR1", words="", factor=cr1_factor, takes_ssc=True),
+    Kind(name="CR1", words="", takes_ssc=True),
     Kind(
         name="CR2",
         words="(1-h)^(-1/2) in each cluster",
@@ -144,14 +132,12 @@ _ALL = (
         name="CR3",
         words="(G-1)/G, (1-h)^(-1) in each cluster",
         power=1.0,
-        factor=jackknife_factor,
         single="; there is no CR3 variance",
     ),
     Kind(
         name="jackknife",
         words="(G-1)/G",
         power=1.0,
-        factor=jackknife_factor,
         needs_exact_refit=True,
         single="; there is no jackknife variance",
     ),
@@ -214,8 +200,11 @@ class ResolvedCov:
         return f"{SSC_WORDS[self.ssc]} ({self.ssc})" if self.kind.takes_ssc else self.kind.words
 
     def factor(self, counts: Counts) -> float:
-        """What multiplies the sum of squares of a term."""
-        return self.kind.factor(counts, self.ssc)
+        """What multiplies the sum of squares of a term; (G - 1)/G where clusters are left out."""
+        if self.kind.takes_ssc:
+            return cr1_factor(counts, self.ssc)
+        G = counts.n_clusters
+        return (G - 1) / G if self.kind.leaves_out and self.kind.needs_clusters else 1.0
 
 
 def takes_ssc(cov: object) -> bool:

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, listed
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.crossed import Term
+from evalreg.covariance.crossed import Term, touching
 from evalreg.covariance.leverage import FULL_LEVERAGE, quadratic
 from evalreg.covariance.options import ResolvedCov
 from evalreg.data.clusters import Axis, axis_name
@@ -56,9 +56,8 @@ class AlikeTerm(Term):
 
     def _applies(self, C: Matrix) -> BoolArray:
         """Contrasts that are differences of models, shape (m,)."""
-        of_others = np.asarray((C != 0) @ ~self.of_models, dtype=bool)
         own = quadratic(C, self.pooled)
-        return np.asarray(~of_others & (own > 0) & ((C @ self.common) ** 2 <= ROUNDING * own))
+        return np.asarray(~touching(C, ~self.of_models) & (own > 0) & ((C @ self.common) ** 2 <= ROUNDING * own))
 
     def variance(self, C: Matrix) -> FloatArray:
         """The larger of the contrast's own variance and the pooled one."""
@@ -73,7 +72,7 @@ class AlikeTerm(Term):
         """The same term for contrasts of the parameters."""
         made = super().linear(C)
         assert isinstance(made, AlikeTerm)
-        of_models = ~np.asarray((C != 0) @ ~self.of_models, dtype=bool)
+        of_models = ~touching(C, ~self.of_models)
         return replace(made, pooled=C @ self.pooled @ C.T, common=C @ self.common, of_models=of_models)
 
 
@@ -190,14 +189,16 @@ def of_samples(cov: Covariance, columns: Covariance, estimate: Estimate, populat
     """
     samples, A = population.samples, compressed(estimate.coefficient_map)
     assert samples is not None
-    found = [InCommon(one, population.scale, samples) for one in (columns.naive, *(t.matrix for t in columns.pieces))]
-    naive, *terms = (dense(A @ (A @ one.matrix).T) for one in found)
+    drawn = [_in_common(V, population.scale, samples) for V in (columns.naive, *(t.matrix for t in columns.pieces))]
+    naive, *terms = (dense(A @ (A @ matrix).T) for matrix, _ in drawn)
+    matrix, unknown = drawn[1]
+    widest = Widest(A, matrix + unknown + dense(_noise_of_columns(estimate, population)), unknown)
     return replace(
         cov,
         pieces=tuple(replace(term, matrix=matrix) for term, matrix in zip(cov.pieces, terms, strict=True)),
         naive=naive,
         repaired=None if cov.repaired is None else terms[0],
-        floor=found[1].floor(A, _noise_of_columns(estimate, population)),
+        floor=widest if unknown.any() else None,
     )
 
 
@@ -208,28 +209,20 @@ def _noise_of_columns(estimate: Estimate, population: Population) -> Matrix:
     return inverse @ compressed(population.noise) @ inverse
 
 
-class InCommon:
+def _in_common(drawn: FloatArray, scale: FloatArray, samples: Samples) -> tuple[FloatArray, FloatArray]:
     """The covariance of means over samples of one population, from one that has the factors of the variances alone.
 
     Of simple random samples of n_a and n_b of N units with n_ab in common Cov = S_ab (n_ab/(n_a n_b) - 1/N), and what
     units in common show is S_ab n_ab/(n_a n_b): the factor of a pair is 1 - n_a n_b/(n_ab N), the smaller of the two
     where one sample is part of the other. Where it is negative, with fewer units in common than by chance or none,
     these do not tell S_ab: it is taken to be from 0 to sqrt(S_aa S_bb), whichever gives a contrast the wider error bar.
+    The second array is how far below zero it was taken so, (n_columns, n_columns) as the first.
     """
-
-    def __init__(self, drawn: FloatArray, scale: FloatArray, samples: Samples) -> None:
-        self.matrix = np.array(drawn)
-        # What covariances are taken below zero by where few units are in common, (n_columns, n_columns).
-        self.unknown = np.zeros(drawn.shape)
-        for columns in samples.mixed():
-            own = np.ix_(columns, columns)
-            self.matrix[own], self.unknown[own] = _mixed(drawn[own], scale[columns], samples, columns)
-
-    def floor(self, A: Matrix, noise: Matrix) -> Widest | None:
-        """The widest reading of every contrast; None where all pairs have enough units in common."""
-        if not self.unknown.any():
-            return None
-        return Widest(A, self.matrix + self.unknown + dense(noise), self.unknown)
+    matrix, unknown = np.array(drawn), np.zeros(drawn.shape)
+    for columns in samples.mixed():
+        own = np.ix_(columns, columns)
+        matrix[own], unknown[own] = _mixed(drawn[own], scale[columns], samples, columns)
+    return matrix, unknown
 
 
 def _mixed(V: FloatArray, scale: FloatArray, samples: Samples, columns: IntArray) -> tuple[FloatArray, FloatArray]:

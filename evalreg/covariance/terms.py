@@ -23,6 +23,7 @@ from evalreg.covariance.crossed import (
     ends_of,
     one_t,
     subsets,
+    touching,
 )
 from evalreg.covariance.leverage import (
     MOST_CELLS,
@@ -121,7 +122,7 @@ def naive_term(estimate: Estimate) -> Term:
     equal = _of_equal_values(estimate)
     matrix[equal, :] = matrix[:, equal] = 0.0
     variance = cells.squares / cells.weight**2 * scale**2
-    lost = _touches(estimate, cells.count < 2)
+    lost = touching(estimate.coefficient_map, cells.count < 2)
     return Term((), (), n, matrix, WelchDof(variance, cells.count), estimate.coefficient_map, lost)
 
 
@@ -130,26 +131,28 @@ def check_strata(estimate: Estimate) -> None:
     cells = estimate.cells
     if cells is None or cells.stratum is None:
         return
-    single = sorted({cells.strata[stratum] for stratum in cells.stratum[(cells.count < 2) & _entering(estimate)]})
-    if single:
-        raise TooFewClustersError(
-            f"`strata` needs at least 2 rows in every stratum (of each model); {listed(single)} "
-            f"{'has' if len(single) == 1 else 'have'} one. Merge strata, or leave them out.",
-            count=len(single),
-        )
+    _refuse_single(cells, (cells.count < 2) & _entering(estimate))
+
+
+def _refuse_single(cells: Cells, single: BoolArray, axis: Axis = ()) -> None:
+    """Raise if cells of strata, (n_cells,), have a single row, or a single cluster of an axis."""
+    assert cells.stratum is not None
+    if not single.any():
+        return
+    names = sorted({cells.strata[stratum] for stratum in cells.stratum[single]})
+    what = f"clusters of {axis_name(axis)!r}" if axis else "rows"
+    raise TooFewClustersError(
+        f"`strata` needs at least 2 {what} in every stratum (of each model); {listed(names)} "
+        f"{'has' if len(names) == 1 else 'have'} one. Merge strata, or "
+        f"{'cluster by the strata instead' if axis else 'leave them out'}.",
+        column=axis_name(axis) if axis else None,
+        count=len(names),
+    )
 
 
 def _entering(estimate: Estimate) -> BoolArray:
     """Cells that some parameter varies with, shape (n_cells,); a stratum that is here as a whole has none."""
     return totals_of_columns(absolute_entries(estimate.coefficient_map)) > 0
-
-
-def _touches(estimate: Estimate, columns: BoolArray) -> BoolArray:
-    """Parameters that some of the coefficients enter."""
-    assert estimate.coefficient_map is not None
-    if not columns.any():
-        return np.zeros(estimate.n_params, dtype=bool)
-    return np.asarray((estimate.coefficient_map != 0) @ columns, dtype=bool)
 
 
 def _of_equal_values(estimate: Estimate) -> BoolArray:
@@ -160,7 +163,7 @@ def _of_equal_values(estimate: Estimate) -> BoolArray:
     size = np.maximum(np.abs(cells.low), np.abs(cells.high))
     # The values of a ratio may have no known bounds.
     equal = np.isfinite(size) & (cells.high - cells.low <= EQUAL * size) & (cells.scatter <= EQUAL * size**2)
-    return ~_touches(estimate, ~equal)
+    return ~touching(estimate.coefficient_map, ~equal)
 
 
 def _rounding(estimate: Estimate, variance: FloatArray) -> BoolArray:
@@ -207,7 +210,7 @@ def _lost_without_variance(estimate: Estimate, by: Axis, matrix: FloatArray, nai
     none = np.diag(matrix) <= NO_VARIANCE * np.diag(naive)
     if estimate.refit is None or estimate.refit.inverse_gram.ndim == 2 or not none.any():
         return np.zeros(estimate.n_params, dtype=bool)
-    return _touches(estimate, _adjust_cells(estimate, by, 1.0, False)[2]) & none
+    return touching(estimate.coefficient_map, _adjust_cells(estimate, by, 1.0, False)[2]) & none
 
 
 def _unadjusted(
@@ -243,15 +246,7 @@ def _clusters_of_cells(estimate: Estimate, cells: Cells, by: Axis, each: bool = 
     most = np.zeros(len(cells.strata))
     np.maximum.at(most, cells.stratum[varies], counts[varies])
     few = counts < 2 if each else most[cells.stratum] < 2
-    single = sorted({cells.strata[s] for s in cells.stratum[few & varies]})
-    if single:
-        raise TooFewClustersError(
-            f"`strata` needs at least 2 clusters of {axis_name(by)!r} in every stratum (of each model); "
-            f"{listed(single)} {'has' if len(single) == 1 else 'have'} one. Merge strata, or cluster by the strata "
-            "instead.",
-            column=axis_name(by),
-            count=len(single),
-        )
+    _refuse_single(cells, few & varies, by)
     return counts
 
 
@@ -293,7 +288,7 @@ def _adjusted(estimate: Estimate, by: Axis, options: ResolvedCov, keep: bool, al
         return _left_out(estimate, by, refit.leave_out, refit.contrasts)
     if refit.inverse_gram.ndim == 1:
         matrix, leverage, lost = _adjust_cells(estimate, by, options.kind.power, keep)
-        return matrix, leverage, _touches(estimate, lost)
+        return matrix, leverage, touching(estimate.coefficient_map, lost)
     regression = adjusted_clusters(estimate, by, options.kind.power, alone)
     matrix = square(regression.totals, regression.bread)
     return matrix, regression.leverage if keep else None, np.zeros(estimate.n_params, dtype=bool)
@@ -433,16 +428,11 @@ def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
             return replace(naive, matrix=found.matrix, lost=naive.lost | found.lost)
         if estimate.absorbed is not None:
             h = h + estimate.absorbed.row_leverages()
-        matrix = _of_scaled_rows(estimate, power_scale(h, power))
+        influence = estimate.scores.row_influence(estimate.bread) * power_scale(h, power)[:, None]
+        matrix = np.asarray(influence.T @ influence)
     none = np.diag(naive.matrix) == 0
     matrix[none, :] = matrix[:, none] = 0.0
     return replace(naive, matrix=matrix)
-
-
-def _of_scaled_rows(estimate: Estimate, scale: FloatArray) -> FloatArray:
-    """Sum of squares of the influence of rows, each times its scale."""
-    influence = estimate.scores.row_influence(estimate.bread) * scale[:, None]
-    return np.asarray(influence.T @ influence)
 
 
 def _of_means(estimate: Estimate, power: float, naive: Term) -> Term:

@@ -164,7 +164,8 @@ def against_null(estimate: Estimate, cov: Covariance) -> tuple[FloatArray, Float
     null = np.full(estimate.n_params, estimate.about.null)
     t, p = against(estimate, cov, null)
     if cov.single is not None and tested_against(estimate) is None:
-        t[cov.single.covered] = p[cov.single.covered] = np.nan
+        means = cov.single.sides(None)[0]
+        t[means] = p[means] = np.nan
     return t, p
 
 

@@ -24,7 +24,7 @@ from evalreg.checks import FloatArray, IntArray, SscName, fraction, option
 from evalreg.covariance.absorbed import refuse_spanning
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import subset_signs
-from evalreg.covariance.options import KINDS, ResolvedCov
+from evalreg.covariance.options import ResolvedCov, cr1_factor
 from evalreg.covariance.terms import assemble, counts_of
 from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.errors import (
@@ -272,7 +272,7 @@ class _Plan:
         sizes, smallest = [term.n_clusters for term in self.cov.pieces], min(p.n_clusters for p in self.cov.one_way)
         counts = counts_of(self.estimate, self.cov.axes, smallest, self.cov.options.ssc)
         every = (replace(counts, n_clusters=G, smallest=smallest, least_squares=True) for G in sizes)
-        return np.array([KINDS["CR1"].factor(one, self.cov.options.ssc) for one in every])
+        return np.array([cr1_factor(one, self.cov.options.ssc) for one in every])
 
 
 def _planned(

@@ -19,12 +19,14 @@ from evalreg.numerics.matrices import (
     dense,
     identity,
     mostly_there,
+    scale_columns,
     square,
     sum_blocks,
     with_entries,
+    without_zeros,
 )
-from evalreg.scores.base import ENTRIES, Block, CellSums, ColumnSums, LabelledScores
-from evalreg.scores.score_interval import CANCELS, Paired, PairedQuestions, Sides
+from evalreg.scores.base import ENTRIES, Block, CellSums, LabelledScores
+from evalreg.scores.score_interval import CANCELS, Paired, Sides
 from evalreg.scores.score_interval import ICC_DIFFERENCE as ICC
 from evalreg.scores.stacking import MappedScores
 
@@ -243,7 +245,7 @@ def _parts(codes: Codes, n_columns: int) -> Iterator[BlockRows]:
 
 
 @dataclass(frozen=True, eq=False)
-class PairedMeans(PairedQuestions):
+class PairedMeans(Paired):
     """Columns are means of models; `item` names a question, which has one row in a column."""
 
     item: Axis
@@ -273,24 +275,16 @@ class PairedMeans(PairedQuestions):
         """Scores by question and column, and whether there is one, in compressed columns."""
         values, present = [], []
         for block in self.scores.cells(self.item):
-            totals, gram = compressed(block.totals).tocoo(), compressed(block.gram).tocoo()
-            gram.eliminate_zeros()
-            sums = sparse.coo_array((totals.data, totals.coords), totals.shape).tocsr()
-            fitted = sparse.coo_array((self.means[gram.coords[1]] * gram.data, gram.coords), gram.shape).tocsr()
-            weights = gram.tocsr()
-            inverse = sparse.csr_array((1.0 / weights.data, weights.indices, weights.indptr), weights.shape)
-            values.append((sums + fitted).multiply(inverse).tocsr())
-            present.append(weights.sign())
+            gram = without_zeros(compressed(block.gram))
+            residual = compressed(block.totals).multiply(with_entries(gram, 1.0 / gram.data))
+            present.append(gram.sign())
+            values.append(compressed(residual + scale_columns(present[-1], self.means)))
         return sparse.vstack(values).tocsc(), sparse.vstack(present).tocsc()
-
-    @property
-    def _values(self) -> Matrix:
-        return self._answers[0]
 
     @cached_property
     def _picked(self) -> Matrix:
         """Scores with a row for each column, from which rows are quickly picked."""
-        rows = compressed(self._values.T)
+        rows = compressed(self._answers[0].T)
         return rows if rows.shape[0] * rows.shape[1] > ENTRIES else dense(rows)
 
     def _same_questions(self, first: IntArray, second: IntArray) -> BoolArray:
@@ -298,7 +292,7 @@ class PairedMeans(PairedQuestions):
         if not first.size:
             return np.zeros(0, dtype=bool)
         # Of columns that have several rows of a question, none is looked up, which may be in an engine.
-        alone = self._of_axis(self.item).n_clusters == self.count
+        alone = self._n_items == self.count
         if not (alone[first] & alone[second]).any():
             return np.zeros(first.size, dtype=bool)
         count, a, b = np.diag(self._shared), first, second
@@ -311,16 +305,11 @@ class PairedMeans(PairedQuestions):
         """Whether each question is known to be a cluster of its own."""
         return axis == self.item or super()._apart(axis)
 
-    def _of_axis(self, axis: Axis) -> ColumnSums:
-        """What clusters hold of each column."""
-        if axis not in self._sums_by_axis:
-            every = identity(self.count.size)
-            self._sums_by_axis[axis] = self.scores.column_sums(axis, every, every)
-        return self._sums_by_axis[axis]
-
     @cached_property
-    def _sums_by_axis(self) -> dict[Axis, ColumnSums]:
-        return {}
+    def _n_items(self) -> FloatArray:
+        """Questions that each column has rows of, shape (n_columns,)."""
+        every = identity(self.count.size)
+        return self.scores.column_sums(self.item, every, every).n_clusters
 
     def _homes(self, axis: Axis) -> IntArray | None:
         """Cluster of each question; None where an engine's table is gone and did not say."""
@@ -370,7 +359,7 @@ def paired_answers(estimate: Any, item: Axis, icc: float = ICC) -> Paired | None
 
 
 @dataclass(frozen=True, eq=False)
-class PairedDifferences(PairedQuestions):
+class PairedDifferences(Paired):
     """Columns are differences of two models; a row is a question."""
 
     scores: PairScores

@@ -264,7 +264,7 @@ class UnitScores(ABC):
     def null_variance(self, sides: Sides, variance: FloatArray, axis: Axis | None) -> NullVariance:
         """V(x) of such contrasts, from their variances in clusters of an axis (None: independent rows)."""
         _, first, second, _ = sides
-        n, theta = self.count[first], self._theta(first, second)
+        n, theta = self.count[first], self.means[first] - np.where(second < 0, 0.0, self.means[second])
         size, square, unseen = self._moments(first, second, axis)
         spread = np.maximum(square - theta**2, 0.0) if self.signed else self.squares[first] / n
         factor = np.ones(n.size) if self.factor is None else self.factor[first]
@@ -274,11 +274,6 @@ class UnitScores(ABC):
             factor = factor * np.where(known, np.minimum(variance / np.where(known, naive, 1.0), 1.0), 1.0)
         moments = theta, n, spread, size, square
         return null_variance(*moments, variance, unseen, self.icc, signed=self.signed, factor=factor)
-
-    @property
-    def covered(self) -> IntArray:
-        """Which parameters have a null variance."""
-        return self.sides(None)[0]
 
     def apart(self, contrasts: Matrix) -> IntArray:
         """Which contrasts are of two models that were not asked the same questions."""
@@ -305,9 +300,6 @@ class UnitScores(ABC):
     @abstractmethod
     def _moments(self, first: IntArray, second: IntArray, axis: Axis | None) -> tuple[FloatArray, FloatArray, Unseen]:
         """Means of |d| and of d^2, and what the clusters did not show."""
-
-    def _theta(self, first: IntArray, second: IntArray) -> FloatArray:
-        return np.asarray(self.means[first] - np.where(second < 0, 0.0, self.means[second]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -417,10 +409,6 @@ class Paired(UnitScores):
     """Scores that models have on the same questions: of columns that are means, or differences of two."""
 
     signed = True
-
-
-class PairedQuestions(Paired):
-    """The same of which the scores of each question are at hand."""
 
     @abstractmethod
     def _homes(self, axis: Axis) -> IntArray | None:

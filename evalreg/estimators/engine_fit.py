@@ -11,9 +11,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, MissingName, listed
-from evalreg.covariance.options import CovOptions
-from evalreg.data.clusters import Groups
+from evalreg.checks import FloatArray, listed
+from evalreg.data.clusters import Axis, Groups
 from evalreg.data.designs import as_labels, for_formula, refuse_large_design
 from evalreg.data.engine import ROWS, CellKeys, Query, schema_of
 from evalreg.data.engine_rows import EngineRows, read_in_engine, refuse_arrays_of_weights
@@ -25,7 +24,6 @@ from evalreg.estimate import About, Estimate
 from evalreg.estimators.design import Design, evaluated
 from evalreg.estimators.solving import estimate_in_basis, refuse_flat, solve_moments
 from evalreg.numerics.fitting import PERFECT_FIT
-from evalreg.results.results import Results, results_of
 from evalreg.scores.base import CellSums
 from evalreg.scores.engine import MOST_CELLS, EngineMoments, EngineScores, MeasuredNumbers, engine_scores, first_moments
 
@@ -34,29 +32,25 @@ def fit_in_engine(
     parsed: ParsedFormula,
     table: Query,
     columns: tuple[tuple[str, ...], tuple[str, ...]],
+    roles: Roles,
     groups: Groups,
-    weights: Any,
     family: Any,
-    missing: MissingName,
-    asked: CovOptions,
-) -> Results:
-    """The regression on covariates of rows that stay in an engine."""
-    _refuse_in_memory_only(parsed, columns, weights, family)
-    schema = schema_of(table.frame)
-    keys, products = _factors(parsed, schema)
+) -> tuple[Estimate, tuple[Axis, ...] | None]:
+    """The regression on covariates of rows that stay in an engine, and the clusterings asked for."""
+    _refuse_in_memory_only(parsed, columns, roles.weights, family)
+    keys, products = _factors(parsed, schema_of(table.frame))
     numbers = tuple(dict.fromkeys(name for product in products.values() for name in product))
-    roles = Roles(parsed.outcome, keys, weights=weights, missing=missing)
-    rows = read_in_engine(table, roles, groups, covariates=numbers)
+    rows = read_in_engine(table, replace(roles, by=keys), groups, covariates=numbers)
     design = _of_cells(parsed, rows.cells, columns[1])
-    made = [products[codes] for codes in design.products]
-    expressions = [reduce(mul, (nw.col(name).cast(nw.Float64) for name in names)) for names in made]
+    factors = [products[codes] for codes in design.products]
+    expressions = [reduce(mul, (nw.col(name).cast(nw.Float64) for name in names)) for names in factors]
     centre, spread = _scales(rows.table, expressions, [":".join(codes) for codes in design.products])
     scaled = tuple((z - c) / s for z, c, s in zip(expressions, centre.tolist(), spread.tolist(), strict=True))
     weight = None if rows.weights is None else nw.col(rows.weights).cast(nw.Float64)
     measured = MeasuredNumbers(rows.table, nw.col(parsed.outcome).cast(nw.Float64), weight=weight, numbers=scaled)
-    scores = engine_scores(measured, rows.cells, rows.sums, parsed.outcome, weights)
-    about = About("OLS" if weights is None else "WLS", parsed.outcome, parsed.text)
-    return results_of(_solve(design, scores, measured, rows, (centre, spread), about), rows.axes, asked)
+    scores = engine_scores(measured, rows.cells, rows.sums, parsed.outcome, roles.weights)
+    about = About("OLS" if roles.weights is None else "WLS", parsed.outcome, parsed.text)
+    return _solve(design, scores, measured, rows, (centre, spread), about), rows.axes
 
 
 def _refuse_in_memory_only(

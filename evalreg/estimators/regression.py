@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from evalreg.checks import MISSING, CovName, DofName, FamilyName, MissingName, RepairName, SscName, option
-from evalreg.covariance.options import CovOptions, check_cov_options, documented
-from evalreg.data.clusters import Groups
+from evalreg.covariance.options import check_cov_options, documented
+from evalreg.data.clusters import Axis, Groups
 from evalreg.data.designs import design_frame, read_absorbed, refuse_large_design
 from evalreg.data.engine import Query
 from evalreg.data.formula import ParsedFormula, formula_columns, parse_formula
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import Roles, read_rows
 from evalreg.errors import NotAvailableError
-from evalreg.estimate import About
+from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import Solved, estimate_cells
 from evalreg.estimators.design import (
     Family,
@@ -125,29 +125,27 @@ def fit(
     {'C(model)[T.old]': 0.0663}
     """
     asked = check_cov_options(cov, ssc, dof, repair)
-    own = named_family(family)
+    known_family = named_family(family)
     option("missing", missing, MISSING)
     parsed = parse_formula(formula)
-    table = open_frame(data)
+    table, roles = open_frame(data), Roles(parsed.outcome, weights=weights, missing=missing)
     if parsed.absorbed:
-        return fit_absorbed(parsed, table, groups, weights, own, missing, asked)
-    left, right = formula_columns(parsed, table.columns)
-    if parsed.intercept_only and own == "gaussian" and parsed.outcome in left:
-        return _fit_mean(parsed, table, groups, weights, missing, asked)
+        return results_of(*_fit_absorbed(parsed, table, roles, groups, known_family), asked)
+    columns = formula_columns(parsed, table.columns)
+    if parsed.intercept_only and known_family == "gaussian" and parsed.outcome in columns[0]:
+        return results_of(*_fit_mean(parsed, table, roles, groups), asked)
     if isinstance(table, Query):
-        return fit_in_engine(parsed, table, (left, right), groups, weights, own, missing, asked)
-    return _fit_rows(parsed, table, (left, right), groups, weights, own, missing, asked)
+        return results_of(*fit_in_engine(parsed, table, columns, roles, groups, known_family), asked)
+    return results_of(*_fit_rows(parsed, table, columns, roles, groups, known_family), asked)
 
 
-def fit_absorbed(
-    parsed: ParsedFormula,
-    table: Table | Query,
-    groups: Groups,
-    weights: Any,
-    family: FamilyName | Family,
-    missing: MissingName,
-    asked: CovOptions,
-) -> Results:
+Made: TypeAlias = "tuple[Estimate, tuple[Axis, ...] | None]"
+"""An estimate, and the clusterings asked for."""
+
+
+def _fit_absorbed(
+    parsed: ParsedFormula, table: Table | Query, roles: Roles, groups: Groups, family: FamilyName | Family
+) -> Made:
     """The regression whose formula has factors behind a bar: their levels are taken out of score and covariates."""
     if family != "gaussian":
         raise NotAvailableError(
@@ -157,11 +155,10 @@ def fit_absorbed(
         )
     if isinstance(table, Query):
         raise NotAvailableError("rows in an engine cannot have factors absorbed; collect the frame first.")
-    read = read_absorbed(parsed, table, groups, weights, missing)
+    read = read_absorbed(parsed, table, groups, roles.weights, roles.missing)
     design = evaluated(parsed, read.frame)
     design.check()
-    estimate = solve_absorbed(design, read, parsed)
-    return results_of(estimate, read.rows.axes, asked)
+    return solve_absorbed(design, read, parsed), read.rows.axes
 
 
 def solve_intercept(keys: list[tuple[str, ...]], sums: Any) -> Solved:
@@ -169,15 +166,12 @@ def solve_intercept(keys: list[tuple[str, ...]], sums: Any) -> Solved:
     return Solved(("Intercept",), np.ones((1, 1)))
 
 
-def _fit_mean(
-    parsed: ParsedFormula, table: Table | Query, groups: Groups, weights: Any, missing: MissingName, asked: CovOptions
-) -> Results:
-    about = About("OLS" if weights is None else "WLS", parsed.outcome, parsed.text)
-    roles = Roles(parsed.outcome, weights=weights, missing=missing)
+def _fit_mean(parsed: ParsedFormula, table: Table | Query, roles: Roles, groups: Groups) -> Made:
+    about = About("OLS" if roles.weights is None else "WLS", parsed.outcome, parsed.text)
     estimate, axes = estimate_cells(table, roles, groups, solve_intercept, about)
     if isinstance(table, Table):
         estimate = replace(estimate, fitted=partial(_shown_mean, estimate.scores, parsed))
-    return results_of(estimate, axes, asked)
+    return estimate, axes
 
 
 def _shown_mean(scores: Any, parsed: ParsedFormula) -> Any:
@@ -189,44 +183,39 @@ def _fit_rows(
     parsed: ParsedFormula,
     table: Table,
     columns: tuple[tuple[str, ...], tuple[str, ...]],
+    roles: Roles,
     groups: Groups,
-    weights: Any,
     family: FamilyName | Family,
-    missing: MissingName,
-    asked: Any,
-) -> Results:
+) -> Made:
     left, right = columns
     plain = parsed.outcome in left
     rows = read_rows(
         table,
         {"score": parsed.outcome} if plain else {},
         present={"score": () if plain else left, "covariate": right},
-        weights=weights,
+        weights=roles.weights,
         groups=groups,
-        missing=missing,
+        missing=roles.missing,
         split=right,
     )
-    frame = design_frame(rows, (*left, *right), parsed)
+    frame, labels = design_frame(rows, (*left, *right), parsed), rows.labels()
     refuse_large_design(parsed, frame, max((len(rows.used[name].labels) for name in rows.held), default=0))
+    design = evaluated(parsed, frame)
+    design.check()
     if not isinstance(family, str):
-        design = evaluated(parsed, frame)
-        design.check()
         # Collinear columns are refused, which statsmodels takes.
         basis_of(design.rows, design.names, rows.weights)
         found = estimate_of_family(statsmodels_model(parsed.text, frame, rows.weights, family), parsed.text)
-        labels = rows.labels()
-        scores = found.scores.relabelled(lambda _: labels)
         about = replace(found.about, outcome=parsed.outcome, formula=parsed.text)
-        return results_of(replace(found, scores=scores, about=about, dropped=rows.dropped), rows.axes, asked)
-    name = cast(FamilyName, family)
-    design = evaluated(parsed, frame)
-    design.check()
-    methods = {"binomial": "GLM, Binomial (logit link)", "poisson": "GLM, Poisson (log link)"}
-    about = About(methods.get(name, "OLS" if rows.weights is None else "WLS"), parsed.outcome, parsed.text)
-    shown = ShownFit(parsed, frame, rows.weights, name)
-    if name == "gaussian":
-        estimate = solve_linear(design, rows.labels(), rows.weights, about, shown)
+        estimate = replace(found, scores=found.scores.relabelled(lambda _: labels), about=about)
     else:
-        check_outcomes(design.outcome, design.outcome_name, name)
-        estimate = solve_glm(design, rows.labels(), rows.weights, name, about, shown)
-    return results_of(replace(estimate, dropped=rows.dropped), rows.axes, asked)
+        name = cast(FamilyName, family)
+        methods = {"binomial": "GLM, Binomial (logit link)", "poisson": "GLM, Poisson (log link)"}
+        about = About(methods.get(name, "OLS" if rows.weights is None else "WLS"), parsed.outcome, parsed.text)
+        shown = ShownFit(parsed, frame, rows.weights, name)
+        if name == "gaussian":
+            estimate = solve_linear(design, labels, rows.weights, about, shown)
+        else:
+            check_outcomes(design.outcome, design.outcome_name, name)
+            estimate = solve_glm(design, labels, rows.weights, name, about, shown)
+    return replace(estimate, dropped=rows.dropped), rows.axes

@@ -145,10 +145,10 @@ def test_numbers_of_the_page_are_those_of_the_leaderboard(board):
     table, page = board.leaderboard(), Reader(written(board))
     cells = page.texts["td"]
     first = table.iloc[0]
-    assert cells[0] == f"{first['estimate']:.4f}"
-    assert cells[1] == f"{first['lower']:.4f} to {first['upper']:.4f}"
-    assert cells[2] == f"{first['joint_lower']:.4f} to {first['joint_upper']:.4f}"
-    assert cells[3] == "1"
+    assert cells[0] == "1"
+    assert cells[2] == f"{first['estimate']:.4f}"
+    assert cells[3] == f"{first['lower']:.4f} to {first['upper']:.4f}"
+    assert cells[4] == f"{first['joint_lower']:.4f} to {first['joint_upper']:.4f}"
 
 
 def test_without_matplotlib_the_tables_say_it_and_what_is_missing(board, monkeypatch):

@@ -41,7 +41,7 @@ from evalreg.report.sentences import (
 )
 from evalreg.report.shown import whole
 from evalreg.report.summaries import covariance_text
-from evalreg.report.tables import Grid, Printed, Summary, number, p_value
+from evalreg.report.tables import Grid, Printed, Summary, ends_text, number, p_value
 from evalreg.results.document import checked_levels, results_document, written
 from evalreg.results.gate import Gate, Planned, decided
 from evalreg.results.reporting import (
@@ -50,7 +50,6 @@ from evalreg.results.reporting import (
     design_sentences,
     drawing,
     dropped_told,
-    ends_text,
     further_grids,
     inflation_figures,
     level_of,

@@ -22,11 +22,12 @@ from evalreg.report.summaries import (
     as_mean_text,
     coefficient_frame,
     covariance_text,
+    estimate_grid,
     few_seen,
     rating_reach,
     reference_fact,
 )
-from evalreg.report.tables import Grid, Summary, dof_texts, fixed, limits, number, p_value, short_name
+from evalreg.report.tables import Grid, Summary, ends_text, number, short_name
 
 # Notes below an answer, of which a board has room for fewer.
 MOST_NOTES, MOST_BOARD_NOTES = 3, 2
@@ -159,8 +160,11 @@ def brief(
     """The answer, its table and at most three notes; with `board`, the table of `leaderboard`, ranks too."""
     frame = coefficient_frame(estimate, cov, alpha, counts if estimate.about.n_models > 1 else None)
     answer = answer_text(estimate, cov, frame, alpha, board)
-    shown = None if board is None else board_grid(board, rating_reach(estimate))
-    grid = shown or estimate_grid(estimate, cov, frame, alpha)
+    if board is None:
+        effect = design_effect(cov) if cov.axes and tested_against(estimate) is None else np.ones(1)
+        grid = estimate_grid(estimate, frame, alpha, effect if bool(np.any(np.abs(effect - 1) >= NO_EFFECT)) else None)
+    else:
+        grid = board_grid(board, rating_reach(estimate))
     lines = [f"Rows: {estimate.about.subset}."] if estimate.about.subset else []
     lines += [*filter(None, [few_seen(cov), as_mean_text(estimate, cov, alpha)]), *estimate.about.lines]
     most = MOST_NOTES if board is None else MOST_BOARD_NOTES
@@ -171,39 +175,18 @@ def brief(
     return Summary(answer, (), (grid,), said, rule=rule_text(estimate, cov))
 
 
-def estimate_grid(estimate: Estimate, cov: Covariance, frame: pd.DataFrame, alpha: float) -> Grid:
-    """A line an estimate: standard error, test, interval, dof; design effect and rows where they tell."""
-    models = range(estimate.about.n_models)
-    order = [*sorted(models, key=lambda i: (-estimate.params[i], estimate.names[i]))]
-    order += range(len(models), estimate.n_params)
-    tests, reach = tested_against(estimate) is not None, rating_reach(estimate)
-    effect, dofs = design_effect(cov), dof_texts(frame["dof"], whole=False)
-    deff = bool(cov.axes) and not tests and bool(np.any(np.abs(effect - 1) >= NO_EFFECT))
-    headers = ("", "coef", "std err", *(("t", "P>|t|") if tests else ()))
-    headers += (f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.3g}]", "dof", *(("deff",) if deff else ()))
-    headers += ("n",) if "n" in frame else ()
-    rows = []
-    for i in order:
-        row = frame.iloc[i]
-        cells = [number(row["estimate"]), number(row["se"])]
-        cells += [fixed(row["t"], 2), p_value(row["p_value"], alpha)] if tests else []
-        cells += [*limits(row["lower"], row["upper"], row["estimate"], reach if i in models else np.inf), dofs[i]]
-        cells += [fixed(effect[i], 2)] if deff else []
-        cells += [f"{row['n']:.0f}"] if "n" in frame else []
-        rows.append((short_name(str(frame.index[i])), *cells))
-    return Grid(headers, tuple(rows))
+def board_grid(board: pd.DataFrame, reach: float, groups: tuple[str, list[str]] = ("", [])) -> Grid:
+    """A line a model: rank, ranks that are not excluded, estimate, its interval, the joint interval, and rows.
 
-
-def board_grid(board: pd.DataFrame, reach: float) -> Grid:
-    """A line a model: rank, ranks that are not excluded, estimate, its interval, the joint interval, and rows."""
-    alpha = board.attrs["alpha"]
-    counted = ("n",) if "n" in board else ()
+    `groups` are the header and the cells of a further column.
+    """
+    alpha, (header, letters) = board.attrs["alpha"], groups
     rows = []
-    for name, row in board.iterrows():
+    for i, (name, row) in enumerate(board.iterrows()):
         low, high = row["rank_lower"], row["rank_upper"]
-        both = [limits(row[f"{kind}lower"], row[f"{kind}upper"], row["estimate"], reach) for kind in ("", "joint_")]
         cells = [f"{row['rank']}", f"{low}" if low == high else f"{low}-{high}", number(row["estimate"])]
-        cells += [f"{a} to {b}" for a, b in both] + ([f"{row['n']}"] if counted else [])
-        rows.append((str(name), *cells))
+        cells += [ends_text(row[f"{a}lower"], row[f"{a}upper"], row["estimate"], reach) for a in ("", "joint_")]
+        rows.append((str(name), *cells, *letters[i : i + 1], *([f"{row['n']}"] if "n" in board else [])))
+    more = (*filter(None, [header]), *(("n",) if "n" in board else ()))
     level = f"{100 * (1 - alpha):.4g}%"
-    return Grid(("", "rank", "ranks", "estimate", f"{level} interval", "joint interval", *counted), tuple(rows))
+    return Grid(("", "rank", "ranks", "estimate", f"{level} interval", "joint interval", *more), tuple(rows))

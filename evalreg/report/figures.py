@@ -15,7 +15,7 @@ from evalreg.inference.intervals import tested_against
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.axes import INK, FigSize, dependence_axes, estimates_axes, inflation_axes, pairs_axes
-from evalreg.report.sentences import interval_text
+from evalreg.report.sentences import best_first, interval_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,7 +83,7 @@ def _plot_estimates(
         if joint.attrs["left_out"]:
             note += f" No thin line where there is no positive variance: {joint.attrs['n_left_out']}."
     if several and ranks:
-        order = _best_first(estimate)[: estimate.about.n_models or None]
+        order = best_first(estimate, len(order))[: len(order)]
         sets = results.ranks(alpha, seed=seed)
         note += f" At the right: the ranks that are not excluded, {level} for all at once."
     if bool(np.isnan(table["se"].iloc[order]).any()):
@@ -129,7 +129,8 @@ def _plot_pairs(
     estimate = results.estimate
     if estimate.n_params < 2:
         raise NotAvailableError('kind="pairs" needs at least two parameters; these results have one.')
-    order = [estimate.names[i] for i in _best_first(estimate)][: estimate.about.n_models or None]
+    n = estimate.about.n_models or estimate.n_params
+    order = [estimate.names[i] for i in best_first(estimate, n)[:n]]
     how = f"adjusted for all pairs ({adjust})" if adjust else "each pair by itself, not adjusted for their number"
     note = (
         f"Row minus column, best first: {_axis_label(estimate)}. Dots: differs from zero at {100 * alpha:.4g}%, {how}."
@@ -153,7 +154,7 @@ def _plot_inflation(results: Any, errors: str, figsize: FigSize, ax: Axes | None
             'kind="inflation" compares clusterings with independent rows, and these results have no clusters. '
             'Pass groups="column" to the estimate or to `with_cov`.'
         )
-    order = _best_first(estimate) if estimate.about.n_models else list(range(estimate.n_params))
+    order = best_first(estimate)
     table = standard_error_ratios(cov).iloc[order]
     note = "Standard error if rows were dependent within the clusters of one axis, over that of independent rows (1)."
     if cov.crossed:
@@ -169,14 +170,6 @@ def _are_models(estimate: Estimate) -> bool:
     level = estimate.kind == "mean" or estimate.bounded
     apart = bool(about.contrast) or about.model == "Difference"
     return level and not (about.formula and not about.n_models) and not apart
-
-
-def _best_first(estimate: Estimate) -> list[int]:
-    # NaN goes last, and ties go by name, so that the order is the same every time.
-    value = np.where(np.isnan(estimate.params), -np.inf, estimate.params)
-    n_models = estimate.about.n_models or estimate.n_params
-    best = sorted(range(n_models), key=lambda i: (-value[i], estimate.names[i]))
-    return [*best, *range(n_models, estimate.n_params)]
 
 
 def _axis_label(estimate: Estimate) -> str:

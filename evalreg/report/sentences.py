@@ -136,7 +136,7 @@ def result_sentences(
     escape = _ESCAPES[option("markup", markup, MARKUPS)]
     ends, theta = intervals(estimate, cov, alpha, None), np.array(estimate.params)
     fixed = np.zeros(theta.size, dtype=bool) if cov.fixed is None else cov.fixed
-    chosen = [_place(estimate.names, name)] if name is not None else _order(estimate)
+    chosen = [_place(estimate.names, name)] if name is not None else best_first(estimate)
     about = estimate.about
     several = estimate.n_params > 1 or about.n_models > 0 or bool(about.contrast or about.formula)
     what = named(estimate)
@@ -310,11 +310,12 @@ def _lowered(text: str) -> str:
     return text if first.lower() != first[:1].lower() + first[1:] or "-" in first else text[:1].lower() + text[1:]
 
 
-def _order(estimate: Estimate) -> list[int]:
-    """Models from the best down, everything else as it is."""
-    models = range(estimate.about.n_models)
-    best = sorted(models, key=lambda i: (-estimate.params[i], estimate.names[i]))
-    return [*best, *range(estimate.about.n_models, estimate.n_params)]
+def best_first(estimate: Estimate, n: int | None = None) -> list[int]:
+    """Models (or the first n) from the best down, ties by name and NaN last; everything else as it is."""
+    n_models = estimate.about.n_models if n is None else n
+    value = np.where(np.isnan(estimate.params), -np.inf, estimate.params)
+    best = sorted(range(n_models), key=lambda i: (-value[i], estimate.names[i]))
+    return [*best, *range(n_models, estimate.n_params)]
 
 
 def _place(names: Sequence[str], name: str) -> int:

@@ -18,8 +18,19 @@ from evalreg.inference.dependence import design_effect, effective_rows, intracla
 from evalreg.inference.fragile import cluster_sizes
 from evalreg.inference.intervals import against_null, intervals, score_interval_of_intercept, tested_against
 from evalreg.inference.rectification import human_labels, rectification_table
-from evalreg.report.sentences import carried_text
-from evalreg.report.tables import NO_LIMIT, UNKNOWN, Grid, Summary, dof_texts, fixed, limits, number, p_value
+from evalreg.report.sentences import best_first, carried_text
+from evalreg.report.tables import (
+    NO_LIMIT,
+    UNKNOWN,
+    Grid,
+    Summary,
+    dof_texts,
+    fixed,
+    limits,
+    number,
+    p_value,
+    short_name,
+)
 from evalreg.scores.score_interval import FEW_EXPECTED, NullVariance
 
 # What `bradley_terry` calls its model.
@@ -185,12 +196,10 @@ def summarize(
         facts.append(("Repair", f"{name}: {cov.change or 'nothing changed'}"))
     # How many rows there are of each is a question where there are several models.
     frame = coefficient_frame(estimate, cov, alpha, counts if estimate.about.n_models > 1 else None)
-    order = _order(estimate)
+    order = best_first(estimate)
     # The rows of each model stand in the second table where there is one: the first is full.
     first = frame.drop(columns="n", errors="ignore") if clusterings else frame
-    tests, rated = tested_against(estimate) is not None, range(estimate.about.n_models)
-    reach = [rating_reach(estimate) if i in rated else np.inf for i in range(estimate.n_params)]
-    grids, icc = [coefficient_grid(first, order, alpha, tests, reach)], np.full(estimate.n_params, np.nan)
+    grids, icc = [estimate_grid(estimate, first, alpha)], np.full(estimate.n_params, np.nan)
     if human_labels(estimate) is not None:
         grids.append(_human_grid(rectification_table(estimate, cov), order))
     if clusterings:
@@ -211,13 +220,6 @@ def choice_sentence(estimate: Estimate) -> list[str]:
     return [f"The best of {n} was also lucky, so its estimate is too high on average: {CORRECTED_BY} corrects for it."]
 
 
-def _order(estimate: Estimate) -> list[int]:
-    """Models from the best down, everything else as it is."""
-    models = range(estimate.about.n_models)
-    best = sorted(models, key=lambda i: (-estimate.params[i], estimate.names[i]))
-    return [*best, *range(estimate.about.n_models, estimate.n_params)]
-
-
 def rating_reach(estimate: Estimate) -> float:
     """How far from a rating a limit is still one: there the odds are a million to one. Infinite but for ratings."""
     if estimate.about.model != RATINGS:
@@ -233,24 +235,36 @@ def limit_sentence(grids: Iterable[Grid]) -> list[str]:
     return [f"{NO_LIMIT}: the interval reaches beyond odds of a million to one, where a limit tells nothing more."]
 
 
+def estimate_grid(estimate: Estimate, frame: pd.DataFrame, alpha: float, effect: FloatArray | None = None) -> Grid:
+    """A line an estimate, models from the best down; `effect` adds design effects, and "n" in the frame the rows."""
+    reach, rated = rating_reach(estimate), range(estimate.about.n_models)
+    reaches = [reach if i in rated else np.inf for i in range(estimate.n_params)]
+    return coefficient_grid(frame, best_first(estimate), alpha, tested_against(estimate) is not None, reaches, effect)
+
+
 def coefficient_grid(
-    frame: pd.DataFrame, order: Sequence[int], alpha: float, tests: bool, reach: Sequence[float] | None = None
+    frame: pd.DataFrame,
+    order: Sequence[int],
+    alpha: float,
+    tests: bool,
+    reach: Sequence[float] | None = None,
+    effect: FloatArray | None = None,
 ) -> Grid:
     """Estimates and intervals of the rows in `order`; t and p where `tests` says that they tell something.
 
     `reach` is how far from each row's estimate a limit is one.
     """
-    low, high = f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.3g}]"
-    tested, counted = (("t", "P>|t|") if tests else ()), (("n",) if "n" in frame else ())
+    ends = (f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.3g}]")
+    more = (*(("deff",) if effect is not None else ()), *(("n",) if "n" in frame else ()))
     rows, dofs = [], dof_texts(frame["dof"], whole=False)
     for i in order:
         row = frame.iloc[i]
-        numbers = [number(row[name]) for name in ("estimate", "se")]
-        ends = limits(row["lower"], row["upper"], row["estimate"], np.inf if reach is None else reach[i])
-        t_and_p = (fixed(row["t"], 2), p_value(row["p_value"], alpha)) if tests else ()
-        count = (f"{row['n']:.0f}",) if counted else ()
-        rows.append((str(frame.index[i]), *numbers, *t_and_p, *ends, dofs[i], *count))
-    return Grid(("", "coef", "std err", *tested, low, high, "dof", *counted), tuple(rows))
+        cells = [number(row["estimate"]), number(row["se"])]
+        cells += [fixed(row["t"], 2), p_value(row["p_value"], alpha)] if tests else []
+        cells += limits(row["lower"], row["upper"], row["estimate"], np.inf if reach is None else reach[i])
+        cells += [dofs[i], *([fixed(effect[i], 2)] if effect is not None else [])]
+        rows.append((short_name(str(frame.index[i])), *cells, *([f"{row['n']:.0f}"] if "n" in frame else [])))
+    return Grid(("", "coef", "std err", *(("t", "P>|t|") if tests else ()), *ends, "dof", *more), tuple(rows))
 
 
 def _dependence_grid(

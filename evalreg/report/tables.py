@@ -96,6 +96,11 @@ def limits(low: float, high: float, estimate: float, reach: float = np.inf) -> t
     return shown[0], shown[1]
 
 
+def ends_text(low: float, high: float, estimate: float, reach: float = np.inf) -> str:
+    """Both ends of an interval, or that there is none."""
+    return "none" if np.isnan(low) or np.isnan(high) else " to ".join(limits(low, high, estimate, reach))
+
+
 def fixed(value: float, digits: int) -> str:
     """Return a statistic with so many decimals whatever its size; none from a thousand on."""
     if abs(value) >= 1 or not np.isfinite(value):

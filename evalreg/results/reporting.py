@@ -19,7 +19,7 @@ from evalreg.inference.dependence import standard_error_ratios
 from evalreg.inference.fragile import cluster_sizes
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
-from evalreg.report.answer import answer_text
+from evalreg.report.answer import answer_text, board_grid
 from evalreg.report.axes import as_image
 from evalreg.report.documents import as_compact_json, records, versions
 from evalreg.report.rendering import (
@@ -33,10 +33,10 @@ from evalreg.report.rendering import (
 )
 from evalreg.report.sentences import PERCENT, PLAIN, POINTS, unit_of, with_interval
 from evalreg.report.summaries import DROPPED_WORDS, limit_sentence, rating_reach
-from evalreg.report.tables import Grid, fixed, limits, number, p_value
+from evalreg.report.tables import Grid, ends_text, fixed, number, p_value
 from evalreg.results.document import AnyResults, resolved_options, results_document
 from evalreg.results.sources import formulas_of, methods_of, sources_of
-from evalreg.results.winner import group_column, ranks_text, ranks_told
+from evalreg.results.winner import group_column, ranks_told
 
 # Of so many models all pairs are drawn; and of so many they are listed one below the other.
 MOST_DRAWN, MOST_LISTED = 60, 12
@@ -143,7 +143,8 @@ def report_page(
             document["pairs"] = None
         frame = results.to_frame(alpha)
         answer = answer_of(results, frame, board, alpha)
-    scores = _score_grid(results, board, alpha) if board is not None else _estimate_grid(frame, alpha)
+    reach = rating_reach(results.estimate)
+    scores = _estimate_grid(frame, alpha) if board is None else board_grid(board, reach, group_column(board))
     return Page(
         title=title or _title(results),
         answer=answer,
@@ -242,27 +243,6 @@ def design_sentences(results: Any, rows: str = "rows") -> tuple[str, ...]:
 
 
 # Tables
-
-
-def ends_text(low: float, high: float, estimate: float, reach: float = np.inf) -> str:
-    """Both ends of an interval, or that there is none."""
-    return "none" if np.isnan(low) or np.isnan(high) else " to ".join(limits(low, high, estimate, reach))
-
-
-def _score_grid(results: AnyResults, board: pd.DataFrame, alpha: float) -> Grid:
-    """Models from the best down."""
-    header, groups = group_column(board)
-    more = (*([header] if header else []), *(("rows",) if "n" in board else ()))
-    # A phone shows the first three columns without a move.
-    headers = ("model", "score", f"{level_of(alpha)} interval", f"joint {level_of(alpha)}", "rank", "ranks open", *more)
-    rows, reach = [], rating_reach(results.estimate)
-    for i, (name, row) in enumerate(board.iterrows()):
-        both = [(row[f"{kind}lower"], row[f"{kind}upper"]) for kind in ("", "joint_")]
-        ends = [ends_text(low, high, row["estimate"], reach) for low, high in both]
-        count = (f"{row['n']:.0f}",) if "n" in board else ()
-        ranks, score = (f"{row['rank']}", ranks_text(row)), number(row["estimate"])
-        rows.append((str(name), score, *ends, *ranks, *groups[i : i + 1], *count))
-    return Grid(headers, tuple(rows))
 
 
 def _score_notes(board: pd.DataFrame | None, alpha: float) -> tuple[str, ...]:

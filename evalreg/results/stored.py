@@ -408,9 +408,8 @@ class StoredResults(Printed):
 
 _ROWS = "Compute it from the log."
 # What boards and comparisons offer beside results.
-_OF_OTHERS: tuple[str, ...] = (
+_OF_OTHERS = (
     "cycles",
-    "duels",
     "equivalence",
     "facts",
     "head_to_head",
@@ -420,7 +419,7 @@ _OF_OTHERS: tuple[str, ...] = (
     "net_benefit",
     "odds",
 )
-_OF_OTHERS += ("net_benefit", "odds", "sign_test", "sparsity")
+_OF_OTHERS += ("pairs", "sign_test", "sparsity")
 
 
 def _offered() -> set[str]:

@@ -65,14 +65,6 @@ def json_parts(source: Source, choice: Choice) -> Iterator[Part]:
     yield Part(source, records=records(source, choice.broken))
 
 
-def either_parts(source: Source, choice: Choice) -> Iterator[Part]:
-    """A file of records in JSON or in CSV."""
-    if source.start.startswith((b"{", b"[")):
-        yield from json_parts(source, choice)
-    else:
-        yield Part(source, records=table_records(source.path, choice.text))
-
-
 def comparisons(
     games: Sequence[Game] | Callable[[Record], Iterable[Game]], columns: Mapping[str, Where]
 ) -> Callable[[Record, Part], Iterator[Answer]]:
@@ -463,7 +455,10 @@ def _is_arena(source: Source) -> bool:
 
 
 def _arena_parts(source: Source, choice: Choice) -> Iterator[Part]:
-    yield from either_parts(source, Choice(broken=choice.broken, text=(*_ARENA_IDS, *choice.text)))
+    """A file of records in JSON or in CSV."""
+    is_json = source.start.startswith((b"{", b"["))
+    rows = records(source, choice.broken) if is_json else table_records(source.path, (*_ARENA_IDS, *choice.text))
+    yield Part(source, records=rows)
 
 
 _BATTLE = comparisons(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ import pandas as pd
 from evalreg.checks import listed
 from evalreg.errors import LogFormatError
 from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Name, Part, Record, Source, Unknown, counted
-from evalreg.logs.records import Content, at, document, json_lines
+from evalreg.logs.records import Content, at, document, json_lines, numeric
 
 LARGEST_RESULTS = 1 << 28
 # The files have no version of their own; that of the harness has to do.
@@ -23,7 +22,7 @@ _SAMPLES_NAME = re.compile(rf"samples_(?P<task>.+)_(?P<time>{_TIME})\.jsonl(?:\.
 # Arguments of a model that name it; without one of them the harness makes up a random name.
 _NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
 # What may change the prompts of one question between two models.
-_PROMPTING = ("chat_template_sha", "system_instruction_sha", "fewshot_as_multiturn")
+_PROMPTING = ("chat_template_sha", "system_instruction_sha", "fewshot_as_multiturn", "config.fewshot_seed")
 # Keys of a line that are not scores; files from before the key "metrics" have every other key as one.
 _KEYS = frozenset(
     re.findall(
@@ -90,19 +89,17 @@ def _parts(source: Source, choice: Choice) -> Iterator[Part]:
         },
         header={
             "groups": groups,
-            "prompting": _prompting(results, task),
+            # What shapes the prompts of a task besides its questions.
+            "prompting": [*(at(results, key) for key in _PROMPTING), _inside(results, "n-shot").get(task)],
             "effective": at(_inside(results, "n-samples", task), "effective"),
         },
     )
-    part.figure = lambda scorer, metric, filter: _figure(reported, metric, filter)
+    part.figure = lambda scorer, metric, filter: next(
+        ((metric, float(value)) for key, value in reported.items() if key == f"{metric},{filter}"), None
+    )
     part.records = _lines(part, choice)
     part.notes += _name_notes(path, results, is_named)
     yield part
-
-
-def _figure(reported: Mapping[str, Any], metric: str, filter: str) -> tuple[str, float] | None:
-    value = reported.get(f"{metric},{filter}")
-    return None if value is None else (metric, float(value))
 
 
 def _beside(samples: Path, time: str) -> Record:
@@ -153,12 +150,6 @@ def _groups(results: Record, task: str) -> list[str]:
     return found
 
 
-def _prompting(results: Record, task: str) -> tuple[str, ...]:
-    """What shapes the prompts of a task besides its questions."""
-    own = (str(at(results, key)) for key in (*_PROMPTING, "config.fewshot_seed"))
-    return (*own, str(_inside(results, "n-shot").get(task)))
-
-
 def _name_notes(path: Path, results: Record, is_named: bool) -> Iterator[str]:
     version = str(results.get("lm_eval_version", ""))
     numbers = re.match(r"(\d{1,6})\.(\d{1,6})", version)
@@ -204,14 +195,9 @@ def _answers(record: Record, part: Part) -> Iterator[Answer]:
 
 def _number(value: Any) -> Any:
     """A value as a score: None where there is none, unknown where it is no number."""
-    if isinstance(value, bool | int | float):
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        return number if math.isfinite(number) else Unknown("infinite") if math.isinf(number) else None
-    if value is None:
-        return None
+    if value is None or isinstance(value, bool | int | float):
+        number = numeric(value)
+        return Unknown("infinite") if number is None and value is not None and value == value else number
     return Unknown(
         f"a list of {len(value)}" if isinstance(value, list) else "text" if isinstance(value, str) else "an object"
     )
@@ -237,7 +223,7 @@ def _frame_notes(frame: pd.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
         own = [part for part in parts if part.task == task]
         several = spread.loc[[task]] if task in spread.index.get_level_values(0) else spread[:0]
         other = several[several > 1]
-        if len(other) and len({part.header["prompting"] for part in own}) < 2:
+        if len(other) and len({str(part.header["prompting"]) for part in own}) < 2:
             raise LogFormatError(
                 f'One `doc_id` is one question, with one `prompt_hash`; in "{task}" {len(other)} of {len(several)} '
                 f"have several, {listed(other.index.get_level_values(1).tolist())} among them. Read the models one by "

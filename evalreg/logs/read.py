@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import pandas as pd
@@ -19,7 +18,7 @@ from evalreg.logs.inspect_log import INSPECT
 from evalreg.logs.judged import JUDGED_FORMATS
 from evalreg.logs.lm_eval import LM_EVAL
 from evalreg.logs.log import Log, log_of, together
-from evalreg.logs.reading import ARGUMENTS, BrokenName, Choice, FailedName, Format, Source
+from evalreg.logs.reading import ARGUMENTS, BrokenName, Choice, FailedName, Format, Source, counted
 from evalreg.logs.records import Paths, file_list, find_files
 from evalreg.logs.scored import PROMPTFOO, SCORED_FORMATS
 from evalreg.logs.table_log import TABLE, as_roles, read_tables
@@ -150,43 +149,51 @@ def read_log(
     >>> log
     Log of 4 scores: model, item, score
     """
+    option("failed", failed, get_args(FailedName))
+    option("broken", broken, get_args(BrokenName))
+    options: dict[str, Any] = {"format": format, "metric": metric, "filter": filter, "scorer": scorer, "task": task}
+    options |= {"columns": columns, "failed": failed, "broken": broken, "roles": roles, "text_columns": text_columns}
     if isinstance(path, Mapping):
-        more: dict[str, Any] = {"format": format, "metric": metric, "filter": filter, "scorer": scorer, "task": task}
-        more |= {"columns": columns, "failed": failed, "broken": broken, "roles": roles, "text_columns": text_columns}
-        return together({name: read_log(one, **more) for name, one in path.items()})
-    chosen, own, choice, notes = _opened(
-        path, format, metric, filter, scorer, task, columns, failed, broken, roles, text_columns
-    )
+        return together({name: read_log(one, **options) for name, one in path.items()})
+    chosen, own, choice, notes = _opened(path, **options)
     reading = read_tables(own, choice) if chosen is TABLE else reader.read(chosen, own, choice)
     return log_of(replace(reading, notes=(*reading.notes, *notes)))
 
 
 def _opened(
     path: Paths,
+    *,
     format: str | None = None,
-    metric: str | None = None,
-    filter: str | None = None,
-    scorer: str | None = None,
     task: str | Sequence[str] | None = None,
     columns: list[str] | None = None,
-    failed: FailedName = "drop",
-    broken: BrokenName = "raise",
     roles: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     text_columns: Sequence[str] = (),
+    **choices: Any,
 ) -> tuple[Format, list[Source], Choice, tuple[str, ...]]:
     """The format and the files of a log, what is chosen of it, and what was passed over."""
-    option("failed", failed, get_args(FailedName))
-    option("broken", broken, get_args(BrokenName))
     mapping = None if roles is None else as_roles(roles)
     if mapping is not None and format not in (None, "table"):
         raise ArgumentError(f'`roles` names columns of tables; a log of format "{format}" names its own. Leave it out.')
     found = find_files(path)
     chosen, own, others = sort_sources(found.sources, "table" if mapping is not None else format)
-    wanted = None if columns is None else tuple(names("columns", columns))
-    tasks = None if task is None else (task,) if isinstance(task, str) else tuple(names("task", task))
-    text = tuple(names("text_columns", text_columns))
-    choice = Choice(metric, filter, scorer, tasks, wanted, failed, broken, mapping, text)
-    return chosen, own, choice, (*_unread(others), *links_passed_over(found.links))
+    choice = Choice(
+        task=None if task is None else (task,) if isinstance(task, str) else tuple(names("task", task)),
+        columns=None if columns is None else tuple(names("columns", columns)),
+        roles=mapping,
+        text=tuple(names("text_columns", text_columns)),
+        **choices,
+    )
+    passed_over = []
+    if others:
+        were = "was" if len(others) == 1 else "were"
+        passed_over.append(f"{counted(len(others), 'file')} of no known format {were} not read: {file_list(others)}.")
+    if found.links:
+        were = "was" if len(found.links) == 1 else "were"
+        passed_over.append(
+            f'{counted(len(found.links), "link")} {were} not followed, such as "{found.links[0]}". Name the files that '
+            "they lead to, if they are wanted."
+        )
+    return chosen, own, choice, tuple(passed_over)
 
 
 def survey_of(
@@ -223,17 +230,3 @@ def survey_of(
 def _as_call(verb: str, options: list[str]) -> str:
     words = [f"{name.removeprefix('--')}={value!r}" for name, value in zip(options[::2], options[1::2], strict=True)]
     return f"er.read_log(path, {', '.join(words)}).{verb}()"
-
-
-def _unread(others: Sequence[Source]) -> Iterator[str]:
-    """Files of no known format among the others."""
-    if others:
-        count = f"{len(others)} file{'s' if len(others) > 1 else ''}"
-        yield f"{count} of no known format {'were' if len(others) > 1 else 'was'} not read: {file_list(others)}."
-
-
-def links_passed_over(links: Sequence[Path]) -> Iterator[str]:
-    """Links among the files, which are not followed."""
-    if links:
-        count = f"{len(links)} link{'s were' if len(links) > 1 else ' was'}"
-        yield f'{count} not followed, such as "{links[0]}". Name the files that they lead to, if they are wanted.'

@@ -148,7 +148,7 @@ REFUSED = {
         er.fit("score ~ 1", log, cluster="passage")
         er.fit("score ~ 1", log, vcov="iid")
         er.win_rate(duels(), **sides, labels=["left"])
-        er.win_rate(DUELS, **sides | {"left": None})
+        er.win_rate(duels(), **sides | {"left": None})
         er.win_rate(duels(), **sides, opponents=np.ones((4, 4)))
         er.win_rate(duels(), **sides, opponents=shares("x"))
         er.win_rate(duels(), **sides, by="lang", standardise=[1, 2])

@@ -169,7 +169,8 @@ def _strata_of(roles: PairRoles) -> tuple[str, ...]:
 def _in_one_order(table: Query, roles: PairRoles) -> Query:
     """The table with both sides in the engine's order of names, and whether that exchanged them."""
     schema = schema_of(table.frame)
-    kinds = [schema[name] for name in (roles.left, roles.right)]
+    sides_named = {"left": roles.left, "right": roles.right}
+    kinds = [schema[known_column(name, table.columns, side)] for side, name in sides_named.items()]
     refuse_unlike_names(_word(kinds[0]), _word(kinds[1]), roles)
     sides = [nw.col(roles.left), nw.col(roles.right)]
     if not (kinds[0] == kinds[1] and (kinds[0] == nw.String or kinds[0].is_integer())):

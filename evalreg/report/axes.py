@@ -65,6 +65,8 @@ STYLE: Any = {
     "legend.fontsize": 8,
     "legend.frameon": False,
 }
+# Points between lines of small text.
+LINE_HEIGHT = 9.5
 # p-values below this are drawn at it.
 LEAST = 1e-6
 PARTS = (
@@ -422,13 +424,27 @@ def curve_axes(
             _log_scale(ax, name)
         for k, (line, name) in enumerate(zip(values.T, display_names(table.columns, 30), strict=True)):
             ax.plot(x, line, color=COLOURS[k % 6], ls=DASHES[k % 6], lw=1.8, label=name)
-            known = np.flatnonzero(np.isfinite(line))
-            if known.size:
-                end = (x[known[-1]], line[known[-1]])
-                ax.annotate(name, end, xytext=(5, 0), textcoords="offset points", va="center", size=8)
         ax.margins(x=0.02)
+        _name_lines(ax, ax.lines[-values.shape[1] :])
         ax.set(xlabel=xlabel, ylabel=ylabel)
     return ax
+
+
+def _name_lines(ax: Axes, lines: Iterable[Any]) -> None:
+    """Write the name of each line at its right end, moved as little as keeps names a line of text apart."""
+    from scipy.optimize import isotonic_regression
+
+    known = [(line, line.get_xydata()[np.isfinite(line.get_ydata())]) for line in lines]
+    ends = [(line.get_label(), points[-1]) for line, points in known if len(points)]
+    if not ends:
+        return
+    ax.autoscale_view()
+    heights = np.array([ax.transData.transform(end)[1] for _, end in ends]) * 72 / ax.figure.dpi
+    order, steps = np.argsort(heights, kind="stable"), LINE_HEIGHT * np.arange(len(ends))
+    moved = np.empty(len(ends))
+    moved[order] = isotonic_regression(heights[order] - steps).x + steps
+    for (name, end), shift in zip(ends, moved - heights, strict=True):
+        ax.annotate(name, end, xytext=(5, shift), textcoords="offset points", va="center", size=8)
 
 
 def _log_scale(ax: Axes, name: str) -> None:

@@ -180,8 +180,6 @@ def refuse_dependent(contrasts: FloatArray) -> None:
 
 # Of a test for which no degrees of freedom are left.
 NO_DOF = "degrees of freedom cannot test"
-# Levels are looked for in so many steps, and not nearer to one.
-MOST_LEVELS, LARGEST_LEVEL = 200, 0.9999
 
 
 @dataclass(frozen=True)
@@ -320,11 +318,11 @@ def _allowing(cov: Covariance, C: FloatArray, effect: FloatArray, ends: Ends) ->
     if test.reason:
         return test
     log_level = np.log(USUAL_LEVEL)
-    for _ in range(MOST_LEVELS):
+    for _ in range(200):  # levels are looked for in so many steps, and not nearer to one
         level = float(np.exp(log_level))
         critical = float(t_quantile(level, np.array([test.df_denom]))[0])
         test = _by_rule(cov, C, effect, ends.variance(C, level, critical))
-        reached = np.log(np.clip(joint_test_p(test), SMALLEST_LEVEL, LARGEST_LEVEL))
+        reached = np.log(np.clip(joint_test_p(test), SMALLEST_LEVEL, 0.9999))
         if abs(reached - log_level) < CLOSE:
             break
         # A smaller level allows for more: halfway, as whole steps may go to and fro.
@@ -371,7 +369,6 @@ def _summed_test(cov: Covariance, C: FloatArray, effect: FloatArray, more: Float
     return hotelling_test(effect, C @ cov.sum_one_way @ C.T + more, eta)
 
 
-ALPHA = 0.05
 # Effects that a test with many clusters shows in this share of logs.
 MANY = 0.8
 # A test that shows less than this share of them is warned of.
@@ -385,7 +382,7 @@ def critical_value(q: int, dof: float, alpha: float) -> float:
     return float(special.chdtri(q, alpha) / q if np.isinf(dof) else special.fdtri(q, dof, 1 - alpha))
 
 
-def share_shown(q: int, dof: float, alpha: float = ALPHA) -> float:
+def share_shown(q: int, dof: float, alpha: float = USUAL_LEVEL) -> float:
     """How often F(q, dof) rejects where chi-squared(q) does in 80%: effects of that noncentrality, by noncentral F."""
     if np.isinf(dof):
         return MANY
@@ -393,7 +390,7 @@ def share_shown(q: int, dof: float, alpha: float = ALPHA) -> float:
     return float(1 - special.ncfdtr(q, dof, noncentrality, critical_value(q, dof, alpha)))
 
 
-def falsely_shown(q: int, dof: float, cluster_dof: float, alpha: float = ALPHA) -> float:
+def falsely_shown(q: int, dof: float, cluster_dof: float, alpha: float = USUAL_LEVEL) -> float:
     """How often F(q, dof) rejects where there is nothing, with variances and covariances from equal normal clusters.
 
     (v - q + 1)/(v q) W of v = `cluster_dof` is then F(q, v - q + 1) (Hotelling, 1931).
@@ -426,8 +423,8 @@ def little_shown(q: int, dof: float, axis: str) -> str:
     degrees = f"{dof:.3g} degree{'' if f'{dof:.3g}' == '1' else 's'}"
     return (
         f"{axis} leave {degrees} of freedom to test {what}. The test rejects at 5% from F = "
-        f"{critical_value(q, dof, ALPHA):.3g}; with the same error bars from many clusters it would reject from "
-        f"{critical_value(q, np.inf, ALPHA):.3g}. Effects that it would then find {MANY:.0%} of the time, it now finds "
-        f"{share_shown(q, dof):.0%} of the time. Without a rejection it cannot tell no effect from a large one. "
+        f"{critical_value(q, dof, USUAL_LEVEL):.3g}; with the same error bars from many clusters it would reject from "
+        f"{critical_value(q, np.inf, USUAL_LEVEL):.3g}. Effects that it would then find {MANY:.0%} of the time, it now "
+        f"finds {share_shown(q, dof):.0%} of the time. Without a rejection it cannot tell no effect from a large one. "
         f"{'Add' if q == 1 else 'Test fewer contrasts, or add'} clusters."
     )

@@ -84,8 +84,8 @@ LARGE = 100_000
 NODES, PILOT_NODES = 400, 60
 # Normal quantiles stand in for t where that costs at most this share of the chance to miss (or, below 1/2, to find).
 NEAR = 0.025
-# Halvings of an interval of differences (tolerance), and the largest multiple of a log that is looked at (limit).
-STEPS, LARGEST_MULTIPLE = 60, 1e9
+# The largest multiple of a log that is looked at (limit).
+LARGEST_MULTIPLE = 1e9
 
 
 # Power
@@ -211,7 +211,7 @@ def least_differences(null: NullVariance, dof: FloatArray, alpha: float, power: 
 
     low, high = np.zeros(null.theta.shape), np.full(null.theta.shape, 1 - REACHED)
     none = ~enough(high)
-    for _ in range(STEPS):
+    for _ in range(60):  # each halves what is left
         middle = (low + high) / 2
         shown = (middle > REACHED) & enough(middle)
         low, high = np.where(shown, low, middle), np.where(shown, middle, high)
@@ -849,7 +849,7 @@ def _price(question: float, costs: tuple[float, ...], k: tuple[Any, ...]) -> Any
 def _best_reals(omega2: float, noise: tuple[float, ...], question: float, costs: tuple[float, ...]) -> tuple[int, int]:
     """The numbers of answers that cost least where questions need not be whole, rounded; each given the other."""
     k = [1.0, 1.0]
-    for _ in range(STEPS):
+    for _ in range(60):  # far more than they need to settle
         for side, other in ((0, 1), (1, 0)):
             within, fixed = omega2 + noise[other] / k[other], question + costs[other] * k[other]
             k[side] = max(1.0, math.sqrt(noise[side] * fixed / (within * costs[side])))

@@ -18,7 +18,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, fraction
 from evalreg.covariance.leverage import cell_leverage
 from evalreg.errors import ArgumentError, ArgumentTypeError
-from evalreg.inference.simultaneous import BLOCK
+from evalreg.inference.simultaneous import BLOCK, base_seed, block_stream
 from evalreg.numerics.fitting import ROUNDING as ROUNDING
 from evalreg.numerics.student import t_quantile
 
@@ -977,9 +977,10 @@ def power(
     dof = float(cell_leverage(sparse.csr_array(share[:, None]), np.array([sizes.sum()]), 0.5).dof(np.eye(1))[0])
     critical = float(scipy.special.stdtrit(dof, 1 - alpha / 2))
     rejected, wrong = 0, 0
+    base, printed = base_seed(seed)
     # A block has its own generator, whatever the number of draws: more draws extend the same experiments.
-    for block, generator in enumerate(_spawn(seed, -(-draws // BLOCK))):
-        t = _statistics(delta, sizes, spread, share, generator)[: draws - block * BLOCK]
+    for block in range(-(-draws // BLOCK)):
+        t = _statistics(delta, sizes, spread, share, block_stream(base, block))[: draws - block * BLOCK]
         rejected += int(np.count_nonzero(np.abs(t) > critical))
         wrong += int(np.count_nonzero(t * math.copysign(1.0, delta) < -critical)) if delta else 0
     found = rejected / draws
@@ -989,7 +990,7 @@ def power(
         false_signs=wrong / draws,
         dof=dof,
         draws=draws,
-        seed=None if isinstance(seed, np.random.Generator) else seed,
+        seed=printed,
     )
 
 
@@ -1003,14 +1004,6 @@ def _sizes(given: npt.ArrayLike) -> FloatArray:
     if np.any(sizes < 1) or np.any(sizes != np.floor(sizes)):
         raise ArgumentError(f"`cluster_sizes` must be whole numbers of at least 1; the smallest is {sizes.min():g}.")
     return np.asarray(sizes, dtype=np.float64)
-
-
-def _spawn(seed: Any, n: int) -> list[np.random.Generator]:
-    if isinstance(seed, np.random.Generator):
-        return seed.spawn(n)
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ArgumentTypeError(f"`seed` must be a whole number of at least 0 or a numpy Generator; got {seed!r}.")
-    return [np.random.default_rng(child) for child in np.random.SeedSequence(int(seed)).spawn(n)]
 
 
 def _statistics(

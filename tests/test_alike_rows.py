@@ -8,12 +8,11 @@ import statsmodels.formula.api as smf
 from statsmodels.stats.anova import anova_lm
 
 import evalreg as er
-from benchmarks.intervals import cluster_sums
 from evalreg.errors import (
     FewClustersWarning,
     ZeroVarianceWarning,
 )
-from evalreg.numerics.moments import icc_interval
+from evalreg.numerics.moments import ClusterSums, icc_interval
 
 # The same sums of squares in another order.
 SAME = 1e-9
@@ -24,6 +23,24 @@ def anova_of_statsmodels(frame):
     table = anova_lm(smf.ols("score ~ C(passage)", frame).fit())
     n = frame["passage"].value_counts().to_numpy(dtype=float)
     return table["F"].iloc[0], (n.sum() - (n**2).sum() / n.sum()) / (n.size - 1)
+
+
+def cluster_sums(rng, n_logs, sizes, rho, scores):
+    """Sums within clusters of many logs, a log a column: normal scores, or 0/1 with beta rates of mean `scores`."""
+    shape, n = (n_logs, sizes.size), np.broadcast_to(sizes, (n_logs, sizes.size)).astype(float)
+    if isinstance(scores, str):
+        each = np.sqrt(1 - rho) * rng.standard_normal((*shape, sizes.max()))
+        each += np.sqrt(rho) * rng.standard_normal(shape)[..., None]
+        each *= np.arange(sizes.max()) < sizes[:, None]
+        total, square = each.sum(axis=2), (each**2).sum(axis=2)
+    else:
+        a = (1 - rho) / rho
+        total = rng.binomial(sizes, rng.beta(scores * a, (1 - scores) * a, shape)).astype(float)
+        square = total.copy()
+    mean = (total.sum(axis=1) / n.sum(axis=1))[:, None]
+    square += n * mean**2 - 2 * mean * total
+    column = np.repeat(np.arange(n_logs), sizes.size)
+    return ClusterSums(column, n_logs, n.ravel(), (total - n * mean).ravel(), square.ravel())
 
 
 def slow_interval(frame, alpha=0.05):

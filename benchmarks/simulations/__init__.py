@@ -1,7 +1,7 @@
 """Coverage of intervals in simulated logs: how often an error bar holds what it promises.
 
-    python -m benchmarks.coverage --grid full --workers 2 --out DIR     run the cells that DIR does not hold yet
-    python -m benchmarks.coverage --tables DIR                          tables of what DIR holds, as Markdown
+    python -m benchmarks.simulations --grid full --workers 2 --out DIR     run the cells that DIR does not hold yet
+    python -m benchmarks.simulations --tables DIR                          tables of what DIR holds, as Markdown
 
 From the root of a checkout. See benchmarks/coverage/README.md.
 """

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.coverage.worlds import Clusters, FloatArray
+from benchmarks.simulations.worlds import Clusters, FloatArray
 
 # What is granted within clusters to what was not seen, of scores and of differences.
 ICC = {False: 0.2, True: 0.5}
@@ -64,8 +64,8 @@ class Rows:
             return least + effect * np.maximum(growth, 0) / self.n, np.ones_like(x)
         then, inside = x * (1 - x), now > 0
         phi = np.where(inside & (s2 > 0), s2 / np.where(inside, now, 1), 1)
-        shrink = np.where(inside, np.minimum(then / np.where(inside, now, 1), 1), 1)
-        return least * shrink + effect * phi * np.maximum(then - now, 0) / self.n, shrink
+        ratio = np.where(inside, then / np.where(inside, now, 1), 1)
+        return least * np.minimum(ratio, 1) + effect * phi * np.maximum(then - now, 0) / self.n, ratio
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +80,9 @@ class Terms:
 
     def half(self, rows: Rows, x: FloatArray) -> FloatArray:
         """Half-width were x the truth."""
-        V, shrink = rows.under(x, self.seen)
-        terms = self.variances * shrink
-        terms[self.grows] += V - self.seen * shrink
+        V, ratio = rows.under(x, self.seen)
+        terms = self.variances * ratio
+        terms[self.grows] += V - self.seen * ratio
         return np.sqrt(np.maximum(np.max(self.signs @ (self.t2[:, None] * np.maximum(terms, 0)), axis=0), 0))
 
 

@@ -12,9 +12,8 @@ import pandas as pd
 from scipy import special
 
 import evalreg as er
-from benchmarks.coverage import models
-from benchmarks.coverage.grid import Cell
-from benchmarks.coverage.worlds import FloatArray, IntArray
+from benchmarks.simulations.grid import Cell
+from benchmarks.simulations.worlds import FloatArray, IntArray
 
 # Latent scale: the noise of a verdict has standard deviation 1.
 ANSWER_SD = 1.0
@@ -197,17 +196,3 @@ def fit_board(cell: Cell, log: pd.DataFrame, **options: Any) -> er.Results:
     groups = "prompt" if cell["judges"] == 1 else "prompt + judge"
     estimator = getattr(er, cell["estimator"])
     return estimator(log, left="left", right="right", score="score", groups=groups, **options)
-
-
-def run(cell: Cell) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Counts by method for a leaderboard."""
-    design = schedule(cell["schedule"], cell["models"], cell["prompts"])
-    target = truth(cell["estimator"], cell["schedule"], cell["models"], cell["prompts"], cell["judge_sd"])
-
-    def fit(rng: np.random.Generator) -> er.Results:
-        return fit_board(cell, draw(rng, design, cell["judges"], cell["judge_sd"]))
-
-    peers = {"arena-rank": arena_rank} if cell["estimator"] == "bradley_terry" else {}
-    if cell["judges"] == 1:
-        peers |= {"prompt bootstrap": prompt_bootstrap}
-    return models.simulate(cell, fit, target, OTHERS[cell["estimator"]], peers, together=cell["together"])

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from benchmarks.coverage import boards, familywise, models, odds
-from benchmarks.coverage.families import FAMILIES, Block
-from benchmarks.coverage.grid import Cell
-from benchmarks.coverage.methods import DEFAULT, LEVELS, Bounds
+from benchmarks.simulations import logs
+from benchmarks.simulations.families import FAMILIES, Block
+from benchmarks.simulations.grid import Cell
+from benchmarks.simulations.intervals import DEFAULT, LEVELS, Bounds
 
 BLOCK = 200
-CHECKS_PER_CELL = 10
+CHECKS_PER_CELL = 5
 SAME = 1e-9
 
 
@@ -49,14 +49,8 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     MismatchError
         If a public function gives an interval that differs by more than 1e-9, or a test that says otherwise.
     """
-    if cell.family == "bands":
-        return _record(cell, *models.run(cell))
-    if cell.family == "boards":
-        return _record(cell, *boards.run(cell))
-    if cell.family == "odds":
-        return _record(cell, *odds.run(cell))
-    if cell.family in ("familywise", "alike"):
-        return _record(cell, *familywise.run(cell))
+    if cell.family in logs.FAMILIES:
+        return _record(cell, *logs.run(cell))
     tallies: dict[str, Counter[str]] = {}
     warned: dict[str, list[Any]] = {}
     every = max(cell.n_logs // CHECKS_PER_CELL, 1)

@@ -1,4 +1,4 @@
-"""Figures of measured coverage for the page, drawn from the records of the cells."""
+"""Figures of measured coverage for the page, drawn from the published table."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from benchmarks.coverage.page import BOUNDED
-from benchmarks.coverage.tables import ENOUGH_CLUSTERS, Records, measured, where
 from evalreg.report.axes import BLUE, GRID, INK, MUTED, canvas, curve_axes
 
 NOMINAL = 0.95
@@ -24,7 +22,6 @@ METHODS = {
     "pyfixest": "pyfixest, Inspect: t(G - 1)",
     "cluster bootstrap": "clusters drawn again",
     "statsmodels": "statsmodels: normal",
-    "linearmodels": "linearmodels: normal",
     "Miller eq. 1": "rows independent, 1.96",
 }
 LINES = ("default", "CR2 Wald", "pyfixest", "statsmodels", "cluster bootstrap", "Miller eq. 1")
@@ -53,7 +50,7 @@ def spread_axes(groups: Mapping[str, Sequence[float]], note: str) -> Axes:
     Axes
         A new figure.
     """
-    with canvas(None, 6.5, 0.6 + 0.27 * len(groups), note) as ax:
+    with canvas(None, 0.6 + 0.27 * len(groups), note) as ax:
         for place, (name, values) in enumerate(groups.items()):
             low, first, middle, third, high = np.quantile(values, [0, 0.25, 0.5, 0.75, 1])
             colour = BLUE if name == METHODS["default"] else MUTED
@@ -71,64 +68,66 @@ def spread_axes(groups: Mapping[str, Sequence[float]], note: str) -> Axes:
     return ax
 
 
-def means_figure(records: Records) -> Axes:
+def means_figure(table: pd.DataFrame) -> Axes:
     """Draw the spread of coverage over the worlds of means in [0, 1], by interval."""
-    some = where(records, family="means", scores=BOUNDED)
-    groups = {name: [one.coverage for one in measured(some, method)] for method, name in METHODS.items()}
+    some = means(table)
+    groups = {name: some.loc[some["method"] == method, "coverage"] for method, name in METHODS.items()}
     note = (
-        f"Means of scores in [0, 1], {len(some)} worlds: 5 to 200 clusters, equal or not; the line is from the worst "
-        "world to the best, the bar the middle half of them, the dot the median. Dashed: what 95% promises."
+        f"Means of scores in [0, 1], {some['world'].nunique()} worlds: 5 to 200 clusters of 8 to 500 rows, equal or "
+        "not; the line is from the worst world to the best, the bar the middle half of them, the dot the median. "
+        "Dashed: what 95% promises."
     )
     return spread_axes(groups, note)
 
 
-def _averages(records: Records, by: str, names: Mapping[str, str], of: Callable[..., float]) -> pd.DataFrame:
-    levels = sorted({one["parameters"][by] for one in records})
-    rows = [[np.mean([of(one) for one in measured(where(records, **{by: x}), m)]) for m in names] for x in levels]
-    return pd.DataFrame(rows, index=pd.Index(levels, name=by), columns=list(names.values()))
+def means(table: pd.DataFrame) -> pd.DataFrame:
+    """Lines of means of scores in [0, 1]."""
+    return table[(table["family"] == "means") & table["scores"].isin(("binary", "fraction"))]
 
 
-def _lines(table: pd.DataFrame, level: float, **look: str) -> Axes:
-    """Lines with a tick at every level of the index, and a dashed one where they should be."""
-    ax = curve_axes(table, **look)
+def _lines(table: pd.DataFrame, by: str, names: Mapping[str, str], values: str, level: float, **look: str) -> Axes:
+    """Averages over worlds by a parameter and method, and a dashed line where they should be."""
+    averages = table.pivot_table(values, by, "method")[list(names)].rename(columns=names)
+    ax = curve_axes(averages, **look)
     ax.axhline(level, color=INK, lw=0.8, ls=(0, (4, 3)), zorder=1.5)
-    ax.set_xticks(table.index, [f"{value:g}" for value in table.index])
+    ax.set_xticks(averages.index, [f"{value:g}" for value in averages.index])
     ax.set_xticks([], minor=True)
     return ax
 
 
-def clusters_figure(records: Records) -> Axes:
+def clusters_figure(table: pd.DataFrame) -> Axes:
     """Draw mean coverage of means in [0, 1] by number of clusters."""
-    some = where(records, family="means", scores=BOUNDED)
-    table = _averages(some, "G", {name: METHODS[name] for name in LINES}, lambda one: one.coverage)
+    names = {name: METHODS[name] for name in LINES}
+    some = means(table)
+    some = some[~some["sizes"].isin(("25", "100", "500"))]
     note = "Means of scores in [0, 1], average over worlds with so many clusters. Dashed: what 95% promises."
-    return _lines(table, NOMINAL, xlabel="clusters", ylabel="coverage", log="x", note=note)
+    return _lines(some, "G", names, "coverage", NOMINAL, xlabel="clusters", ylabel="coverage", log="x", note=note)
 
 
-def judges_figure(records: Records) -> Axes:
+def judges_figure(table: pd.DataFrame) -> Axes:
     """Draw mean coverage under prompts crossed with judges, by number of judges."""
     # Boards of prompts of very different sizes have another number of judges: a world of its own.
-    some = where(records, family="crossed", grid=lambda grid: grid != "unequal")
-    table = _averages(some, "judges", JUDGES, lambda one: one.coverage)
+    some = table[(table["family"] == "crossed") & (table["grid"] != "unequal")]
     note = (
         "Means of scores of prompts by judges, average over worlds: judges who share 0%, 5% or 30% of the variance. "
         "Dashed: what 95% promises."
     )
-    return _lines(table, NOMINAL, xlabel="judges", ylabel="coverage", log="x", note=note)
+    look = {"xlabel": "judges", "ylabel": "coverage", "log": "x", "note": note}
+    return _lines(some, "judges", JUDGES, "coverage", NOMINAL, **look)
 
 
-def tests_figure(records: Records) -> Axes:
+def tests_figure(table: pd.DataFrame) -> Axes:
     """Draw rejections of the truth at 5% by expected score."""
-    some = where(records, family="means", scores=BOUNDED, G=lambda G: G >= ENOUGH_CLUSTERS)
-    table = _averages(some, "mean", TESTS, lambda one: one.size(0.05))
+    some = means(table)
+    some = some[(some["G"] >= 10) & some["rejected"].notna()]
     note = (
-        f"Tests of a mean of scores in [0, 1] against its own expectation, {ENOUGH_CLUSTERS} or more clusters. Dashed: "
-        "what a test at 5% promises."
+        "Tests of means of scores in [0, 1] against their expectations, 10 or more clusters. Dashed: what 5% promises."
     )
-    return _lines(table, 0.05, xlabel="expected score", ylabel="true standards rejected at 5%", note=note)
+    look = {"xlabel": "expected score", "ylabel": "true standards rejected at 5%", "note": note}
+    return _lines(some, "mean", TESTS, "rejected", 0.05, **look)
 
 
-FIGURES: Mapping[str, Callable[[Records], Axes]] = {
+FIGURES: Mapping[str, Callable[[pd.DataFrame], Axes]] = {
     "means": means_figure,
     "clusters": clusters_figure,
     "tests": tests_figure,
@@ -136,32 +135,13 @@ FIGURES: Mapping[str, Callable[[Records], Axes]] = {
 }
 
 
-def draw(records: Records, folder: Path, suffix: str = "svg") -> list[Path]:
-    """Write every figure; the same records give the same files.
-
-    Parameters
-    ----------
-    records : list of dict
-        Of the full grid.
-    folder : Path
-        Made if absent.
-    suffix : str
-        File format: "svg" or "png".
-
-    Returns
-    -------
-    list of Path
-        What was written.
-    """
+def draw(table: pd.DataFrame, folder: Path) -> None:
+    """Write every figure as SVG; the same table gives the same files."""
     import matplotlib as mpl
     import matplotlib.pyplot as plt
 
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
     with mpl.rc_context({"svg.hashsalt": "coverage", "svg.fonttype": "none"}):
         for name, make in FIGURES.items():
-            ax = make(records)
-            paths.append(folder / f"{name}.{suffix}")
-            ax.figure.savefig(paths[-1], dpi=110, metadata={"Date": None} if suffix == "svg" else None)
+            ax = make(table)
+            ax.figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
             plt.close(ax.figure)
-    return paths

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from benchmarks.coverage.formulas import CrossedFit, Fit, summed_dof, t_quantile
-from benchmarks.coverage.score import Rows, Terms, score_limits
-from benchmarks.coverage.worlds import FloatArray
+from benchmarks.simulations.formulas import CrossedFit, Fit, summed_dof, t_quantile
+from benchmarks.simulations.score import Rows, Terms, score_limits
+from benchmarks.simulations.worlds import FloatArray
 
 LEVEL = 0.05
 LEVELS = (0.01, LEVEL, 0.1)
@@ -105,27 +105,20 @@ def _one_way(cov: str, *, satterthwaite: bool = False, factor: bool = False) -> 
 
 
 _CR2 = _one_way("CR2", satterthwaite=True)
-_CR1 = _one_way("CR0", factor=True)
 _ROWS = (lambda fit: fit.variance["rows"], lambda fit: float(fit.n_rows - fit.n_coefficients))
 
 WALD = {
-    "CR2 t(G-1)": Named({"cov": "CR2", "dof": "min"}, "wald", *_one_way("CR2")),
-    "CR1 t(G-1)": Named({"cov": "CR1"}, "wald", *_CR1),
-    "CR0 t(G-1)": Named({"cov": "CR0"}, "wald", *_one_way("CR0")),
-    "CR3 t(G-1)": Named({"cov": "CR3"}, "wald", *_one_way("CR3")),
+    "CR1 t(G-1)": Named({"cov": "CR1"}, "wald", *_one_way("CR0", factor=True)),
     "CR3 Satt.": Named({"cov": "CR3", "dof": "satterthwaite"}, "wald", *_one_way("CR3", satterthwaite=True)),
     "rows independent": Named({"groups": None}, "wald", *_ROWS),
 }
-LOGIT = {
+BY_NAME = {
     "CR2 Wald": Named({}, "wald", *_CR2),
     "CR2 logit": Named({}, "logit", *_CR2),
-    "CR1 t(G-1) logit": Named({"cov": "CR1"}, "logit", *_CR1),
-    "CR3 t(G-1) logit": Named({"cov": "CR3"}, "logit", *_one_way("CR3")),
-    "CR3 Satt. logit": Named({"cov": "CR3", "dof": "satterthwaite"}, "logit", *_one_way("CR3", satterthwaite=True)),
     "Wilson": Named({}, "wilson", *_CR2),
     "Clopper-Pearson": Named({}, "clopper-pearson", *_CR2),
 }
-BOUNDED = {DEFAULT: Named({}, None, *_CR2), **WALD, **LOGIT}
+BOUNDED = {DEFAULT: Named({}, None, *_CR2), **WALD, **BY_NAME}
 UNBOUNDED = {DEFAULT: Named({}, None, *_CR2), **WALD}
 
 
@@ -196,8 +189,7 @@ def one_way_peers(fit: Fit) -> dict[str, Bounds]:
 
     statsmodels (and Inspect's clustered `stderr` with 1.96, for a mean): CR1 with the normal quantile. pyfixest (and
     Inspect's clustered `ci`, for a mean): CR1 with t(G - 1). linearmodels' OLS: CR0 with the normal quantile. Miller's
-    equation 4 to the letter: CR0 plus the variance of independent rows over n. Inspect without a cluster: independent
-    rows, 1.96.
+    equation 1 and Inspect without a cluster: independent rows, 1.96.
     """
     clusters, estimate = fit.variance["CR0"], fit.estimate
     peers = {
@@ -206,7 +198,6 @@ def one_way_peers(fit: Fit) -> dict[str, Bounds]:
         "linearmodels": wald(estimate, clusters, np.inf),
     }
     if fit.n_coefficients == 1:
-        peers["Miller eq. 4"] = wald(estimate, clusters + fit.variance["rows"] / fit.n_rows, np.inf)
         peers["Miller eq. 1"] = wald(estimate, fit.variance["rows"], np.inf)
     return peers
 
@@ -247,9 +238,7 @@ CROSSED = {
     "max, t(min G-1)": Named({"dof": "min"}, None, _max, _smallest),
     "two-term": Named({"cov": "CR2", "repair": "two-term"}, None, _two_terms, _summed(_two_terms, "two-term")),
     "eigen": Named({"cov": "CR2", "repair": "eigen"}, None, _three_terms, _summed(_three_terms, "eigen")),
-    "CR1 t(min G-1)": Named({"cov": "CR1", "repair": "none"}, None, _three_terms_cr1, _smallest),
     "prompts only": Named({"groups": "prompt"}, None, lambda fit: fit.adjusted[0], _own(0)),
-    "judges only": Named({"groups": "judge"}, None, lambda fit: fit.adjusted[1], _own(1)),
     "rows independent": Named({"groups": None}, None, lambda fit: fit.rows, _own(2)),
 }
 
@@ -257,8 +246,7 @@ CROSSED = {
 def _crossed_terms(name: str, fit: CrossedFit, variance: FloatArray, groups: str | None, level: float) -> Terms:
     """What a score interval of a mean under two clusterings is made of; the axis with most clusters grows."""
     method, of = CROSSED[name], {"prompt": 0, "judge": 1, None: 2}[groups]
-    cr1 = method.options.get("cov") == "CR1"
-    seen = settled(fit.plain[of] * fit.counts[of] / (fit.counts[of] - 1) if cr1 else fit.adjusted[of], fit.rows)
+    seen = settled(fit.adjusted[of], fit.rows)
     repair = "max" if name == DEFAULT else method.options.get("repair")
     if repair not in ("max", "two-term", "eigen"):
         dof = np.array([float(np.ravel(method.dof(fit, level))[0])])

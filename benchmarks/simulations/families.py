@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 import evalreg as er
-from benchmarks.coverage import worlds
-from benchmarks.coverage.formulas import bootstrap, crossed_mean, least_squares
-from benchmarks.coverage.grid import Cell
-from benchmarks.coverage.methods import (
+from benchmarks.simulations import worlds
+from benchmarks.simulations.formulas import bootstrap, crossed_mean, least_squares
+from benchmarks.simulations.grid import Cell
+from benchmarks.simulations.intervals import (
     BOUNDED,
     CROSSED,
     DEFAULT,
@@ -27,8 +27,8 @@ from benchmarks.coverage.methods import (
     one_way_score,
     settled,
 )
-from benchmarks.coverage.score import Rows
-from benchmarks.coverage.worlds import Clusters, FloatArray
+from benchmarks.simulations.score import Rows
+from benchmarks.simulations.worlds import Clusters, FloatArray
 
 Limits = Mapping[str, tuple[float, float]]
 """Interval of one log by method."""

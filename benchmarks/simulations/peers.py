@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 import evalreg as er
-from benchmarks.coverage import boards, worlds
-from benchmarks.coverage.formulas import crossed_mean, least_squares
-from benchmarks.coverage.methods import Bounds, crossed_peers, one_way_peers
-from benchmarks.coverage.worlds import Clusters
+from benchmarks.simulations import boards, worlds
+from benchmarks.simulations.formulas import crossed_mean, least_squares
+from benchmarks.simulations.intervals import Bounds, crossed_peers, one_way_peers
+from benchmarks.simulations.worlds import Clusters
 
 SAME = 1e-8
 RATINGS_SAME = 5e-4

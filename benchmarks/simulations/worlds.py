@@ -62,8 +62,10 @@ def cluster_sizes(kind: str, n_clusters: int) -> IntArray:
 
     "balanced": all equal. "unequal": quantiles of a lognormal with sigma 1, so that about half of the clusters count
     (G* near G/2.5). "dominant": equal but for one that holds 40% of the rows. "single": one row each. "1to500": 70%
-    with one row, the others from 2 to 500.
+    with one row, the others from 2 to 500. A number: all of that size.
     """
+    if kind.isdigit():
+        return np.full(n_clusters, int(kind), dtype=np.int64)
     if kind == "single":
         return np.ones(n_clusters, dtype=np.int64)
     if kind == "1to500":

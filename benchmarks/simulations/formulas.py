@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from benchmarks.coverage.score import Rows
-from benchmarks.coverage.worlds import Clusters, FloatArray
+from benchmarks.simulations.score import Rows
+from benchmarks.simulations.worlds import Clusters, FloatArray
 
 POWERS = {"CR0": 0.0, "CR2": 0.5, "CR3": 1.0}
 FULL_LEVERAGE = 1e-10

@@ -1,0 +1,503 @@
+"""The numbers that README and the docs quote from simulations: each sentence, and the lines of the table it is made of.
+
+A claim holds if its sentence, with the numbers of the published table put in, stands on its page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+ROOT = Path(__file__).resolve().parents[2]
+Frame = pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of a page with a place for each number, and the numbers as they are printed."""
+
+    page: str
+    sentence: str
+    numbers: Callable[[Frame], tuple[object, ...]]
+
+
+def share(value: float, digits: int = 3) -> str:
+    """A share without the zero in front."""
+    return f"{value:.{digits}f}".replace("0.", ".", 1)
+
+
+def two(value: float) -> str:
+    """The same with two digits."""
+    return share(value, 2)
+
+
+def bounded(table: Frame, method: str = "default") -> Frame:
+    """Means of scores in [0, 1]."""
+    some = table["scores"].isin(("binary", "fraction")) & (table["family"] == "means")
+    return table[some & (table["method"] == method)]
+
+
+def grid(table: Frame, family: str, method: str = "default") -> Frame:
+    """One method in a family of worlds."""
+    return table[(table["family"] == family) & (table["method"] == method)]
+
+
+def mean_and_worst(table: Frame) -> tuple[str, str]:
+    """Mean coverage and that of the worst world."""
+    return share(table["coverage"].mean()), share(table["coverage"].min())
+
+
+def row_of(lines: Frame, *, worlds: bool = True) -> tuple[object, ...]:
+    """Number of worlds, mean coverage and worst, for a line of the page's table."""
+    return (*((len(lines),) if worlds else ()), *mean_and_worst(lines))
+
+
+def crossed(table: Frame, method: str = "default", scores: tuple[str, ...] = ("normal", "binary")) -> Frame:
+    """Means of prompts crossed with judges, but those of prompts of very different sizes."""
+    lines = grid(table, "crossed", method)
+    return lines[lines["scores"].isin(scores) & (lines["grid"] != "unequal")]
+
+
+def boards(table: Frame, method: str = "single intervals", **levels: object) -> Frame:
+    """One method on leaderboards."""
+    lines = grid(table, "boards", method)
+    for name, level in levels.items():
+        lines = lines[lines[name] == level]
+    return lines
+
+
+def sparse(table: Frame, name: str) -> Frame:
+    """One covariance on sparse boards clustered by prompt."""
+    return boards(table, f"single intervals, {name}", estimator="win_rate", schedule="sparse", judges=1)
+
+
+def given(lines: Frame) -> Frame:
+    """Coverage over the intervals that there are: sparse logs of which no ratings exist are refused."""
+    return lines.assign(coverage=lines["coverage"] / (1 - lines["missing"]))
+
+
+def question(table: Frame, world: str, method: str = "default", value: str = "coverage") -> float:
+    """A figure of a world that answers one question."""
+    (found,) = table.loc[(table["of"] == world) & (table["method"] == method), value]
+    return float(found)
+
+
+def worlds(table: Frame, words: str, method: str) -> Frame:
+    """Lines of the questions whose names begin with these words."""
+    return table[table["of"].str.startswith(words, na=False) & (table["method"] == method)]
+
+
+def found(table: Frame, family: str, **levels: object) -> Frame:
+    """Pairs of models under few judges, by Holm."""
+    lines = grid(table, family, "Holm")
+    for name, level in levels.items():
+        lines = lines[lines[name] == level]
+    return lines
+
+
+def rejections(table: Frame, passages: int, size: str, scores: str) -> tuple[str, str]:
+    """Rejections of a true joint hypothesis, by HTZ and by CR1."""
+    name = f"joint test, {passages} passages of {size}, {scores}"
+    return tuple(share(1 - question(table, name, kind)) for kind in ("HTZ", "F(3, G - 1)"))
+
+
+def of_size(table: Frame, size: str) -> tuple[object, ...]:
+    """Worlds of 0/1 scores in clusters of so many rows: below .93 and lowest, by the score interval and the logit."""
+    by = {}
+    for method in ("default", "CR2 logit"):
+        lines = bounded(table, method)
+        lines = lines[(lines["scores"] == "binary") & (lines["sizes"] == size) & lines["G"].isin((10, 20, 40, 50))]
+        lines = lines[lines["icc"].isin((0.05, 0.2)) & lines["mean"].isin((0.7, 0.9, 0.98))]
+        by[method] = lines.set_index("world")
+    score, logit = by["default"], by["CR2 logit"]
+    ratio = score["width"] / logit["width"].loc[score.index]
+    below = [(lines["coverage"] < 0.93).sum() for lines in (score, logit)]
+    lowest = [share(lines["coverage"].min()) for lines in (score, logit)]
+    return (*below, len(score), *lowest, f"{ratio.median():.2f}", f"{ratio.quantile(0.9):.2f}")
+
+
+def by_judges(table: Frame, method: str) -> tuple[str, ...]:
+    """Coverage by number of judges, the worst world, and the width over the default's."""
+    lines, default = crossed(table, method).set_index("world"), crossed(table).set_index("world")
+    means = [share(lines.loc[lines["judges"] == n, "coverage"].mean()) for n in (3, 5, 10, 20)]
+    width = (lines["width"] / default["width"]).mean()
+    return (*means, share(lines["coverage"].min()), f"{width:.2f}")
+
+
+COVERAGE, SCORE, CROSSED = "docs/coverage.md", "docs/decisions/score-interval.md", "docs/decisions/crossed-default.md"
+CONVENTIONS, FOLLOWS = "docs/conventions.md", "docs/guide/what_else_follows.md"
+HC = ("HC0", "HC1", "HC2", "HC3")
+FRACTIONS = "scores=fraction G=10 sizes=balanced icc=0.6 mean=0.98"
+SIZES = {"8": "balanced", "25": "25", "100": "100", "500": "500"}
+CROSSED_ROWS = {
+    "default": "default",
+    "with $t(\\min G - 1)$": "max, t(min G-1)",
+    "eigenvalues cut": "eigen",
+    "CR1, normal (statsmodels)": "statsmodels",
+    "prompts alone": "prompts only",
+}
+ONE_WAY_ROWS = {
+    "CR1, normal": "statsmodels",
+    "CR1, $t(G-1)$": "CR1 t(G-1)",
+    "CR2, Satterthwaite": "CR2 Wald",
+    "CR3, Satterthwaite": "CR3 Satt.",
+}
+
+
+def one_way(table: Frame, method: str) -> tuple[str, ...]:
+    """Mean (worst) coverage of Wald intervals in four families."""
+    unbounded = grid(table, "means", "default" if method == "CR2 Wald" else method)
+    unbounded = unbounded[unbounded["scores"].isin(("normal", "skewed"))]
+    others = [
+        grid(table, "regressions", "default" if method == "CR2 Wald" else method),
+        grid(table, "differences", "CR2 Satt." if method == "CR2 Wald" else method),
+    ]
+    parts = [bounded(table, method), unbounded, *others]
+    return tuple("{} ({})".format(*mean_and_worst(lines)) for lines in parts)
+
+
+def low_and_high(values: pd.Series | list[float], digits: int = 2) -> str:
+    """Two numbers, or one where they print alike."""
+    ends = dict.fromkeys((share(min(values), digits), share(max(values), digits)))
+    return " to ".join(ends)
+
+
+def follows(table: Frame, what: str, n: int, *values: str) -> str:
+    """Coverage in a world of what else follows, over the values named."""
+    return low_and_high([question(table, f"{what}, {n} clusters", value) for value in values])
+
+
+FOLLOWING = {
+    "horizon, p = .5": ("horizon", ("m0", "m1", "m2")),
+    "corrected for a judge": ("judge_corrected", ("mean",)),
+    "pass^1, pass^4": ("pass^k", ("pass^1", "pass^4")),
+    "pass^1 - pass^4": ("pass^k", ("gap",)),
+    "area under the curve": ("auc", ("auc",)),
+    "caught at a false alarm in ten": ("tpr@fpr=0.1", ("tpr@fpr=0.1",)),
+    "Brier score": ("brier", ("brier",)),
+    "calibration error, none": ("ece, calibrated", ("ece",)),
+    "calibration error, .1": ("ece, .1 too sure", ("ece, .1 too sure",)),
+    "win rates of wins": ("wins", ("m0", "m1", "m2")),
+    "ability": ("ability", ("m0", "m1", "m2")),
+    "panel: number, correlation": ("panel", ("n_eff", "correlation")),
+    "panel: weights": ("panel", ("weight:a",)),
+    "panel: worth": ("panel", ("worth:a",)),
+    "templates: mean": ("30 items", ("mean",)),
+    "templates: spread": ("30 items", ("sd",)),
+    "templates: median": ("30 items", ("q0.5",)),
+    "templates: .9 quantile": ("30 items", ("q0.9",)),
+}
+MORE = ("judge_corrected", "auc", "tpr@fpr=0.1", "ece, calibrated", "ece, .1 too sure")
+
+
+def following() -> list[Claim]:
+    """Lines of the table of what else follows."""
+    claims = []
+    for label, (what, values) in FOLLOWING.items():
+        few, many = (20, 60) if what in MORE else (10, 50)
+
+        def numbers(
+            t: Frame, what: str = what, values: tuple[str, ...] = values, few: int = few, many: int = many
+        ) -> tuple[str, str]:
+            return follows(t, what, few, *values), follows(t, what, many, *values)
+
+        claims.append(Claim(FOLLOWS, f"| {label} | {{}} ({few}) | {{}} ({many}) |", numbers))
+    return claims
+
+
+def joint_tests() -> list[Claim]:
+    """Lines of the table of joint tests."""
+    return [
+        Claim(
+            CONVENTIONS,
+            f"| {G} | {size} | {scores} | {{}} | {{}} |",
+            lambda t, G=G, size=size, scores=scores: rejections(t, G, size, scores),
+        )
+        for G in (6, 12, 30)
+        for size in ("8", "1 to 40")
+        for scores in ("normal", "0/1")
+    ]
+
+
+CLAIMS = (
+    *(
+        Claim(
+            COVERAGE,
+            f"| means of {label} | {{}} | {{}} | {{}} |",
+            lambda t, kind=kind: row_of(bounded(t)[bounded(t)["scores"] == kind]),
+        )
+        for label, kind in {"0/1 scores": "binary", "fractions": "fraction"}.items()
+    ),
+    Claim(COVERAGE, "| means near 0 or 1 that are no 0/1 trials | {} | {} | {} |", lambda t: row_of(grid(t, "ends"))),
+    Claim(
+        COVERAGE,
+        "| scores without bounds | {} | {} | {} |",
+        lambda t: row_of(grid(t, "means")[grid(t, "means")["scores"].isin(("normal", "skewed"))]),
+    ),
+    Claim(
+        COVERAGE,
+        "| paired differences of 0/1 scores | {} | {} | {} |",
+        lambda t: row_of(grid(t, "differences")[grid(t, "differences")["scores"] == "binary"]),
+    ),
+    Claim(COVERAGE, "| regressions, one clustering | {} | {} | {} |", lambda t: row_of(grid(t, "regressions"))),
+    Claim(COVERAGE, "| prompts crossed with judges | {} | {} | {} |", lambda t: row_of(crossed(t))),
+    Claim(COVERAGE, "| means over strata | {} | {} | {} |", lambda t: row_of(worlds(t, "strata of", "default"))),
+    Claim(
+        COVERAGE, "| the same on the logit scale | {} | {} | {} |", lambda t: row_of(worlds(t, "strata of", "logit"))
+    ),
+    Claim(
+        COVERAGE,
+        "| win rates, by prompt | {} | {} | {} |",
+        lambda t: row_of(boards(t, estimator="win_rate", judges=1)),
+    ),
+    Claim(
+        COVERAGE,
+        "| win rates, prompts crossed with judges | {} | {} | {} |",
+        lambda t: row_of(boards(t, estimator="win_rate")[boards(t, estimator="win_rate")["judges"] > 1]),
+    ),
+    Claim(
+        COVERAGE,
+        "| ratings, where they are given | {} | {} | {} |",
+        lambda t: row_of(given(boards(t, estimator="bradley_terry"))),
+    ),
+    Claim(
+        COVERAGE,
+        "| rows taken as independent, both kinds of means | {} | {} | {} |",
+        lambda t: row_of(bounded(t, "rows independent")),
+    ),
+    Claim(
+        COVERAGE,
+        "| CR1 with $t(G-1)$ (pyfixest, Inspect), both kinds | {} | {} | {} |",
+        lambda t: row_of(bounded(t, "pyfixest")),
+    ),
+    Claim(
+        COVERAGE,
+        "all bands hold together in {} of the logs ({} at worst), all rank sets in {} ({})",
+        lambda t: (
+            *mean_and_worst(grid(t, "bands", "bands")),
+            *mean_and_worst(grid(t, "bands", "rank sets")),
+        ),
+    ),
+    Claim(
+        COVERAGE,
+        "Tests find the difference in {} of the logs of plans that ask for a power of .80",
+        lambda t: (low_and_high(1 - worlds(t, "planned", "power")["coverage"]),),
+    ),
+    Claim(
+        COVERAGE,
+        "Equal models are told apart in {} of the logs on average at 5%, and in {} of the 100 logs of the worst world",
+        lambda t: tuple(map(share, found(t, "familywise", gap=0)["false"].agg(["mean", "max"]))),
+    ),
+    Claim(
+        COVERAGE,
+        "three judges of one taste {} of differences of half the noise are found among 5 models, {} among 20",
+        lambda t: tuple(
+            two(found(t, "familywise", estimator="mean", gap=0.5, judges=3, taste=0, models=K)["found"].mean())
+            for K in (5, 20)
+        ),
+    ),
+    Claim(
+        COVERAGE,
+        "covers {} on average and {} at worst in sparse boards, CR2 by name {} at worst and CR1 {}",
+        lambda t: (
+            *mean_and_worst(boards(t, estimator="win_rate", schedule="sparse", judges=1)),
+            *(two(sparse(t, name)["coverage"].min()) for name in ("CR2", "CR1 t(G-1)")),
+        ),
+    ),
+    *(
+        Claim(
+            SCORE,
+            f"| {rows} | {{}}, {{}} of {{}} | {{}}, {{}} | {{}}, {{}} |",
+            lambda t, size=size: of_size(t, size),
+        )
+        for rows, size in SIZES.items()
+    ),
+    Claim(
+        SCORE,
+        "fractions of .98 in ten clusters with an intraclass correlation of .6: {}, logit {}",
+        lambda t: tuple(
+            share(bounded(t, method).set_index("world").loc[FRACTIONS, "coverage"])
+            for method in ("default", "CR2 logit")
+        ),
+    ),
+    Claim(
+        SCORE,
+        "the lowest coverage is {}, of the logit interval {}",
+        lambda t: tuple(share(worlds(t, "strata of", m)["coverage"].min()) for m in ("default", "logit")),
+    ),
+    *(
+        Claim(CROSSED, f"| {label} | {{}} | {{}} | {{}} | {{}} | {{}} | {{}} |", lambda t, m=m: by_judges(t, m))
+        for label, m in CROSSED_ROWS.items()
+    ),
+    *(
+        Claim(
+            "docs/decisions/one-way-default.md",
+            f"| {label} | {{}} | {{}} | {{}} | {{}} |",
+            lambda t, m=m: one_way(t, m),
+        )
+        for label, m in ONE_WAY_ROWS.items()
+    ),
+    Claim(
+        "docs/decisions/boards.md",
+        "No world of win rates clustered by prompt covers below {}, from",
+        lambda t: (share(boards(t, estimator="win_rate", judges=1)["coverage"].min()),),
+    ),
+    Claim(
+        "docs/decisions/boards.md",
+        "In sparse boards CR1 covers {} at worst and plain CR2 {}, because a pair that met on one prompt is taken as "
+        "known; the jackknife covers {}",
+        lambda t: tuple(two(sparse(t, name)["coverage"].min()) for name in ("CR1 t(G-1)", "CR2", "jackknife")),
+    ),
+    Claim(
+        "docs/decisions/confidence-sequences.md",
+        "misses at 95% in {} of 400 logs, with clusters of unequal sizes in {}. Lognormal costs (sigma 1): {}",
+        lambda t: tuple(
+            share(1 - question(t, f"confidence sequence, {kind}")) for kind in ("equal", "unequal", "lognormal")
+        ),
+    ),
+    Claim(
+        "docs/decisions/joint-statements.md",
+        "It finds {} of the differences of half the noise among 5 models with three judges, and the default {}",
+        lambda t: tuple(
+            two(lines[(lines["gap"] == 0.5) & (lines["judges"] == 3) & (lines["schedule"] == "graded")]["found"].mean())
+            for lines in (grid(t, "alike", "Holm"), grid(t, "alike", "Holm, judges by themselves"))
+        ),
+    ),
+    Claim(
+        "docs/decisions/joint-statements.md",
+        "something false is said in {} of the logs of equal models",
+        lambda t: (two(found(t, "alike", first=3)["false"].mean()),),
+    ),
+    Claim(
+        "docs/decisions/rectified.md",
+        "coverage of 95% intervals with 20, 10 and 6 labelled clusters: {}, {}, {}",
+        lambda t: tuple(share(question(t, f"{n} labelled clusters")) for n in (20, 10, 6)),
+    ),
+    Claim(
+        "docs/guide/metrics.md",
+        "with 6 labelled clusters 95% intervals covered {} in a simulation, with 20 of them {}",
+        lambda t: tuple(share(question(t, f"{n} labelled clusters")) for n in (6, 20)),
+    ),
+    Claim(
+        "docs/decisions/quantiles.md",
+        "The median in 60 clusters is covered in {} of the logs, differences of two medians in {}; quantiles from .25 "
+        "to .9 in {} on average ({} at worst)",
+        lambda t: (
+            share(question(t, "medians of 60 clusters", "median")),
+            share(question(t, "medians of 60 clusters", "difference")),
+            *mean_and_worst(worlds(t, "quantile", "default")),
+        ),
+    ),
+    Claim(
+        "docs/decisions/strata.md",
+        "15 strata of two clusters: coverage {}",
+        lambda t: (share(question(t, "15 strata of two clusters")),),
+    ),
+    Claim(
+        "docs/decisions/unequal-questions.md",
+        "shared questions held zero in {} of 500 logs, with those answers scored 0 in {}",
+        lambda t: tuple(two(question(t, "failed answers", name)) for name in ("left out", "scored 0")),
+    ),
+    Claim(
+        "docs/guide/comparing.md",
+        "held zero in {} of 500 simulated logs, and in {} with those answers scored 0",
+        lambda t: tuple(two(question(t, "failed answers", name)) for name in ("left out", "scored 0")),
+    ),
+    Claim(
+        "docs/guide/leaderboards.md",
+        "held its true value in {} on average ({} at worst), the corrected in {} ({})",
+        lambda t: (*mean_and_worst(worlds(t, "winner", "usual")), *mean_and_worst(worlds(t, "winner", "corrected"))),
+    ),
+    Claim(
+        "docs/guide/several_evals.md",
+        "held that mean in {} of simulated suites whose true scores differ by .1",
+        lambda t: (low_and_high(worlds(t, "suite of", "fixed")["coverage"]),),
+    ),
+    Claim(
+        "docs/guide/resampling.md",
+        "where treated scores scatter three times as far, ten clusters reject in {}",
+        lambda t: (two(1 - question(t, "10 clusters by lot, scatter 3", "randomisation")),),
+    ),
+    Claim(
+        "docs/guide/resampling.md",
+        "lognormal costs (sigma 1) were missed by {} of the sequences",
+        lambda t: (two(1 - question(t, "confidence sequence, lognormal")),),
+    ),
+    Claim(
+        "docs/guide/clusters.md",
+        "intervals by prompt covered {} on average in simulations and {} at worst",
+        lambda t: tuple(map(two, crossed(t, "prompts only")["coverage"].agg(["mean", "min"]))),
+    ),
+    Claim(
+        "docs/guide/quickstart.md",
+        "over {} worlds intervals for independent rows held the truth in {} of the logs",
+        lambda t: row_of(bounded(t, "rows independent"))[:2],
+    ),
+    Claim(
+        "docs/alternatives.md",
+        "over {} simulated worlds it covered {} on average",
+        lambda t: row_of(bounded(t, "pyfixest"))[:2],
+    ),
+    *(
+        Claim(
+            CONVENTIONS,
+            f"| {n} | {{}} | {{}} | {{}} | {{}} |",
+            lambda t, n=n: tuple(two(question(t, f"skewed covariate, {n} rows", kind)) for kind in HC),
+        )
+        for n in (15, 30, 100)
+    ),
+    Claim(
+        CONVENTIONS,
+        "normal cluster means hold the truth in {} of the logs ({} with 10 clusters for each of 5 models). CR2, the "
+        "default, counts the clusters of each parameter, and holds it in {}",
+        lambda t: (
+            share(question(t, "10 models of 5 clusters each", "CR1")),
+            share(question(t, "5 models of 10 clusters each", "CR1")),
+            two(question(t, "10 models of 5 clusters each", "CR2")),
+        ),
+    ),
+    *joint_tests(),
+    *following(),
+    Claim(
+        FOLLOWS,
+        "| its test rejects calibrated chances | {} (20) | {} (60) |",
+        lambda t: tuple(two(1 - question(t, f"ece, calibrated, {n} clusters", "test")) for n in (20, 60)),
+    ),
+    Claim(
+        FOLLOWS,
+        "| frontier: something false is said | {} (10) | {} (50) |",
+        lambda t: tuple(two(1 - question(t, f"frontier, {n} clusters", "none false")) for n in (10, 50)),
+    ),
+    Claim(
+        FOLLOWS,
+        "it misses a normal mean in {} of 20,000 simulated logs at a level of .05, but a skewed one (log-normal "
+        "clusters) in {}",
+        lambda t: tuple(
+            share(1 - question(t, f"looked at daily, {kind}", "asymptotic")) for kind in ("normal", "skewed")
+        ),
+    ),
+)
+
+
+def failing(table: Frame) -> list[str]:
+    """Sentences that do not stand on their pages, with the numbers that they should have."""
+    lines = []
+    for claim in CLAIMS:
+        page = " ".join((ROOT / claim.page).read_text().split())
+        try:
+            sentence = claim.sentence.format(*claim.numbers(table))
+        except (KeyError, ValueError) as error:
+            sentence = f"{claim.sentence} (no such worlds in the table: {error})"
+        if sentence not in page:
+            lines.append(f"{claim.page}: {sentence}")
+    return lines
+
+
+def check(table: Frame) -> int:
+    """Print what fails; the exit status."""
+    lines = failing(table)
+    print(*lines, f"{len(CLAIMS) - len(lines)} of {len(CLAIMS)} claims hold", sep="\n")
+    return int(bool(lines))

@@ -1,0 +1,595 @@
+"""Worlds that answer one question each: a log is drawn, the public functions are asked, and the truth is known.
+
+A share of rejections is that of logs whose "interval" does not hold 0, with `rejects`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeAlias
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from scipy.special import betaln, expit, ndtr
+
+import evalreg as er
+from benchmarks.simulations.worlds import FloatArray, IntArray
+
+Rng: TypeAlias = np.random.Generator
+Ends: TypeAlias = Mapping[str, tuple[float, float]]
+"""Interval by what it is about."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is drawn and asked, and the truth of each interval."""
+
+    ask: Callable[[Rng], Ends]
+    truth: Mapping[str, float]
+
+
+def ends(results: er.Results, **options: object) -> dict[str, tuple[float, float]]:
+    """Intervals by parameter."""
+    return {str(name): (low, high) for name, low, high in results.conf_int(**options).itertuples()}
+
+
+def last(results: er.Results, **options: object) -> tuple[float, float]:
+    """The interval of the last parameter."""
+    return list(ends(results, **options).values())[-1]
+
+
+def rejects(p: float) -> tuple[float, float]:
+    """An interval that holds 0 where a test at 5% does not reject."""
+    return (float(p < 0.05), 1.0)
+
+
+# Independent rows, and many small clusters
+
+
+def rows(n: int) -> Question:
+    """A slope on a skewed covariate with which the error grows."""
+    kinds = ("HC0", "HC1", "HC2", "HC3")
+
+    def ask(rng: Rng) -> Ends:
+        x = rng.exponential(size=n)
+        fitted = er.fit("score ~ x", pd.DataFrame({"x": x, "score": rng.normal(size=n) * (0.2 + x)}))
+        return {kind: last(fitted.with_cov(cov=kind)) for kind in kinds}
+
+    return Question(ask, dict.fromkeys(kinds, 0.0))
+
+
+def own_clusters(n_models: int, n_clusters: int) -> Question:
+    """Models that have clusters of their own, each cluster a normal mean."""
+
+    def ask(rng: Rng) -> Ends:
+        model = np.repeat(np.arange(n_models), n_clusters)
+        log = pd.DataFrame({"model": model, "cluster": np.arange(model.size), "score": rng.normal(size=model.size)})
+        means = er.mean(log, by="model", groups="cluster")
+        return {"CR2": last(means), "CR1": last(means.with_cov(cov="CR1"))}
+
+    return Question(ask, {"CR2": 0.0, "CR1": 0.0})
+
+
+def joint(G: int, unequal: bool, binary: bool) -> Question:
+    """Four models that are equally good on passages that differ, each in its own way for each model."""
+    hypotheses = np.hstack([np.eye(3), -np.ones((3, 1))])
+    sizes = np.geomspace(1, 40, G).round().astype(int) if unequal else np.full(G, 8)
+    passage = np.arange(G).repeat(sizes)
+    log = pd.DataFrame({"question": np.tile(np.arange(passage.size), 4), "passage": np.tile(passage, 4)})
+    log["model"] = np.repeat(list("abcd"), passage.size)
+
+    def ask(rng: Rng) -> Ends:
+        ease = rng.normal(size=G)[passage] + 0.6 * rng.normal(size=(4, G))[:, passage]
+        score = ease + rng.normal(size=ease.shape)
+        scores = ((score < 0.7).astype(float) if binary else score).ravel()
+        means = er.mean(log.assign(score=scores), by="model", item="question", groups="passage")
+        tests = {"HTZ": means, "F(3, G - 1)": means.with_cov(cov="CR1")}
+        return {name: rejects(float(one.wald_test(hypotheses).pvalue)) for name, one in tests.items()}
+
+    return Question(ask, {"HTZ": 0.0, "F(3, G - 1)": 0.0})
+
+
+def strata(sizes: tuple[int, ...], rates: tuple[float, ...], icc: float, shares: str, cluster: int = 5) -> Question:
+    """0/1 scores of strata, in clusters of some rows where the intraclass correlation is not 0."""
+    stratum = np.repeat(np.arange(len(sizes)), sizes)
+    place = np.concatenate([np.arange(size) // cluster for size in sizes])
+    codes = np.unique(np.column_stack([stratum, place]), axis=0, return_inverse=True)[1].ravel()
+    of_cluster = np.array(rates)[stratum[np.unique(codes, return_index=True)[1]]]
+    weights = np.full(len(sizes), 1 / len(sizes)) if shares == "macro" else np.array(sizes) / sum(sizes)
+
+    def ask(rng: Rng) -> Ends:
+        k = 1 / icc - 1 if icc else np.inf
+        p = rng.beta(of_cluster * k, (1 - of_cluster) * k)[codes] if icc else np.array(rates)[stratum]
+        score = (rng.random(codes.size) < p).astype(float)
+        log = pd.DataFrame({"item": np.arange(codes.size), "subject": stratum, "passage": codes, "score": score})
+        groups = "passage" if icc else None
+        mean = er.mean(log, item="item", groups=groups, strata="subject", strata_weights=shares)
+        return {"default": last(mean), "logit": last(mean, method="logit")}
+
+    truth = float(weights @ rates)
+    return Question(ask, {"default": truth, "logit": truth})
+
+
+# Differences of two models
+
+
+def failed() -> Question:
+    """Two models of one true rate on 200 questions, of which one loses three in ten of its wrong answers."""
+
+    def ask(rng: Rng) -> Ends:
+        score = (rng.random((2, 200)) < 0.6) * 1.0
+        lost = np.concatenate([np.zeros(200, dtype=bool), (score[1] == 0) & (rng.random(200) < 0.3)])
+        model, question = np.indices(score.shape).reshape(2, -1)
+        log = pd.DataFrame({"model": model, "question": question, "score": score.ravel()})
+        logs = {"left out": log[~lost], "scored 0": log}
+        return {name: last(er.compare(part, item="question").results) for name, part in logs.items()}
+
+    return Question(ask, {"left out": 0.0, "scored 0": 0.0})
+
+
+def one_sided(shared: int, alone: int, rate: float) -> Question:
+    """Equal models of which each answered questions that the other did not."""
+    n = shared + 2 * alone
+
+    def ask(rng: Rng) -> Ends:
+        hard = rng.normal(size=n)
+        score = (np.sqrt(0.5) * (hard + rng.normal(size=(2, n))) < stats.norm.ppf(rate)) * 1.0
+        model, question = np.indices(score.shape).reshape(2, -1)
+        log = pd.DataFrame({"model": model, "question": question, "score": score.ravel()})
+        first, second = question < shared + alone, (question < shared) | (question >= shared + alone)
+        log = log[np.where(model == 0, first, second)]
+        pairs = {"paired": True, "unpaired": False}
+        return {name: last(er.compare(log, item="question", paired=paired).results) for name, paired in pairs.items()}
+
+    return Question(ask, {"paired": 0.0, "unpaired": 0.0})
+
+
+def three_judges(rate: float, taste: float) -> Question:
+    """Equal models on 60 prompts under three judges, whose verdicts differ on few of them."""
+    prompt, judge = np.indices((60, 3)).reshape(2, -1)
+
+    def ask(rng: Rng) -> Ends:
+        ease = rng.normal(size=60)[prompt]
+        parts = []
+        for model in "ab":
+            edge = 0.5 * rng.normal(size=60)[prompt] + taste * rng.normal(size=3)[judge] + 0.5 * rng.normal(size=180)
+            score = (ease + edge < stats.norm.ppf(rate) * np.sqrt(1.5 + taste**2)) * 1.0
+            item = np.arange(180)
+            parts.append(pd.DataFrame({"model": model, "item": item, "prompt": prompt, "judge": judge, "score": score}))
+        return {"default": last(er.compare(pd.concat(parts), item="item", groups="prompt + judge").results)}
+
+    return Question(ask, {"default": 0.0})
+
+
+# Human labels, quantiles, lots, looks
+
+
+def rectified(labelled: int) -> Question:
+    """A judge's scores on 100 clusters of eight rows, with human labels of so many whole clusters."""
+
+    def ask(rng: Rng) -> Ends:
+        a, b = rng.normal(size=(2, 100))
+        g = np.repeat(np.arange(100), 8)
+        human = 0.6 * a[g] + rng.normal(size=g.size)
+        judge = 0.3 + 0.8 * human + 0.7 * b[g] + 0.5 * rng.normal(size=g.size)
+        chosen = np.isin(g, rng.choice(100, labelled, replace=False))
+        log = pd.DataFrame({"cluster": g, "judge": judge, "human": np.where(chosen, human, np.nan)})
+        return {"default": last(er.rectified_mean(log, judge="judge", human="human", groups="cluster"))}
+
+    return Question(ask, {"default": 0.0})
+
+
+def quantile(q: float, n: int, clustered: bool) -> Question:
+    """A quantile of lognormal scores; in clusters of eight rows the intraclass correlation of the logarithms is .4."""
+
+    def ask(rng: Rng) -> Ends:
+        codes = np.repeat(np.arange(n), 8 if clustered else 1)
+        effect = np.sqrt(0.4) * rng.normal(size=n)[codes] if clustered else 0.0
+        score = np.exp(effect + np.sqrt(0.6 if clustered else 1.0) * rng.normal(size=codes.size))
+        log = pd.DataFrame({"score": score, "passage": codes})
+        return {"default": last(er.quantile(log, q=q, groups="passage" if clustered else None))}
+
+    return Question(ask, {"default": float(np.exp(stats.norm.ppf(q)))})
+
+
+def medians(n: int) -> Question:
+    """The medians of two models on the same clusters, and their difference."""
+
+    def ask(rng: Rng) -> Ends:
+        codes = np.repeat(np.arange(n), 8)
+        shared = np.sqrt(0.4) * rng.normal(size=n)[codes]
+        parts = [
+            pd.DataFrame(
+                {"model": model, "passage": codes, "score": np.exp(shared + 0.8 * rng.normal(size=codes.size))}
+            )
+            for model in "ab"
+        ]
+        both = er.quantile(pd.concat(parts), q=0.5, by="model", groups="passage")
+        return {"median": last(both), "difference": last(both.contrast("a - b"))}
+
+    return Question(ask, {"median": 1.0, "difference": 0.0})
+
+
+def lots(G: int, treated: int, scatter: float) -> Question:
+    """Lognormal clusters assigned by lot: no effect in the mean, and treated scores that scatter so much more."""
+
+    def ask(rng: Rng) -> Ends:
+        cluster = np.repeat(np.arange(G), np.maximum(2, np.exp(rng.normal(2.3, 0.9, G)).round()).astype(int))
+        chosen = np.isin(np.arange(G), rng.permutation(G)[:treated])[cluster]
+        score = np.sqrt(0.3) * rng.normal(size=G)[cluster] + np.sqrt(0.7) * rng.normal(size=cluster.size)
+        log = pd.DataFrame({"cluster": cluster, "prompt": chosen * 1, "score": score * np.where(chosen, scatter, 1.0)})
+        test = er.randomisation_test(log, treatment="prompt", groups="cluster", draws=999, seed=int(rng.integers(1e9)))
+        return {"randomisation": rejects(test.p_value)}
+
+    return Question(ask, {"randomisation": 0.0})
+
+
+def daily(skewed: bool) -> Question:
+    """An asymptotic confidence sequence of a mean that is looked at after each cluster from the tenth to the 300th.
+
+    mean +- s sqrt(2 (n rho^2 + 1)/(n^2 rho^2) log(sqrt(n rho^2 + 1)/alpha)) over the means of n clusters, with rho the
+    best for n = 50: Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (2024), Annals of Statistics 52, theorem 2.2.
+    """
+    truth, n = np.exp(0.5) if skewed else 0.0, np.arange(1, 301)
+    rho2 = (2 * np.log(1 / 0.05) + np.log(1 + 2 * np.log(1 / 0.05))) / 50
+    reach = np.sqrt(2 * (n * rho2 + 1) / (n**2 * rho2) * np.log(np.sqrt(n * rho2 + 1) / 0.05))
+
+    def ask(rng: Rng) -> Ends:
+        scores = rng.lognormal(size=300) if skewed else rng.normal(size=300)
+        mean = np.cumsum(scores) / n
+        s = np.sqrt(np.maximum(np.cumsum(scores**2) / n - mean**2, 0))
+        return {"asymptotic": (float((np.abs(mean - truth) > s * reach)[9:].any()), 1.0)}
+
+    return Question(ask, {"asymptotic": 0.0})
+
+
+def sequence(kind: str) -> Question:
+    """A confidence sequence that is looked at after each cluster from the thirtieth to the 300th."""
+
+    def ask(rng: Rng) -> Ends:
+        size = np.full(300, 8) if kind != "unequal" else rng.geometric(1 / 8, 300)
+        codes = np.repeat(np.arange(300), size)
+        if kind == "lognormal":
+            score, truth = rng.lognormal(size=300)[codes], np.exp(0.5)
+        else:
+            score, truth = (rng.random(codes.size) < rng.beta(2.8, 1.2, 300)[codes]) * 1.0, 0.7
+        path = er.confidence_sequence(pd.DataFrame({"score": score, "passage": codes}), groups="passage")
+        return {"default": (float(((path["lower"] > truth) | (path["upper"] < truth)).any()), 1.0)}
+
+    return Question(ask, {"default": 0.0})
+
+
+# Plans that ask for a power of .80: how often the test finds the difference
+
+
+def planned_difference(delta: float, differ: float) -> Question:
+    """Two models that differ on a share of the questions, as many questions as `plan.sample_size` says."""
+    n = er.plan.sample_size(delta=delta, omega2=differ - delta**2)
+
+    def ask(rng: Rng) -> Ends:
+        draw, first = rng.random(n), (rng.random(n) < 0.5) * 1.0
+        better, worse = draw < (differ + delta) / 2, draw > 1 - (differ - delta) / 2
+        scores = np.array([np.where(better, 1.0, np.where(worse, 0.0, first)), np.where(better, 0.0, first)])
+        scores[1][worse] = 1.0
+        model, question = np.indices(scores.shape).reshape(2, -1)
+        log = pd.DataFrame({"model": model, "question": question, "score": scores.ravel()})
+        return {"power": rejects(float(er.compare(log, item="question").table["p_value"].iloc[0]))}
+
+    return Question(ask, {"power": 0.0})
+
+
+def planned_board(judges: int, model_judge: float) -> Question:
+    """Two models whose scores differ by .2, on as many prompts as `plan.board` says."""
+    parts = {"model_prompt": 0.05, "model_judge": model_judge, "residual": 0.1}
+    prompts = int(er.plan.board(delta=0.2, judges=[judges], **parts)["prompts"].iloc[0])
+    prompt, judge = np.indices((prompts, judges)).reshape(2, -1)
+
+    def ask(rng: Rng) -> Ends:
+        sd, models = {name: np.sqrt(part) for name, part in parts.items()}, []
+        for model, quality in {"a": 0.2, "b": 0.0}.items():
+            score = quality + sd["model_prompt"] * rng.normal(size=prompts)[prompt]
+            score += sd["model_judge"] * rng.normal(size=judges)[judge] + sd["residual"] * rng.normal(size=prompt.size)
+            models.append(pd.DataFrame({"model": model, "prompt": prompt, "judge": judge, "score": score}))
+        means = er.mean(pd.concat(models), by="model", groups="prompt + judge")
+        return {"power": rejects(float(means.contrast("a - b").pvalues.iloc[0]))}
+
+    return Question(ask, {"power": 0.0})
+
+
+# The winner of several models, and averages over evals
+
+
+def winner(G: int, K: int, lead: float, correlation: float) -> Question:
+    """The best of K means of clusters, of which one leads by so many standard errors."""
+    root = np.linalg.cholesky(correlation + (1 - correlation) * np.eye(K))
+    mu = np.zeros(K)
+    mu[0] = lead / np.sqrt(G)
+
+    def ask(rng: Rng) -> Ends:
+        scores = rng.standard_normal((G, K)) @ root.T + mu
+        cluster, model = np.indices(scores.shape).reshape(2, -1)
+        log = pd.DataFrame({"model": model, "item": cluster, "score": scores.ravel()})
+        best = er.mean(log, by="model", item="item").winner()
+        truth = mu[int(best.name)]
+        usual, kept = (best.single_lower, best.single_upper), (best.lower, best.upper)
+        return {"usual": shifted(usual, truth), "corrected": shifted(kept, truth)}
+
+    return Question(ask, {"usual": 0.0, "corrected": 0.0})
+
+
+def shifted(interval: tuple[float, float], truth: float) -> tuple[float, float]:
+    """An interval about a truth that the log decides, moved so that it is 0."""
+    return interval[0] - truth, interval[1] - truth
+
+
+def suite(k: int, spread: float) -> Question:
+    """Averages of k tasks of 30 to 500 questions, read as those of tasks in general."""
+    sizes = np.resize([30, 60, 120, 500], k)
+
+    def ask(rng: Rng) -> Ends:
+        parts = {}
+        for place, n in enumerate(sizes):
+            rate = np.clip(0.6 + spread * rng.standard_normal(), 0.01, 0.99)
+            item = [f"{place}-{i}" for i in range(n)]
+            log = pd.DataFrame({"model": "a", "item": item, "score": (rng.random(n) < rate) * 1.0})
+            parts[str(place)] = er.mean(log, by="model", item="item")
+        evals = er.join_evals(parts)
+        tables = {"fixed": evals.average(), "drawn": evals.average(tasks="drawn")}
+        return {name: tuple(one.to_frame().loc["a", ["lower", "upper"]]) for name, one in tables.items()}
+
+    return Question(ask, {"fixed": 0.6, "drawn": 0.6})
+
+
+# What else follows: clusters of unequal sizes, and a truth that is known or that of a log of 400,000 clusters
+
+MODELS = ("m0", "m1", "m2")
+
+
+def clusters_of(rng: Rng, n: int) -> IntArray:
+    """Cluster of each row: sizes 1 to 9, a few rows in most."""
+    return np.repeat(np.arange(n), 1 + rng.poisson(2, n).clip(0, 8))
+
+
+def stacked(parts: Mapping[str, Mapping[str, object]]) -> pd.DataFrame:
+    """One log of the columns of each model."""
+    return pd.concat([pd.DataFrame({"model": model, **columns}) for model, columns in parts.items()], ignore_index=True)
+
+
+def runs(rng: Rng, n: int) -> pd.DataFrame:
+    """Runs of three models on tasks whose families share what makes them hard, symmetric about 0."""
+    group = clusters_of(rng, n)
+    length, hard = rng.uniform(-1, 8, group.size), 0.7 * rng.normal(size=n)[group]
+    tasks = {"group": group, "minutes": 2**length}
+    chances = [expit(0.8 * (2 + 1.5 * k - length) + hard) for k in range(3)]
+    return stacked(
+        {m: tasks | {"success": (rng.uniform(size=group.size) < p) * 1} for m, p in zip(MODELS, chances, strict=True)}
+    )
+
+
+def judged(rng: Rng, n: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Verdicts on answers, a tenth of them bad, and a third as many calibrated ones; errors are alike in clusters."""
+
+    def verdicts(group: IntArray, share: float) -> pd.DataFrame:
+        def alike(icc: float) -> FloatArray:
+            shared = rng.normal(size=group.max() + 1)[group]
+            return ndtr(np.sqrt(icc) * shared + np.sqrt(1 - icc) * rng.normal(size=group.size))
+
+        truth, blur = alike(0.3) < share, alike(0.2)
+        return pd.DataFrame(
+            {"group": group, "label": truth * 1.0, "verdict": (blur < np.where(truth, 0.85, 0.1)) * 1.0}
+        )
+
+    log, calibration = verdicts(clusters_of(rng, 3 * n), 0.1), verdicts(clusters_of(rng, n), 0.5)
+    return log, calibration.assign(group=calibration["group"] + 3 * n)
+
+
+def verdicts_of_three(rng: Rng, n: int) -> pd.DataFrame:
+    """Errors of three judges that correlate by a half, in clusters too."""
+    group = clusters_of(rng, n)
+    shared = rng.normal(size=n)[group] + rng.normal(size=group.size)
+    alone = rng.normal(size=(n, 3))[group] + rng.normal(size=(group.size, 3))
+    return pd.DataFrame(shared[:, None] + alone, columns=["a", "b", "c"]).assign(group=group, label=0.0)
+
+
+def solved(rng: Rng, n: int) -> pd.DataFrame:
+    """0/1 answers of three models to items whose difficulty is that of their passage and their own."""
+    group = clusters_of(rng, n)
+    hard = rng.normal(size=n)[group] + 0.7 * rng.normal(size=group.size)
+    items = {"group": group, "item": np.arange(group.size)}
+    return stacked(
+        {
+            m: items | {"score": (rng.uniform(size=group.size) < expit(0.7 * k - hard)) * 1.0}
+            for k, m in enumerate(MODELS)
+        }
+    )
+
+
+def monitored(rng: Rng, n: int) -> pd.DataFrame:
+    """Scores of transcripts, a quarter of them bad, alike within tasks; and chances that are right, or .1 too high."""
+    group = clusters_of(rng, n)
+    bad = ndtr(np.sqrt(0.3) * rng.normal(size=n)[group] + np.sqrt(0.7) * rng.normal(size=group.size)) < 0.25
+    score = 1.2 * bad + 0.6 * rng.normal(size=n)[group] + rng.normal(size=group.size)
+    chance = rng.uniform(0.1, 0.9, group.size)
+    alike = ndtr(0.6 * rng.normal(size=n)[group] + 0.8 * rng.normal(size=group.size))
+    columns = {"bad": bad * 1, "score": score, "chance": chance, "sure": (chance + 0.1).clip(0, 1)}
+    return pd.DataFrame({"group": group, **columns, "came": (alike < chance) * 1})
+
+
+def attempts(rng: Rng, n: int) -> pd.DataFrame:
+    """Six answers to each question; questions of a repository share their chance, Beta(1, 1)."""
+    group = clusters_of(rng, n)
+    chance = rng.beta(1, 1, n)[group]
+    question, sample = np.indices((group.size, 6)).reshape(2, -1)
+    score = (rng.uniform(size=question.size) < chance[question]) * 1.0
+    return pd.DataFrame({"group": group[question], "item": question, "sample": sample, "score": score})
+
+
+def equals(rng: Rng, n: int) -> pd.DataFrame:
+    """Four equal models: skewed costs, and scores, alike within clusters."""
+    group = clusters_of(rng, n)
+    hard = rng.normal(size=n)[group]
+
+    def mixed(scale: float, rest: float) -> FloatArray:
+        return scale * rng.normal(size=n)[group] + rest * rng.normal(size=group.size)
+
+    parts = {}
+    for k in range(4):
+        score, cost = (hard + mixed(0.5, 1.0) > 0) * 1.0, np.exp(0.5 * hard + mixed(0.5, 0.7))
+        parts[f"m{k}"] = {"item": np.arange(group.size), "group": group, "score": score, "usd": cost}
+    return stacked(parts)
+
+
+def templates(rng: Rng, n: int, n_items: int) -> pd.DataFrame:
+    """Scores of items under n templates, whose means spread by .3."""
+    template, item = np.indices((n, n_items)).reshape(2, -1)
+    effects = 0.3 * rng.normal(size=n)[template] + 0.5 * rng.normal(size=n_items)[item]
+    return pd.DataFrame({"template": template, "item": item, "score": effects + rng.normal(size=template.size)})
+
+
+def true_win_rate(k: int) -> float:
+    """Mean win rate of a model of `solved`, by integrating over difficulty."""
+    z = np.linspace(-8, 8, 4001)
+    p = [expit(0.7 * j - np.sqrt(1.49) * z) for j in range(3)]
+    rates = [0.5 + (p[k] - p[j]) / 2 for j in range(3) if j != k]
+    return float(np.average(np.mean(rates, axis=0), weights=np.exp(-0.5 * z**2)))
+
+
+def classified(log: pd.DataFrame, metric: str, predicted: str, truth: str) -> er.Results:
+    """A metric of scores under clusters."""
+    return er.classification(log, truth=truth, predicted=predicted, metric=metric, groups="group")
+
+
+METRICS = {
+    "auc": ("auc", "score", "bad"),
+    "tpr@fpr=0.1": ("tpr@fpr=0.1", "score", "bad"),
+    "brier": ("brier", "chance", "came"),
+    "ece, .1 too sure": ("ece", "sure", "came"),
+}
+
+
+def follows(what: str, n: int) -> Question:
+    """What else follows from the influence matrix, by number of clusters."""
+
+    def horizon(rng: Rng) -> Ends:
+        return ends(er.horizon(runs(rng, n), groups="group"))
+
+    def corrected(rng: Rng) -> Ends:
+        log, calibration = judged(rng, n)
+        roles = {"judge": "verdict", "human": "label", "groups": "group"}
+        return ends(er.judge_corrected(log, calibration=calibration, **roles))
+
+    def panel(rng: Rng) -> Ends:
+        return ends(er.panel(verdicts_of_three(rng, n), judges=["a", "b", "c"], human="label", groups="group"))
+
+    def ability(rng: Rng) -> Ends:
+        return ends(er.ability(solved(rng, n), groups="group"))
+
+    def wins(rng: Rng) -> Ends:
+        log = er.wins(solved(rng, n))
+        return ends(er.win_rate(log, left="left", right="right", score="score", groups="group"))
+
+    def curve(rng: Rng) -> Ends:
+        log = attempts(rng, n)
+        fit = er.pass_at_k(log, item="item", sample="sample", k=[1, 4], require="all", groups="group")
+        return ends(fit) | {"gap": last(fit.contrast("`pass^1` - `pass^4`"))}
+
+    def calibration(rng: Rng) -> Ends:
+        fit = classified(monitored(rng, n), "ece", "chance", "came")
+        return ends(fit) | {"test": rejects(float(fit.pvalues.iloc[0]))}
+
+    def frontier(rng: Rng) -> Ends:
+        states = er.frontier(equals(rng, n), {"score": "max", "usd": "min"}, groups="group").states
+        return {"none false": (float((states != "open").any()), 1.0)}
+
+    def over(n_items: int) -> Callable[[Rng], Ends]:
+        return lambda rng: ends(er.mean(templates(rng, n, n_items), over="template", item="item", q=(0.5, 0.9)))
+
+    def of_metric(rng: Rng) -> Ends:
+        return {what: last(classified(monitored(rng, n), *METRICS[what]))}
+
+    right = [float(np.exp(betaln(1 + k, 1))) for k in (1, 4)]
+    spread = {"mean": 0.0, "sd": 0.3, "q0.5": 0.0, "q0.9": 0.3 * float(stats.norm.ppf(0.9))}
+    worlds: dict[str, tuple[Callable[[Rng], Ends], Mapping[str, float]]] = {
+        "horizon": (horizon, {"m0": 2.0, "m1": 3.5, "m2": 5.0}),
+        "judge_corrected": (corrected, {"mean": 0.1}),
+        "panel": (panel, {"n_eff": 1.5, "correlation": 0.5, "weight:a": 1 / 3, "worth:a": 1 / 9}),
+        "ability": (ability, {model: 0.7 * (k - 1) for k, model in enumerate(MODELS)}),
+        "wins": (wins, {model: true_win_rate(k) for k, model in enumerate(MODELS)}),
+        "pass^k": (curve, {"pass^1": right[0], "pass^4": right[1], "gap": right[0] - right[1]}),
+        "ece, calibrated": (calibration, {"ece": 0.0, "test": 0.0}),
+        "frontier": (frontier, {"none false": 0.0}),
+        "30 items": (over(30), spread),
+        "100 items": (over(100), spread),
+    }
+    if what in METRICS:
+        large = classified(monitored(np.random.default_rng(0), 400_000), *METRICS[what])
+        return Question(of_metric, {what: float(large.params.iloc[0])})
+    return Question(*worlds[what])
+
+
+# Rows, rates of strata
+STRATA = (
+    ((200, 200, 10), (0.9, 0.9, 0.9)),
+    ((200, 200, 10), (0.9, 0.9, 0.98)),
+    ((200, 200, 10), (0.7, 0.9, 0.95)),
+    ((24,) * 4, (0.5, 0.97, 0.97, 0.97)),
+    ((24,) * 4, (0.95,) * 4),
+    ((200, 40, 20, 20), (0.6, 0.9, 0.95, 0.98)),
+    ((50,) * 8, (0.8, 0.85, 0.9, 0.95, 0.98, 0.98, 0.99, 0.99)),
+)
+FOLLOWS = {
+    (10, 50): ("horizon", "panel", "ability", "wins", "brier", "pass^k", "frontier", "30 items", "100 items"),
+    (20, 60): ("judge_corrected", "auc", "tpr@fpr=0.1", "ece, calibrated", "ece, .1 too sure"),
+}
+
+
+Made: TypeAlias = tuple[int, Callable[..., Question], tuple[object, ...]]
+"""Number of logs, what makes the question, and of which parameters: some truths take a second."""
+
+
+def _worlds() -> Iterator[tuple[str, Made]]:
+    for n in (15, 30, 100):
+        yield f"skewed covariate, {n} rows", (2000, rows, (n,))
+    for models, clusters in ((10, 5), (5, 10)):
+        yield f"{models} models of {clusters} clusters each", (2000, own_clusters, (models, clusters))
+    for G, unequal, binary in product((6, 12, 30), (False, True), (False, True)):
+        size, scores = "1 to 40" if unequal else "8", "0/1" if binary else "normal"
+        yield f"joint test, {G} passages of {size}, {scores}", (1000, joint, (G, unequal, binary))
+    for (sizes, rates), icc, shares in product(STRATA, (0.0, 0.2), ("macro", "micro")):
+        yield f"strata of {sizes}, {rates}, icc {icc:g}, {shares}", (400, strata, (sizes, rates, icc, shares))
+    yield "15 strata of two clusters", (2000, strata, ((16,) * 15, (0.7,) * 15, 0.2, "micro", 8))
+    yield "failed answers", (500, failed, ())
+    for (shared, alone), rate in product(((80, 60), (20, 100), (150, 25)), (0.6, 0.9, 0.98)):
+        name = f"{shared} shared questions and {alone} of each, rate {rate:g}"
+        yield name, (400, one_sided, (shared, alone, rate))
+    for rate, taste in product((0.7, 0.95), (0.0, 0.3)):
+        yield f"three judges, rate {rate:g}, taste {taste:g}", (400, three_judges, (rate, taste))
+    for labelled in (6, 10, 20):
+        yield f"{labelled} labelled clusters", (2000, rectified, (labelled,))
+    for q, (n, clustered) in product((0.25, 0.5, 0.9), ((30, True), (100, True), (100, False), (400, False))):
+        yield f"quantile {q:g} of {n} {'clusters' if clustered else 'rows'}", (400, quantile, (q, n, clustered))
+    yield "medians of 60 clusters", (400, medians, (60,))
+    for scatter in (1.0, 3.0):
+        yield f"10 clusters by lot, scatter {scatter:g}", (500, lots, (10, 5, scatter))
+    for skewed in (False, True):
+        yield f"looked at daily, {'skewed' if skewed else 'normal'}", (20_000, daily, (skewed,))
+    for kind in ("equal", "unequal", "lognormal"):
+        yield f"confidence sequence, {kind}", (400, sequence, (kind,))
+    for G, K, lead, correlation in product((5, 20, 200), (2, 5, 12), (0.0, 1.0, 3.0), (0.0, 0.7)):
+        name = f"winner, {G} clusters, {K} models, lead {lead:g}, correlation {correlation:g}"
+        yield name, (100, winner, (G, K, lead, correlation))
+    for delta, differ in ((0.03, 0.1), (0.05, 0.2), (0.1, 0.4)):
+        yield f"planned difference {delta:g}, {differ:g} differ", (400, planned_difference, (delta, differ))
+    for judges, part in ((5, 0.001), (10, 0.0015)):
+        yield f"planned board, {judges} judges, {part:g} of them", (400, planned_board, (judges, part))
+    for k in (2, 5, 10, 30):
+        yield f"suite of {k} tasks", (100, suite, (k, 0.1))
+    for numbers, names in FOLLOWS.items():
+        for what, n in product(names, numbers):
+            yield f"{what}, {n} clusters", (100, follows, (what, n))
+
+
+WORLDS: Mapping[str, Made] = dict(_worlds())

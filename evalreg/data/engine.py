@@ -94,9 +94,19 @@ def engine_answers(frame: nw.LazyFrame[Any], what: str) -> Iterator[None]:
 def fetched(frame: nw.LazyFrame[Any], backend: Literal["pandas", "pyarrow", "polars"]) -> Any:
     """What a query gives, as a frame of that library."""
     with engine_answers(frame, "finish a query"):
-        if backend == "pyarrow" and frame.implementation.is_duckdb():
+        if backend == "pyarrow" and _arrow() and frame.implementation.is_duckdb():
             return in_batches(frame.to_native())
         return frame.collect(backend).to_native()
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        raise NotAvailableError(
+            "rows in an engine are read through Arrow, which is not installed: pip install pyarrow."
+        ) from None
+    return pyarrow
 
 
 def in_batches(relation: Any) -> Any:
@@ -293,7 +303,7 @@ class Query:
         """
         schema = schema_of(self.frame)
         texts = {part: _text(part, schema[part], argument) for part in parts}
-        _refuse_alike(self, texts, [part for part in parts if _holds_text(schema[part])], argument)
+        _refuse_alike(self, texts, [part for part in parts if holds_text(schema[part])], argument)
         made = nw.concat_str(*texts.values(), separator=":", ignore_nulls=False).alias(name)
         return replace(self.each(lambda frame: frame.with_columns(made)), made=(*self.made, name))
 
@@ -395,12 +405,7 @@ class Query:
 
 def batches(frame: nw.LazyFrame[Any], lines: int = LINES) -> Iterator[Any]:
     """What a query gives, as tables of Arrow, in its order; narwhals itself only collects."""
-    try:
-        import pyarrow as pa
-    except ImportError:
-        raise NotAvailableError(
-            "rows in an engine are read through Arrow, which is not installed: pip install pyarrow."
-        ) from None
+    pa = _arrow()
     with engine_answers(frame, "finish a query"):
         native = frame.to_native()
         if frame.implementation.is_duckdb():
@@ -567,7 +572,15 @@ def changed_rows(what: str) -> DataError:
     )
 
 
-def _holds_text(kind: Any) -> bool:
+def kind_of(kind: Any) -> str:
+    """What the values of a column of this type are called."""
+    if holds_text(kind):
+        return "text"
+    return "truth values" if kind == nw.Boolean else "numbers" if kind.is_numeric() else str(kind)
+
+
+def holds_text(kind: Any) -> bool:
+    """Whether a column of this type holds text."""
     return bool(kind in (nw.String, nw.Categorical, nw.Enum))
 
 
@@ -575,7 +588,7 @@ def _text(name: str, kind: Any, argument: str) -> nw.Expr:
     column = nw.col(name)
     if kind == nw.Boolean:
         return nw.when(column).then(nw.lit("True")).otherwise(nw.when(~column).then(nw.lit("False")))
-    if _holds_text(kind) or kind.is_integer() or kind == nw.Date:
+    if holds_text(kind) or kind.is_integer() or kind == nw.Date:
         return column.cast(nw.String)
     raise ArgumentError(
         f"`{argument}` joins columns of text, whole numbers, Booleans or dates where rows are in an engine; column "

@@ -26,7 +26,7 @@ from evalreg.data.clusters import (
     repeated_rows,
 )
 from evalreg.data.designs import sides_design
-from evalreg.data.engine import CellKeys, Grouped, Measure, Query, schema_of
+from evalreg.data.engine import CellKeys, Grouped, Measure, Query, kind_of, schema_of
 from evalreg.data.engine_rows import REASON, in_power, used_columns
 from evalreg.data.frame import Table, as_query
 from evalreg.data.pairs import (
@@ -46,19 +46,9 @@ from evalreg.data.pairs import (
     unknown_label,
 )
 from evalreg.data.sums import (
-    HEAVIEST,
-    HIGH,
-    LOSSES,
-    LOW,
+    PAIR_COLUMNS,
     ROWS,
-    SQUARES,
-    SQUARES2,
-    TIES,
-    TOTAL,
-    TOTAL2,
-    WEIGHT,
-    WEIGHT2,
-    WINS,
+    WEIGHTED_PAIR_COLUMNS,
     SummedLog,
     SummedRoles,
     grouped_lines,
@@ -171,7 +161,7 @@ def _in_one_order(table: Query, roles: PairRoles) -> Query:
     schema = schema_of(table.frame)
     sides_named = {"left": roles.left, "right": roles.right}
     kinds = [schema[known_column(name, table.columns, side)] for side, name in sides_named.items()]
-    refuse_unlike_names(_word(kinds[0]), _word(kinds[1]), roles)
+    refuse_unlike_names(kind_of(kinds[0]), kind_of(kinds[1]), roles)
     sides = [nw.col(roles.left), nw.col(roles.right)]
     if not (kinds[0] == kinds[1] and (kinds[0] == nw.String or kinds[0].is_integer())):
         sides = [side.cast(nw.Float64 if kinds[0].is_numeric() else nw.String) for side in sides]
@@ -186,30 +176,37 @@ def _in_one_order(table: Query, roles: PairRoles) -> Query:
     return table.each(lambda frame: frame.with_columns(*made))
 
 
-def _word(kind: Any) -> str:
-    """What the labels of a column are, as `pair_rules` calls it."""
-    text = kind in (nw.String, nw.Categorical, nw.Enum)
-    return "text" if text else "booleans" if kind == nw.Boolean else "numbers" if kind.is_numeric() else str(kind)
-
-
 def _kinds(table: Query, roles: PairRoles) -> Grouped:
     """Rows, weights and scores by the two sides, their order, the stratum, the verdict, and why they are not in use."""
     verdict = () if roles.winner is None else (roles.winner,)
     keys = tuple(dict.fromkeys((FIRST, SECOND, EXCHANGED, *_strata_of(roles), *verdict, REASON)))
-    measures: dict[str, Measure] = {}
     w = None if roles.weights is None else nw.col(roles.weights).cast(nw.Float64)
+    measures: dict[str, Measure] = {}
     if w is not None:
-        measures |= {"w": (w, "sum"), "ww": (w * w, "sum"), "light": (w, "min"), "heaviest": (w, "max")}
+        measures |= _of_weights(w)
+        measures["light"] = w, "min"
     if roles.score is not None:
-        score, one, no = nw.col(roles.score).cast(nw.Float64), nw.lit(1), nw.lit(0)
-        v = score - 0.5
-        measures |= {"low": (score, "min"), "high": (score, "max")}
-        measures["outside"] = nw.when((score < 0) | (score > 1)).then(one).otherwise(no), "sum"
-        measures["tied"] = nw.when(score == 0.5).then(one).otherwise(no), "sum"
-        measures |= {"wv": (v if w is None else w * v, "sum"), "wvv": (v * v if w is None else w * v * v, "sum")}
-        if w is not None:
-            measures |= {"wwv": (w * w * v, "sum"), "wwvv": (w * w * v * v, "sum")}
+        score = nw.col(roles.score).cast(nw.Float64)
+        measures |= {"outside": _counted((score < 0) | (score > 1))} | _of_scores(score, w)
     return table.lines(keys, measures)
+
+
+def _counted(said: nw.Expr) -> Measure:
+    return nw.when(said).then(nw.lit(1)).otherwise(nw.lit(0)), "sum"
+
+
+def _of_weights(w: nw.Expr) -> dict[str, Measure]:
+    return {"w": (w, "sum"), "ww": (w * w, "sum"), "heaviest": (w, "max")}
+
+
+def _of_scores(score: nw.Expr, w: nw.Expr | None) -> dict[str, Measure]:
+    """Ends and ties of scores, and sums of their products with the weights w, about one half."""
+    v = score - 0.5
+    made: dict[str, Measure] = {"low": (score, "min"), "high": (score, "max"), "tied": _counted(score == 0.5)}
+    if w is None:
+        return made | {"wv": (v, "sum"), "wvv": (v * v, "sum")}
+    made |= {"wv": (w * v, "sum"), "wvv": (w * v * v, "sum")}
+    return made | {"wwv": (w * w * v, "sum"), "wwvv": (w * w * v * v, "sum")}
 
 
 def _verdicts(
@@ -324,18 +321,12 @@ def summarised_pairs(data: Any, roles: PairRoles, groups: str | list[str]) -> Su
 
 
 def _summed_lines(table: Query, own: SummedRoles, weights: str | None) -> pd.DataFrame:
-    score, one = nw.col(SCORE), nw.lit(1)
-    v = score - 0.5
-    w = nw.lit(1.0) if weights is None else nw.col(weights).cast(nw.Float64)
-    counted = {WINS: score == 1, TIES: score == 0.5, LOSSES: score == 0}
-    made: dict[str, Measure] = {
-        name: (nw.when(said).then(one).otherwise(nw.lit(0)), "sum") for name, said in counted.items()
-    }
-    made |= {TOTAL: (w * v, "sum"), SQUARES: (w * v * v, "sum"), LOW: (score, "min"), HIGH: (score, "max")}
-    if weights is not None:
-        made |= {WEIGHT: (w, "sum"), WEIGHT2: (w * w, "sum"), HEAVIEST: (w, "max")}
-        made |= {TOTAL2: (w * w * v, "sum"), SQUARES2: (w * w * v * v, "sum")}
-    return grouped_lines(table, own, made)
+    """Lines by (left, right, stratum, cluster), whose scores are those of the left model."""
+    score, w = nw.col(SCORE), None if weights is None else nw.col(weights).cast(nw.Float64)
+    measures = {"wins": _counted(score == 1), "losses": _counted(score == 0)} | _of_scores(score, w)
+    measures |= {} if w is None else _of_weights(w)
+    columns = PAIR_COLUMNS | WEIGHTED_PAIR_COLUMNS
+    return grouped_lines(table, own, {columns[name]: measure for name, measure in measures.items()})
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -421,14 +412,10 @@ def _checked(log: SummedLog, roles: PairRoles, needs_rows: str | None) -> Summed
 
 def _sums_of(lines: pd.DataFrame, weighted: bool) -> dict[str, FloatArray]:
     """Sums of the lines by the names that those of an engine have."""
-    column = {name: lines[name].to_numpy(dtype=float) for name in lines.columns if lines[name].dtype.kind in "if"}
-    n = column[ROWS]
-    found = {"n": n, "wv": column[TOTAL], "wvv": column[SQUARES], "low": column[LOW], "high": column[HIGH]}
-    found |= {"wins": column[WINS], "tied": column[TIES], "losses": column[LOSSES]}
-    if not weighted:
-        return found | {"w": n, "ww": n, "wwv": found["wv"], "wwvv": found["wvv"], "heaviest": np.ones(n.size)}
-    found |= {"w": column[WEIGHT], "ww": column[WEIGHT2], "heaviest": column[HEAVIEST]}
-    return found | {"wwv": column[TOTAL2], "wwvv": column[SQUARES2]}
+    columns = {"n": ROWS} | PAIR_COLUMNS | (WEIGHTED_PAIR_COLUMNS if weighted else {})
+    found = {name: lines[column].to_numpy(dtype=float) for name, column in columns.items()}
+    n = found["n"]
+    return {"w": n, "ww": n, "wwv": found["wv"], "wwvv": found["wvv"], "heaviest": np.ones(n.size)} | found
 
 
 def _outcomes(sums: dict[str, FloatArray], needs_rows: str | None) -> tuple[IntArray, dict[str, FloatArray]]:

@@ -367,7 +367,7 @@ def _kind(value: Any) -> str:
     if isinstance(value, str):
         return "text"
     if isinstance(value, bool | np.bool_):
-        return "booleans"
+        return "truth values"
     return "numbers" if isinstance(value, int | float | np.number) else type(value).__name__
 
 

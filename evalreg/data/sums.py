@@ -28,10 +28,11 @@ from evalreg.errors import (
 
 # Columns of sums; labels stand before them. `squares` of scores is about the mean of the line.
 ROWS, TOTAL, SQUARES, LOW, HIGH = "n_rows", "total", "squares", "low", "high"
-# Of comparisons `total` and `squares` are of w v and w v^2, v being the left score less one half and w the weight;
-# those of weighted ones also of w^2, w^2 v and w^2 v^2.
-WINS, TIES, LOSSES = "wins", "ties", "losses"
-WEIGHT, WEIGHT2, TOTAL2, SQUARES2, HEAVIEST = "weight", "weight2", "total2", "squares2", "heaviest"
+WEIGHT, WEIGHT2, SQUARES2 = "weight", "weight2", "squares2"
+# Of comparisons, by what is measured of them, v being the left score less one half and w the weight; and of weighted.
+PAIR_COLUMNS = {"wv": TOTAL, "wvv": SQUARES, "low": LOW, "high": HIGH}
+PAIR_COLUMNS |= {"wins": "wins", "tied": "ties", "losses": "losses"}
+WEIGHTED_PAIR_COLUMNS = {"w": WEIGHT, "ww": WEIGHT2, "wwv": "total2", "wwvv": SQUARES2, "heaviest": "heaviest"}
 # Of ratios: sums of w n and w d, and with e = n - R d about the ratio R of the line those of w e^2, w e d, w d^2 and
 # w e^2 / d; the lowest and highest n / d and n; rows between 0 and their denominator, with a numerator and no
 # denominator, and with neither. Those of weighted ones also of w^2, w^2 d, w^2 e^2, w^2 e d and w^2 d^2.
@@ -40,10 +41,10 @@ LEAST, MOST, INSIDE, STRAY, IDLE = "least", "most", "inside", "stray", "idle"
 WEIGHT2_BOTTOM, CROSS2, WEIGHT2_BOTTOM2 = "weight2_denominator", "cross2", "weight2_denominator2"
 
 SCORE_SUMS = (ROWS, TOTAL, SQUARES, LOW, HIGH)
-PAIR_SUMS = (*SCORE_SUMS, WINS, TIES, LOSSES)
+PAIR_SUMS = (ROWS, *PAIR_COLUMNS.values())
 RATIO_SUMS = (ROWS, TOP, BOTTOM, SQUARES, CROSS, BOTTOM2, OWN, LOW, HIGH, LEAST, MOST, INSIDE, STRAY, IDLE)
 OF_WEIGHTS = {
-    "pairs": (WEIGHT, WEIGHT2, TOTAL2, SQUARES2, HEAVIEST),
+    "pairs": tuple(WEIGHTED_PAIR_COLUMNS.values()),
     "ratios": (WEIGHT, WEIGHT2, WEIGHT2_BOTTOM, SQUARES2, CROSS2, WEIGHT2_BOTTOM2),
 }
 WHAT = {"scores": "single scores", "pairs": "comparisons of two models", "ratios": "ratios"}

@@ -32,7 +32,7 @@ from pandas.api.types import infer_dtype
 
 from evalreg.checks import BoolArray, listed, nearest, pointed
 from evalreg.data.clusters import known_column
-from evalreg.data.engine import Query, fetched, schema_of
+from evalreg.data.engine import ROWS, Query, kind_of, schema_of
 from evalreg.data.frame import Chosen, Table, open_frame
 from evalreg.errors import ArgumentError, ArgumentTypeError, EmptyDataError
 
@@ -67,6 +67,11 @@ class Condition:
     column: str
     sign: str
     values: tuple[Value, ...]
+
+    @property
+    def compare(self) -> Callable[[Any, Any], Any]:
+        """What compares the column with one value, before "not"."""
+        return _ORDERS.get(self.sign, operator.eq)
 
 
 @dataclass(frozen=True)
@@ -241,22 +246,23 @@ def _present(table: Table, name: str) -> tuple[pd.Series[Any], BoolArray]:
     return column[present], present
 
 
+def _truth(condition: Condition, present: Any, absent: Any, holds: Any) -> Truth:
+    """Where a condition is true and where it is false, from where its column is present and the comparison holds."""
+    truth = (present & holds, present & ~holds) if condition.values else (absent, present)
+    return truth[::-1] if condition.sign in ("!=", "not in") else truth
+
+
 def _of_values(found: Filter, condition: Condition, values: pd.Series[Any], present: BoolArray) -> Truth:
-    if not condition.values:
-        absent = ~present, present
-        return absent if condition.sign == "==" else absent[::-1]
     holds = np.zeros(present.size, dtype=bool)
-    if len(values):
+    if condition.values and len(values):
         inferred = infer_dtype(values, skipna=False)
         _refuse_kind(found, condition, _KINDS.get(inferred, inferred), values.drop_duplicates().head(3).tolist())
-        array = values.to_numpy()
-        compare: Callable[[Any, Any], Any] = _ORDERS.get(condition.sign, operator.eq)
+        array, compare = values.to_numpy(), condition.compare
         if isinstance(condition.values[0], str) and len(condition.values) > 1:
             holds[present] = values.isin(condition.values).to_numpy(dtype=bool)
         else:
             holds[present] = np.any([np.array(compare(array, one), dtype=bool) for one in condition.values], axis=0)
-    truth = holds, present & ~holds
-    return truth[::-1] if condition.sign in ("!=", "not in") else truth
+    return _truth(condition, present, ~present, holds)
 
 
 def _kept_in_engine(table: Query, found: Filter) -> tuple[Query, str, int]:
@@ -264,25 +270,16 @@ def _kept_in_engine(table: Query, found: Filter) -> tuple[Query, str, int]:
     schema = schema_of(table.frame)
 
     def of(condition: Condition) -> Truth:
-        absent, column = table.absent([condition.column]), nw.col(condition.column)
-        if not condition.values:
-            return (absent, ~absent) if condition.sign == "==" else (~absent, absent)
-        kind = schema[condition.column]
-        text = kind in (nw.String, nw.Categorical, nw.Enum)
-        held = (
-            "text" if text else "truth values" if kind == nw.Boolean else "numbers" if kind.is_numeric() else str(kind)
-        )
-        _refuse_kind(found, condition, held, [])
-        compare: Callable[[Any, Any], Any] = _ORDERS.get(condition.sign, operator.eq)
-        holds = functools.reduce(operator.or_, [compare(column, one) for one in condition.values])
-        truth = ~absent & holds, ~absent & ~holds
-        return truth[::-1] if condition.sign in ("!=", "not in") else truth
+        absent, holds = table.absent([condition.column]), None
+        if condition.values:
+            _refuse_kind(found, condition, kind_of(schema[condition.column]), [])
+            column = nw.col(condition.column)
+            holds = functools.reduce(operator.or_, [condition.compare(column, one) for one in condition.values])
+        return _truth(condition, ~absent, absent, holds)
 
     true = found.truth(of)[0]
-    one, no = nw.lit(1), nw.lit(0)
-    marked = table.frame.select(nw.when(true).then(one).otherwise(no).alias("__kept"))
-    counts = fetched(marked.select(nw.len().alias("n"), nw.col("__kept").sum()), "pandas")
-    n, kept = int(counts["n"].iloc[0]), int(counts["__kept"].fillna(0).iloc[0])
+    counts = table.table((), {"kept": (nw.when(true).then(nw.lit(1)).otherwise(nw.lit(0)), "sum")}).fillna(0)
+    n, kept = int(counts[ROWS].iloc[0]), int(counts["kept"].iloc[0])
     if not kept:
         raise _none_left(found, n, "")
     return table.each(lambda frame: frame.filter(true)), f"{found.text} ({kept} of {n} rows)", n - kept

@@ -105,10 +105,16 @@ def mapping(text: str) -> dict[str, Any]:
 
 # From the source of a function
 
+# The end of what begins in the first column: a line that is neither indented nor a closing bracket.
+_END = r"(?=^[^\s)\]}]|\Z)"
+
 
 @cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def _head(path: Path) -> ast.Module:
+    """The imports and the aliases of types of a module; to parse all of it takes ten times as long."""
+    text = path.read_text(encoding="utf-8") + "\n@"
+    head, _, rest = re.split(r"^(def|class|@)", text, maxsplit=1, flags=re.MULTILINE)
+    return ast.parse("".join([head, *re.findall(rf"^\w+: TypeAlias = .*?{_END}", rest, re.DOTALL | re.MULTILINE)]))
 
 
 def _file_of(module: str) -> Path:
@@ -122,22 +128,20 @@ def options_of(function: str) -> tuple[Option, ...]:
     room, _, name = function.rpartition(".")
     home = _imported_from(_file_of(evalreg._HOMES[room]), name) if room else evalreg._HOMES[name]
     path = _file_of(home)
-    for node in _tree(path).body:
-        if isinstance(node, ast.FunctionDef) and node.name == name and not _is_overload(node):
-            return tuple(_read(node, _tree(path)))
-    raise LookupError(function)
+    text = path.read_text(encoding="utf-8")
+    # Of overloads the last is the function.
+    written = re.findall(rf"^def {name}\(.*?{_END}", text, re.DOTALL | re.MULTILINE)
+    (node,) = ast.parse(written[-1]).body
+    assert isinstance(node, ast.FunctionDef)
+    return tuple(_read(node, _head(path)))
 
 
 def _imported_from(path: Path, name: str) -> str:
     """The module of evalreg that a file takes a name from: several may have a function of that name."""
-    for node in _tree(path).body:
+    for node in _head(path).body:
         if isinstance(node, ast.ImportFrom) and any(alias.name == name for alias in node.names):
             return str(node.module).removeprefix("evalreg.")
     raise LookupError(name)
-
-
-def _is_overload(node: ast.FunctionDef) -> bool:
-    return any(isinstance(mark, ast.Name) and mark.id == "overload" for mark in node.decorator_list)
 
 
 def _read(node: ast.FunctionDef, tree: ast.Module) -> Iterator[Option]:
@@ -183,7 +187,7 @@ def _alias(name: str, tree: ast.Module, depth: int) -> str:
         if isinstance(node, ast.ImportFrom) and any(alias.name == name for alias in node.names):
             module = node.module or ""
             home = module.removeprefix("evalreg.")
-            return _alias(name, _tree(_file_of(home)), depth) if home != module else ""
+            return _alias(name, _head(_file_of(home)), depth) if home != module else ""
     return ""
 
 

@@ -13,6 +13,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, held_property, hold, listed, nearest
 from evalreg.data.clusters import Axis
 from evalreg.errors import ArgumentError, MissingColumnError, NotAvailableError
+from evalreg.numerics.fitting import ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
     absolute_entries,
@@ -391,7 +392,7 @@ def selects(C: Matrix) -> bool:
 
 
 # What is left of a sum of numbers this many times as large is rounding.
-ROUNDING = 1e-14
+CANCELLED = 1e-14
 
 EstimateKind: TypeAlias = Literal["mean", "board", "least squares", "likelihood"]
 """Which small-sample conventions apply; a board is a map of means of pairs, whose rows count together."""
@@ -965,16 +966,12 @@ def _without_rounding(combinations: Matrix, matrix: Matrix) -> Matrix:
     # Sparse ones are of equal shares, which cancel exactly.
     if isinstance(combinations, np.ndarray) and isinstance(matrix, np.ndarray):
         largest = np.max(np.abs(combinations) @ np.abs(matrix), axis=1, initial=0.0)
-        product[np.max(np.abs(product), axis=1, initial=0.0) <= ROUNDING * largest] = 0.0
+        product[np.max(np.abs(product), axis=1, initial=0.0) <= CANCELLED * largest] = 0.0
     return product
 
 
 def _diagonal(first: Matrix, second: Matrix) -> Matrix:
     return sparse.block_array([[compressed(first), None], [None, compressed(second)]]).tocsr()
-
-
-# A coefficient below this share of the largest one is a zero that was not computed exactly.
-NO_SHARE = 1e-12
 
 
 def rows_behind(estimate: Estimate) -> FloatArray | None:
@@ -1023,7 +1020,7 @@ def touches(A: Matrix) -> Matrix:
     row, size = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), np.abs(rows.data)
     largest = np.zeros(rows.shape[0])
     np.maximum.at(largest, row, size)
-    return with_entries(rows, (size > NO_SHARE * largest[row]).astype(np.float64))
+    return with_entries(rows, (size > ROUNDING * largest[row]).astype(np.float64))
 
 
 def effective_clusters(estimate: Estimate, axes: tuple[Axis, ...]) -> FloatArray:

@@ -10,10 +10,9 @@ from scipy import sparse
 
 from evalreg.boards.judged import ROUNDING, JudgedRows, adjusted_tests, cell_errors, prompt_scores
 from evalreg.checks import FloatArray, IntArray
-from evalreg.covariance.leverage import FULL_LEVERAGE
 from evalreg.covariance.options import ResolvedCov
 from evalreg.errors import NotAvailableError
-from evalreg.numerics.matrices import Matrix, difference_rows
+from evalreg.numerics.matrices import FULL_LEVERAGE, Matrix, difference_rows
 from evalreg.numerics.moments import moment_equations, solve_components
 from evalreg.scores.base import cell_sums
 

@@ -15,6 +15,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, frozen, held_property, hold
 from evalreg.covariance.crossed import (
     NO_VARIANCE,
+    USUAL_LEVEL,
     Ends,
     Reach,
     Scored,
@@ -31,9 +32,6 @@ from evalreg.data.clusters import Axis
 from evalreg.errors import Note
 from evalreg.numerics.matrices import Matrix, compressed, squared_entries, sum_blocks
 from evalreg.scores.score_interval import Paired, SingleMeans
-
-# What statements are made at if nothing else is asked for.
-USUAL_LEVEL = 0.05
 
 
 class Floor(Protocol):

@@ -148,6 +148,8 @@ def touching(C: Matrix, which: BoolArray | None) -> BoolArray:
     return np.asarray((C != 0) @ which, dtype=bool)
 
 
+# What statements are made at if nothing else is asked for.
+USUAL_LEVEL = 0.05
 # A variance below this fraction of the naive one is rounding, not a variance.
 NO_VARIANCE = 1e-14
 
@@ -425,8 +427,6 @@ MOST_STEPS = 80
 CLOSE = 1e-12
 # Ends of score intervals are as good as this (tolerance).
 END = 1e-14
-# The level at which standard errors show what is allowed for.
-SHOWN = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -645,9 +645,9 @@ class Widths:
 
     def allowing(self, reach: Reach) -> Widths:
         """The same contrasts with more to allow for; the variance shown is that of the wider side at 5%, over t^2."""
-        t = self.critical(SHOWN)
-        t = np.where(np.isfinite(t), t, t_quantile(SHOWN, np.full(t.shape, np.inf)))
-        more = np.max(reach.squares(np.full(t.shape, SHOWN)), axis=0)
+        t = self.critical(USUAL_LEVEL)
+        t = np.where(np.isfinite(t), t, t_quantile(USUAL_LEVEL, np.full(t.shape, np.inf)))
+        more = np.max(reach.squares(np.full(t.shape, USUAL_LEVEL)), axis=0)
         return replace(self, variance=np.asarray(self.variance + more / t**2), reach=reach, seen=self.variance)
 
     def _solved(self, row: FloatArray, columns: IntArray, x: FloatArray, least: FloatArray) -> FloatArray:

@@ -29,6 +29,7 @@ from evalreg.data.frame import refuse_larger
 from evalreg.numerics.fitting import Progress
 from evalreg.numerics.matrices import (
     DENSE_SHARE,
+    FULL_LEVERAGE,
     Matrix,
     compressed,
     dense,
@@ -41,8 +42,6 @@ from evalreg.numerics.matrices import (
 )
 from evalreg.scores.base import NarrowClusters, Scores
 
-# 1 - leverage below this is leverage 1: rounding in sums of some 1e6 terms, with room.
-FULL_LEVERAGE = 1e-10
 # Entries of (clusters, columns, contrasts) that are held at a time, 32 MiB.
 HELD = 1 << 22
 

@@ -11,7 +11,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, listed
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import Term, touching
-from evalreg.covariance.leverage import FULL_LEVERAGE, quadratic
+from evalreg.covariance.leverage import quadratic
 from evalreg.covariance.options import ResolvedCov
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import (
@@ -25,7 +25,9 @@ from evalreg.errors import (
     SparseBoardWarning,
 )
 from evalreg.estimate import PLAIN, About, Estimate, Population, Samples
+from evalreg.numerics.fitting import ROUNDING
 from evalreg.numerics.matrices import (
+    FULL_LEVERAGE,
     Matrix,
     absolute_entries,
     compressed,
@@ -37,9 +39,6 @@ from evalreg.numerics.matrices import (
     transposed,
     without_zeros,
 )
-
-# Of a contrast that is not a difference of models, what is left of their common part is rounding below this.
-ROUNDING = 1e-10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -135,10 +134,6 @@ def alike_note(name: str, n_clusters: int, n_models: int) -> Note:
         f"sure for a model on which values of {name} differ more than on others."
     )
     return AlikeWarning, text
-
-
-# An eigenvalue below this share of the largest one is rounding.
-ROUNDING = 1e-12
 
 
 def as_drawn(estimate: Estimate, population: Population) -> Estimate:

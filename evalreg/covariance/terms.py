@@ -75,6 +75,7 @@ from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.data.frame import GRAMS, refuse_larger
 from evalreg.errors import NotAvailableError, Note, TooFewClustersError, issue
 from evalreg.estimate import Cells, Estimate, LeaveOut
+from evalreg.numerics.fitting import ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
     absolute_entries,
@@ -95,8 +96,6 @@ from evalreg.scores.cells import CellScores
 from evalreg.scores.differences import PairScores
 from evalreg.scores.engine import EngineMoments, EngineScores
 
-# Sums that cancel to this fraction of their terms are rounding.
-ROUNDING = 1e-12
 # Values that differ by less are equal: an average of equal ones is one of them to some of its last digits.
 EQUAL = 1e-14
 

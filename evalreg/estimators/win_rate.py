@@ -29,7 +29,6 @@ from evalreg.checks import (
     nearest,
     option,
 )
-from evalreg.covariance.leverage import FULL_LEVERAGE
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Groups
 from evalreg.data.pairs import PairRoles, as_name, as_names
@@ -37,6 +36,7 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, DataError
 from evalreg.estimate import About, Cells, Estimate, Refit
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.numerics.matrices import (
+    FULL_LEVERAGE,
     Matrix,
     compressed,
     dense,

@@ -11,8 +11,8 @@ import pandas as pd
 from scipy import special
 
 from evalreg.checks import FloatArray, listed, nearest
-from evalreg.covariance.covariance import USUAL_LEVEL, Covariance
-from evalreg.covariance.crossed import CLOSE, SMALLEST_LEVEL
+from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.crossed import CLOSE, SMALLEST_LEVEL, USUAL_LEVEL
 from evalreg.errors import (
     ArgumentError,
     FewClustersWarning,

@@ -13,6 +13,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray, held_property
 from evalreg.data.answers import NOBODY, ModelPairs, in_set
 from evalreg.data.clusters import Axis, Codes, Labels
+from evalreg.numerics.fitting import ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
     compressed,
@@ -26,8 +27,8 @@ from evalreg.numerics.matrices import (
     without_zeros,
 )
 from evalreg.scores.base import ENTRIES, Block, CellSums, LabelledScores
-from evalreg.scores.score_interval import CANCELS, Paired, Sides
 from evalreg.scores.score_interval import ICC_DIFFERENCE as ICC
+from evalreg.scores.score_interval import Paired, Sides
 from evalreg.scores.stacking import MappedScores
 
 # With so many pairs for each model the sums of squares of pairs are taken from those of models.
@@ -255,7 +256,7 @@ class PairedMeans(Paired):
         A, rows, start = self._held(contrasts, 2)
         at = start[:, None] + np.arange(2)
         value, column = A.data[at], A.indices[at].astype(np.intp)
-        opposite = np.abs(value.sum(axis=1)) <= CANCELS * np.abs(value).sum(axis=1)
+        opposite = np.abs(value.sum(axis=1)) <= ROUNDING * np.abs(value).sum(axis=1)
         rows, value, column = rows[opposite], value[opposite], column[opposite]
         same = self._same_questions(column[:, 0], column[:, 1])
         return rows[same], column[same, 0], column[same, 1], value[same, 0]
@@ -347,7 +348,7 @@ def paired_answers(estimate: Any, item: Axis, icc: float = ICC) -> Paired | None
         return PairedMeans(estimate.scores, cells.mean, cells.weight, cells.squares, maps, icc, item)
     of = sparse.csr_array((compressed(maps) != 0).T.astype(np.float64))
     weight = cells.weight @ of
-    if not np.allclose(dense(maps), dense(of.T * cells.weight) / weight[:, None], rtol=CANCELS, atol=0):
+    if not np.allclose(dense(maps), dense(of.T * cells.weight) / weight[:, None], rtol=ROUNDING, atol=0):
         return None
     mean = (cells.mean * cells.weight) @ of / weight
     squares = (cells.squares + cells.weight * (cells.mean - of @ mean) ** 2) @ of

@@ -17,7 +17,7 @@ from evalreg.data.engine import CellKeys, Query, Sums, changed_rows
 from evalreg.data.engine_rows import MIDDLE
 from evalreg.data.frame import refuse_extreme
 from evalreg.errors import NonFiniteError, NotAvailableError
-from evalreg.numerics.matrices import Matrix, compressed, dense, square
+from evalreg.numerics.matrices import FULL_LEVERAGE, Matrix, compressed, dense, square
 from evalreg.scores.base import Block, CellSums, ResidualSums, Scores, SharedRows
 from evalreg.scores.rows import ByClusterRows, ClusterRows, PairSums, roots, rows_of, totals_of
 
@@ -29,8 +29,6 @@ UNCHANGED = 1e-9
 LOST, LOST_AT_FIRST = 1e-6, 0.05
 # Cells whose numbers stand in one expression: engines bound how deep one goes.
 MOST_CELLS = 500
-# One less a leverage below this is rounding.
-FULL = 1e-10
 WEIGHT, SIZE, TOTAL, ORDER = "w", "d", "t", "x"
 
 
@@ -371,7 +369,7 @@ class EngineScores(Scores):
         rest = 1.0 - rows.weight * of_cell(self.of, inverse)
         score = rows.weight * (rows.value - of_cell(self.of, self.fitted))
         squared = score * score / (rest if power == 0.5 else rest * rest)
-        squared = nw.when(rest > FULL).then(squared).otherwise(nw.lit(0.0))
+        squared = nw.when(rest > FULL_LEVERAGE).then(squared).otherwise(nw.lit(0.0))
         (sums,) = rows.engine.sums((), self.of, {"q": squared})
         return by_cell(sums, sums.totals["q"], self.n_columns)
 
@@ -519,7 +517,6 @@ def near_centres(
 
 # One less a leverage below this is too near to rounding for a power of it.
 NEARLY_FULL = 1e-6
-ALONE = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -647,7 +644,11 @@ class EngineMoments(ByClusterRows, SharedRows):
             self._measured("leverages of independent rows")
             return self.inner.scaled_squares(leverage, power)
         rest = 1.0 - leverage
-        scale = np.where(rest > ALONE, np.where(rest > ALONE, rest, 1.0) ** (-2 * power), 0.0) if power else 1.0
+        scale = (
+            np.where(rest > FULL_LEVERAGE, np.where(rest > FULL_LEVERAGE, rest, 1.0) ** (-2 * power), 0.0)
+            if power
+            else 1.0
+        )
         return np.asarray(self.inner.row_moments()[0] * scale)
 
     def _products(self, measured: MeasuredNumbers, factor: nw.Expr) -> FloatArray:

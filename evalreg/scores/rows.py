@@ -19,13 +19,10 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray, SscName, held_property, hold, listed
 from evalreg.data.clusters import Axis, Codes, Labels, axis_name, pair_codes
 from evalreg.errors import NotAvailableError
-from evalreg.numerics.basis import Partition, Within, within
+from evalreg.numerics.basis import MOST_ENTRIES, Partition, Within, within
 from evalreg.numerics.matrices import Matrix, dense, in_rows, is_identity, sum_blocks
 from evalreg.scores.base import Block, LabelledScores, NarrowClusters, Scores
 
-# Entries of the dummies that are made where levels span clusters, and eigendecompositions (of the size of a cluster, or
-# of the levels) in cubes: about a minute.
-MOST_ENTRIES = 1e8
 MOST_CUBES = 2e10
 # Eigenvalues below this fraction of the largest are zero.
 REDUNDANT = 1e-10
@@ -172,7 +169,7 @@ def _partition(codes: Codes) -> Partition:
     return Partition(codes.codes, codes.n_clusters)
 
 
-# Entries of the design, or of X_g'W X_g of clusters, that are made at a time.
+# Entries of the design, or of X_g'W X_g of clusters, or rows of the data whose products are made at a time.
 ENTRIES_PER_BLOCK = 1 << 20
 # From so many columns on, a product for each cluster costs less than a pass over all rows for each pair of columns.
 MANY_COLUMNS = 16
@@ -436,8 +433,6 @@ def sums_of_rows(rows: FloatArray, starts: IntArray) -> FloatArray:
     return np.asarray(in_rows(np.ones(n), np.arange(n), starts, (starts.size - 1, n)) @ rows)
 
 
-# Rows of the data whose products are made at a time.
-ROWS_PER_BLOCK = 1 << 20
 # PairSums of clusters and cells of which a table is made, however few the rows are.
 FEW_PAIRS = 1 << 14
 # A pivot below this fraction of its square is rounding.
@@ -479,7 +474,7 @@ class CodedRows:
 
     def blocks(self) -> Iterator[slice]:
         """Rows some at a time."""
-        return (slice(first, first + ROWS_PER_BLOCK) for first in range(0, self.n_rows, ROWS_PER_BLOCK))
+        return (slice(first, first + ENTRIES_PER_BLOCK) for first in range(0, self.n_rows, ENTRIES_PER_BLOCK))
 
     def combined(self, rows: slice, maps: FloatArray) -> FloatArray:
         """u'F_c of some rows, for F of shape (n_cells, n_parts) or (n_cells, n_parts, m)."""

@@ -22,6 +22,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.answers import TIED
 from evalreg.data.clusters import Axis
 from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.numerics.fitting import ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
     absolute_entries,
@@ -32,7 +33,7 @@ from evalreg.numerics.matrices import (
     scale_columns,
     signs_of_entries,
 )
-from evalreg.scores.base import Block, Scores
+from evalreg.scores.base import ENTRIES, Block, Scores
 
 # Correlation within a cluster that is granted to what was not seen: of scores, and of paired differences. Sourced in
 # docs/decisions/score-interval.md, where 0 to .3 and .5 were simulated.
@@ -41,8 +42,6 @@ ICC_MEAN, ICC_DIFFERENCE = 0.2, 0.5
 FEW_EXPECTED = 5.0
 # A variance of rows below this is rounding (tolerance).
 ALIKE = 1e-15
-# Entries of dense sums within clusters that are held at a time (limit).
-ENTRIES = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,9 +219,6 @@ def null_variance(
     return NullVariance(theta, n, spread, size, square, seen, base, effect, np.full(theta.shape, signed))
 
 
-# Coefficients of a difference agree but for rounding.
-CANCELS = 1e-12
-
 Sides: TypeAlias = tuple[IntArray, IntArray, IntArray, FloatArray]
 """Contrasts that have a null variance, their two columns (-1: there is one only), and what multiplies them."""
 
@@ -311,7 +307,7 @@ class SingleMeans(UnitScores):
     def sides(self, contrasts: Matrix | None) -> Sides:
         """Contrasts that are one column."""
         A, rows, start = self._held(contrasts, 1)
-        whole = np.abs(A.data[start] - 1.0) <= CANCELS
+        whole = np.abs(A.data[start] - 1.0) <= ROUNDING
         rows, column = rows[whole], A.indices[start[whole]].astype(np.intp)
         return rows, column, np.full(rows.size, -1), np.ones(rows.size)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -15,17 +15,16 @@ from evalreg.checks import MISSING, CovName, DofName, FloatArray, MissingName, R
 from evalreg.covariance.options import check_cov_options, clustered_by_items, documented
 from evalreg.data.clusters import Axis, Codes, Groups, known_column, names_of, row_list, rows_text, with_roles
 from evalreg.data.engine import Query
-from evalreg.data.engine_rows import EngineAnswers, EngineRows, read_used, used_answers
+from evalreg.data.engine_rows import EngineAnswers, read_used, used_answers
 from evalreg.data.frame import Table, open_frame
-from evalreg.data.rows import CellRows, Roles, read_cells
+from evalreg.data.rows import Roles, read_cells
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import About, Estimate, same_questions
-from evalreg.estimators.cells import Solved, estimate_read, single_means
+from evalreg.estimators.cells import estimate_read, single_means, titled
 from evalreg.estimators.mean import solve
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.inference.questions import unequal_notes
 from evalreg.results.results import Results, results_of
-from evalreg.scores.base import CellSums
 from evalreg.scores.score_interval import ICC_MEAN
 
 RequireName: TypeAlias = Literal["any", "all", "same"]
@@ -158,59 +157,62 @@ def pass_at_k(
             f"and {score!r} first, or pass one `k` at a time."
         )
     parts = [_of_one(table, roles, clusters, one, require) for one in every]
-    axes = parts[0][1]
+    estimate, axes = parts[0]
     if len(every) > 1:
-        named = [(part, one) for (part, _), one in zip(parts, every, strict=True)]
-        models = parts[0][0].names
-        whole = reduce(Estimate.stack, (_called(part, one) if by_columns else part for part, one in named))
-        estimate = whole.select([f"{model}:{one}" for model in models for one in every]) if by_columns else whole
-        estimate = replace(
-            estimate, about=replace(estimate.about, model=_title(require, "k", by_columns), icc=ICC_MEAN)
-        )
+        models, estimates = estimate.names, [part for part, _ in parts]
+        if by_columns:
+            named = zip(estimates, every, strict=True)
+            estimates = [replace(part, names=tuple(f"{model}:{one}" for model in models)) for part, one in named]
+        estimate = reduce(Estimate.stack, estimates)
+        if by_columns:
+            estimate = estimate.select([f"{model}:{one}" for model in models for one in every])
+        about = replace(estimate.about, model=titled(f"{CALLED[require]}k", by_columns), icc=ICC_MEAN)
+        estimate = replace(estimate, about=about)
         # Each k has the score interval that it has alone.
         estimate = replace(estimate, family=same_questions(None, single_means(estimate)))
-    else:
-        estimate = parts[0][0]
     with clustered_by_items(estimate, item if groups is None else None):
         return results_of(estimate, axes, asked, unequal_notes(estimate, item, axes) if by_columns else ())
-
-
-def _title(require: RequireName, k: object, by_columns: Sequence[str]) -> str:
-    return f"{CALLED[require]}{k}" + (f" by {', '.join(by_columns)}" if by_columns else "")
-
-
-def _called(estimate: Estimate, k: int) -> Estimate:
-    """The estimate of one k, with that in the names of its models."""
-    return replace(estimate, names=tuple(f"{name}:{k}" for name in estimate.names))
 
 
 def _of_one(
     table: Table | Query, roles: Roles, clusters: Groups, k: int, require: RequireName
 ) -> tuple[Estimate, tuple[Axis, ...] | None]:
     """The estimate of one k, and the clusterings."""
-
-    def combine(values: FloatArray, key: Codes) -> FloatArray:
-        right, answers = _right(values, key, roles.score), key.counts.astype(float)
-        return _subsets(right, answers, key.label, roles.score, k, require)
-
-    roles = replace(roles, combine=combine)
-    what = f"with {require} right" if require != "same" else "all right or all wrong"
+    name, what = f"{CALLED[require]}{k}", "all right or all wrong" if require == "same" else f"with {require} right"
     about = About(
-        model=_title(require, k, roles.by),
+        model=titled(name, roles.by),
         outcome=roles.score,
         interval="logit",
         icc=ICC_MEAN,
         lines=(f"A row is one {roles.item}: the share of the sets of {k} of its answers ({roles.sample}) {what}.",),
     )
+    solved = partial(solve, n_by=len(roles.by), strata_weights=None, name=name)
 
-    def solved(keys: list[tuple[str, ...]], sums: CellSums) -> Solved:
-        return solve(keys, sums, n_by=len(roles.by), strata_weights=None, name=f"{CALLED[require]}{k}")
+    def combine(values: FloatArray, key: Codes) -> FloatArray:
+        other = (values != 0) & (values != 1)
+        if other.any():
+            rows, count = row_list(other)
+            first = f"{rows_text(rows, count)} of those in use (the first is {values[rows[0]]:g})"
+            raise _no_right_or_wrong(roles.score, first, count, rows)
+        right = np.bincount(key.codes, values, key.n_clusters).astype(float)
+        return _shares(right, key.counts.astype(float), key.label, roles.score, k, require)
 
     if not isinstance(table, Query):
-        return estimate_read(read_cells(table, roles, clusters), roles, solved, about)
+        return estimate_read(read_cells(table, replace(roles, combine=combine), clusters), roles, solved, about)
+    # The engine counts right and all answers to each question.
     used = used_answers(table, roles, clusters)
-    _refuse_other(used, roles.score)
-    return estimate_read(_in_engine(used, roles, clusters, k, require), roles, solved, about)
+    if n_other := int(used.sums["other"].sum()):
+        raise _no_right_or_wrong(roles.score, f"{n_other} of the rows in use", n_other)
+    read = read_used(used, roles, clusters)
+    lines = read.rows.source.table
+    assert isinstance(lines, EngineAnswers)
+    answers, keys = lines.answers.astype(float), [read.rows.used[name] for name in lines.key]
+
+    def label(line: int) -> str:
+        return ":".join(key.label(int(key.codes[line])) for key in keys)
+
+    shares = _shares(np.rint(read.values * answers), answers, label, roles.score, k, require)
+    return estimate_read(replace(read, rows=replace(read.rows, values={"score": shares})), roles, solved, about)
 
 
 def _each(k: object) -> list[int]:
@@ -233,70 +235,29 @@ def _whole(k: object) -> int:
     return int(k)
 
 
-def _refuse_other(used: EngineRows, score: str) -> None:
-    if n_other := int(used.sums["other"].sum()):
-        raise ScoreRangeError(
-            f"`score` must be 0 or 1 for pass@k; column {score!r} is not in {n_other} of the rows in use. "
-            "Compare it with a threshold first.",
-            column=score,
-            count=n_other,
-        )
+def _no_right_or_wrong(score: str, where: str, count: int, rows: Sequence[int] | None = None) -> ScoreRangeError:
+    return ScoreRangeError(
+        f"`score` must be 0 or 1 for pass@k; column {score!r} is not in {where}. Compare it with a threshold first.",
+        column=score,
+        rows=rows,
+        count=count,
+    )
 
 
-def _in_engine(used: EngineRows, roles: Roles, groups: Groups, k: int, require: str) -> CellRows:
-    """pass@k or pass^k of each question, from the counts of right and all answers that the engine makes."""
-    read = read_used(used, roles, groups)
-    lines = read.rows.source.table
-    assert isinstance(lines, EngineAnswers)
-    answers = lines.answers.astype(float)
-    keys = [read.rows.used[name] for name in lines.key]
-    values = np.rint(read.values * answers)
-
-    def label(line: int) -> str:
-        return ":".join(key.label(int(key.codes[line])) for key in keys)
-
-    shares = _subsets(values, answers, label, roles.score, k, require)
-    return replace(read, rows=replace(read.rows, values={"score": shares}))
-
-
-def _right(values: FloatArray, key: Codes, score: str) -> FloatArray:
-    """Right answers to each question."""
-    other = (values != 0) & (values != 1)
-    if other.any():
-        rows, count = row_list(other)
-        raise ScoreRangeError(
-            f"`score` must be 0 or 1 for pass@k; column {score!r} is not in {rows_text(rows, count)} of those in use "
-            f"(the first is {values[rows[0]]:g}). Compare it with a threshold first.",
-            column=score,
-            rows=rows,
-            count=count,
-        )
-    return np.bincount(key.codes, values, key.n_clusters).astype(float)
-
-
-def _subsets(
+def _shares(
     right: FloatArray, answers: FloatArray, label: Callable[[int], str], score: str, k: int, require: str
 ) -> FloatArray:
-    """pass@k or pass^k of each question, from its right and all answers; `label` names it."""
+    """Share of the sets of k answers to each question that have what is required; `label` names the question."""
     few = answers < k
     if few.any():
-        first = [label(int(code)) for code in np.flatnonzero(few)[:3]]
-        _refuse_few(int(few.sum()), answers.size, int(answers.min()), first, score, k)
-    return _shares(right, answers, k, require)
-
-
-def _refuse_few(n_few: int, n: int, fewest: int, first: list[str], score: str, k: int) -> None:
-    if n_few:
+        first, n_few = [label(int(code)) for code in np.flatnonzero(few)[:3]], int(few.sum())
         raise DataError(
-            f"every question needs at least k = {k} answers; {n_few} of {n} {'has' if n_few == 1 else 'have'} fewer "
-            f"(the fewest {fewest}; {listed(first)}). Pass a smaller `k`, sample those questions again, or leave them "
-            "out.",
+            f"every question needs at least k = {k} answers; {n_few} of {answers.size} "
+            f"{'has' if n_few == 1 else 'have'} fewer (the fewest {int(answers.min())}; {listed(first)}). Pass a "
+            "smaller `k`, sample those questions again, or leave them out.",
             column=score,
             count=n_few,
         )
-
-
-def _shares(right: FloatArray, answers: FloatArray, k: int, require: str) -> FloatArray:
     wrong = all_of_k(answers - right, answers, k)
     if require == "any":
         return 1.0 - wrong

@@ -15,7 +15,6 @@ from evalreg.checks import (
     CovName,
     DofName,
     FloatArray,
-    IntArray,
     MissingName,
     RepairName,
     SscName,
@@ -27,7 +26,6 @@ from evalreg.errors import ConstantScoreError
 from evalreg.estimate import About, Inverted, on_one_side
 from evalreg.estimators.cells import Linearized, Split, independence_note, linearized_estimate, split_rows, titled
 from evalreg.estimators.subsets import chooses_rows
-from evalreg.numerics.matrices import compressed
 from evalreg.results.results import Results, results_of
 
 if TYPE_CHECKING:
@@ -103,26 +101,14 @@ class MoverFloor:
 
     def _reach(self, C: FloatArray, side: FloatArray) -> FloatArray:
         """H of each level and contrast towards lower (side 1) or higher values (-1), shape (n_levels, m)."""
-        rows = compressed(C)
-        if np.all(np.diff(rows.indptr) == 2):
-            first, second = rows.indices.reshape(-1, 2).T
-            c = rows.data.reshape(-1, 2).T * side
-            a, b = self._part(c[0], first), self._part(c[1], second)
+        squares = np.empty((LEVELS.size, C.shape[0]))
+        for i, row in enumerate(C * side[:, None]):
+            used = np.flatnonzero(row)
+            limit = np.where(row[used] > 0, self.below[:, used], self.above[:, used])
             with np.errstate(invalid="ignore"):
-                squares = a**2 + b**2 + 2 * self.correlation[first, second] * a * b
-        else:
-            columns = np.arange(C.shape[1])
-            squares = np.empty((LEVELS.size, C.shape[0]))
-            for i, row in enumerate(C * side[:, None]):
-                used = columns[row != 0]
-                a = self._part(row[used], used)
-                with np.errstate(invalid="ignore"):
-                    squares[:, i] = np.sum((a @ self.correlation[np.ix_(used, used)]) * a, axis=1)
+                a = row[used] * limit
+                squares[:, i] = np.sum((a @ self.correlation[np.ix_(used, used)]) * a, axis=1)
         return np.sqrt(np.where(np.isnan(squares), np.inf, np.maximum(squares, 0.0)))
-
-    def _part(self, c: FloatArray, column: IntArray) -> FloatArray:
-        """c times the distance to the limit that makes c theta smaller, shape (n_levels, m)."""
-        return np.asarray(c * np.where(c > 0, self.below[:, column], self.above[:, column]))
 
 
 def _spread(distance: FloatArray, H: FloatArray, t: FloatArray) -> FloatArray:
@@ -146,8 +132,10 @@ def mover_floor(theta: FloatArray, cov: Critical, limits: Callable[[FloatArray, 
     se = np.sqrt(cov.variance())
     ends = np.array([limits(se, cov.critical(None, 2 * scipy.special.ndtr(-z))) for z in LEVELS])
     with np.errstate(invalid="ignore", divide="ignore"):
-        correlation = cov.matrix / np.outer(se, se)
-    return MoverFloor(theta, theta - ends[:, :, 0], ends[:, :, 1] - theta, np.clip(correlation, -1.0, 1.0), cov)
+        correlation = np.clip(cov.matrix / np.outer(se, se), -1.0, 1.0)
+    # Not but for rounding, which would tell apart limits that meet.
+    np.fill_diagonal(correlation, 1.0)
+    return MoverFloor(theta, theta - ends[:, :, 0], ends[:, :, 1] - theta, correlation, cov)
 
 
 # Level of the interval that the bandwidth of Hall and Sheather is best for.

@@ -62,7 +62,6 @@ from evalreg.estimators.win_rate import never_met
 from evalreg.inference.rectification import (
     LabelledCells,
     LabelledRows,
-    Tuning,
     clusters_per_cell,
     labelled_cells,
     rectify,
@@ -71,7 +70,7 @@ from evalreg.inference.rectification import (
 from evalreg.results.results import Results, results_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from evalreg.data.clusters import Groups
 
@@ -168,17 +167,17 @@ def rectified_mean(
     judged, axes, dropped = _gather(table, judge, human, by_columns, groups, missing)
     parts = labelled_cells(judged)
     few = check_labelled(judged, parts, axes or ())
-    tuning = tune(judged, parts, axes or (), options)
+    weight, lines, notes = tune(judged, parts, axes or (), options)
     marks_in_use = judged.human[judged.labelled]
     about = About(
         model=titled("Rectified mean", by_columns),
         outcome=f"{human}, by judge {judge}",
         interval="logit",
-        lines=tuning_lines(tuning, judged.names),
+        lines=lines,
         levels=on_one_side(marks_in_use, marks_in_use),
     )
-    estimate = rectify(judged, parts, tuning.weight, dropped=dropped, about=about)
-    return results_of(estimate, axes, asked, (*tuning.notes, *few, *independence_note(by_columns, groups, "means")))
+    estimate = rectify(judged, parts, weight, dropped=dropped, about=about)
+    return results_of(estimate, axes, asked, (*notes, *few, *independence_note(by_columns, groups, "means")))
 
 
 def _gather(
@@ -256,24 +255,6 @@ def check_labelled(judged: LabelledRows, parts: LabelledCells, axes: tuple[Axis,
         "few to learn lambda and a variance from, so that intervals may be too short."
     )
     return ((FewClustersWarning, text),)
-
-
-def tuning_lines(tuning: Tuning, names: Sequence[str]) -> tuple[str, ...]:
-    """What a summary says about lambda and about the sample of labelled rows."""
-    lines = [
-        "lambda is the weight of the judge's scores, from 0 (human labels alone) to 1, tuned to the clustering first "
-        "asked for and then held fixed. human mean and human SE are from the human labels alone; eff. labels is how "
-        "many human labels alone would give the standard error above.",
-    ]
-    tested = np.flatnonzero(np.isfinite(tuning.t))
-    if tested.size:
-        largest = int(tested[np.argmax(np.abs(tuning.t[tested]))])
-        whose = f"largest for {names[largest]}, " if len(names) > 1 else ""
-        lines.append(
-            "Labelled rows are taken to be a random sample. The judge's means with and without a human label differ by "
-            f"{tuning.gap[largest]:+.3g} ({whose}t = {tuning.t[largest]:.2f})."
-        )
-    return tuple(lines)
 
 
 COMPARISON = "comparison"
@@ -407,18 +388,18 @@ def rectified_win_rate(
     judged, lines = _both_sides(pairs, marks, opponents, axes[0][0] if groups is None else "")
     parts = labelled_cells(judged)
     few = check_labelled(judged, parts, axes)
-    tuning = tune(judged, parts, axes, resolve_cov(asked, True), pooled=True)
+    weight, of_lambda, notes = tune(judged, parts, axes, resolve_cov(asked, True), pooled=True)
     model = "Rectified win rate" if opponents == "uniform" else "Rectified win rate, as sampled"
     about = About(
         model=model,
         outcome=f"{human}, by judge {judge}",
         interval="logit",
-        lines=(*lines, "A comparison is two rows, one for each of its models.", *tuning_lines(tuning, judged.names)),
+        lines=(*lines, "A comparison is two rows, one for each of its models.", *of_lambda),
         n_models=len(judged.names),
         null=0.5,
     )
-    estimate = rectify(judged, parts, tuning.weight, dropped=pairs.dropped, about=about)
-    return results_of(estimate, axes, asked, (*tuning.notes, *few, *independence_notes(groups)))
+    estimate = rectify(judged, parts, weight, dropped=pairs.dropped, about=about)
+    return results_of(estimate, axes, asked, (*notes, *few, *independence_notes(groups)))
 
 
 def _roles(table: Table, left: str, right: str, name: str, labels: Any, key: Any, missing: MissingName) -> PairRoles:

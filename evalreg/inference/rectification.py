@@ -197,19 +197,6 @@ class LabelledCells:
         return np.asarray(own & (self.labelled == labelled), dtype=np.float64)
 
 
-@dataclass(frozen=True, eq=False)
-class Tuning:
-    """What `tune` found, one entry for each mean."""
-
-    # lambda of each mean.
-    weight: FloatArray
-    # Judge mean of the labelled less that of the unlabelled rows; t is the gap over its clustered standard error.
-    gap: FloatArray
-    t: FloatArray
-    p_value: FloatArray
-    notes: tuple[Note, ...]
-
-
 def labelled_cells(judged: LabelledRows) -> LabelledCells:
     """Cells of labelled and of unlabelled rows, in the order of the means, without those that no row falls into."""
     number = 2 * judged.model + ~judged.labelled
@@ -219,8 +206,8 @@ def labelled_cells(judged: LabelledRows) -> LabelledCells:
 
 def tune(
     judged: LabelledRows, parts: LabelledCells, axes: tuple[Axis, ...], options: ResolvedCov, pooled: bool = False
-) -> Tuning:
-    """lambda of each mean: how far to follow the judge, from the clustered covariance of the parts.
+) -> tuple[FloatArray, tuple[str, ...], tuple[Note, ...]]:
+    """lambda of each mean, how far to follow the judge; what a summary says of it; and what is warned of.
 
     With D the difference of the judge's means over labelled and unlabelled rows, lambda = Cov(ybar_L, D)/Var(D), which
     makes the variance of ybar_L - lambda D smallest, cut to [0, 1]; `pooled` takes one for all means, which makes the
@@ -258,7 +245,19 @@ def tune(
         "the judge's scores do not rise with the human labels": usable & (naive[at] > 0) & (common <= 0),
     }
     notes = [*_unused_notes(reasons, judged.names), *_gap_notes(judged.names, judge.params, t, p)]
-    return Tuning(weight, judge.params, t, p, tuple(notes))
+    lines = [
+        "lambda is the weight of the judge's scores, from 0 (human labels alone) to 1, tuned to the clustering first "
+        "asked for and then held fixed. human mean and human SE are from the human labels alone; eff. labels is how "
+        "many human labels alone would give the standard error above.",
+    ]
+    if np.isfinite(t).any():
+        largest = int(np.nanargmax(np.abs(t)))
+        whose = f"largest for {judged.names[largest]}, " if n_means > 1 else ""
+        lines.append(
+            "Labelled rows are taken to be a random sample. The judge's means with and without a human label differ by "
+            f"{judge.params[largest]:+.3g} ({whose}t = {t[largest]:.2f})."
+        )
+    return weight, tuple(lines), tuple(notes)
 
 
 def _marked(what: str, names: Sequence[str]) -> tuple[str, ...]:

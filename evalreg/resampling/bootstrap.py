@@ -273,7 +273,7 @@ class Drawn:
 
     def share(self, count: int) -> float:
         """A p-value from the draws that are as extreme; those of a sample leave out the one of the data."""
-        n = self.numerator.shape[1]
+        n = len(self.numerator[0])
         return count / n if self.enumerated else (1 + count) / (n + 1)
 
     def p(self, gap: float) -> float:

@@ -249,7 +249,8 @@ def unknown_label(
     offered = nearest(str(names[0]), models)
     if guess:
         guess |= dict.fromkeys(rest)
-        offered = f" Perhaps labels={guess!r}" + (f", if {listed(rest)} {_no_verdict(len(rest))}." if rest else ".")
+        none = "is not a verdict" if len(rest) == 1 else "are not verdicts"
+        offered = f" Perhaps labels={guess!r}" + (f", if {listed(rest)} {none}." if rest else ".")
     error = UnknownLabelError(
         f'`winner` must hold "left", "right", "tie" or the name of one of the two models; column {roles.winner!r} also '
         f"holds {each}{more}, in {where_text(rows, count)}. Say in `labels` what that means, None for no verdict."
@@ -260,10 +261,6 @@ def unknown_label(
     )
     error.labels = guess or None
     return error
-
-
-def _no_verdict(count: int) -> str:
-    return "is not a verdict" if count == 1 else "are not verdicts"
 
 
 def is_stranger(codes: tuple[IntArray, IntArray], winner: IntArray) -> BoolArray:
@@ -476,7 +473,8 @@ def read_pairs(table: Table, roles: PairRoles, groups: Groups) -> PairRows:
         missing=roles.missing,
     )
     values, (left, right) = rows.values[verdict], (rows.restrict(side) for side in codes)
-    _refuse_self(left, right, names, roles)
+    if (same := left == right).any():
+        raise self_comparison({names[code] for code in np.unique(left[same])}, *row_list(same), roles)
     alike = _check_repeats(left, right, len(names), rows.used, roles)
     of = None if roles.strata is None else rows.used[roles.strata]
     cells = pair_cells(left, right, names, None if of is None else (of.labels, of.codes))
@@ -567,12 +565,6 @@ def _checked(columns: tuple[str, ...], roles: PairRoles) -> PairRoles:
     if roles.left == roles.right:
         raise ArgumentError(f'`left` and `right` must be different columns; both name "{roles.left}".')
     return replace(roles, key=key)
-
-
-def _refuse_self(left: IntArray, right: IntArray, models: list[str], roles: PairRoles) -> None:
-    same = left == right
-    if same.any():
-        raise self_comparison({models[code] for code in np.unique(left[same])}, *row_list(same), roles)
 
 
 def _check_repeats(left: IntArray, right: IntArray, n_models: int, used: dict[str, Codes], roles: PairRoles) -> int:

@@ -2,38 +2,82 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from functools import lru_cache
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalreg.checks import FloatArray, few_of, listed
+from evalreg.checks import FloatArray, IntervalName, few_of, listed
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, CovarianceWarning, Note, ZeroVarianceWarning, issue
-from evalreg.estimate import Estimate
+from evalreg.estimate import Estimate, Scale
 from evalreg.inference.fragile import few_left, few_rows, fragility, skewed_means
+from evalreg.inference.intervals import intervals, through
 from evalreg.inference.wald import in_order, parse_contrasts
 from evalreg.scores.base import Scores
 
 
-class Algebra(ABC):
-    """Methods that make results from results, with the covariance that follows."""
+class Algebra:
+    """Parameters with their covariance, and methods that make results from results."""
 
     estimate: Estimate
     cov: Covariance
     axes: tuple[Axis, ...]
     asked: CovOptions
 
-    @abstractmethod
+    @property
+    def params(self) -> pd.Series:
+        """Estimates, by parameter."""
+        return self._series(self.estimate.params)
+
+    def conf_int(self, alpha: float = 0.05, method: IntervalName | None = None) -> pd.DataFrame:
+        """Confidence intervals.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level; 0.05 gives 95% intervals.
+        method : {"wald", "logit", "wilson", "clopper-pearson", "jeffreys"}, optional
+            By default score intervals with a design effect: Wilson's for unweighted means of scores in [0, 1], Tango's
+            for differences on the same questions. Other means in [0, 1] and win rates have "logit", at whose ends odds
+            and net benefits of a board have theirs; everything else has "wald". The last three treat the mean as a
+            proportion of the effective number of rows, at most the rows there are (Korn and Graubard).
+
+        Returns
+        -------
+        DataFrame
+            Columns 0 and 1, one row a parameter. Where a mean of scores in [0, 1] has no variance, Clopper-Pearson on
+            the effective number of clusters.
+
+        Raises
+        ------
+        ScoreRangeError
+            If a proportion's interval is asked of something that is not a mean of scores in [0, 1].
+        """
+        return pd.DataFrame(
+            intervals(self.estimate, self.cov, alpha, method), index=list(self.estimate.names), columns=[0, 1]
+        )
+
     def _derived(self, estimate: Estimate, cov: Covariance, notes: tuple[Note, ...]) -> Self:
-        """Results of the same rows with other parameters."""
+        """Results of something computed from the parameters; of a board a board without its pairs of models."""
+        made: Any = type(self)
+        return cast("Self", made(estimate, cov, self.axes, self.asked, notes))
+
+    @property
+    def _behind(self) -> tuple[Scale, Self] | None:
+        """The function of which these are values, and results of its arguments; None of other parameters."""
+        found, same = through(self.estimate, self.cov), cast("Any", self)
+        return None if found is None else (found.scale, replace(same, estimate=found.estimate, cov=found.cov))
+
+    def _series(self, values: FloatArray) -> pd.Series:
+        return pd.Series(values, index=_index_of(self.estimate.names).view())
 
     def linear(
         self,
@@ -295,6 +339,12 @@ def variance_notes(cov: Covariance) -> tuple[Note, ...]:
                 text += " Differences from others allow for the end of such an interval, so that they are not too sure."
         notes.append((ZeroVarianceWarning, text))
     return tuple(notes)
+
+
+@lru_cache(maxsize=32)
+def _index_of(names: tuple[str, ...]) -> pd.Index[Any]:
+    """The index of parameters; a view of it is given away, whose name a caller may set."""
+    return pd.Index(list(names))
 
 
 def combined(

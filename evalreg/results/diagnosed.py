@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,21 +16,17 @@ from evalreg.inference.questions import Counted
 from evalreg.inference.rectification import rectification_table
 from evalreg.resampling.bootstrap import Bootstrap, KindName, bootstrap_results
 from evalreg.resampling.wild import WildTest, wild_test
+from evalreg.results.algebra import Algebra
 
 if TYPE_CHECKING:
-    from evalreg.checks import FloatArray
     from evalreg.covariance.covariance import Covariance
     from evalreg.estimate import Estimate
     from evalreg.inference.simultaneous import Seed
     from evalreg.resampling.bootstrap import BootWeightsName, WildWeightsName
 
 
-class Diagnosed(Counted):
+class Diagnosed(Counted, Algebra):
     """Methods that say how much the clusters of an estimate matter."""
-
-    estimate: Estimate
-    cov: Covariance
-    axes: tuple[Axis, ...]
 
     def design_effect(self) -> pd.Series:
         """Clustered over naive variance, by parameter.
@@ -184,18 +179,9 @@ class Diagnosed(Counted):
             table.attrs["index"] = "position in the data"
         return table
 
-    def _series(self, values: FloatArray) -> pd.Series:
-        return pd.Series(values, index=_index_of(self.estimate.names).view())
-
     def _axis(self, dimension: str | None) -> Axis:
         axes = self.cov.axes or self.axes
         return axes[0] if dimension is None else find_axis(dimension, axes)
-
-
-@lru_cache(maxsize=32)
-def _index_of(names: tuple[str, ...]) -> pd.Index[Any]:
-    """The index of parameters; a view of it is given away, whose name a caller may set."""
-    return pd.Index(list(names))
 
 
 def _diagnosed(estimate: Estimate, cov: Covariance) -> pd.DataFrame:

@@ -2,45 +2,28 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 
 from evalreg.covariance.covariance import Covariance
-from evalreg.estimate import Estimate, Scale
+from evalreg.estimate import Estimate
 from evalreg.inference.intervals import intervals
 from evalreg.inference.questions import Counted
 from evalreg.inference.ranks import PairAdjustName, best_of, letters, pairwise_table, rank_sets, tiers
 from evalreg.inference.simultaneous import Seed, simultaneous
 from evalreg.report.shown import whole
 from evalreg.report.summaries import choice_sentence
+from evalreg.results.algebra import Algebra
 from evalreg.results.winner import BestName, Tiers, Winner, WinnerName, carried_winner, find_tiers, find_winner
 
 Together: TypeAlias = "tuple[pd.Series[float], Covariance]"
 """Parameters and their covariance."""
 
 
-class MultipleModels(Counted, ABC):
+class MultipleModels(Counted, Algebra):
     """Methods that need parameters and their joint covariance, nothing else."""
-
-    estimate: Estimate
-    cov: Covariance
-
-    @property
-    @abstractmethod
-    def params(self) -> pd.Series[float]:
-        """Estimates, by parameter."""
-
-    @abstractmethod
-    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Confidence intervals of the parameters one by one."""
-
-    @property
-    @abstractmethod
-    def _behind(self) -> tuple[Scale, Any] | None:
-        """Results of the parameters that these are increasing functions of, and the function; None of others."""
 
     @property
     def _compared(self) -> Together:

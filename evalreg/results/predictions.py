@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -11,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray, fraction
-from evalreg.errors import ArgumentError, Note
+from evalreg.errors import ArgumentError
 from evalreg.report.axes import predictions_axes
 from evalreg.report.summaries import covariance_text
+from evalreg.results.algebra import Algebra
 from evalreg.results.comparisons import (
     Contrast,
     average_comparisons,
@@ -88,11 +88,8 @@ def asked_values(estimate: Any, by: Any, names: list[str]) -> dict[str, list[Any
 ROUNDING = 1e-9
 
 
-class Predicted(ABC):
+class Predicted(Algebra):
     """Methods of regressions: expected scores, and what a covariate does to them on average."""
-
-    estimate: Estimate
-    cov: Covariance
 
     def predict(self, data: Any = None, *, alpha: float = 0.05) -> pd.DataFrame:
         """Expected scores at given covariates, with intervals by t with the degrees of freedom of each row.
@@ -372,10 +369,6 @@ class Predicted(ABC):
         model = f"Average {what} of {self.estimate.about.model}"
         about = replace(self.estimate.about, model=model, interval="wald", lines=(), n_models=0)
         return self._derived(replace(estimate, about=about), self.cov.linear(J, names), ())
-
-    @abstractmethod
-    def _derived(self, estimate: Estimate, cov: Covariance, notes: tuple[Note, ...]) -> Any:
-        """Results of the same rows with other parameters."""
 
 
 def prediction_table(estimate: Estimate, cov: Covariance, data: Any, alpha: float) -> pd.DataFrame:

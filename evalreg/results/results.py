@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import CovName, DofName, IntervalName, RepairName, SscName, option
+from evalreg.checks import CovName, DofName, RepairName, SscName, option
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import (
     CovOptions,
@@ -23,10 +23,10 @@ from evalreg.covariance.options import (
 )
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, Note, issue, muted
-from evalreg.estimate import Estimate, Scale
+from evalreg.estimate import Estimate
 from evalreg.hints import Hinting, with_hints
 from evalreg.inference.equivalence import EquivalenceName, InRange, equivalence_table
-from evalreg.inference.intervals import against_null, against_value, intervals, t_tests, through
+from evalreg.inference.intervals import against_null, against_value, intervals, t_tests
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
 from evalreg.inference.wald import as_contrast_results, few_notes, joint_test, parse_contrasts
@@ -34,12 +34,11 @@ from evalreg.report.answer import short
 from evalreg.report.axes import FigSize
 from evalreg.report.figures import FigureName, plot_results
 from evalreg.report.summaries import covariance_text
-from evalreg.results.algebra import Algebra, assembled, combined
+from evalreg.results.algebra import assembled, combined
 from evalreg.results.bridge import line_of, to_statsmodels, with_own_dof
 from evalreg.results.diagnosed import Diagnosed, Resampled
 from evalreg.results.fitted import design_rows
 from evalreg.results.gate import Gate, Planned, decided
-from evalreg.results.multiple_models import MultipleModels
 from evalreg.results.predictions import Predicted
 from evalreg.results.tabulated import Tabulated
 
@@ -58,7 +57,7 @@ KEPT = _Kept.KEPT
 
 
 @dataclass(frozen=True, eq=False)
-class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed, Tabulated, Hinting):
+class Results(Planned, Resampled, Predicted, Diagnosed, Tabulated, Hinting):
     """Estimates with standard errors, tests and intervals, under statsmodels' names; immutable.
 
     Made by `fit`, `mean` and `infer`.
@@ -90,11 +89,6 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
     axes: tuple[Axis, ...]
     asked: CovOptions
     notes: tuple[Note, ...] = ()
-
-    @property
-    def params(self) -> pd.Series:
-        """Estimates, by parameter."""
-        return self._series(self.estimate.params)
 
     @property
     def bse(self) -> pd.Series:
@@ -198,34 +192,6 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
             Its diagonal is the square of `bse`.
         """
         return self.cov.to_frame()
-
-    def conf_int(self, alpha: float = 0.05, method: IntervalName | None = None) -> pd.DataFrame:
-        """Confidence intervals.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Level; 0.05 gives 95% intervals.
-        method : {"wald", "logit", "wilson", "clopper-pearson", "jeffreys"}, optional
-            By default score intervals with a design effect: Wilson's for unweighted means of scores in [0, 1], Tango's
-            for differences on the same questions. Other means in [0, 1] and win rates have "logit", at whose ends odds
-            and net benefits of a board have theirs; everything else has "wald". The last three treat the mean as a
-            proportion of the effective number of rows, at most the rows there are (Korn and Graubard).
-
-        Returns
-        -------
-        DataFrame
-            Columns 0 and 1, one row a parameter. Where a mean of scores in [0, 1] has no variance, Clopper-Pearson on
-            the effective number of clusters.
-
-        Raises
-        ------
-        ScoreRangeError
-            If a proportion's interval is asked of something that is not a mean of scores in [0, 1].
-        """
-        return pd.DataFrame(
-            intervals(self.estimate, self.cov, alpha, method), index=list(self.estimate.names), columns=[0, 1]
-        )
 
     @with_hints
     def with_cov(
@@ -463,25 +429,13 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
         options: dict[str, Any] = {"alpha": alpha, "adjust": adjust, "ranks": ranks, "seed": seed}
         return plot_results(self, covariance_text(self.cov), kind, **options, figsize=figsize, ax=ax)
 
-    @property
-    def _behind(self) -> tuple[Scale, Self] | None:
-        found = through(self.estimate, self.cov)
-        return None if found is None else (found.scale, replace(self, estimate=found.estimate, cov=found.cov))
-
     def __repr__(self) -> str:
         with muted():
             return short(self.summary()).as_text()
 
-    def _board(self, alpha: float, seed: Seed) -> pd.DataFrame:
-        return self.leaderboard(alpha, seed)
-
     def __getstate__(self) -> dict[str, Any]:
         estimate = replace(self.estimate, scores=self.estimate.scores.detached(), fitted=None)
         return {**self.__dict__, "estimate": estimate}
-
-    def _derived(self, estimate: Estimate, cov: Covariance, notes: tuple[Note, ...]) -> Self:
-        """Results of something computed from the parameters; of a board a board without its pairs of models."""
-        return type(self)(estimate, cov, self.axes, self.asked, notes)
 
 
 ResultsT = TypeVar("ResultsT", bound=Results)

@@ -408,7 +408,7 @@ class StoredResults(Printed):
 
 _ROWS = "Compute it from the log."
 # What boards and comparisons offer beside results.
-_OF_OTHERS = (
+_OF_OTHERS: tuple[str, ...] = (
     "cycles",
     "equivalence",
     "facts",

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from os import PathLike
 
 import pandas as pd
 
-from evalreg.covariance.covariance import Covariance
-from evalreg.data.clusters import Axis
 from evalreg.errors import Note
-from evalreg.estimate import Estimate
-from evalreg.inference.questions import Counted
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.answer import brief
 from evalreg.report.rendering import ReportFormat
@@ -20,16 +15,14 @@ from evalreg.report.sentences import MarkupName, RestsOn, caption_text, named, r
 from evalreg.report.summaries import coefficient_frame, summarize
 from evalreg.report.tables import Printed, Summary
 from evalreg.results.document import board_document, checked_levels, results_document, written
+from evalreg.results.multiple_models import MultipleModels
 from evalreg.results.reporting import write_report
 from evalreg.results.sources import bibliography_of, methods_text, source_names
 
 
-class Tabulated(Counted, Printed):
+class Tabulated(MultipleModels, Printed):
     """Methods that put an estimate and its covariance into tables."""
 
-    estimate: Estimate
-    cov: Covariance
-    axes: tuple[Axis, ...]
     notes: tuple[Note, ...]
 
     def summary(self, alpha: float = 0.05, *, details: bool = False, ranks: bool = False, seed: Seed = 0) -> Summary:
@@ -53,7 +46,7 @@ class Tabulated(Counted, Printed):
         """
         if details:
             return summarize(self.estimate, self.cov, self.axes, self.notes, alpha, self._counts)
-        board = self._board(alpha, seed) if ranks else None
+        board = self.leaderboard(alpha, seed) if ranks else None
         return brief(self.estimate, self.cov, self.axes, self.notes, alpha, self._counts, board)
 
     def to_frame(self, alpha: float = 0.05) -> pd.DataFrame:
@@ -71,10 +64,6 @@ class Tabulated(Counted, Printed):
             model its own, of a regression all). t and p_value are those of `pvalues`.
         """
         return coefficient_frame(self.estimate, self.cov, alpha, self._counts)
-
-    @abstractmethod
-    def _board(self, alpha: float, seed: Seed) -> pd.DataFrame:
-        """The table of models with their ranks."""
 
     @property
     def _sample(self) -> RestsOn:

@@ -50,6 +50,7 @@ from evalreg.estimators.targets import (
 )
 from evalreg.inference.questions import mixed_scales
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
+from evalreg.numerics.basis import CONSTANT
 from evalreg.numerics.matrices import Matrix
 from evalreg.results.results import results_of
 from evalreg.scores.differences import PairScores, pair_sums
@@ -57,9 +58,6 @@ from evalreg.scores.score_interval import ICC_DIFFERENCE, checked_icc
 
 if TYPE_CHECKING:
     from evalreg.data.clusters import Groups
-
-# A range of differences below this fraction of the largest score is rounding.
-ROUNDING = 1e-13
 
 
 def paired_estimate(answers: Answers, facts: Facts, about: About, icc: float | None) -> Estimate:
@@ -69,7 +67,7 @@ def paired_estimate(answers: Answers, facts: Facts, about: About, icc: float | N
     largest = np.abs(answers.values).max(axis=1)
     scale = np.maximum(largest[columns.left], np.where(columns.right == NOBODY, 0.0, largest[columns.right]))
     # Alike but for rounding.
-    flat = sums.high - sums.low <= ROUNDING * scale
+    flat = sums.high - sums.low <= CONSTANT * scale
     strata = () if answers.stratum is None else tuple(str(name) for name in answers.stratum.labels)
     cells = Cells.of_sums(replace(sums, high=np.where(flat, sums.low, sums.high)), stratum, strata)
     scores = PairScores(answers.values, columns, cells.mean, answers.labels, flat)

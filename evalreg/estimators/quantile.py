@@ -26,6 +26,7 @@ from evalreg.errors import ConstantScoreError
 from evalreg.estimate import About, Inverted, on_one_side
 from evalreg.estimators.cells import Linearized, Split, independence_note, linearized_estimate, split_rows, titled
 from evalreg.estimators.subsets import chooses_rows
+from evalreg.numerics.fitting import ROUNDING
 from evalreg.results.results import Results, results_of
 
 if TYPE_CHECKING:
@@ -138,12 +139,6 @@ def mover_floor(theta: FloatArray, cov: Critical, limits: Callable[[FloatArray, 
     return MoverFloor(theta, theta - ends[:, :, 0], ends[:, :, 1] - theta, correlation, cov)
 
 
-# Level of the interval that the bandwidth of Hall and Sheather is best for.
-BANDWIDTH_ALPHA = 0.05
-# Cumulated shares this near to the level asked for are at it.
-ROUNDING = 1e-12
-
-
 @dataclass(frozen=True, eq=False)
 class Sample:
     """A sample, sorted from the smallest up."""
@@ -210,7 +205,8 @@ def bandwidth(q: float, n: float) -> float:
     """
     z = float(scipy.special.ndtri(q))
     normal = float(np.exp(-z * z / 2) / np.sqrt(2 * np.pi))
-    level = float(scipy.special.ndtri(1 - BANDWIDTH_ALPHA / 2))
+    # Best for an interval of 95%.
+    level = float(scipy.special.ndtri(0.975))
     return float(n ** (-1 / 3) * level ** (2 / 3) * (1.5 * normal**2 / (2 * z * z + 1)) ** (1 / 3))
 
 

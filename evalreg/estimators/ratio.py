@@ -67,14 +67,13 @@ from evalreg.estimators.cells import (
     titled,
 )
 from evalreg.estimators.subsets import chooses_rows
+from evalreg.numerics.basis import CONSTANT
 from evalreg.results.results import Results, results_of
 from evalreg.scores.base import CellSums
 from evalreg.scores.engine import EngineScores, Measured, SummedRows, near_centres
 
 # Ratios of rows that differ by less, as a share of them, are alike.
 ALIKE = 2e-13
-# A residual below this fraction of its two terms is rounding.
-ROUNDING = 1e-13
 # Above this relative standard error of a denominator, first-order variances of a ratio are not to be relied on.
 HARDLY_KNOWN = 0.2
 
@@ -90,7 +89,7 @@ def solve(split: Split, numerator: FloatArray, denominator: FloatArray) -> Linea
     ratio, mean = tops / bottoms, bottoms / weight
     fitted = ratio[split.codes] * denominator
     residual = numerator - fitted
-    residual[np.abs(residual) <= ROUNDING * (np.abs(numerator) + np.abs(fitted))] = 0.0
+    residual[np.abs(residual) <= CONSTANT * (np.abs(numerator) + np.abs(fitted))] = 0.0
     scale = mean[split.codes]
     bounded = bool(np.all((numerator >= 0) & (numerator <= denominator)))
     value = np.divide(numerator, denominator, out=np.zeros_like(scale), where=denominator > 0)

@@ -174,7 +174,7 @@ class Judging:
         >>> board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt + judge")
         >>> plan = er.plan.board(delta=0.2, judges=[10, 20], **board.judges().for_board())
         >>> plan["prompts"].tolist()
-        [88, 46]
+        [81, 44]
         """
         if self.rows is None:
             raise NotAvailableError("`for_board` needs the comparisons; call `judges` of the board again.")

@@ -12,7 +12,7 @@ from statsmodels.stats.power import TTestPower, normal_sample_size_one_tail
 from statsmodels.stats.weightstats import DescrStatsW
 
 import evalreg as er
-from evalreg.inference.equivalence import one_sided
+from evalreg.inference.wald import one_sided
 from evalreg.planning.power import multiple_to_tell
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
+from benchmarks.coverage import boards
 
 import evalreg as er
-from benchmarks.simulations import boards
 from evalreg.inference import simultaneous
 
 
@@ -77,7 +77,7 @@ def test_each_pair_of_many_models_is_the_paired_t_test_of_scipy() -> None:
     n_models, n_questions = 130, 40
     log = _many(n_models, n_questions)
     results = er.mean(log, by="model", item="item")
-    assert n_models**2 * (n_models - 1) / 2 > simultaneous.ENTRIES / 8
+    assert n_models**2 * (n_models - 1) / 2 > simultaneous.HELD / 4
     table = results.pairwise()
     scores = log["score"].to_numpy().reshape(n_models, n_questions)
     left, right = np.triu_indices(n_models, 1)
@@ -112,7 +112,7 @@ def test_contrasts_held_by_their_entries_give_the_same_numbers(kind: str, monkey
         ]
 
     expected = made()
-    monkeypatch.setattr(simultaneous, "ENTRIES", 0)
+    monkeypatch.setattr(simultaneous, "HELD", 0)
     for own, other in zip(made(), expected, strict=True):
         pd.testing.assert_frame_equal(own, other, rtol=1e-12, atol=1e-14)
         assert own.attrs.keys() == other.attrs.keys()

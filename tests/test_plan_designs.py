@@ -219,3 +219,34 @@ def test_the_planned_board_has_about_the_power_asked_for_under_the_default_test(
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
+
+
+# --- the half-width of one score --------------------------------------------------------------------------------------
+
+
+def half_width(rate: float | None, variance: float, n: float, dof: float) -> float:
+    by_t = stats.t.isf(0.025, dof) * math.sqrt(variance / n)
+    if rate is None:
+        return by_t
+    x = stats.norm.isf(0.025) ** 2 / (n * rate * (1 - rate) / variance)
+    return max(by_t, math.sqrt(x * rate * (1 - rate) + x * x / 4) / (1 + x))
+
+
+@pytest.mark.parametrize("wanted", [0.02, 0.1])
+@pytest.mark.parametrize(
+    ("rate", "known", "size", "deff"),
+    [
+        (0.7, {"rate": 0.7}, None, 1.0),
+        (0.98, {"rate": 0.98, "deff": 2.5}, None, 2.5),
+        (0.9, {"rate": 0.9, "icc": 0.2, "cluster_size": 5}, 5, 1.8),
+        (None, {"variance": 0.3}, 1, 1.0),
+        (None, {"variance": 0.3, "deff": 2.0, "cluster_size": 10}, 10, 2.0),
+    ],
+)
+def test_a_precision_is_had_from_the_fewest_rows_whose_interval_has_it(rate, known, size, deff, wanted):
+    plan = er.plan.precision(half_width=wanted, **known)
+    variance, step = deff * (0.3 if rate is None else rate * (1 - rate)), size or 1
+    halves = [half_width(rate, variance, n, n / step - 1 if size else INF) for n in (plan.n - step, plan.n)]
+    assert halves[1] <= wanted < halves[0]
+    assert plan.expected == pytest.approx(halves[1], rel=1e-9)
+    assert (plan.effective, plan.deff) == (pytest.approx(plan.n / deff), pytest.approx(deff))

@@ -70,8 +70,8 @@ if TYPE_CHECKING:
 
     from evalreg.data.clusters import Groups
     from evalreg.estimators.pair_tables import Facts
-    from evalreg.inference.equivalence import EquivalenceName
     from evalreg.inference.simultaneous import Seed
+    from evalreg.inference.wald import EquivalenceName
     from evalreg.report.axes import FigSize
     from evalreg.report.rendering import ReportFormat
     from evalreg.resampling.bootstrap import WildWeightsName

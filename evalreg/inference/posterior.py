@@ -282,14 +282,13 @@ Box: TypeAlias = tuple[float, float, float, float]
 # Angles of the rate and of the correlation at which the posterior is computed.
 RATE_POINTS, CORRELATION_POINTS = 257, 129
 # Of the search for where the posterior has its mass.
-SEARCH_POINTS, SEARCH_ROUNDS = 61, 20
+SEARCH_POINTS = 61
 # What lies this far below the top on the log scale is left out: a share of the mass of about exp(-40).
 DEPTH = 40.0
 # Rounds in which points move to where the posterior is steep, and the share of them that stays spread out evenly.
 CROWDINGS, EVEN = 6, 0.3
 # Terms of the likelihood that are multiplied before a logarithm is taken: none is so small that the product vanishes.
 TERMS = 8
-BISECTIONS = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,7 +327,7 @@ class Marginal:
         reached = np.maximum.accumulate(self._cumulative(self.angle))
         k = np.clip(np.searchsorted(reached, p) - 1, 0, self.angle.size - 2)
         low, high = self.angle[k], self.angle[k + 1]
-        for _ in range(BISECTIONS):
+        for _ in range(60):
             middle = (low + high) / 2
             short = self._cumulative(middle) < p
             low, high = np.where(short, middle, low), np.where(short, high, middle)
@@ -402,7 +401,7 @@ def _log_products(counts: FloatArray, base: FloatArray, rho: FloatArray) -> Floa
 def _region(tallies: Tallies, prior: tuple[float, float], icc: tuple[float, float]) -> Box:
     """A box of angles that holds all of the posterior that counts."""
     box = (0.0, np.pi / 2, 0.0, np.pi / 2)
-    for _ in range(SEARCH_ROUNDS):
+    for _ in range(20):
         u, v = np.linspace(*box[:2], SEARCH_POINTS), np.linspace(*box[2:], SEARCH_POINTS)
         height = log_posterior(tallies, u, v, prior, icc)
         high = height > np.max(height) - DEPTH

@@ -11,11 +11,11 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray, adjustment, fraction
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import Widths
+from evalreg.covariance.leverage import HELD
 from evalreg.errors import ArgumentError
 from evalreg.inference.simultaneous import (
     ADJUSTMENTS,
     BLOCK,
-    ENTRIES,
     SMALLEST,
     ContrastFamily,
     Seed,
@@ -212,7 +212,7 @@ def _overlap_levels(widths: Widths, gap: FloatArray, left: IntArray, right: IntA
     levels = np.geomspace(SMALLEST, 1.0, BLOCK)
     half = np.array([widths.half(float(level)) for level in levels])
     found = np.ones(gap.shape)
-    for part in np.array_split(np.arange(gap.size), gap.size * BLOCK // ENTRIES + 1):
+    for part in np.array_split(np.arange(gap.size), gap.size * BLOCK // HELD + 1):
         apart = half[:, left[part]] + half[:, right[part]] < gap[part]
         found[part] = np.where(apart.any(axis=0), levels[np.argmax(apart, axis=0)], 1.0)
     return found

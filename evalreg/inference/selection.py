@@ -15,7 +15,6 @@ from evalreg.checks import FloatArray
 
 # Means are looked for as far as sinh of this many standard errors away, 1e17; an end beyond is infinite.
 FARTHEST = 40.0
-STEPS = 70
 # The share of alpha that the hybrid spends on the interval that it never leaves, as the authors recommend.
 SHARE = 0.1
 
@@ -88,7 +87,7 @@ def quantile_unbiased(
     target = np.log1p(-p) - np.log(p)
     edge = np.minimum(np.arcsinh(reach / se), FARTHEST)
     low, high = -edge, edge
-    for _ in range(STEPS):
+    for _ in range(70):
         middle = (low + high) / 2
         mean = x + se * np.sinh(middle)
         odds = truncated_log_odds(

@@ -20,7 +20,7 @@ import scipy
 from evalreg.checks import BoolArray, FloatArray, IntArray, adjustment, fraction, listed
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import Widths, joined, one_t
-from evalreg.covariance.leverage import quadratic
+from evalreg.covariance.leverage import HELD, quadratic
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
 from evalreg.inference.wald import parse_contrasts
 from evalreg.numerics.fitting import ROUNDING
@@ -82,8 +82,6 @@ LIKE_NORMAL = 50
 DRAWS, MOST_MODELS = 1 << 14, 200
 # Smaller p-values are adjusted by their number alone (tolerance).
 SMALLEST = 1e-15
-# Entries of contrasts that are looked at together (memory limit).
-ENTRIES = 1 << 23
 
 
 def simultaneous(
@@ -441,7 +439,7 @@ def _factor(matrix: FloatArray, values: FloatArray, *, centred: bool) -> FloatAr
 
 def _chunks(C: Matrix) -> list[Matrix]:
     """Some contrasts at a time, of so many entries as if all were there."""
-    step = max(ENTRIES // C.shape[1], 2000)
+    step = max(2 * HELD // C.shape[1], 2000)
     return [C[first : first + step] for first in range(0, C.shape[0], step)] or [C]
 
 
@@ -499,7 +497,7 @@ def _check_contrasts(contrasts: Any, params: pd.Index[Any]) -> tuple[pd.Index[An
     if isinstance(contrasts, str) and contrasts == "pairs":
         left, right = pair_positions(K)
         C = difference_rows(left, right, K)
-        C = dense(C) if C.shape[0] * K <= ENTRIES // 8 else C
+        C = dense(C) if C.shape[0] * K <= HELD // 4 else C
         return _names_of_pairs(params, left, right), C, np.zeros(left.size)
     if isinstance(contrasts, pd.DataFrame) and list(contrasts.columns) != list(params):
         raise AlignmentError("`contrasts` must have one column for each parameter, in the order of `params`.")

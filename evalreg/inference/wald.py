@@ -1,20 +1,24 @@
-"""Wald tests and contrasts, and what a joint test with few degrees of freedom can show."""
+"""Wald tests and contrasts, what a joint test with few degrees of freedom can show, and tests against a margin."""
 
 from __future__ import annotations
 
+import math
+import numbers
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
 from scipy import special
 
-from evalreg.checks import FloatArray, listed, nearest
+from evalreg.checks import FloatArray, fraction, listed, nearest, option
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import CLOSE, SMALLEST_LEVEL, USUAL_LEVEL
 from evalreg.errors import (
     ArgumentError,
+    ArgumentTypeError,
     FewClustersWarning,
     FormulaError,
     MissingColumnError,
@@ -180,8 +184,6 @@ def refuse_dependent(contrasts: FloatArray) -> None:
 
 # Of a test for which no degrees of freedom are left.
 NO_DOF = "degrees of freedom cannot test"
-# Levels are looked for in so many steps, and not nearer to one.
-MOST_LEVELS, LARGEST_LEVEL = 200, 0.9999
 
 
 @dataclass(frozen=True)
@@ -320,11 +322,11 @@ def _allowing(cov: Covariance, C: FloatArray, effect: FloatArray, ends: Ends) ->
     if test.reason:
         return test
     log_level = np.log(USUAL_LEVEL)
-    for _ in range(MOST_LEVELS):
+    for _ in range(200):  # levels are looked for in so many steps, and not nearer to one
         level = float(np.exp(log_level))
         critical = float(t_quantile(level, np.array([test.df_denom]))[0])
         test = _by_rule(cov, C, effect, ends.variance(C, level, critical))
-        reached = np.log(np.clip(joint_test_p(test), SMALLEST_LEVEL, LARGEST_LEVEL))
+        reached = np.log(np.clip(joint_test_p(test), SMALLEST_LEVEL, 0.9999))
         if abs(reached - log_level) < CLOSE:
             break
         # A smaller level allows for more: halfway, as whole steps may go to and fro.
@@ -371,7 +373,6 @@ def _summed_test(cov: Covariance, C: FloatArray, effect: FloatArray, more: Float
     return hotelling_test(effect, C @ cov.sum_one_way @ C.T + more, eta)
 
 
-ALPHA = 0.05
 # Effects that a test with many clusters shows in this share of logs.
 MANY = 0.8
 # A test that shows less than this share of them is warned of.
@@ -385,7 +386,7 @@ def critical_value(q: int, dof: float, alpha: float) -> float:
     return float(special.chdtri(q, alpha) / q if np.isinf(dof) else special.fdtri(q, dof, 1 - alpha))
 
 
-def share_shown(q: int, dof: float, alpha: float = ALPHA) -> float:
+def share_shown(q: int, dof: float, alpha: float = USUAL_LEVEL) -> float:
     """How often F(q, dof) rejects where chi-squared(q) does in 80%: effects of that noncentrality, by noncentral F."""
     if np.isinf(dof):
         return MANY
@@ -393,7 +394,7 @@ def share_shown(q: int, dof: float, alpha: float = ALPHA) -> float:
     return float(1 - special.ncfdtr(q, dof, noncentrality, critical_value(q, dof, alpha)))
 
 
-def falsely_shown(q: int, dof: float, cluster_dof: float, alpha: float = ALPHA) -> float:
+def falsely_shown(q: int, dof: float, cluster_dof: float, alpha: float = USUAL_LEVEL) -> float:
     """How often F(q, dof) rejects where there is nothing, with variances and covariances from equal normal clusters.
 
     (v - q + 1)/(v q) W of v = `cluster_dof` is then F(q, v - q + 1) (Hotelling, 1931).
@@ -426,8 +427,116 @@ def little_shown(q: int, dof: float, axis: str) -> str:
     degrees = f"{dof:.3g} degree{'' if f'{dof:.3g}' == '1' else 's'}"
     return (
         f"{axis} leave {degrees} of freedom to test {what}. The test rejects at 5% from F = "
-        f"{critical_value(q, dof, ALPHA):.3g}; with the same error bars from many clusters it would reject from "
-        f"{critical_value(q, np.inf, ALPHA):.3g}. Effects that it would then find {MANY:.0%} of the time, it now finds "
-        f"{share_shown(q, dof):.0%} of the time. Without a rejection it cannot tell no effect from a large one. "
+        f"{critical_value(q, dof, USUAL_LEVEL):.3g}; with the same error bars from many clusters it would reject from "
+        f"{critical_value(q, np.inf, USUAL_LEVEL):.3g}. Effects that it would then find {MANY:.0%} of the time, it now "
+        f"finds {share_shown(q, dof):.0%} of the time. Without a rejection it cannot tell no effect from a large one. "
         f"{'Add' if q == 1 else 'Test fewer contrasts, or add'} clusters."
     )
+
+
+EquivalenceName: TypeAlias = Literal["equivalence", "non-inferiority"]
+KINDS: tuple[EquivalenceName, ...] = get_args(EquivalenceName)
+Verdict: TypeAlias = Literal["shown", "shown to fail", "cannot tell"]
+SHOWN: Verdict = "shown"
+FAILS: Verdict = "shown to fail"
+OPEN: Verdict = "cannot tell"
+
+
+@dataclass(frozen=True, eq=False)
+class OneSided:
+    """Both one-sided t tests of parameters against a bound."""
+
+    # (m,): p-values of "the parameter is at most the bound" and of "it is at least the bound"; small ones show that
+    # it lies above, or below
+    above: FloatArray
+    below: FloatArray
+
+
+@dataclass(frozen=True)
+class InRange:
+    """Means in [0, 1], whose tests and intervals know that range."""
+
+    # two-sided p-values against a value, (m,), and limits at a level, (m, 2)
+    pvalues: Callable[[float], FloatArray]
+    limits: Callable[[float], FloatArray]
+
+
+def one_sided(
+    estimate: FloatArray, cov: Covariance, bound: float, own: Callable[[float], FloatArray] | None = None
+) -> OneSided:
+    """One-sided p-values of parameters against a bound, half the two-sided ones on the side of the estimate.
+
+    `own` has two-sided ones that are not by the standard error. NaN where there is none. Shapes: estimate (m,).
+    """
+    if math.isinf(bound):
+        known = 0 * cov.pvalues(None, np.zeros_like(estimate))
+        return OneSided(known + (bound > 0), known + (bound < 0))
+    far = (cov.pvalues(None, estimate - bound) if own is None else own(bound)) / 2
+    return OneSided(np.where(estimate > bound, far, 1 - far), np.where(estimate > bound, 1 - far, far))
+
+
+def verdicts(p_shown: FloatArray, p_fails: FloatArray, alpha: float) -> list[Verdict]:
+    """What two opposite tests say together, from their p-values (m,)."""
+    return [SHOWN if a < alpha else FAILS if b < alpha else OPEN for a, b in zip(p_shown, p_fails, strict=True)]
+
+
+def equivalence_table(
+    params: pd.Series[float],
+    cov: Covariance,
+    margin: float | tuple[float, float],
+    *,
+    kind: EquivalenceName = "equivalence",
+    alpha: float = 0.05,
+    level: InRange | None = None,
+) -> pd.DataFrame:
+    """Whether parameters lie within margins, or not below one; `level` has the intervals of means in [0, 1].
+
+    Columns estimate, se, dof, lower, upper (the 1 - 2 alpha interval), p_value and verdict. Schuirmann (1987), Journal
+    of Pharmacokinetics and Biopharmaceutics 15, 657-680. Shapes: params (n_params,).
+    """
+    option("kind", kind, KINDS)
+    fraction("alpha", alpha)
+    low, high = _bounds(margin, kind)
+    theta, se = np.asarray(params, dtype=np.float64), np.sqrt(cov.variance())
+    se = np.where(se > 0, se, np.nan)
+    own = None if level is None else level.pvalues
+    against_low, against_high = one_sided(theta, cov, low, own), one_sided(theta, cov, high, own)
+    # Two one-sided tests: the claim needs both, and fails where either bound is passed.
+    p_value = np.maximum(against_low.above, against_high.below)
+    fails = np.minimum(against_low.below, against_high.above)
+    both = 2 * min(alpha, 1 - alpha)
+    ends = cov.limits(theta, None, both) if level is None else level.limits(both)
+    if alpha > 0.5:  # the ends change sides
+        ends = ends[:, ::-1]
+    columns = {"estimate": theta, "se": se, "dof": cov.dof(), "lower": ends[:, 0], "upper": ends[:, 1]}
+    table = pd.DataFrame(columns | {"p_value": p_value}, index=params.index)
+    table["verdict"] = verdicts(p_value, fails, alpha)
+    table.attrs = {"kind": kind, "margin": (low, high), "alpha": alpha}
+    return table
+
+
+def _bounds(margin: Any, kind: str) -> tuple[float, float]:
+    """Lower and upper bound; the upper one is infinite for non-inferiority."""
+    if isinstance(margin, tuple | list) and len(margin) == 2 and kind == "equivalence":
+        low, high = (_number(value) for value in margin)
+        if not low < 0 < high:
+            raise ArgumentError(
+                f"`margin` as two bounds must enclose zero, such as (-0.02, 0.01); got ({low:g}, {high:g})."
+            )
+        return low, high
+    size = _number(margin)
+    if not size > 0:
+        raise ArgumentError(
+            f"`margin` must be positive: the largest difference that does not matter, in units of the score; got "
+            f"{size:g}. {f'Pass {-size:g}' if size < 0 else 'A margin of zero can never be met'}"
+            f"{', whatever the direction of the difference.' if size < 0 else '; ask for a test instead.'}"
+        )
+    return -size, (size if kind == "equivalence" else math.inf)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise ArgumentTypeError(f"`margin` must be a positive number, or two bounds around zero; got {value!r}.")
+    if not math.isfinite(value):
+        raise ArgumentError(f"`margin` must be finite; got {float(value)}.")
+    return float(value)

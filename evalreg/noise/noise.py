@@ -348,8 +348,6 @@ def _sides(comparison: Comparison) -> list[list[str]]:
 
 NoiseFigureName: TypeAlias = Literal["errors", "differences", "significance"]
 NoiseTableName: TypeAlias = Literal["models", "pairs"]
-# Points of a curve.
-POINTS = 101
 
 
 @dataclass(frozen=True, eq=False)
@@ -515,7 +513,7 @@ class Noise(Printed):
         """Answers to each question from which on more hardly pay: the median over pairs, or that of the one model."""
         return middle((self._pairs if len(self._pairs) else self._models)["enough_answers"])
 
-    def curve(self, points: int = POINTS) -> pd.DataFrame:
+    def curve(self, points: int = 101) -> pd.DataFrame:
         """The chance that a typical pair comes out significant, by its true difference.
 
         Parameters

@@ -18,7 +18,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, fraction
 from evalreg.covariance.leverage import cell_leverage
 from evalreg.errors import ArgumentError, ArgumentTypeError
-from evalreg.inference.simultaneous import BLOCK
+from evalreg.inference.simultaneous import BLOCK, base_seed, block_stream
 from evalreg.numerics.fitting import ROUNDING as ROUNDING
 from evalreg.numerics.student import t_quantile
 
@@ -84,8 +84,8 @@ LARGE = 100_000
 NODES, PILOT_NODES = 400, 60
 # Normal quantiles stand in for t where that costs at most this share of the chance to miss (or, below 1/2, to find).
 NEAR = 0.025
-# Halvings of an interval of differences (tolerance), and the largest multiple of a log that is looked at (limit).
-STEPS, LARGEST_MULTIPLE = 60, 1e9
+# The largest multiple of a log that is looked at (limit).
+LARGEST_MULTIPLE = 1e9
 
 
 # Power
@@ -211,7 +211,7 @@ def least_differences(null: NullVariance, dof: FloatArray, alpha: float, power: 
 
     low, high = np.zeros(null.theta.shape), np.full(null.theta.shape, 1 - REACHED)
     none = ~enough(high)
-    for _ in range(STEPS):
+    for _ in range(60):  # each halves what is left
         middle = (low + high) / 2
         shown = (middle > REACHED) & enough(middle)
         low, high = np.where(shown, low, middle), np.where(shown, middle, high)
@@ -849,7 +849,7 @@ def _price(question: float, costs: tuple[float, ...], k: tuple[Any, ...]) -> Any
 def _best_reals(omega2: float, noise: tuple[float, ...], question: float, costs: tuple[float, ...]) -> tuple[int, int]:
     """The numbers of answers that cost least where questions need not be whole, rounded; each given the other."""
     k = [1.0, 1.0]
-    for _ in range(STEPS):
+    for _ in range(60):  # far more than they need to settle
         for side, other in ((0, 1), (1, 0)):
             within, fixed = omega2 + noise[other] / k[other], question + costs[other] * k[other]
             k[side] = max(1.0, math.sqrt(noise[side] * fixed / (within * costs[side])))
@@ -977,9 +977,10 @@ def power(
     dof = float(cell_leverage(sparse.csr_array(share[:, None]), np.array([sizes.sum()]), 0.5).dof(np.eye(1))[0])
     critical = float(scipy.special.stdtrit(dof, 1 - alpha / 2))
     rejected, wrong = 0, 0
+    base, printed = base_seed(seed)
     # A block has its own generator, whatever the number of draws: more draws extend the same experiments.
-    for block, generator in enumerate(_spawn(seed, -(-draws // BLOCK))):
-        t = _statistics(delta, sizes, spread, share, generator)[: draws - block * BLOCK]
+    for block in range(-(-draws // BLOCK)):
+        t = _statistics(delta, sizes, spread, share, block_stream(base, block))[: draws - block * BLOCK]
         rejected += int(np.count_nonzero(np.abs(t) > critical))
         wrong += int(np.count_nonzero(t * math.copysign(1.0, delta) < -critical)) if delta else 0
     found = rejected / draws
@@ -989,7 +990,7 @@ def power(
         false_signs=wrong / draws,
         dof=dof,
         draws=draws,
-        seed=None if isinstance(seed, np.random.Generator) else seed,
+        seed=printed,
     )
 
 
@@ -1003,14 +1004,6 @@ def _sizes(given: npt.ArrayLike) -> FloatArray:
     if np.any(sizes < 1) or np.any(sizes != np.floor(sizes)):
         raise ArgumentError(f"`cluster_sizes` must be whole numbers of at least 1; the smallest is {sizes.min():g}.")
     return np.asarray(sizes, dtype=np.float64)
-
-
-def _spawn(seed: Any, n: int) -> list[np.random.Generator]:
-    if isinstance(seed, np.random.Generator):
-        return seed.spawn(n)
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ArgumentTypeError(f"`seed` must be a whole number of at least 0 or a numpy Generator; got {seed!r}.")
-    return [np.random.default_rng(child) for child in np.random.SeedSequence(int(seed)).spawn(n)]
 
 
 def _statistics(

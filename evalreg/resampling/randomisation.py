@@ -44,6 +44,7 @@ from evalreg.numerics.fitting import Progress
 from evalreg.report.tables import Grid, Summary, fixed, number, p_value
 from evalreg.resampling.bootstrap import (
     BLOCK,
+    SLACK,
     Drawn,
     refuse_few,
     seed_text,
@@ -178,9 +179,6 @@ def summarize_randomisation(test: RandomisationTest) -> Summary:
 StatisticName: TypeAlias = Literal["t", "difference"]
 STATISTICS: tuple[StatisticName, ...] = get_args(StatisticName)
 
-# Sums of squares this far below the largest are rounding: the assignment of the data, and its mirror image.
-ROUNDING = 1e-18
-
 
 @dataclass(frozen=True, eq=False)
 class Allocation:
@@ -274,11 +272,12 @@ def effects(
         progress.advance(len(D))
     found = np.hstack(squares)
     for power in (0, 2):
-        tiny = found[power] <= ROUNDING * np.max(found[power])
+        # Sums of squares this far below the largest are rounding: the assignment of the data, and its mirror image.
+        tiny = found[power] <= SLACK**2 * np.max(found[power])
         found[power, tiny], found[1, tiny] = 0.0, 0.0
     # Of scores that do not vary within an arm nothing but rounding is left.
     level = np.sum(np.abs(totals)) / np.sum(design.n_rows)
-    variance = 0.0 if variance <= ROUNDING * level**2 else variance
+    variance = 0.0 if variance <= (SLACK * level) ** 2 else variance
     return float(at), Drawn(np.hstack(numerators), found[None], variance, enumerated)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from evalreg.checks import fraction, listed, nearest, pointed
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentTypeError, FormulaError, MissingColumnError
-from evalreg.inference.equivalence import Verdict
+from evalreg.inference.wald import Verdict
 from evalreg.planning.power import multiple_to_tell
 from evalreg.report.tables import error_text, number
 

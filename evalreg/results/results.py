@@ -25,11 +25,18 @@ from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, Note, issue, muted
 from evalreg.estimate import Estimate
 from evalreg.hints import Hinting, with_hints
-from evalreg.inference.equivalence import EquivalenceName, InRange, equivalence_table
 from evalreg.inference.intervals import against_null, against_value, intervals, t_tests
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
-from evalreg.inference.wald import as_contrast_results, few_notes, joint_test, parse_contrasts
+from evalreg.inference.wald import (
+    EquivalenceName,
+    InRange,
+    as_contrast_results,
+    equivalence_table,
+    few_notes,
+    joint_test,
+    parse_contrasts,
+)
 from evalreg.report.answer import short
 from evalreg.report.axes import FigSize
 from evalreg.report.figures import FigureName, plot_results

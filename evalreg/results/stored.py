@@ -418,8 +418,10 @@ _OF_OTHERS: tuple[str, ...] = (
     "mcnemar",
     "net_benefit",
     "odds",
+    "pairs",
+    "sign_test",
+    "sparsity",
 )
-_OF_OTHERS += ("pairs", "sign_test", "sparsity")
 
 
 def _offered() -> set[str]:

@@ -61,7 +61,7 @@ def squares(sums: Sums) -> np.ndarray:
 
 def check_fold(make: cases.Make) -> None:
     """What executors make of whole clusters adds up to what the driver makes of them."""
-    data = make(cases.answers())
+    data = make(cases.answers().dropna(subset=["judge"]))
     scores = er.mean(data, by="model", groups="passage").estimate.scores
     values = scores.rows.summed(scores.of, scores.centre)
     engine = scores.rows.engine

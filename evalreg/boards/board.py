@@ -104,7 +104,11 @@ class Board(Results):
         NotAvailableError
             For anything but win rates, and where one is 1.
         """
-        return win_odds(self)
+        S = np.array(self._rates.params)
+        if np.any(S >= 1):
+            raise NotAvailableError("win odds are infinite where a model won every comparison.")
+        odds = self.transform(lambda _: ODDS.forward(S), self.estimate.names, derivative=np.diag(ODDS.slope(S)))
+        return self._on_scale("Win odds", odds, ODDS, null=1.0)
 
     def net_benefit(self) -> Results:
         """Net benefit 2 S - 1 of each model: how much more often it wins than it loses.
@@ -120,7 +124,23 @@ class Board(Results):
         NotAvailableError
             For anything but win rates.
         """
-        return net_benefit(self)
+        names = self._rates.names
+        benefit = self.linear(2.0 * np.eye(len(names)), names, constant=-1.0)
+        return self._on_scale("Net benefit", benefit, NET_BENEFIT)
+
+    @property
+    def _rates(self) -> Estimate:
+        """The win rates; raises where the parameters are something else."""
+        if self.pairs is None or not self.estimate.bounded:
+            raise NotAvailableError("win odds and net benefit are those of win rates, which these parameters are not.")
+        return self.estimate
+
+    def _on_scale(self, model: str, moved: Board, scale: Scale, null: float = 0.0) -> Board:
+        """An increasing function of each rate under its own name, whose models and intervals are those of the rates."""
+        rates = self.estimate
+        about = replace(rates.about, model=model, interval="wald", lines=(), one_board=False, null=null)
+        family = Monotone(scale, rates.params, rates.about, rates.family, moved.estimate.family)
+        return replace(moved, estimate=replace(moved.estimate, about=about, family=family), notes=())
 
     def cycles(self, alpha: float = 0.05) -> pd.DataFrame:
         """Condorcet cycles: a beats b, b beats c, and c beats a.
@@ -273,7 +293,20 @@ class Board(Results):
         NotAvailableError
             For anything but win rates, and for independent rows.
         """
-        return sparsity_table(self, dimension)
+        estimate, axes = self.estimate, self.cov.axes or self.axes
+        if estimate.cells is None or not axes:
+            raise NotAvailableError(
+                "`sparsity` is of win rates with `groups`: it tells how prompts share the comparisons."
+            )
+        axis = max(axes, key=estimate.scores.n_clusters) if dimension is None else find_axis(dimension, axes)
+        thin = sparsity(estimate, axis)
+        columns = {
+            "concentration": thin.concentration,
+            "effective_clusters": thin.effective,
+            "largest_share": thin.largest_share,
+            "single": thin.single,
+        }
+        return pd.DataFrame(columns, index=list(estimate.names))
 
     @property
     def _pairs(self) -> Pairs:
@@ -302,53 +335,6 @@ def independence_notes(groups: Groups) -> tuple[Note, ...]:
         'others or one judge decides many. Name the prompts and judges, such as groups="prompt + judge".'
     )
     return ((IndependenceWarning, text),)
-
-
-def win_odds(board: Board) -> Results:
-    """Results of S/(1 - S); `NotAvailableError` where a rate is 1."""
-    S = np.array(_rates(board).params)
-    if np.any(S >= 1):
-        raise NotAvailableError("win odds are infinite where a model won every comparison.")
-    odds = board.transform(lambda _: ODDS.forward(S), board.estimate.names, derivative=np.diag(ODDS.slope(S)))
-    return _called("Win odds", odds, board, ODDS, null=1.0)
-
-
-def net_benefit(board: Board) -> Results:
-    """Results of 2 S - 1."""
-    names = _rates(board).names
-    benefit = board.linear(2.0 * np.eye(len(names)), names, constant=-1.0)
-    return _called("Net benefit", benefit, board, NET_BENEFIT)
-
-
-def _rates(board: Board) -> Estimate:
-    """The win rates of a board; raises where the parameters are something else."""
-    if board.pairs is None or not board.estimate.bounded:
-        raise NotAvailableError("win odds and net benefit are those of win rates, which these parameters are not.")
-    return board.estimate
-
-
-def _called(model: str, moved: Board, board: Board, scale: Scale, null: float = 0.0) -> Board:
-    """An increasing function of each rate under its own name, whose models and intervals are those of the board."""
-    rates = board.estimate
-    about = replace(rates.about, model=model, interval="wald", lines=(), one_board=False, null=null)
-    family = Monotone(scale, rates.params, rates.about, rates.family, moved.estimate.family)
-    return replace(moved, estimate=replace(moved.estimate, about=about, family=family), notes=())
-
-
-def sparsity_table(board: Results, dimension: str | None) -> pd.DataFrame:
-    """The table of `Board.sparsity`, one row a parameter."""
-    axes = board.cov.axes or board.axes
-    if board.estimate.cells is None or not axes:
-        raise NotAvailableError("`sparsity` is of win rates with `groups`: it tells how prompts share the comparisons.")
-    axis = max(axes, key=board.estimate.scores.n_clusters) if dimension is None else find_axis(dimension, axes)
-    found = sparsity(board.estimate, axis)
-    columns = {
-        "concentration": found.concentration,
-        "effective_clusters": found.effective,
-        "largest_share": found.largest_share,
-        "single": found.single,
-    }
-    return pd.DataFrame(columns, index=list(board.estimate.names))
 
 
 def of_models(board: Results, cov: Covariance) -> Together:

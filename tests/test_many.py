@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
-from benchmarks.coverage import boards
 
 import evalreg as er
+from benchmarks.simulations import boards
 from evalreg.inference import simultaneous
 
 

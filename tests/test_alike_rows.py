@@ -139,6 +139,13 @@ def test_of_a_pair_they_are_those_of_the_mean_score_of_its_comparisons():
         assert row["design_effect"] == pytest.approx(alone.design_effect().iloc[0], rel=SAME)
 
 
+def test_weights_scale_out():
+    frame = er.datasets.passages(n_passages=15, questions_per_passage=6, seed=2)
+    plain = er.mean(frame, groups="passage").dependence()
+    weighted = er.mean(frame.assign(w=2.5), groups="passage", weights="w").dependence()
+    pd.testing.assert_frame_equal(plain, weighted, rtol=SAME)
+
+
 def test_where_one_cluster_holds_all_variation_there_is_no_interval():
     score = np.zeros(40)
     score[:3] = 1

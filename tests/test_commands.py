@@ -177,16 +177,6 @@ def test_standard_input_is_read(run, here, monkeypatch):
     assert run("mean - --groups passage")[0] == 0
 
 
-def test_sums_of_nights_add_up(run, here):
-    frame = pd.read_csv(here / "logs" / "passages.csv")
-    for night, part in enumerate((frame[:250], frame[250:])):
-        part.to_csv(here / f"night{night}.csv", index=False)
-        assert run(f"summarise night{night}.csv --groups passage -o night{night}.parquet")[0] == 0
-    whole = pd.read_csv(io.StringIO(run("mean logs/passages.csv --groups passage --format csv")[1]))
-    added = pd.read_csv(io.StringIO(run("mean night0.parquet night1.parquet --groups passage --format csv")[1]))
-    assert added["se"].tolist() == pytest.approx(whole["se"].tolist())
-
-
 # What is written
 
 
@@ -258,15 +248,3 @@ def test_a_reader_that_stops_reading_is_no_error(run, monkeypatch):
 
     monkeypatch.setattr(sys, "stdout", Closed())
     assert main(["mean", "logs/passages.csv"]) == 0
-
-
-@pytest.mark.parametrize("form", ["text", "md", "html", "latex"])
-def test_a_leaderboard_is_printed_with_the_ranks_of_its_table(run, form):
-    line = "leaderboard logs/models.csv --roles model=model,item=question,score=score"
-    table = pd.read_csv(io.StringIO(run(f"{line} --format csv")[1]))
-    status, page, _ = run(f"{line} --format {form}")
-    assert status == 0
-    assert "ranks" in page
-    best = page[page.index("ranks") :]
-    places = [best.index(str(name)) for name in table.sort_values("rank").iloc[:, 0]]
-    assert places == sorted(places)

@@ -64,8 +64,3 @@ def test_patsy_walks_over_the_labels_of_no_row(frame: pd.DataFrame, monkeypatch:
     monkeypatch.setattr(patsy.NAAction, "is_categorical_NA", lambda self, x: calls.append(x) or own(self, x))
     er.fit("score ~ x + C(model) + family + C(shots)", frame, groups="passage", cov="CR1")
     assert not calls
-
-
-def test_new_rows_may_hold_text(frame: pd.DataFrame) -> None:
-    shown = er.fit("score ~ x + C(model) + family", frame, groups="passage").statsmodels
-    assert shown.predict(frame.iloc[:7]).to_numpy() == pytest.approx(shown.fittedvalues[:7], rel=1e-12)

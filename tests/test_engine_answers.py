@@ -11,7 +11,6 @@ from engines.lazy import in_duckdb, in_engines, in_one_engine, readable
 import evalreg as er
 from evalreg.errors import (
     ArgumentTypeError,
-    NonNumericError,
     NotAvailableError,
     TooLargeError,
 )
@@ -79,23 +78,6 @@ def test_lists_and_structures_are_no_labels(name, kind):
 
 
 UNION = "UNION(number BIGINT, name VARCHAR)"
-OF_SEVERAL = {
-    "values of several types": f"CASE WHEN i < 9 THEN i::BIGINT::{UNION} ELSE ('p' || i % 3)::VARCHAR::{UNION} END",
-    "maps": "MAP([i % 3], [1])",
-}
-
-
-@pytest.mark.parametrize("kind", OF_SEVERAL)
-@pytest.mark.parametrize("name", [*LABELLED, "term"])
-def test_values_of_several_types_and_maps_are_no_labels(name, kind):
-    query = f"""SELECT (i % 2)::DOUBLE AS score, CASE WHEN i // 3 % 2 = 0 THEN 'a' ELSE 'b' END AS model, 'c' AS other,
-        2 AS words, {OF_SEVERAL[kind]} AS nested FROM range(90) AS t(i)"""
-    relation, call = duckdb.sql(query), LABELLED.get(name, lambda data, column: er.fit(f"score ~ {column}", data))
-    for data in (relation, relation.to_arrow_table()):
-        with pytest.raises(ArgumentTypeError, match=rf"one value a row .*'nested' holds {kind}.*Make a column of text"):
-            call(data, "nested")
-    with pytest.raises(NonNumericError, match="`score` must hold numbers; column 'nested' holds"):
-        er.mean(relation.to_arrow_table(), "nested")
 
 
 @in_one_engine

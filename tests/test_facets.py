@@ -135,21 +135,6 @@ def test_estimates_and_errors_are_those_of_simulated_truth(kept, method, draws):
     np.testing.assert_allclose(np.sqrt(np.mean(np.square(errors), axis=0)), sd, rtol=0.35)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kept", [1.0, 0.6])
-def test_intervals_hold_the_truth(kept):
-    rng, hits, reps = np.random.default_rng(9), [], 300
-    truth = np.array([0.09, 0.01, 0.04])
-    i, j = np.indices((50, 4)).reshape(2, -1)
-    for _ in range(reps):
-        keep = rng.random(i.size) < kept
-        score = rng.normal(0, 0.3, 50)[i] + rng.normal(0, 0.1, 4)[j] + rng.normal(0, 0.2, i.size)
-        frame = pd.DataFrame({"item": i, "judge": j, "score": score})[keep]
-        table = er.components(frame, facets="item x judge").table
-        hits.append((table["lower"] <= truth) & (truth <= table["upper"]))
-    assert np.mean(hits, axis=0).min() > 0.95 - SIGMAS * np.sqrt(0.95 * 0.05 / reps)
-
-
 def test_the_error_of_another_design_is_that_of_simulated_means():
     rng = np.random.default_rng(2)
     i, j = np.indices((40, 5)).reshape(2, -1)

@@ -54,12 +54,6 @@ def test_states_of_clear_cases(rng):
     assert er.frontier(log_of(rng, means, 12), METRICS, groups="suite", alpha=0.001).states["good"] == "open"
 
 
-def test_a_model_whose_only_rival_is_its_equal_stays_open(rng):
-    log = log_of(rng, {"a": (0, 0)})
-    twins = pd.concat([log, log.assign(model="b")], ignore_index=True)
-    assert set(er.frontier(twins, METRICS).states) == {"open"}
-
-
 def test_prices_that_do_not_vary_are_known_after_some_clusters(rng):
     log = log_of(rng, {"a": (2, 0), "b": (0, 0)})
     priced = log.assign(usd=log["model"].map({"a": 30.0, "b": 2.0}))

@@ -70,18 +70,6 @@ def test_a_value_is_tested_as_the_rate_behind_it(board, scale):
     )
 
 
-def test_a_margin_of_net_benefit_is_half_of_it_around_a_rate_of_a_half(board):
-    found = board.net_benefit().equivalence(0.1)
-    for name, row in found.iterrows():
-        each = [float(np.squeeze(board.t_test(f"`{name}` = {value}").pvalue)) / 2 for value in (0.45, 0.55)]
-        rate = board.params[name]
-        above, below = (each[0] if rate > 0.45 else 1 - each[0]), (each[1] if rate < 0.55 else 1 - each[1])
-        assert np.isclose(row["p_value"], max(above, below), rtol=ROOT)
-    np.testing.assert_allclose(found[["lower", "upper"]], board.net_benefit().conf_int(0.1), rtol=EXACT)
-    # Odds are never below -2.
-    assert (board.odds().equivalence((-2, 1e6))["verdict"] == "shown").all()
-
-
 def test_bands_ranks_and_the_winner_are_those_of_the_rates(board, scale):
     function, made = scale
     found = made(board)

@@ -67,15 +67,6 @@ def test_values_and_covariance_are_those_of_numerical_derivatives(rng, human):
     assert found.cov_params().to_numpy() == pytest.approx(T.T @ T, rel=1e-4, abs=1e-9)
 
 
-def test_two_judges_are_compared_with_the_other_alone(rng):
-    frame = verdicts(rng, 200, (1.0, 2.0, 0.5))
-    found = er.panel(frame, judges=["ann", "ben"], human="label")
-    errors = frame[["ann", "ben"]].sub(frame["label"], axis=0)
-    S = errors.cov(ddof=0).to_numpy()
-    v = 1 / np.linalg.inv(S).sum()
-    assert found.params["worth:ann"] == pytest.approx(1 - v / S[1, 1])
-
-
 @pytest.mark.slow
 def test_intervals_hold_the_truth_at_their_rate():
     rng, held, runs = np.random.default_rng(5), np.zeros(2), 200

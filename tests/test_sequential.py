@@ -223,15 +223,3 @@ def test_sequences_of_skewed_scores_miss_and_say_so():
         assert wrong > 0.05
         assert unsaid <= 0.05
     assert missed(lambda rng: rng.normal(size=400), 0.0, 50)[1] <= 0.12
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")  # looks from the first clusters on
-def test_what_is_not_seen_counts_in_part_until_twenty_clusters_differ():
-    """Of 60 clusters every second one differs; what is added to the squared error is given back."""
-    d = np.tile([1.0, 0.0, -1.0, 0.0], 15)
-    looks = er.confidence_sequence({"score": d}, start=2)
-    for t in range(2, 61):
-        n_differ = (t + 1) // 2
-        half = (looks.at[t, "upper"] - looks.at[t, "lower"]) / 2
-        added = t**2 * ((half / slow_half_width(t, 0.05, 50)) ** 2 / t - looks.at[t, "se"] ** 2)
-        assert added == pytest.approx(2 * min(1.25 * (20 - min(n_differ, 20)) / 20, 1), abs=1e-9), n_differ

@@ -89,16 +89,6 @@ def test_pairs_without_an_error_bar_are_not_separated():
     assert found.to_frame()["tier"].loc[["new", "twin"]].tolist() == [1, 1]
 
 
-def test_the_level_is_that_of_the_tiers_and_one_model_has_none():
-    board = _board(0)
-    assert board.tiers(0.1).summary(0.1).sentences
-    with pytest.raises(er.errors.ArgumentError, match="ask for `tiers"):
-        board.tiers(0.1).summary(0.2)
-    log = er.datasets.passages(n_passages=20, seed=1)
-    with pytest.raises(er.errors.ArgumentError, match="at least two models; here is 1"):
-        er.mean(log, groups="passage").tiers()
-
-
 # The columns that sites load: none may go or change its name.
 COLUMNS = [
     "model",

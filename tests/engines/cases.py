@@ -370,7 +370,7 @@ def check_scores(make: Make) -> None:
     refused(errors.NonNumericError, "must hold numbers", lambda: er.mean(data, "passage"))
     refused(errors.MissingColumnError, 'Did you mean "score"', lambda: er.mean(data, "scor"))
     refused(errors.DuplicateRowsError, "repeat", lambda: er.mean(data, by="model", item="question"))
-    refused(errors.NotAvailableError, "Collect the columns", lambda: er.fit("score ~ center(weight)", data))
+    refused(errors.NotAvailableError, "collect the columns", lambda: er.fit("score ~ center(weight)", data))
     refused(errors.NotAvailableError, "collect", lambda: er.quantile(data))
     lost = duels().assign(winner="nobody")
     refused(errors.UnknownLabelError, "nobody", lambda: er.win_rate(make(lost), **VERDICTS["words"]))

@@ -12,10 +12,8 @@ if TYPE_CHECKING:
     from evalreg import planning
     from evalreg import plots as plots
     from evalreg.boards.board import Board as Board
-    from evalreg.boards.judges import Judging as Judging
     from evalreg.covariance.covariance import Covariance as Covariance
     from evalreg.covariance.terms import covariance as covariance
-    from evalreg.data.sums import SummedLog as SummedLog
     from evalreg.estimate import Estimate as Estimate
     from evalreg.estimators.classification import classification as classification
     from evalreg.estimators.comparison import (
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
     from evalreg.estimators.win_rate import win_rate as win_rate
     from evalreg.estimators.wins import ability as ability
     from evalreg.estimators.wins import wins as wins
-    from evalreg.inference.posterior import Posterior as Posterior
     from evalreg.inference.ranks import rank_sets as rank_sets
     from evalreg.inference.simultaneous import simultaneous as simultaneous
     from evalreg.logs.log import Log as Log
@@ -50,29 +47,17 @@ if TYPE_CHECKING:
     from evalreg.logs.tables import read_table as read_table
     from evalreg.noise.noise import Noise as Noise
     from evalreg.noise.noise import noise as noise
-    from evalreg.planning.facets import FacetComponents as FacetComponents
     from evalreg.planning.facets import components as components
     from evalreg.report.shown import show as show
-    from evalreg.resampling.bootstrap import Bootstrap as Bootstrap
     from evalreg.resampling.bootstrap import bootstrap as bootstrap
-    from evalreg.resampling.randomisation import RandomisationTest as RandomisationTest
     from evalreg.resampling.randomisation import randomisation_test as randomisation_test
-    from evalreg.resampling.wild import WildTest as WildTest
     from evalreg.results.bridge import from_statsmodels as from_statsmodels
     from evalreg.results.from_influence import from_influence as from_influence
     from evalreg.results.results import Results as Results
     from evalreg.results.results import infer as infer
     from evalreg.results.stored import (
-        StoredComparisons as StoredComparisons,
-    )
-    from evalreg.results.stored import (
-        StoredResults as StoredResults,
-    )
-    from evalreg.results.stored import (
         read_results as read_results,
     )
-    from evalreg.results.winner import Tiers as Tiers
-    from evalreg.results.winner import Winner as Winner
     from evalreg.suites.average import EvalAverage as EvalAverage
     from evalreg.suites.evals import Evals as Evals
     from evalreg.suites.evals import by_eval as by_eval
@@ -86,10 +71,8 @@ if TYPE_CHECKING:
 # The public names by the module in which they are written; it is imported when one of them is first used.
 _NAMES = {
     "boards.board": "Board",
-    "boards.judges": "Judging",
     "covariance.covariance": "Covariance",
     "covariance.terms": "covariance",
-    "data.sums": "SummedLog",
     "datasets": "datasets",
     "errors": "errors",
     "estimate": "Estimate",
@@ -111,7 +94,6 @@ _NAMES = {
     "estimators.sign": "sign_test",
     "estimators.win_rate": "win_rate",
     "estimators.wins": "ability wins",
-    "inference.posterior": "Posterior",
     "inference.ranks": "rank_sets",
     "inference.simultaneous": "simultaneous",
     "logs.log": "Log",
@@ -119,17 +101,15 @@ _NAMES = {
     "logs.tables": "read_table",
     "noise.noise": "Noise noise",
     "planning": "plan",
-    "planning.facets": "FacetComponents components",
+    "planning.facets": "components",
     "plots": "plots",
     "report.shown": "show",
-    "resampling.bootstrap": "Bootstrap bootstrap",
-    "resampling.randomisation": "RandomisationTest randomisation_test",
-    "resampling.wild": "WildTest",
+    "resampling.bootstrap": "bootstrap",
+    "resampling.randomisation": "randomisation_test",
     "results.bridge": "from_statsmodels",
     "results.from_influence": "from_influence",
     "results.results": "Results infer",
-    "results.stored": "StoredComparisons StoredResults read_results",
-    "results.winner": "Tiers Winner",
+    "results.stored": "read_results",
     "suites.average": "EvalAverage",
     "suites.evals": "Evals by_eval join_evals",
     "suites.table": "ResultsTable table",

@@ -6,9 +6,12 @@ import contextlib
 import copy
 import dataclasses
 import functools
+import importlib
 import inspect
 import pickle
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,7 +46,7 @@ def _sampled() -> pd.DataFrame:
     return er.datasets.sampled(n_questions=20, n_samples=3, n_models=2, seed=1)
 
 
-def _randomised() -> er.RandomisationTest:
+def _randomised() -> Any:
     log = er.datasets.passages(n_passages=12, questions_per_passage=2, seed=1)
     log["treated"] = np.where(log["passage"].factorize()[0] % 2, "yes", "no")
     return er.randomisation_test(log, treatment="treated", groups="passage", draws=99)
@@ -74,8 +77,11 @@ OTHERS = {"Estimate", "Posterior", "SummedLog"}
 
 
 def test_every_class_of_results_is_tried():
-    public = {name: getattr(er, name) for name in er.__all__}
-    classes = {name for name, one in public.items() if inspect.isclass(one) and dataclasses.is_dataclass(one)}
+    reference = (Path(__file__).resolve().parents[1] / "docs" / "reference.md").read_text(encoding="utf-8")
+    homes = re.findall(r"^   (\w+\.\w+)\.([A-Z]\w+)$", reference, re.MULTILINE)
+    public = [getattr(er, name) for name in er.__all__]
+    public += [getattr(importlib.import_module(f"evalreg.{home}"), name) for home, name in homes]
+    classes = {one.__name__ for one in public if inspect.isclass(one) and dataclasses.is_dataclass(one)}
     assert classes == {*MADE, *OTHERS}
 
 

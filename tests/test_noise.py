@@ -257,3 +257,16 @@ def test_the_interval_of_a_share_holds_that_of_the_share_and_of_its_log_odds():
     low, high = np.minimum(share - t * se, by_odds[0]), np.maximum(share + t * se, by_odds[1])
     assert (by_odds[1] != high).any() or (by_odds[0] != low).any()
     np.testing.assert_allclose(parts.shares(0.1), np.column_stack([low, high]), rtol=1e-12)
+
+
+def test_the_detectable_difference_has_the_power_that_is_stated(rng):
+    rows = {
+        "model": np.repeat(["a", "b"], 80),
+        "item": np.tile(np.arange(40), 4),
+        "sample": np.tile(np.repeat([0, 1], 40), 2),
+    }
+    log = pd.DataFrame(rows | {"score": 5 * rng.normal(size=160)})
+    pair = er.noise(log, sample="sample").to_frame("pairs").iloc[0]
+    critical, shift = stats.t.ppf(0.975, 39), pair["detectable"] / pair["se_total"]
+    power = stats.nct.sf(critical, 39, shift) + stats.nct.cdf(-critical, 39, shift)
+    assert power == pytest.approx(0.8, abs=1e-8)

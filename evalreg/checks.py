@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
 
 T = TypeVar("T")
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -46,6 +46,8 @@ FAMILIES: tuple[FamilyName, ...] = get_args(FamilyName)
 STRATA_WEIGHTS: tuple[StrataWeightsName, ...] = get_args(StrataWeightsName)
 TARGETS: tuple[TargetName, ...] = get_args(TargetName)
 QUESTIONS: tuple[QuestionsName, ...] = get_args(QuestionsName)
+FULL: TargetName = "the full benchmark"
+THESE: TargetName = "these questions"
 
 # A message lists at most this many rows, names or values.
 MOST_LISTED = 5
@@ -112,6 +114,17 @@ def fraction(name: str, value: object) -> float:
             f"interval of {1 - float(value):.4g}. For {float(value):.4g} pass alpha={1 - float(value):.4g}."
         )
     return float(value)
+
+
+def check_target(target: TargetName, n_population: object, refused: str | None) -> None:
+    """Refuse what does not go together; `refused` says what has no place beside a finite benchmark, and why."""
+    if (target == FULL) != (n_population is not None):
+        raise ArgumentError(
+            f'target="{FULL}" and `n_population` go together: the number of its questions, or of whole clusters as '
+            f'{{"passage": 896}}; got target="{target}" and n_population={n_population!r}.'
+        )
+    if target == FULL and refused:
+        raise NotAvailableError(f'target="{FULL}" is not defined with {refused}')
 
 
 def frozen(array: npt.ArrayLike, dtype: Any = np.float64) -> npt.NDArray[Any]:

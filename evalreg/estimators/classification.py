@@ -39,11 +39,10 @@ from evalreg.estimators.cells import (
     split_rows,
 )
 from evalreg.estimators.ratio import solve
-from evalreg.estimators.subsets import chooses_rows
 from evalreg.inference.intervals import Behind
 from evalreg.inference.wald import joint_test, joint_test_p
 from evalreg.numerics.student import logit_interval, proportion_interval
-from evalreg.results.results import Results, results_of
+from evalreg.results.results import Results, chooses_rows, results_of
 
 if TYPE_CHECKING:
     from evalreg.data.clusters import Codes, Groups
@@ -68,7 +67,7 @@ WINDOW = 2.0
 FEW_OF_CLASSES = 15.0
 
 
-@chooses_rows()
+@chooses_rows
 @documented
 def classification(
     data: Any,

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FAMILIES, FamilyName, FloatArray, IntArray, option
+from evalreg.checks import FamilyName, FloatArray, IntArray
 from evalreg.data.clusters import as_codes, pair_codes, row_list, rows_text
 from evalreg.data.formula import ParsedFormula, whole_column
 from evalreg.data.frame import refuse_extreme
 from evalreg.errors import (
-    ArgumentTypeError,
     ConstantScoreError,
     ConvergenceError,
     DataError,
@@ -24,7 +23,6 @@ from evalreg.errors import (
     NotAvailableError,
     ScoreRangeError,
 )
-from evalreg.hints import family_hint
 from evalreg.numerics.fitting import MOST_STEPS, SEPARATED, STILL
 from evalreg.results.bridge import from_statsmodels
 
@@ -36,32 +34,6 @@ if TYPE_CHECKING:
     from evalreg.estimate import Estimate
 else:
     Family = Any
-
-
-def named_family(family: Any) -> FamilyName | Family:
-    """The name of a family, where it is one of ours with its canonical link; otherwise an instance of statsmodels'."""
-    if isinstance(family, str):
-        option("family", family, FAMILIES, family_hint(family))
-        return family
-    from statsmodels.genmod import families
-
-    if isinstance(family, type) and issubclass(family, families.Family):
-        raise ArgumentTypeError(
-            f"`family` must be an instance of a statsmodels family; got the class {family.__name__}. Write "
-            f"sm.families.{family.__name__}()."
-        )
-    if not isinstance(family, families.Family):
-        raise ArgumentTypeError(
-            '`family` must be "gaussian", "binomial" or "poisson", or a statsmodels family such as '
-            f"sm.families.Binomial(); got {type(family).__name__}."
-        )
-    links = families.links
-    canonical: dict[tuple[type, type], FamilyName] = {
-        (families.Gaussian, links.Identity): "gaussian",
-        (families.Binomial, links.Logit): "binomial",
-        (families.Poisson, links.Log): "poisson",
-    }
-    return canonical.get((type(family), type(family.link)), family)
 
 
 def estimate_of_family(model: Any, formula: str) -> Estimate:

@@ -12,6 +12,7 @@ from scipy import sparse
 from evalreg.checks import (
     MISSING,
     TARGETS,
+    THESE,
     BoolArray,
     CovName,
     DofName,
@@ -21,6 +22,7 @@ from evalreg.checks import (
     SscName,
     TargetName,
     adjustment,
+    check_target,
     listed,
     option,
 )
@@ -38,12 +40,9 @@ from evalreg.estimators.cells import estimate_read
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.mean import solve as solve_means
 from evalreg.estimators.pair_tables import Facts, facts_of
-from evalreg.estimators.subsets import chooses_rows
 from evalreg.estimators.targets import (
-    THESE,
     Draw,
     PopulationSize,
-    check_target,
     counts_clusters,
     noise_of_differences,
     of_benchmark,
@@ -52,7 +51,7 @@ from evalreg.inference.questions import mixed_scales
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.numerics.basis import CONSTANT
 from evalreg.numerics.matrices import Matrix
-from evalreg.results.results import results_of
+from evalreg.results.results import chooses_rows, results_of
 from evalreg.scores.differences import PairScores, pair_sums
 from evalreg.scores.score_interval import ICC_DIFFERENCE, checked_icc
 
@@ -119,7 +118,7 @@ def unpaired_estimate(
     return replace(differences, about=estimate.about, family=PLAIN, apart=roles.by), axes
 
 
-@chooses_rows()
+@chooses_rows
 @documented
 def compare(
     data: Any,

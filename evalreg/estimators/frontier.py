@@ -16,9 +16,8 @@ from evalreg.data.clusters import Groups
 from evalreg.errors import ArgumentError
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import Split, answers_of, means_of_cells
-from evalreg.estimators.subsets import chooses_rows
 from evalreg.inference.simultaneous import adjust_pvalues
-from evalreg.results.results import Results, results_of
+from evalreg.results.results import Results, chooses_rows, results_of
 
 DIRECTIONS = {"max": 1.0, "min": -1.0}
 
@@ -71,7 +70,7 @@ class Frontier(Results):
         return pd.Series(states, index=names, name="state")
 
 
-@chooses_rows()
+@chooses_rows
 @documented
 def frontier(
     data: Any,

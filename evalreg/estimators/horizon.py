@@ -18,9 +18,8 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, MissingC
 from evalreg.estimate import About
 from evalreg.estimators.cells import function_of, in_memory, refuse_values
 from evalreg.estimators.regression import fit
-from evalreg.estimators.subsets import chooses_rows
 from evalreg.inference.intervals import Ratios
-from evalreg.results.results import Results, results_of
+from evalreg.results.results import Results, chooses_rows, results_of
 
 # Columns that the regression is of.
 SUCCESS, LENGTH, MODEL = "success of a run", "log2 minutes", "model of a run"
@@ -101,7 +100,7 @@ def _year(date: Any) -> float:
         raise ArgumentTypeError(f"`dates` must be years or dates; got {date!r}.") from None
 
 
-@chooses_rows()
+@chooses_rows
 @documented
 def horizon(
     data: Any,

@@ -28,14 +28,13 @@ from evalreg.estimators.cells import (
     refuse_values,
     split_rows,
 )
-from evalreg.estimators.subsets import chooses_rows
 from evalreg.inference.intervals import Ratios
-from evalreg.results.results import Results, results_of
+from evalreg.results.results import Results, chooses_rows, results_of
 
 OF_TRUTH = ("specificity", "sensitivity")
 
 
-@chooses_rows()
+@chooses_rows
 @documented
 def judge_corrected(
     data: Any,
@@ -180,7 +179,7 @@ def _refuse_chance(means: Estimate, split: Split, asked: CovOptions) -> None:
         raise DataError(f"{text}: nothing that could be corrected. Label more answers, or take another judge.")
 
 
-@chooses_rows()
+@chooses_rows
 @documented
 def panel(
     data: Any,

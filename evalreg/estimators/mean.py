@@ -16,6 +16,7 @@ from evalreg.checks import (
     QUESTIONS,
     STRATA_WEIGHTS,
     TARGETS,
+    THESE,
     CovName,
     DofName,
     FloatArray,
@@ -26,6 +27,7 @@ from evalreg.checks import (
     SscName,
     StrataWeightsName,
     TargetName,
+    check_target,
     fraction,
     listed,
     nearest,
@@ -49,13 +51,10 @@ from evalreg.estimators.cells import (
     independence_note,
     titled,
 )
-from evalreg.estimators.subsets import chooses_rows
 from evalreg.estimators.targets import (
-    THESE,
     Draw,
     PopulationSize,
     Shares,
-    check_target,
     counts_clusters,
     estimated_shares,
     noise_of_means,
@@ -64,7 +63,7 @@ from evalreg.estimators.targets import (
 )
 from evalreg.inference.intervals import Behind
 from evalreg.inference.questions import scale_notes, unequal_notes
-from evalreg.results.results import Results, results_of
+from evalreg.results.results import Results, chooses_rows, results_of
 from evalreg.scores.base import CellSums
 from evalreg.scores.score_interval import ICC_MEAN, checked_icc
 
@@ -130,7 +129,7 @@ def _is_positive(value: object) -> bool:
     return isinstance(value, int | float | np.number) and bool(0 < float(value) < np.inf)
 
 
-@chooses_rows()
+@chooses_rows
 @documented
 def mean(
     data: Any,

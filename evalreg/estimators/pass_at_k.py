@@ -22,9 +22,8 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, NotAvail
 from evalreg.estimate import About, Estimate, same_questions
 from evalreg.estimators.cells import estimate_read, single_means, titled
 from evalreg.estimators.mean import solve
-from evalreg.estimators.subsets import chooses_rows
 from evalreg.inference.questions import unequal_notes
-from evalreg.results.results import Results, results_of
+from evalreg.results.results import Results, chooses_rows, results_of
 from evalreg.scores.score_interval import ICC_MEAN
 
 RequireName: TypeAlias = Literal["any", "all", "same"]
@@ -44,7 +43,7 @@ def all_of_k(right: FloatArray, answers: FloatArray, k: int) -> FloatArray:
     return share
 
 
-@chooses_rows()
+@chooses_rows
 @documented
 def pass_at_k(
     data: Any,

@@ -25,9 +25,8 @@ from evalreg.covariance.options import check_cov_options, documented
 from evalreg.errors import ConstantScoreError
 from evalreg.estimate import About, Inverted, on_one_side
 from evalreg.estimators.cells import Linearized, Split, independence_note, linearized_estimate, split_rows, titled
-from evalreg.estimators.subsets import chooses_rows
 from evalreg.numerics.fitting import ROUNDING
-from evalreg.results.results import Results, results_of
+from evalreg.results.results import Results, chooses_rows, results_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -264,7 +263,7 @@ def _shares_of_rows(split: Split, values: FloatArray, theta: FloatArray, q: floa
     return np.asarray(below + tied * np.clip(part, 0.0, 1.0)[split.codes])
 
 
-@chooses_rows()
+@chooses_rows
 @documented
 def quantile(
     data: Any,

@@ -50,7 +50,6 @@ from evalreg.errors import (
     ScoreRangeError,
 )
 from evalreg.estimate import About, Estimate, Ratings, Refit
-from evalreg.estimators.subsets import chooses_rows
 from evalreg.estimators.win_rate import ModelMeans
 from evalreg.numerics.basis import basis_of, refuse_singular
 from evalreg.numerics.fitting import Evaluate, newton
@@ -63,6 +62,7 @@ from evalreg.numerics.matrices import (
     transposed,
     weighted_gram,
 )
+from evalreg.results.results import chooses_rows
 from evalreg.scores.base import cell_sums
 from evalreg.scores.cells import CellScores, beside_ties
 from evalreg.scores.engine import EngineScores
@@ -412,7 +412,7 @@ def ratings_of(
     )
 
 
-@chooses_rows()
+@chooses_rows
 @documented
 def bradley_terry(
     data: Any,
@@ -597,7 +597,7 @@ def _beside(scores: MappedScores, beyond: Matrix, counted: Matrix) -> MappedScor
     return replace(scores, design=design, offset=offset, information=Information(compressed(spread[0] + spread[1])))
 
 
-@chooses_rows()
+@chooses_rows
 @documented
 def controlled_win_rate(
     data: Any,

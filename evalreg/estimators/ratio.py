@@ -66,9 +66,8 @@ from evalreg.estimators.cells import (
     split_rows,
     titled,
 )
-from evalreg.estimators.subsets import chooses_rows
 from evalreg.numerics.basis import CONSTANT
-from evalreg.results.results import Results, results_of
+from evalreg.results.results import Results, chooses_rows, results_of
 from evalreg.scores.base import CellSums
 from evalreg.scores.engine import EngineScores, Measured, SummedRows, near_centres
 
@@ -96,7 +95,7 @@ def solve(split: Split, numerator: FloatArray, denominator: FloatArray) -> Linea
     return Linearized(ratio, residual / scale, denominator / scale, exact=True, bounded=bounded, value=value)
 
 
-@chooses_rows()
+@chooses_rows
 @documented
 def ratio(
     data: Any,

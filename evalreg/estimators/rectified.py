@@ -57,7 +57,6 @@ from evalreg.errors import (
 )
 from evalreg.estimate import About, on_one_side
 from evalreg.estimators.cells import independence_note, titled
-from evalreg.estimators.subsets import chooses_rows
 from evalreg.estimators.win_rate import never_met
 from evalreg.inference.rectification import (
     LabelledCells,
@@ -67,7 +66,7 @@ from evalreg.inference.rectification import (
     rectify,
     tune,
 )
-from evalreg.results.results import Results, results_of
+from evalreg.results.results import Results, chooses_rows, results_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,7 +74,7 @@ if TYPE_CHECKING:
     from evalreg.data.clusters import Groups
 
 
-@chooses_rows()
+@chooses_rows
 def rectified_mean(
     data: Any,
     *,

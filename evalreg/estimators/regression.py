@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalreg.checks import MISSING, CovName, DofName, FamilyName, MissingName, RepairName, SscName, option
+from evalreg.checks import FAMILIES, MISSING, CovName, DofName, FamilyName, MissingName, RepairName, SscName, option
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Axis, Groups
 from evalreg.data.designs import design_frame, read_absorbed, refuse_large_design
@@ -18,7 +18,7 @@ from evalreg.data.engine import Query
 from evalreg.data.formula import ParsedFormula, formula_columns, parse_formula
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import Roles, read_rows
-from evalreg.errors import NotAvailableError
+from evalreg.errors import ArgumentTypeError, NotAvailableError
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import Solved, estimate_cells
 from evalreg.estimators.design import (
@@ -26,17 +26,16 @@ from evalreg.estimators.design import (
     check_outcomes,
     estimate_of_family,
     evaluated,
-    named_family,
     statsmodels_model,
 )
 from evalreg.estimators.engine_fit import fit_in_engine
 from evalreg.estimators.solving import ShownFit, solve_absorbed, solve_glm, solve_linear
-from evalreg.estimators.subsets import chooses_rows
+from evalreg.hints import family_hint
 from evalreg.numerics.basis import basis_of
-from evalreg.results.results import Results, results_of
+from evalreg.results.results import Results, chooses_rows, results_of
 
 
-@chooses_rows(1)
+@chooses_rows
 @documented
 def fit(
     formula: str,
@@ -137,6 +136,32 @@ def fit(
     if isinstance(table, Query):
         return results_of(*fit_in_engine(parsed, table, columns, roles, groups, known_family), asked)
     return results_of(*_fit_rows(parsed, table, columns, roles, groups, known_family), asked)
+
+
+def named_family(family: Any) -> FamilyName | Family:
+    """The name of a family, where it is one of ours with its canonical link; otherwise an instance of statsmodels'."""
+    if isinstance(family, str):
+        option("family", family, FAMILIES, family_hint(family))
+        return family
+    from statsmodels.genmod import families
+
+    if isinstance(family, type) and issubclass(family, families.Family):
+        raise ArgumentTypeError(
+            f"`family` must be an instance of a statsmodels family; got the class {family.__name__}. Write "
+            f"sm.families.{family.__name__}()."
+        )
+    if not isinstance(family, families.Family):
+        raise ArgumentTypeError(
+            '`family` must be "gaussian", "binomial" or "poisson", or a statsmodels family such as '
+            f"sm.families.Binomial(); got {type(family).__name__}."
+        )
+    links = families.links
+    canonical: dict[tuple[type, type], FamilyName] = {
+        (families.Gaussian, links.Identity): "gaussian",
+        (families.Binomial, links.Logit): "binomial",
+        (families.Poisson, links.Log): "poisson",
+    }
+    return canonical.get((type(family), type(family.link)), family)
 
 
 Made: TypeAlias = "tuple[Estimate, tuple[Axis, ...] | None]"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray, StrataWeightsName, TargetName, listed
+from evalreg.checks import FULL, THESE, FloatArray, IntArray, StrataWeightsName, listed
 from evalreg.data.clusters import Axis, axis_name, find_axis
 from evalreg.errors import (
     AlignmentError,
@@ -33,21 +33,8 @@ if TYPE_CHECKING:
 
 PopulationSize: TypeAlias = int | Mapping[str, int] | Mapping[str, Mapping[str, int]]
 Shares: TypeAlias = StrataWeightsName | Mapping[str, float]
-FULL: TargetName = "the full benchmark"
-THESE: TargetName = "these questions"
 # Strata of models differ in their shares where more than one question and this share of all are out of place.
 ROUNDING_SHARE = 0.01
-
-
-def check_target(target: TargetName, n_population: PopulationSize | None, refused: str | None) -> None:
-    """Refuse what does not go together; `refused` says what has no place beside a finite benchmark, and why."""
-    if (target == FULL) != (n_population is not None):
-        raise ArgumentError(
-            f'target="{FULL}" and `n_population` go together: the number of its questions, or of whole clusters as '
-            f'{{"passage": 896}}; got target="{target}" and n_population={n_population!r}.'
-        )
-    if target == FULL and refused:
-        raise NotAvailableError(f'target="{FULL}" is not defined with {refused}')
 
 
 def _no_place(beside: list[str]) -> ArgumentError:

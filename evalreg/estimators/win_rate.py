@@ -34,7 +34,6 @@ from evalreg.data.clusters import Groups
 from evalreg.data.pairs import PairRoles, as_name, as_names
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError
 from evalreg.estimate import About, Cells, Estimate, Refit
-from evalreg.estimators.subsets import chooses_rows
 from evalreg.numerics.matrices import (
     FULL_LEVERAGE,
     Matrix,
@@ -47,6 +46,7 @@ from evalreg.numerics.matrices import (
     transposed,
     with_entries,
 )
+from evalreg.results.results import chooses_rows
 from evalreg.scores.base import Block
 from evalreg.scores.stacking import MappedScores
 
@@ -412,7 +412,7 @@ def solve_as_sampled(pairs: Pairs, about: About) -> Estimate:
     )
 
 
-@chooses_rows()
+@chooses_rows
 @documented
 def win_rate(
     data: Any,

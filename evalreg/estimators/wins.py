@@ -16,7 +16,7 @@ from evalreg.data.rows import ReadRows
 from evalreg.errors import AlignmentError, ArgumentError, DataError, DisconnectedError
 from evalreg.estimators.cells import answers_of, refuse_values
 from evalreg.estimators.ratings import bradley_terry
-from evalreg.estimators.subsets import chooses_rows
+from evalreg.results.results import chooses_rows
 
 # Columns of the frame of comparisons.
 SIDES = ("left", "right", "score")
@@ -107,7 +107,7 @@ def item_columns(rows: ReadRows, item: str) -> pd.DataFrame:
     return frame
 
 
-@chooses_rows()
+@chooses_rows
 @documented
 def ability(
     data: Any,

@@ -32,7 +32,6 @@ from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.difference import compare
 from evalreg.estimators.mean import mean
 from evalreg.estimators.sign import sign_pvalues
-from evalreg.estimators.subsets import chooses_rows
 from evalreg.noise.parts import (
     FEWEST_APART,
     OF_PAIRS,
@@ -45,7 +44,7 @@ from evalreg.noise.parts import (
 from evalreg.planning.power import detectable, normal_quantiles, t_powers, t_shift, t_shifts
 from evalreg.report.axes import FigSize, curve_axes, differences_axes, errors_axes
 from evalreg.report.tables import Grid, Printed, Summary, fixed, number, p_value, whole_columns
-from evalreg.results.results import Results
+from evalreg.results.results import Results, chooses_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -185,7 +184,7 @@ def _refuse_counts(values: FloatArray, wrong: BoolArray, name: str, rule: str, a
         )
 
 
-@chooses_rows()
+@chooses_rows
 def noise(
     data: Any,
     score: str = "score",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import enum
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -22,7 +24,8 @@ from evalreg.covariance.options import (
     takes_ssc,
 )
 from evalreg.data.clusters import Axis, axis_name
-from evalreg.errors import ArgumentError, Note, issue, muted
+from evalreg.data.where import open_subset
+from evalreg.errors import ArgumentError, EvalregError, Note, issue, muted
 from evalreg.estimate import Estimate
 from evalreg.hints import Hinting, with_hints
 from evalreg.inference.intervals import against_null, against_value, intervals, t_tests
@@ -446,6 +449,8 @@ class Results(Planned, Resampled, Predicted, Diagnosed, Tabulated, Hinting):
 
 
 ResultsT = TypeVar("ResultsT", bound=Results)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @documented
@@ -508,6 +513,37 @@ def results_of(
     """Results with the covariance and all notes of an estimate, which are issued. Without axes rows are independent."""
     cov, found = assembled(estimate, axes, asked, notes)
     return Results(estimate, cov, axes or (), asked, found)
+
+
+def chooses_rows(function: Callable[P, T]) -> Callable[P, T]:
+    """An estimator that takes `subset`: rows of its `data` are chosen first, and results say how many of how many."""
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def chosen(*args: Any, subset: Any = None, **options: Any) -> T:
+        bound = signature.bind_partial(*args, **options) if subset is not None else None
+        if bound is None or "data" not in bound.arguments:
+            return cast(Callable[..., T], function)(*args, **options)
+        bound.arguments["data"], condition, n_others = open_subset(bound.arguments["data"], subset)
+        try:
+            return cast(T, _of_subset(function(*bound.args, **bound.kwargs), condition, n_others))
+        except EvalregError as error:
+            if error.rows and "in use" not in str(error):
+                error.add_note("(Row 0 is the first of those that `subset` keeps.)")
+            raise
+
+    return cast(Callable[P, T], chosen)
+
+
+def _of_subset(results: Any, condition: str, n_others: int) -> Any:
+    """The same results, or the same with results, that say how many rows were left out by which condition."""
+    if not isinstance(results, Results):
+        return replace(results, results=_of_subset(results.results, condition, n_others))
+    estimate = results.estimate
+    dropped = {**estimate.dropped, "subset": n_others}
+    return replace(
+        results, estimate=replace(estimate, about=replace(estimate.about, subset=condition), dropped=dropped)
+    )
 
 
 def rederive(results: ResultsT, groups: Any, options: dict[str, Any]) -> ResultsT:

@@ -33,20 +33,19 @@ WEIGHT, WEIGHT2, SQUARES2 = "weight", "weight2", "squares2"
 PAIR_COLUMNS = {"wv": TOTAL, "wvv": SQUARES, "low": LOW, "high": HIGH}
 PAIR_COLUMNS |= {"wins": "wins", "tied": "ties", "losses": "losses"}
 WEIGHTED_PAIR_COLUMNS = {"w": WEIGHT, "ww": WEIGHT2, "wwv": "total2", "wwvv": SQUARES2, "heaviest": "heaviest"}
-# Of ratios: sums of w n and w d, and with e = n - R d about the ratio R of the line those of w e^2, w e d, w d^2 and
-# w e^2 / d; the lowest and highest n / d and n; rows between 0 and their denominator, with a numerator and no
-# denominator, and with neither. Those of weighted ones also of w^2, w^2 d, w^2 e^2, w^2 e d and w^2 d^2.
-TOP, BOTTOM, CROSS, BOTTOM2, OWN = "numerator", "denominator", "cross", "denominator2", "own_squares"
-LEAST, MOST, INSIDE, STRAY, IDLE = "least", "most", "inside", "stray", "idle"
-WEIGHT2_BOTTOM, CROSS2, WEIGHT2_BOTTOM2 = "weight2_denominator", "cross2", "weight2_denominator2"
+# Of ratios, by what is measured of them: sums of w n and w d, and with e = n - R d about the ratio R of the line those
+# of w e^2, w e d, w d^2 and w e^2 / d; the lowest and highest n / d and n; rows between 0 and their denominator, with a
+# numerator and no denominator, and with neither. Of weighted ones also sums of w^2, w^2 d, w^2 e^2, w^2 e d, w^2 d^2.
+RATIO_COLUMNS = {"t": "numerator", "b": "denominator", "ee": SQUARES, "ed": "cross", "dd": "denominator2"}
+RATIO_COLUMNS |= {"each": "own_squares", "lo": LOW, "hi": HIGH}
+RATIO_COLUMNS |= {name: name for name in ("least", "most", "inside", "stray", "idle")}
+WEIGHTED_RATIO_COLUMNS = {"w": WEIGHT, "ww": WEIGHT2, "wd": "weight2_denominator"}
+WEIGHTED_RATIO_COLUMNS |= {"wee": SQUARES2, "wed": "cross2", "wdd": "weight2_denominator2"}
 
 SCORE_SUMS = (ROWS, TOTAL, SQUARES, LOW, HIGH)
 PAIR_SUMS = (ROWS, *PAIR_COLUMNS.values())
-RATIO_SUMS = (ROWS, TOP, BOTTOM, SQUARES, CROSS, BOTTOM2, OWN, LOW, HIGH, LEAST, MOST, INSIDE, STRAY, IDLE)
-OF_WEIGHTS = {
-    "pairs": tuple(WEIGHTED_PAIR_COLUMNS.values()),
-    "ratios": (WEIGHT, WEIGHT2, WEIGHT2_BOTTOM, SQUARES2, CROSS2, WEIGHT2_BOTTOM2),
-}
+RATIO_SUMS = (ROWS, *RATIO_COLUMNS.values())
+OF_WEIGHTS = {"pairs": tuple(WEIGHTED_PAIR_COLUMNS.values()), "ratios": tuple(WEIGHTED_RATIO_COLUMNS.values())}
 WHAT = {"scores": "single scores", "pairs": "comparisons of two models", "ratios": "ratios"}
 TAKERS = {
     "scores": "`mean` and `compare` take it",

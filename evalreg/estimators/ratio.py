@@ -23,38 +23,12 @@ from evalreg.checks import (
     option,
 )
 from evalreg.covariance.options import check_cov_options, documented
-from evalreg.data.clusters import Axis, Groups, joint, pair_codes, parse_groups, row_list, rows_text, with_roles
+from evalreg.data.clusters import Axis, Groups, parse_groups, row_list, rows_text, with_roles
 from evalreg.data.engine import CellKeys, Measure, Query
 from evalreg.data.engine_rows import measured_cells, read_in_engine
 from evalreg.data.frame import open_frame, refuse_extreme
 from evalreg.data.rows import Roles, joint_names
-from evalreg.data.sums import (
-    BOTTOM,
-    BOTTOM2,
-    CROSS,
-    CROSS2,
-    HIGH,
-    IDLE,
-    INSIDE,
-    LEAST,
-    LOW,
-    MOST,
-    OWN,
-    ROWS,
-    SQUARES,
-    SQUARES2,
-    STRAY,
-    TOP,
-    WEIGHT,
-    WEIGHT2,
-    WEIGHT2_BOTTOM,
-    WEIGHT2_BOTTOM2,
-    Lines,
-    SummedLog,
-    lines_of,
-    refuse_kind,
-    refuse_other,
-)
+from evalreg.data.sums import RATIO_COLUMNS, ROWS, WEIGHTED_RATIO_COLUMNS, Lines, SummedLog, lines_of, refuse_other
 from evalreg.errors import ArgumentError, DataError, DenominatorWarning, NonFiniteError, Note, ScoreRangeError
 from evalreg.estimate import About, Cells, Estimate, of_means, on_one_side
 from evalreg.estimators.cells import (
@@ -190,10 +164,9 @@ def ratio(
         interval="logit",
     )
     columns = {"numerator": numerator, "denominator": denominator}
-    if isinstance(data, SummedLog):
-        refuse_kind(data, "ratios")
-        refuse_other(data, {"numerator": numerator, "denominator": denominator, "weights": weights})
     table = lines_of(data, "ratios") if isinstance(data, SummedLog) else open_frame(data)
+    if isinstance(data, SummedLog):
+        refuse_other(data, columns | {"weights": weights})
     if isinstance(table, Query):
         query, by_columns = with_roles(table, {} if isinstance(table, Lines) else columns, by=by)
         roles = Roles(numerator, by_columns, weights=weights, missing=missing)
@@ -205,9 +178,7 @@ def ratio(
         estimate, relative = _from_sums(read, pair, about)
         axes, names = read.axes, estimate.names
     else:
-        split = split_rows(
-            table, {"numerator": numerator, "denominator": denominator}, by, groups, weights, missing, "ratio"
-        )
+        split = split_rows(table, columns, by, groups, weights, missing, "ratio")
         estimate, relative = _in_memory(split, (numerator, denominator), about)
         axes, names = split.rows.axes, split.names
     notes = (*independence_note(by, groups), *_denominator_notes(names, relative, denominator))
@@ -220,24 +191,23 @@ def _in_memory(split: Split, columns: tuple[str, str], about: About) -> tuple[Es
     _check_denominator(split, bottom, columns[1])
     idle = int(np.count_nonzero((top == 0) & (bottom == 0)))
     about = replace(about, lines=idle_lines(idle), levels=on_one_side(top, top))
-    return linearized_estimate(split, solve(split, top, bottom), about, columns[0]), relative_error(split, bottom)
+    solved = solve(split, top, bottom)
+    estimate = linearized_estimate(split, solved, about, columns[0])
+    squares = np.asarray(np.bincount(split.codes, split.weighted(solved.share - 1) ** 2, len(split.names)), np.float64)
+    return estimate, _relative_error(estimate, split.rows.axes, squares, split.total(np.ones(split.n_rows)))
 
 
-def relative_error(split: Split, denominator: FloatArray) -> FloatArray:
+def _relative_error(
+    estimate: Estimate, axes: tuple[Axis, ...] | None, squares: FloatArray, weight: FloatArray
+) -> FloatArray:
     """Standard error of each cell's mean denominator over that mean, the largest over the clusterings.
 
     About the bias of the ratio over its standard error, at most. Cochran (1977), Sampling Techniques, section 6.8.
+    `squares` are those of rows, sums of w^2 (d/mean - 1)^2, and `weight` sums of w.
     """
-    total, codes, n_cells = split.total(denominator), split.codes, len(split.names)
-    mean = total / split.total(np.ones(split.n_rows))
-    deviation = split.weighted(denominator - mean[codes])
-    squares = np.bincount(codes, deviation**2, n_cells)
-    for axis in split.rows.axes or ():
-        clusters = joint([split.rows.used[name] for name in axis])
-        pairs = pair_codes(codes, n_cells, clusters.codes, clusters.n_clusters)
-        sums = np.bincount(pairs.codes, deviation, pairs.n_clusters)
-        squares = np.maximum(squares, np.bincount(codes[pairs.first], sums**2, n_cells))
-    return np.asarray(np.sqrt(squares) / total)
+    for axis in axes or ():
+        squares = np.maximum(squares, estimate.scores.shares_apart(axis))
+    return np.asarray(np.sqrt(squares) / weight)
 
 
 def _denominator_notes(names: tuple[str, ...], relative: FloatArray, column: str) -> list[Note]:
@@ -310,24 +280,22 @@ def read_ratios(table: Query, columns: tuple[str, str], roles: Roles, groups: Gr
 def _ratios_of_lines(table: Lines, columns: tuple[str, str], roles: Roles, groups: Groups) -> RatioSums:
     """The same of lines of sums."""
     assert table.log is not None
-    weighted = table.log.roles.weights is not None
-    first = {"t": TOP, "b": BOTTOM, "inside": INSIDE, "stray": STRAY, "idle": IDLE}
-    measures: dict[str, Measure] = {name: (nw.col(of), "sum") for name, of in first.items()}
-    measures |= {"lo": (nw.col(LOW), "min"), "hi": (nw.col(HIGH), "max")}
-    measures |= {"least": (nw.col(LEAST), "min"), "most": (nw.col(MOST), "max")}
-    measures |= {"w": (nw.col(WEIGHT if weighted else ROWS), "sum")}
+    weighted, n = table.log.roles.weights is not None, nw.col(ROWS)
+    stored = RATIO_COLUMNS | (WEIGHTED_RATIO_COLUMNS if weighted else {})
+    of = {name: nw.col(column) for name, column in stored.items()}
+    measures: dict[str, Measure] = {name: (of[name], "sum") for name in ("t", "b", "inside", "stray", "idle")}
+    measures |= {"w": (of.get("w", n), "sum"), "lo": (of["lo"], "min"), "hi": (of["hi"], "max")}
+    measures |= {"least": (of["least"], "min"), "most": (of["most"], "max")}
     cells, sums = measured_cells(table, roles.by, measures)
-    one = nw.col(SQUARES), nw.col(CROSS), nw.col(BOTTOM2)
-    two = nw.col(SQUARES2), nw.col(CROSS2), nw.col(WEIGHT2_BOTTOM2)
-    own = nw.col(OWN), nw.col(WEIGHT2 if weighted else ROWS), nw.col(WEIGHT2_BOTTOM if weighted else BOTTOM)
+    powers = (("ee", "ed", "dd"), ("wee", "wed", "wdd"))[: 2 if weighted else 1]
     rows = SummedRows(
         table,
-        nw.col(TOP),
-        nw.col(BOTTOM),
-        nw.col(WEIGHT) if weighted else None,
-        n=nw.col(ROWS),
-        squares=(one, two) if weighted else (one,),
-        own=own,
+        of["t"],
+        of["b"],
+        of.get("w"),
+        n=n,
+        squares=tuple((of[ee], of[ed], of[dd]) for ee, ed, dd in powers),
+        own=(of["each"], of.get("ww", n), of.get("wd", of["b"])),
     )
     axes = None if groups is None else parse_groups(groups, table.columns)
     return RatioSums(rows, cells, sums, axes, table.log.dropped)
@@ -381,17 +349,7 @@ def _from_sums(read: RatioSums, columns: tuple[str, str], about: About) -> tuple
         about=replace(about, lines=idle_lines(int(sums["idle"].sum())), levels=levels),
     )
     apart = found["wdd"] / mean**2 - 2 * found["wd"] / mean + found["ww"]
-    return estimate, _relative_error(scores, read.axes, np.maximum(apart, 0.0))
-
-
-def _relative_error(scores: EngineScores, axes: tuple[Axis, ...] | None, squares: FloatArray) -> FloatArray:
-    """Standard error of each cell's mean denominator over that mean, the largest over the clusterings.
-
-    `squares` are those of rows, sums of w^2 (d/mean - 1)^2.
-    """
-    for axis in axes or ():
-        squares = np.maximum(squares, scores.shares_apart(axis))
-    return np.asarray(np.sqrt(squares) / scores.sums.weight)
+    return estimate, _relative_error(estimate, read.axes, np.maximum(apart, 0.0), w)
 
 
 def _check_sums(sums: Mapping[str, FloatArray], columns: tuple[str, str], weights: str | None) -> None:

@@ -20,27 +20,13 @@ from evalreg.data.frame import as_query, open_frame
 from evalreg.data.pairs import PairRoles, as_names
 from evalreg.data.rows import Roles
 from evalreg.data.sums import (
-    BOTTOM,
-    BOTTOM2,
-    CROSS,
-    CROSS2,
     HIGH,
-    IDLE,
-    INSIDE,
-    LEAST,
     LOW,
-    MOST,
-    OWN,
+    RATIO_COLUMNS,
     ROWS,
     SQUARES,
-    SQUARES2,
-    STRAY,
-    TOP,
     TOTAL,
-    WEIGHT,
-    WEIGHT2,
-    WEIGHT2_BOTTOM,
-    WEIGHT2_BOTTOM2,
+    WEIGHTED_RATIO_COLUMNS,
     SummedLog,
     SummedRoles,
     grouped_lines,
@@ -54,7 +40,7 @@ from evalreg.report.documents import versions
 from evalreg.scores.engine import Measured, engine_scores, of_cell
 
 # Of lines while they are made: what values are taken about, and residuals of rows with a denominator.
-CENTRE, _POSITIVE = "__centre", "__positive"
+CENTRE, POSITIVE = "__centre", "__positive"
 
 
 def summarise(
@@ -245,7 +231,7 @@ def _of_scores(
 def _refuse_changed(lines: pd.DataFrame, sums: Mapping[str, Any]) -> None:
     """Raise if an engine has other rows than when their cells were summed."""
     n, rows = int(sums["n"].sum()), int(lines[ROWS].sum())
-    total = TOTAL if TOTAL in lines else TOP
+    total = TOTAL if TOTAL in lines else RATIO_COLUMNS["t"]
     if n != rows or not np.isclose(lines[total].sum(), sums["t"].sum(), rtol=1e-9, atol=1e-9 * n):
         raise changed_rows(f"its {n} rows are now {rows}, or their scores differ")
 
@@ -275,33 +261,31 @@ def _of_ratios(data: Any, columns: tuple[str, str], roles: Roles, groups: str | 
     refuse_far_weights(read.power, roles.weights)
     centre, _, _ = centred(read)
     n, d = (nw.col(name).cast(nw.Float64) for name in columns)
-    rows, about, first = read.rows, of_cell(read.cells, centre), ratio_measures(n, d, read.rows.weight)
-    of_first = {TOP: "t", BOTTOM: "b", LOW: "lo", HIGH: "hi", LEAST: "least", MOST: "most"}
-    measures = {name: first[of] for name, of in (of_first | {one: one for one in (INSIDE, STRAY, IDLE)}).items()}
+    rows = read.rows
+    measures = ratio_measures(n, d, rows.weight) | {CENTRE: (of_cell(read.cells, centre), "max")}
     moments = rows.moments(read.cells, centre, 1) | rows.spread(read.cells, centre)
-    measures |= {name: (moments[of], "sum") for name, of in _ABOUT.items()} | {CENTRE: (about, "max")}
     if rows.weight is not None:
-        squares, sizes = rows.moments(read.cells, centre, 2), rows.sizes()
-        more = {SQUARES2: squares["ee"], CROSS2: squares["ed"], WEIGHT2_BOTTOM2: squares["dd"], WEIGHT: rows.weight}
-        more |= {WEIGHT2: sizes["ww"], WEIGHT2_BOTTOM: sizes["wd"]}
-        measures |= {name: (expression, "sum") for name, expression in more.items()}
-    lines = _about_own(grouped_lines(rows.engine, own, measures))
+        squares = rows.moments(read.cells, centre, 2)
+        moments |= {"w": rows.weight} | rows.sizes() | {f"w{name}": square for name, square in squares.items()}
+    measures |= {name: (moment, "sum") for name, moment in moments.items()}
+    names = RATIO_COLUMNS | WEIGHTED_RATIO_COLUMNS | {"e": POSITIVE, CENTRE: CENTRE}
+    of_lines = {names[name]: measure for name, measure in measures.items() if name in names}
+    lines = _about_own(grouped_lines(rows.engine, own, of_lines))
     _refuse_changed(lines, read.sums)
     return SummedLog(lines[[*own.labels, *own.sums]], own, read.dropped)
 
 
-_ABOUT = {SQUARES: "ee", CROSS: "ed", BOTTOM2: "dd", OWN: "each", _POSITIVE: "e"}
-
-
 def _about_own(lines: pd.DataFrame) -> pd.DataFrame:
     """Lines with squares about their own ratio: e + s d stands for e, s being the centre less it."""
-    top, bottom = (lines[name].to_numpy(dtype=float) for name in (TOP, BOTTOM))
+    columns = RATIO_COLUMNS | WEIGHTED_RATIO_COLUMNS
+    top, bottom, each = (lines[columns[name]].to_numpy(dtype=float) for name in ("t", "b", "each"))
     s = lines[CENTRE].to_numpy() - np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
-    made = {OWN: np.maximum(lines[OWN] + 2 * s * lines[_POSITIVE] + s**2 * bottom, 0.0)}
-    for squares, cross, bottom2 in ((SQUARES, CROSS, BOTTOM2), (SQUARES2, CROSS2, WEIGHT2_BOTTOM2)):
-        if squares in lines:
-            made[squares] = np.maximum(lines[squares] + 2 * s * lines[cross] + s**2 * lines[bottom2], 0.0)
-            made[cross] = lines[cross] + s * lines[bottom2]
+    made = {columns["each"]: np.maximum(each + 2 * s * lines[POSITIVE] + s**2 * bottom, 0.0)}
+    for names in (("ee", "ed", "dd"), ("wee", "wed", "wdd")):
+        ee, ed, dd = (columns[name] for name in names)
+        if ee in lines:
+            made[ee] = np.maximum(lines[ee] + 2 * s * lines[ed] + s**2 * lines[dd], 0.0)
+            made[ed] = lines[ed] + s * lines[dd]
     ends = {LOW: lines[LOW].astype(float).fillna(np.inf), HIGH: lines[HIGH].astype(float).fillna(-np.inf)}
     return lines.assign(**made, **ends)
 

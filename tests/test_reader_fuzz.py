@@ -107,7 +107,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
 
 def by_format(folder: Path) -> dict[str, list[Path]]:
     found: dict[str, list[Path]] = {}
-    for source in find_files(folder).sources:
+    for source in find_files(folder)[0]:
         name = format_of(source)
         if name is not None and source.path.stat().st_size < LARGEST:
             found.setdefault(name, []).append(source.path)
@@ -198,7 +198,7 @@ def test_every_reader_is_among_those_that_are_fuzzed(written, shared):
 
 def test_no_reader_takes_the_files_of_another(written, shared):
     for name, paths in [*written.items(), *by_format(shared / "data" / "original").items()]:
-        for source in find_files(paths).sources:
+        for source in find_files(paths)[0]:
             takes = [other for other in FORMATS if other != "table" and FORMATS[other].recognises(source)]
             # Judgments of MT-Bench in pairs have the names of a battle too; MT-Bench is asked first.
             rest = {"chatbot_arena"} if name == "mt_bench" else set()

@@ -174,8 +174,8 @@ def _opened(
     mapping = None if roles is None else as_roles(roles)
     if mapping is not None and format not in (None, "table"):
         raise ArgumentError(f'`roles` names columns of tables; a log of format "{format}" names its own. Leave it out.')
-    found = find_files(path)
-    chosen, own, others = sort_sources(found.sources, "table" if mapping is not None else format)
+    sources, links = find_files(path)
+    chosen, own, others = sort_sources(sources, "table" if mapping is not None else format)
     choice = Choice(
         task=None if task is None else (task,) if isinstance(task, str) else tuple(names("task", task)),
         columns=None if columns is None else tuple(names("columns", columns)),
@@ -187,10 +187,10 @@ def _opened(
     if others:
         were = "was" if len(others) == 1 else "were"
         passed_over.append(f"{counted(len(others), 'file')} of no known format {were} not read: {file_list(others)}.")
-    if found.links:
-        were = "was" if len(found.links) == 1 else "were"
+    if links:
+        were = "was" if len(links) == 1 else "were"
         passed_over.append(
-            f'{counted(len(found.links), "link")} {were} not followed, such as "{found.links[0]}". Name the files that '
+            f'{counted(len(links), "link")} {were} not followed, such as "{links[0]}". Name the files that '
             "they lead to, if they are wanted."
         )
     return chosen, own, choice, tuple(passed_over)

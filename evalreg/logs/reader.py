@@ -203,19 +203,23 @@ def _answers(part: Part, format: Format, choice: Choice, left_out: Counter[Reaso
                 raise refusal from None
             left_out["broken"] += 1
     columns = [format.choose.get(name, ("", ""))[0] for name in ARGUMENTS]
-    for answer in format.gather(answers, part):
+    first: list[Answer] = []
+    for answer in answers:
+        if answer.id is None or answer.id not in ids:
+            first.append(answer)
+        else:
+            left_out["duplicate"] += 1
+        ids.add(answer.id)
+    for answer in format.gather(first, part):
         answer.part, answer.task = part, str(answer.row.get("task", part.task))
         if choice.task is not None and answer.task not in choice.task:
             continue
-        left_out["duplicate"] += answer.id is not None and answer.id in ids
-        if answer.id is None or answer.id not in ids:
-            ids.add(answer.id)
-            for number, (name, column) in enumerate(zip(ARGUMENTS, columns, strict=True)):
-                if column and not _reads_all(name, format, choice):
-                    answer.under[number] = str(answer.row.get(column, ""))
-            filter, scorer, metric = (answer.under.get(number, "") for number in range(3))
-            answer.scores = {(filter, s or scorer, m or metric): value for (s, m), value in answer.values.items()}
-            yield answer
+        for number, (name, column) in enumerate(zip(ARGUMENTS, columns, strict=True)):
+            if column and not _reads_all(name, format, choice):
+                answer.under[number] = str(answer.row.get(column, ""))
+        filter, scorer, metric = (answer.under.get(number, "") for number in range(3))
+        answer.scores = {(filter, s or scorer, m or metric): value for (s, m), value in answer.values.items()}
+        yield answer
 
 
 def _reads_all(name: str, format: Format, choice: Choice) -> bool:

@@ -36,16 +36,11 @@ HEAD = 65_536
 DESCRIBING, PARQUET = ("_metadata", "_common_metadata"), b"PAR1"
 
 
-@dataclass(frozen=True)
-class FoundFiles:
-    """What paths stand for: the files, and the links in folders and among matches, which are passed over."""
+def find_files(paths: Paths) -> tuple[list[Source], list[Path]]:
+    """The files that paths, patterns with `*` and folders stand for, each once, sorted within a folder or pattern.
 
-    sources: tuple[Source, ...]
-    links: tuple[Path, ...]
-
-
-def find_files(paths: Paths) -> FoundFiles:
-    """The files that paths, patterns with `*` and folders stand for, each once, sorted within a folder or pattern."""
+    Beside them the links in folders and among matches, which are passed over.
+    """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not given:
         raise ArgumentError("`path` must name at least one file; got none.")
@@ -56,11 +51,11 @@ def find_files(paths: Paths) -> FoundFiles:
         found = list(dict.fromkeys(file for path in given for file in _files(path)))
     except PermissionError as error:
         raise _unreadable(error.filename, error) from error
-    links = tuple(file for file in found if file.is_symlink() and not is_handle(file))
+    links = [file for file in found if file.is_symlink() and not is_handle(file)]
     sources = [Source(file, Content(file).head(HEAD)) for file in found if file not in set(links)]
     # Named alone, such a file is read, and refused for what it is.
     rows = [one for one in sources if not (one.path.name in DESCRIBING and one.head.startswith(PARQUET))]
-    return FoundFiles(tuple(rows or sources), links)
+    return rows or sources, links
 
 
 def is_handle(path: str | os.PathLike[str]) -> bool:

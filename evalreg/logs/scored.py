@@ -489,19 +489,14 @@ def _openai_event(record: Record, part: Part) -> Iterator[Answer]:
     view |= {"sample": data} if kind == "raw_sample" else {}
     row, number = {"item": label(record, "sample_id")}, record.get("event_id")
     state: Reason | None = "errored" if kind == "error" else None
-    yield Answer(row, values, view, state, id=number if isinstance(number, int) else None)
+    yield Answer(row, values, view, state, id=(str(part.source.path), number) if isinstance(number, int) else None)
 
 
 def _openai_samples(answers: list[Answer], part: Part) -> list[Answer]:
     """The events of a sample together: an answer for each that scores it."""
     samples: dict[str, list[Answer]] = defaultdict(list)
-    known: set[Any] = set()
     for answer in answers:
-        if answer.id is not None and answer.id in known:
-            part.left_out["duplicate"] += 1
-        else:
-            samples[answer.row["item"]].append(answer)
-        known.add(answer.id)
+        samples[answer.row["item"]].append(answer)
     together = []
     for events in samples.values():
         row = {name: value for event in events for name, value in event.row.items()}

@@ -229,23 +229,17 @@ def defaults(rows: Rows, function: str, given: Mapping[str, Any]) -> dict[str, A
     if roles is not None:
         by = list(getattr(roles, "by", ()) or ())
         return {"by": by} if by and "by" in names else {}
-    found: dict[str, Any] = {}
-    if {"left", "right"} <= names and (function != "summarise" or rows.pairs):
-        found |= {"left": "left", "right": "right"}
-        if not {"winner", "score"} & set(given):
-            outcome = "winner" if rows.has("winner") or not rows.has("score") else "score"
-            found[outcome] = outcome
-        axes = [role for role in ("prompt", "judge") if rows.several(role)]
-        found |= {"groups": " + ".join(axes)} if axes else {}
-        found |= {"key": rows.log.key} if rows.log is not None and rows.log.key else {}
-    else:
-        item = "task:item" if rows.several("task") else "item"
-        found |= {"item": item} if rows.has("item") else {}
-        found |= {"sample": "sample"} if rows.several("sample") and ("item" in given or "item" in found) else {}
-        several = [role for role in ("model", "task", "prompt") if rows.several(role)]
-        found |= {"by": several} if several else {}
-        found |= {"groups": item} if function == "ratio" and rows.has("item") else {}
-    return {name: value for name, value in found.items() if name in names and name not in given}
+    from evalreg.logs.log import role_arguments
+
+    judged = {"left", "right"} <= names and (function != "summarise" or rows.pairs)
+    filled = role_arguments(rows.frame, judged=judged, key=() if rows.log is None else rows.log.key)
+    if judged and {"winner", "score"} & set(given):
+        names -= {"winner", "score"}
+    if "item" not in filled and "item" not in given:
+        names -= {"sample"}
+    if function == "ratio" and "item" in filled:
+        filled["groups"] = filled["item"]
+    return {name: value for name, value in filled.items() if name in names and name not in given}
 
 
 def with_hint(error: EvalregError, rows: Rows) -> None:

@@ -478,29 +478,41 @@ class Log:
             raise NotAvailableError(f"scores by several metrics are not averaged: {listing}. {advice}", column="metric")
 
     def _questions(self) -> dict[str, Any]:
-        """Item and sample: questions of several tasks are told apart, and repeats are named where there are some."""
-        item = "task:item" if self._several("task") else "item"
-        found = {"item": item} if "item" in self.roles else {}
-        return found | ({"sample": "sample"} if self._several("sample") else {})
+        """Item and sample, by which repeats are averaged first."""
+        filled = role_arguments(self._reading.frame, judged=False)
+        return {name: filled[name] for name in ("item", "sample") if name in filled}
 
     def _arguments(self) -> dict[str, Any]:
-        """Arguments that name columns, filled from the roles; means are those of each model and task."""
-        columns: dict[str, Any] = {
-            role: role for role in ("model", "left", "right", "winner", "order") if role in self.roles
+        """Arguments that name columns, filled from the roles, for functions that are no method of a log."""
+        filled = role_arguments(self._reading.frame, judged="left" in self.roles)
+        return {role: role for role in ("model", "winner", "order") if role in self.roles} | {
+            name: value for name, value in filled.items() if name != "groups"
         }
-        several = [role for role in ("model", "task", "prompt") if self._several(role)]
-        columns |= self._questions() | ({"by": several} if several and "left" not in self.roles else {})
-        return columns | ({"score": "score"} if "left" in self.roles and "winner" not in self.roles else {})
 
     def _sides(self, verb: str, groups: Any, options: dict[str, Any]) -> dict[str, Any]:
         """Arguments of what compares models in pairs."""
         for role in ("left", "right"):
             self._needs(role, verb)
-        kept = self._kept(options)
-        axes = [role for role in ("prompt", "judge") if kept._several(role)]
-        outcome = {"winner": "winner"} if "winner" in self.roles else {"score": "score"}
-        asked = {"left": "left", "right": "right", "groups": groups if groups is not None else " + ".join(axes) or None}
-        return asked | outcome | ({"key": self.key} if self.key else {}) | options
+        filled = role_arguments(self._kept(options)._reading.frame, judged=True, key=self.key)
+        return filled | ({} if groups is None else {"groups": groups}) | options
+
+
+def role_arguments(frame: pd.DataFrame, *, judged: bool, key: Sequence[str] = ()) -> dict[str, Any]:
+    """Arguments of functions as columns with the names of roles fill them: nothing is pooled unasked.
+
+    Comparisons are clustered by prompts, crossed with judges, where there are several. Means are those of each model,
+    task and prompt; questions of several tasks are told apart by both, and repeats are named where there are some.
+    """
+    several = [role for role in ROLES if role in frame and frame[role].nunique() > 1]
+    if judged:
+        outcome = "winner" if "winner" in frame or "score" not in frame else "score"
+        axes = " + ".join(role for role in ("prompt", "judge") if role in several)
+        sides: dict[str, Any] = {"left": "left", "right": "right", outcome: outcome}
+        return sides | ({"groups": axes} if axes else {}) | ({"key": list(key)} if key else {})
+    filled: dict[str, Any] = {"sample": "sample"} if "sample" in several else {}
+    filled |= {"item": "task:item" if "task" in several else "item"} if "item" in frame else {}
+    by = [role for role in ("model", "task", "prompt") if role in several]
+    return filled | ({"by": by} if by else {})
 
 
 def as_pandas(frame: Any) -> pd.DataFrame:

@@ -18,11 +18,7 @@ from evalreg.errors import (
     EvalregWarning,
 )
 from evalreg.inference.simultaneous import block_stream
-from evalreg.resampling.bootstrap import (
-    BLOCK,
-    boot_chunks,
-    run_blocks,
-)
+from evalreg.resampling.draws import BLOCK, boot_chunks, run_blocks
 
 # The same sums in another order.
 SAME = 1e-9

@@ -14,7 +14,7 @@ from golden import Golden
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
-from evalreg.resampling.bootstrap import WEBB
+from evalreg.resampling.draws import WEBB
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 

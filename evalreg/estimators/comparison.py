@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from evalreg.inference.wald import EquivalenceName
     from evalreg.report.axes import FigSize
     from evalreg.report.rendering import ReportFormat
-    from evalreg.resampling.bootstrap import WildWeightsName
+    from evalreg.resampling.draws import WildWeightsName
     from evalreg.results.winner import BestName, Winner, WinnerName
 
 

@@ -39,17 +39,11 @@ from evalreg.errors import (
     UnknownLabelError,
     issue,
 )
-from evalreg.inference.simultaneous import Seed, base_seed, block_stream
+from evalreg.inference.simultaneous import Seed, base_seed
 from evalreg.numerics.fitting import Progress
 from evalreg.report.tables import Grid, Summary, fixed, number, p_value
-from evalreg.resampling.bootstrap import (
-    BLOCK,
-    SLACK,
-    Drawn,
-    refuse_few,
-    seed_text,
-    whole_number,
-)
+from evalreg.resampling.bootstrap import refuse_few
+from evalreg.resampling.draws import SLACK, Drawn, blocks, seed_text, whole_number
 
 
 @keeps("n_clusters", "n_rows")
@@ -234,8 +228,7 @@ class Allocation:
         G = self.treated.size
         place = np.arange(G) - np.repeat(self.starts, self.n_clusters)
         chosen = place < np.repeat(self.n_treated, self.n_clusters)
-        for block, first in enumerate(range(0, draws, BLOCK)):
-            n, rng = min(BLOCK, draws - first), block_stream(base, block)
+        for _, n, rng in blocks(draws, base):
             # Sorted by stratum and a random number within it: its first places are treated.
             order = np.argsort(self.stratum + rng.random((n, G)), axis=1)
             found = np.zeros((n, G), dtype=bool)

@@ -45,13 +45,14 @@ from evalreg.inference.wald import Contrasts, parse_contrasts, refuse_dependent,
 from evalreg.numerics.fitting import ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, mostly_there
 from evalreg.report.tables import Summary, fixed, number, p_value
-from evalreg.resampling.bootstrap import (
+from evalreg.resampling.draws import (
     SLACK,
     WEBB_UP_TO,
     WILD_WEIGHTS,
     Drawn,
     WildWeightsName,
     seed_text,
+    share,
     vectors,
     whole_number,
     wild_blocks,
@@ -261,11 +262,6 @@ class _Plan:
         multiples = {"rademacher": 2, "webb": 6}[self.weights] if self.enumerated and self.imposed else 0
         return multiples / self.draws if self.enumerated else 1 / (self.draws + 1)
 
-    def share(self, count: int) -> float:
-        """From the number of draws that are as extreme to a p-value."""
-        # Drawn vectors leave out the one of the data, which belongs to them.
-        return count / self.draws if self.enumerated else (1 + count) / (self.draws + 1)
-
     @property
     def factors(self) -> FloatArray:
         """CR1 factor of each term of the covariance, shape (n_terms,)."""
@@ -361,7 +357,7 @@ def _joint(plan: _Plan) -> _Found:
         for numerator, squares in _draws(plan, [term.dims for term in cov.one_way])
     ]
     count = int(np.count_nonzero(np.concatenate(statistics) >= W * (1 - SLACK) ** 2))
-    return _Found(W / C.shape[0], plan.share(count) if np.isfinite(W) else np.nan)
+    return _Found(W / C.shape[0], share(count, plan.draws, plan.enumerated) if np.isfinite(W) else np.nan)
 
 
 def _draw_single(plan: _Plan) -> Drawn:

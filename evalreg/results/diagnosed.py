@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from evalreg.covariance.covariance import Covariance
     from evalreg.estimate import Estimate
     from evalreg.inference.simultaneous import Seed
-    from evalreg.resampling.bootstrap import BootWeightsName, WildWeightsName
+    from evalreg.resampling.draws import BootWeightsName, WildWeightsName
 
 
 class Diagnosed(Counted, Algebra):

@@ -22,7 +22,7 @@ import evalreg as er
 from evalreg.errors import NestedClustersWarning
 from evalreg.estimate import rows_behind
 from evalreg.inference.simultaneous import block_stream
-from evalreg.resampling.bootstrap import boot_chunks
+from evalreg.resampling.draws import boot_chunks
 
 
 def _load_cases():

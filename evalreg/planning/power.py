@@ -675,9 +675,8 @@ def _several(name: str, values: Any) -> list[int]:
     return found
 
 
-# Pairs of numbers of answers that are priced at most, and numbers of answers that are looked at.
-MOST_PAIRS = 1_000_000
-MOST_ANSWERS = 200_000
+# Numbers of answers are priced up to so far from the best real one: a million pairs (limit).
+REACH = 500
 
 
 @dataclass(frozen=True)
@@ -866,17 +865,11 @@ def _pairs(
 ) -> tuple[FloatArray, FloatArray]:
     """Whole numbers of answers of both models whose cost by eq. 9, before n is rounded, is below the best so far."""
     cost, k, _ = best
-    reach = MOST_PAIRS**0.5 / 2
-    sides = []
-    for side in (0, 1):
-        other = 1 - side
-        most = min(cost / (scale * omega2 * costs[side]), k[side] + reach, MOST_ANSWERS)
-        times = np.arange(max(1.0, k[side] - reach), most + 1)
-        variance, price = omega2 + noise[side] / times, question + costs[side] * times
-        # The other model's best number of answers, a real one.
-        free = np.sqrt(noise[other] * price / (variance * costs[other])).clip(1.0)
-        least = scale * (variance + noise[other] / free) * (price + costs[other] * free)
-        sides.append(times[least < cost])
+    sides = [
+        # Questions alone, with no noise of answers, cost as much where a model answers so often.
+        np.arange(max(1.0, k[side] - REACH), min(cost / (scale * omega2 * costs[side]), k[side] + REACH) + 1)
+        for side in (0, 1)
+    ]
     a, b = (grid.ravel() for grid in np.meshgrid(*sides, indexing="ij"))
     below = scale * _each(omega2, noise, (a, b)) * _price(question, costs, (a, b)) < cost
     return a[below], b[below]

@@ -57,6 +57,7 @@ from evalreg.resampling.draws import (
     whole_number,
     wild_blocks,
 )
+from evalreg.resampling.solvers import meetings
 
 
 @dataclass(frozen=True)
@@ -194,10 +195,17 @@ def wild_test(
     cov = assemble(estimate, axes, ResolvedCov("CR1", ssc, "min", "max"))
     # Fewest clusters first, which stands for ties.
     carriers = sorted(range(len(cov.axes)), key=lambda axis: cov.n_clusters[axis_name(cov.axes[axis])])
-    plans = [_planned(estimate, cov, one, asked, weights, draws, bool(impose_null), alpha, base) for one in carriers]
+    gap, plans = asked.matrix @ estimate.params - asked.value, list[_Plan]()
+    for carrier in carriers:
+        size, kind = cov.n_clusters[axis_name(cov.axes[carrier])], weights
+        if weights == "auto":
+            kind = "webb" if size <= WEBB_UP_TO else "rademacher"
+        every = vectors(kind, size, draws)
+        n, enumerated = every or draws, every is not None
+        plans.append(_Plan(estimate, cov, carrier, asked, gap, kind, n, enumerated, bool(impose_null), alpha, base))
     _check_rank(asked, plans[0].n_clusters)
     reasons = [reason for reason in cov.reasons(asked.matrix) if reason]
-    single = plans[0].gap.size == 1
+    single = gap.size == 1
     each = [_NOT_TESTED if reasons else (_single if single else _joint)(plan) for plan in plans]
     if not reasons and np.isnan(each[0].statistic):
         reasons = ["the covariance of these contrasts is singular"]
@@ -269,27 +277,6 @@ class _Plan:
         counts = counts_of(self.estimate, self.cov.axes, smallest, self.cov.options.ssc)
         every = (replace(counts, n_clusters=G, smallest=smallest, least_squares=True) for G in sizes)
         return np.array([cr1_factor(one, self.cov.options.ssc) for one in every])
-
-
-def _planned(
-    estimate: Estimate,
-    cov: Covariance,
-    carrier: int,
-    asked: Contrasts,
-    weights: WildWeightsName,
-    draws: int,
-    imposed: bool,
-    alpha: float,
-    base: int,
-) -> _Plan:
-    """Which weights the axis carries, and whether all vectors are taken."""
-    size = cov.n_clusters[axis_name(cov.axes[carrier])]
-    kind: WildWeightsName = weights
-    if weights == "auto":
-        kind = "webb" if size <= WEBB_UP_TO else "rademacher"
-    every = vectors(kind, size, draws)
-    gap = asked.matrix @ estimate.params - asked.value
-    return _Plan(estimate, cov, carrier, asked, gap, kind, every or draws, every is not None, imposed, alpha, base)
 
 
 def _refuse_without_sums(estimate: Estimate, axes: tuple[Axis, ...]) -> None:
@@ -461,20 +448,10 @@ class _Meetings:
 
 def _meetings(estimate: Estimate, axes: tuple[Axis, ...], dims: tuple[int, ...], carrier: int) -> _Meetings:
     """Meetings of the clustering on the axes `dims` with the axis that carries the weights."""
-    if len(axes) == 1:
-        every = np.arange(estimate.scores.n_clusters(axes[0]))
-        return _Meetings(axes[0], every, every, (every.size, every.size))
-    labels = estimate.scores.row_labels()
-    if labels is None:
-        raise NotAvailableError(
-            "a wild bootstrap of crossed clusters needs rows in memory; collect the frame first, or name one "
-            "clustering."
-        )
-    by = union(*(axes[d] for d in sorted({*dims, carrier})))
-    first = labels.codes(by).first
-    clusters, carriers = labels.codes(union(*(axes[d] for d in dims))), labels.codes(axes[carrier])
-    shape = (clusters.n_clusters, carriers.n_clusters)
-    return _Meetings(by, clusters.codes[first], carriers.codes[first], shape)
+    clustering = union(*(axes[d] for d in dims))
+    pair = (clustering,) if clustering == axes[carrier] else (clustering, axes[carrier])
+    by, codes, sizes = meetings(estimate, pair)
+    return _Meetings(by, codes[0], codes[-1], (sizes[0], sizes[-1]))
 
 
 @dataclass(frozen=True, eq=False)

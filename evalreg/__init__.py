@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from evalreg.estimators.judging import judge_corrected as judge_corrected
     from evalreg.estimators.judging import panel as panel
     from evalreg.estimators.mean import mean as mean
+    from evalreg.estimators.pair_tables import sign_test as sign_test
     from evalreg.estimators.pass_at_k import pass_at_k as pass_at_k
     from evalreg.estimators.quantile import quantile as quantile
     from evalreg.estimators.ratings import bradley_terry as bradley_terry
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from evalreg.estimators.regression import fit as fit
     from evalreg.estimators.shards import merged as merged
     from evalreg.estimators.shards import summarise as summarise
-    from evalreg.estimators.sign import sign_test as sign_test
     from evalreg.estimators.win_rate import win_rate as win_rate
     from evalreg.estimators.wins import ability as ability
     from evalreg.estimators.wins import wins as wins
@@ -84,6 +84,7 @@ _NAMES = {
     "estimators.horizon": "horizon",
     "estimators.judging": "judge_corrected panel",
     "estimators.mean": "mean",
+    "estimators.pair_tables": "sign_test",
     "estimators.pass_at_k": "pass_at_k",
     "estimators.quantile": "quantile",
     "estimators.ratings": "bradley_terry controlled_win_rate",
@@ -91,7 +92,6 @@ _NAMES = {
     "estimators.rectified": "rectified_mean rectified_win_rate",
     "estimators.regression": "fit",
     "estimators.shards": "merged summarise",
-    "estimators.sign": "sign_test",
     "estimators.win_rate": "win_rate",
     "estimators.wins": "ability wins",
     "inference.ranks": "rank_sets",

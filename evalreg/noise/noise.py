@@ -31,7 +31,7 @@ from evalreg.errors import (
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.difference import compare
 from evalreg.estimators.mean import mean
-from evalreg.estimators.sign import sign_pvalues
+from evalreg.estimators.pair_tables import sign_pvalues
 from evalreg.noise.parts import (
     FEWEST_APART,
     OF_PAIRS,

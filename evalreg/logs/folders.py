@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalreg.errors import ArgumentError, LogFormatError
+from evalreg.errors import LogFormatError
 from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Minor, Name, Part, Record, Source, Unknown
 from evalreg.logs.records import (
     at,
@@ -23,6 +23,7 @@ from evalreg.logs.records import (
     label,
     needed,
     numeric,
+    pyarrow_for,
     records,
     short,
     whole,
@@ -298,13 +299,9 @@ def _model_of_folders(path: Path, date: str) -> str:
 
 def _rows(path: Path, choice: Choice) -> list[Record]:
     """The rows of a file of details: what names, asks and scores an example; tokens and answers are passed over."""
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ArgumentError(
-            f'{path} is Parquet, which needs pyarrow; it is not installed. Run: pip install "evalreg[parquet]"'
-        ) from error
+    pa = pyarrow_for(str(path), "Parquet")
+    from pyarrow import parquet
+
     try:
         with parquet.ParquetFile(path) as file:
             rows: list[Record] = []

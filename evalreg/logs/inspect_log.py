@@ -239,7 +239,7 @@ def _member(archive: zipfile.ZipFile, path: Path, name: str) -> bytes:
         with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as stream:
             data: bytes = stream.read(info.file_size + 1)
     except (zstandard.ZstdError, MemoryError) as error:
-        raise LogFormatError(f"{path} is damaged, cut off or still being written ({error}). Copy it again.") from error
+        raise zipfile.BadZipFile(str(error)) from error
     if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
         raise LogFormatError(f"{info.filename} of {path} is damaged: its checksum differs. Copy the log again.")
     return data

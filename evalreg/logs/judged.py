@@ -38,6 +38,7 @@ from evalreg.logs.records import (
     records,
     short,
     text,
+    unfit,
 )
 from evalreg.logs.table_log import BATTLES
 from evalreg.logs.tables import table_records
@@ -227,7 +228,7 @@ def _grades(record: Record, model: str, turns: Mapping[str, tuple[str, str]]) ->
         raw = needed(record, score)
         number = numeric(raw)
         if isinstance(raw, bool) or (number is None and raw is not None and raw == raw):
-            raise BadRecordError(f"has {str(raw)[:40]!r} as {score!r}, where a number is needed")
+            raise unfit(raw, score, "a number")
         # Without a judgement the turn was not graded at all.
         none = Missing("unparsed" if record.get(judgment) else "unscored")
         values["", f"turn {turn}"] = none if number in (None, -1) else number

@@ -236,6 +236,16 @@ class _Counted(io.RawIOBase):
         return len(data)
 
 
+def pyarrow_for(name: str, kind: str) -> Any:
+    """The package pyarrow, which a file of this kind needs."""
+    try:
+        return import_module("pyarrow")
+    except ImportError as error:
+        raise ArgumentError(
+            f'{name} is {kind}, which needs pyarrow; it is not installed. Run: pip install "evalreg[parquet]"'
+        ) from error
+
+
 # Records
 
 # A document of one piece that is larger than this is not a log that a person means to read.
@@ -421,6 +431,11 @@ def needed(record: Any, path: str) -> Any:
     raise BadRecordError(f"has no {path.replace('|', ' or ')!r}")
 
 
+def unfit(value: Any, path: str, wanted: str) -> BadRecordError:
+    """The error of a value that is not what its field holds."""
+    return BadRecordError(f"has {str(value)[:40]!r} as {path!r}, where {wanted} is needed")
+
+
 def label(record: Any, path: str) -> str:
     """A name or an id at a path, as text."""
     value = needed(record, path)
@@ -428,7 +443,7 @@ def label(record: Any, path: str) -> str:
         return printable(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    raise BadRecordError(f"has {str(value)[:40]!r} as {path!r}, where a name or a number is needed")
+    raise unfit(value, path, "a name or a number")
 
 
 def text(record: Any, path: str) -> str:
@@ -436,7 +451,7 @@ def text(record: Any, path: str) -> str:
     value = needed(record, path)
     if isinstance(value, str):
         return value
-    raise BadRecordError(f"has {str(value)[:40]!r} as {path!r}, where text is needed")
+    raise unfit(value, path, "text")
 
 
 def first_text(record: Any, *paths: str) -> str:
@@ -452,7 +467,7 @@ def whole(record: Any, name: str, default: int | None = None) -> int:
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53:
         return value
-    raise BadRecordError(f"has {str(value)[:40]!r} as {name!r}, where a whole number is needed")
+    raise unfit(value, name, "a whole number")
 
 
 def items(record: Any, path: str) -> list[Any]:
@@ -481,7 +496,7 @@ def number_at(record: Any, path: str) -> float | None:
     """A score at a path; None for what is missing, NaN or infinite."""
     value = at(record, path)
     if value is not None and not isinstance(value, bool | int | float):
-        raise BadRecordError(f"has {str(value)[:40]!r} as {path!r}, where a number is needed")
+        raise unfit(value, path, "a number")
     return numeric(value)
 
 

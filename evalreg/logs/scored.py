@@ -42,6 +42,7 @@ from evalreg.logs.records import (
     printable,
     records,
     short,
+    unfit,
 )
 
 LONGEST_NAME = 80
@@ -223,7 +224,7 @@ def _flag(record: Record) -> float | None:
     value = record.get("success")
     if value is None or isinstance(value, bool):
         return numeric(value)
-    raise BadRecordError(f"has {str(value)[:40]!r} as 'success', where true or false is needed")
+    raise unfit(value, "success", "true or false")
 
 
 def _named_by_files(frame: pd.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
@@ -479,7 +480,7 @@ def _openai_event(record: Record, part: Part) -> Iterator[Answer]:
         if not isinstance(data, dict):
             raise BadRecordError(f"has no 'data' with the {kind}")
         if kind == "match" and not isinstance(needed(data, "correct"), bool | int | float):
-            raise BadRecordError(f"has {str(data['correct'])[:40]!r} as 'correct', where true or false is needed")
+            raise unfit(data["correct"], "correct", "true or false")
         # A grade that could not be read, which evals scores as the worst.
         invalid = data.get("choice") == "__invalid__"
         for name, value in data.items():

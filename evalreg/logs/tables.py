@@ -24,7 +24,7 @@ from evalreg.checks import MOST_LISTED, listed
 from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, ArgumentTypeError, LogFormatError
 from evalreg.logs.reading import BrokenName
-from evalreg.logs.records import BOM, HEAD, LONGEST, Content, flat, json_lines, nested_value
+from evalreg.logs.records import BOM, HEAD, LONGEST, Content, flat, json_lines, nested_value, pyarrow_for
 
 __all__ = ["read_bytes", "read_table"]
 
@@ -501,13 +501,9 @@ def _fields_of_any_length() -> Iterator[None]:
 def _arrow(content: Content, head: bytes, asked: TableRequest) -> pd.DataFrame:
     """The rows of a file; of structs the fields named with dots, or all short ones where objects are made flat."""
     kind = next(kind for magic, kind in MAGIC.items() if head.startswith(magic))
-    try:
-        import pyarrow as pa
-        from pyarrow import compute, ipc, parquet
-    except ImportError as error:
-        raise ArgumentError(
-            f'{content.name} is {kind}, which needs pyarrow; it is not installed. Run: pip install "evalreg[parquet]"'
-        ) from error
+    pa = pyarrow_for(content.name, kind)
+    from pyarrow import compute, ipc, parquet
+
     try:
         # In place where it lies on disk uncompressed.
         with (

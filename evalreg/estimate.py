@@ -13,7 +13,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, held_property, hold, listed, nearest
 from evalreg.data.clusters import Axis
 from evalreg.errors import ArgumentError, MissingColumnError, NotAvailableError
-from evalreg.numerics.fitting import ROUNDING
+from evalreg.numerics.limits import LAST_DIGITS, ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
     absolute_entries,
@@ -390,9 +390,6 @@ def selects(C: Matrix) -> bool:
     picks: BoolArray = (np.count_nonzero(rows, axis=1) == 1) & (rows.sum(axis=1) == 1)
     return bool(picks.all())
 
-
-# What is left of a sum of numbers this many times as large is rounding.
-CANCELLED = 1e-14
 
 EstimateKind: TypeAlias = Literal["mean", "board", "least squares", "likelihood"]
 """Which small-sample conventions apply; a board is a map of means of pairs, whose rows count together."""
@@ -966,7 +963,7 @@ def _without_rounding(combinations: Matrix, matrix: Matrix) -> Matrix:
     # Sparse ones are of equal shares, which cancel exactly.
     if isinstance(combinations, np.ndarray) and isinstance(matrix, np.ndarray):
         largest = np.max(np.abs(combinations) @ np.abs(matrix), axis=1, initial=0.0)
-        product[np.max(np.abs(product), axis=1, initial=0.0) <= CANCELLED * largest] = 0.0
+        product[np.max(np.abs(product), axis=1, initial=0.0) <= LAST_DIGITS * largest] = 0.0
     return product
 
 

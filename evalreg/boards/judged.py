@@ -17,6 +17,7 @@ from evalreg.data.clusters import Axis, Codes, Labels, as_codes, known_column, n
 from evalreg.errors import ArgumentError, DataError, NotAvailableError, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, Refit
 from evalreg.inference.simultaneous import adjust_pvalues
+from evalreg.numerics.limits import EQUAL
 from evalreg.numerics.matrices import Matrix, compressed, difference_rows, scale_columns, scale_rows, transposed
 from evalreg.numerics.student import t_pvalues
 from evalreg.scores.base import CellSums, cell_sums
@@ -24,8 +25,6 @@ from evalreg.scores.cells import GONE, CellScores, SummedPairScores
 
 # What the clusters are called in here, whatever their columns.
 PROMPT: Axis = ("prompt",)
-# Sums of scores this near to those of ties, contrasts and errors this near to zero, differ from them by rounding.
-ROUNDING = 1e-9
 # Beyond so many judges only pairs of them that share enough are listed; ranks of fewer are compared.
 MOST_JUDGES = 1000
 MOST_RANKED = 100
@@ -73,7 +72,7 @@ class JudgedRows:
     def ahead(self, number: IntArray, size: int, rows: BoolArray | slice = slice(None)) -> IntArray:
         """Of each verdict, by some rows: 1 for the first model of the pair, -1 for the second, 0 for a tie."""
         above = np.bincount(number[rows], self.values[rows] - 0.5, size)
-        return np.sign(np.where(np.abs(above) > ROUNDING, above, 0.0)).astype(np.intp)
+        return np.sign(np.where(np.abs(above) > EQUAL, above, 0.0)).astype(np.intp)
 
 
 def judged_rows(pairs: Pairs, judge: str, prompt: str) -> JudgedRows:

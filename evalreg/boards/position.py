@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.boards.judged import ROUNDING, JudgedRows, adjusted_tests, cell_errors, prompt_scores
+from evalreg.boards.judged import JudgedRows, adjusted_tests, cell_errors, prompt_scores
 from evalreg.checks import FloatArray, IntArray
 from evalreg.covariance.options import ResolvedCov
 from evalreg.errors import NotAvailableError
-from evalreg.numerics.matrices import FULL_LEVERAGE, Matrix, difference_rows
+from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE
+from evalreg.numerics.matrices import Matrix, difference_rows
 from evalreg.numerics.moments import moment_equations, solve_components
 from evalreg.scores.base import cell_sums
 
@@ -48,7 +49,7 @@ def position_table(rows: JudgedRows, options: ResolvedCov, min_rows: int, alpha:
         "stands": stands,
         "n": np.bincount(rows.judge),
         "n_contrast": n_contrast,
-        "balanced": np.bincount(keys // rows.n_pairs, np.abs(net), n_judges) < ROUNDING,
+        "balanced": np.bincount(keys // rows.n_pairs, np.abs(net), n_judges) < EQUAL,
         "n_both": n_both,
         "consistent": np.where(n_both > 0, same / np.maximum(n_both, 1), np.nan),
     }
@@ -74,7 +75,7 @@ def order_contrast(
     total = np.bincount(cell, weights)
     x = rows.side - (np.bincount(cell, weights * rows.side) / total)[cell]
     s = rows.values - (np.bincount(cell, weights * rows.values) / total)[cell]
-    use = np.flatnonzero(np.abs(x) > ROUNDING)
+    use = np.flatnonzero(np.abs(x) > EQUAL)
     found = np.full((3, n_judges), np.nan)
     n_contrast = np.bincount(rows.judge[use], minlength=n_judges)
     if not use.size:
@@ -89,7 +90,7 @@ def order_contrast(
     se, dof = cell_errors(scores, sums, options)
     pairs = np.unique(cell[use], return_index=True)[1]
     left_over = np.bincount(number) - np.bincount(number[pairs], minlength=present.size) - 1.0
-    se = np.where((left_over > 0) & (se > ROUNDING), se, np.nan)
+    se = np.where((left_over > 0) & (se > EQUAL), se, np.nan)
     dof = np.minimum(dof, left_over) if options.dof == "satterthwaite" else dof
     found[:, present] = bias, se, np.where(np.isnan(se), np.nan, dof)
     return *found, n_contrast

@@ -16,7 +16,6 @@ import numpy as np
 
 from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.covariance.leverage import (
-    HELD,
     ClusterLeverage,
     Forms,
     adjusted_parts,
@@ -27,7 +26,8 @@ from evalreg.covariance.leverage import (
 from evalreg.data.clusters import Axis, Codes, axis_name
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate
-from evalreg.numerics.matrices import FULL_LEVERAGE, Matrix, dense
+from evalreg.numerics.limits import FULL_LEVERAGE, HELD
+from evalreg.numerics.matrices import Matrix, dense
 from evalreg.scores.base import Scores
 from evalreg.scores.rows import RowScores
 

@@ -14,7 +14,6 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, frozen, held_property, hold
 from evalreg.covariance.crossed import (
-    NO_VARIANCE,
     USUAL_LEVEL,
     Ends,
     Reach,
@@ -30,6 +29,7 @@ from evalreg.covariance.leverage import CountedDof, fixed_dof, quadratic
 from evalreg.covariance.options import ResolvedCov
 from evalreg.data.clusters import Axis
 from evalreg.errors import Note
+from evalreg.numerics.limits import LAST_DIGITS
 from evalreg.numerics.matrices import Matrix, compressed, squared_entries, sum_blocks
 from evalreg.scores.score_interval import Paired, SingleMeans
 
@@ -211,7 +211,7 @@ class Covariance:
         """Variances from the terms alone."""
         value = self._unsettled(C)
         scale = squared_entries(C) @ np.diag(self.naive)
-        none = ~(value > NO_VARIANCE * scale) | (scale == 0)
+        none = ~(value > LAST_DIGITS * scale) | (scale == 0)
         # Zero is a variance only where the bounds of the scores give an interval in its place.
         flat = (scale == 0) | ((value >= 0) & (not self.crossed))
         ends = self.bounded if reach is None else self.bounded | np.isin(np.arange(value.size), reach.row)
@@ -264,7 +264,7 @@ class Covariance:
         if np.all(variance > 0):
             return [""] * variance.size
         lost, scale = self._lost(C), squared_entries(C) @ np.diag(self.naive)
-        totals_vary = np.max([term.variance(C) for term in self.one_way], axis=0) > NO_VARIANCE * scale
+        totals_vary = np.max([term.variance(C) for term in self.one_way], axis=0) > LAST_DIGITS * scale
         texts = []
         for value, is_lost, size, vary, thin in zip(variance, lost, scale, totals_vary, self._withheld(C), strict=True):
             if value > 0 or (value == 0 and self.fixed is not None):
@@ -439,7 +439,7 @@ class Covariance:
             held = (variance[rows] > 0) | (~lost if source.signed else variance[rows] == 0)
             sides = rows[held], first[held], second[held], scale[held]
             V = self.pieces[term].variance(own[held]) / sides[3] ** 2
-            V = np.where(NO_VARIANCE * np.abs(squared_entries(own[held]) @ np.diag(self.naive)) < V, V, 0.0)
+            V = np.where(LAST_DIGITS * np.abs(squared_entries(own[held]) @ np.diag(self.naive)) < V, V, 0.0)
             null = source.null_variance(sides, V, axis)
             parts.append((Scored(sides[0], sides[3], term if self.summed else 0, null), 0))
         found = Scored.joined(parts)
@@ -505,7 +505,7 @@ class Covariance:
         naive = C @ self.naive @ C.T
         # Win rates and centred ratings have sums that are constants: what is left of their variances is rounding.
         scale = squared_entries(C) @ np.diag(self.naive)
-        constant = (scale > 0) & (np.diag(naive) <= NO_VARIANCE * scale)
+        constant = (scale > 0) & (np.diag(naive) <= LAST_DIGITS * scale)
         naive[constant] = naive[:, constant] = 0.0
         fixed = None if self.fixed is None else self._fixed(C)
         picks = bool(np.all((np.count_nonzero(C, axis=1) == 1) & (C.sum(axis=1) == 1)))

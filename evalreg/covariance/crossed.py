@@ -25,6 +25,7 @@ from evalreg.covariance.leverage import (
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.estimate import Estimate, effective_clusters
 from evalreg.numerics.fitting import crossings
+from evalreg.numerics.limits import LAST_DIGITS, ROUNDING
 from evalreg.numerics.matrices import (
     DENSE_SHARE,
     Matrix,
@@ -150,8 +151,6 @@ def touching(C: Matrix, which: BoolArray | None) -> BoolArray:
 
 # What statements are made at if nothing else is asked for.
 USUAL_LEVEL = 0.05
-# A variance below this fraction of the naive one is rounding, not a variance.
-NO_VARIANCE = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -423,10 +422,6 @@ def _moves(estimate: Estimate, A: Matrix, which: IntArray) -> Matrix:
 # Below this level quantiles of t are not sought; p-values there are those of the widest single term.
 SMALLEST_LEVEL = 1e-280
 MOST_STEPS = 80
-# Logarithms of p-values of contrasts that allow for more than their variance are as good as this.
-CLOSE = 1e-12
-# Ends of score intervals are as good as this (tolerance).
-END = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -613,7 +608,7 @@ class Widths:
         out, within = beyond & (zero > 0), beyond & (zero <= 0)
         outside, at_outside = np.where(out, 0.0, outside), np.where(out, zero, at_outside)
         inside, at_inside = np.where(within, 0.0, inside), np.where(within, zero, at_inside)
-        ends = np.where(reached, crossings(excess, inside, outside, at_inside, at_outside, END), far)
+        ends = np.where(reached, crossings(excess, inside, outside, at_inside, at_outside, LAST_DIGITS), far)
         return np.sort(ends.T * scored.scale[:, None], axis=1)
 
     def _reached_pvalues(self, reach: Reach, distance: FloatArray) -> FloatArray:
@@ -633,7 +628,7 @@ class Widths:
         # No less than the p-value without.
         low = np.log(np.maximum(np.nan_to_num(p[rows]), SMALLEST_LEVEL))
         high, at_low = np.zeros(x.shape), room(low)
-        found = np.exp(crossings(room, low, high, np.minimum(at_low, 0.0), room(high), CLOSE))
+        found = np.exp(crossings(room, low, high, np.minimum(at_low, 0.0), room(high), ROUNDING))
         p[rows] = np.where(at_low > 0, np.where(np.exp(low) > SMALLEST_LEVEL, np.exp(low), 0.0), found)
         return p
 

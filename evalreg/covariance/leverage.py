@@ -27,9 +27,9 @@ from evalreg.checks import BoolArray, DofName, FloatArray, IntArray, held_proper
 from evalreg.data.clusters import Axis
 from evalreg.data.frame import refuse_larger
 from evalreg.numerics.fitting import Progress
+from evalreg.numerics.limits import FULL_LEVERAGE, HELD
 from evalreg.numerics.matrices import (
     DENSE_SHARE,
-    FULL_LEVERAGE,
     Matrix,
     compressed,
     dense,
@@ -45,8 +45,6 @@ from evalreg.scores.base import NarrowClusters, Scores
 # Up to this norm of L the binomial series of (I - L)^-p needs at most 33 terms for all digits. No norm is above the
 # trace, and traces sum to k, so that few clusters need eigenvectors (ratings of 120 models: .67 s, and .86 without it).
 SERIES_NORM = 0.3
-# Entries of (clusters, columns, contrasts) that are held at a time, 32 MiB.
-HELD = 1 << 22
 
 Forms: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 """Of some clusters and m contrasts: two factors of D_g, (n_clusters, n, m) each, and u_g, (n_clusters, k, m)."""

@@ -25,9 +25,8 @@ from evalreg.errors import (
     SparseBoardWarning,
 )
 from evalreg.estimate import PLAIN, About, Estimate, Population, Samples
-from evalreg.numerics.fitting import ROUNDING
+from evalreg.numerics.limits import FULL_LEVERAGE, ROUNDING
 from evalreg.numerics.matrices import (
-    FULL_LEVERAGE,
     Matrix,
     absolute_entries,
     compressed,

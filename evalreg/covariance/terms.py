@@ -12,7 +12,6 @@ from evalreg.checks import BoolArray, FloatArray, SscName, listed
 from evalreg.covariance.absorbed import Directions, adjusted_clusters, directions_of
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import (
-    NO_VARIANCE,
     Centring,
     Term,
     Widths,
@@ -75,7 +74,7 @@ from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.data.frame import GRAMS, refuse_larger
 from evalreg.errors import NotAvailableError, Note, TooFewClustersError, issue
 from evalreg.estimate import Cells, Estimate, LeaveOut
-from evalreg.numerics.fitting import ROUNDING
+from evalreg.numerics.limits import LAST_DIGITS, ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
     absolute_entries,
@@ -95,9 +94,6 @@ from evalreg.scores.base import EVERY_ROW, Block, Scores, with_every_row
 from evalreg.scores.cells import CellScores
 from evalreg.scores.differences import PairScores
 from evalreg.scores.engine import EngineMoments, EngineScores
-
-# Values that differ by less are equal: an average of equal ones is one of them to some of its last digits.
-EQUAL = 1e-14
 
 
 def naive_term(estimate: Estimate) -> Term:
@@ -161,7 +157,8 @@ def _of_equal_values(estimate: Estimate) -> BoolArray:
         return np.zeros(estimate.n_params, dtype=bool)
     size = np.maximum(np.abs(cells.low), np.abs(cells.high))
     # The values of a ratio may have no known bounds.
-    equal = np.isfinite(size) & (cells.high - cells.low <= EQUAL * size) & (cells.scatter <= EQUAL * size**2)
+    size[~np.isfinite(size)] = np.nan
+    equal = (cells.high - cells.low <= LAST_DIGITS * size) & (cells.scatter <= LAST_DIGITS * size**2)
     return ~touching(estimate.coefficient_map, ~equal)
 
 
@@ -206,7 +203,7 @@ def one_term(
 
 def _lost_without_variance(estimate: Estimate, by: Axis, matrix: FloatArray, naive: FloatArray) -> BoolArray:
     """Parameters without a variance because one cluster determines them; looked for only where a variance is zero."""
-    none = np.diag(matrix) <= NO_VARIANCE * np.diag(naive)
+    none = np.diag(matrix) <= LAST_DIGITS * np.diag(naive)
     if estimate.refit is None or estimate.refit.inverse_gram.ndim == 2 or not none.any():
         return np.zeros(estimate.n_params, dtype=bool)
     return touching(estimate.coefficient_map, _adjust_cells(estimate, by, 1.0, False)[2]) & none

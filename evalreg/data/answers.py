@@ -157,8 +157,6 @@ def refuse_single(models: Sequence[str], column: str) -> None:
 
 # In the place of a model that nobody is compared with.
 NOBODY = -1
-# A difference of averages below this is rounding.
-TIED = 1e-9
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,6 +25,7 @@ from evalreg.errors import (
     LogFormatError,
     NotAvailableError,
 )
+from evalreg.numerics.limits import EQUAL
 
 # Columns of sums; labels stand before them. `squares` of scores is about the mean of the line.
 ROWS, TOTAL, SQUARES, LOW, HIGH = "n_rows", "total", "squares", "low", "high"
@@ -54,8 +55,6 @@ TAKERS = {
 }
 # In the metadata of a file.
 KEY = b"evalreg.sums"
-# Sums of the same rows in another order agree to this fraction.
-UNCHANGED = 1e-9
 
 
 @dataclass(frozen=True)
@@ -400,7 +399,7 @@ def _refuse_twice(one: SummedLog, other: SummedLog) -> None:
         return
     a, b = (part[sums].to_numpy(dtype=float) for part in (first, second))
     # Each column by itself: weights of 1e10 have squares beside which everything else is small.
-    if np.allclose(a, b, rtol=0, atol=UNCHANGED * (1 + np.nanmax(np.abs(np.where(np.isfinite(b), b, 0)), axis=0))):
+    if np.allclose(a, b, rtol=0, atol=EQUAL * (1 + np.nanmax(np.abs(np.where(np.isfinite(b), b, 0)), axis=0))):
         raise DuplicateRowsError(
             f"a shard counts once; {one.shards[0]} and {other.shards[0]} hold the same sums. Leave one out.",
             count=len(a),

@@ -43,6 +43,7 @@ from evalreg.inference.intervals import Behind
 from evalreg.inference.wald import joint_test, joint_test_p
 from evalreg.numerics.student import logit_interval, proportion_interval
 from evalreg.results.results import Results, chooses_rows, results_of
+from evalreg.scores.score_interval import FEW_EXPECTED
 
 if TYPE_CHECKING:
     from evalreg.data.clusters import Codes, Groups
@@ -57,8 +58,6 @@ TITLES = {"auc": "Area under the ROC curve", "brier": "Brier score", "ece": "Cal
 AT_RATE = "tpr@fpr="
 # Bins of equal width of the calibration error: Guo et al. (2017), ICML, section 2.
 BINS = 10
-# Clusters with either outcome that a gap is tested on: Cochran (1954), Biometrics 10, for expected counts.
-SOME = 5
 # Standard errors of the rate of false alarms over which the slope of the curve is taken: Woodruff (1952), JASA 47.
 WINDOW = 2.0
 
@@ -567,8 +566,9 @@ def _calibration(split: Split, is_true: IntArray, score: FloatArray, about: Abou
 
 
 def _with_both_outcomes(binned: Split, is_true: IntArray, weights: FloatArray) -> FloatArray:
-    """Neighbouring bins put together until each group has both outcomes in SOME clusters: shares, (n_groups, n_bins).
+    """Neighbouring bins put together until each has both outcomes in several clusters: shares, (n_groups, n_bins).
 
+    A gap is tested where a normal holds, by the rule of Cochran (1954) for expected counts.
     The variance of a bin in which all came true is that of its scores alone, as good as none.
     """
     axes = [joint([binned.rows.used[name] for name in axis]).codes for axis in binned.rows.axes or ()]
@@ -576,7 +576,7 @@ def _with_both_outcomes(binned: Split, is_true: IntArray, weights: FloatArray) -
     for b in np.flatnonzero(weights):
         groups[-1][b] = weights[b]
         rows = groups[-1][binned.codes] > 0
-        if min(np.unique(codes[rows & (is_true == k)]).size for codes in clusters for k in (0, 1)) >= SOME:
+        if min(np.unique(codes[rows & (is_true == k)]).size for codes in clusters for k in (0, 1)) >= FEW_EXPECTED:
             groups.append(np.zeros(weights.size))
     if len(groups) > 1:
         groups[-2:] = [groups[-2] + groups[-1]]

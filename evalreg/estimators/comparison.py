@@ -24,6 +24,7 @@ from evalreg.estimators.pair_tables import (
 )
 from evalreg.hints import Hinting, with_hints
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
+from evalreg.inference.wald import POWER
 from evalreg.planning.power import detectable
 from evalreg.report.answer import short
 from evalreg.report.axes import estimates_axes
@@ -628,8 +629,6 @@ class Comparison(Planned, Printed, Hinting):
         return short(self.summary()).as_text()
 
 
-# The power of which the smallest difference that a log shows is told.
-POWER = 0.8
 _JOINT = "joint: c in place of t, with P(max over differences of |T| <= c) = 1 - alpha"
 
 

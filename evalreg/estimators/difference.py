@@ -49,7 +49,7 @@ from evalreg.estimators.targets import (
 )
 from evalreg.inference.questions import mixed_scales
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
-from evalreg.numerics.basis import CONSTANT
+from evalreg.numerics.limits import CONSTANT
 from evalreg.numerics.matrices import Matrix
 from evalreg.results.results import chooses_rows, results_of
 from evalreg.scores.differences import PairScores, pair_sums

@@ -23,7 +23,7 @@ from evalreg.errors import CollinearityError, DataError, NonFiniteError, NotAvai
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.design import Design, evaluated
 from evalreg.estimators.solving import estimate_in_basis, refuse_flat, solve_moments
-from evalreg.numerics.fitting import PERFECT_FIT
+from evalreg.numerics.limits import ROUNDING
 from evalreg.scores.base import CellSums
 from evalreg.scores.engine import MOST_CELLS, EngineMoments, EngineScores, MeasuredNumbers, engine_scores, first_moments
 
@@ -160,7 +160,7 @@ def _solve(
     rest = m - np.einsum("cij,cj->ci", M, fitted)
     left = float(squares - np.sum(fitted * (m + rest)))
     farthest = max(abs(low - centre[0]), abs(high - centre[0]))
-    refuse_flat(about.outcome, low, high, left <= PERFECT_FIT * farthest**2 * float(sums.weight.sum()))
+    refuse_flat(about.outcome, low, high, left <= ROUNDING * farthest**2 * float(sums.weight.sum()))
     params = T @ turned
     if design.constant >= 0:
         params[design.constant] += level

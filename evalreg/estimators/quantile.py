@@ -25,7 +25,7 @@ from evalreg.covariance.options import check_cov_options, documented
 from evalreg.errors import ConstantScoreError
 from evalreg.estimate import About, Inverted, on_one_side
 from evalreg.estimators.cells import Linearized, Split, independence_note, linearized_estimate, split_rows, titled
-from evalreg.numerics.fitting import ROUNDING
+from evalreg.numerics.limits import ROUNDING
 from evalreg.results.results import Results, chooses_rows, results_of
 
 if TYPE_CHECKING:

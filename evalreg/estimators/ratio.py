@@ -40,13 +40,11 @@ from evalreg.estimators.cells import (
     split_rows,
     titled,
 )
-from evalreg.numerics.basis import CONSTANT
+from evalreg.numerics.limits import CONSTANT
 from evalreg.results.results import Results, chooses_rows, results_of
 from evalreg.scores.base import CellSums
 from evalreg.scores.engine import EngineScores, Measured, SummedRows, near_centres
 
-# Ratios of rows that differ by less, as a share of them, are alike.
-ALIKE = 2e-13
 # Above this relative standard error of a denominator, first-order variances of a ratio are not to be relied on.
 HARDLY_KNOWN = 0.2
 
@@ -305,7 +303,8 @@ def centred(read: RatioSums) -> tuple[FloatArray, BoolArray, dict[str, FloatArra
     """Centres of the cells, which of them are flat, and moments and spread about the centres."""
     sums = read.sums
     top, bottom = sums["t"], sums["b"]
-    flat = (sums["hi"] - sums["lo"] <= ALIKE * np.fmax(np.abs(sums["lo"]), np.abs(sums["hi"]))) & (sums["stray"] == 0)
+    size = np.fmax(np.abs(sums["lo"]), np.abs(sums["hi"]))
+    flat = (sums["hi"] - sums["lo"] <= CONSTANT * size) & (sums["stray"] == 0)
     middle = np.full(top.size, float(top.sum() / max(bottom.sum(), np.finfo(float).tiny)))
     ratio = np.divide(top, bottom, out=middle.copy(), where=bottom > 0)
     rows, cells = read.rows, read.cells

@@ -20,8 +20,6 @@ from evalreg.estimate import About, Estimate, Refit
 from evalreg.estimators.design import Design, evaluated, statsmodels_model
 from evalreg.numerics.basis import Partition, basis_of, redundant_levels, within
 from evalreg.numerics.fitting import (
-    PERFECT_FIT,
-    ROUNDING,
     SEPARATED,
     Fitted,
     canonical,
@@ -30,6 +28,7 @@ from evalreg.numerics.fitting import (
     residual_of,
     residuals_of,
 )
+from evalreg.numerics.limits import IN_SPAN, LAST_DIGITS, ROUNDING
 from evalreg.results.bridge import shown_fit
 from evalreg.scores.base import Scores
 from evalreg.scores.rows import Absorbed, CodedRows, MomentScores, RegressionScores, RowScores, roots, solved
@@ -74,7 +73,7 @@ def solve_linear(
     low, high = float(design.outcome.min()), float(design.outcome.max())
     assert scores.residual is not None
     left, total = float(scores.residual @ scores.residual), float(design.outcome @ design.outcome)
-    perfect = left <= PERFECT_FIT**2 * total * (1.0 if weights is None else float(weights.max()))
+    perfect = left <= ROUNDING**2 * total * (1.0 if weights is None else float(weights.max()))
     refuse_flat(about.outcome, low, high, perfect)
     return estimate_in_basis(design.names, params, T, scores, True, about, (low, high), shown)
 
@@ -300,12 +299,6 @@ def estimate_in_basis(
 # Absorbed factors: their levels are taken out of the score and the covariates, and never solved for.
 
 
-# What is left of a column below this fraction of its spread is rounding, or too little to be told from it.
-NOTHING_LEFT = 1e-9
-# Values are rounded to this fraction of their size.
-ROUNDED = 1e-14
-
-
 def solve_absorbed(design: Design, read: AbsorbedRows, parsed: ParsedFormula) -> Estimate:
     """The estimate from the score and the design of the formula before the bar, with its constant.
 
@@ -340,7 +333,7 @@ def solve_absorbed(design: Design, read: AbsorbedRows, parsed: ParsedFormula) ->
     assert fitted.residual is not None
     total = float(y_left @ (y_left if weights is None else y_left * weights))
     unexplained = float(fitted.residual @ fitted.residual)
-    perfect = unexplained <= NOTHING_LEFT**2 * total
+    perfect = unexplained <= IN_SPAN**2 * total
     refuse_flat(parsed.outcome, 0.0, 1.0, perfect, f"the covariates and the absorbed {what}")
     k = len(names)
     absorbed = Absorbed(factors, codes, weights, k, rank, exact, 1.0 - unexplained / total, project)
@@ -354,7 +347,7 @@ def _check_left(columns: FloatArray, left: FloatArray, names: list[str], what: s
     """Refuse columns of which the absorbed levels leave nothing, the score first."""
     spread = np.linalg.norm(columns - columns.mean(axis=0), axis=0)
     rest = np.linalg.norm(left, axis=0)
-    gone = (rest <= NOTHING_LEFT * spread) | (rest <= ROUNDED * np.linalg.norm(columns, axis=0))
+    gone = (rest <= IN_SPAN * spread) | (rest <= LAST_DIGITS * np.linalg.norm(columns, axis=0))
     if gone[0]:
         raise ConstantScoreError(
             f"`score` must vary within levels of the absorbed {what}; {names[0]!r} does not, so that there is nothing "

@@ -34,8 +34,8 @@ from evalreg.data.clusters import Groups
 from evalreg.data.pairs import PairRoles, as_name, as_names
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError
 from evalreg.estimate import About, Cells, Estimate, Refit
+from evalreg.numerics.limits import FULL_LEVERAGE
 from evalreg.numerics.matrices import (
-    FULL_LEVERAGE,
     Matrix,
     compressed,
     dense,

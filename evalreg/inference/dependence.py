@@ -11,6 +11,7 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError, Note, ZeroVarianceWarning, issue
+from evalreg.numerics.limits import ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
     absolute_entries,
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from evalreg.covariance.covariance import Covariance
     from evalreg.estimate import Cells, Estimate
     from evalreg.scores.base import ResidualSums, Scores
-
-# Sums of residuals within clusters that are smaller, squared and over their own squares, are zero but for rounding.
-ROUNDING = 1e-20
 
 
 def design_effect(cov: Covariance) -> FloatArray:
@@ -154,7 +152,7 @@ def _sums_icc(
 def _residual_icc(found: ResidualSums) -> float:
     n, mean = found.n_rows, found.total / found.n_rows
     # Residuals that add up to zero in every cluster, as of a model with a level for each, say nothing about it.
-    if found.between <= ROUNDING * found.squares:
+    if found.between <= ROUNDING**2 * found.squares:
         return np.nan
     sums = (found.between, found.squares - n * mean**2, n, float(found.n_clusters), found.sizes)
     return float(anova_icc(*(np.array([value]) for value in sums))[0])

@@ -11,7 +11,6 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray, adjustment, fraction
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import Widths
-from evalreg.covariance.leverage import HELD
 from evalreg.errors import ArgumentError
 from evalreg.inference.simultaneous import (
     ADJUSTMENTS,
@@ -24,6 +23,7 @@ from evalreg.inference.simultaneous import (
     family_of,
     pair_positions,
 )
+from evalreg.numerics.limits import HELD
 
 PairAdjustName: TypeAlias = Literal["holm", "fdr_bh", "bh", "bonferroni", "single-step", "step-down"]
 PAIR_ADJUSTMENTS: tuple[PairAdjustName, ...] = (*ADJUSTMENTS, "single-step", "step-down")

@@ -11,12 +11,12 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.crossed import NO_VARIANCE
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import Axis, Labels, as_codes, pair_codes, union
 from evalreg.errors import NotAvailableError, Note, RectificationWarning, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, Family, of_means
+from evalreg.numerics.limits import LAST_DIGITS
 from evalreg.numerics.matrices import Matrix, dense, scale_columns
 from evalreg.scores.base import cell_sums
 from evalreg.scores.cells import CellScores
@@ -226,7 +226,7 @@ def tune(
     alone = has_rest & (parts.pick(False) @ counts < 2)
     # Variances that are rounding, where the judge's scores (or their sums within clusters) do not vary.
     naive = np.diag(cov.naive)
-    varies = spread > NO_VARIANCE * np.maximum(naive[gap_at], np.finfo(float).tiny)
+    varies = spread > LAST_DIGITS * np.maximum(naive[gap_at], np.finfo(float).tiny)
     usable = has_rest & ~alone & varies
     if pooled and usable.any():
         spread, common = np.full(n_means, spread[usable].sum()), np.full(n_means, common[usable].sum())

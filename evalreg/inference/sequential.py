@@ -8,10 +8,8 @@ import numpy as np
 import scipy
 
 from evalreg.checks import FloatArray, IntArray
-from evalreg.numerics.fitting import ROUNDING
+from evalreg.numerics.limits import CONSTANT, ROUNDING
 
-# Squares about the mean that are this fraction of the squares about zero are rounding (tolerance).
-UNCENTRED = 1e-26
 # Clusters that differ wholly, of those not seen yet, which differences of scores in [0, 1] count.
 UNSEEN = 2.0
 # From so many clusters that differ on, they count no more.
@@ -76,7 +74,7 @@ def path_of_totals(totals: FloatArray, counts: FloatArray, contrast: FloatArray)
                 term = coefficient[:, i] * coefficient[:, j] * np.cumsum(columns[:, i] * columns[:, j])
                 square, size = square + term, size + np.abs(term)
         uncentred = np.sum(per_cluster**2 * np.cumsum(totals**2, axis=0), axis=1)
-        square[(square <= ROUNDING * size) | (square <= UNCENTRED * uncentred)] = 0.0
+        square[(square <= ROUNDING * size) | (square <= CONSTANT**2 * uncentred)] = 0.0
         estimate = (np.cumsum(totals, axis=0) / rows) @ contrast
         d = (totals * (n_clusters / rows[-1])) @ contrast
         differing = np.cumsum(np.abs(d)) ** 2 / np.maximum(np.cumsum(d**2), 1e-300)

@@ -15,7 +15,7 @@ from scipy import special
 
 from evalreg.checks import FloatArray, fraction, listed, nearest, option
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.crossed import CLOSE, SMALLEST_LEVEL, USUAL_LEVEL
+from evalreg.covariance.crossed import SMALLEST_LEVEL, USUAL_LEVEL
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -26,6 +26,7 @@ from evalreg.errors import (
     TooFewClustersError,
 )
 from evalreg.estimate import Estimate
+from evalreg.numerics.limits import ROUNDING
 from evalreg.numerics.student import NORMAL, t_quantile
 from evalreg.numerics.student import t_pvalues as t_pvalues
 
@@ -327,7 +328,7 @@ def _allowing(cov: Covariance, C: FloatArray, effect: FloatArray, ends: Ends) ->
         critical = float(t_quantile(level, np.array([test.df_denom]))[0])
         test = _by_rule(cov, C, effect, ends.variance(C, level, critical))
         reached = np.log(np.clip(joint_test_p(test), SMALLEST_LEVEL, 0.9999))
-        if abs(reached - log_level) < CLOSE:
+        if abs(reached - log_level) < ROUNDING:
             break
         # A smaller level allows for more: halfway, as whole steps may go to and fro.
         log_level = (log_level + reached) / 2
@@ -352,7 +353,7 @@ def _by_rule(cov: Covariance, C: FloatArray, effect: FloatArray, more: FloatArra
             count=q,
         )
     test = f_test(effect, C @ middle @ C.T + more, dof)
-    if not cov.axes or test.reason or q == 1 or falsely_shown(q, dof, cov.smallest_dof) <= FALSELY:
+    if not cov.axes or test.reason or q == 1 or falsely_shown(q, dof, cov.smallest_dof) <= 2 * USUAL_LEVEL:
         return test
     return replace(test, note=too_sure(q, dof, cov.smallest_dof, thin_axis(cov, C)))
 
@@ -373,12 +374,10 @@ def _summed_test(cov: Covariance, C: FloatArray, effect: FloatArray, more: Float
     return hotelling_test(effect, C @ cov.sum_one_way @ C.T + more, eta)
 
 
-# Effects that a test with many clusters shows in this share of logs.
-MANY = 0.8
+# The usual power (Cohen, 1988): effects that a test with many clusters shows in this share of logs.
+POWER = 0.8
 # A test that shows less than this share of them is warned of.
 LITTLE = 0.5
-# A test at 5% that rejects more often than this where there is nothing is warned of.
-FALSELY = 0.1
 
 
 def critical_value(q: int, dof: float, alpha: float) -> float:
@@ -389,8 +388,8 @@ def critical_value(q: int, dof: float, alpha: float) -> float:
 def share_shown(q: int, dof: float, alpha: float = USUAL_LEVEL) -> float:
     """How often F(q, dof) rejects where chi-squared(q) does in 80%: effects of that noncentrality, by noncentral F."""
     if np.isinf(dof):
-        return MANY
-    noncentrality = float(special.chndtrinc(float(special.chdtri(q, alpha)), q, 1 - MANY))
+        return POWER
+    noncentrality = float(special.chndtrinc(float(special.chdtri(q, alpha)), q, 1 - POWER))
     return float(1 - special.ncfdtr(q, dof, noncentrality, critical_value(q, dof, alpha)))
 
 
@@ -428,9 +427,9 @@ def little_shown(q: int, dof: float, axis: str) -> str:
     return (
         f"{axis} leave {degrees} of freedom to test {what}. The test rejects at 5% from F = "
         f"{critical_value(q, dof, USUAL_LEVEL):.3g}; with the same error bars from many clusters it would reject from "
-        f"{critical_value(q, np.inf, USUAL_LEVEL):.3g}. Effects that it would then find {MANY:.0%} of the time, it now "
-        f"finds {share_shown(q, dof):.0%} of the time. Without a rejection it cannot tell no effect from a large one. "
-        f"{'Add' if q == 1 else 'Test fewer contrasts, or add'} clusters."
+        f"{critical_value(q, np.inf, USUAL_LEVEL):.3g}. Effects that it would then find {POWER:.0%} of the time, it "
+        f"now finds {share_shown(q, dof):.0%} of the time. Without a rejection it cannot tell no effect from a large "
+        f"one. {'Add' if q == 1 else 'Test fewer contrasts, or add'} clusters."
     )
 
 

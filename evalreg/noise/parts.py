@@ -10,8 +10,8 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
-from evalreg.covariance.leverage import HELD
 from evalreg.data.clusters import Codes
+from evalreg.numerics.limits import HELD
 from evalreg.numerics.student import t_pvalues, t_quantile
 from evalreg.planning.power import REACHED
 

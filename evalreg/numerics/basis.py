@@ -17,6 +17,7 @@ from scipy.sparse import csgraph
 
 from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.errors import CollinearityError, ConvergenceError
+from evalreg.numerics.limits import CONSTANT, IN_SPAN, REDUNDANT
 from evalreg.numerics.matrices import Matrix, dense
 
 # Entries are rounded to 1e-16. Times this condition number it is what they leave open, in standard errors.
@@ -27,10 +28,6 @@ LARGEST_INFLATION = 1e12
 ROUNDING_ALONE = 1e14
 # From this condition number on, the columns are formed again with twice the digits.
 EXACT_FROM = 1e4
-# A column that varies by less than this fraction of its size is a constant with rounding.
-CONSTANT = 1e-13
-# What is left of a constant that other columns contain is rounding.
-IN_SPAN = 1e-9
 # Parts a double into two halves of 26 bits (Veltkamp).
 SPLIT = 134217729.0
 # Rows formed at a time, so that they stay in the fastest memory.
@@ -291,8 +288,6 @@ def refuse_singular(gram: FloatArray, names: list[str]) -> None:
 
 # Up to so many levels beside those of the largest factor, their equations are solved directly.
 DIRECT = 600
-# Of unit diagonal: eigenvalues below this fraction of the largest are zero, one for each redundant level.
-REDUNDANT = 1e-11
 # What levels may still explain of a column, as a fraction of its size.
 TOLERANCE = 1e-13
 MOST_STEPS = 5000

@@ -14,11 +14,8 @@ import numpy as np
 from evalreg.checks import FamilyName, FloatArray
 from evalreg.errors import ConvergenceError
 from evalreg.numerics.basis import Basis, basis_of
+from evalreg.numerics.limits import ROUNDING, SETTLED, SINGULAR
 
-# What cancels to this fraction of its terms is rounding, here and wherever sums and squares are compared.
-ROUNDING = 1e-12
-# Residuals below this fraction of the outcome are rounding: the covariates determine the score.
-PERFECT_FIT = 1e-12
 # Rows whose variance, or working weight, is below this fraction of the largest are fitted without error.
 SEPARATED = 1e-6
 # Iterations go on until coefficients move by less than this, relative to their size.
@@ -168,13 +165,8 @@ def residual_of(outcome: FloatArray, index: FloatArray, family: FamilyName) -> F
     return np.asarray(outcome * special.expit(-index) - (1 - outcome) * special.expit(index))
 
 
-# The next step, and so the gradient in units of the information, is this small where the steps have settled.
-SETTLED = 1e-11
 # Steps as small as this that no longer shrink are rounding.
 SMALL_STEP = 1e-8
-# Information whose smallest eigenvalue is this fraction of its largest, coordinates scaled, says nothing of some
-# combination of the coefficients.
-SINGULAR = 1e-13
 
 Evaluate: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray, FloatArray]]
 """Log likelihood, its gradient and its information (minus the second derivative) at some coefficients."""

@@ -13,8 +13,6 @@ from evalreg.checks import FloatArray, IntArray
 Matrix: TypeAlias = Any
 """A dense array or a scipy sparse array."""
 
-# 1 - leverage below this is leverage 1: rounding in sums of some 1e6 terms, with room.
-FULL_LEVERAGE = 1e-10
 # Above this share of entries that are there, a dense product is faster than a sparse one.
 DENSE_SHARE = 0.25
 # Up to so many entries, what scipy does before and after a sparse product takes far longer than one with zeros.

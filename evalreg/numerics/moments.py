@@ -9,13 +9,12 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.numerics.limits import HELD
 from evalreg.numerics.matrices import Matrix
 from evalreg.numerics.student import t_quantile
 
 # Components whose expected products lie this near to a combination of the others' are one to the log.
 ALIASED = 1e-7
-# Entries of the (fixed effect, fixed effect) products that are held at a time.
-BLOCK_ENTRIES = 1 << 20
 
 
 def moment_equations(
@@ -64,7 +63,7 @@ def _square(matrix: Matrix) -> float:
 def _products(left: list[Matrix], right: list[Matrix]) -> FloatArray:
     """Traces of products of B_c'B_c and B_d'B_d for all c on the left and d on the right, in blocks of columns."""
     n_fixed = left[0].shape[1]
-    step = max(BLOCK_ENTRIES // n_fixed, 1)
+    step = max(HELD // 4 // n_fixed, 1)
     total = np.zeros((len(left), len(right)))
     sides = [[B.tocsc() for B in side] for side in ([left] if left is right else [left, right])]
     for start in range(0, n_fixed, step):

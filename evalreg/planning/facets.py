@@ -24,11 +24,11 @@ from evalreg.checks import (
     nearest,
     option,
 )
-from evalreg.covariance.leverage import HELD
 from evalreg.data.clusters import Codes, joint
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import read_rows
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, EvalregWarning, MissingColumnError
+from evalreg.numerics.limits import HELD
 from evalreg.numerics.moments import moment_equations
 from evalreg.planning.power import checked_count
 from evalreg.report.tables import Grid, Summary, number

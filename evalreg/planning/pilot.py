@@ -18,11 +18,11 @@ from evalreg.data.answers import PairedAnswers, read_paired_answers
 from evalreg.data.clusters import axis_name, pair_codes
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
 from evalreg.estimate import Estimate
+from evalreg.numerics.limits import ROUNDING
 from evalreg.numerics.matrices import compressed
 from evalreg.numerics.student import t_quantile
 from evalreg.planning.power import (
     REACHED,
-    ROUNDING,
     checked_delta,
     fewest,
     least_differences,

@@ -19,7 +19,7 @@ from evalreg.checks import BoolArray, FloatArray, fraction
 from evalreg.covariance.leverage import cell_leverage
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.inference.simultaneous import BLOCK, base_seed, block_stream
-from evalreg.numerics.fitting import ROUNDING as ROUNDING
+from evalreg.numerics.limits import ROUNDING
 from evalreg.numerics.student import t_quantile
 
 if TYPE_CHECKING:

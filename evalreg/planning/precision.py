@@ -13,16 +13,10 @@ from scipy.special import bdtr, ndtr
 
 from evalreg.checks import FloatArray, fraction
 from evalreg.errors import ArgumentError
+from evalreg.numerics.limits import ROUNDING
 from evalreg.numerics.student import t_quantile
 from evalreg.planning.pilot import pilot_of
-from evalreg.planning.power import (
-    REACHED,
-    ROUNDING,
-    checked_at_least,
-    checked_count,
-    checked_number,
-    fewest,
-)
+from evalreg.planning.power import REACHED, checked_at_least, checked_count, checked_number, fewest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,7 +12,6 @@ import pandas as pd
 import scipy
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, frozen, keeps, listed, option
-from evalreg.covariance.leverage import HELD
 from evalreg.covariance.options import Groups, check_two_clusters, drop_nested, resolve_groups
 from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.covariance.terms import naive_term
@@ -30,7 +29,8 @@ from evalreg.errors import (
     issue,
 )
 from evalreg.inference.simultaneous import base_seed
-from evalreg.numerics.fitting import ROUNDING, Progress
+from evalreg.numerics.fitting import Progress
+from evalreg.numerics.limits import HELD, ROUNDING
 from evalreg.numerics.matrices import dense
 from evalreg.report.tables import Grid, Summary, number
 from evalreg.resampling.draws import (

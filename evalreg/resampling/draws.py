@@ -10,9 +10,9 @@ from typing import Literal, TypeAlias, TypeVar, get_args
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray
-from evalreg.covariance.leverage import HELD
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.inference.simultaneous import block_stream
+from evalreg.numerics.limits import HELD
 
 WildWeightsName: TypeAlias = Literal["auto", "rademacher", "webb", "mammen"]
 BootWeightsName: TypeAlias = Literal["multinomial", "bayesian"]

@@ -23,7 +23,6 @@ from evalreg.checks import (
     nearest,
     option,
 )
-from evalreg.covariance.leverage import HELD
 from evalreg.data.clusters import Codes, Groups, axis_name, with_roles
 from evalreg.data.engine import Query
 from evalreg.data.frame import open_frame
@@ -41,6 +40,7 @@ from evalreg.errors import (
 )
 from evalreg.inference.simultaneous import Seed, base_seed
 from evalreg.numerics.fitting import Progress
+from evalreg.numerics.limits import HELD
 from evalreg.report.tables import Grid, Summary, fixed, number, p_value
 from evalreg.resampling.bootstrap import refuse_few
 from evalreg.resampling.draws import SLACK, Drawn, blocks, seed_text, whole_number

@@ -13,7 +13,7 @@ from evalreg.covariance.absorbed import refuse_spanning
 from evalreg.data.clusters import Axis, union
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate, LeaveOut
-from evalreg.numerics.fitting import ROUNDING
+from evalreg.numerics.limits import ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, stacked
 from evalreg.scores.stacking import MappedScores
 

@@ -42,7 +42,7 @@ from evalreg.errors import (
 from evalreg.estimate import Estimate
 from evalreg.inference.simultaneous import Seed, base_seed
 from evalreg.inference.wald import Contrasts, parse_contrasts, refuse_dependent, wald_quadratic
-from evalreg.numerics.fitting import ROUNDING
+from evalreg.numerics.limits import ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, mostly_there
 from evalreg.report.tables import Summary, fixed, number, p_value
 from evalreg.resampling.draws import (

@@ -13,8 +13,9 @@ from evalreg.checks import FloatArray, listed
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentTypeError, CollinearityError, ConvergenceError, NotAvailableError
 from evalreg.estimate import About, Estimate, Refit
-from evalreg.numerics.basis import basis_of, refuse_singular
-from evalreg.numerics.fitting import ROUNDING, Fitted, residuals_of
+from evalreg.numerics.basis import EXACT_FROM, basis_of, refuse_singular
+from evalreg.numerics.fitting import Fitted, residuals_of
+from evalreg.numerics.limits import OFF, ROUNDING, SETTLED, SINGULAR
 from evalreg.results.fitted import labels_of
 from evalreg.scores.rows import RowScores
 
@@ -128,18 +129,10 @@ class _Refused:
         )
 
 
-# A fit that is off by more than this many standard errors is not the one that its model asks for.
-OFF = 1e-3
-# Information whose smallest eigenvalue is this fraction of its largest, coefficients scaled, determines too little.
-SINGULAR = 1e-13
 # A likelihood fit with columns of so different scales, whose scores add up to few standard errors, is polished by
 # Newton steps.
 NEARLY = 0.1
-POLISHED = 1e-11
-UNLIKE = 1e4
 MOST_POLISH = 5
-# Scores of a maximum-likelihood fit sum to zero; this much of their size is left by the optimiser.
-SCORE_SUM = 1e-3
 
 
 def from_statsmodels(result: Any) -> Estimate:
@@ -283,7 +276,7 @@ def _least_squares(result: Any, model: Any, labels: Labels) -> Estimate:
 def _refuse_nonzero(scores: FloatArray, model: Any) -> None:
     """Refuse fits that do not solve the estimating equations whose scores these are."""
     size = np.sqrt(np.sum(scores**2, axis=0) * scores.shape[0])
-    if np.any(np.abs(scores.sum(axis=0)) > SCORE_SUM * size):
+    if np.any(np.abs(scores.sum(axis=0)) > OFF * size):
         raise NotAvailableError(
             f"the scores of this {type(model).__name__} do not sum to zero, as they do where a fit solves its "
             "estimating equations (a penalised or constrained one, or one that minimises something else, does not), so "
@@ -296,11 +289,11 @@ def _likelihood(result: Any, model: Any, labels: Labels) -> Estimate:
     names = _likelihood_names(result, model, params)
     flat = params.ravel(order="F") if params.ndim > 1 else params
     turned, design, T = _standardised(model, params, names)
-    for _ in range(MOST_POLISH if design is not None and np.linalg.cond(T) > UNLIKE else 0):
+    for _ in range(MOST_POLISH if design is not None and np.linalg.cond(T) > EXACT_FROM else 0):
         # Newton steps from a fit that is nearly there: statsmodels loses digits where columns differ in scale.
         step = turned.sum(axis=0)
         size = np.sqrt(np.sum(turned**2, axis=0))
-        if np.all(np.abs(step) <= POLISHED * size) or np.any(np.abs(step) > NEARLY * size):
+        if np.all(np.abs(step) <= SETTLED * size) or np.any(np.abs(step) > NEARLY * size):
             break
         flat = params = params + T @ step
         turned, design, T = _standardised(model, params, names)

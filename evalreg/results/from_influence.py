@@ -22,11 +22,9 @@ from evalreg.errors import (
     NonFiniteError,
 )
 from evalreg.estimate import NOT_GIVEN, About, Estimate
+from evalreg.numerics.limits import OFF
 from evalreg.results.fitted import FittedRows
 from evalreg.scores.rows import RowScores
-
-# The influence of rows adds up to less than this fraction of a standard error (for independent rows), or is refused.
-OFF = 1e-3
 
 
 def from_influence(

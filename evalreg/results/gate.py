@@ -13,7 +13,7 @@ import numpy as np
 from evalreg.checks import fraction, listed, nearest, pointed
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentTypeError, FormulaError, MissingColumnError
-from evalreg.inference.wald import Verdict
+from evalreg.inference.wald import POWER, Verdict
 from evalreg.planning.power import multiple_to_tell
 from evalreg.report.tables import error_text, number
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 STATUS: dict[Verdict, int] = {"shown": 0, "shown to fail": 1, "cannot tell": 2}
 WORDS: dict[Verdict, str] = {"shown": "PASS", "shown to fail": "FAIL", "cannot tell": "UNDECIDED"}
-POWER = 0.8
 
 _NAME = r"(?:`([^`]+)`|([^\s`<>=]+))"
 _CLAIM = re.compile(rf"\s*{_NAME}(?:\s+-\s+{_NAME})?\s*([<>])\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*")

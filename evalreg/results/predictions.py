@@ -11,6 +11,7 @@ import pandas as pd
 
 from evalreg.checks import FloatArray, fraction
 from evalreg.errors import ArgumentError
+from evalreg.numerics.limits import EQUAL
 from evalreg.report.axes import predictions_axes
 from evalreg.report.summaries import covariance_text
 from evalreg.results.algebra import Algebra
@@ -82,10 +83,6 @@ def asked_values(estimate: Any, by: Any, names: list[str]) -> dict[str, list[Any
     for name in names:
         found |= values_asked(fitted, {name: given[name]} if name in given else [name])
     return found
-
-
-# Probabilities this close to 0 or 1 are there.
-ROUNDING = 1e-9
 
 
 class Predicted(Algebra):
@@ -272,7 +269,7 @@ class Predicted(Algebra):
         found = self._averaged("predictions", *average_predictions(fitted, variables))
         mean = np.array(found.estimate.params)
         # A probability that is 0 or 1 up to rounding has no logit.
-        if not is_probability(fitted.model) or np.any(np.minimum(mean, 1 - mean) < ROUNDING):
+        if not is_probability(fitted.model) or np.any(np.minimum(mean, 1 - mean) < EQUAL):
             return found
         about = replace(found.estimate.about, interval="logit")
         return replace(found, estimate=replace(found.estimate, bounded=True, about=about))

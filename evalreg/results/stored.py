@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray, fraction, keeps, listed
-from evalreg.covariance.crossed import NO_VARIANCE
 from evalreg.errors import ArgumentError, LogFormatError, NotAvailableError
 from evalreg.estimate import selects
 from evalreg.inference.wald import Contrasts, parse_contrasts
+from evalreg.numerics.limits import LAST_DIGITS
 from evalreg.numerics.student import t_pvalues, t_quantile
 from evalreg.report.answer import short
 from evalreg.report.documents import SCHEMA_VERSION, numbers, read_summary
@@ -504,7 +504,7 @@ def _by_matrix(results: AnyStored, c: FloatArray, dof: float) -> tuple[list[floa
     part, naive = c[where], read_matrix(results._held["covariance"]["naive"], "naive")[np.ix_(where, where)]
     theta = float(part @ results._statistics["estimate"].to_numpy()[where])
     variance, scale = float(part @ results._matrix[np.ix_(where, where)] @ part), part**2 @ np.diag(naive)
-    se = np.sqrt(variance) if variance > NO_VARIANCE * scale else np.nan
+    se = np.sqrt(variance) if variance > LAST_DIGITS * scale else np.nan
     p = float(t_pvalues(np.array([theta / se]), np.array([dof]))[0])
     half = {level: float(t_quantile(level, np.array([dof]))[0]) * se for level in results.alphas}
     ends = {level: np.array([theta - width, theta + width]) for level, width in half.items()}

@@ -15,6 +15,7 @@ from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.inference.ranks import judged_pair
 from evalreg.inference.selection import SHARE, Corrected, corrected, hybrid_level, winning_values
+from evalreg.numerics.limits import EQUAL
 from evalreg.numerics.matrices import compressed, dense
 from evalreg.report.sentences import escaped, p_text
 from evalreg.report.summaries import choice_sentence, covariance_text, limit_sentence, rating_reach
@@ -271,8 +272,6 @@ ENOUGH = 9.0
 # corrected estimate is too high in up to .81 of the logs, and the hybrid holds the truth in as few as .92; with two
 # equal clusters, which are worth just that, it holds it in .81.
 ALONE = 2.0
-# Estimates that differ by less than this many standard errors are equal but for rounding.
-TIE = 1e-9
 
 _WORDS = {
     "hybrid": "is conditional on who came first, within one that holds for all at once (hybrid)",
@@ -438,7 +437,7 @@ def find_winner(
     name, names = str(params.index[w]), [str(label) for label in params.index]
     se = np.sqrt(variance)
     scale = _Scale(estimate.bounded and estimate.about.interval != "wald", sign)
-    equal = [int(i) for i in np.flatnonzero(np.abs(theta - theta[w]) <= TIE * max(se[w], TIE)) if i != w]
+    equal = [int(i) for i in np.flatnonzero(np.abs(theta - theta[w]) <= EQUAL * max(se[w], EQUAL)) if i != w]
     moving = [i for i in equal if _gap_variance(cov, i, w) > 0]
     reason = _why_not(estimate, cov, w, names, moving)
     if method in ("hybrid", "conditional") and reason:
@@ -556,7 +555,7 @@ def _alone_reason(estimate: Estimate, cov: Covariance, w: int) -> str:
     """Why one cluster of an axis makes nearly all of the covariance; empty where none does."""
     for axis in cov.axes:
         share = _shares(estimate, axis, w)
-        if share is None or np.sum(share**2) ** 2 > ALONE * np.sum(share**4) * (1 + TIE):
+        if share is None or np.sum(share**2) ** 2 > ALONE * np.sum(share**4) * (1 + EQUAL):
             continue
         second, first = np.argsort(share)[-2:]
         return (

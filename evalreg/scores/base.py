@@ -155,9 +155,6 @@ def _sums(cell: IntArray, values: FloatArray, n_cells: int) -> FloatArray:
 EVERY_ROW: Axis = ("",)
 """The clustering whose clusters are the rows, under a name that no column has."""
 
-# Entries (clusters times columns) of a block of cluster sums, and (columns times questions) of a block of differences.
-ENTRIES = 1 << 21
-
 
 @dataclass(frozen=True, eq=False)
 class RowsInCells:

@@ -13,7 +13,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray, held_property
 from evalreg.data.answers import NOBODY, ModelPairs, in_set
 from evalreg.data.clusters import Axis, Codes, Labels
-from evalreg.numerics.fitting import ROUNDING
+from evalreg.numerics.limits import HELD, ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
     compressed,
@@ -26,13 +26,11 @@ from evalreg.numerics.matrices import (
     with_entries,
     without_zeros,
 )
-from evalreg.scores.base import ENTRIES, Block, CellSums, LabelledScores
+from evalreg.scores.base import Block, CellSums, LabelledScores
 from evalreg.scores.score_interval import ICC_DIFFERENCE as ICC
 from evalreg.scores.score_interval import Paired, Sides
 from evalreg.scores.stacking import MappedScores
 
-# With so many pairs for each model the sums of squares of pairs are taken from those of models.
-MANY_PAIRS = 2
 # Below this share of the squares of two models, that of their difference has lost digits that matter.
 CLOSE = 1e-3
 
@@ -49,7 +47,7 @@ def by_set(pairs: ModelPairs) -> Iterator[tuple[IntArray, BoolArray | None]]:
 def chunks(pairs: ModelPairs, n_questions: int) -> Iterator[tuple[IntArray, BoolArray | None]]:
     """The columns of each set, a few at a time, so that their differences take little memory."""
     for columns, member in by_set(pairs):
-        for part in np.array_split(columns, columns.size * n_questions // ENTRIES + 1):
+        for part in np.array_split(columns, columns.size * n_questions // HELD + 1):
             if part.size:
                 yield part, member
 
@@ -136,7 +134,7 @@ class PairScores(LabelledScores):
 
     @property
     def _many_of_one_set(self) -> bool:
-        return len(self.pairs.sets) == 1 and self.n_columns > MANY_PAIRS * len(self.values)
+        return len(self.pairs.sets) == 1 and self.n_columns > len(self.values)
 
     def _of_models(self, codes: Codes, scale: FloatArray | None, bread: Matrix) -> FloatArray:
         """B'T'TB of pairs that are all taken over the same questions, from T'T of their models, far fewer."""
@@ -152,7 +150,7 @@ class PairScores(LabelledScores):
         result: FloatArray = contrasts.T @ gram @ contrasts
         # Of two models that hardly differ, little is left of the sums: these are taken of their differences.
         close = np.flatnonzero(np.diag(result) < CLOSE * (contrasts**2).T @ np.diag(gram))
-        for part in np.array_split(close, close.size * own.shape[1] // ENTRIES + 1):
+        for part in np.array_split(close, close.size * own.shape[1] // HELD + 1):
             d = differences(own, self.pairs, part, None)
             products = d @ of_models.T @ contrasts
             result[part], result[:, part] = products, products.T
@@ -234,11 +232,11 @@ def _contrasts(left: IntArray, right: IntArray) -> tuple[IntArray, FloatArray]:
 
 def _parts(codes: Codes, n_columns: int) -> Iterator[BlockRows]:
     """Whole clusters, so many at a time that their sums take little memory."""
-    if codes.n_clusters * n_columns <= ENTRIES:
+    if codes.n_clusters * n_columns <= HELD:
         yield None, codes.codes, codes.n_clusters
         return
     order, starts = codes.order
-    step = max(ENTRIES // n_columns, 1)
+    step = max(HELD // n_columns, 1)
     for first in range(0, codes.n_clusters, step):
         last = min(first + step, codes.n_clusters)
         rows = order[starts[first] : starts[last]]
@@ -286,7 +284,7 @@ class PairedMeans(Paired):
     def _picked(self) -> Matrix:
         """Scores with a row for each column, from which rows are quickly picked."""
         rows = compressed(self._answers[0].T)
-        return rows if rows.shape[0] * rows.shape[1] > ENTRIES else dense(rows)
+        return rows if rows.shape[0] * rows.shape[1] > HELD else dense(rows)
 
     def _same_questions(self, first: IntArray, second: IntArray) -> BoolArray:
         """Whether both columns have a row of each question that either has."""
@@ -325,7 +323,7 @@ class PairedMeans(Paired):
         if not first.size:
             return
         values = self._picked
-        step = max(ENTRIES // max(values.shape[1], 1), 1)
+        step = max(HELD // max(values.shape[1], 1), 1)
         for at in np.array_split(np.arange(first.size), first.size // step + 1):
             if at.size:
                 yield at, dense(values[first[at]] - values[second[at]]), None

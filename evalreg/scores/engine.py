@@ -17,14 +17,13 @@ from evalreg.data.engine import CellKeys, Query, Sums, changed_rows
 from evalreg.data.engine_rows import MIDDLE
 from evalreg.data.frame import refuse_extreme
 from evalreg.errors import NonFiniteError, NotAvailableError
-from evalreg.numerics.matrices import FULL_LEVERAGE, Matrix, compressed, dense, square
+from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE
+from evalreg.numerics.matrices import Matrix, compressed, dense, square
 from evalreg.scores.base import Block, CellSums, ResidualSums, Scores, SharedRows
 from evalreg.scores.rows import ByClusterRows, ClusterRows, PairSums, roots, rows_of, totals_of
 
 # Bytes of the blocks of one clustering that are held; of more, the engine is asked whenever they are needed.
 HELD = 1 << 29
-# Sums of the same rows in another order agree to this fraction of their terms.
-UNCHANGED = 1e-9
 # Squares that are a smaller share of the terms they are a difference of have lost digits.
 LOST, LOST_AT_FIRST = 1e-6, 0.05
 # Cells whose numbers stand in one expression: engines bound how deep one goes.
@@ -272,7 +271,7 @@ class EngineScores(Scores):
         """Raise if the rows are not those that the estimate was made of: an engine reads its tables again each time."""
         size = np.maximum(np.abs(self.sums.low), np.abs(self.sums.high)) + np.abs(self.centre)
         total = total / (1.0 if self.mean_size is None else self.mean_size) + self.centre * self.sums.weight
-        moved = np.abs(total - self.sums.total) > UNCHANGED * size * self.sums.weight
+        moved = np.abs(total - self.sums.total) > EQUAL * size * self.sums.weight
         if moved.any() or np.any(count != self.sums.count):
             raise changed_rows(f"its {self.n_rows} rows are now {int(count.sum())}, or their scores differ")
 

@@ -20,16 +20,14 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, SscName, held_proper
 from evalreg.data.clusters import Axis, Codes, Labels, axis_name, pair_codes
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.basis import MOST_ENTRIES, Partition, Within, within
+from evalreg.numerics.limits import HELD, IN_SPAN, REDUNDANT, SINGULAR
 from evalreg.numerics.matrices import Matrix, dense, in_rows, is_identity, sum_blocks
 from evalreg.scores.base import Block, LabelledScores, NarrowClusters, Scores
 
 MOST_CUBES = 2e10
-# Eigenvalues below this fraction of the largest are zero.
-REDUNDANT = 1e-10
 # Rows whose own leverage is below this are not looked at; and how many are at most.
 LOOKED_AT = 0.05
 MOST_LOOKED_AT = 256
-FULL = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +150,7 @@ class Absorbed:
         """Rows of the design of leverage 1 once levels count, shape (k, n_found): each alone determines something."""
         leverage = np.einsum("ij,ij->i", design, design)
         size = np.sqrt(np.mean(residual**2))
-        found = np.flatnonzero((leverage > LOOKED_AT) & (np.abs(residual) <= FULL * size))
+        found = np.flatnonzero((leverage > LOOKED_AT) & (np.abs(residual) <= IN_SPAN * size))
         found = found[np.argsort(-leverage[found], kind="stable")[:MOST_LOOKED_AT]]
         root = np.ones(residual.size) if self.weights is None else np.sqrt(self.weights)
         lone = []
@@ -160,7 +158,7 @@ class Absorbed:
             unit = np.zeros((residual.size, rows.size))
             unit[rows, np.arange(rows.size)] = 1.0 / root[rows]
             left = self.project(unit) * root[:, None]
-            lone.append(rows[np.einsum("ij,ij->j", left, left) <= leverage[rows] + FULL])
+            lone.append(rows[np.einsum("ij,ij->j", left, left) <= leverage[rows] + IN_SPAN])
         rows = np.concatenate(lone)
         return np.asarray((design[rows] / np.sqrt(leverage[rows])[:, None]).T)
 
@@ -169,8 +167,6 @@ def _partition(codes: Codes) -> Partition:
     return Partition(codes.codes, codes.n_clusters)
 
 
-# Entries of the design, or of X_g'W X_g of clusters, or rows of the data whose products are made at a time.
-ENTRIES_PER_BLOCK = 1 << 20
 # From so many columns on, a product for each cluster costs less than a pass over all rows for each pair of columns.
 MANY_COLUMNS = 16
 
@@ -316,8 +312,8 @@ class RegressionScores(LabelledScores, ByClusterRows):
         return np.asarray(sum(np.sum((np.abs(self.score_rows(part)) @ B) ** 2, axis=0) for part in self.slices()))
 
     def slices(self) -> Iterator[slice]:
-        """Rows in parts whose design stays small."""
-        step = max(ENTRIES_PER_BLOCK // max(self.n_columns, 1), 1)
+        """Rows in parts whose design, and three arrays more of its size, stay small."""
+        step = max(HELD // 4 // max(self.n_columns, 1), 1)
         return (slice(first, min(first + step, self.n_rows)) for first in range(0, self.n_rows, step))
 
     def _parts(self) -> Iterator[FloatArray]:
@@ -339,7 +335,7 @@ def _by_cluster(rows: ClusterRows, root: FloatArray) -> FloatArray:
 def cluster_ranges(rows: FloatArray, k: int) -> Iterator[tuple[int, int]]:
     """Ranges of clusters of so many rows, shape (n_clusters,), of a design of k columns that are made at a time."""
     entries = np.cumsum(np.maximum(rows, k) * k)
-    ends = np.searchsorted(entries, np.arange(ENTRIES_PER_BLOCK, entries[-1], ENTRIES_PER_BLOCK), side="right")
+    ends = np.searchsorted(entries, np.arange(HELD // 4, entries[-1], HELD // 4), side="right")
     return pairwise(np.unique([0, *ends, rows.size]).tolist())
 
 
@@ -433,12 +429,6 @@ def sums_of_rows(rows: FloatArray, starts: IntArray) -> FloatArray:
     return np.asarray(in_rows(np.ones(n), np.arange(n), starts, (starts.size - 1, n)) @ rows)
 
 
-# PairSums of clusters and cells of which a table is made, however few the rows are.
-FEW_PAIRS = 1 << 14
-# A pivot below this fraction of its square is rounding.
-ROUNDING = 1e-13
-
-
 @dataclass(frozen=True, eq=False)
 class CodedRows:
     """The rows of a regression: the cell of each, and its numbers.
@@ -474,7 +464,7 @@ class CodedRows:
 
     def blocks(self) -> Iterator[slice]:
         """Rows some at a time."""
-        return (slice(first, first + ENTRIES_PER_BLOCK) for first in range(0, self.n_rows, ENTRIES_PER_BLOCK))
+        return (slice(first, first + HELD // 4) for first in range(0, self.n_rows, HELD // 4))
 
     def combined(self, rows: slice, maps: FloatArray) -> FloatArray:
         """u'F_c of some rows, for F of shape (n_cells, n_parts) or (n_cells, n_parts, m)."""
@@ -528,7 +518,7 @@ def roots(M: FloatArray) -> FloatArray:
     rest, R = M.copy(), np.zeros_like(M)
     for j in range(M.shape[1]):
         pivot = rest[:, j, j]
-        known = pivot > ROUNDING * M[:, j, j]
+        known = pivot > SINGULAR * M[:, j, j]
         root = np.sqrt(np.where(known, pivot, 1.0))
         R[:, j, j:] = np.where(known[:, None], rest[:, j, j:] / root[:, None], 0.0)
         rest = rest - R[:, j, :, None] * R[:, j, None, :]
@@ -656,7 +646,7 @@ class MomentScores(RegressionScores):
 
     def _summed(self, codes: Codes, squares: bool) -> PairSums:
         C, n_clusters = self.rows.n_cells, codes.n_clusters
-        if n_clusters * C <= max(self.n_rows, FEW_PAIRS):
+        if n_clusters * C <= self.n_rows:
             M, m = self.rows.sums(codes, self.error, squares)
             there = M[:, 0, 0] > 0 if squares else np.ones(n_clusters * C, dtype=bool)
             cluster, cell = np.divmod(np.flatnonzero(there), C)

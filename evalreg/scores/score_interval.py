@@ -19,10 +19,9 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
-from evalreg.data.answers import TIED
 from evalreg.data.clusters import Axis
 from evalreg.errors import ArgumentError, ArgumentTypeError
-from evalreg.numerics.fitting import ROUNDING
+from evalreg.numerics.limits import EQUAL, HELD, LAST_DIGITS, ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
     absolute_entries,
@@ -33,15 +32,13 @@ from evalreg.numerics.matrices import (
     scale_columns,
     signs_of_entries,
 )
-from evalreg.scores.base import ENTRIES, Block, Scores
+from evalreg.scores.base import Block, Scores
 
 # Correlation within a cluster that is granted to what was not seen: of scores, and of paired differences. Sourced in
 # docs/decisions/score-interval.md, where 0 to .3 and .5 were simulated.
 ICC_MEAN, ICC_DIFFERENCE = 0.2, 0.5
 # Cochran (1954), Biometrics 10, 417-451: the fewest that are expected where a count is near normal.
 FEW_EXPECTED = 5.0
-# A variance of rows below this is rounding (tolerance).
-ALIKE = 1e-15
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +75,7 @@ class Unseen:
 def rarer_scores(blocks: Iterable[tuple[Matrix, Matrix]], mean: FloatArray) -> Iterable[tuple[FloatArray, FloatArray]]:
     """Rows of clusters, and the smaller of their sums of y and of 1 - y, from totals of y - mean and rows."""
     for totals, counts in blocks:
-        step = max(ENTRIES // max(counts.shape[1], 1), 1)
+        step = max(HELD // max(counts.shape[1], 1), 1)
         for first in range(0, counts.shape[0], step):
             size = dense(counts[first : first + step])
             total = dense(totals[first : first + step]) + size * mean
@@ -209,8 +206,8 @@ def null_variance(
     0/1 trials is supposed: never an interval of no width.
     """
     level = np.abs(theta) if signed else theta
-    supposed = (spread < ALIKE) & (level > 0) & (level < 1)
-    spread = np.where(supposed, level - level**2, np.where(spread < ALIKE, 0.0, spread))
+    supposed = (spread < LAST_DIGITS) & (level > 0) & (level < 1)
+    spread = np.where(supposed, level - level**2, np.where(spread < LAST_DIGITS, 0.0, spread))
     seen = np.where(variance > 0, variance, 0.0)
     naive = factor * spread / np.maximum(n - 1, 1)
     ratio = np.where((naive > 0) & ~supposed, seen / np.where(naive > 0, naive, 1.0), 1.0)
@@ -463,8 +460,8 @@ def differing_in_clusters(d: FloatArray, present: FloatArray | None, home: IntAr
         size = np.broadcast_to(np.diff(starts, append=home.size).astype(float), (d.shape[0], starts.size))
     else:
         size = np.add.reduceat(present[:, order], starts, axis=1)
-    tied = size - count(np.abs(d) > TIED)
-    commonest = np.maximum(tied, np.maximum(count(d > 1 - TIED), count(d < TIED - 1)))
+    tied = size - count(np.abs(d) > EQUAL)
+    commonest = np.maximum(tied, np.maximum(count(d > 1 - EQUAL), count(d < EQUAL - 1)))
     return size.T, (size - commonest).T
 
 

@@ -13,6 +13,7 @@ from evalreg.checks import FloatArray, IntArray
 from evalreg.data.clusters import Axis, Labels
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.basis import FewEntries
+from evalreg.numerics.limits import HELD
 from evalreg.numerics.matrices import (
     Matrix,
     compressed,
@@ -321,10 +322,6 @@ class SampledShares(SharedRows):
         )
 
 
-# Clusters whose (columns, columns) grams are held at a time.
-GRAM_ENTRIES = 1 << 24
-
-
 @dataclass(frozen=True, eq=False)
 class Information:
     """What a row of unit weight in each cell adds to X'WX; a sum of squares x x' and its x are held together."""
@@ -411,7 +408,7 @@ class MappedScores(SharedRows):
     def _grams(self, totals: Matrix, weight: Matrix, flat: Matrix) -> Iterator[Block]:
         """Sums of some clusters with their X_g'W X_g, from the weights of their cells."""
         n_columns = self.n_columns
-        size = max(GRAM_ENTRIES // n_columns**2, 1)
+        size = max(HELD // n_columns**2, 1)
         for first in range(0, weight.shape[0], size):
             part = slice(first, first + size)
             gram = dense(weight[part] @ flat).reshape(-1, n_columns, n_columns)
@@ -423,7 +420,7 @@ class MappedScores(SharedRows):
             yield None, self.cells(by)
             return
         flat, factor = self.information.flat, compressed(self.information.factor)
-        size, before = max(GRAM_ENTRIES // (8 * self.n_columns), 1), 0
+        size, before = max(HELD // (8 * self.n_columns), 1), 0
         for block in self.inner.cells(by):
             totals, weight = compressed(self._totals(block)), compressed(self._weights(block))
             for first in range(0, weight.shape[0], size):

@@ -295,7 +295,7 @@ CASES = [
         {
             "import pandas": new_process("import pandas"),
             "import evalreg": new_process("import evalreg"),
-            "evalreg --version": new_process("from evalreg.__main__ import main; main(['--version'])"),
+            "evalreg --version": new_process("from evalreg.cli import main; main.main(['--version'])"),
             "a first mean": new_process("import evalreg as er; er.mean(er.datasets.passages(), groups='passage').bse"),
         },
         "import pandas",

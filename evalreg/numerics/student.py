@@ -127,7 +127,12 @@ def proportion_interval(mean: FloatArray, n: FloatArray, alpha: float | FloatArr
     if method == "jeffreys":
         low = special.betaincinv(k + 0.5, n - k + 0.5, tail)
         high = special.betainccinv(k + 0.5, n - k + 0.5, tail)
-    else:  # Clopper and Pearson's, whose ends are 0 and 1 where there is no success or no failure.
-        low = special.betaincinv(np.where(k == 0, 1.0, k), n - k + 1, tail) * (k > 0)
-        high = np.where(k == n, 1.0, special.betainccinv(k + 1, np.where(k == n, 1.0, n - k), tail))
+    else:  # Clopper and Pearson's, which without a success or without a failure is a power of the tail.
+        k, n, tail = np.broadcast_arrays(k, n, tail)
+        low, high, inner = np.zeros(k.shape), np.ones(k.shape), (k > 0) & (k < n)
+        none, all_of_them = k <= 0, k >= n
+        low[all_of_them] = tail[all_of_them] ** (1 / n[all_of_them])
+        high[none] = -np.expm1(np.log(tail[none]) / n[none])
+        low[inner] = special.betaincinv(k[inner], n[inner] - k[inner] + 1, tail[inner])
+        high[inner] = special.betainccinv(k[inner] + 1, n[inner] - k[inner], tail[inner])
     return np.column_stack([low, high]).astype(np.float64)

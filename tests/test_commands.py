@@ -248,3 +248,16 @@ def test_a_reader_that_stops_reading_is_no_error(run, monkeypatch):
 
     monkeypatch.setattr(sys, "stdout", Closed())
     assert main(["mean", "logs/passages.csv"]) == 0
+
+
+def test_a_leaderboard_of_sums_is_that_of_the_log(run):
+    status, _, complaint = run('summarise logs/judge_log.csv --groups "prompt + judge" -o sums.csv')
+    assert (status, ".parquet" in complaint) == (3, True)
+    assert run('summarise logs/judge_log.csv --groups "prompt + judge" -o sums.parquet')[0] == 0
+    boards = [
+        run(f'leaderboard {file} --groups "prompt + judge" --format csv')
+        for file in ("logs/judge_log.csv", "sums.parquet")
+    ]
+    assert [status for status, _, _ in boards] == [0, 0]
+    log, sums = (pd.read_csv(io.StringIO(page)) for _, page, _ in boards)
+    pd.testing.assert_frame_equal(sums, log, rtol=1e-9)

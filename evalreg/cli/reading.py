@@ -53,7 +53,7 @@ class Rows:
     @property
     def pairs(self) -> bool:
         """Whether the rows compare two models."""
-        return self.has("left", "right") or "Pair" in type(getattr(self.data, "roles", None)).__name__
+        return self.has("left", "right") or getattr(getattr(self.data, "roles", None), "kind", "") == "pairs"
 
     def together(self, given: Mapping[str, Any]) -> str:
         """A sentence where rows of several tasks make one estimate; empty where an option keeps them apart."""
@@ -227,8 +227,10 @@ def defaults(rows: Rows, function: str, given: Mapping[str, Any]) -> dict[str, A
     names = {option.name for option in options_of(function)}
     roles = getattr(rows.data, "roles", None)
     if roles is not None:
-        by = list(getattr(roles, "by", ()) or ())
-        return {"by": by} if by and "by" in names else {}
+        # A comparison that was summed is read by the columns it was summed by.
+        of_pairs = {name: getattr(roles, name) for name in ("left", "right", "winner", "score", "weights")}
+        filled = of_pairs if roles.kind == "pairs" else {"by": list(roles.by)}
+        return {name: value for name, value in filled.items() if value and name in names and name not in given}
     from evalreg.logs.log import role_arguments
 
     judged = {"left", "right"} <= names and (function != "summarise" or rows.pairs)

@@ -117,6 +117,11 @@ def _summed(asked: Request, rows: Rows, options: dict[str, Any]) -> Found:
     output = asked.get("output")
     if output in (None, "-"):
         raise ArgumentError("sums go to a file: name it by --output, such as -o monday.parquet.", parameter="output")
+    if not str(output).endswith(".parquet"):
+        raise ArgumentError(
+            f"sums are written as Parquet, and read again by that ending; got {output}. Name it .parquet.",
+            parameter="output",
+        )
     sums = call("summarise", rows, options | {"path": output})
     return Found(f"Wrote {output}: sums of {sums.n_rows:,} rows.\n")
 

@@ -161,3 +161,26 @@ def test_models_with_questions_of_their_own_allow_for_it_and_shared_ones_for_wha
     own = upper(40, 0.05)
     half = np.hypot(stats.t.isf(0.025, apart.cov.dof(C)[0]) * apart.bse["mid"], own)
     assert apart.pairwise().iloc[0]["upper"] == pytest.approx(-(apart.params["mid"] - half))
+
+
+def test_models_whose_pairs_met_once_have_the_errors_of_the_jackknife():
+    """By hand: the win rate without each prompt, over the opponents that are left; none varies within its pair."""
+    rng, names = np.random.default_rng(3), np.array(list("abcdef"))
+    left, right = (names[place] for place in np.triu_indices(6, 1))
+    order = rng.permutation(left.size)
+    log = pd.DataFrame({"left": left[order], "right": right[order], "prompt": np.arange(15) // 3})
+    log["score"] = np.where(log["left"] == "a", 1.0, (rng.random(15) < 0.5) * 1.0)
+    with er.errors.muted():
+        board = er.win_rate(log, left="left", right="right", score="score", groups="prompt")
+
+    def rate(rows, model):
+        won = np.where(rows["left"] == model, rows["score"], 1 - rows["score"])
+        return won[(rows["left"] == model) | (rows["right"] == model)].mean()
+
+    for model in "bcdef":
+        changes = [rate(log[log["prompt"] != p], model) - rate(log, model) for p in range(5)]
+        assert board.bse[model] == pytest.approx(np.sqrt(4 / 5 * np.sum(np.square(changes))), rel=1e-9)
+    # One that won every comparison has no spread without any prompt either.
+    assert board.bse["a"] == 0
+    low, high = board.conf_int().loc["a"]
+    assert 0 < low < high == 1

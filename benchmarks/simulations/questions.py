@@ -164,6 +164,32 @@ def three_judges(rate: float, taste: float) -> Question:
     return Question(ask, {"default": 0.0})
 
 
+def met_once(models: int, per_prompt: int) -> Question:
+    """Win rates of models each pair of which met once, as many pairs a prompt as given, so that no pair has a spread.
+
+    On the scale of logits: qualities over 2.4, and .7 normal of a model on a prompt. One of the models is drawn.
+    """
+    quality = np.linspace(1.2, -1.2, models)
+    first, second = np.triu_indices(models, 1)
+    z = np.linspace(-6, 6, 4001)
+    gap = np.subtract.outer(quality, quality)
+    psi = expit(gap[..., None] + 0.7 * np.sqrt(2) * z) @ (stats.norm.pdf(z) / stats.norm.pdf(z).sum())
+    truth = (psi.sum(axis=1) - 0.5) / (models - 1)
+    labels = np.array([f"m{k:02d}" for k in range(models)])
+
+    def ask(rng: Rng) -> Ends:
+        pair = rng.permutation(first.size)
+        prompt, left, right = np.arange(pair.size) // per_prompt, first[pair], second[pair]
+        strength = quality + 0.7 * rng.normal(size=(prompt.max() + 1, models))
+        won = rng.random(pair.size) < expit(strength[prompt, left] - strength[prompt, right])
+        log = pd.DataFrame({"left": labels[left], "right": labels[right], "score": won * 1.0, "prompt": prompt})
+        board = er.win_rate(log, left="left", right="right", score="score", groups="prompt")
+        k = int(rng.integers(models))
+        return {"default": shifted(tuple(board.conf_int().loc[labels[k]]), truth[k])}
+
+    return Question(ask, {"default": 0.0})
+
+
 # Human labels, quantiles, lots, looks
 
 
@@ -567,6 +593,8 @@ def _worlds() -> Iterator[tuple[str, Made]]:
         yield name, (400, one_sided, (shared, alone, rate))
     for rate, taste in product((0.7, 0.95), (0.0, 0.3)):
         yield f"three judges, rate {rate:g}, taste {taste:g}", (400, three_judges, (rate, taste))
+    for models, per_prompt in ((20, 10), (40, 20), (60, 30)):
+        yield f"{models} models that met once, {per_prompt} pairs a prompt", (400, met_once, (models, per_prompt))
     for labelled in (6, 10, 20):
         yield f"{labelled} labelled clusters", (2000, rectified, (labelled,))
     for q, (n, clustered) in product((0.25, 0.5, 0.9), ((30, True), (100, True), (100, False), (400, False))):

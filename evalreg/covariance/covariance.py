@@ -211,7 +211,9 @@ class Covariance:
         """Variances from the terms alone."""
         value = self._unsettled(C)
         scale = squared_entries(C) @ np.diag(self.naive)
-        none = ~(value > LAST_DIGITS * scale) | (scale == 0)
+        # Without a cluster other opponents are left, so that verdicts of 0 and 1 vary though none does within its pair.
+        least = np.where(self.options.kind.leaves_out & (scale == 0), LAST_DIGITS**2, LAST_DIGITS * scale)
+        none = ~(value > least) | ((scale == 0) & (least == 0))
         # Zero is a variance only where the bounds of the scores give an interval in its place.
         flat = (scale == 0) | ((value >= 0) & (not self.crossed))
         ends = self.bounded if reach is None else self.bounded | np.isin(np.arange(value.size), reach.row)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 from test_inspect_log import header, summary, write_eval
@@ -12,6 +13,7 @@ from test_lm_eval_log import line
 from test_lm_eval_log import write as lm_eval
 
 import evalreg as er
+from evalreg.cli.main import main
 from evalreg.errors import ArgumentError, LogFormatError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -125,3 +127,15 @@ def test_a_report_of_garak_is_attack_success_by_probe_and_prompt(tmp_path):
         ["org/m", "lmrc.B", "say it", 2, 0.0],
     ]
     assert log.measures == {"dan.A": "dan.DAN", "lmrc.B": "lmrc.Slur"}
+
+
+def test_doctor_takes_no_measurement_of_an_answer_for_a_cluster(tmp_path, monkeypatch, capsys):
+    """A number that differs between the answers to a question is no group of questions, whatever the roles."""
+    rng, question = np.random.default_rng(0), np.tile(np.arange(100), 2)
+    log = pd.DataFrame({"model": np.repeat(["a", "b"], 100), "question": question, "passage": question // 5})
+    log.assign(score=(rng.random(200) < 0.7) * 1, words=rng.integers(5, 20, 200)).to_csv(tmp_path / "log.csv")
+    monkeypatch.chdir(tmp_path)
+    assert main(["doctor", "log.csv"]) == 0
+    page = capsys.readouterr().out
+    assert "passage" in page
+    assert "words" not in page

@@ -88,7 +88,7 @@ def test_all_clusterings_are_a_query_and_rows_stay_in_the_engine(log, engine, co
 def test_sums_that_are_not_held_or_come_in_parts_give_the_same_numbers(log, engine, monkeypatch):
     data, formulas = engine(log), ("score ~ model * tokens", "score ~ model + C(level)")
     whole = [er.fit(formula, data, groups="passage + judge", weights="weight") for formula in formulas]
-    monkeypatch.setattr(engine_scores, "HELD", 10)
+    monkeypatch.setattr(engine_scores, "HELD_BYTES", 10)
     for formula, expected in zip(formulas, whole, strict=True):
         found = er.fit(formula, data, groups="passage + judge", weights="weight")
         np.testing.assert_allclose(found.cov_params(), expected.cov_params(), rtol=SAME, atol=1e-16)

@@ -224,7 +224,10 @@ def candidate_clusters(log: AnyLog) -> pd.DataFrame:
     """Columns that hold several questions a value, with what they would do to the error bars."""
     frame, rows = log._reading.frame, {}
     judged = [role for role in ("prompt", "judge") if log._several(role)] if "left" in log.roles else []
-    for column in [*judged, *candidates(frame, question(log))]:
+    unnamed = unnamed_question(log)
+    ids = question(log) if unnamed is None else [unnamed]
+    # The rows of a question that nobody named may be several answers to it, and alike.
+    for column in [*judged, *candidates(frame, ids), *([] if unnamed is None else ids)]:
         estimate = log.win_rate if "left" in log.roles else log.mean
         results, _ = _tried(partial(estimate, groups=f"`{column}`"))
         icc = None if results is None else _tried(results.icc)[0]

@@ -360,16 +360,6 @@ def in_lines(text: str, width: int, indent: str = "") -> list[str]:
     return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
 
 
-def latex_strong(text: str) -> str:
-    """Return a line in bold as LaTeX, escaped."""
-    return f"\\noindent\\textbf{{{latex_text(visible(text))}}}"
-
-
-def html_strong(text: str) -> str:
-    """Return a paragraph in bold as HTML, escaped."""
-    return f"<p><strong>{html.escape(visible(text))}</strong></p>"
-
-
 def _wrapped(name: str, width: int) -> list[str]:
     """A name over lines of at most so many characters, broken after punctuation where there is some."""
     lines = [""]

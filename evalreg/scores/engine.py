@@ -23,7 +23,7 @@ from evalreg.scores.base import Block, CellSums, ResidualSums, Scores, SharedRow
 from evalreg.scores.rows import ByClusterRows, ClusterRows, PairSums, roots, rows_of, totals_of
 
 # Bytes of the blocks of one clustering that are held; of more, the engine is asked whenever they are needed.
-HELD = 1 << 29
+HELD_BYTES = 1 << 29
 # Squares that are a smaller share of the terms they are a difference of have lost digits.
 LOST, LOST_AT_FIRST = 1e-6, 0.05
 # Cells whose numbers stand in one expression: engines bound how deep one goes.
@@ -260,10 +260,10 @@ class EngineScores(Scores):
                 labels.append(sums.labels)
                 n_lines += sums.n.size + _in_both_orders(sums)
                 n_bytes += sums.nbytes
-                blocks = [*blocks, sums] if n_bytes <= HELD else []
+                blocks = [*blocks, sums] if n_bytes <= HELD_BYTES else []
             self._refuse_changed(*seen)
             self._clusterings[by] = HeldClustering(
-                tuple(sizes), n_lines, tuple(labels), tuple(blocks) if n_bytes <= HELD else None
+                tuple(sizes), n_lines, tuple(labels), tuple(blocks) if n_bytes <= HELD_BYTES else None
             )
         return self._clusterings[by]
 

@@ -163,3 +163,21 @@ def test_the_same_figure_is_the_same_image_in_any_locale(board):
     from evalreg.report.axes import as_image
 
     assert as_image(board.plot()) == as_image(board.plot())
+
+
+@pytest.mark.parametrize("kind", ["estimates", "pairs", "differences"])
+def test_long_names_stand_inside_a_narrow_figure_and_can_be_told_apart(kind):
+    log = er.datasets.paired(n_passages=12, seed=1)
+    parts = [log, log[log["model"] == "old"].assign(model="other", score=lambda rows: 1 - rows["score"])]
+    log = pd.concat(parts).assign(
+        model=lambda rows: "organisation/" + rows["model"] + "-instruct-with-a-long-name-2025"
+    )
+    roles = {"item": "question", "groups": "passage"}
+    with er.errors.muted():
+        means, pairs = er.mean(log, by="model", **roles), er.compare(log, **roles)
+        ax = pairs.plot(figsize=3.3) if kind == "differences" else means.plot(kind, figsize=3.3)
+    ax.figure.canvas.draw()
+    labels = [label for label in ax.get_yticklabels() if label.get_text()]
+    assert len({label.get_text() for label in labels}) == len(labels) == 3
+    assert min(label.get_window_extent().x0 for label in labels) >= 0
+    plt.close(ax.figure)

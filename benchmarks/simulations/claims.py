@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,6 +84,30 @@ def question(table: Frame, world: str, method: str = "default", value: str = "co
     """A figure of a world that answers one question."""
     (found,) = table.loc[(table["of"] == world) & (table["method"] == method), value]
     return float(found)
+
+
+def unbounded(table: Frame, method: str) -> Frame:
+    """Means of scores without bounds."""
+    lines = grid(table, "means", method)
+    return lines[lines["scores"].isin(("normal", "skewed"))]
+
+
+def percent(lines: Frame, others: Frame) -> int:
+    """By how much intervals are wider than others of the same worlds, in the mean of logarithms."""
+    ratio = lines.set_index("world")["width"] / others.set_index("world")["width"]
+    return round(100 * (float(np.exp(np.log(ratio).mean())) - 1))
+
+
+def wider(table: Frame, world: str) -> float:
+    """Width of the default over that of the logit interval."""
+    return question(table, world, value="width") / question(table, world, "logit", "width")
+
+
+def by_shares(table: Frame, shares: str) -> str:
+    """The same in worlds of strata with these shares, the least and the most."""
+    names = [name for name in worlds(table, "strata of", "default")["of"] if name.endswith(shares)]
+    ratios = [wider(table, name) for name in names]
+    return f"{min(ratios):.2f} to {max(ratios):.2f}"
 
 
 def worlds(table: Frame, words: str, method: str) -> Frame:
@@ -355,6 +380,37 @@ CLAIMS = (
         "docs/decisions/boards.md",
         "Where each pair met once, so that no pair has a spread, it covers {}",
         lambda t: (low_and_high(t.loc[t["of"].str.contains("that met once", na=False), "coverage"]),),
+    ),
+    Claim(
+        "docs/decisions/boards.md",
+        'By `cov="jackknife"` intervals of ratings cover {} on average ({} at worst) where there are ratings',
+        lambda t: mean_and_worst(given(boards(t, "single intervals, jackknife", estimator="bradley_terry"))),
+    ),
+    Claim(
+        CROSSED,
+        "crossed with sixty others, are covered in {} on average ({} at worst)",
+        lambda t: mean_and_worst(grid(t, "crossed")[grid(t, "crossed")["grid"] == "unequal"]),
+    ),
+    Claim(CROSSED, '"two-term" ({}% wider)', lambda t: (percent(crossed(t, "two-term"), crossed(t)),)),
+    Claim(
+        "docs/decisions/one-way-default.md",
+        "CR3: safer, {}% wider for means without bounds and {}% for regressions",
+        lambda t: tuple(
+            percent(lines("CR3 Satt."), lines("default"))
+            for lines in (lambda name: unbounded(t, name), lambda name: grid(t, "regressions", name))
+        ),
+    ),
+    Claim(
+        SCORE,
+        "20 x 50 independent rows of .95, .98 and .995 are {}, {} and {} times as wide",
+        lambda t: tuple(
+            f"{wider(t, f'independent rows of {rate:g} in 20 clusters of 50'):.1f}" for rate in (0.95, 0.98, 0.995)
+        ),
+    ),
+    Claim(
+        SCORE,
+        "Widths are {} times those of logit where shares are as the rows, and {} times where strata count alike",
+        lambda t: tuple(by_shares(t, shares) for shares in ("micro", "macro")),
     ),
     Claim(
         "docs/decisions/confidence-sequences.md",

@@ -113,6 +113,19 @@ def strata(sizes: tuple[int, ...], rates: tuple[float, ...], icc: float, shares:
     return Question(ask, {"default": truth, "logit": truth})
 
 
+def independent(G: int, size: int, rate: float) -> Question:
+    """Independent 0/1 scores in clusters that mean nothing: what is granted to dependence that is not there."""
+    codes = np.repeat(np.arange(G), size)
+
+    def ask(rng: Rng) -> Ends:
+        mean = er.mean(
+            pd.DataFrame({"passage": codes, "score": (rng.random(codes.size) < rate) * 1.0}), groups="passage"
+        )
+        return {"default": last(mean), "logit": last(mean, method="logit")}
+
+    return Question(ask, {"default": rate, "logit": rate})
+
+
 # Differences of two models
 
 
@@ -587,6 +600,8 @@ def _worlds() -> Iterator[tuple[str, Made]]:
     for (sizes, rates), icc, shares in product(STRATA, (0.0, 0.2), ("macro", "micro")):
         yield f"strata of {sizes}, {rates}, icc {icc:g}, {shares}", (400, strata, (sizes, rates, icc, shares))
     yield "15 strata of two clusters", (2000, strata, ((16,) * 15, (0.7,) * 15, 0.2, "micro", 8))
+    for rate in (0.95, 0.98, 0.995):
+        yield f"independent rows of {rate:g} in 20 clusters of 50", (400, independent, (20, 50, rate))
     yield "failed answers", (500, failed, ())
     for (shared, alone), rate in product(((80, 60), (20, 100), (150, 25)), (0.6, 0.9, 0.98)):
         name = f"{shared} shared questions and {alone} of each, rate {rate:g}"

@@ -255,11 +255,10 @@ class Comparison(Planned, Printed, Hinting):
         if bool(table["lower"].isna().any()):
             note += " Hollow: no standard error can be computed."
         baselines, outcome = set(table.index.get_level_values(1)), self.results.estimate.about.outcome
-        names, xlabel = [f"{model} - {baseline}" for model, baseline in table.index], f"difference in {outcome}"
+        drawn, xlabel = table.rename(columns={"difference": "estimate"}), f"difference in {outcome}"
         if len(baselines) == 1:
-            # Names of differences would be cut where the models' own are not.
-            names, xlabel = list(map(str, table.index.get_level_values(0))), f"{xlabel} from {baselines.pop()}"
-        drawn = table.rename(columns={"difference": "estimate"})[["estimate", "lower", "upper"]].set_axis(names)
+            drawn, xlabel = drawn.droplevel(1), f"{xlabel} from {baselines.pop()}"
+        drawn = drawn[["estimate", "lower", "upper"]]
         return estimates_axes(drawn, zero=True, xlabel=xlabel, note=note, figsize=figsize, ax=ax)
 
     def methods(self, *, alpha: float = 0.05, markup: MarkupName = "text") -> str:

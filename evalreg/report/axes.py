@@ -144,10 +144,21 @@ def checked_columns(table: pd.DataFrame, names: tuple[Any, ...]) -> FloatArray:
 
 
 def display_names(names: Iterable[object], width: int = NAME_WIDTH) -> list[str]:
-    """Names on one line, cut in their middle where they are long, unless two would be alike then."""
-    whole = [visible(" - ".join(map(str, name)) if isinstance(name, tuple) else str(name)) for name in names]
-    short = [shorten(name, width) for name in whole]
-    return whole if len(set(short)) < len(set(whole)) else short
+    """Names on one line, cut in their middle where they are long, and numbered where two would be alike then.
+
+    Of a difference each of the two names is cut by itself, so that both can be told.
+    """
+    parts = [[visible(str(part)) for part in (name if isinstance(name, tuple) else (name,))] for name in names]
+    short = [_cut(name, width) for name in parts]
+    if len(set(short)) == len({tuple(name) for name in parts}):
+        return short
+    return [f"{place}. {_cut(name, width - len(f'{place}. '))}" for place, name in enumerate(parts, 1)]
+
+
+def _cut(parts: list[str], width: int) -> str:
+    """The parts of a name with " - " between them, in so many characters."""
+    room = (width + len(" - ")) // len(parts) - len(" - ")
+    return " - ".join(shorten(part, room) for part in parts)
 
 
 def name_width(ax: Axes) -> int:
@@ -739,13 +750,14 @@ def pairs_axes(
     adjusted = "p_adjusted" in table.columns or "p_value" not in table.columns
     values = checked_columns(table, ("difference", "p_adjusted" if adjusted else "p_value"))
     names, difference, p = _square(table.index, values, order)
-    n, shown = len(names), display_names(names)
-    numbered = n > 12 or max(map(len, shown)) > 24
-    at_left = [f"{i}. {name}" for i, name in enumerate(shown, 1)] if numbered else shown
-    above = [str(i) for i in range(1, n + 1)] if numbered else shown
+    n = len(names)
     most = float(np.nanmax(np.abs(difference))) or 1.0
     height = 1.2 + n * (0.4 if n <= 12 else 0.2 if n <= FEW_ROWS else 0.13)
     with canvas(ax, height, note, figsize) as ax:
+        shown = display_names(names, name_width(ax))
+        numbered = n > 12 or max(len(str(name)) for name in names) > 24
+        at_left = [f"{i}. {name}" for i, name in enumerate(shown, 1)] if numbered else shown
+        above = [str(i) for i in range(1, n + 1)] if numbered else shown
         colours = LinearSegmentedColormap.from_list("evalreg", DIVERGING)
         image = ax.imshow(difference, cmap=colours, vmin=-most, vmax=most, aspect="auto", interpolation="nearest")
         for i, j in np.argwhere(np.isnan(difference)):

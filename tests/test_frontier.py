@@ -60,13 +60,3 @@ def test_prices_that_do_not_vary_are_known_after_some_clusters(rng):
     assert er.frontier(priced, METRICS, groups="suite").states.to_dict() == {"a": "frontier", "b": "frontier"}
     few = priced[priced["suite"] < 3]
     assert er.frontier(few, METRICS, groups="suite").states["b"] == "open"
-
-
-@pytest.mark.slow
-def test_false_statements_come_at_most_at_the_level():
-    """Four equal models: whatever is called dominated or on the frontier is false."""
-    rng, false, runs = np.random.default_rng(9), 0, 200
-    for _ in range(runs):
-        log = log_of(rng, dict.fromkeys("abcd", (0.0, 0.0)), 60)
-        false += (er.frontier(log, METRICS, groups="suite").states != "open").any()
-    assert false / runs < 0.09

@@ -137,13 +137,3 @@ def test_doublings_a_year_are_the_slope_on_the_dates_with_the_noise_of_the_tasks
         found.trend(dict.fromkeys(MODELS, 2024))
     with pytest.raises(ArgumentTypeError, match="dates"):
         found.trend(dict.fromkeys(MODELS, "soon"))
-
-
-@pytest.mark.slow
-def test_intervals_hold_the_truth_over_redrawn_tasks():
-    rng, held, n = np.random.default_rng(6), np.zeros(3), 200
-    for _ in range(n):
-        ends = er.horizon(runs(rng), groups="family").conf_int()
-        truth = pd.Series(TRUTH)
-        held += ((ends[0] <= truth) & (truth <= ends[1])).to_numpy()
-    assert (held / n > 0.9).all()

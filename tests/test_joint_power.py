@@ -51,31 +51,6 @@ def test_the_share_is_that_of_the_noncentral_distributions_of_scipy(q: int, dof:
     assert critical_value(q, dof, 0.05) == pytest.approx(few)
 
 
-@pytest.mark.slow  # the share is that of scipy above
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_six_clusters_show_of_simulated_effects_what_the_warning_says() -> None:
-    """Two effects of a size that a known error would show 80% of the time; errors normal by cluster."""
-    rng, G, q, n = np.random.default_rng(5), 6, 2, 200
-    effect = float(
-        np.sqrt(9.6347 / (q * G))
-    )  # noncentrality of chi-squared(2): scipy.stats.ncx2.sf(5.991, 2, 9.6347) = .8
-    assert stats.ncx2.sf(stats.chi2.isf(0.05, q), q, 9.6347) == pytest.approx(0.8, abs=1e-4)
-    log = pd.DataFrame({"g": np.repeat(np.arange(G), q), "kind": np.tile(["a", "b"], G)})
-    rejected = np.zeros(2)
-    for _ in range(n):
-        noise = rng.normal(size=G * q)
-        results = er.fit("score ~ 0 + kind", log.assign(score=noise), groups="g")
-        # That the means of the noise are -effect is that those of noise + effect are 0.
-        for i, size in enumerate((0.0, effect)):
-            test = results.wald_test(f"kind[a] = {-size!r}, kind[b] = {-size!r}")
-            rejected[i] += test.pvalue < 0.05
-    assert test.df_denom == pytest.approx(G - q)
-    assert f"now finds {share_shown(q, G - q):.0%}" in test.note
-    assert abs(rejected[0] - n * 0.05) < 3 * np.sqrt(n * 0.05 * 0.95)
-    share = share_shown(q, G - q)
-    assert abs(rejected[1] - n * share) < 3 * np.sqrt(n * share * (1 - share))
-
-
 @pytest.mark.parametrize(("q", "G"), [(2, 6), (3, 6), (5, 50), (10, 50)])
 def test_a_covariance_taken_for_known_rejects_as_often_as_normal_clusters_do(q: int, G: int) -> None:
     rng, n = np.random.default_rng(7), 4000

@@ -113,17 +113,6 @@ def test_rows_without_a_verdict_or_a_label_are_dropped_and_counted(rng):
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("groups", ["prompt", None])
-def test_intervals_hold_the_truth_at_their_rate(groups):
-    rng, held, runs = np.random.default_rng(8), 0, 300
-    for _ in range(runs):
-        log, calibration = judged(rng)
-        ends = er.judge_corrected(log, **ROLES, calibration=calibration, groups=groups).conf_int().iloc[0]
-        held += ends[0] <= 0.3 <= ends[1]
-    assert held / runs > (0.92 if groups else 0.8)
-
-
 def test_a_judge_that_may_be_no_better_than_chance_is_refused(rng):
     log, calibration = judged(rng)
     blind = calibration.assign(verdict=rng.permutation(calibration["verdict"]))

@@ -65,16 +65,3 @@ def test_values_and_covariance_are_those_of_numerical_derivatives(rng, human):
     )
     T = pd.DataFrame(influence / (2 * step)).groupby(frame["suite"].to_numpy()).sum().to_numpy()
     assert found.cov_params().to_numpy() == pytest.approx(T.T @ T, rel=1e-4, abs=1e-9)
-
-
-@pytest.mark.slow
-def test_intervals_hold_the_truth_at_their_rate():
-    rng, held, runs = np.random.default_rng(5), np.zeros(2), 200
-    for _ in range(runs):
-        ends = (
-            er.panel(verdicts(rng, 240), judges=JUDGES, human="label", groups="suite")
-            .conf_int()
-            .loc[["n_eff", "correlation"]]
-        )
-        held += (ends[0] <= [1.5, 0.5]) & (ends[1] >= [1.5, 0.5])
-    assert (held / runs > 0.9).all()

@@ -173,33 +173,6 @@ def test_a_difference_from_a_mean_of_1_is_still_a_rectified_one():
     assert results.contrast("b - a").rectification()["human_mean"].iloc[0] < 0
 
 
-def simulate(rng, *, n_clusters, size, labelled, easy, taste, whole) -> pd.DataFrame:
-    g = np.repeat(np.arange(n_clusters), size)
-    truth = easy * rng.normal(size=n_clusters)[g] + rng.normal(size=g.size)
-    judge = 0.3 + truth + taste * rng.normal(size=n_clusters)[g] + 0.3 * rng.normal(size=g.size)
-    if whole:
-        has = np.isin(g, rng.choice(n_clusters, labelled, replace=False))
-    else:
-        has = rng.random(g.size) < labelled / n_clusters
-    return pd.DataFrame({"passage": g, "judge": judge, "human": np.where(has, truth, np.nan)})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("whole", [True, False])
-def test_intervals_hold_under_clustering_where_those_of_independent_rows_do_not(whole):
-    rng = np.random.default_rng(17)
-    design = {"n_clusters": 100, "size": 8, "labelled": 30, "easy": 1.0, "taste": 0.7, "whole": whole}
-    hits = []
-    for _ in range(300):
-        log = simulate(rng, **design)
-        clustered, naive = rectified(log, groups="passage"), rectified(log)
-        hits.append([results.conf_int().loc["mean"].prod() < 0 for results in (clustered, naive)])
-    clustered, naive = np.mean(hits, axis=0)
-    # Three standard errors of a share of 300 around .95.
-    assert 0.912 <= clustered <= 0.988
-    assert naive < 0.85
-
-
 def test_one_labelled_cluster_is_too_few():
     log = judged(models=("a",))
     log["human"] = log["truth"].where(log["passage"] == 3)

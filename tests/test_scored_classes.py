@@ -164,17 +164,6 @@ def test_bins_in_which_all_came_true_are_tested_with_their_neighbours(rng):
     assert found.pvalues.iloc[0] == pytest.approx(float(gaps.wald_test(C).pvalue), rel=1e-6)
 
 
-@pytest.mark.slow
-def test_calibrated_chances_are_rejected_at_the_level_and_gaps_are_found_without_bias():
-    rng, p, size = np.random.default_rng(3), [], []
-    for _ in range(200):
-        found = er.classification(chances(rng, 50, 0.0), **ROLES, metric="ece", groups="task")
-        p.append(found.pvalues.iloc[0])
-        size.append(er.classification(chances(rng, 200, 0.12), **ROLES, metric="ece", groups="task").params.iloc[0])
-    assert np.mean(np.array(p) < 0.05) < 0.1
-    assert np.mean(size) == pytest.approx(0.12, abs=0.01)
-
-
 def test_the_positive_class_is_the_greater_or_named(rng):
     log = monitored(rng, 30).query("model == 'new'")
     found = er.classification(log, **ROLES, metric="auc").params.iloc[0]

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.inference import simultaneous
 
 # What few judges say is not the point here.
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.FewClustersWarning")
@@ -65,27 +64,3 @@ def test_parameters_changed_under_one_covariance_are_seen() -> None:
         _same(er.simultaneous(params, board.cov), er.simultaneous(params, fresh))
     renamed = board.params.rename_axis("model")
     assert er.simultaneous(renamed, board.cov).index.name == "model"
-
-
-def test_draws_are_made_once_for_all_statements_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks: list[int] = []
-    real = simultaneous.block_stream
-
-    def counted(base: int, block: int) -> np.random.Generator:
-        blocks.append(block)
-        return real(base, block)
-
-    monkeypatch.setattr("evalreg.inference.simultaneous.block_stream", counted)
-    for _ in range(1):
-        log = er.datasets.judge_log(n_models=5, n_prompts=200, seed=4)
-        board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
-        board.ranks()
-        made = len(blocks)
-        assert made
-        board.letters()
-        board.tau_best()
-        board.pairwise(adjust="holm")
-        board.pairwise(adjust="single-step")
-        board.simultaneous(contrasts="pairs")
-        assert len(blocks) == made
-        blocks.clear()

@@ -243,17 +243,3 @@ def test_a_comparison_corrects_the_largest_gain_over_its_baseline(rng):
     assert found.corrected < found.estimate
     with pytest.raises(ArgumentError, match="one baseline"):
         er.compare(log, item="question", groups="passage").winner()
-
-
-@pytest.mark.slow
-def test_the_interval_of_the_best_of_twelve_covers_and_the_usual_one_does_not(rng):
-    hits, usual, n_logs = 0, 0, 400
-    for _ in range(n_logs):
-        # Independent prompts of one expected score, .6.
-        log = scores(rng, 12)
-        log["score"] = (rng.random(len(log)) < 0.6).astype(float)
-        found = mean_of(log).winner()
-        hits += found.lower <= 0.6 <= found.upper
-        usual += found.single_lower <= 0.6 <= found.single_upper
-    assert hits >= stats.binom.ppf(0.001, n_logs, 0.94)
-    assert usual <= stats.binom.ppf(0.999, n_logs, 0.85)

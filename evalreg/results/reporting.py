@@ -238,7 +238,7 @@ def design_sentences(results: Any, rows: str = "rows") -> tuple[str, ...]:
     if dof.size:
         low, high = f"{dof.min():,.1f}", f"{dof.max():,.1f}"
         spread = low if low == high else f"{low} to {high}"
-        found.append(f"Intervals are those of t with {spread} degrees of freedom; fewer make them longer.")
+        found.append(f"Intervals take t with {spread} degrees of freedom; fewer make them longer.")
     return tuple(found)
 
 

@@ -211,11 +211,11 @@ def _meaning(table: pd.DataFrame, alpha: float, undecided: tuple[tuple[str, str]
 
 
 def ranks_told(table: pd.DataFrame, alpha: float) -> str:
-    """What the columns of a leaderboard mean: joint intervals, ranks open, groups."""
+    """What the columns of a leaderboard mean: joint intervals, ranks, groups."""
     level = f"{100 * (1 - alpha):.4g}%"
     return (
-        f"Joint intervals hold for all models at once. Ranks open are the ranks that the data do not exclude, {level} "
-        f"for all models at once. {groups_told(table)}"
+        f"Joint intervals hold for all models at once. Ranks are those that the data do not exclude, {level} for all "
+        f"models at once. {groups_told(table)}"
     )
 
 

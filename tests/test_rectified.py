@@ -136,13 +136,15 @@ def ppi_written_out(log: pd.DataFrame, lam: float) -> tuple[float, float]:
     return theta, spread[0] / n + spread[1] / N
 
 
-def test_independent_rows_are_ppi_plus_plus_written_out():
+@pytest.mark.parametrize("unit", [1.0, 5.0])
+def test_independent_rows_are_ppi_plus_plus_written_out(unit):
     log = judged(models=("a",), n_clusters=60)
+    log["human"] *= unit
     results = rectified(log)
     has = log["human"].notna()
     y, f, rest = log["human"][has], log["judge"][has], log["judge"][~has]
     # lambda* of the paper, with the judge's variance of each part beside its own number of rows.
-    lam = np.cov(y, f)[0, 1] / len(y) / (f.var() / len(f) + rest.var() / len(rest))
+    lam = min(np.cov(y, f)[0, 1] / len(y) / (f.var() / len(f) + rest.var() / len(rest)), 1.0)
     assert results.rectification()["lambda"].iloc[0] == pytest.approx(lam, rel=SAME)
     theta, variance = ppi_written_out(log, lam)
     assert results.params["mean"] == pytest.approx(theta, rel=SAME)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import optimize, stats
+from statsmodels.stats.power import TTestPower
 
 import evalreg as er
 from evalreg.errors import ArgumentError
@@ -96,6 +97,22 @@ def test_an_assurance_is_the_share_of_pilots_whose_plan_has_the_power(rng, assur
     ]
     error = math.sqrt(assurance * (1 - assurance) / n)
     assert abs(np.mean(np.array(found) >= enough) - assurance) < SIGMAS * error
+
+
+@pytest.mark.parametrize("k", [1, 10])
+def test_an_assurance_allows_for_the_error_of_the_pilots_noise_by_hand(k):
+    log = er.datasets.sampled(n_questions=40, n_samples=3, n_models=2, correlation=0.5, seed=0)
+    table = er.plan.components(log, item="question")
+    row = table.loc["plain"]
+    variance = row["omega2"] + (row["sigma2_a"] + row["sigma2_b"]) / k
+    # Satterthwaite: the variance seen has n - 1 degrees of freedom, the noise put in place of the pilot's 2 n.
+    error = row["omega2_uncorrected"] ** 2 / (row["n"] - 1)
+    error += sum(((1 / k - 1 / 3) * row[name]) ** 2 for name in ("sigma2_a", "sigma2_b")) / (row["n"] * 2)
+    dof = variance**2 / error
+    effect = 0.05 / math.sqrt(variance * dof / stats.chi2.ppf(0.1, dof))
+    needed = TTestPower().solve_power(effect_size=effect, alpha=0.05, power=0.8)
+    plan = er.plan.from_pilot(table, delta=0.05, k_a=k, k_b=k, assurance=0.9)
+    assert plan.loc["plain", "n"] == math.ceil(needed)
 
 
 def test_the_factor_of_components_is_counted_once(pilot, found):

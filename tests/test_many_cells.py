@@ -46,8 +46,7 @@ def test_compact_forms_equal_the_full_matrix(
     share, weight = shares(n_clusters, 40, density)
     full = cell_leverage(share, weight, 0.5)
     limit = 39 if form == "sparse" else 20
-    monkeypatch.setattr(leverages, "MOST_CELLS", limit)
-    monkeypatch.setattr(leverages, "HELD", 120)  # three columns or contrasts at a time
+    monkeypatch.setattr(leverages, "HELD", limit**2)  # some columns or contrasts at a time
     compact = cell_leverage(share, weight, 0.5)
     assert (compact.factors is None) == (form == "sparse")
     assert isinstance(full.spread, np.ndarray)
@@ -76,7 +75,7 @@ def test_combinations_of_two_contrasts_have_the_degrees_of_freedom_of_their_prod
     share = (block.gram @ sparse.diags_array(1 / weight)).tocsr()
     leverage = expected = cell_leverage(share, weight, 0.5)
     if kind != "dense":
-        monkeypatch.setattr(leverages, "MOST_CELLS", 5 if kind == "factored" else 10**6)
+        monkeypatch.setattr(leverages, "HELD", 25 if kind == "factored" else 10**12)
         leverage = many_cells([cell_pieces(share, weight, 0.5)])
     left, right = np.triu_indices(8, 1)
     C = np.zeros((left.size, 8))

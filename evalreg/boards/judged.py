@@ -220,7 +220,7 @@ def adjusted_tests(estimate: FloatArray, errors: Errors, alpha: float) -> tuple[
 
 # Agreement
 
-VERDICTS = 3  # for the first model of the pair, a tie, for the second
+# Verdicts are 0, 1 and 2: for the first model of the pair, a tie, for the second.
 
 
 def agreement_table(rows: JudgedRows, options: ResolvedCov, min_shared: int) -> tuple[pd.DataFrame, pd.Series[float]]:
@@ -256,7 +256,7 @@ def agreement_table(rows: JudgedRows, options: ResolvedCov, min_shared: int) -> 
     table["n"] = pd.Series(shared, index=met).reindex(table.index, fill_value=0)
     names = np.array(judges, dtype=object)
     table.index = pd.MultiIndex.from_arrays([names[first], names[second]], names=["judge", "other"])
-    counts = np.zeros((units.n_clusters, VERDICTS))
+    counts = np.zeros((units.n_clusters, 3))
     np.add.at(counts, (unit, verdict), 1.0)
     all_pairs = np.full((3, 1), np.nan)
     if equal.size:
@@ -288,9 +288,8 @@ def _kappas(one: IntArray, other: IntArray, cell: IntArray, n_cells: int) -> Flo
 
     Which model of a pair is the first is a matter of names: every verdict counts from either side.
     """
-    size = VERDICTS**2
-    flat = np.bincount(cell * size + one * VERDICTS + other, minlength=n_cells * size)
-    tables = flat.reshape(n_cells, VERDICTS, VERDICTS)
+    tables = np.zeros((n_cells, 3, 3), dtype=np.intp)
+    np.add.at(tables, (cell, one, other), 1)
     tables = tables + tables[:, ::-1, ::-1]
     n = tables.sum(axis=(1, 2))
     alike = np.trace(tables, axis1=1, axis2=2) * n

@@ -25,10 +25,8 @@ from evalreg.checks import fraction, keeps, listed
 from evalreg.covariance.options import CovOptions, ResolvedCov, resolve_cov
 from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.errors import ArgumentError, ArgumentTypeError, EvalregWarning, NotAvailableError
-from evalreg.report.tables import Grid, Summary, fixed, number, p_value
+from evalreg.report.tables import MOST_ROWS, Grid, Summary, fixed, number, p_value
 
-# Rows that a table of the summary shows; the tables themselves are complete.
-MOST_ROWS = 15
 # Judges beside each other, and the longest name of one, that fit into 80 characters.
 MOST_COLUMNS = 6
 LONGEST_NAME = 8

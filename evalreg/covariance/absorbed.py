@@ -26,15 +26,13 @@ from evalreg.covariance.leverage import (
 from evalreg.data.clusters import Axis, Codes, axis_name
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate
-from evalreg.numerics.limits import FULL_LEVERAGE, HELD
+from evalreg.numerics.limits import FULL_LEVERAGE, HELD, ROOT_OF_ROUNDING
 from evalreg.numerics.matrices import Matrix, dense
 from evalreg.scores.base import Scores
 from evalreg.scores.rows import RowScores
 
-# What is left of a direction in a parameter, or of a unit direction of the whole design among the covariates, below
-# these is rounding.
+# What is left of a direction in a parameter below this share of its terms is rounding.
 CANCELS = 1e-8
-NO_DIRECTION = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +231,7 @@ def adjusted_rows(X: FloatArray, Z: FloatArray, codes: Codes, power: float) -> S
             directions.append((own[g].T @ found if by_rows else found)[:k].T)
     found = np.concatenate([np.empty((0, k)), *directions])
     # A cluster that holds a whole level determines that level's effect, which is no direction of the covariates.
-    return Spanning(rows, grams, reach, found[np.linalg.norm(found, axis=1) > NO_DIRECTION].T, codes)
+    return Spanning(rows, grams, reach, found[np.linalg.norm(found, axis=1) > ROOT_OF_ROUNDING].T, codes)
 
 
 def _alike(codes: Codes, width: int) -> Iterator[tuple[IntArray, IntArray]]:

@@ -27,7 +27,7 @@ from evalreg.checks import BoolArray, DofName, FloatArray, IntArray, held_proper
 from evalreg.data.clusters import Axis
 from evalreg.data.frame import refuse_larger
 from evalreg.numerics.fitting import Progress
-from evalreg.numerics.limits import FULL_LEVERAGE, HELD
+from evalreg.numerics.limits import FULL_LEVERAGE, HELD, SQUARED_CONDITION
 from evalreg.numerics.matrices import (
     DENSE_SHARE,
     Matrix,
@@ -290,12 +290,6 @@ def entry_forms(part: Narrow, turned: FloatArray, entries_root: FloatArray) -> I
         yield some, (d, uu, entries_root.T @ (half + np.swapaxes(half, 1, 2)) @ entries_root)
 
 
-# With more cells than this, a (cells, cells) array of 72 MiB, sums over clusters are sparse or wait for the contrasts.
-MOST_CELLS = 3000
-# Condition number of the root up to which turned sums lose no more than six of sixteen digits, and mostly none.
-LARGEST_CONDITION = 1e3
-
-
 def quadratic(contrasts: Matrix, matrix: FloatArray) -> FloatArray:
     """Diagonal of C V C', the variance of each contrast, shape (m,); C has the shape (m, k), dense or sparse."""
     if not (sparse.issparse(contrasts) or (contrasts.size > HELD >> 8 and _few_entries(contrasts))):
@@ -523,7 +517,7 @@ class ParameterLeverage:
 def cell_leverage(leverage: Matrix, weight: FloatArray, power: float) -> CellLeverage:
     """What the leverages of cells, (n_clusters, n_cells), say about contrasts of their means."""
     b, v = cell_pieces(leverage, weight, power)
-    if weight.size <= MOST_CELLS:
+    if weight.size**2 <= HELD:
         trace, squares, products = cell_sums(b, v)
         return CellLeverage(trace, squares + products**2)
     return many_cells([(b, v)])
@@ -534,7 +528,7 @@ def many_cells(blocks: list[tuple[Matrix, Matrix]]) -> CellLeverage:
     b, v = (stacked(parts) for parts in zip(*blocks, strict=True))
     v2 = with_entries(v, v.data**2)
     trace = np.asarray(b.sum(axis=0) - v2.sum(axis=0)).ravel()
-    if float(np.sum(np.diff(b.indptr).astype(float) ** 2)) > MOST_CELLS**2:
+    if float(np.sum(np.diff(b.indptr).astype(float) ** 2)) > HELD:
         return CellLeverage(trace, None, (b, v))
     cross, products = b.T @ v2, v.T @ v
     return CellLeverage(trace, (b.T @ b - cross - cross.T + products.multiply(products)).tocsr())
@@ -746,7 +740,7 @@ class ClusterLeverage:
         if 50 * float(sizes @ sizes) + 8 * k**3 > float(sizes.size) * k**2:
             return False
         # Sums of products of entries keep their digits when they are turned by such a root; units do not matter.
-        return bool(np.linalg.cond(root / np.linalg.norm(root, axis=1)[:, None]) < LARGEST_CONDITION)
+        return bool(np.linalg.cond(root / np.linalg.norm(root, axis=1)[:, None]) < SQUARED_CONDITION)
 
     def _forms(self, turned: FloatArray) -> Iterator[Forms]:
         return (forms for part in self.parts for forms in part.forms(turned))

@@ -25,7 +25,6 @@ from evalreg.covariance.crossed import (
     touching,
 )
 from evalreg.covariance.leverage import (
-    MOST_CELLS,
     AllForms,
     CellLeverage,
     CountedDof,
@@ -74,7 +73,7 @@ from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.data.frame import GRAMS, refuse_larger
 from evalreg.errors import NotAvailableError, Note, TooFewClustersError, issue
 from evalreg.estimate import Cells, Estimate, LeaveOut
-from evalreg.numerics.limits import LAST_DIGITS, ROUNDING
+from evalreg.numerics.limits import HELD, LAST_DIGITS, ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
     absolute_entries,
@@ -341,7 +340,7 @@ class CellMeat:
 
 def _of_all_cells(scores: Scores, by: Axis, inverse: FloatArray, power: float) -> CellLeverage:
     """What the leverages of all cells say of any contrasts."""
-    if inverse.size > MOST_CELLS:
+    if inverse.size**2 > HELD:
         shares = (scale_columns(block.gram, inverse) for block in scores.cells(by))
         return many_cells([cell_pieces(share, 1.0 / inverse, power) for share in shares])
     meat = CellMeat(inverse, None, power, forms := AllForms(inverse.size))
@@ -358,7 +357,7 @@ def _adjust_cells(estimate: Estimate, by: Axis, power: float, keep: bool) -> Adj
     forms: AllForms | ParameterForms = ParameterForms(with_entries(contrasts, contrasts.data**2))
     if forms.sizes[-1] > inverse.size**2:
         forms = AllForms(inverse.size)
-    apart = not keep or (isinstance(forms, AllForms) and inverse.size > MOST_CELLS)
+    apart = not keep or (isinstance(forms, AllForms) and inverse.size**2 > HELD)
     meat = CellMeat(inverse, estimate.bread, power, None if apart else forms)
     matrix, rest, *sums = meat.split(scores.fold(by, meat))
     leverage: Leverage | None = None

@@ -44,8 +44,6 @@ from evalreg.inference.sequential import bounds, mixture_rho, path_of_totals, ro
 SequenceName: TypeAlias = Literal["logit", "wald"]
 SEQUENCES: tuple[SequenceName, ...] = get_args(SequenceName)
 
-# Looks before this many clusters miss too often: the normal approximation has not set in (docs/guide/resampling.md).
-FIRST_LOOK = 30
 # Above this skewness of the mean, or share of one cluster, sequences miss too often (docs/guide/resampling.md).
 SKEWED = 0.3
 DOMINANT = 0.4
@@ -61,7 +59,7 @@ def confidence_sequence(
     order: str | None = None,
     alpha: float = 0.05,
     t0: int = 50,
-    start: int = FIRST_LOOK,
+    start: int = 30,
     running: bool = False,
     method: SequenceName | None = None,
     missing: MissingName = "drop",

@@ -94,10 +94,6 @@ def check_outcomes(values: FloatArray, name: str, family: FamilyName | Family) -
         )
 
 
-# What patsy says of a formula is kept where its columns of labels have no more levels.
-MOST_LEVELS_KEPT = 64
-
-
 @dataclass(frozen=True, eq=False)
 class Design:
     """The score, and a design whose column i is coding[cell, i] times one of the numbers.
@@ -191,8 +187,7 @@ def _of_columns(parsed: ParsedFormula, data: pd.DataFrame) -> Design | None:
         return None
     columns = {name: _array(parsed, data[name]) for name in data.columns}
     kinds = tuple((name, _levels(column)) for name, column in columns.items())
-    few = all(levels is None or len(levels) <= MOST_LEVELS_KEPT for _, levels in kinds)
-    left, right = (_described if few else _described.__wrapped__)(parsed.text, kinds)
+    left, right = _described(parsed.text, kinds)
     values = {}
     for factor, info in right.factor_infos.items():
         column = columns[whole_column(factor.code)]

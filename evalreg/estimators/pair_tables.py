@@ -15,7 +15,7 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, few_of, fraction, listed
 from evalreg.data.answers import NOBODY, ModelPairs, Overlap
-from evalreg.data.clusters import Codes, as_codes, axis_name, joint
+from evalreg.data.clusters import EXACT, Codes, as_codes, axis_name, joint
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -41,10 +41,6 @@ if TYPE_CHECKING:
 
     from evalreg.data.answers import Answers
     from evalreg.scores.score_interval import Paired
-
-
-# The binomial distribution is computed in floats, which hold whole numbers up to here.
-MOST = 2**53
 
 
 @dataclass(frozen=True)
@@ -129,7 +125,7 @@ def _count(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise ArgumentTypeError(f"`{name}` must be a count; got {type(value).__name__} {value!r}.")
     number = int(value) if isinstance(value, numbers.Integral) else float(value)
-    if not 0 <= number <= MOST or number != int(number):
+    if not 0 <= number <= EXACT or number != int(number):
         raise ArgumentError(
             f"`{name}` must be a whole number from 0 to 2**53; got {value!r}. Ties count as neither wins nor losses."
         )
@@ -447,16 +443,12 @@ def comparison_summary(
     return Summary("evalreg comparison", shown, (Grid(headers, tuple(rows)),), tuple(sentences))
 
 
-# Of more pairs than these wins and losses are not counted for a table that is read.
-MOST_COUNTED = 100
-
-
 def comparison_brief(results: Results, facts: Facts, adjust: PairAdjustName | None, alpha: float) -> Summary:
     """The differences as an answer: the first in words where there is one, a line each, at most three notes."""
     frame, cov = difference_frame(results, facts, adjust, alpha), results.cov
     t, outcome = results.tvalues.to_numpy(), results.estimate.about.outcome
     wins = dict[int, str]()
-    if len(frame) <= MOST_COUNTED and bool(facts.paired.all()):
+    if bool(facts.paired.all()):
         with suppress(EvalregError):
             each = facts.each_pair(results)
             wins = {pair: f"{won}/{lost}/{n - won - lost}" for pair, won, lost, n, *_ in each}

@@ -28,14 +28,10 @@ from evalreg.numerics.fitting import (
     residual_of,
     residuals_of,
 )
-from evalreg.numerics.limits import IN_SPAN, LAST_DIGITS, ROUNDING
+from evalreg.numerics.limits import IN_SPAN, LAST_DIGITS, ROUNDING, SQUARED_CONDITION
 from evalreg.results.bridge import shown_fit
 from evalreg.scores.base import Scores
 from evalreg.scores.rows import Absorbed, CodedRows, MomentScores, RegressionScores, RowScores, roots, solved
-
-# Sums of products leave rounding times the square of the condition number of the scaled columns: 1e-12 at most.
-LARGEST_CONDITION = 1e2
-
 
 Solution: TypeAlias = tuple[FloatArray, FloatArray, RegressionScores]
 """Coefficients, the map from the basis to them, (k, k), and scores in the basis."""
@@ -148,7 +144,7 @@ def solve_moments(
         basis = basis_of((R @ A).reshape(-1, A.shape[2]), design.names)
     except CollinearityError:
         return None
-    if basis.condition > LARGEST_CONDITION:
+    if basis.condition > SQUARED_CONDITION:
         return None
     turned, _ = residuals_of(basis, solved(R, m).ravel())
     return back, A, basis.map, turned

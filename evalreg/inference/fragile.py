@@ -20,6 +20,7 @@ from evalreg.numerics.student import t_quantile
 from evalreg.scores.base import Block
 from evalreg.scores.cells import CellScores
 from evalreg.scores.rows import RegressionScores, RowScores
+from evalreg.scores.score_interval import FEW_EXPECTED
 
 # Thresholds below which a clustered result is valid but fragile.
 FEW_CROSSED = 5
@@ -217,8 +218,6 @@ def row_influence(estimate: Estimate, axis: Axis | None) -> tuple[FloatArray, li
 SKEWED = 0.25
 # Of covariates that are normal a third of the rows counts so.
 SHARE_TELLING = 0.25
-# Of a finite benchmark fewer that are left out are told of.
-FEW_LEFT = 5
 # The skewness of few normal totals is larger by chance.
 SKEWED_OF_FEW = 8.0
 
@@ -260,7 +259,7 @@ def few_left(estimate: Estimate, cov: Covariance) -> list[Note]:
     if n.size != rest.size or np.any(rest >= 1):
         return []
     left = absolute_entries(signs_of_entries(compressed(A))) @ (n * rest / (1 - rest))
-    few = (left > 0.5) & (left < FEW_LEFT - 0.5)
+    few = (left > 0.5) & (left < FEW_EXPECTED - 0.5)
     if not few.any():
         return []
     fewest = round(float(np.min(left[few])))

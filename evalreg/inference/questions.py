@@ -7,15 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, listed
+from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.data.clusters import Axis
 from evalreg.data.questions import Answered, answered, quoted, without_worst
 from evalreg.errors import Note, UnequalQuestionsWarning, UnlikeScalesWarning
 from evalreg.estimate import Estimate, rows_behind, touches
 from evalreg.numerics.matrices import Matrix, compressed, scale_columns, stacked, times, transposed
-
-# Questions of the model that lacks most that another must have answered before its scores on them are set against all
-# of its own: the mean of ten 0/1 scores has a standard error of up to .16.
-ENOUGH = 10
 
 
 class Counted:
@@ -78,7 +75,8 @@ def _effect(found: Answered, totals: Matrix, weight: Matrix) -> str:
     has = np.asarray(found.indicator[:, [worst]].todense()).ravel()
     both = np.asarray(has @ found.indicator).ravel()
     others = (found.family == found.family[worst]) & (np.arange(found.count.size) != worst)
-    used = others & (both >= ENOUGH)
+    # The mean of ten 0/1 scores has a standard error of up to .16.
+    used = others & (both >= FEW_CLUSTERS)
     if not used.any():
         return ""
     mean = np.asarray(totals.sum(axis=0)).ravel() / np.asarray(weight.sum(axis=0)).ravel()

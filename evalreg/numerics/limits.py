@@ -21,8 +21,12 @@ FULL_LEVERAGE = 1e-10
 IN_SPAN = 1e-9
 # Numbers this near are equal: sums of the same rows in another order, and estimates on the scale of their errors.
 EQUAL = 1e-9
+# The root of what cancels to `ROUNDING`: errors, and lengths of directions, this small are not seen from 0.
+ROOT_OF_ROUNDING = 1e-6
 # Scores that add up to more than this many standard errors are not those of a fit that solves its equations.
 OFF = 1e-3
+# Sums of products keep `ROUNDING` up to this condition number of the scaled columns, whose square they lose.
+SQUARED_CONDITION = 1e2
 
 # Entries of the arrays that one step holds at a time, 32 MiB of doubles.
 HELD = 1 << 22

@@ -30,12 +30,11 @@ from evalreg.errors import (
 )
 from evalreg.inference.simultaneous import base_seed
 from evalreg.numerics.fitting import Progress
-from evalreg.numerics.limits import HELD, ROUNDING
+from evalreg.numerics.limits import EQUAL, HELD, ROOT_OF_ROUNDING, ROUNDING
 from evalreg.numerics.matrices import dense
 from evalreg.report.tables import Grid, Summary, number
 from evalreg.resampling.draws import (
     BOOT_WEIGHTS,
-    SLACK,
     BootWeightsName,
     boot_chunks,
     run_blocks,
@@ -51,8 +50,6 @@ if TYPE_CHECKING:
 
 KindName: TypeAlias = Literal["percentile", "basic", "bca", "studentized"]
 KINDS: tuple[KindName, ...] = get_args(KindName)
-# Standard errors of draws below this fraction of that of the estimate are the root of rounding.
-NO_SPREAD = 1e-6
 # Draws that notes advise, as in Davison and Hinkley (1997), section 2.5.2, for intervals at 95%.
 FEW_DRAWS = 999
 
@@ -212,7 +209,7 @@ def intervals(boot: Bootstrap, alpha: float, kind: KindName) -> FloatArray:
         ends = np.array([_quantiles(column, level) for column in draws.T])
         return ends if kind == "percentile" else 2 * values - ends[:, ::-1]
     if kind == "studentized" and boot.se is not None and boot.draws_se is not None:
-        away, least = draws - boot.values, NO_SPREAD * boot.se
+        away, least = draws - boot.values, ROOT_OF_ROUNDING * boot.se
         none = np.where(np.abs(away) <= least, np.nan, np.copysign(np.inf, away))
         spread = (boot.draws_se > least) & np.isfinite(away)
         t = np.divide(away, boot.draws_se, out=np.where(np.isnan(away), np.nan, none), where=spread)
@@ -235,7 +232,7 @@ def _bca_levels(draws: FloatArray, value: float, without: FloatArray, level: Flo
     """
     known, finite = draws[~np.isnan(draws)], draws[np.isfinite(draws)]
     # Draws at the estimate count as half below it, as statistics of few clusters are discrete; rounding aside.
-    room = SLACK * float(np.ptp(finite)) if finite.size else 0.0
+    room = EQUAL * float(np.ptp(finite)) if finite.size else 0.0
     below = (np.count_nonzero(known < value - room) + np.count_nonzero(known <= value + room)) / 2
     bias = float(scipy.special.ndtri(below / max(known.size, 1)))
     if not (np.isfinite(bias) and np.isfinite(without).all()):

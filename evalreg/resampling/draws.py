@@ -12,7 +12,7 @@ import numpy as np
 from evalreg.checks import BoolArray, FloatArray
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.inference.simultaneous import block_stream
-from evalreg.numerics.limits import HELD
+from evalreg.numerics.limits import EQUAL, HELD
 
 WildWeightsName: TypeAlias = Literal["auto", "rademacher", "webb", "mammen"]
 BootWeightsName: TypeAlias = Literal["multinomial", "bayesian"]
@@ -124,10 +124,6 @@ def _boot(weights: BootWeightsName, shape: tuple[int, int], rng: np.random.Gener
     return np.bincount(chosen.ravel(), minlength=chosen.size).reshape(shape).astype(np.float64)
 
 
-# Statistics this close are ties, and ties count as at least as extreme (tolerance).
-SLACK = 1e-9
-
-
 def share(count: int, n: int, enumerated: bool) -> float:
     """A p-value from the draws that are as extreme; those of a sample leave out the one of the data."""
     return count / n if enumerated else (1 + count) / (n + 1)
@@ -158,7 +154,7 @@ class Drawn:
     def p(self, gap: float) -> float:
         """Two-sided p-value of the value that lies `gap` below the estimate: |t| is at least that of the data."""
         numerator, spread = self.at(gap)
-        return self.share(numerator**2 * self.variance >= (gap * (1 - SLACK)) ** 2 * spread)
+        return self.share(numerator**2 * self.variance >= (gap * (1 - EQUAL)) ** 2 * spread)
 
     def p_far(self) -> float:
         """Where p ends however far the hypothesised value lies from the estimate.
@@ -169,13 +165,13 @@ class Drawn:
         grows = np.max(self.squares[:, 2], axis=0) > 0
         constant = np.max(self.squares[:, 0], axis=0)
         slope = self.numerator[1]
-        stays = ~grows & (slope != 0) & (slope**2 * self.variance >= (1 - SLACK) ** 2 * constant)
+        stays = ~grows & (slope != 0) & (slope**2 * self.variance >= (1 - EQUAL) ** 2 * constant)
         return self.share(stays)
 
     def p_equal_tailed(self, d: float, t: float) -> float:
         """Twice the smaller tail; ties count in both."""
         numerator, variance = self.at(d)
-        room, se = abs(t) * SLACK, np.sqrt(variance)
+        room, se = abs(t) * EQUAL, np.sqrt(variance)
         below, above = self.share(numerator <= (t + room) * se), self.share(numerator >= (t - room) * se)
         return min(1.0, 2 * min(below, above))
 
@@ -206,4 +202,4 @@ def find_end(p: Callable[[float], float], se: float, alpha: float, marks: Sequen
         low, high = (middle, high) if p(middle) > alpha else (low, middle)
     end = (low + high) / 2
     # Ties that are not exact move an end by a few of their width.
-    return next((mark for mark in marks if abs(end - mark) <= 100 * SLACK * abs(end) and p(mark) > alpha), end)
+    return next((mark for mark in marks if abs(end - mark) <= 100 * EQUAL * abs(end) and p(mark) > alpha), end)

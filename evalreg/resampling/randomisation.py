@@ -40,10 +40,10 @@ from evalreg.errors import (
 )
 from evalreg.inference.simultaneous import Seed, base_seed
 from evalreg.numerics.fitting import Progress
-from evalreg.numerics.limits import HELD
+from evalreg.numerics.limits import EQUAL, HELD
 from evalreg.report.tables import Grid, Summary, fixed, number, p_value
 from evalreg.resampling.bootstrap import refuse_few
-from evalreg.resampling.draws import SLACK, Drawn, blocks, seed_text, whole_number
+from evalreg.resampling.draws import Drawn, blocks, seed_text, whole_number
 
 
 @keeps("n_clusters", "n_rows")
@@ -266,11 +266,11 @@ def effects(
     found = np.hstack(squares)
     for power in (0, 2):
         # Sums of squares this far below the largest are rounding: the assignment of the data, and its mirror image.
-        tiny = found[power] <= SLACK**2 * np.max(found[power])
+        tiny = found[power] <= EQUAL**2 * np.max(found[power])
         found[power, tiny], found[1, tiny] = 0.0, 0.0
     # Of scores that do not vary within an arm nothing but rounding is left.
     level = np.sum(np.abs(totals)) / np.sum(design.n_rows)
-    variance = 0.0 if variance <= (SLACK * level) ** 2 else variance
+    variance = 0.0 if variance <= (EQUAL * level) ** 2 else variance
     return float(at), Drawn(np.hstack(numerators), found[None], variance, enumerated)
 
 

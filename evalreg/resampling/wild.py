@@ -42,11 +42,10 @@ from evalreg.errors import (
 from evalreg.estimate import Estimate
 from evalreg.inference.simultaneous import Seed, base_seed
 from evalreg.inference.wald import Contrasts, parse_contrasts, refuse_dependent, wald_quadratic
-from evalreg.numerics.limits import ROUNDING
+from evalreg.numerics.limits import EQUAL, ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, mostly_there
 from evalreg.report.tables import Summary, fixed, number, p_value
 from evalreg.resampling.draws import (
-    SLACK,
     WEBB_UP_TO,
     WILD_WEIGHTS,
     Drawn,
@@ -343,7 +342,7 @@ def _joint(plan: _Plan) -> _Found:
         wald_statistics(numerator, np.einsum("t,tijn->nij", factors, squares))
         for numerator, squares in _draws(plan, [term.dims for term in cov.one_way])
     ]
-    count = int(np.count_nonzero(np.concatenate(statistics) >= W * (1 - SLACK) ** 2))
+    count = int(np.count_nonzero(np.concatenate(statistics) >= W * (1 - EQUAL) ** 2))
     return _Found(W / C.shape[0], share(count, plan.draws, plan.enumerated) if np.isfinite(W) else np.nan)
 
 

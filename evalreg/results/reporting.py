@@ -40,8 +40,6 @@ from evalreg.results.winner import group_column, ranks_told
 
 # Of so many models all pairs are drawn; and of so many they are listed one below the other.
 MOST_DRAWN, MOST_LISTED = 60, 12
-# Of so many models the document inside a page still holds the differences of all pairs.
-MOST_STORED = 20
 FORMAT_OF = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".json": "json"}
 
 
@@ -139,8 +137,6 @@ def report_page(
         document = results_document(results, (alpha,))
         if board is not None:
             document |= {"kind": "board", "leaderboard": records(board, "model"), "seed": board.attrs["seed"]}
-        if results.estimate.n_params > MOST_STORED:
-            document["pairs"] = None
         frame = results.to_frame(alpha)
         answer = answer_of(results, frame, board, alpha)
     reach = rating_reach(results.estimate)

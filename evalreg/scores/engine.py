@@ -17,7 +17,7 @@ from evalreg.data.engine import CellKeys, Query, Sums, changed_rows
 from evalreg.data.engine_rows import MIDDLE
 from evalreg.data.frame import refuse_extreme
 from evalreg.errors import NonFiniteError, NotAvailableError
-from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE
+from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE, ROOT_OF_ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, square
 from evalreg.scores.base import Block, CellSums, ResidualSums, Scores, SharedRows
 from evalreg.scores.rows import ByClusterRows, ClusterRows, PairSums, roots, rows_of, totals_of
@@ -514,10 +514,6 @@ def near_centres(
     return near_centres(rows, cells, fitted, np.where(lost, fitted, centre), alike, more)
 
 
-# One less a leverage below this is too near to rounding for a power of it.
-NEARLY_FULL = 1e-6
-
-
 @dataclass(frozen=True, eq=False)
 class MeasuredNumbers(Measured):
     """Rows that have numbers beside their value: u is 1 and these."""
@@ -696,7 +692,8 @@ class EngineMoments(ByClusterRows, SharedRows):
         return found
 
     def _refuse_full(self, measured: MeasuredNumbers, rest: nw.Expr) -> None:
-        full = nw.when(rest < NEARLY_FULL).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+        # Too near to rounding for a power of it.
+        full = nw.when(rest < ROOT_OF_ROUNDING).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
         (sums,) = measured.engine.sums((), CellKeys(), {"n": full})
         count = int(sums.totals["n"].sum())
         if count:

@@ -25,8 +25,7 @@ from evalreg.numerics.matrices import Matrix, dense, in_rows, is_identity, sum_b
 from evalreg.scores.base import Block, LabelledScores, NarrowClusters, Scores
 
 MOST_CUBES = 2e10
-# Rows whose own leverage is below this are not looked at; and how many are at most.
-LOOKED_AT = 0.05
+# So many rows, those of the largest leverage, are looked at (limit).
 MOST_LOOKED_AT = 256
 
 
@@ -150,7 +149,7 @@ class Absorbed:
         """Rows of the design of leverage 1 once levels count, shape (k, n_found): each alone determines something."""
         leverage = np.einsum("ij,ij->i", design, design)
         size = np.sqrt(np.mean(residual**2))
-        found = np.flatnonzero((leverage > LOOKED_AT) & (np.abs(residual) <= IN_SPAN * size))
+        found = np.flatnonzero((leverage > IN_SPAN) & (np.abs(residual) <= IN_SPAN * size))
         found = found[np.argsort(-leverage[found], kind="stable")[:MOST_LOOKED_AT]]
         root = np.ones(residual.size) if self.weights is None else np.sqrt(self.weights)
         lone = []

@@ -13,8 +13,10 @@ u_c u_c'.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -23,10 +25,10 @@ from scipy import sparse
 from evalreg.checks import FloatArray, IntArray, SscName, fraction, option
 from evalreg.covariance.absorbed import refuse_spanning
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.crossed import subset_signs
-from evalreg.covariance.options import ResolvedCov, cr1_factor
+from evalreg.covariance.crossed import Term, subset_signs
+from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import assemble, counts_of
-from evalreg.data.clusters import Axis, axis_name, union
+from evalreg.data.clusters import Axis, union
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -41,7 +43,7 @@ from evalreg.errors import (
 )
 from evalreg.estimate import Estimate
 from evalreg.inference.simultaneous import Seed, base_seed
-from evalreg.inference.wald import Contrasts, parse_contrasts, refuse_dependent, wald_quadratic
+from evalreg.inference.wald import parse_contrasts, refuse_dependent, wald_quadratic
 from evalreg.numerics.limits import EQUAL, ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, mostly_there
 from evalreg.report.tables import Summary, fixed, number, p_value
@@ -189,93 +191,49 @@ def wild_test(
     if not isinstance(impose_null, bool | np.bool_):
         raise ArgumentTypeError(f"`impose_null` must be True or False; got {impose_null!r}.")
     _refuse_without_sums(estimate, axes)
-    asked = parse_contrasts(null, estimate.names)
-    refuse_dependent(asked.matrix)
+    hypotheses = parse_contrasts(null, estimate.names)
+    C, value = hypotheses.matrix, hypotheses.value
+    refuse_dependent(C)
     cov = assemble(estimate, axes, ResolvedCov("CR1", ssc, "min", "max"))
     # Fewest clusters first, which stands for ties.
-    carriers = sorted(range(len(cov.axes)), key=lambda axis: cov.n_clusters[axis_name(cov.axes[axis])])
-    gap, plans = asked.matrix @ estimate.params - asked.value, list[_Plan]()
-    for carrier in carriers:
-        size, kind = cov.n_clusters[axis_name(cov.axes[carrier])], weights
-        if weights == "auto":
-            kind = "webb" if size <= WEBB_UP_TO else "rademacher"
-        every = vectors(kind, size, draws)
-        n, enumerated = every or draws, every is not None
-        plans.append(_Plan(estimate, cov, carrier, asked, gap, kind, n, enumerated, bool(impose_null), alpha, base))
-    _check_rank(asked, plans[0].n_clusters)
-    reasons = [reason for reason in cov.reasons(asked.matrix) if reason]
-    single = gap.size == 1
-    each = [_NOT_TESTED if reasons else (_single if single else _joint)(plan) for plan in plans]
-    if not reasons and np.isnan(each[0].statistic):
-        reasons = ["the covariance of these contrasts is singular"]
+    carriers = sorted(range(len(cov.axes)), key=lambda axis: cov.one_way[axis].n_clusters)
+    if len(C) >= cov.one_way[carriers[0]].n_clusters:
+        raise TooFewClustersError(
+            f"a joint test needs more clusters than hypotheses; got {len(C)} hypotheses and "
+            f"{cov.one_way[carriers[0]].n_clusters} clusters. Test fewer at a time.",
+            count=len(C),
+        )
+    drawing = _Drawing(estimate, cov, C, C @ estimate.params - value, bool(impose_null), weights, draws, base)
+    undefined = next(filter(None, cov.reasons(C)), "")
+    if not undefined and np.isnan(drawing.statistic):
+        undefined = "the covariance of these contrasts is singular"
+    tests = [_axis_test(drawing, carrier, alpha, bool(undefined)) for carrier in carriers]
     # Of several axes the largest p-values, and the smallest interval that holds those of all.
-    p = [one.p_value for one in each]
-    plan = plans[0] if np.isnan(max(p)) else plans[p.index(max(p))]
-    notes = next(filter(None, (_notes(one, found.far, reasons) for one, found in zip(plans, each, strict=True))), [])
+    largest = tests[0] if undefined else max(tests, key=lambda test: test.p_value)
+    notes = next(filter(None, (_notes(test, alpha, undefined) for test in tests)), [])
     issue(notes)
-    centre = float(asked.matrix[0] @ estimate.params) if single else np.nan
-    low, high = min(one.gaps[0] for one in each), max(one.gaps[1] for one in each)
-    pairs = zip(asked.names, asked.value, strict=True)
+    single = len(C) == 1
+    centre = float(C[0] @ estimate.params) if single else np.nan
+    low, high = min(test.gaps[0] for test in tests), max(test.gaps[1] for test in tests)
+    nulls = (name if "=" in name else f"{name} = {c:g}" for name, c in zip(hypotheses.names, value, strict=True))
     return WildTest(
-        statistic=each[0].statistic,
-        p_value=max(p),
-        p_equal_tailed=max(one.p_equal_tailed for one in each),
+        statistic=np.nan if undefined else drawing.statistic,
+        p_value=largest.p_value,
+        p_equal_tailed=max(test.p_equal_tailed for test in tests),
         interval=(centre - high, centre - low) if single else None,
-        draws=plan.draws,
-        enumerated=plan.enumerated,
-        weights=plan.weights,
-        null=", ".join(name if "=" in name else f"{name} = {value:g}" for name, value in pairs),
-        impose_null=plan.imposed,
+        draws=largest.draws,
+        enumerated=largest.enumerated,
+        weights=largest.weights,
+        null=", ".join(nulls),
+        impose_null=drawing.imposed,
         alpha=alpha,
-        seed=None if plan.enumerated else printed,
+        seed=None if largest.enumerated else printed,
         estimate=centre,
-        by=plan.by,
-        n_clusters=plan.n_clusters,
-        p_by_axis=tuple((one.by, found.p_value) for one, found in zip(plans, each, strict=True)),
+        by=largest.by,
+        n_clusters=largest.n_clusters,
+        p_by_axis=tuple((test.by, test.p_value) for test in tests),
         notes=tuple(notes),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """What is drawn, and for which hypotheses."""
-
-    estimate: Estimate
-    cov: Covariance
-    carrier: int
-    asked: Contrasts
-    gap: FloatArray  # (q,): C theta - c
-    weights: WildWeightsName
-    draws: int
-    enumerated: bool
-    imposed: bool
-    alpha: float
-    base: int
-
-    @property
-    def by(self) -> str:
-        """The clustering that carries the weights."""
-        return axis_name(self.cov.axes[self.carrier])
-
-    @property
-    def n_clusters(self) -> int:
-        """Its number of clusters."""
-        return self.cov.n_clusters[self.by]
-
-    @property
-    def smallest(self) -> float:
-        """The smallest p-value there can be."""
-        # Multiples of the vector of ones give the statistic of the data itself, where the null is imposed.
-        multiples = {"rademacher": 2, "webb": 6}[self.weights] if self.enumerated and self.imposed else 0
-        return multiples / self.draws if self.enumerated else 1 / (self.draws + 1)
-
-    @property
-    def factors(self) -> FloatArray:
-        """CR1 factor of each term of the covariance, shape (n_terms,)."""
-        sizes, smallest = [term.n_clusters for term in self.cov.pieces], min(p.n_clusters for p in self.cov.one_way)
-        counts = counts_of(self.estimate, self.cov.axes, smallest, self.cov.options.ssc)
-        every = (replace(counts, n_clusters=G, smallest=smallest, least_squares=True) for G in sizes)
-        return np.array([cr1_factor(one, self.cov.options.ssc) for one in every])
 
 
 def _refuse_without_sums(estimate: Estimate, axes: tuple[Axis, ...]) -> None:
@@ -299,203 +257,180 @@ def _refuse_without_sums(estimate: Estimate, axes: tuple[Axis, ...]) -> None:
         )
 
 
-def _check_rank(asked: Contrasts, n_clusters: int) -> None:
-    q = asked.matrix.shape[0]
-    if q >= n_clusters:
-        raise TooFewClustersError(
-            f"a joint test needs more clusters than hypotheses; got {q} hypotheses and {n_clusters} clusters. Test "
-            "fewer at a time.",
-            count=q,
-        )
+@dataclass(frozen=True, eq=False)
+class _Drawing:
+    """Hypotheses C theta = c, and how their statistics are drawn."""
+
+    estimate: Estimate
+    cov: Covariance
+    C: FloatArray  # (q, n_params)
+    gap: FloatArray  # (q,): C theta - c
+    imposed: bool
+    weights: WildWeightsName
+    draws: int
+    base: int
+
+    @cached_property
+    def statistic(self) -> float:
+        """Of the data: t of one hypothesis; of several F, by the sum of the one-way variances. NaN without one."""
+        if self.gap.size == 1:
+            return float(self.gap[0] / np.sqrt(self.cov.variance(self.C)[0]))
+        return wald_quadratic(self.gap, self.C @ self.cov.sum_one_way @ self.C.T) / self.gap.size
+
+    def factors(self, terms: Sequence[Term]) -> FloatArray:
+        """CR1 factor of each term, shape (n_terms,)."""
+        options, axes = self.cov.options, self.cov.axes
+        counts = [counts_of(self.estimate, axes, term.n_clusters, options.ssc) for term in terms]
+        return np.array([options.factor(count) for count in counts])
 
 
 @dataclass(frozen=True)
-class _Found:
-    """Statistic, p-values, ends of the interval as gaps from the estimate, and p far from the estimate."""
+class _AxisTest:
+    """The test in which the clusters of one axis carry the weights."""
 
-    statistic: float
-    p_value: float
+    by: str
+    n_clusters: int
+    weights: WildWeightsName
+    draws: int
+    enumerated: bool
+    smallest: float  # p-value there can be
+    p_value: float = np.nan
     p_equal_tailed: float = np.nan
-    gaps: tuple[float, float] = (np.nan, np.nan)
-    far: float = 0.0
+    gaps: tuple[float, float] = (np.nan, np.nan)  # ends of the interval, as distances below the estimate
+    far: float = 0.0  # p however far the hypothesised value lies
 
 
-_NOT_TESTED = _Found(np.nan, np.nan)
-
-
-def _single(plan: _Plan) -> _Found:
-    """One hypothesis: the p-value as a function of the hypothesised value."""
-    drawn, d = _draw_single(plan), float(plan.gap[0])
-    se = float(np.sqrt(drawn.variance))
+def _axis_test(drawing: _Drawing, carrier: int, alpha: float, undefined: bool) -> _AxisTest:
+    cov, gap, term, kind = drawing.cov, drawing.gap, drawing.cov.one_way[carrier], drawing.weights
+    if kind == "auto":
+        kind = "webb" if term.n_clusters <= WEBB_UP_TO else "rademacher"
+    every = vectors(kind, term.n_clusters, drawing.draws)
+    n, enumerated = every or drawing.draws, every is not None
+    # Multiples of the vector of ones give the statistic of the data itself, where the null is imposed.
+    multiples = {"rademacher": 2, "webb": 6}[kind] if enumerated and drawing.imposed else 0
+    test = _AxisTest(term.name, term.n_clusters, kind, n, enumerated, multiples / n if enumerated else 1 / (n + 1))
+    if undefined:
+        return test
+    blocks = wild_blocks(kind, term.n_clusters, n, enumerated, drawing.base)
+    if gap.size > 1:
+        factors, least = drawing.factors(cov.one_way), drawing.statistic * gap.size * (1 - EQUAL) ** 2
+        extreme = [
+            np.count_nonzero(wald_statistics(numerator, np.einsum("t,tijn->nij", factors, squares)) >= least)
+            for numerator, squares in _draws(drawing, carrier, cov.one_way, blocks)
+        ]
+        return replace(test, p_value=share(int(sum(extreme)), n, enumerated))
+    parts = list(_draws(drawing, carrier, cov.pieces, blocks))
+    numerator, square = (
+        np.concatenate([part[0] for part in parts]).T,
+        np.concatenate([part[1] for part in parts], axis=3),
+    )
+    # Statistics of all draws as polynomials in d, and the variances whose largest is taken.
+    rules = np.asarray(subset_signs([term.dims for term in cov.pieces]) * drawing.factors(cov.pieces))
+    powers = [rules @ square[:, a, b] for a, b in ((0, 0), (0, 1), (1, 1))]
+    drawn = Drawn(numerator, np.stack(powers, axis=1), float(cov.variance(drawing.C)[0]), enumerated)
+    d, t, se = float(gap[0]), drawing.statistic, float(np.sqrt(drawn.variance))
     # The ends are looked for beside the gaps of the value 0 and of the hypothesised one.
-    gaps = drawn.gaps(se, plan.alpha, (float(plan.asked.matrix[0] @ plan.estimate.params), d))
-    return _Found(d / se, drawn.p(d), drawn.p_equal_tailed(d, d / se), gaps, drawn.p_far())
+    gaps = drawn.gaps(se, alpha, (float(drawing.C[0] @ drawing.estimate.params), d))
+    return replace(test, p_value=drawn.p(d), p_equal_tailed=drawn.p_equal_tailed(d, t), gaps=gaps, far=drawn.p_far())
 
 
-def _joint(plan: _Plan) -> _Found:
-    """Several hypotheses: the Wald statistic with the sum of the one-way variances."""
-    cov, C = plan.cov, plan.asked.matrix
-    W = wald_quadratic(plan.gap, C @ cov.sum_one_way @ C.T)
-    # The terms of single axes stand first.
-    factors = plan.factors[: len(cov.one_way)]
-    statistics = [
-        wald_statistics(numerator, np.einsum("t,tijn->nij", factors, squares))
-        for numerator, squares in _draws(plan, [term.dims for term in cov.one_way])
-    ]
-    count = int(np.count_nonzero(np.concatenate(statistics) >= W * (1 - EQUAL) ** 2))
-    return _Found(W / C.shape[0], share(count, plan.draws, plan.enumerated) if np.isfinite(W) else np.nan)
+def _draws(
+    drawing: _Drawing, carrier: int, terms: Sequence[Term], blocks: Iterator[FloatArray]
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Numerators (n_draws, n) and, for each term, squares and products of u (n_terms, n, n, n_draws), in blocks.
 
-
-def _draw_single(plan: _Plan) -> Drawn:
-    """Statistics of all draws as polynomials in d, and the variances whose largest is taken."""
-    dims = [term.dims for term in plan.cov.pieces]
-    rules = np.asarray(subset_signs(dims) * plan.factors)
-    numerators, squares = zip(*_draws(plan, dims), strict=True)
-    numerator, square = np.concatenate(numerators).T, np.concatenate(squares, axis=3)
-    found, n_sets = np.zeros((rules.shape[0], 3, numerator.shape[1])), numerator.shape[0]
-    for power, (a, b) in enumerate([(0, 0), (0, 1), (1, 1)][: 1 if n_sets == 1 else 3]):
-        found[:, power] = rules @ square[:, a, b]
-    # Without the null imposed nothing depends on d.
-    numerator = np.concatenate([numerator, np.zeros((2 - n_sets, numerator.shape[1]))])
-    return Drawn(numerator, found, float(plan.cov.variance(plan.asked.matrix)[0]), plan.enumerated)
-
-
-def _draws(plan: _Plan, dims: list[tuple[int, ...]]) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Numerators (n_draws, n) and, for each clustering, squares and products of u (n_terms, n, n, n_draws), in blocks.
-
-    n are the hypotheses; of one under the null the constant and the slope in d. A draw's sums of squares follow from
-    products of cluster sums alone: with u = F v - H p, p = sum_g v_g M s_g, u'u = v'F'F v - 2 v'F'H p + p'H'H p.
+    n are the hypotheses; of one hypothesis the constant and the slope in d.
     """
-    estimate, axes = plan.estimate, plan.cov.axes
-    asked = _hypotheses(estimate, plan.asked.matrix)
-    wheres = [_meetings(estimate, axes, one, plan.carrier) for one in dims]
-    sums = {where.by: _gather(estimate, where.by, asked, plan.gap, plan.imposed) for where in wheres}
-    forms = [_square_form(*sums[where.by], where, asked) for where in wheres]
-    scores = sums[axes[plan.carrier]][0]
-    k = scores.shape[2]
-    pull, own = (scores @ asked.M).reshape(len(scores), -1), _numerators(scores, asked)
-    for V in wild_blocks(plan.weights, plan.n_clusters, plan.draws, plan.enumerated, plan.base):
-        pulled = (V @ pull).reshape(V.shape[0], -1, k)
-        yield V @ own, np.array([_squares(form, V, pulled) for form in forms])
+    axes, carried = drawing.cov.axes, drawing.cov.axes[carrier]
+    sums, forms = dict[Axis, tuple[FloatArray, FloatArray, FloatArray]](), list[_SquareForm]()
+    for term in terms:
+        clustering = union(*(axes[d] for d in term.dims))
+        by, codes, sizes = meetings(drawing.estimate, tuple(dict.fromkeys((clustering, carried))))
+        if by not in sums:
+            sums[by] = _cluster_sums(drawing, by)
+        effect, _, leverage = sums[by]
+        forms.append(_square_form(effect, leverage, codes[0], codes[-1], (sizes[0], sizes[-1])))
+    effect, pull, _ = sums[carried]
+    for V in blocks:
+        pulled = (V @ pull.reshape(len(pull), -1)).reshape(len(V), *pull.shape[1:])
+        yield V @ effect, np.array([_squares(form, V, pulled) for form in forms])
 
 
-@dataclass(frozen=True, eq=False)
-class _Hypotheses:
-    """Linear hypotheses about coefficients, and what the null does to the scores."""
+def _cluster_sums(drawing: _Drawing, by: Axis) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Of the clusters of `by`: L s_g (G, n), M s_g (G, n_sets, k), and leverages L G_g (G, q, k).
 
-    columns: IntArray  # (k,): columns of the scores that matter
-    L: FloatArray  # (q, k): C M
-    M: FloatArray  # (k, k): (X'WX)^-1 of those columns
-    P: FloatArray  # (k, q): M C'(C M C')^-1
-    cells: bool  # whether grams are diagonal
-
-
-def _hypotheses(estimate: Estimate, contrasts: FloatArray) -> _Hypotheses:
-    """Hypotheses about the parameters, contrasts (q, n_params), as hypotheses about the coefficients."""
+    Two sets of scores, the constant and the slope in d, of one hypothesis; of several the scores at their gap.
+    """
+    estimate, gap = drawing.estimate, drawing.gap
     assert estimate.refit is not None
-    inverse, coefficient_map = estimate.refit.inverse_gram, estimate.coefficient_map
-    assert coefficient_map is not None
-    C = dense(contrasts @ coefficient_map)
-    columns, M = np.arange(inverse.shape[0]), inverse
-    if inverse.ndim == 1:
-        # Cells do not depend on each other, so that the others drop out of everything below.
+    assert estimate.coefficient_map is not None
+    C, M = dense(drawing.C @ estimate.coefficient_map), estimate.refit.inverse_gram
+    cells, columns = M.ndim == 1, np.arange(len(M))
+    if cells:
+        # Cells do not depend on each other, so that those of no hypothesis drop out.
         columns = np.flatnonzero(np.any(C != 0, axis=0))
-        C, M = C[:, columns], np.diag(inverse[columns])
+        C, M = C[:, columns], np.diag(M[columns])
     L = C @ M
-    P = np.asarray(np.linalg.solve(L @ C.T, L).T, dtype=np.float64)
-    return _Hypotheses(columns, L, M, P, inverse.ndim == 1)
-
-
-def _gather(
-    estimate: Estimate, by: Axis, asked: _Hypotheses, gap: FloatArray, imposed: bool
-) -> tuple[FloatArray, FloatArray]:
-    """Scores of the clusters of `by` under the null, (G, n_sets, k), and leverages L G_c, (G, q, k).
-
-    Two sets, the constant and the slope in d, for one hypothesis with the null imposed; otherwise one.
-    """
+    P = np.linalg.solve(L @ C.T, L).T * drawing.imposed  # M C'(C M C')^-1
     scores, leverage = [], []
     for block in estimate.scores.cells(by):
-        S = dense(block.totals[:, asked.columns])
-        if asked.cells:
-            weight = dense(compressed(block.gram)[:, asked.columns])
-            pull, part = weight[:, :, None] * asked.P, weight[:, None, :] * asked.L
+        S = dense(block.totals[:, columns])
+        if cells:
+            weight = dense(compressed(block.gram)[:, columns])
+            pull, part = weight[:, :, None] * P, weight[:, None, :] * L
         else:
             assert block.gram is not None
-            pull, part = block.gram @ asked.P, asked.L @ block.gram
+            pull, part = block.gram @ P, L @ block.gram
         leverage.append(part)
-        if imposed and gap.size == 1:
-            scores.append(np.stack([S, pull[:, :, 0]], axis=1))
-        else:
-            scores.append((S + pull @ gap if imposed else S)[:, None])
-    return np.concatenate(scores), np.concatenate(leverage)
-
-
-def _numerators(scores: FloatArray, asked: _Hypotheses) -> FloatArray:
-    """L s of each cluster, (G, n): for each hypothesis, or for each set of one."""
-    return np.asarray((scores @ asked.L.T).reshape(len(scores), -1))
-
-
-@dataclass(frozen=True, eq=False)
-class _Meetings:
-    """Where the clusters of a clustering and those that carry weights meet."""
-
-    by: Axis  # columns of both
-    cluster: IntArray  # (n,): cluster of the clustering that each meeting belongs to
-    carrier: IntArray  # (n,): cluster that carries its weight
-    shape: tuple[int, int]  # numbers of clusters of both kinds
-
-
-def _meetings(estimate: Estimate, axes: tuple[Axis, ...], dims: tuple[int, ...], carrier: int) -> _Meetings:
-    """Meetings of the clustering on the axes `dims` with the axis that carries the weights."""
-    clustering = union(*(axes[d] for d in dims))
-    pair = (clustering,) if clustering == axes[carrier] else (clustering, axes[carrier])
-    by, codes, sizes = meetings(estimate, pair)
-    return _Meetings(by, codes[0], codes[-1], (sizes[0], sizes[-1]))
+        scores.append(np.stack([S, pull[:, :, 0]] if gap.size == 1 else [S + pull @ gap], axis=1))
+    s = np.concatenate(scores)
+    return np.asarray(s @ L.T).reshape(len(s), -1), np.asarray(s @ M), np.concatenate(leverage)
 
 
 @dataclass(frozen=True, eq=False)
 class _SquareForm:
-    """What squares and products of u over the clusters of one clustering are made of, for each pair a <= b of n."""
+    """What sums of u_a u_b over the clusters of a term are made of, of each pair of the n.
 
-    pairs: list[tuple[int, int]]
-    own: list[Matrix]  # F_a'F_b: (n_carriers,) where a cluster has one weight, or (n_carriers, n_carriers)
+    With u = F v - H p, p = sum_g v_g M s_g, u'u = v'F'F v - 2 v'F'H p + p'H'H p: products of cluster sums alone.
+    """
+
+    first: dict[tuple[int, int], Matrix]  # F_a'F_b: (n_carriers,) where it is diagonal, or (n_carriers, n_carriers)
     mixed: FloatArray  # (n_carriers, n, q, k): F_a'H_b, of one hypothesis the same H for all
     gram: FloatArray  # (q, q, k, k): H_a'H_b
 
 
-def _square_form(scores: FloatArray, leverage: FloatArray, where: _Meetings, asked: _Hypotheses) -> _SquareForm:
-    first = [
-        sparse.csr_array((column, (where.cluster, where.carrier)), shape=where.shape)
-        for column in _numerators(scores, asked).T
-    ]
-    member = sparse.csr_array(
-        (np.ones(where.cluster.size), (where.cluster, np.arange(where.cluster.size))),
-        shape=(where.shape[0], where.cluster.size),
-    )
+def _square_form(
+    effect: FloatArray, leverage: FloatArray, cluster: IntArray, carrier: IntArray, shape: tuple[int, int]
+) -> _SquareForm:
+    """The form of a term whose clusters meet those that carry weights at (cluster, carrier)."""
+    F = [sparse.csr_array((column, (cluster, carrier)), shape=shape) for column in effect.T]
+    member = sparse.csr_array((np.ones(cluster.size), (cluster, np.arange(cluster.size))))
     H = [dense(member @ leverage[:, i]) for i in range(leverage.shape[1])]
-    pairs = [(a, b) for a in range(len(first)) for b in range(a, len(first))]
-    products = [(first[a].T @ first[b]).tocsr() for a, b in pairs]
-    single = where.cluster.size == where.shape[0]
-    own = [one.diagonal() if single else dense(one) if mostly_there(one) else one for one in products]
-    mixed = np.stack([np.stack([dense(one.T @ other) for other in H], axis=1) for one in first], axis=1)
-    return _SquareForm(pairs, own, mixed, np.array([[one.T @ other for other in H] for one in H]))
+    first = dict[tuple[int, int], Matrix]()
+    for a, b in combinations_with_replacement(range(len(F)), 2):
+        product = (F[a].T @ F[b]).tocsr()
+        # Of clusters with one carrier each the product is diagonal.
+        first[a, b] = product.diagonal() if cluster.size == shape[0] else product
+        if cluster.size > shape[0] and mostly_there(product):
+            first[a, b] = dense(product)
+    mixed = np.stack([np.stack([dense(one.T @ other) for other in H], axis=1) for one in F], axis=1)
+    return _SquareForm(first, mixed, np.array([[one.T @ other for other in H] for one in H]))
 
 
 def _squares(form: _SquareForm, V: FloatArray, pulled: FloatArray) -> FloatArray:
     """Sums over clusters of u_a u_b under each row of weights, (n, n, n_draws); `pulled` (n_draws, n_sets, k)."""
     n, q, k = form.mixed.shape[1:]
-    pulled = np.broadcast_to(pulled, (V.shape[0], n, k))
+    pulled = np.broadcast_to(pulled, (len(V), n, k))
     mixed = (V @ form.mixed.reshape(V.shape[1], -1)).reshape(-1, n, q, k)
-    found = np.empty((n, n, V.shape[0]))
-    for (a, b), own in zip(form.pairs, form.own, strict=True):
-        terms = (V * V) @ own if own.ndim == 1 else np.einsum("vg,vg->v", V @ own, V)
+    squares = np.empty((n, n, len(V)))
+    for (a, b), first in form.first.items():
+        terms = (V * V) @ first if first.ndim == 1 else np.einsum("vg,vg->v", V @ first, V)
         i, j = (a, b) if q > 1 else (0, 0)
         across = np.sum(mixed[:, a, j] * pulled[:, b] + mixed[:, b, i] * pulled[:, a], axis=1)
         square = terms - across + np.sum((pulled[:, a] @ form.gram[i, j]) * pulled[:, b], axis=1)
-        found[a, b] = found[b, a] = np.where(square > ROUNDING * terms, square, 0.0) if a == b else square
-    for a, b in form.pairs:
-        found[a, b] = found[b, a] = np.where((found[a, a] > 0) & (found[b, b] > 0), found[a, b], 0.0)
-    return found
+        squares[a, b] = squares[b, a] = np.where(square > ROUNDING * terms, square, 0.0) if a == b else square
+    varies = np.einsum("aan->an", squares) > 0
+    return np.asarray(squares * (varies[:, None] & varies))
 
 
 def wald_statistics(effect: FloatArray, variance: FloatArray) -> FloatArray:
@@ -509,25 +444,25 @@ def wald_statistics(effect: FloatArray, variance: FloatArray) -> FloatArray:
     return np.where(regular, np.sum(turned**2 / safe, axis=1), np.inf)
 
 
-def _notes(plan: _Plan, far: float, reasons: list[str]) -> list[Note]:
+def _notes(test: _AxisTest, alpha: float, undefined: str) -> list[Note]:
     """What makes a test fragile, or leaves it undefined."""
-    alpha, smallest, clusters = plan.alpha, plan.smallest, f"{plan.n_clusters} {plan.by} clusters"
-    if reasons:
-        return [(ZeroVarianceWarning, f"no test, because {reasons[0]}; statistic, p-value and interval are NaN.")]
-    if smallest > alpha and plan.enumerated:
-        more = ' weights="webb" has 6^G vectors.' if plan.weights == "rademacher" else ""
+    smallest, clusters = test.smallest, f"{test.n_clusters} {test.by} clusters"
+    if undefined:
+        return [(ZeroVarianceWarning, f"no test, because {undefined}; statistic, p-value and interval are NaN.")]
+    if smallest > alpha and test.enumerated:
+        more = ' weights="webb" has 6^G vectors.' if test.weights == "rademacher" else ""
         text = (
-            f"{clusters} with {plan.weights} weights: the smallest possible p-value is 1/{1 / smallest:.0f} = "
+            f"{clusters} with {test.weights} weights: the smallest possible p-value is 1/{1 / smallest:.0f} = "
             f"{smallest:.3g}, above alpha = {alpha:g}, so that nothing can be rejected and the interval is "
             f"infinite.{more}"
         )
         return [(FewClustersWarning, text)]
     if smallest > alpha:
-        text = f"{plan.draws} draws: the smallest possible p-value is {smallest:.3g}, above alpha = {alpha:g}."
+        text = f"{test.draws} draws: the smallest possible p-value is {smallest:.3g}, above alpha = {alpha:g}."
         return [(EvalregWarning, text)]
-    if far > alpha:
+    if test.far > alpha:
         text = (
-            f"the parameter rests on so few of the {clusters} that p stays at {far:.3g} or more however far the "
+            f"the parameter rests on so few of the {clusters} that p stays at {test.far:.3g} or more however far the "
             f"hypothesised value lies, above alpha = {alpha:g}: the interval is infinite."
         )
         return [(LeverageWarning, text)]

@@ -198,16 +198,19 @@ class JointTest:
     note: str = ""  # what so few clusters do to the test; empty where they are enough
 
 
-def wald_quadratic(effect: FloatArray, covariance: FloatArray) -> float:
-    """The Wald statistic W = effect' V^-1 effect; NaN where V is not positive definite to working precision."""
-    scale = np.sqrt(np.diag(covariance))
-    if not np.all(scale > 0):
-        return float("nan")
-    values, axes = np.linalg.eigh(covariance / np.outer(scale, scale))
-    if values[0] <= 1e-12 * values[-1]:
-        return float("nan")
-    turned = axes.T @ (effect / scale)
-    return float(np.sum(turned**2 / values))
+def inverse_root(matrix: FloatArray) -> FloatArray:
+    """R with R R' = V^-1 of symmetric matrices (..., q, q); NaN where V is not positive definite by rounding."""
+    spread = np.einsum("...ii->...i", matrix)
+    unit = np.sqrt(np.where(spread > 0, spread, 1.0))
+    values, axes = np.linalg.eigh(matrix / (unit[..., :, None] * unit[..., None, :]))
+    regular = (values[..., :1] > ROUNDING * values[..., -1:]) & np.all(spread > 0, axis=-1, keepdims=True)
+    return np.asarray(axes / unit[..., :, None] / np.sqrt(np.where(regular, values, np.nan))[..., None, :])
+
+
+def wald_quadratic(effect: FloatArray, covariance: FloatArray) -> FloatArray:
+    """The Wald statistic W = effect' V^-1 effect of each of (..., q) and (..., q, q); NaN where there is no V^-1."""
+    turned = np.einsum("...i,...ij->...j", effect, inverse_root(covariance))
+    return np.asarray(np.sum(turned**2, axis=-1))
 
 
 def singular(covariance: FloatArray) -> str:
@@ -226,10 +229,8 @@ def singular(covariance: FloatArray) -> str:
 
 def f_test(effect: FloatArray, covariance: FloatArray, dof: float) -> JointTest:
     """F = W/q, referred to F(q, dof). Shapes: effect (q,), covariance (q, q)."""
-    q = effect.size
-    W = wald_quadratic(effect, covariance)
-    reason = singular(covariance) if np.isnan(W) else ""
-    return JointTest(W / q, q, dof, reason)
+    q, W = effect.size, float(wald_quadratic(effect, covariance))
+    return JointTest(W / q, q, dof, singular(covariance) if np.isnan(W) else "")
 
 
 def hotelling_test(effect: FloatArray, covariance: FloatArray, eta: float) -> JointTest:
@@ -242,7 +243,7 @@ def hotelling_test(effect: FloatArray, covariance: FloatArray, eta: float) -> Jo
     if not eta > q - 1:
         text = f"{eta:.3g} {NO_DOF} {q} contrasts jointly"
         return JointTest(float("nan"), q, float("nan"), text)
-    W = wald_quadratic(effect, covariance)
+    W = float(wald_quadratic(effect, covariance))
     reason = singular(covariance) if np.isnan(W) else ""
     return JointTest((eta - q + 1) / (eta * q) * W, q, eta - q + 1, reason)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -124,7 +124,8 @@ class Bootstrap:
     @property
     def bse(self) -> pd.Series:
         """Standard deviation of the draws, by name."""
-        return pd.Series(_spread(self.draws), index=list(self.names))
+        finite = pd.DataFrame(np.where(np.isfinite(self.draws), self.draws, np.nan), columns=list(self.names))
+        return finite.std().mask(np.asarray(np.isinf(self.draws).any(axis=0)), np.inf)
 
     def conf_int(self, alpha: float | None = None, kind: KindName | None = None) -> pd.DataFrame:
         """Confidence intervals.
@@ -166,16 +167,6 @@ class Bootstrap:
 
     def __repr__(self) -> str:
         return self.summary().as_text()
-
-
-def _spread(draws: FloatArray) -> FloatArray:
-    """Standard deviation of the draws of each column that have a value; infinite where some are."""
-    finite = np.isfinite(draws)
-    n = finite.sum(axis=0)
-    centre = np.where(finite, draws, 0.0).sum(axis=0) / np.maximum(n, 1)
-    squares = np.where(finite, draws - centre, 0.0) ** 2
-    spread = np.where(n > 1, np.sqrt(squares.sum(axis=0) / np.maximum(n - 1, 1)), np.nan)
-    return np.where(np.isinf(draws).any(axis=0), np.inf, spread)
 
 
 def summarize_bootstrap(boot: Bootstrap) -> Summary:
@@ -255,18 +246,15 @@ def _quantiles(draws: FloatArray, level: FloatArray) -> FloatArray:
     """Lower and upper quantile at (n + 1) p; between a number and infinity the outer one; NaN beyond the draws."""
     known = np.sort(draws[~np.isnan(draws)])
     place = (known.size + 1) * level
-    if known.size == 0 or not np.isfinite(level).all():
-        return np.full(level.size, np.nan)
-    if place[0] < 1 - ROUNDING * known.size or place[-1] > known.size * (1 + ROUNDING):
-        return np.full(level.size, np.nan)
-    below = np.clip(np.floor(place + ROUNDING * known.size).astype(int), 1, known.size)
-    share = np.clip(place - below, 0.0, 1.0)
-    low, high = known[below - 1], known[np.minimum(below, known.size - 1)]
+    whole = np.rint(place)
+    place = np.where(np.abs(place - whole) <= ROUNDING * known.size, whole, place)
+    if not np.all((place >= 1) & (place <= known.size)):
+        return np.full(2, np.nan)
+    below = np.floor(place).astype(int)
+    low, high = known[below - 1], known[np.ceil(place).astype(int) - 1]
     with np.errstate(invalid="ignore"):
-        between = low + share * (high - low)
-    outer = np.where(np.arange(level.size) == 0, low, high)
-    finite = np.isfinite(low) & np.isfinite(high)
-    return np.asarray(np.where(finite, between, np.where(share <= ROUNDING * known.size, low, outer)))
+        between = low + (place - below) * (high - low)
+    return np.where(np.isfinite(low) & np.isfinite(high), between, [low[0], high[1]])
 
 
 def refuse_few(draws: int, alpha: float) -> None:
@@ -327,20 +315,20 @@ def bootstrap_results(
     by, codes, n_clusters = meetings(estimate, axes)
     solver = solver_of(estimate, by)
 
-    def work(first: int, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        params, errors = [], []
+    def work(first: int, n: int, rng: np.random.Generator) -> list[tuple[FloatArray, ...]]:
+        parts = list[tuple[FloatArray, ...]]()
         for V in _products(boot_chunks(weights, n_clusters, n, rng), codes):
-            params.append(solver.solve(V))
-            errors.append(solver.errors(V) if kind == "studentized" else params[-1])
-            progress.advance(V.shape[0])
-        return np.concatenate(params), np.concatenate(errors)
+            parts.append(solver.with_errors(V) if kind == "studentized" else (solver.solve(V),))
+            progress.advance(len(V))
+        return parts
 
     with Progress(draws) as progress:
-        params, errors = (np.concatenate(parts) for parts in zip(*run_blocks(draws, base, work), strict=True))
+        parts = [part for block in run_blocks(draws, base, work) for part in block]
+    params, *errors = (np.concatenate(of_each) for of_each in zip(*parts, strict=True))
     if kind == "bca":
         options["jackknife"] = solver.without()
     if kind == "studentized":
-        options |= {"se": solver.errors(np.ones((1, codes[0].size)))[0], "draws_se": errors}
+        options |= {"se": solver.with_errors(np.ones((1, codes[0].size)))[1][0], "draws_se": errors[0]}
     flat = _flat(estimate)
     # What is left of draws that are all alike is rounding.
     params[:, flat] = np.nan
@@ -500,80 +488,67 @@ def bootstrap(
     if not callable(statistic):
         raise ArgumentTypeError(f"`statistic` must be a function of a data frame; got {type(statistic).__name__}.")
     workers = whole_number("workers", workers)
-    sampler = _sampler(data, groups, weights)
-    check_crossed(kind, len(sampler.codes))
-    whole, names = _numbers(statistic, sampler.whole(), "the data as they are")
+    table, axes, codes, n_clusters = _clusters(data, groups)
+    check_crossed(kind, len(codes))
+    weighted = weights == "bayesian"
 
-    def again(sample: tuple[Any, ...], where: str) -> FloatArray:
-        return _numbers(statistic, sample, where, whole.size, names)[0]
+    def sample(each: Sequence[FloatArray]) -> tuple[Any, ...]:
+        """Arguments of the statistic under weights of the clusters of each axis."""
+        if weighted:
+            return _own(table.frame), np.prod([weight[code] for weight, code in zip(each, codes, strict=True)], axis=0)
+        rows, ids = _copies(codes, each)
+        named = {axis[-1]: of_axis for axis, of_axis in zip(axes, ids, strict=False) if axis[-1] in table.columns}
+        return (_taken(table.frame, rows, named),)
+
+    def without(cluster: int) -> tuple[Any, ...]:
+        rows = np.flatnonzero(codes[0] != cluster)
+        return (_taken(table.frame, rows, {}), np.ones(rows.size))[: 1 + weighted]
+
+    everything = (_own(table.frame), np.ones(table.n_rows))[: 1 + weighted]
+    whole, names = _numbers(statistic, everything, "the data as they are")
+
+    def again(arguments: tuple[Any, ...], where: str) -> FloatArray:
+        return _numbers(statistic, arguments, where, whole.size, names)[0]
 
     def work(first: int, n: int, rng: np.random.Generator) -> FloatArray:
         values: list[FloatArray] = []
-        for each in boot_chunks(weights, sampler.n_clusters, n, rng):
+        for each in boot_chunks(weights, n_clusters, n, rng):
             for drawn in zip(*each, strict=True):
-                values.append(again(sampler.sample(list(drawn)), f"draw {first + len(values)}"))
+                values.append(again(sample(drawn), f"draw {first + len(values)}"))
                 progress.advance(1)
         return np.array(values)
 
     with Progress(draws) as progress:
         values = np.concatenate(run_blocks(draws, base, work, workers))
     if kind == "bca":
-        without = range(sampler.n_clusters[0])
-        options["jackknife"] = np.array([again(sampler.without(g), f"the sample without cluster {g}") for g in without])
+        left = [again(without(g), f"the sample without cluster {g}") for g in range(n_clusters[0])]
+        options["jackknife"] = np.array(left)
     if names is None:
         name = getattr(statistic, "__name__", "statistic").replace("<lambda>", "statistic")
         names = (name,) if whole.size == 1 else tuple(f"{name}[{i}]" for i in range(whole.size))
-    named = {axis_name(axis): n for axis, n in zip(sampler.axes, sampler.n_clusters, strict=False)}
-    boot = Bootstrap(names, whole, values, n_clusters=named, **options)
+    by_axis = {axis_name(axis): n for axis, n in zip(axes, n_clusters, strict=False)}
+    boot = Bootstrap(names, whole, values, n_clusters=by_axis, **options)
     return _with_notes(boot, np.zeros(whole.size, dtype=bool))
 
 
-@dataclass(frozen=True, eq=False)
-class _Sampler:
-    """Samples of a frame for weights of its clusters."""
+def _copies(codes: list[IntArray], each: Sequence[FloatArray]) -> tuple[IntArray, list[IntArray]]:
+    """Rows of a sample, and on each axis an id of its own for every copy of a cluster."""
+    by_row = [weight.astype(np.intp)[code] for weight, code in zip(each, codes, strict=True)]
+    times = np.prod(by_row, axis=0)
+    rows = np.repeat(np.arange(times.size), times)
+    # Number of each copy among those of its row, from 0; its digits are the copies of the clusters.
+    copy, ids = np.arange(rows.size) - np.repeat(np.cumsum(times) - times, times), []
+    for code, weight, count in zip(codes, each, by_row, strict=True):
+        starts = (np.cumsum(weight) - weight).astype(np.intp)
+        ids.append(starts[code[rows]] + copy % count[rows])
+        copy = copy // count[rows]
+    return rows, ids
 
-    table: Table
-    axes: tuple[Axis, ...]
-    codes: list[IntArray]
-    n_clusters: list[int]
-    weighted: bool
 
-    def whole(self) -> tuple[Any, ...]:
-        """The data as they are, as arguments of the statistic."""
-        return self._arguments(self._own(), np.ones(self.table.n_rows))
-
-    def without(self, cluster: int) -> tuple[Any, ...]:
-        """The data without a cluster of the first axis."""
-        rows = np.flatnonzero(self.codes[0] != cluster)
-        return self._arguments(_taken(self.table.frame, rows, {}), np.ones(rows.size))
-
-    def sample(self, each: list[FloatArray]) -> tuple[Any, ...]:
-        """The data under weights of the clusters of each axis."""
-        by_row = [weight[code] for weight, code in zip(each, self.codes, strict=True)]
-        product = np.prod(by_row, axis=0)
-        if self.weighted:
-            return self._arguments(self._own(), product)
-        times = product.astype(np.intp)
-        rows = np.repeat(np.arange(times.size), times)
-        # Number of each copy among those of its row, from 0.
-        copy = np.arange(rows.size) - np.repeat(np.cumsum(times) - times, times)
-        columns: dict[str, IntArray] = {}
-        for axis, code, weight, own in zip(self.axes, self.codes, each, by_row, strict=False):
-            name = axis[-1]
-            own_rows = own.astype(np.intp)[rows]
-            if name in self.table.columns:
-                starts = np.cumsum(weight) - weight
-                columns[name] = starts.astype(np.intp)[code[rows]] + copy % own_rows
-            copy = copy // own_rows
-        return self._arguments(_taken(self.table.frame, rows, columns), np.ones(rows.size))
-
-    def _own(self) -> Any:
-        """The data themselves, of which columns that the function sets are its own."""
-        native = self.table.frame.to_native()
-        return native.copy(deep=False) if isinstance(native, pd.DataFrame) else native
-
-    def _arguments(self, native: Any, weights: FloatArray) -> tuple[Any, ...]:
-        return (native, weights) if self.weighted else (native,)
+def _own(frame: nw.DataFrame[Any]) -> Any:
+    """The data themselves, of which columns that the function sets are its own."""
+    native = frame.to_native()
+    return native.copy(deep=False) if isinstance(native, pd.DataFrame) else native
 
 
 def _taken(frame: nw.DataFrame[Any], rows: IntArray, columns: Mapping[str, IntArray]) -> Any:
@@ -590,16 +565,16 @@ def _taken(frame: nw.DataFrame[Any], rows: IntArray, columns: Mapping[str, IntAr
     )
 
 
-def _sampler(data: Any, groups: Groups, weights: BootWeightsName) -> _Sampler:
+def _clusters(data: Any, groups: Groups) -> tuple[Table, tuple[Axis, ...], list[IntArray], list[int]]:
+    """The rows, the clusterings, and the cluster of each row on every one (itself without any) with their numbers."""
     table = open_frame(data)
     if isinstance(table, Query):
         raise NotAvailableError("a bootstrap of a function needs rows in memory; collect the frame first.")
-    weighted, n = weights == "bayesian", table.n_rows
     # Rows without columns: only their labels are wanted.
-    rows: Any = RowScores(np.empty((n, 0)), Labels(n, {}, UsedRows(table, None)))
+    rows: Any = RowScores(np.empty((table.n_rows, 0)), Labels(table.n_rows, {}, UsedRows(table, None)))
     rows, axes = resolve_groups(rows, groups)
     if not axes:
-        return _Sampler(table, (), [np.arange(n)], [n], weighted)
+        return table, (), [np.arange(table.n_rows)], [table.n_rows]
     for axis in axes:
         if rows.n_clusters(axis) < 2:
             raise TooFewClustersError(
@@ -610,8 +585,8 @@ def _sampler(data: Any, groups: Groups, weights: BootWeightsName) -> _Sampler:
             )
     axes, notes = drop_nested(rows, axes)
     issue(notes)
-    found = [rows.labels.codes(axis) for axis in axes]
-    return _Sampler(table, axes, [one.codes for one in found], [one.n_clusters for one in found], weighted)
+    labels = [rows.labels.codes(axis) for axis in axes]
+    return table, axes, [of_axis.codes for of_axis in labels], [of_axis.n_clusters for of_axis in labels]
 
 
 def _numbers(

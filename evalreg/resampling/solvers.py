@@ -5,17 +5,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
-from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.checks import FloatArray, IntArray
 from evalreg.covariance.absorbed import refuse_spanning
 from evalreg.data.clusters import Axis, union
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate, LeaveOut
+from evalreg.inference.wald import inverse_root
 from evalreg.numerics.limits import ROUNDING
-from evalreg.numerics.matrices import Matrix, compressed, dense, stacked
+from evalreg.numerics.matrices import Matrix, compressed, dense, mostly_there, stacked
 from evalreg.scores.stacking import MappedScores
+
+# For each parameter, which scores enter it, and what each draw makes of a cluster's totals and of its weights.
+Pulls: TypeAlias = Iterator[tuple[slice | IntArray, FloatArray, FloatArray]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,25 +33,23 @@ class Solver(ABC):
 
     def solve(self, V: FloatArray) -> FloatArray:
         """Parameters under each row of weights, shape (n_draws, n_params); NaN where there is no solution."""
-        return self._settled(np.asarray(self.totals @ V.T), np.asarray(self.weight @ V.T))
+        return self._solved(np.asarray(self.totals @ V.T), np.asarray(self.weight @ V.T))[0]
+
+    def with_errors(self, V: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Parameters and their CR0 standard errors under each row of weights, shape (n_draws, n_params) each."""
+        params, pulls = self._solved(np.asarray(self.totals @ V.T), np.asarray(self.weight @ V.T))
+        influence = (self.totals[rows].T @ pull - self.weight[rows].T @ moved for rows, pull, moved in pulls)
+        return params, np.asarray(np.sqrt([np.einsum("ng,gn->n", V, u * u) for u in influence]).T)
 
     def without(self) -> FloatArray:
         """Parameters without each cluster, shape (n_clusters, n_params)."""
         totals, weight = dense(self.totals), dense(self.weight)
-        return self._settled(totals.sum(axis=1, keepdims=True) - totals, weight.sum(axis=1, keepdims=True) - weight)
-
-    def errors(self, V: FloatArray) -> FloatArray:
-        """CR0 standard errors under each row of weights, shape (n_draws, n_params)."""
-        influence = self._influence(np.asarray(self.totals @ V.T), np.asarray(self.weight @ V.T))
-        return np.asarray(np.sqrt([np.sum(V.T * u**2, axis=0) for u in influence]).T)
+        rest = (whole.sum(axis=1, keepdims=True) - whole for whole in (totals, weight))
+        return self._solved(*rest)[0]
 
     @abstractmethod
-    def _settled(self, top: FloatArray, bottom: FloatArray) -> FloatArray:
-        """Parameters from weighted sums, (n_scores, n_draws) and (n_weights, n_draws)."""
-
-    @abstractmethod
-    def _influence(self, top: FloatArray, bottom: FloatArray) -> Iterator[FloatArray]:
-        """Influence of clusters on each parameter in turn, (n_clusters, n_draws)."""
+    def _solved(self, top: FloatArray, bottom: FloatArray) -> tuple[FloatArray, Pulls]:
+        """Parameters from weighted sums, (n_scores, n_draws) and (n_weights, n_draws), and what makes influence."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,38 +62,35 @@ class CellSolver(Solver):
     again: LeaveOut | None
     C: FloatArray | None  # (n_params, n_solved): params as combinations of what is solved again
 
-    def _means(self, top: FloatArray, bottom: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Means of cells, and which cells have none: those of which nothing but rounding is left."""
+    def _solved(self, top: FloatArray, bottom: FloatArray) -> tuple[FloatArray, Pulls]:
+        # Of cells without a mean nothing but rounding is left.
         empty = bottom <= ROUNDING * np.asarray(self.weight.sum(axis=1)).reshape(-1, 1)
-        return np.divide(top, bottom, out=np.zeros_like(top), where=~empty), empty
-
-    def _settled(self, top: FloatArray, bottom: FloatArray) -> FloatArray:
-        means, empty = self._means(top, bottom)
+        means, bottom = np.divide(top, bottom, out=np.zeros_like(top), where=~empty), np.where(empty, 0.0, bottom)
+        pulls = self._pulls(means, bottom)
         if self.again is not None:
             whole = [np.asarray(one.sum(axis=1)).reshape(-1, 1) for one in (self.totals, self.weight)]
-            at_whole = self.again.resolve(whole[0] / whole[1], whole[1])
-            change = self.again.resolve(means, np.where(empty, 0.0, bottom)) - at_whole
-            return np.asarray(self.params + (change if self.C is None else change @ self.C.T))
+            change = self.again.resolve(means, bottom) - self.again.resolve(whole[0] / whole[1], whole[1])
+            return np.asarray(self.params + (change if self.C is None else change @ self.C.T)), pulls
         assert self.A is not None
-        lost = (self.A != 0) @ empty
-        return np.asarray(np.where(lost, np.nan, self.params[:, None] + self.A @ means).T)
+        moved = self.params[:, None] + self.A @ means
+        return np.asarray(np.where((self.A != 0) @ empty, np.nan, moved).T), pulls
 
-    def _influence(self, top: FloatArray, bottom: FloatArray) -> Iterator[FloatArray]:
+    def _pulls(self, means: FloatArray, bottom: FloatArray) -> Pulls:
         if self.A is None:
             raise NotAvailableError(
                 'the "studentized" interval is available for means, win rates of fixed shares and least squares; this '
                 'is a likelihood, or has shares that vary. Use kind="percentile", "basic" or "bca".'
             )
-        means, empty = self._means(top, bottom)
+        empty = bottom == 0
         for place, fixed in enumerate(self.A):
             share: FloatArray | None = fixed[:, None]
             if self.again is not None and empty.any():
                 of = np.eye(len(self.A))[place] if self.C is None else self.C[place]
-                share = self.again.shares(of, np.where(empty, 0.0, bottom))
+                share = self.again.shares(of, bottom)
             assert share is not None
             cells = np.flatnonzero(share.any(axis=1))
-            pull = np.divide(share[cells], bottom[cells], out=np.zeros((cells.size, top.shape[1])), where=~empty[cells])
-            yield self.totals[cells].T @ pull - self.weight[cells].T @ (pull * means[cells])
+            pull = np.divide(share[cells], bottom[cells], out=np.zeros_like(means[cells]), where=~empty[cells])
+            yield cells, pull, pull * means[cells]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,31 +103,14 @@ class RowSolver(Solver):
 
     A: FloatArray  # (n_params, k): params as combinations of the coefficients
 
-    def _moved(self, top: FloatArray, gram: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Inverses of the grams, (n_draws, k, k), and the step of the coefficients, (n_draws, k)."""
+    def _solved(self, top: FloatArray, bottom: FloatArray) -> tuple[FloatArray, Pulls]:
         k = len(top)
-        inverse = _inverses(gram.T.reshape(-1, k, k))
-        return inverse, np.einsum("bij,jb->bi", inverse, top)
-
-    def _settled(self, top: FloatArray, bottom: FloatArray) -> FloatArray:
-        return np.asarray(self.params + self._moved(top, bottom)[1] @ self.A.T)
-
-    def _influence(self, top: FloatArray, bottom: FloatArray) -> Iterator[FloatArray]:
-        inverse, moved = self._moved(top, bottom)
-        for row in self.A:
-            share = inverse @ row
-            pull = (share[:, :, None] * moved[:, None, :]).reshape(len(share), -1)
-            yield self.totals.T @ share.T - self.weight.T @ pull.T
-
-
-def _inverses(gram: FloatArray) -> FloatArray:
-    """Inverses of symmetric matrices, shape (n, k, k); NaN where there is none."""
-    scale = np.sqrt(np.maximum(np.einsum("nii->ni", gram), 0.0))
-    unit = np.where(scale > 0, scale, 1.0)
-    values, axes = np.linalg.eigh(gram / (unit[:, :, None] * unit[:, None, :]))
-    regular = (values[:, 0] > ROUNDING * values[:, -1]) & np.all(scale > 0, axis=1)
-    turned = axes / unit[:, :, None]
-    return np.asarray(turned / np.where(regular[:, None], values, np.nan)[:, None, :]) @ np.swapaxes(turned, 1, 2)
+        root = inverse_root(bottom.T.reshape(-1, k, k))
+        inverse = root @ np.swapaxes(root, 1, 2)
+        step = np.einsum("bij,jb->bi", inverse, top)
+        shares = (inverse @ row for row in self.A)
+        pulls = ((slice(None), share.T, np.einsum("bi,bj->ijb", share, step).reshape(k * k, -1)) for share in shares)
+        return np.asarray(self.params + step @ self.A.T), pulls
 
 
 def solver_of(estimate: Estimate, by: Axis) -> Solver:
@@ -163,7 +146,8 @@ def solver_of(estimate: Estimate, by: Axis) -> Solver:
         return RowSolver(params, totals.T, grams.T, A)
     used = np.arange(blocks[0].totals.shape[1]) if again else np.flatnonzero(np.any(A != 0, axis=0))
     sums = ([block.totals for block in blocks], [block.gram for block in blocks])
-    totals, weight = (compressed(stacked([compressed(part)[:, used] for part in parts]).T) for parts in sums)
+    sparse = (compressed(stacked([compressed(part)[:, used] for part in parts]).T) for parts in sums)
+    totals, weight = (dense(part) if mostly_there(part) else part for part in sparse)
     linear = refit.linear and not (again and estimate.scores.mapped)
     C = None if refit.contrasts is None else dense(refit.contrasts)
     return CellSolver(params, totals, weight, A[:, used] if linear else None, refit.leave_out, C)

@@ -275,7 +275,7 @@ class _Drawing:
         """Of the data: t of one hypothesis; of several F, by the sum of the one-way variances. NaN without one."""
         if self.gap.size == 1:
             return float(self.gap[0] / np.sqrt(self.cov.variance(self.C)[0]))
-        return wald_quadratic(self.gap, self.C @ self.cov.sum_one_way @ self.C.T) / self.gap.size
+        return float(wald_quadratic(self.gap, self.C @ self.cov.sum_one_way @ self.C.T)) / self.gap.size
 
     def factors(self, terms: Sequence[Term]) -> FloatArray:
         """CR1 factor of each term, shape (n_terms,)."""
@@ -314,11 +314,11 @@ def _axis_test(drawing: _Drawing, carrier: int, alpha: float, undefined: bool) -
     blocks = wild_blocks(kind, term.n_clusters, n, enumerated, drawing.base)
     if gap.size > 1:
         factors, least = drawing.factors(cov.one_way), drawing.statistic * gap.size * (1 - EQUAL) ** 2
-        extreme = [
-            np.count_nonzero(wald_statistics(numerator, np.einsum("t,tijn->nij", factors, squares)) >= least)
+        less = [
+            np.count_nonzero(wald_quadratic(numerator, np.einsum("t,tijn->nij", factors, squares)) < least)
             for numerator, squares in _draws(drawing, carrier, cov.one_way, blocks)
-        ]
-        return replace(test, p_value=share(int(sum(extreme)), n, enumerated))
+        ]  # a draw whose covariance is singular is as extreme as can be
+        return replace(test, p_value=share(n - int(sum(less)), n, enumerated))
     parts = list(_draws(drawing, carrier, cov.pieces, blocks))
     numerator, square = (
         np.concatenate([part[0] for part in parts]).T,
@@ -431,17 +431,6 @@ def _squares(form: _SquareForm, V: FloatArray, pulled: FloatArray) -> FloatArray
         squares[a, b] = squares[b, a] = np.where(square > ROUNDING * terms, square, 0.0) if a == b else square
     varies = np.einsum("aan->an", squares) > 0
     return np.asarray(squares * (varies[:, None] & varies))
-
-
-def wald_statistics(effect: FloatArray, variance: FloatArray) -> FloatArray:
-    """effect' V^-1 effect of many draws, infinite where V is singular. Shapes: effect (n, q), variance (n, q, q)."""
-    scale = np.sqrt(np.einsum("nii->ni", variance))
-    unit = np.where(scale > 0, scale, 1.0)
-    values, axes = np.linalg.eigh(variance / (unit[:, :, None] * unit[:, None, :]))
-    turned = np.einsum("nij,ni->nj", axes, effect / unit)
-    regular = values[:, 0] > ROUNDING * values[:, -1]
-    safe = np.where(regular[:, None], values, 1.0)
-    return np.where(regular, np.sum(turned**2 / safe, axis=1), np.inf)
 
 
 def _notes(test: _AxisTest, alpha: float, undefined: str) -> list[Note]:

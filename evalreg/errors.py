@@ -57,7 +57,22 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True)
+class RowList:
+    """Rows that break a rule: positions of the first few, none where rows have no order, and how many there are."""
+
+    first: tuple[int, ...]
+    count: int
+
+    def __str__(self) -> str:
+        plural, more = "s" if self.count != 1 else "", self.count - len(self.first)
+        if not self.first:
+            return f"{self.count} row{plural}"
+        return f"row{plural} {', '.join(map(str, self.first))}" + (f" and {more} more" if more else "")
 
 
 class EvalregError(Exception):
@@ -69,7 +84,7 @@ class EvalregError(Exception):
         The rule, what was found, what to do.
     column : str, optional
         The column concerned.
-    rows : iterable of int, optional
+    rows : RowList or iterable of int, optional
         Positions of the rows concerned, from 0.
     count : int, optional
         How many rows, clusters or values are concerned.
@@ -82,13 +97,15 @@ class EvalregError(Exception):
         message: str,
         *,
         column: str | None = None,
-        rows: Iterable[int] | None = None,
+        rows: RowList | Iterable[int] | None = None,
         count: int | None = None,
         parameter: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.column = column
+        if isinstance(rows, RowList):
+            count, rows = rows.count, rows.first or None
         self.rows = None if rows is None else [int(row) for row in rows]
         self.count = count
         first = re.match(r"`(\w+)[`=]", message)

@@ -27,6 +27,7 @@ from evalreg.errors import (
     MissingColumnError,
     MissingLabelsError,
     NotAvailableError,
+    RowList,
 )
 
 
@@ -139,18 +140,11 @@ def refuse_same(named: Mapping[str, str | Sequence[str] | None]) -> None:
             taken[name] = argument
 
 
-def row_list(where: npt.ArrayLike, positions: IntArray | None = None) -> tuple[list[int], int]:
-    """Positions (at most five) and the number of the rows where a mask is true; of rows in use, those in the data."""
-    rows = np.flatnonzero(np.asarray(where))
+def rows_where(mask: npt.ArrayLike, positions: IntArray | None = None) -> RowList:
+    """The rows where a mask is true; `positions` are those in the data, of rows in use."""
+    rows = np.flatnonzero(np.asarray(mask))
     first = rows[:MOST_LISTED] if positions is None else positions[rows[:MOST_LISTED]]
-    return [int(row) for row in first], int(rows.size)
-
-
-def rows_text(rows: Sequence[int], count: int) -> str:
-    """Return ``'row 3'`` or ``'rows 3, 7, 9 and 12 more'`` for a message."""
-    text = ", ".join(str(row) for row in rows)
-    more = count - len(rows)
-    return f"row{'s' if count > 1 else ''} {text}" + (f" and {more} more" if more else "")
+    return RowList(tuple(first.tolist()), rows.size)
 
 
 Axis: TypeAlias = tuple[str, ...]
@@ -158,16 +152,16 @@ Axis: TypeAlias = tuple[str, ...]
 
 
 def repeated_rows(
-    columns: Sequence[str], column: str | None, count: int, remedy: str, rows: list[int] | None = None, shown: str = ""
+    columns: Sequence[str], column: str | None, rows: RowList | int, remedy: str, shown: str = ""
 ) -> DuplicateRowsError:
     """The error for rows that repeat an earlier one in all of some columns, of which `column` may be wrong."""
-    where = f" ({rows_text(rows, count)})" if rows else f", such as of {shown}" if shown else ""
+    rows = RowList((), rows) if isinstance(rows, int) else rows
+    where = f" ({rows})" if rows.first else f", such as of {shown}" if shown else ""
     return DuplicateRowsError(
-        f"there must be one row for each {' and '.join(map(repr, columns))}; {count} "
-        f"row{'s repeat' if count > 1 else ' repeats'} an earlier one{where}. {remedy}",
+        f"there must be one row for each {' and '.join(map(repr, columns))}; {rows.count} "
+        f"row{'s repeat' if rows.count > 1 else ' repeats'} an earlier one{where}. {remedy}",
         column=column,
         rows=rows,
-        count=count,
     )
 
 
@@ -340,13 +334,12 @@ def used_codes(name: str, codes: IntArray, labels: Any, every_row: bool = False)
     """Codes of rows in use, none of which may be missing; `every_row` says that each code occurs."""
     lowest = int(np.min(codes, initial=0))
     if lowest < 0:
-        rows, count = row_list(codes < 0)
+        rows = rows_where(codes < 0)
         raise MissingLabelsError(
-            f'`groups="{name}"` must give an id to every row in use; {count} of {codes.size} have none '
-            f"({rows_text(rows, count)} of those in use). Fit again with groups={name!r}, which drops and counts them.",
+            f'`groups="{name}"` must give an id to every row in use; {rows.count} of {codes.size} have none '
+            f"({rows} of those in use). Fit again with groups={name!r}, which drops and counts them.",
             column=name,
             rows=rows,
-            count=count,
         )
     return Codes(codes, len(labels), labels) if every_row else as_codes(codes, labels)
 

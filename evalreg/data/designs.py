@@ -12,7 +12,7 @@ import pandas as pd
 from pandas.api.types import infer_dtype
 
 from evalreg.checks import BoolArray, FloatArray, MissingName, listed
-from evalreg.data.clusters import Axis, Codes, Groups, as_codes, axis_name, factorize, joint, row_list, rows_text
+from evalreg.data.clusters import Axis, Codes, Groups, as_codes, axis_name, factorize, joint, rows_where
 from evalreg.data.formula import ParsedFormula, absorbed_factors, formula_columns, names_in
 from evalreg.data.frame import DESIGNS, GRAMS, Table, Values, are_numbers, object_floats, refuse_larger
 from evalreg.data.rows import ReadRows, read_rows
@@ -78,14 +78,13 @@ def _of_objects(values: pd.Series, name: str, plain: bool) -> Any:
             count=len(values),
         )
     if plain and numbers.any():
-        rows, count = row_list(~numbers)
+        rows = rows_where(~numbers)
         raise NonNumericError(
             f"`formula` takes {name!r} as it is, and the column holds both numbers and "
-            f"{listed(values[~numbers].unique()[:3])}, in {rows_text(rows, count)} of those in use. Make it a column "
+            f"{listed(values[~numbers].unique()[:3])}, in {rows} of those in use. Make it a column "
             f"of numbers first, or write C({name}) for a level of its own for each value.",
             column=name,
             rows=rows,
-            count=count,
         )
     return values
 
@@ -209,13 +208,12 @@ def sides_design(parsed: ParsedFormula, frame: pd.DataFrame, n_rows: int) -> tup
     for name, column in zip(design.columns, columns.T, strict=True):
         wrong = ~np.isfinite(column)
         if wrong.any():
-            rows, count = row_list(wrong)
+            rows = rows_where(wrong)
             raise NonFiniteError(
-                f"terms of the formula must be finite; {name!r} is missing or infinite in {rows_text(rows, count)} of "
+                f"terms of the formula must be finite; {name!r} is missing or infinite in {rows} of "
                 "those in use. Leave such rows out, or change the transformation.",
                 column=str(name),
                 rows=rows,
-                count=count,
             )
     names = tuple("position" if name == "Intercept" else str(name) for name in design.columns)
     return names, columns

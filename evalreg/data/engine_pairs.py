@@ -56,7 +56,7 @@ from evalreg.data.sums import (
     refuse_kind,
     refuse_other,
 )
-from evalreg.errors import ArgumentError, NotAvailableError, ScoreRangeError
+from evalreg.errors import ArgumentError, NotAvailableError, RowList, ScoreRangeError
 
 # Scores of the left model, and of the first in the engine's order of names.
 SCORE, FIRST_SCORE = "__score", "__first_score"
@@ -126,7 +126,7 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
             return replace(again, dropped=dropped, power=power)
     first, second = first[used], second[used]
     if (same := first == second).any():
-        raise self_comparison({names[code] for code in first[same]}, None, int(n[used][same].sum()), roles)
+        raise self_comparison({names[code] for code in first[same]}, RowList((), int(n[used][same].sum())), roles)
     strata = None
     if roles.strata is not None:
         codes, labels = kinds.keys[roles.strata]
@@ -220,18 +220,18 @@ def _verdicts(
         outside, low, high = (kinds.numbers[name][known] for name in ("outside", "low", "high"))
         if outside.sum() > 0:
             low, high = float(np.nanmin(low)), float(np.nanmax(high))
-            raise outside_scores(roles, low, high, None, int(outside.sum()))
+            raise outside_scores(roles, low, high, RowList((), int(outside.sum())))
         return np.full(n.size, np.nan), np.full(n.size, -1, dtype=np.intp)
     of, labels = kinds.keys[roles.winner]
     found = read_verdicts(labels, roles, names)
     if found.unknown.any():
         counts = np.bincount(of[of >= 0], n[of >= 0], len(labels))
         count = int(counts[found.unknown[:-1]].sum())
-        raise unknown_label(roles, counts, labels, found.unknown, names, None, count)
+        raise unknown_label(roles, counts, labels, found.unknown, names, RowList((), count))
     named = found.named[of]
     stranger = is_stranger((first, second), named)
     if stranger.any():
-        raise strange_winner(roles, {names[code] for code in named[stranger]}, None, int(n[stranger].sum()))
+        raise strange_winner(roles, {names[code] for code in named[stranger]}, RowList((), int(n[stranger].sum())))
     left = np.where(exchanged, second, first)
     return np.where(named >= 0, (named == left).astype(float), found.score[of]), named
 

@@ -22,6 +22,7 @@ from evalreg.errors import (
     EmptyDataError,
     NonFiniteError,
     NotAvailableError,
+    RowList,
 )
 
 # Where squares are taken about: the middle of scores from 0 to 1.
@@ -304,7 +305,7 @@ def refuse_differing(lines: pd.DataFrame, key: tuple[str, ...], names: tuple[str
     where = counts.index[counts[name] > 1]
     shown = [":".join(map(str, one if isinstance(one, tuple) else (one,))) for one in where[:3]]
     of = f"{' and '.join(map(repr, key))}, such as {listed(shown)}"
-    raise differing_labels(name, key[-1], f"within {len(where)} of {of}", len(where))
+    raise differing_labels(name, key[-1], f"within {len(where)} of {of}", RowList((), len(where)))
 
 
 def used_answers(engine: Query, roles: Roles, groups: Groups) -> EngineRows:

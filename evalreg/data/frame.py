@@ -30,8 +30,7 @@ from evalreg.data.clusters import (
     nested_labels,
     quoted_pair,
     refuse_nested,
-    row_list,
-    rows_text,
+    rows_where,
     spelled_alike,
     used_codes,
 )
@@ -46,6 +45,7 @@ from evalreg.errors import (
     NonFiniteError,
     NonNumericError,
     NotAvailableError,
+    RowList,
     ScoreRangeError,
     TooLargeError,
 )
@@ -118,13 +118,12 @@ def align_labels(name: str, labels: Any, n_rows: int, index: pd.Index | None, ar
             )
         absent = ~index.isin(labels.index)
         if absent.any():
-            rows, count = row_list(absent)
+            rows = rows_where(absent)
             raise AlignmentError(
-                f"`{argument}`{_quoted(name)} is a Series and is aligned by index; the data's {rows_text(rows, count)} "
+                f"`{argument}`{_quoted(name)} is a Series and is aligned by index; the data's {rows} "
                 f"({listed(index[absent][:3])}) are not in its index. Pass an array, or reindex the Series.",
                 column=name,
                 rows=rows,
-                count=count,
             )
         return labels.reindex(index)
     if len(labels) != n_rows:
@@ -170,15 +169,13 @@ def as_floats(series: nw.Series[Any], name: str, argument: str) -> FloatArray:
     wrong = ~are_numbers(values)
     if not wrong.any():
         return object_floats(values)
-    rows, count = row_list(wrong)
+    rows = rows_where(wrong)
     commas = all(isinstance(value, str) and re.fullmatch(r"\s*[-+]?\d*,\d+\s*", value) for value in values[wrong])
     advice = "Write decimal points, not commas" if commas else "Convert the column first, or name another"
     raise NonNumericError(
-        f"`{argument}` must hold numbers; column {name!r} holds {listed(_some_of(values[wrong]))} in "
-        f"{rows_text(rows, count)}. {advice}.",
+        f"`{argument}` must hold numbers; column {name!r} holds {listed(_some_of(values[wrong]))} in {rows}. {advice}.",
         column=name,
         rows=rows,
-        count=count,
     )
 
 
@@ -385,13 +382,12 @@ def refuse_infinite(values: FloatArray, name: str, argument: str) -> None:
     """Raise if there are infinities among the values of a column, or of an array called as its argument is."""
     infinite = np.isinf(values)
     if infinite.any():
-        rows, count = row_list(infinite)
+        rows = rows_where(infinite)
         raise NonFiniteError(
             f"`{argument}` must be finite; {'it' if name == argument else f'column {name!r}'} is infinite in "
-            f"{rows_text(rows, count)}. Set such values to missing, or leave the rows out.",
+            f"{rows}. Set such values to missing, or leave the rows out.",
             column=name,
             rows=rows,
-            count=count,
         )
 
 
@@ -484,19 +480,14 @@ def codes_of_items(name: str, codes: Codes, item: Codes, positions: IntArray, of
     by_item = codes.codes[item.first]
     differ = by_item[item.codes] != codes.codes
     if differ.any():
-        rows, count = row_list(differ, positions)
+        rows = rows_where(differ, positions)
         alike = [] if codes.labels is None else spelled_alike(codes.labels)
-        raise differing_labels(name, of, f"in {rows_text(rows, count)}", count, rows, alike)
+        raise differing_labels(name, of, f"in {rows}", rows, alike)
     return Codes(by_item, codes.n_clusters, codes.labels, codes.parts)
 
 
 def differing_labels(
-    name: str,
-    item: str | None,
-    where: str,
-    count: int,
-    rows: list[int] | None = None,
-    alike: Sequence[tuple[str, str]] = (),
+    name: str, item: str | None, where: str, rows: RowList, alike: Sequence[tuple[str, str]] = ()
 ) -> AlignmentError:
     """What is wrong with labels that differ between the answers to one item."""
     cure = "Use a coarser cluster."
@@ -512,7 +503,6 @@ def differing_labels(
         f"{item or 'item'}; it differs {where}. {cure}",
         column=name,
         rows=rows,
-        count=count,
     )
 
 

@@ -21,8 +21,7 @@ from evalreg.data.clusters import (
     ordered,
     parse_groups,
     repeated_rows,
-    row_list,
-    rows_text,
+    rows_where,
     with_joint_ids,
 )
 from evalreg.data.designs import design_frame, sides_design
@@ -35,6 +34,7 @@ from evalreg.errors import (
     ArgumentTypeError,
     DataError,
     NotAvailableError,
+    RowList,
     ScoreRangeError,
     SelfComparisonError,
     UnknownLabelError,
@@ -94,8 +94,8 @@ def left_scores(table: Table, roles: PairRoles, codes: tuple[IntArray, IntArray]
     values = table.floats(str(roles.score), "score")
     outside = (values < 0) | (values > 1)
     if outside.any():
-        rows, count = row_list(outside)
-        raise outside_scores(roles, float(np.nanmin(values)), float(np.nanmax(values)), rows, count)
+        rows = rows_where(outside)
+        raise outside_scores(roles, float(np.nanmin(values)), float(np.nanmax(values)), rows)
     return values
 
 
@@ -146,16 +146,16 @@ def _from_verdicts(table: Table, roles: PairRoles, codes: tuple[IntArray, IntArr
     of, labels = table.labels(roles.winner, "winner")
     found = read_verdicts(labels, roles, models)
     if found.unknown.any():
-        rows, count = row_list(found.unknown[of])
+        rows = rows_where(found.unknown[of])
         counts = np.bincount(of[of >= 0], minlength=len(labels))
-        raise unknown_label(roles, counts, labels, found.unknown, models, rows, count)
+        raise unknown_label(roles, counts, labels, found.unknown, models, rows)
     values, winner = found.score[of], found.named[of]
     is_named = winner >= 0
     if is_named.any():
         stranger = is_stranger(codes, winner)
         if stranger.any():
-            rows, count = row_list(stranger)
-            raise strange_winner(roles, {models[code] for code in np.unique(winner[stranger])}, rows, count)
+            rows = rows_where(stranger)
+            raise strange_winner(roles, {models[code] for code in np.unique(winner[stranger])}, rows)
         values[is_named] = (winner == codes[0])[is_named]
     return values
 
@@ -231,11 +231,11 @@ def _refuse_one_sided(meanings: dict[Any, Any]) -> None:
 
 
 def unknown_label(
-    roles: PairRoles, counts: Any, verdicts: Any, unknown: BoolArray, models: list[str], rows: Any, count: int
+    roles: PairRoles, counts: Any, verdicts: Any, unknown: BoolArray, models: list[str], rows: RowList
 ) -> UnknownLabelError:
     """The error for verdicts that stand for no side, with the usual spellings offered.
 
-    `counts` is how many rows have each verdict; `rows` are those in question, none where they have no order.
+    `counts` is how many rows have each verdict; `rows` are those in question.
     """
     # Numbers of numpy print their type.
     which = np.flatnonzero(unknown[:-1])
@@ -253,11 +253,10 @@ def unknown_label(
         offered = f" Perhaps labels={guess!r}" + (f", if {listed(rest)} {none}." if rest else ".")
     error = UnknownLabelError(
         f'`winner` must hold "left", "right", "tie" or the name of one of the two models; column {roles.winner!r} also '
-        f"holds {each}{more}, in {where_text(rows, count)}. Say in `labels` what that means, None for no verdict."
+        f"holds {each}{more}, in {rows}. Say in `labels` what that means, None for no verdict."
         f"{offered}",
         column=roles.winner,
         rows=rows,
-        count=count,
     )
     error.labels = guess or None
     return error
@@ -269,32 +268,25 @@ def is_stranger(codes: tuple[IntArray, IntArray], winner: IntArray) -> BoolArray
     return np.asarray((winner >= 0) & (winner != left) & (winner != right) & (left >= 0) & (right >= 0))
 
 
-def strange_winner(roles: PairRoles, found: set[str], rows: Any, count: int) -> UnknownLabelError:
+def strange_winner(roles: PairRoles, found: set[str], rows: RowList) -> UnknownLabelError:
     """The error for verdicts that name a model which is none of the row's two."""
     return UnknownLabelError(
         f"a verdict that names a model must name one of the row's two; {listed(sorted(found))} won without being "
-        f"compared ({where_text(rows, count)}). Correct the rows, or map the name in `labels`.",
+        f"compared ({rows}). Correct the rows, or map the name in `labels`.",
         column=roles.winner,
         rows=rows,
-        count=count,
     )
 
 
-def outside_scores(roles: PairRoles, low: float, high: float, rows: Any, count: int) -> ScoreRangeError:
+def outside_scores(roles: PairRoles, low: float, high: float, rows: RowList) -> ScoreRangeError:
     """The error for scores of the left model outside [0, 1]."""
     hint = " Preferences from 1 to 2 are scores once 1 is taken from them." if low >= 1 and high <= 2 else ""
     return ScoreRangeError(
         f"`score` must lie in [0, 1], the score of the left model; column {roles.score!r} does not in "
-        f"{where_text(rows, count)} (from {low:g} to {high:g}).{hint} Rescale it, or name verdicts in `winner`.",
+        f"{rows} (from {low:g} to {high:g}).{hint} Rescale it, or name verdicts in `winner`.",
         column=roles.score,
         rows=rows,
-        count=count,
     )
-
-
-def where_text(rows: Any, count: int) -> str:
-    """Which rows, or how many where they have no order, in an engine."""
-    return f"{count} row{'s' if count != 1 else ''}" if rows is None else rows_text(rows, count)
 
 
 def plain_label(value: Any) -> Any:
@@ -368,15 +360,15 @@ def _kind(value: Any) -> str:
     return "numbers" if isinstance(value, int | float | np.number) else type(value).__name__
 
 
-def self_comparison(names: set[str], rows: Any, count: int, roles: PairRoles) -> SelfComparisonError:
-    """The error for models compared with themselves; `rows` is None where they have no order."""
-    where = "" if rows is None else f"; {rows_text(rows, count)} of those in use"
+def self_comparison(names: set[str], rows: RowList, roles: PairRoles) -> SelfComparisonError:
+    """The error for models compared with themselves."""
+    where = f"; {rows} of those in use" if rows.first else ""
     return SelfComparisonError(
-        f"a row must compare two different models; {count} row{'s compare' if count > 1 else ' compares'} a model with "
-        f"itself ({listed(sorted(names))}{where}). Leave such rows out: they say nothing about a difference.",
+        f"a row must compare two different models; {rows.count} row{'s compare' if rows.count > 1 else ' compares'} a "
+        f"model with itself ({listed(sorted(names))}{where}). Leave such rows out: they say nothing about a "
+        "difference.",
         column=roles.right,
         rows=rows,
-        count=count,
     )
 
 
@@ -474,7 +466,7 @@ def read_pairs(table: Table, roles: PairRoles, groups: Groups) -> PairRows:
     )
     values, (left, right) = rows.values[verdict], (rows.restrict(side) for side in codes)
     if (same := left == right).any():
-        raise self_comparison({names[code] for code in np.unique(left[same])}, *row_list(same), roles)
+        raise self_comparison({names[code] for code in np.unique(left[same])}, rows_where(same), roles)
     alike = _check_repeats(left, right, len(names), rows.used, roles)
     of = None if roles.strata is None else rows.used[roles.strata]
     cells = pair_cells(left, right, names, None if of is None else (of.labels, of.codes))
@@ -577,5 +569,5 @@ def _check_repeats(left: IntArray, right: IntArray, n_models: int, used: dict[st
         return n_alike if not roles.key and named else 0
     again = np.ones(left.size, dtype=bool)
     again[key.first] = False
-    rows, count = row_list(again)
-    raise repeated_rows((roles.left, roles.right, *roles.key), roles.key[0], count, OTHER_KEY, rows)
+    rows = rows_where(again)
+    raise repeated_rows((roles.left, roles.right, *roles.key), roles.key[0], rows, OTHER_KEY)

@@ -26,8 +26,7 @@ from evalreg.data.clusters import (
     parse_groups,
     repeated_rows,
     restricted,
-    row_list,
-    rows_text,
+    rows_where,
     same_partition,
     used_codes,
 )
@@ -84,10 +83,10 @@ def power_of_weights(light: float, heavy: float, column: str, values: FloatArray
     """
 
     def refused(rule: str, wrong: Any, found: str, remedy: str) -> ArgumentError:
-        rows, count = (None, None) if values is None else row_list(wrong)
-        where = "" if rows is None or count is None else f" ({rows_text(rows, count)})"
+        rows = None if values is None else rows_where(wrong)
+        where = "" if rows is None else f" ({rows})"
         text = f"`weights` must {rule}; {found}{where}. {remedy}."
-        return ArgumentError(text, column=column, rows=rows, count=count)
+        return ArgumentError(text, column=column, rows=rows)
 
     of = np.zeros(0) if values is None else values
     if not light > 0:
@@ -380,13 +379,12 @@ def keep_rows(
             continue
         reason, _, column = name.partition(": ")
         if rule == "raise":
-            rows, count = row_list(mask)
+            rows = rows_where(mask)
             raise NonFiniteError(
                 f'nothing may be missing under `missing="raise"`; the {reason} column {column!r} is missing in '
-                f'{rows_text(rows, count)}. Fill the values in, or pass missing="drop" to leave the rows out, counted.',
+                f'{rows}. Fill the values in, or pass missing="drop" to leave the rows out, counted.',
                 column=column,
                 rows=rows,
-                count=count,
             )
         dropped[reason] += int(np.count_nonzero(mask & ~gone))
         gone |= mask
@@ -432,9 +430,9 @@ def refuse_repeats(key: Codes, values: FloatArray, roles: Roles, source: UsedRow
         return
     again = np.ones(key.codes.size, dtype=bool)
     again[key.first] = False
-    rows, count = row_list(again, source.positions())
+    rows = rows_where(again, source.positions())
     columns = [name for name in (*roles.by, roles.item, roles.sample) if name is not None]
-    raise repeated_rows(columns, roles.item, count, _remedy(key, values, roles, source), rows)
+    raise repeated_rows(columns, roles.item, rows, _remedy(key, values, roles, source))
 
 
 def _remedy(key: Codes, values: FloatArray, roles: Roles, source: UsedRows) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed
 from evalreg.covariance.terms import refuse_parameters
-from evalreg.data.clusters import Groups, joint_parts, parse_groups, refuse_same, row_list, rows_text, with_roles
+from evalreg.data.clusters import Groups, joint_parts, parse_groups, refuse_same, rows_where, with_roles
 from evalreg.data.engine import Measure, Query
 from evalreg.data.engine_rows import MIDDLE, measured_cells, read_answers, read_in_engine
 from evalreg.data.frame import open_frame
@@ -380,8 +380,6 @@ def from_row_influence(
 def refuse_values(wrong: BoolArray, values: FloatArray, column: str, rule: str, do: str) -> None:
     """Raise where values of a column break a rule."""
     if wrong.any():
-        rows, count = row_list(wrong)
-        text = (
-            f"column {column!r} is not in {rows_text(rows, count)} of those in use (the first is {values[rows[0]]:g})"
-        )
-        raise ScoreRangeError(f"{rule}; {text}. {do}", column=column, rows=rows, count=count)
+        rows = rows_where(wrong)
+        text = f"column {column!r} is not in {rows} of those in use (the first is {values[rows.first[0]]:g})"
+        raise ScoreRangeError(f"{rule}; {text}. {do}", column=column, rows=rows)

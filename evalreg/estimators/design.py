@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FamilyName, FloatArray, IntArray
-from evalreg.data.clusters import as_codes, pair_codes, row_list, rows_text
+from evalreg.data.clusters import as_codes, pair_codes, rows_where
 from evalreg.data.formula import ParsedFormula, whole_column
 from evalreg.data.frame import refuse_extreme
 from evalreg.errors import (
@@ -79,14 +79,12 @@ def check_outcomes(values: FloatArray, name: str, family: FamilyName | Family) -
     low, high, rule = known
     wrong = (values < low) | (values > high)
     if wrong.any():
-        rows, count = row_list(wrong)
+        rows = rows_where(wrong)
         asked = f'`family="{family}"`' if isinstance(family, str) else f"`family`, {classes[0]},"
         raise ScoreRangeError(
-            f"{asked} needs scores that {rule}; {name!r} is {values[rows[0]]:g} in {rows_text(rows, count)} of those "
-            "in use.",
+            f"{asked} needs scores that {rule}; {name!r} is {values[rows.first[0]]:g} in {rows} of those in use.",
             column=name,
             rows=rows,
-            count=count,
         )
     if np.all(values == values[0]):
         raise ConstantScoreError(
@@ -333,12 +331,11 @@ def nonfinite(formula: str, data: pd.DataFrame) -> NonFiniteError | None:
     for name, column in ((name, side[name].to_numpy()) for side in sides for name in side.columns):
         wrong = ~np.isfinite(column)
         if wrong.any():
-            rows, count = row_list(wrong)
+            rows = rows_where(wrong)
             return NonFiniteError(
-                f"{TERMS} must be finite; {name!r} is missing or infinite in {rows_text(rows, count)} of those in use. "
+                f"{TERMS} must be finite; {name!r} is missing or infinite in {rows} of those in use. "
                 "Leave such rows out, or change the transformation.",
                 column=str(name),
                 rows=rows,
-                count=count,
             )
     return None

@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from evalreg.checks import MISSING, CovName, DofName, FloatArray, MissingName, RepairName, SscName, listed, option
 from evalreg.covariance.options import check_cov_options, clustered_by_items, documented
-from evalreg.data.clusters import Axis, Codes, Groups, known_column, names_of, row_list, rows_text, with_roles
+from evalreg.data.clusters import Axis, Codes, Groups, known_column, names_of, rows_where, with_roles
 from evalreg.data.engine import Query
 from evalreg.data.engine_rows import EngineAnswers, read_used, used_answers
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import Roles, read_cells
-from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, NotAvailableError, ScoreRangeError
+from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, NotAvailableError, RowList, ScoreRangeError
 from evalreg.estimate import About, Estimate, same_questions
 from evalreg.estimators.cells import estimate_read, single_means, titled
 from evalreg.estimators.mean import solve
@@ -190,9 +190,9 @@ def _of_one(
     def combine(values: FloatArray, key: Codes) -> FloatArray:
         other = (values != 0) & (values != 1)
         if other.any():
-            rows, count = row_list(other)
-            first = f"{rows_text(rows, count)} of those in use (the first is {values[rows[0]]:g})"
-            raise _no_right_or_wrong(roles.score, first, count, rows)
+            rows = rows_where(other)
+            first = f"{rows} of those in use (the first is {values[rows.first[0]]:g})"
+            raise _no_right_or_wrong(roles.score, first, rows)
         right = np.bincount(key.codes, values, key.n_clusters).astype(float)
         return _shares(right, key.counts.astype(float), key.label, roles.score, k, require)
 
@@ -201,7 +201,7 @@ def _of_one(
     # The engine counts right and all answers to each question.
     used = used_answers(table, roles, clusters)
     if n_other := int(used.sums["other"].sum()):
-        raise _no_right_or_wrong(roles.score, f"{n_other} of the rows in use", n_other)
+        raise _no_right_or_wrong(roles.score, f"{n_other} of the rows in use", RowList((), n_other))
     read = read_used(used, roles, clusters)
     lines = read.rows.source.table
     assert isinstance(lines, EngineAnswers)
@@ -234,12 +234,11 @@ def _whole(k: object) -> int:
     return int(k)
 
 
-def _no_right_or_wrong(score: str, where: str, count: int, rows: Sequence[int] | None = None) -> ScoreRangeError:
+def _no_right_or_wrong(score: str, where: str, rows: RowList) -> ScoreRangeError:
     return ScoreRangeError(
         f"`score` must be 0 or 1 for pass@k; column {score!r} is not in {where}. Compare it with a threshold first.",
         column=score,
         rows=rows,
-        count=count,
     )
 
 

@@ -38,7 +38,7 @@ from evalreg.checks import (
     option,
 )
 from evalreg.covariance.options import check_cov_options, documented
-from evalreg.data.clusters import Groups, row_list, rows_text
+from evalreg.data.clusters import Groups, rows_where
 from evalreg.data.formula import parse_sides
 from evalreg.data.pairs import PairRoles, as_names
 from evalreg.errors import (
@@ -338,12 +338,11 @@ def fit_davidson(contest: Contest) -> Fit:
     assert isinstance(rows, CellScores)
     other = (rows.values != 0) & (rows.values != 0.5) & (rows.values != 1)
     if other.any():
-        where, count = row_list(other)
+        where = rows_where(other)
         raise ScoreRangeError(
-            f'`ties="davidson"` needs verdicts: scores of 0, 1/2 and 1; {count} lie between them '
-            f'({rows_text(where, count)} of those in use). Use ties="half", which takes any score in [0, 1].',
+            f'`ties="davidson"` needs verdicts: scores of 0, 1/2 and 1; {where.count} lie between them '
+            f'({where} of those in use). Use ties="half", which takes any score in [0, 1].',
             rows=where,
-            count=count,
         )
     tie = (rows.values == 0.5).astype(float)
     if tie.all():

@@ -23,13 +23,13 @@ from evalreg.checks import (
     option,
 )
 from evalreg.covariance.options import check_cov_options, documented
-from evalreg.data.clusters import Axis, Groups, parse_groups, row_list, rows_text, with_roles
+from evalreg.data.clusters import Axis, Groups, parse_groups, rows_where, with_roles
 from evalreg.data.engine import CellKeys, Measure, Query
 from evalreg.data.engine_rows import measured_cells, read_in_engine
 from evalreg.data.frame import open_frame, refuse_extreme
 from evalreg.data.rows import Roles, joint_names
 from evalreg.data.sums import RATIO_COLUMNS, ROWS, WEIGHTED_RATIO_COLUMNS, Lines, SummedLog, lines_of, refuse_other
-from evalreg.errors import ArgumentError, DataError, DenominatorWarning, NonFiniteError, Note, ScoreRangeError
+from evalreg.errors import ArgumentError, DataError, DenominatorWarning, NonFiniteError, Note, RowList, ScoreRangeError
 from evalreg.estimate import About, Cells, Estimate, of_means, on_one_side
 from evalreg.estimators.cells import (
     Linearized,
@@ -223,9 +223,8 @@ def _denominator_notes(names: tuple[str, ...], relative: FloatArray, column: str
 def _check_denominator(split: Split, bottom: FloatArray, column: str) -> None:
     negative = bottom < 0
     if negative.any():
-        where, count = row_list(negative)
-        rows = [int(row) for row in split.rows.source.positions()[where]]
-        raise _negative(column, rows_text(rows, count), rows=rows, count=count)
+        rows = rows_where(negative, split.rows.source.positions())
+        raise _negative(column, str(rows), rows)
     refuse_empty([name for name, total in zip(split.names, split.total(bottom), strict=True) if total == 0], column)
 
 
@@ -365,15 +364,15 @@ def _check_sums(sums: Mapping[str, FloatArray], columns: tuple[str, str], weight
     if not np.isfinite(sums["w"]).all():
         raise NonFiniteError(f"`weights` must be finite; column {weights!r} holds infinities.", column=weights)
     if negative := int(sums["negative"].sum()):
-        raise _negative(columns[1], f"{negative} of {n_rows} rows in use", count=negative)
+        raise _negative(columns[1], f"{negative} of {n_rows} rows in use", RowList((), negative))
 
 
-def _negative(column: str, where: str, **fields: Any) -> ScoreRangeError:
+def _negative(column: str, where: str, rows: RowList) -> ScoreRangeError:
     return ScoreRangeError(
         f"`denominator` must not be negative; column {column!r} is in {where}. A sum of both signs can come near zero, "
         "where a ratio has no error bar.",
         column=column,
-        **fields,
+        rows=rows,
     )
 
 

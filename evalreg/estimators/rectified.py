@@ -34,8 +34,7 @@ from evalreg.data.clusters import (
     known_column,
     names_of,
     refuse_same,
-    row_list,
-    rows_text,
+    rows_where,
     with_joint_ids,
     with_roles,
 )
@@ -212,14 +211,13 @@ def check_marks(scores: FloatArray, has_label: BoolArray, judge: str, human: str
         )
     unscored = has_label & np.isnan(scores)
     if unscored.any():
-        rows, count = row_list(unscored)
+        rows = rows_where(unscored)
         raise DataError(
             f"every row with a human label must have a judge's score; column {judge!r} is missing in "
-            f"{rows_text(rows, count)}, which {'has' if count == 1 else 'have'} one in {human!r}. Score "
-            f"{'it' if count == 1 else 'them'} too: leaving labelled rows out could bias the sample.",
+            f"{rows}, which {'has' if rows.count == 1 else 'have'} one in {human!r}. Score "
+            f"{'it' if rows.count == 1 else 'them'} too: leaving labelled rows out could bias the sample.",
             column=judge,
             rows=rows,
-            count=count,
         )
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from scipy import special
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, option
-from evalreg.data.clusters import Axis, axis_name, row_list, rows_text
+from evalreg.data.clusters import Axis, axis_name, rows_where
 from evalreg.errors import ArgumentError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import Cells, Estimate
 from evalreg.numerics.matrices import dense
@@ -251,9 +251,9 @@ def _check_binary(estimate: Estimate, cells: Cells, column: IntArray) -> None:
     if len(parts) != 1:
         text = f"{rule} holds others in {listed(names)}. {remedy}conf_int()."
         raise ScoreRangeError(text, column=estimate.about.outcome, count=len(names))
-    rows, count = row_list(~np.isin(parts[0].values, (0.0, 1.0)))
-    text = f"{rule} holds others in {listed(names)} ({rows_text(rows, count)} of those in use). {remedy}conf_int()."
-    raise ScoreRangeError(text, column=estimate.about.outcome, rows=rows, count=count)
+    rows = rows_where(~np.isin(parts[0].values, (0.0, 1.0)))
+    text = f"{rule} holds others in {listed(names)} ({rows} of those in use). {remedy}conf_int()."
+    raise ScoreRangeError(text, column=estimate.about.outcome, rows=rows)
 
 
 def _counts(estimate: Estimate, axes: tuple[Axis, ...], column: int) -> tuple[IntArray, IntArray]:

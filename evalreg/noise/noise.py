@@ -15,7 +15,7 @@ import pandas as pd
 
 from evalreg.checks import MISSING, BoolArray, FloatArray, IntArray, MissingName, fraction, listed, option
 from evalreg.data.answers import NOBODY
-from evalreg.data.clusters import Axis, Codes, Groups, axis_name, joint, or_one_model, row_list, rows_text, with_roles
+from evalreg.data.clusters import Axis, Codes, Groups, axis_name, joint, or_one_model, rows_where, with_roles
 from evalreg.data.engine import Query
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import Roles, cells_of, one_row_an_item, read_rows
@@ -174,13 +174,12 @@ def _with_shares(table: Table, columns: Columns) -> tuple[Table, Columns, FloatA
 def _refuse_counts(values: FloatArray, wrong: BoolArray, name: str, rule: str, argument: str = "n_samples") -> None:
     wrong = wrong & ~np.isnan(values)
     if wrong.any():
-        rows, count = row_list(wrong)
+        rows = rows_where(wrong)
         raise ScoreRangeError(
-            f"`{argument}` must {rule}; column {name!r} holds {values[wrong][0]:g} in {rows_text(rows, count)}. "
+            f"`{argument}` must {rule}; column {name!r} holds {values[wrong][0]:g} in {rows}. "
             "Correct the counts, or leave those rows out.",
             column=name,
             rows=rows,
-            count=count,
         )
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import FloatArray, listed
-from evalreg.data.clusters import Labels, row_list, rows_text
+from evalreg.data.clusters import Labels, rows_where
 from evalreg.data.frame import refuse_larger
 from evalreg.errors import (
     AlignmentError,
@@ -167,13 +167,12 @@ def _numbers(values: np.ndarray[Any, Any], argument: str) -> FloatArray:
         raise ArgumentTypeError(f"`{argument}` must be numbers; got an array of {values.dtype}.") from None
     wrong = ~np.isfinite(numbers)
     if wrong.any():
-        rows, count = row_list(wrong.reshape(len(numbers), -1).any(axis=1))
+        rows = rows_where(wrong.reshape(len(numbers), -1).any(axis=1))
         raise NonFiniteError(
-            f"`{argument}` must be finite; it is missing or infinite in {rows_text(rows, count)}. A row that does not "
+            f"`{argument}` must be finite; it is missing or infinite in {rows}. A row that does not "
             "enter a parameter has influence 0 on it.",
             column=argument,
             rows=rows,
-            count=count,
         )
     return numbers
 
@@ -222,12 +221,11 @@ def _rows_of(influence: Any, n_rows: int, data: Any, index: Any) -> FittedRows:
         )
     at = own.get_indexer(labels)
     if (at < 0).any():
-        rows, count = row_list(at < 0)
+        rows = rows_where(at < 0)
         raise AlignmentError(
-            f"every row of `influence` must be in `data`; {rows_text(rows, count)} ({listed(labels[at < 0][:3])}) not "
+            f"every row of `influence` must be in `data`; {rows} ({listed(labels[at < 0][:3])}) not "
             "found in its index.",
             rows=rows,
-            count=count,
         )
     used = frame.iloc[at]
     return FittedRows(used, used.index, None, n_rows)

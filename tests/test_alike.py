@@ -107,7 +107,7 @@ def test_bands_pairs_ranks_and_letters_decide_alike():
     assert np.all(decided[(bands["lower"] > 0) | (bands["upper"] < 0)])
     ranks = board.ranks()
     assert (ranks["upper"] - ranks["lower"]).sum() == 2 * (~decided).sum()
-    letters = board.letters()
+    letters = board.leaderboard()["letters"]
     for (left, right), apart in decided.items():
         assert apart == (not set(letters[left]) & set(letters[right]))
 

@@ -68,7 +68,6 @@ MADE: dict[str, Callable[[], Any]] = {
     "ResultsTable": lambda: er.table({"one": _results()}),
     "StoredComparisons": lambda: er.read_results(er.join_evals({"one": _comparison()}).to_json()),
     "StoredResults": lambda: er.read_results(_results().to_json()),
-    "Tiers": lambda: _board().tiers(),
     "WildTest": lambda: _results().wild_test("new - old = 0", draws=99),
     "Winner": lambda: _results().winner(),
 }

@@ -43,7 +43,6 @@ BODIES = {
         {"one_1 & 2": er.fit("score ~ 1", _paired(), groups="passage"), "CR1": er.fit("score ~ model", _paired())}
     ).to_latex(),
     "board": lambda: _board().to_latex(),
-    "tiers": lambda: er.mean(_several(), by="model", item="question").tiers().to_latex(),
     "winner": lambda: _board().winner().summary().as_latex(),
     "sentences": lambda: er.mean(_paired(), by="model", item="question").sentence(markup="latex"),
     "caption": lambda: _board().caption(markup="latex"),

@@ -57,7 +57,7 @@ def test_pairs_bands_ranks_and_letters_of_sparse_boards_decide_alike(judges: int
             upper = {model: 5 - int(np.sum(sure & (first == model))) for model in ranks.index}
             assert ranks["lower"].to_dict() == lower
             assert ranks["upper"].to_dict() == upper
-            letters = board.letters()
+            letters = board.leaderboard()["letters"]
             apart = [not set(letters[a]) & set(letters[b]) for a, b in holm.index]
             assert apart == sure.tolist()
         decided += int(sure.sum())

@@ -14,7 +14,7 @@ from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
 from evalreg.inference import ranks as tiers
-from evalreg.inference.ranks import groups_of_unseparated, letters, pairwise_table, rank_sets, tau_best
+from evalreg.inference.ranks import groups_of_unseparated, letters, pairwise_table, rank_sets
 from evalreg.inference.simultaneous import simultaneous
 
 NAMES = list("abcdefgh")
@@ -128,7 +128,6 @@ def test_the_order_of_models_changes_nothing(rng):
     for arguments in ({}, {"joint": False}):
         pd.testing.assert_frame_equal(rank_sets(params, V, **arguments).iloc[order], rank_sets(turned, W, **arguments))
     pd.testing.assert_series_equal(letters(params, V).iloc[order], letters(turned, W))
-    assert tau_best(params, V, tau=3) == tau_best(turned, W, tau=3)
 
 
 def test_seeds_repeat_and_generators_move_on(rng):
@@ -140,21 +139,6 @@ def test_seeds_repeat_and_generators_move_on(rng):
     moved = [rank_sets(params, V, seed=generator).attrs for _ in range(2)]
     assert moved[0]["critical_value"] != moved[1]["critical_value"]
     assert moved[0]["seed"] is None
-
-
-# The best
-
-
-def test_the_best_are_those_whose_lower_bound_reaches(rng):
-    params, V = board(rng, 8, spread=2.0)
-    sets = rank_sets(params, V)
-    for tau in (1, 2, 5, 8):
-        expected = sets.index[sets["lower"] <= tau]
-        found = tau_best(params, V, tau=tau)
-        assert sorted(found) == sorted(expected)
-        assert found == params[found].sort_values(ascending=False).index.tolist()
-    assert len(found) == 8
-    assert len(tau_best(params, V, tau=99)) == 8
 
 
 # Letters

@@ -264,7 +264,6 @@ REFUSED = {
         er.bradley_terry(duels(), **sides, scale="chess")
         er.bradley_terry(duels(score=0.5), **scores, ties="davidson")  # count=120
         er.win_rate(duels(), **sides).ranks(alpha=1)
-        er.win_rate(duels(), **sides).tau_best(0)
         er.win_rate(duels(), **sides | {"groups": "prompt + judge"}, alike="judge", cov="CR1")
         er.win_rate(duels(), **sides | {"groups": None}, alike="judge")
         means.linear([[1.0, -1.0]], ["a", "b"])

@@ -25,8 +25,7 @@ STATEMENTS: dict[str, Callable[[er.Results], Any]] = {
     "ranks": lambda board: board.ranks(),
     "each by itself": lambda board: board.ranks(joint=False),
     "of another seed": lambda board: board.ranks(seed=7),
-    "letters": lambda board: board.letters(),
-    "best": lambda board: board.tau_best(2),
+    "leaderboard": lambda board: board.leaderboard(),
 }
 
 

@@ -1,4 +1,4 @@
-"""Tiers of models, and whether the first is separated from the second."""
+"""Tiers of models, and what letters, ranks and p-values say of the same pairs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.inference.ranks import judged_pair, pairwise_table, tiers_of
+from evalreg.inference.ranks import tiers_of
 
 # What is compared here rests on the same draws, however many.
 pytestmark = [
@@ -45,64 +45,28 @@ def test_a_tier_begins_where_all_above_are_apart_from_all_below(rng):
 @pytest.mark.parametrize(("seed", "options"), BOARDS)
 def test_tiers_letters_ranks_and_p_values_say_one_thing(seed, options):
     board = _board(seed, **options)
-    found = board.tiers()
-    table = found.to_frame()
+    table, p = board.leaderboard(), board.pairwise("step-down")["p_adjusted"]
     for (one, a), (other, b) in itertools.combinations(table.iterrows(), 2):
         shared = set(a["letters"]) & set(b["letters"])
         assert a["tier"] <= b["tier"]
+        assert (not shared) == (p[(one, other) if (one, other) in p.index else (other, one)] <= 0.05)
         if a["tier"] < b["tier"]:
             assert not shared
             assert a["rank_upper"] < b["rank"]
             assert b["rank_lower"] > a["rank"], (one, other)
-    first, second = table.iloc[0], table.iloc[1]
-    assert found.separated == (not set(first["letters"]) & set(second["letters"])) == (found.p_adjusted <= 0.05)
-    assert found.difference == pytest.approx(first["estimate"] - second["estimate"])
-    assert f", {'is' if found.separated else 'is not'} separated from the second, " in found.sentence()
-    assert found.n_tiers == table["tier"].max()
-
-
-@pytest.mark.parametrize(("seed", "options"), BOARDS)
-def test_one_pair_among_all_is_judged_as_in_the_table_of_all(seed, options):
-    params, cov = _board(seed, **options)._ranked
-    table = pairwise_table(params, cov, "step-down")
-    for (one, other), row in table.iterrows():
-        found = judged_pair(params, cov, other, one)
-        assert found.p_adjusted == pytest.approx(row["p_adjusted"], rel=1e-12, nan_ok=True)
-        assert found.difference == row["difference"]
-        assert (found.n_pairs, found.undecided) == (table.attrs["n_pairs"], ())
 
 
 def test_pairs_without_an_error_bar_are_not_separated():
     log = er.datasets.paired(n_passages=30, seed=1).eval("score = 7 * score")
     # Always one more than "new", so that their difference does not vary.
     more = log[log["model"] == "new"].assign(model="more").eval("score = score + 1")
-    with_more = pd.concat([log, more])
-    found = er.mean(with_more, by="model", item="question", groups="passage").tiers()
-    assert found.undecided == (("more", "new"),)
-    assert not found.separated
-    assert np.isnan(found.p_adjusted)
-    assert "Their difference has no error bar." in found.sentence()
-    assert "1 pair has no error bar" in " ".join(str(found).split())
+    results = er.mean(pd.concat([log, more]), by="model", item="question", groups="passage")
+    assert list(results.ranks().attrs["undecided"]) == [("more", "new")]
+    table = results.leaderboard()
+    assert set(table.loc["more", "letters"]) & set(table.loc["new", "letters"])
     twin = pd.concat([log, log[log["model"] == "new"].assign(model="twin")])
-    found = er.mean(twin, by="model", item="question", groups="passage").tiers()
-    assert "They have the same estimate." in found.sentence()
-    assert found.to_frame()["tier"].loc[["new", "twin"]].tolist() == [1, 1]
-
-
-# The columns that sites load: none may go or change its name.
-COLUMNS = [
-    "model",
-    "rank",
-    "rank_lower",
-    "rank_upper",
-    "estimate",
-    "se",
-    "lower",
-    "upper",
-    "joint_lower",
-    "joint_upper",
-]
-COLUMNS += ["letters", "tier", "n"]
+    table = er.mean(twin, by="model", item="question", groups="passage").leaderboard()
+    assert table["tier"].loc[["new", "twin"]].tolist() == [1, 1]
 
 
 @pytest.mark.slow
@@ -116,6 +80,6 @@ def test_tiers_of_equal_models_are_wrong_at_most_as_often_as_the_level_says(n_pa
         y = rng.normal(size=(n_passages, 1, 1)) + 0.8 * rng.normal(size=(n_passages, 12, 1)) + rng.normal(size=shape)
         passage, model, item = (a.ravel() for a in np.indices(shape))
         log = pd.DataFrame({"model": model, "passage": passage, "item": item + 5 * passage, "score": y.ravel()})
-        found = er.mean(log, by="model", item="item", groups="passage").tiers()
-        wrong += found.n_tiers > 1 or found.separated
+        found = er.mean(log, by="model", item="item", groups="passage").leaderboard()
+        wrong += found["tier"].max() > 1 or not set(found["letters"].iloc[0]) & set(found["letters"].iloc[1])
     assert wrong <= 19

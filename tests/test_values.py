@@ -336,7 +336,6 @@ def test_models_on_few_effective_prompts_are_named_and_not_ranked() -> None:
     ranks = board.ranks()
     assert ranks.loc["eve", ["lower", "upper"]].tolist() == [1, 5]
     assert board.cov.withheld is None
-    assert "eve" in board.tau_best()
     # The others are ranked among themselves, eve being anywhere.
     spread = ranks.drop("eve")["upper"] - ranks.drop("eve")["lower"]
     assert (spread >= 1).all()

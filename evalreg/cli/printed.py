@@ -16,6 +16,7 @@ import pandas as pd
 
 from evalreg.cli.verbs import Found, Request
 from evalreg.errors import ArgumentError, NotAvailableError
+from evalreg.report.answer import tiers_summary
 from evalreg.report.documents import SCHEMA_VERSION, as_json, records, versions
 from evalreg.report.sentences import p_text
 from evalreg.report.summaries import CORRECTED_BY
@@ -155,6 +156,8 @@ def names_of(asked: Request) -> frozenset[str]:
 
 def _further(name: str, answer: Any, asked: Request) -> Summary:
     """What a further option asked of the result, under its name."""
+    if name == "tiers":
+        return tiers_summary(answer)
     if name == "joint":
         test = f"F({answer.df_num:g}, {answer.df_denom:.4g}) = {float(answer.statistic):.4g}"
         return Summary(

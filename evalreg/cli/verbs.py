@@ -18,7 +18,7 @@ from evalreg.cli.reading import Rows, defaults, named_files, read, with_hint, wr
 from evalreg.errors import ArgumentError, EvalregError, issue, muted
 
 # Options that ask the result, and the method that answers.
-LATER = {"ranks": "leaderboard", "tiers": "tiers", "best": "winner", "joint": "joint_test", "wild": "wild_test"}
+LATER = {"ranks": "leaderboard", "tiers": "leaderboard", "best": "winner", "joint": "joint_test", "wild": "wild_test"}
 METHODS = {"win-rate": "win_rate", "bradley-terry": "bradley_terry", "controlled": "controlled_win_rate"}
 
 

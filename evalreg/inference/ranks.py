@@ -1,4 +1,4 @@
-"""Differences of all pairs, rank sets, the best models, and which models are separated, as letters and tiers."""
+"""Differences of all pairs, rank sets, and which models are separated, as letters and tiers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray, adjustment, fraction
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import Widths
-from evalreg.errors import ArgumentError
 from evalreg.inference.simultaneous import (
     ADJUSTMENTS,
     BLOCK,
@@ -162,29 +161,6 @@ def rank_sets(
     return table
 
 
-def tau_best(
-    params: Any, cov: Any, tau: int = 1, *, alpha: float = 0.05, dof: Any = np.inf, seed: Seed = 0
-) -> list[Any]:
-    """The models that may be among the best `tau`; it holds all of those at the stated level.
-
-    Names, the largest estimate first: those whose joint lower rank bound is at most `tau`. Mogstad, Romano, Shaikh and
-    Wilhelm (2024), Review of Economic Studies 91(1), 476-518. Shapes: params (n_models,), cov (n_models, n_models).
-    """
-    return best_of(rank_sets(params, cov, alpha=alpha, dof=dof, seed=seed), tau)
-
-
-def best_of(sets: pd.DataFrame, tau: int) -> list[Any]:
-    """Models whose rank sets begin at `tau` or before, the best first."""
-    held = sets[sets["lower"] <= _check_tau(tau)]
-    return sorted(held.index, key=lambda name: (held.at[name, "rank"], str(name)))
-
-
-def _check_tau(tau: object) -> int:
-    if isinstance(tau, bool) or not isinstance(tau, int | np.integer) or tau < 1:
-        raise ArgumentError(f"`tau` must be a whole number of 1 or more; got {tau!r}.")
-    return int(tau)
-
-
 def deciding(
     params: Any, cov: Any, alpha: float, base: int, dof: Any = np.inf
 ) -> tuple[ContrastFamily, FloatArray, str]:
@@ -255,23 +231,6 @@ def separated(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, 
     names, theta = family.params.index, family.params.to_numpy(np.float64)
     order = sorted(range(theta.size), key=lambda i: (-theta[i], str(names[i])))
     return SeparatedPairs(names, tuple(order), np.logical_or(better, better.T)[np.ix_(order, order)])
-
-
-@dataclass(frozen=True, eq=False)
-class JudgedPair:
-    """One pair of models among all: what `pairwise_table` says of it with the adjustment that decides."""
-
-    difference: float  # of the first of the two in the order of parameters, less the other
-    p_adjusted: float  # NaN without a p-value
-    n_pairs: int  # that are judged together
-    undecided: tuple[tuple[Any, Any], ...]  # pairs without a p-value
-
-
-def judged_pair(params: Any, cov: Any, one: Any, other: Any, *, alpha: float = 0.05, seed: Seed = 0) -> JudgedPair:
-    """One pair among all, by its step-down p-value."""
-    family, p, _ = deciding(params, cov, fraction("alpha", alpha), base_seed(seed)[0])
-    which = int(np.flatnonzero([set(pair) == {one, other} for pair in family.names])[0])
-    return JudgedPair(float(family.effect[which]), float(p[which]), family.count, tuple(family.names[~family.inside]))
 
 
 def letters(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, seed: Seed = 0) -> pd.Series[str]:

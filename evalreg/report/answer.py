@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,6 @@ from evalreg.report.summaries import (
     covariance_text,
     estimate_grid,
     few_seen,
-    rating_reach,
     reference_fact,
 )
 from evalreg.report.tables import Grid, Summary, ends_text, number, short_name
@@ -164,29 +164,75 @@ def brief(
         effect = design_effect(cov) if cov.axes and tested_against(estimate) is None else np.ones(1)
         grid = estimate_grid(estimate, frame, alpha, effect if bool(np.any(np.abs(effect - 1) >= NO_EFFECT)) else None)
     else:
-        grid = board_grid(board, rating_reach(estimate))
+        grid = board_grid(board)
     lines = [f"Rows: {estimate.about.subset}."] if estimate.about.subset else []
     lines += [*filter(None, [few_seen(cov), as_mean_text(estimate, cov, alpha)]), *estimate.about.lines]
     most = MOST_NOTES if board is None else MOST_BOARD_NOTES
     said = few(notes_of(cov, notes, lines), most)
     if board is not None:
-        level = f"{100 * (1 - alpha):.4g}%"
-        said = (f"ranks: those not excluded; joint intervals: for all models at once; both {level}.", *said)
+        said = (f"ranks: those not excluded; joint intervals: for all models at once; both {level(board)}.", *said)
     return Summary(answer, (), (grid,), said, rule=rule_text(estimate, cov))
 
 
-def board_grid(board: pd.DataFrame, reach: float, groups: tuple[str, list[str]] = ("", [])) -> Grid:
+# Of more models, and where one would have more letters, they say no more than that hardly anything is separated.
+MOST_WITH_LETTERS, MOST_LETTERS = 30, 12
+LETTERS_TOLD = "Models that share a letter under groups are not separated from each other."
+TIERS_TOLD = "Each model of a tier is separated from each model of the tiers below it."
+
+
+def board_grid(board: pd.DataFrame, column: str = "") -> Grid:
     """A line a model: rank, ranks that are not excluded, estimate, its interval, the joint interval, and rows.
 
-    `groups` are the header and the cells of a further column.
+    `column` is a further one that says which models are separated: "letters", under the header "groups", or "tier".
     """
-    alpha, (header, letters) = board.attrs["alpha"], groups
-    rows = []
-    for i, (name, row) in enumerate(board.iterrows()):
-        low, high = row["rank_lower"], row["rank_upper"]
-        cells = [f"{row['rank']}", f"{low}" if low == high else f"{low}-{high}", number(row["estimate"])]
+    rows, reach = [], board.attrs["reach"]
+    for name, row in board.iterrows():
+        cells = [f"{row['rank']}", ranks_text(row), number(row["estimate"])]
         cells += [ends_text(row[f"{a}lower"], row[f"{a}upper"], row["estimate"], reach) for a in ("", "joint_")]
-        rows.append((str(name), *cells, *letters[i : i + 1], *([f"{row['n']}"] if "n" in board else [])))
-    more = (*filter(None, [header]), *(("n",) if "n" in board else ()))
-    level = f"{100 * (1 - alpha):.4g}%"
-    return Grid(("", "rank", "ranks", "estimate", f"{level} interval", "joint interval", *more), tuple(rows))
+        rows.append((str(name), *cells, *(f"{row[one]}" for one in (column, "n") if one in board)))
+    more = (*([column.replace("letters", "groups")] if column else []), *(("n",) if "n" in board else ()))
+    return Grid(("", "rank", "ranks", "estimate", f"{level(board)} interval", "joint interval", *more), tuple(rows))
+
+
+def ranks_text(row: pd.Series[Any] | Mapping[Any, Any]) -> str:
+    """The ranks that are not excluded: "2" or "1-4"."""
+    low, high = row["rank_lower"], row["rank_upper"]
+    return f"{low}" if low == high else f"{low}-{high}"
+
+
+def level(board: pd.DataFrame) -> str:
+    """The level of a leaderboard: 95%."""
+    return f"{100 * (1 - board.attrs['alpha']):.4g}%"
+
+
+def separating_column(board: pd.DataFrame) -> str:
+    """Which column says what is separated: letters where they can be read, tiers where there are several, or ""."""
+    if len(board) <= MOST_WITH_LETTERS and bool(board["letters"].map(len).max() <= MOST_LETTERS):
+        return "letters"
+    return "tier" if board["tier"].max() > 1 else ""
+
+
+def ranks_told(board: pd.DataFrame) -> str:
+    """What the columns of a leaderboard mean: joint intervals, ranks, and what is separated."""
+    told = {"letters": LETTERS_TOLD, "tier": f"{TIERS_TOLD} {_LEFT_OUT}", "": _LEFT_OUT}[separating_column(board)]
+    return (
+        "Joint intervals hold for all models at once. Ranks are those that the data do not exclude, "
+        f"{level(board)} for all models at once. {told}"
+    )
+
+
+_LEFT_OUT = "Letters of groups are left out: there would be too many to read."
+
+
+def tiers_summary(board: pd.DataFrame) -> Summary:
+    """A leaderboard with its tiers, and whether its first two models are separated."""
+    first, second = board.index[:2]
+    apart = "is" if not set(board["letters"].iloc[0]) & set(board["letters"].iloc[1]) else "is not"
+    told = f"{TIERS_TOLD} Models of one tier may be equal or not."
+    if board["tier"].max() == 1:
+        told = "There is one tier: no place on the board has every model above separated from every model below."
+    sentences = (
+        f"The first, {first}, {apart} separated from the second, {second}.",
+        f"{told} {level(board)} for all pairs at once.",
+    )
+    return Summary("tiers", (), (board_grid(board, "tier"),), sentences)

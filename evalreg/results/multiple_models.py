@@ -11,12 +11,12 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.estimate import Estimate
 from evalreg.inference.intervals import intervals
 from evalreg.inference.questions import Counted
-from evalreg.inference.ranks import PairAdjustName, best_of, letters, pairwise_table, rank_sets, tiers
+from evalreg.inference.ranks import PairAdjustName, letters, pairwise_table, rank_sets, tiers
 from evalreg.inference.simultaneous import Seed, simultaneous
 from evalreg.report.shown import whole
-from evalreg.report.summaries import choice_sentence
+from evalreg.report.summaries import choice_sentence, rating_reach
 from evalreg.results.algebra import Algebra
-from evalreg.results.winner import BestName, Tiers, Winner, WinnerName, carried_winner, find_tiers, find_winner
+from evalreg.results.winner import BestName, Winner, WinnerName, find_winner
 
 Together: TypeAlias = "tuple[pd.Series[float], Covariance]"
 """Parameters and their covariance."""
@@ -109,75 +109,6 @@ class MultipleModels(Counted, Algebra):
         """
         return rank_sets(*self._ranked, alpha=alpha, joint=joint, seed=seed)
 
-    def tau_best(self, tau: int = 1, alpha: float = 0.05, seed: Seed = 0) -> list[str]:
-        """Models that may be among the best, at a family-wise level.
-
-        Parameters
-        ----------
-        tau : int, optional
-            How many are best.
-        alpha : float, optional
-            Level at which all of the true best are in the list.
-        seed : int or Generator, optional
-            Of the simulation.
-
-        Returns
-        -------
-        list of str
-            Names, best estimate first.
-        """
-        return best_of(self.ranks(alpha, seed=seed), tau)
-
-    def letters(self, alpha: float = 0.05, seed: Seed = 0) -> pd.Series[str]:
-        """Letters that models share when they are not separated from each other.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Family-wise level of the comparisons of all pairs.
-        seed : int or Generator, optional
-            Of the simulation.
-
-        Returns
-        -------
-        Series
-            Indexed by model, best first.
-        """
-        return letters(*self._ranked, alpha=alpha, seed=seed)
-
-    def tiers(self, alpha: float = 0.05, seed: Seed = 0) -> Tiers:
-        """Tiers of models, with ranks, groups and whether the first is separated from the second.
-
-        A new tier begins where every model above is separated from every model below, all pairs judged at once. So the
-        order of two models of different tiers is settled, and that of two models of one tier may be or not. There may
-        be one tier only: then ranks and letters say what little is settled.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Family-wise level of the comparisons of all pairs: the chance that a tier holds a model that belongs above
-            one of a higher tier is at most this.
-        seed : int or Generator, optional
-            Of the simulation.
-
-        Returns
-        -------
-        Tiers
-            Prints as a table with sentences; `to_frame()` has a row a model, `separated` is True or False.
-
-        Raises
-        ------
-        ArgumentError
-            If there are fewer than two models.
-
-        Notes
-        -----
-        The decisions are those of `ranks`, `letters` and the adjusted p-values of pairs. Tiers are hard to earn: of
-        12 equal models none of 2,400 simulated logs (8 to 40 passages) had a second tier or a first model separated
-        from the second; nor had any of 2,000 two tiers where six were better by 3.1 standard errors of a difference.
-        """
-        return find_tiers(self, alpha, seed)
-
     def winner(
         self,
         alpha: float = 0.05,
@@ -230,23 +161,7 @@ class MultipleModels(Counted, Algebra):
         few clusters the standard error in each tail is stretched so that t takes the place of the normal, or the width
         of crossed clusters.
         """
-        behind = self._behind
-        if behind is not None:
-            scale, of = behind
-            first = of.winner(alpha, method, best=best, seed=seed)
-            place = self.estimate.names.index(first.name)
-            return carried_winner(first, scale, float(np.sqrt(self.cov.variance()[place])))
-        params, cov = self._family
-        return find_winner(
-            params,
-            cov,
-            self.estimate,
-            lambda level: self.simultaneous(level, seed=seed),
-            self.conf_int,
-            alpha=alpha,
-            method=method,
-            best=best,
-        )
+        return find_winner(self, alpha, method, best, seed)
 
     def leaderboard(self, alpha: float = 0.05, seed: Seed = 0) -> pd.DataFrame:
         """Models from the best down, with intervals of one and of all, ranks and groups that are not separated.
@@ -262,9 +177,15 @@ class MultipleModels(Counted, Algebra):
         -------
         DataFrame
             Indexed by model, best first; columns rank, rank_lower, rank_upper (the ranks not excluded, for all models
-            at once), estimate, se, lower, upper, joint_lower, joint_upper, letters, tier (see `tiers`) and n, the rows
-            of each model.
-            `attrs["note"]` says that the first of three or more is rated too high on average. It prints every column.
+            at once), estimate, se, lower, upper, joint_lower, joint_upper, letters, which models share exactly if they
+            are not separated, tier, which begins where every model above is separated from every model below, and n,
+            the rows of each model. All rest on the adjusted p-values of pairs, "step-down". `attrs["note"]` says that
+            the first of three or more is rated too high on average. It prints every column.
+
+        Notes
+        -----
+        Tiers are hard to earn: of 12 equal models none of 2,400 simulated logs (8 to 40 passages) had a second tier;
+        nor had any of 2,000 two tiers where six were better by 3.1 standard errors of a difference.
         """
         return whole(leaderboard_table(self, alpha, seed))
 
@@ -316,7 +237,7 @@ def leaderboard_table(models: MultipleModels, alpha: float, seed: Seed) -> pd.Da
             "upper": own[1],
             "joint_lower": joint["lower"],
             "joint_upper": joint["upper"],
-            "letters": models.letters(alpha, seed=seed),
+            "letters": letters(*models._ranked, alpha=alpha, seed=seed),
             "tier": tiers(*models._ranked, alpha=alpha, seed=seed),
         },
         index=names,
@@ -325,5 +246,6 @@ def leaderboard_table(models: MultipleModels, alpha: float, seed: Seed) -> pd.Da
         table["n"] = pd.Series(models._counts.astype(np.intp), index=models.params.index)[names]
     table = table.sort_values("estimate", ascending=False, kind="stable")
     table.attrs = {"alpha": alpha, "seed": joint.attrs["seed"], "monte_carlo_error": joint.attrs["monte_carlo_error"]}
+    table.attrs |= {"reach": rating_reach(models.estimate)}
     table.attrs["note"] = " ".join(choice_sentence(models.estimate))
     return table

@@ -19,7 +19,7 @@ from evalreg.inference.dependence import standard_error_ratios
 from evalreg.inference.fragile import cluster_sizes
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
-from evalreg.report.answer import answer_text, board_grid
+from evalreg.report.answer import answer_text, board_grid, ranks_told, separating_column
 from evalreg.report.axes import as_image
 from evalreg.report.documents import as_compact_json, records, versions
 from evalreg.report.rendering import (
@@ -32,11 +32,10 @@ from evalreg.report.rendering import (
     rendered_page,
 )
 from evalreg.report.sentences import PERCENT, PLAIN, POINTS, unit_of, with_interval
-from evalreg.report.summaries import DROPPED_WORDS, limit_sentence, rating_reach
+from evalreg.report.summaries import DROPPED_WORDS, limit_sentence
 from evalreg.report.tables import Grid, ends_text, fixed, number, p_value
 from evalreg.results.document import AnyResults, resolved_options, results_document
 from evalreg.results.sources import formulas_of, methods_of, sources_of
-from evalreg.results.winner import group_column, ranks_told
 
 # Of so many models all pairs are drawn; and of so many they are listed one below the other.
 MOST_DRAWN, MOST_LISTED = 60, 12
@@ -139,8 +138,7 @@ def report_page(
             document |= {"kind": "board", "leaderboard": records(board, "model"), "seed": board.attrs["seed"]}
         frame = results.to_frame(alpha)
         answer = answer_of(results, frame, board, alpha)
-    reach = rating_reach(results.estimate)
-    scores = _estimate_grid(frame, alpha) if board is None else board_grid(board, reach, group_column(board))
+    scores = _estimate_grid(frame, alpha) if board is None else board_grid(board, separating_column(board))
     return Page(
         title=title or _title(results),
         answer=answer,
@@ -247,7 +245,7 @@ def _score_notes(board: pd.DataFrame | None, alpha: float) -> tuple[str, ...]:
             f"Each {level_of(alpha)} interval is that of one estimate by itself; it does not allow for their number.",
         )
     level = level_of(alpha)
-    return (f"The {level} interval is that of one model by itself. {ranks_told(board, alpha)}",)
+    return (f"The {level} interval is that of one model by itself. {ranks_told(board)}",)
 
 
 def _estimate_grid(frame: pd.DataFrame, alpha: float) -> Grid:

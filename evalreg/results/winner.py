@@ -1,8 +1,7 @@
-"""The winner of several models, corrected for having been chosen, and tiers of settled places."""
+"""The winner of several models, corrected for having been chosen."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -10,256 +9,23 @@ import numpy as np
 import pandas as pd
 from scipy import sparse, special
 
-from evalreg.checks import FloatArray, fraction, keeps, listed, option
+from evalreg.checks import FloatArray, fraction, listed, option
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, NotAvailableError
-from evalreg.inference.ranks import judged_pair
-from evalreg.inference.selection import SHARE, Corrected, corrected, hybrid_level, winning_values
+from evalreg.inference.selection import SHARE, corrected, hybrid_level, winning_values
 from evalreg.numerics.limits import EQUAL
 from evalreg.numerics.matrices import compressed, dense
-from evalreg.report.sentences import escaped, p_text
-from evalreg.report.summaries import choice_sentence, covariance_text, limit_sentence, rating_reach
-from evalreg.report.tables import Grid, Printed, Summary, limits, number
+from evalreg.report.tables import Grid, Summary, limits, number
 from evalreg.scores.score_interval import FEW_EXPECTED
 
 if TYPE_CHECKING:
     from evalreg.covariance.covariance import Covariance
-    from evalreg.estimate import Estimate, Scale
+    from evalreg.estimate import Estimate
     from evalreg.inference.simultaneous import Seed
-    from evalreg.report.sentences import MarkupName
 
 
 # `MultipleModels`, whose module imports this one.
 AnyModels: TypeAlias = Any
-
-# Of more models, and where one would have more letters, they say no more than that hardly anything is separated.
-MOST_WITH_LETTERS, MOST_LETTERS = 30, 12
-LETTERS_TOLD = "Models that share a letter under groups are not separated from each other."
-_LEFT_OUT = "Letters of groups are left out: there would be too many to read."
-
-
-@keeps("table")
-@dataclass(frozen=True, eq=False)
-class Tiers(Printed):
-    """Tiers of models; made by `tiers`, immutable.
-
-    Parameters
-    ----------
-    first, second : str
-        The models with the two largest estimates.
-    separated : bool
-        Whether the first is separated from the second, all pairs of models judged at once.
-    difference, p_adjusted : float
-        First less second, and its p-value, which allows for all pairs; NaN where there is no error bar.
-    n_tiers, n_pairs : int
-        How many tiers there are, and of how many pairs the level is.
-    undecided : tuple of (str, str)
-        Pairs without an error bar, which are not separated.
-    alpha : float
-        Family-wise level.
-    facts : tuple of (str, str)
-        What was estimated, and how.
-    sentences : tuple of str
-        What is said below the table.
-    table : DataFrame
-        That of `leaderboard`.
-    reach : float
-        How far from an estimate a limit is printed.
-
-    Examples
-    --------
-    >>> import evalreg as er
-    >>> log = er.datasets.judge_log(n_models=4, n_prompts=400, spread=1.0, seed=3)
-    >>> board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
-    >>> found = board.tiers()
-    >>> found.to_frame()["tier"].to_dict(), found.separated
-    ({'model-01': 1, 'model-02': 1, 'model-03': 2, 'model-04': 3}, False)
-    """
-
-    first: str
-    second: str
-    separated: bool
-    difference: float
-    p_adjusted: float
-    n_tiers: int
-    n_pairs: int
-    undecided: tuple[tuple[str, str], ...]
-    alpha: float
-    facts: tuple[tuple[str, str], ...]
-    sentences: tuple[str, ...]
-    table: pd.DataFrame
-    reach: float = np.inf
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row a model, the best first.
-
-        Returns
-        -------
-        DataFrame
-            Indexed by model; columns as in `leaderboard`, among them tier, rank, rank_lower, rank_upper and letters.
-        """
-        return self.table
-
-    def sentence(self, *, markup: MarkupName = "text") -> str:
-        """Whether the first is separated from the second, in words.
-
-        Parameters
-        ----------
-        markup : {"text", "markdown", "latex", "html"}, optional
-            In which of these names and signs are escaped; "text" by default.
-
-        Returns
-        -------
-        str
-            Two sentences: whether it is, and the reason.
-        """
-        return escaped(first_sentence(self), markup)
-
-    def summary(self, alpha: float | None = None) -> Summary:
-        """The table of tiers with what they mean.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            The level that the tiers were made at, the only one they have.
-
-        Returns
-        -------
-        Summary
-            Prints as text of 80 columns; also `as_markdown()`, `as_latex()` and `as_html()`.
-        """
-        if alpha is not None and not np.isclose(alpha, self.alpha, rtol=1e-12, atol=0):
-            raise ArgumentError(f"these tiers are at alpha={self.alpha:g}; ask for `tiers(alpha={alpha:g})`.")
-        grid = tier_grid(self.table, self.reach)
-        return Summary("tiers", self.facts, (grid,), (first_sentence(self), *self.sentences, *limit_sentence([grid])))
-
-    def _summary(self, alpha: float | None) -> Summary:
-        return self.summary(alpha)
-
-    def __repr__(self) -> str:
-        return self.summary().as_text()
-
-
-def find_tiers(models: AnyModels, alpha: float, seed: Seed) -> Tiers:
-    """The tiers of `MultipleModels.tiers`."""
-    params, cov = models._ranked
-    if len(params) < 2:
-        raise ArgumentError(f"tiers need at least two models; here is {len(params)}. Name the models in `by`.")
-    table = models.leaderboard(alpha, seed)
-    first, second = table.index[:2]
-    pair = judged_pair(params, cov, first, second, alpha=alpha, seed=seed)
-    p, undecided = pair.p_adjusted, tuple((str(a), str(b)) for a, b in pair.undecided)
-    n_tiers = int(table["tier"].max())
-    about = models.estimate.about
-    facts = (
-        ("Score", about.outcome),
-        ("Model", about.model),
-        ("Models", f"{len(table)}"),
-        ("Tiers", f"{n_tiers}"),
-        ("Covariance", covariance_text(models.cov)),
-    )
-    return Tiers(
-        first=str(first),
-        second=str(second),
-        separated=p <= alpha and pair.difference != 0,
-        difference=float(table["estimate"].iloc[0] - table["estimate"].iloc[1]),
-        p_adjusted=p,
-        n_tiers=n_tiers,
-        n_pairs=pair.n_pairs,
-        undecided=undecided,
-        alpha=alpha,
-        facts=facts,
-        sentences=(*_meaning(table, alpha, undecided), *choice_sentence(models.estimate)),
-        table=table,
-        reach=rating_reach(models.estimate),
-    )
-
-
-def first_sentence(found: Tiers) -> str:
-    """Whether the first is separated from the second, and by what."""
-    answer = "is" if found.separated else "is not"
-    said = f"The first, {found.first}, {answer} separated from the second, {found.second}."
-    if found.difference == 0:
-        return f"{said} They have the same estimate."
-    if np.isnan(found.p_adjusted):
-        return f"{said} Their difference has no error bar."
-    test = f"p {p_text(found.p_adjusted, found.alpha)}"
-    test += f", adjusted for all {found.n_pairs} pairs" if found.n_pairs > 1 else ""
-    return f"{said} The difference is {number(found.difference)} ({test})."
-
-
-def _meaning(table: pd.DataFrame, alpha: float, undecided: tuple[tuple[str, str], ...]) -> list[str]:
-    """What tiers, ranks and letters say and do not say."""
-    level = f"{100 * (1 - alpha):.4g}%"
-    told = [
-        f"Each model of a tier is separated from each model of the tiers below it ({level} for all pairs at once). "
-        "Models of one tier may be equal or not: ranks open are the ranks that the data do not exclude.",
-        "A higher estimate is taken to be better.",
-    ]
-    if int(table["tier"].max()) == 1:
-        told[0] = (
-            f"There is one tier: no place on the board has every model above separated from every model below ({level} "
-            "for all pairs at once). Ranks open are the ranks that the data do not exclude."
-        )
-    if shows_letters(table):
-        told.append(LETTERS_TOLD)
-    if undecided:
-        n, what = len(undecided), "no error bar for the difference"
-        one = f"1 pair has {what}: it is not separated."
-        told.append(one if n == 1 else f"{n} pairs have {what}: none is separated.")
-    return told
-
-
-def ranks_told(table: pd.DataFrame, alpha: float) -> str:
-    """What the columns of a leaderboard mean: joint intervals, ranks, groups."""
-    level = f"{100 * (1 - alpha):.4g}%"
-    return (
-        f"Joint intervals hold for all models at once. Ranks are those that the data do not exclude, {level} for all "
-        f"models at once. {groups_told(table)}"
-    )
-
-
-def groups_told(table: pd.DataFrame) -> str:
-    """What the column of groups means, or that of tiers, where there are several; or why there is neither."""
-    if shows_letters(table):
-        return LETTERS_TOLD
-    told = "Each model of a tier is separated from each model of the tiers below it. "
-    return f"{told if table['tier'].max() > 1 else ''}{_LEFT_OUT}"
-
-
-def group_column(table: pd.DataFrame) -> tuple[str, list[str]]:
-    """Header and cells that say what is separated: letters, or tiers where there are several; "" for neither."""
-    if shows_letters(table):
-        return "groups", table["letters"].astype(str).tolist()
-    return ("tier", table["tier"].astype(str).tolist()) if table["tier"].max() > 1 else ("", [])
-
-
-def shows_letters(table: pd.DataFrame) -> bool:
-    """Whether letters of a leaderboard can be read: there are few models, and few letters each."""
-    return len(table) <= MOST_WITH_LETTERS and bool(table["letters"].map(len).max() <= MOST_LETTERS)
-
-
-def tier_grid(table: pd.DataFrame, reach: float = np.inf) -> Grid:
-    """Models from the best down with tier, ranks, joint intervals, and letters where they can be read."""
-    alpha = table.attrs["alpha"]
-    with_letters = shows_letters(table)
-    ends = (f"joint [{alpha / 2:.3g}", f"{1 - alpha / 2:.3g}]")
-    more = (*(("groups",) if with_letters else ()), *(("n",) if "n" in table else ()))
-    rows = []
-    for name, row in table.iterrows():
-        cells = [str(row["tier"]), str(row["rank"]), ranks_text(row), number(row["estimate"])]
-        cells += limits(row["joint_lower"], row["joint_upper"], row["estimate"], reach)
-        cells += [str(row["letters"])] if with_letters else []
-        cells += [str(row["n"])] if "n" in table else []
-        rows.append((str(name), *cells))
-    return Grid(("", "tier", "rank", "ranks open", "estimate", *ends, *more), tuple(rows))
-
-
-def ranks_text(row: pd.Series[Any] | Mapping[Any, Any]) -> str:
-    """The ranks that are not excluded: "2" or "1-4"."""
-    low, high = row["rank_lower"], row["rank_upper"]
-    return f"{low}" if low == high else f"{low}-{high}"
-
 
 WinnerName: TypeAlias = Literal["hybrid", "conditional", "projection"]
 BestName: TypeAlias = Literal["largest", "smallest"]
@@ -388,102 +154,58 @@ def winner_sentences(found: Winner) -> tuple[str, ...]:
     return tuple(filter(None, (text, how, ties, reason)))
 
 
-@dataclass(frozen=True, eq=False)
-class _Scale:
-    """Estimates so that the largest is best, on the scale on which their intervals are built."""
-
-    logit: bool
-    sign: float
-
-    def values(self, params: FloatArray) -> FloatArray:
-        return self.sign * (special.logit(params) if self.logit else params)
-
-    def slopes(self, params: FloatArray) -> FloatArray:
-        """By which standard errors are multiplied; 0 where a mean is 0 or 1, which is known to lose."""
-        if not self.logit:
-            return np.ones_like(params)
-        spread = params * (1 - params)
-        return np.divide(1.0, spread, out=np.zeros_like(params), where=spread > 0)
-
-    def back(self, values: Corrected) -> Corrected:
-        ends = [self.sign * value for value in (values.estimate, values.lower, values.upper)]
-        middle, low, high = (float(special.expit(end)) if self.logit else end for end in ends)
-        return Corrected(middle, min(low, high), max(low, high))
-
-
-Bands: TypeAlias = Callable[[float], pd.DataFrame]
-"""Takes a level, returns intervals by name."""
-
-
-def find_winner(
-    params: pd.Series[float],
-    cov: Covariance,
-    estimate: Estimate,
-    together: Bands,
-    single: Bands,
-    *,
-    alpha: float,
-    method: WinnerName | None,
-    best: BestName,
-) -> Winner:
-    """The winner of parameters with their covariance, of which `estimate` is; see `MultipleModels.winner`."""
+def find_winner(models: AnyModels, alpha: float, method: WinnerName | None, best: BestName, seed: Seed) -> Winner:
+    """The winner of `MultipleModels.winner`."""
     alpha = fraction("alpha", alpha)
     option("best", best, BEST)
     if method is not None:
         option("method", method, METHODS)
+    if models._behind is not None:
+        return _carried(models, find_winner(models._behind[1], alpha, method, best, seed))
+    params, cov = models._family
     theta, variance = _checked(params, cov)
     sign = 1.0 if best == "largest" else -1.0
-    w = int(np.argmax(sign * theta))
-    name, names = str(params.index[w]), [str(label) for label in params.index]
-    se = np.sqrt(variance)
-    scale = _Scale(estimate.bounded and estimate.about.interval != "wald", sign)
-    equal = [int(i) for i in np.flatnonzero(np.abs(theta - theta[w]) <= EQUAL * max(se[w], EQUAL)) if i != w]
-    moving = [i for i in equal if _gap_variance(cov, i, w) > 0]
-    reason = _why_not(estimate, cov, w, names, moving)
+    w, names, se = int(np.argmax(sign * theta)), [str(label) for label in params.index], np.sqrt(variance)
+    tied = [int(i) for i in np.flatnonzero(np.abs(theta - theta[w]) <= EQUAL * max(se[w], EQUAL)) if i != w]
+    reason = _why_not(models.estimate, cov, w, names, tied)
     if method in ("hybrid", "conditional") and reason:
         raise NotAvailableError(f'method="{method}" is not known here: {reason}. Use method="projection".')
     chosen: WinnerName = method or ("projection" if reason else "hybrid")
-    made = None
+    mean = low = high = float("nan")
     if not reason:
-        made = _conditional(theta, cov, w, scale, together, alpha, chosen == "conditional")
-    ends = (
-        (made.lower, made.upper)
-        if made and chosen != "projection"
-        else _projected(name, together, single, alpha, names)
-    )
-    own = _ends(single(alpha), name)
+        level, reach = alpha, np.inf
+        if chosen != "conditional":
+            joint = models.simultaneous(SHARE * alpha, seed=seed).attrs["level"]
+            level, reach = hybrid_level(alpha), float(cov.critical(alpha=joint)[w])
+        logit = models.estimate.bounded and models.estimate.about.interval != "wald"
+        mean, low, high = _conditional(theta, cov, w, sign, logit, level, reach)
+    if chosen == "projection":
+        low, high = _ends(models.simultaneous(alpha, seed=seed)[["lower", "upper"]], names[w])
+        if not np.isfinite(low + high):  # a winner that does not vary is outside the family of joint intervals
+            low, high = _ends(models.conf_int(alpha / len(names)), names[w])
+    single = _ends(models.conf_int(alpha), names[w])
     return Winner(
-        name=name,
+        name=names[w],
         n_models=theta.size,
         estimate=float(theta[w]),
         se=float(se[w]),
-        corrected=float("nan") if made is None else made.estimate,
-        lower=ends[0],
-        upper=ends[1],
-        single_lower=own[0],
-        single_upper=own[1],
+        corrected=mean,
+        lower=low,
+        upper=high,
+        single_lower=single[0],
+        single_upper=single[1],
         method=chosen,
         alpha=alpha,
-        tied=tuple(names[i] for i in equal),
+        tied=tuple(names[i] for i in tied),
         reason=reason,
     )
 
 
-def carried_winner(found: Winner, scale: Scale, se: float) -> Winner:
+def _carried(models: AnyModels, first: Winner) -> Winner:
     """The winner of increasing functions of parameters, from that of the parameters."""
-    ends = [found.lower, found.upper, found.single_lower, found.single_upper]
-    values = scale.forward(np.array([found.estimate, found.corrected, *ends])).tolist()
-    estimate, corrected_estimate, lower, upper, single_lower, single_upper = values
-    return replace(
-        found,
-        estimate=estimate,
-        se=se,
-        corrected=corrected_estimate,
-        lower=lower,
-        upper=upper,
-        single_lower=single_lower,
-        single_upper=single_upper,
-    )
+    fields = ("estimate", "corrected", "lower", "upper", "single_lower", "single_upper")
+    values = models._behind[0].forward(np.array([getattr(first, name) for name in fields])).tolist()
+    return replace(first, **dict(zip(fields, values, strict=True)), se=float(models.bse[first.name]))
 
 
 def _checked(params: pd.Series[float], cov: Covariance) -> tuple[FloatArray, FloatArray]:
@@ -505,13 +227,7 @@ def _checked(params: pd.Series[float], cov: Covariance) -> tuple[FloatArray, Flo
     return theta, variance
 
 
-def _gap_variance(cov: Covariance, i: int, j: int) -> float:
-    C = np.zeros((1, len(cov.names)))
-    C[0, i], C[0, j] = 1.0, -1.0
-    return float(np.nan_to_num(cov.variance(C))[0])
-
-
-def _why_not(estimate: Estimate, cov: Covariance, w: int, names: list[str], moving: list[int]) -> str:
+def _why_not(estimate: Estimate, cov: Covariance, w: int, names: list[str], tied: list[int]) -> str:
     """Why the conditional distribution is not known; empty where it is."""
     if cov.variance()[w] == 0:
         if cov.fixed is not None and cov.fixed[w]:
@@ -524,8 +240,10 @@ def _why_not(estimate: Estimate, cov: Covariance, w: int, names: list[str], movi
         return crossed
     if alone := _alone_reason(estimate, cov, w):
         return alone
-    if moving:
-        others = listed([names[i] for i in moving])
+    # A model that moves as the winner does is no rival.
+    gaps = np.eye(len(names))[tied] - np.eye(len(names))[w]
+    if rivals := [names[i] for i, variance in zip(tied, cov.variance(gaps), strict=True) if variance > 0]:
+        others = listed(rivals)
         return f"{others} came out equal with {names[w]}, and the data do not decide which of them is first"
     scored = cov.widths().scored
     if scored is not None and w in scored.rows:
@@ -587,29 +305,22 @@ def _shares(estimate: Estimate, axis: Axis, w: int) -> FloatArray | None:
 
 
 def _conditional(
-    theta: FloatArray, cov: Covariance, w: int, scale: _Scale, together: Bands, alpha: float, alone: bool
-) -> Corrected:
-    """The hybrid, or the conditional interval alone, both with t in place of the normal."""
+    theta: FloatArray, cov: Covariance, w: int, sign: float, logit: bool, level: float, reach: float
+) -> tuple[float, float, float]:
+    """Estimate and interval given who won, with t for the normal; never further than `reach` standard errors."""
     # A mean of 0 or 1 has no logit, and did not win.
-    kept = (theta > 0) & (theta < 1) if scale.logit else np.ones(theta.size, dtype=bool)
-    slopes = scale.slopes(theta)
-    V = np.asarray(cov.matrix) * np.outer(slopes, slopes)
-    own = int(np.count_nonzero(kept[:w]))
-    values, V = scale.values(theta[kept]), V[np.ix_(kept, kept)]
-    ends = winning_values(values, V, own)
-    x, se = float(values[own]), float(np.sqrt(V[own, own]))
-    level = alpha if alone else hybrid_level(alpha)
+    inside = (theta > 0) & (theta < 1) if logit else np.ones(theta.size, dtype=bool)
+    x, V, own = theta[inside], np.array(cov.matrix)[np.ix_(inside, inside)], int(np.count_nonzero(inside[:w]))
+    if logit:
+        V = V / np.outer(x * (1 - x), x * (1 - x))
+        x = special.logit(x)
+    x, se = sign * x, float(np.sqrt(V[own, own]))
     stretch = float(cov.critical(alpha=level)[w] / -special.ndtri(level / 2))
-    reach = np.inf
-    if not alone:
-        reach = se * float(cov.critical(alpha=together(SHARE * alpha).attrs["level"])[w])
-    return scale.back(corrected(x, se, ends, level, stretch=stretch, reach=reach))
-
-
-def _projected(name: str, together: Bands, single: Bands, alpha: float, names: list[str]) -> tuple[float, float]:
-    """The winner's interval of those that hold for all at once; by their number where the winner does not vary."""
-    low, high = _ends(together(alpha)[["lower", "upper"]], name)
-    return (low, high) if np.isfinite(low + high) else _ends(single(alpha / len(names)), name)
+    ends = winning_values(x, V, own)
+    made = corrected(float(x[own]), se, ends, level, stretch=stretch, reach=se * reach)
+    values = sign * np.array([made.estimate, made.lower, made.upper])
+    mean, *both = (special.expit(values) if logit else values).tolist()
+    return mean, min(both), max(both)
 
 
 def _ends(table: pd.DataFrame, name: str) -> tuple[float, float]:

@@ -14,10 +14,10 @@ from evalreg.checks import FloatArray, adjustment, fraction, listed, nearest, op
 from evalreg.errors import ArgumentError, ArgumentTypeError, FewClustersWarning, NotAvailableError, Note, issue
 from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.numerics.student import t_pvalues, t_quantile
+from evalreg.report.answer import ranks_text
 from evalreg.report.shown import whole
 from evalreg.report.tables import Grid, Printed, Summary, dof_texts, error_text, interval_text, number, p_value
 from evalreg.results.results import Results
-from evalreg.results.winner import ranks_text
 
 TasksName: TypeAlias = Literal["fixed", "drawn"]
 WeightsName: TypeAlias = Literal["precision"]

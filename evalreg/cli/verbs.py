@@ -327,7 +327,7 @@ def evals(asked: Request) -> Found:
 
 def report(asked: Request) -> Found:
     """The report of a board, of means or of differences."""
-    from evalreg.estimators.comparison import difference_page
+    from evalreg.estimators.comparison_page import difference_page
     from evalreg.results.reporting import asked_format, report_page, write_page
 
     rows = read(asked.files, asked.given)

@@ -182,30 +182,10 @@ def in_set(values: FloatArray, member: BoolArray | None) -> FloatArray:
     return values if member is None else values[:, member]
 
 
-@dataclass(frozen=True, eq=False)
-class Overlap:
-    """How many questions the two models of each pair answered, one entry for each pair."""
-
-    # Questions that the difference is over, and those that one of the two answered and the other did not.
-    n: IntArray
-    n_unpaired: IntArray
-    # Whether the difference is over shared questions.
-    paired: BoolArray
-
-
 def compared_pairs(answers: Answers, model: str, baseline: str | None, *, paired: bool) -> ModelPairs:
     """The pairs of models with their shared questions, the better model first unless there is a baseline."""
     left, right = asked_pairs(answers.models, answers.order, model, baseline)
     return _oriented(answers, left, right, swap=paired and baseline is None)
-
-
-def overlap_of(answers: Answers, pairs: ModelPairs, paired: bool) -> Overlap:
-    """How many questions the two models of each pair answered; on request no pair counts as paired."""
-    present = answers.present.astype(np.float64)
-    shared = (present @ present.T)[pairs.left, pairs.right].round().astype(np.intp)
-    own = answers.present.sum(axis=1)
-    either, is_paired = own[pairs.left] + own[pairs.right], (shared > 0) & paired
-    return Overlap(np.where(is_paired, shared, either), either - 2 * shared, is_paired)
 
 
 def in_use(answers: Answers, pairs: ModelPairs, is_paired: BoolArray) -> tuple[Answers, ModelPairs]:

@@ -7,65 +7,41 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy import special
+import pandas as pd
 
-from evalreg.checks import CovName, DofName, RepairName, SscName, fraction, listed
-from evalreg.errors import ArgumentError, ArgumentTypeError, FewCarriersWarning, issue, muted
-from evalreg.estimate import same_questions
-from evalreg.estimators.pair_tables import (
-    comparison_brief,
-    comparison_summary,
-    difference_frame,
-    joint_contrasts,
-    joint_note,
-    mcnemar_frame,
-    sign_frame,
-    wild_frame,
+from evalreg.checks import CovName, DofName, FloatArray, RepairName, SscName, fraction, listed
+from evalreg.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    FewCarriersWarning,
+    NotAvailableError,
+    ScoreRangeError,
+    issue,
 )
+from evalreg.estimate import same_questions
+from evalreg.estimators.comparison_page import comparison_brief, comparison_summary, difference_page
+from evalreg.estimators.pair_tables import sign_pvalues
 from evalreg.hints import Hinting, with_hints
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
-from evalreg.inference.wald import POWER
-from evalreg.planning.power import detectable
+from evalreg.inference.simultaneous import adjust_pvalues, base_seed, family_of
+from evalreg.inference.wald import Contrasts
 from evalreg.report.answer import short
 from evalreg.report.axes import estimates_axes
-from evalreg.report.documents import as_compact_json, versions
-from evalreg.report.rendering import Page, named
-from evalreg.report.sentences import (
-    MarkupName,
-    caption_text,
-    difference_sentences,
-    direction,
-    p_text,
-    sample_of,
-    unit_of,
-    with_interval,
-)
+from evalreg.report.sentences import MarkupName, caption_text, difference_sentences, sample_of
 from evalreg.report.shown import whole
-from evalreg.report.summaries import covariance_text
-from evalreg.report.tables import Grid, Printed, Summary, ends_text, number, p_value
+from evalreg.report.summaries import covariance_text, not_allowed_for
+from evalreg.report.tables import Printed, Summary
 from evalreg.results.document import checked_levels, results_document, written
 from evalreg.results.gate import Gate, Planned, decided
-from evalreg.results.reporting import (
-    MOST_NAMED,
-    asked_format,
-    design_sentences,
-    drawing,
-    dropped_told,
-    further_grids,
-    inflation_figures,
-    level_of,
-    options_told,
-    write_page,
-)
+from evalreg.results.reporting import asked_format, write_page
 from evalreg.results.results import KEPT, Results, _Kept
-from evalreg.results.sources import all_sources, formulas_of, methods_of, methods_text, sources_of
+from evalreg.results.sources import methods_text
 from evalreg.scores.score_interval import checked_icc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from os import PathLike
 
-    import pandas as pd
     from matplotlib.axes import Axes
     from statsmodels.stats.contrast import ContrastResults
 
@@ -115,7 +91,7 @@ class Comparison(Planned, Printed, Hinting):
 
     @cached_property
     def _table(self) -> pd.DataFrame:
-        return whole(difference_frame(self.results, self.facts, self.adjust, 0.05))
+        return self.to_frame()
 
     def to_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """The differences, one row a pair.
@@ -134,7 +110,27 @@ class Comparison(Planned, Printed, Hinting):
             answered) and paired.
             Intervals hold one at a time, except under "single-step", where they hold together.
         """
-        return whole(difference_frame(self.results, self.facts, self.adjust, alpha))
+        fraction("alpha", alpha)
+        results, facts, adjust = self.results, self.facts, self.adjust
+        cov, theta, variance = results.cov, np.array(results.estimate.params), results.cov.variance()
+        p, ends = cov.pvalues(None, theta), cov.limits(theta, None, alpha)
+        se = np.where(variance > 0, np.sqrt(variance), np.nan)
+        columns = {"difference": theta, "se": se, "lower": ends[:, 0], "upper": ends[:, 1], "p_value": p}
+        if adjust == "single-step" or adjust == "step-down":
+            family, base = family_of(results.params, cov), base_seed(0)[0]
+            columns["p_adjusted"] = family.adjusted(base) if adjust == "single-step" else family.stepdown(base)
+            if adjust == "single-step":
+                columns["lower"], columns["upper"] = family.widths.limits(theta, family.level(alpha, base)).T
+        elif adjust is not None:
+            columns["p_adjusted"] = adjust_pvalues(p, adjust)
+        correlation, saved = facts.correlations
+        clusters = sample_of(results.estimate, cov, "questions", None).clusters.values()
+        fewest = np.min([*clusters] or [facts.n], axis=0)
+        columns |= {"correlation": correlation, "n": facts.n, "n_clusters": fewest, "dof": cov.dof()}
+        columns |= {"variance_saved": saved, "n_unpaired": facts.n_unpaired, "paired": facts.paired}
+        table = pd.DataFrame(columns, index=facts.index)
+        table.attrs = {"adjust": adjust, "alpha": alpha}
+        return whole(table)
 
     def summary(self, alpha: float = 0.05, *, details: bool = False) -> Summary:
         """The differences, a line each: wins, losses and ties, standard error in parentheses, interval, test.
@@ -156,8 +152,8 @@ class Comparison(Planned, Printed, Hinting):
         Miller (2024), arXiv:2411.00640, table 5.
         """
         if details:
-            return comparison_summary({"": (self.results, self.facts, self.adjust)}, alpha)
-        return comparison_brief(self.results, self.facts, self.adjust, alpha)
+            return comparison_summary({"": self}, alpha)
+        return comparison_brief(self, alpha)
 
     def sentence(self, name: str | None = None, *, alpha: float = 0.05, markup: MarkupName = "text") -> str:
         r"""Each difference in words: with its interval, what it rests on, p, and whether it settles who is higher.
@@ -400,11 +396,23 @@ class Comparison(Planned, Printed, Hinting):
         Returns
         -------
         DataFrame
-            Indexed as `table`. Columns wins, losses, ties, p_value (exact, two-sided, by statsmodels' McNemar test:
+            Indexed as `table`. Columns wins, losses, ties, p_value (exact, two-sided, as of `er.sign_test`:
             questions independent), clustered_statistic and clustered_p_value (with the clusters in use). Pairs without
             shared questions are NaN.
         """
-        return sign_frame(self.results, self.facts)
+        clustered, table = self._clustered_sign(), self.facts.outcomes.drop(columns="right")
+        return table.assign(p_value=sign_pvalues(table["wins"], table["losses"]), **clustered)
+
+    def _clustered_sign(self) -> dict[str, FloatArray]:
+        """The sign test with the clusters in use."""
+        scores = self.results.estimate.scores
+        if not scores.paired:
+            raise NotAvailableError(
+                "a test of wins and losses needs paired questions, and this comparison was made with paired=False. "
+                "Compare again without it."
+            )
+        labels: Any = scores.row_labels()
+        return self.facts.clustered_sign([labels.codes(axis) for axis in self.results.cov.axes])
 
     def mcnemar(self) -> pd.DataFrame:
         """McNemar's tests of scores of 0 and 1.
@@ -421,7 +429,28 @@ class Comparison(Planned, Printed, Hinting):
         ScoreRangeError
             If a score is neither 0 nor 1; `sign_test` takes any.
         """
-        return mcnemar_frame(self.results, self.facts)
+        facts, column = self.facts, self.results.estimate.about.outcome
+        others = facts.values[(facts.values != 0) & (facts.values != 1)]
+        if others.size:
+            raise ScoreRangeError(
+                f"`mcnemar` needs scores of 0 and 1; {others.size} of the answers have another {column!r}, such as "
+                f"{others[0]:g} (answers averaged over samples do). Use `sign_test`, which takes any scores.",
+                column=column,
+                count=others.size,
+            )
+        clustered, outcomes = self._clustered_sign(), facts.outcomes
+        both = outcomes["right"].astype(outcomes["wins"].dtype) - outcomes["wins"]
+        table = pd.DataFrame({"both": both, "model_only": outcomes["wins"], "baseline_only": outcomes["losses"]})
+        table["neither"] = outcomes["ties"] - both
+        squares = table.to_numpy().reshape(-1, 2, 2)
+        for name, how in {
+            "": {"exact": False, "correction": False},
+            "corrected_": {"exact": False},
+            "exact_": {},
+        }.items():
+            tests = np.array([_mcnemar(square, **how) for square in squares])
+            table[f"{name}statistic"], table[f"{name}p_value"] = tests.T
+        return table.drop(columns="exact_statistic").assign(**clustered)
 
     def wild_test(
         self,
@@ -484,10 +513,32 @@ class Comparison(Planned, Printed, Hinting):
         """
         if isinstance(null, bool) or not isinstance(null, int | float | np.integer | np.floating):
             raise ArgumentTypeError(f"`null` must be a number, the difference under the null; got {null!r}.")
-        asked = {"draws": draws, "weights": weights, "impose_null": impose_null, "alpha": alpha, "seed": seed}
         if not np.isfinite(null):
             raise ArgumentError(f"`null` must be a finite number; got {null!r}.")
-        return wild_frame(self.results, self.facts, self.adjust, float(null), **asked)
+        if self.adjust == "single-step":
+            raise NotAvailableError(
+                'the wild test has no "single-step" adjustment. Compare again with adjust="holm", or without `adjust`.'
+            )
+        results, adjust = self.results, "holm" if self.adjust == "step-down" else self.adjust
+        if text := not_allowed_for(results.cov):
+            issue([(FewCarriersWarning, text)])
+        asked: dict[str, Any] = {"draws": draws, "weights": weights, "impose_null": impose_null, "alpha": alpha}
+        each = [
+            Contrasts(row[None], np.array([float(null)]), (name,))
+            for row, name in zip(np.eye(len(self.facts.index)), results.estimate.names, strict=True)
+        ]
+        tests = [results.wild_test(one, seed=seed, **asked) for one in each]
+        columns: dict[str, Any] = {name: [getattr(test, name) for test in tests] for name in ("statistic", "p_value")}
+        if adjust is not None:
+            columns["p_adjusted"] = adjust_pvalues(np.array(columns["p_value"]), adjust)
+        ends = np.array([test.interval or (np.nan, np.nan) for test in tests], dtype=np.float64)
+        columns |= {"p_equal_tailed": [test.p_equal_tailed for test in tests], "lower": ends[:, 0], "upper": ends[:, 1]}
+        columns |= {name: [getattr(t, name) for t in tests] for name in ("draws", "enumerated", "by", "n_clusters")}
+        table = pd.DataFrame({"difference": [test.estimate for test in tests]} | columns, index=self.facts.index)
+        first = tests[0]
+        table.attrs = {"adjust": self.adjust, "null": float(null), "seed": first.seed, "weights": first.weights}
+        table.attrs["alpha"] = first.alpha
+        return table
 
     def joint_test(self) -> ContrastResults:
         """Test that no model differs: all score alike, or with a baseline all as it does.
@@ -527,10 +578,26 @@ class Comparison(Planned, Printed, Hinting):
         >>> int(test.df_num), round(float(test.pvalue), 4)
         (2, 0.008)
         """
-        C = joint_contrasts(self.results, self.facts)
-        if text := joint_note(self.results):
+        facts, chosen = self.facts, np.eye(len(self.facts.index))
+        n, (left, right) = len(chosen), (np.array(side) for side in facts.sides)
+        if n < 2:
+            raise ArgumentError(
+                "a joint test is of two or more differences; here is one, which the table tests by itself."
+            )
+        if len(set(right)) > 1:
+            if facts.paired.any() and (facts.n_unpaired.any() or not facts.paired.all()):
+                raise NotAvailableError(
+                    "a joint test of all pairs needs models that answered the same questions: here "
+                    f"{np.count_nonzero(facts.n_unpaired)} of {n} pairs leave some out, so that each pair is about "
+                    "questions of its own. Name a `baseline`, from which the others differ, or keep the questions that "
+                    "all answered."
+                )
+            # Those from one model fix all others: A - C is (A - B) - (C - B).
+            chosen = chosen[(left == left[0]) | (right == left[0])]
+        consequence = "its p-value may be too small; the table allows for them"
+        if text := not_allowed_for(self.results.cov, "The joint test", consequence):
             issue([(FewCarriersWarning, text)])
-        return self.results.wald_test(C)
+        return self.results.wald_test(chosen)
 
     def equivalence(
         self, margin: float | tuple[float, float], *, kind: EquivalenceName = "equivalence", alpha: float = 0.05
@@ -628,163 +695,12 @@ class Comparison(Planned, Printed, Hinting):
         return short(self.summary()).as_text()
 
 
-_JOINT = "joint: c in place of t, with P(max over differences of |T| <= c) = 1 - alpha"
+def _mcnemar(square: FloatArray, **how: bool) -> tuple[float, float]:
+    """Statistic and p-value by statsmodels; without a question that tells the two apart 0 and 1."""
+    from statsmodels.stats.contingency_tables import mcnemar
 
-
-def difference_page(
-    comparison: Comparison,
-    alpha: float,
-    *,
-    title: str | None = None,
-    left_out: tuple[str, ...] = (),
-    command: str = "",
-    code: str = "",
-    more: dict[str, Any] | None = None,
-    pictures: bool = True,
-) -> Page:
-    """What a report says about differences; `left_out` are sentences on how the log was read.
-
-    `pictures` is whether figures are drawn, which HTML alone shows.
-    """
-    results, adjust, missing = comparison.results, comparison.adjust, list[str]()
-    draw = drawing(missing, pictures)
-    with muted():
-        table, summary = comparison.to_frame(alpha), comparison.summary(alpha, details=True)
-        intervals = draw(
-            "intervals", "Differences with their intervals", None, "", lambda: comparison.plot(alpha=alpha)
-        )
-        figures = (*([intervals] if intervals.image else []), *inflation_figures(results, draw, missing))
-        design = (*design_sentences(results, "questions"), _pairing(table), *_detectable(comparison, table))
-        grids = further_grids(results, None, results.summary(alpha, details=True).grids, table, alpha)
-    joint, n, baselines = adjust == "single-step", len(table), table.index.get_level_values(1).unique()
-    baseline = named(baselines[0]) if len(baselines) == 1 else None
-    adjusted, note = "", f"Each difference is the model less {baseline or 'the baseline'}."
-    if n > 1:
-        both = "p-values and intervals are" if joint or adjust is None else "p-values, not intervals, are"
-        how = "not adjusted" if adjust is None else f"adjusted ({adjust})"
-        adjusted = f"{both} {how} for the number of differences ({n})."
-        each = (
-            f"Each {level_of(alpha)} interval is that of one difference by itself; it does not allow for their number."
-        )
-        note += f" The intervals hold for all {n} differences at once, at {level_of(alpha)}." if joint else f" {each}"
-    from_baseline = "" if baseline is None else f" from {baseline}"
-    redo = (
-        "import evalreg as er\n\n"
-        f"# comparison: what er.compare gave, with adjust={adjust!r} and the options listed under Methods\n"
-        f'comparison.report("report.html", alpha={alpha:g})'
-    )
-    return Page(
-        title=title or f"Differences in {named(results.estimate.about.outcome)}{from_baseline}",
-        answer=_answer(comparison, table),
-        scores=_grid(table, adjust, baseline is None),
-        scores_note=(note,),
-        figures=figures,
-        missing=tuple(missing),
-        left_out=(*left_out, *_unpaired(table), dropped_told(results, "questions")),
-        design=design,
-        notes=tuple(summary.sentences),
-        grids=grids,
-        methods=(*methods_of(results, alpha, False), *filter(None, [adjusted])),
-        formulas=(*formulas_of(results, False), *([_JOINT] if joint else [])),
-        sources=(*sources_of(results, False), *([all_sources()["joint"].text] if joint else [])),
-        options=(*options_told(results, alpha, 0, joint), ("adjust", str(adjust))),
-        versions=tuple(versions().items()),
-        command=command,
-        code=code or redo,
-        document=as_compact_json({**comparison._document((alpha,)), **(more or {})}),
-        heading="Differences",
-    )
-
-
-def _answer(comparison: Comparison, table: pd.DataFrame) -> tuple[str, str]:
-    """Two sentences: the difference with its interval, and what it settles; of several, how many and the largest."""
-    alpha, n, estimate = table.attrs["alpha"], len(table), comparison.results.estimate
-    pairs = [f"{named(model)} less {named(baseline)}" for model, baseline in table.index]
-    p = table["p_adjusted" if "p_adjusted" in table else "p_value"].to_numpy(dtype=float)
-    size = np.where(table["lower"].isna(), -1.0, table["difference"].abs())
-    most = int(np.argmax(size))
-    row, together = table.iloc[most], comparison.adjust == "single-step" and n > 1
-    ends = row[["lower", "upper"]].to_numpy(dtype=float)
-    # The bracket is still open.
-    value = with_interval(float(row["difference"]), ends, unit_of(estimate), alpha, together=together)
-    largest = f"{pairs[most]}, is {value})"
-    if n == 1:
-        model, baseline = (named(name) for name in table.index[0])
-        decided = direction(model, baseline, named(estimate.about.outcome), float(row["difference"]), p[0], alpha)
-        end = f"; p {p_text(p[0], alpha)}." if np.isfinite(p[0]) else "."
-        return f"{pairs[0]} is {value}).", decided.removesuffix(".") + end
-    apart = [pair for pair, each in zip(pairs, p, strict=True) if each <= alpha]
-    how = "each judged by itself" if comparison.adjust is None else f"p-values adjusted by {comparison.adjust}"
-    which = f" ({', '.join(apart)})" if 0 < len(apart) <= MOST_NAMED else ""
-    counted = f"{len(apart)} of {n} differences {'is' if len(apart) == 1 else 'are'} told apart from zero"
-    first = f"{counted} at the {100 * alpha:g}% level, {how}{which}."
-    if size[most] < 0:
-        return first, "None has an error bar."
-    return first, f"The largest, {largest}; as the largest of several it is likely to be too far from zero."
-
-
-def _grid(table: pd.DataFrame, adjust: PairAdjustName | None, several: bool) -> Grid:
-    """The differences; a column of baselines where there are `several`."""
-    alpha = table.attrs["alpha"]
-    joint = "joint " if adjust == "single-step" and len(table) > 1 else ""
-    ps = ("p",) if adjust is None else ("p", f"p, {adjust}")
-    headers = ("difference", "standard error", f"{joint}{level_of(alpha)} interval", *ps, "questions", "clusters")
-    rows = []
-    for names, row in zip(table.index, table.to_dict("records"), strict=True):
-        ends = ends_text(row["lower"], row["upper"], row["difference"])
-        p = [p_value(row[name], alpha) for name in ("p_value", "p_adjusted") if name in row]
-        values = (number(row["difference"]), number(row["se"]), ends, *p, f"{row['n']:,}", f"{row['n_clusters']:,}")
-        rows.append((*map(str, names if several else names[:1]), *values))
-    return Grid(("model", "baseline", *headers) if several else ("model", *headers), tuple(rows))
-
-
-def _pairing(table: pd.DataFrame) -> str:
-    """How alike the models of a pair answer, and what that is worth."""
-    if not table["paired"].any():
-        return "The models are compared as if they had answered different questions (not paired)."
-    r, saved = (_span(table.loc[table["paired"], name].dropna(), ".2f") for name in ("correlation", "variance_saved"))
-    alike = f" The scores of two models correlate by {r} over their questions." if r else ""
-    worth = f" Were questions independent, {saved} of the variance would be saved by this." if saved else ""
-    return f"Differences are taken question by question (paired).{alike}{worth}"
-
-
-def _span(values: Any, form: str) -> str:
-    """The smallest and the largest, or one number; empty of none."""
-    if not len(values):
-        return ""
-    low, high = f"{values.min():{form}}", f"{values.max():{form}}"
-    return low if low == high else f"{low} to {high}"
-
-
-def _unpaired(table: pd.DataFrame) -> tuple[str, ...]:
-    """Questions that only one model of a pair answered."""
-    most = int(table.loc[table["paired"], "n_unpaired"].max()) if table["paired"].any() else 0
-    where = "of the pair" if len(table) == 1 else "of a pair (the most of any pair)"
-    return (f"{most:,} questions that only one model {where} answered are left out of the difference.",) * (most > 0)
-
-
-def _detectable(comparison: Comparison, table: pd.DataFrame) -> tuple[str, ...]:
-    """The true difference that a log like this one would show, from its own standard errors or null variances."""
-    se, dof, alpha = table["se"].to_numpy(float), table["dof"].to_numpy(float), table.attrs["alpha"]
-    if alpha >= POWER:
-        return ()
-    each = detectable(se, dof, comparison.results.cov.widths(), alpha, POWER)
-    known = np.isfinite(each)
-    if not known.any():
-        return ()
-    low, high = number(each[known].min()), number(each[known].max())
-    size = low if low == high else f"{low} to {high}, by pair,"
-    by_itself = "" if len(table) == 1 else ", each tested by itself"
-    text = (
-        f"A log like this one shows a true difference of {size} with a probability of {POWER:.0%}, if its standard "
-        f"errors are right ({100 * alpha:g}% level{by_itself}); it is likely to miss a smaller one."
-    )
-    fewest = float(dof[known].min())
-    if fewest < 30:
-        # By how much a standard error may be wrong, nine times in ten.
-        low, high = (f"{np.sqrt(fewest / special.chdtri(fewest, above)):.2f}" for above in (0.05, 0.95))
-        text += (
-            f" With {fewest:.3g} degrees of freedom this is rough: the true standard error may be {low} to {high} "
-            "times the one seen, and this difference with it."
-        )
-    return (text,)
+    apart = square[0, 1] + square[1, 0]
+    if not apart > 0:
+        return (np.nan, np.nan) if np.isnan(apart) else (0.0, 1.0)
+    test = mcnemar(square, **how)
+    return float(test.statistic), min(float(test.pvalue), 1.0)

@@ -27,7 +27,7 @@ from evalreg.checks import (
     option,
 )
 from evalreg.covariance.options import check_cov_options, clustered_by_items, documented
-from evalreg.data.answers import NOBODY, Answers, ModelPairs, answers_of, compared_pairs, in_use, overlap_of
+from evalreg.data.answers import NOBODY, Answers, ModelPairs, answers_of, compared_pairs
 from evalreg.data.clusters import Axis, quoted_pair, refuse_same, spelled_alike, with_roles
 from evalreg.data.engine import Query
 from evalreg.data.engine_rows import read_answers
@@ -252,13 +252,12 @@ def compare(
     read = read_answers(table, roles, groups) if isinstance(table, Query) else read_cells(table, roles, groups)
     answers = answers_of(read, roles)
     pairs = compared_pairs(answers, model, baseline, paired=bool(paired))
-    overlap = overlap_of(answers, pairs, bool(paired))
+    facts = facts_of(answers, pairs, bool(paired))
     noise = None
     if n_population is not None and sample is not None:
         noise = noise_of_differences(answers_of(read_noise(table, roles, groups), roles).values, pairs)
     if paired:
-        answers, pairs = in_use(answers, pairs, overlap.paired)
-    facts = facts_of(answers, pairs, overlap)
+        answers, facts = facts.in_use(answers)
     unit = bool(np.min(answers.values) >= 0 and np.max(answers.values) <= 1)
     notes = () if unit else _scale_notes(answers)
     about = About(model="Difference", outcome=score, lines=_lines(answers, facts, roles, bool(paired)), unit=unit)

@@ -28,7 +28,7 @@ from evalreg.errors import (
     muted,
 )
 from evalreg.estimators.comparison import Comparison
-from evalreg.estimators.pair_tables import by_part, comparison_summary
+from evalreg.estimators.comparison_page import by_part, comparison_summary
 from evalreg.inference.dependence import design_effect
 from evalreg.report.axes import INK, FigSize, estimates_axes
 from evalreg.report.documents import SCHEMA_VERSION, summary_document, versions
@@ -238,8 +238,7 @@ class Evals(Printed):
         table 5.
         """
         if self.differences:
-            parts = {name: (part.results, part.facts, part.adjust) for name, part in self.parts.items()}
-            return comparison_summary(parts, alpha, self._frames(alpha), self.adjust)
+            return comparison_summary(self.parts, alpha, self._frames(alpha), self.adjust)
         fraction("alpha", alpha)
         table = self.to_frame(alpha)
         grid = _clustered_grid(table) if self.form == "clustered" else self._score_grid(table)

@@ -13,7 +13,7 @@ import pandas as pd
 from evalreg.checks import fraction, keeps, listed, nearest, option
 from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError, NotAvailableError
 from evalreg.estimators.comparison import Comparison
-from evalreg.estimators.pair_tables import by_part
+from evalreg.estimators.comparison_page import by_part
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import Grid, Printed, Summary, error_text, interval_text, number
 from evalreg.results.results import Results

@@ -1,0 +1,336 @@
+"""What is said of differences between models: the summary of a comparison, short or in full, and its report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+from scipy import special
+
+from evalreg.checks import few_of
+from evalreg.data.clusters import axis_name
+from evalreg.errors import muted
+from evalreg.inference.ranks import unadjusted_text
+from evalreg.inference.wald import POWER
+from evalreg.planning.power import detectable
+from evalreg.report.answer import MOST_NOTES, few, notes_of, rests_on, rule_text, value_text
+from evalreg.report.documents import as_compact_json, versions
+from evalreg.report.rendering import Page, named
+from evalreg.report.sentences import direction, p_text, unit_of, with_interval
+from evalreg.report.summaries import covariance_text, few_seen, rather_few, score_text
+from evalreg.report.tables import (
+    UNKNOWN,
+    Grid,
+    Summary,
+    dof_texts,
+    ends_text,
+    error_text,
+    fixed,
+    interval_text,
+    number,
+    p_value,
+)
+from evalreg.results.reporting import (
+    MOST_NAMED,
+    design_sentences,
+    drawing,
+    dropped_told,
+    further_grids,
+    inflation_figures,
+    level_of,
+    options_told,
+)
+from evalreg.results.sources import all_sources, formulas_of, methods_of, sources_of
+
+if TYPE_CHECKING:
+    from evalreg.inference.ranks import PairAdjustName
+
+# `Comparison`, whose module imports this one.
+Compared: TypeAlias = Any
+
+# Of more pairs than these wins and losses are not counted for a table that is read.
+MOST_COUNTED = 100
+
+
+def comparison_brief(comparison: Compared, alpha: float) -> Summary:
+    """The differences as an answer: the first in words where there is one, a line each, at most three notes."""
+    results, facts, adjust = comparison.results, comparison.facts, comparison.adjust
+    frame, estimate, cov = comparison.to_frame(alpha), results.estimate, results.cov
+    outcome = estimate.about.outcome
+    wins: list[list[str]] = [[] for _ in frame.index]
+    if len(frame) <= MOST_COUNTED and bool(facts.paired.all()):
+        wins = [["/".join(map(str, row))] for row in facts.outcomes[["wins", "losses", "ties"]].to_numpy()]
+    baselines = frame.index.get_level_values(1).unique()
+    common = len(frame) > 1 and len(baselines) == 1
+    rows = []
+    for pair, row, t, dof, counts in zip(
+        frame.index, frame.to_dict("records"), results.tvalues, dof_texts(frame["dof"], whole=False), wins, strict=True
+    ):
+        value, interval, p = _texts(row, alpha)
+        tested = UNKNOWN if np.isnan(t) else fixed(t, 2)
+        rows.append((str(pair[0]) if common else " - ".join(pair), *counts, value, interval, tested, dof, p))
+    level, p = f"{100 * (1 - alpha):g}%", "p" if adjust is None else "adj. p"
+    counted = ("win/lose/tie",) if wins[0] else ()
+    headers = ("", *counted, "difference (SE)", f"{level} interval", "t", "dof", p)
+    rests = rests_on(estimate, cov, facts.values.shape[1], "questions")
+    first = frame.iloc[0]
+    if len(frame) == 1:
+        value = value_text(first["difference"], first["lower"], first["upper"], alpha)
+        answer = f"{estimate.names[0]} in {outcome}: {value}; {rests}."
+    else:
+        shown = int(np.sum(_deciding(frame) <= alpha))
+        how = "not adjusted for their number" if adjust is None else f"adjusted by {adjust}"
+        which = f"{outcome} from {baselines[0]}" if common else outcome
+        answer = f"{shown} of {len(frame)} differences in {which} {'is' if shown == 1 else 'are'} shown at the "
+        answer += f"{100 * alpha:g}% level ({how}); {rests}."
+    notes = [few_seen(cov), *estimate.about.lines]
+    said = few(notes_of(cov, results.notes, list(filter(None, notes))), MOST_NOTES)
+    return Summary(answer, (), (Grid(headers, tuple(rows)),), said, rule=rule_text(estimate, cov))
+
+
+def comparison_summary(
+    parts: Mapping[str, Compared],
+    alpha: float,
+    frames: Mapping[str, pd.DataFrame] | None = None,
+    together: str | None = None,
+) -> Summary:
+    """The summary of one comparison (under an empty name) or of several, by eval.
+
+    `frames` are their tables, where p-values are adjusted over all of them, by `together`.
+    """
+    rows: list[tuple[str, ...]] = []
+    facts: dict[str, dict[str, str]] = {}
+    said: dict[str, list[str]] = {}
+    for name, part in parts.items():
+        frame = part.to_frame(alpha) if frames is None else frames[name]
+        for pair, row in zip(frame.index, frame.to_dict("records"), strict=True):
+            correlation = "" if np.isnan(row["correlation"]) else fixed(row["correlation"], 2)
+            label = f"{name}: {' - '.join(pair)}" if name else " - ".join(pair)
+            rows.append((label, *_texts(row, alpha), correlation, str(row["n"]), str(row["n_clusters"])))
+        for label, value in _printed_facts(part):
+            facts.setdefault(label, {})[name] = value
+        estimate, cov = part.results.estimate, part.results.cov
+        few_rows = [*filter(None, [score_text(cov)]), *rather_few(estimate, cov)]
+        said[name] = [*estimate.about.lines, *few_rows, *(text for _, text in part.results.notes)]
+    sentences = by_part(said)
+    adjusted = together is not None or any(part.adjust for part in parts.values())
+    n_plain = sum(len(part.facts.index) for part in parts.values() if part.adjust is None)
+    if together is not None:
+        sentences.append(f"adj. p allows for all {n_plain} differences on all evals ({together}).")
+    elif n_plain > 1:
+        sentences.append(unadjusted_text(n_plain))
+    interval = f"{100 * (1 - alpha):g}% interval"
+    headers = ("model - baseline", "difference (SE)", interval, "adj. p" if adjusted else "p", "corr", "n", "G")
+    sentences.append(
+        "SE in parentheses. corr is the correlation of the two models' scores over the questions that both answered, n "
+        "the number of questions, G that of clusters."
+    )
+    shown = tuple((label, _together(values, len(parts))) for label, values in facts.items())
+    return Summary("evalreg comparison", shown, (Grid(headers, tuple(rows)),), tuple(sentences))
+
+
+def _texts(row: Mapping[Any, Any], alpha: float) -> tuple[str, str, str]:
+    """A difference with its standard error, its interval, and the p-value that decides."""
+    p = row.get("p_adjusted", row["p_value"])
+    value = f"{number(row['difference'])} ({error_text(row['se'])})"
+    interval = interval_text(row["lower"], row["upper"], row["difference"])
+    return value, interval, UNKNOWN if np.isnan(p) else p_value(p, alpha)
+
+
+def _deciding(table: pd.DataFrame) -> Any:
+    """The p-values that decide: adjusted where they are."""
+    return table["p_adjusted" if "p_adjusted" in table else "p_value"].to_numpy(dtype=float)
+
+
+def by_part(said: Mapping[str, Sequence[str]]) -> list[str]:
+    """Sentences on each eval, one that is said of several once, with the names of the evals where it is not of all."""
+    names = {text: [name for name, texts in said.items() if text in texts] for texts in said.values() for text in texts}
+    return [text if len(own) == len(said) else f"{few_of(own)}: {text}" for text, own in names.items()]
+
+
+def _together(values: Mapping[str, str], n_parts: int) -> str:
+    """A fact of all evals once; where it differs, each with the name of its eval."""
+    if len(values) == n_parts and len(set(values.values())) == 1:
+        return next(iter(values.values()))
+    return "; ".join(f"{name} {value}" for name, value in values.items())
+
+
+def _printed_facts(comparison: Compared) -> list[tuple[str, str]]:
+    results, n = comparison.results, comparison.facts.values.shape[1]
+    dropped = {reason: count for reason, count in results.estimate.dropped.items() if count and reason != "subset"}
+    what = ", ".join(f"{count} without {reason}" for reason, count in dropped.items())
+    names = ", ".join(f"{results.n_clusters[axis_name(axis)]} {axis_name(axis)}" for axis in results.cov.axes)
+    facts = {
+        "Score": results.estimate.about.outcome,
+        "Questions": str(n),
+        "Covariance": covariance_text(results.cov),
+        "Rows dropped": f"{sum(dropped.values())} ({what})" if dropped else "none",
+        "Subset": results.estimate.about.subset,
+        "Clusters": names if results.cov.crossed else "",
+        "Adjusted": f"{comparison.adjust}, {len(comparison.facts.index)} differences" if comparison.adjust else "",
+    }
+    return [(label, value) for label, value in facts.items() if value]
+
+
+_JOINT = "joint: c in place of t, with P(max over differences of |T| <= c) = 1 - alpha"
+
+
+def difference_page(
+    comparison: Compared,
+    alpha: float,
+    *,
+    title: str | None = None,
+    left_out: tuple[str, ...] = (),
+    command: str = "",
+    code: str = "",
+    more: dict[str, Any] | None = None,
+    pictures: bool = True,
+) -> Page:
+    """What a report says about differences; `left_out` are sentences on how the log was read.
+
+    `pictures` is whether figures are drawn, which HTML alone shows.
+    """
+    results, adjust, missing = comparison.results, comparison.adjust, list[str]()
+    draw = drawing(missing, pictures)
+    with muted():
+        table, summary = comparison.to_frame(alpha), comparison.summary(alpha, details=True)
+        intervals = draw(
+            "intervals", "Differences with their intervals", None, "", lambda: comparison.plot(alpha=alpha)
+        )
+        figures = (*([intervals] if intervals.image else []), *inflation_figures(results, draw, missing))
+        design = (*design_sentences(results, "questions"), _pairing(table), *_detectable(comparison, table))
+        grids = further_grids(results, None, results.summary(alpha, details=True).grids, table, alpha)
+    joint, n, baselines = adjust == "single-step", len(table), table.index.get_level_values(1).unique()
+    baseline = named(baselines[0]) if len(baselines) == 1 else None
+    adjusted, note = "", f"Each difference is the model less {baseline or 'the baseline'}."
+    if n > 1:
+        both = "p-values and intervals are" if joint or adjust is None else "p-values, not intervals, are"
+        how = "not adjusted" if adjust is None else f"adjusted ({adjust})"
+        adjusted = f"{both} {how} for the number of differences ({n})."
+        each = (
+            f"Each {level_of(alpha)} interval is that of one difference by itself; it does not allow for their number."
+        )
+        note += f" The intervals hold for all {n} differences at once, at {level_of(alpha)}." if joint else f" {each}"
+    from_baseline = "" if baseline is None else f" from {baseline}"
+    redo = (
+        "import evalreg as er\n\n"
+        f"# comparison: what er.compare gave, with adjust={adjust!r} and the options listed under Methods\n"
+        f'comparison.report("report.html", alpha={alpha:g})'
+    )
+    return Page(
+        title=title or f"Differences in {named(results.estimate.about.outcome)}{from_baseline}",
+        answer=_answer(comparison, table),
+        scores=_grid(table, adjust, baseline is None),
+        scores_note=(note,),
+        figures=figures,
+        missing=tuple(missing),
+        left_out=(*left_out, *_unpaired(table), dropped_told(results, "questions")),
+        design=design,
+        notes=tuple(summary.sentences),
+        grids=grids,
+        methods=(*methods_of(results, alpha, False), *filter(None, [adjusted])),
+        formulas=(*formulas_of(results, False), *([_JOINT] if joint else [])),
+        sources=(*sources_of(results, False), *([all_sources()["joint"].text] if joint else [])),
+        options=(*options_told(results, alpha, 0, joint), ("adjust", str(adjust))),
+        versions=tuple(versions().items()),
+        command=command,
+        code=code or redo,
+        document=as_compact_json({**comparison._document((alpha,)), **(more or {})}),
+        heading="Differences",
+    )
+
+
+def _answer(comparison: Compared, table: pd.DataFrame) -> tuple[str, str]:
+    """Two sentences: the difference with its interval, and what it settles; of several, how many and the largest."""
+    alpha, n, estimate = table.attrs["alpha"], len(table), comparison.results.estimate
+    pairs = [f"{named(model)} less {named(baseline)}" for model, baseline in table.index]
+    p = _deciding(table)
+    size = np.where(table["lower"].isna(), -1.0, table["difference"].abs())
+    most = int(np.argmax(size))
+    row, together = table.iloc[most], comparison.adjust == "single-step" and n > 1
+    ends = row[["lower", "upper"]].to_numpy(dtype=float)
+    # The bracket is still open.
+    value = with_interval(float(row["difference"]), ends, unit_of(estimate), alpha, together=together)
+    largest = f"{pairs[most]}, is {value})"
+    if n == 1:
+        model, baseline = (named(name) for name in table.index[0])
+        decided = direction(model, baseline, named(estimate.about.outcome), float(row["difference"]), p[0], alpha)
+        end = f"; p {p_text(p[0], alpha)}." if np.isfinite(p[0]) else "."
+        return f"{pairs[0]} is {value}).", decided.removesuffix(".") + end
+    apart = [pair for pair, each in zip(pairs, p, strict=True) if each <= alpha]
+    how = "each judged by itself" if comparison.adjust is None else f"p-values adjusted by {comparison.adjust}"
+    which = f" ({', '.join(apart)})" if 0 < len(apart) <= MOST_NAMED else ""
+    counted = f"{len(apart)} of {n} differences {'is' if len(apart) == 1 else 'are'} told apart from zero"
+    first = f"{counted} at the {100 * alpha:g}% level, {how}{which}."
+    if size[most] < 0:
+        return first, "None has an error bar."
+    return first, f"The largest, {largest}; as the largest of several it is likely to be too far from zero."
+
+
+def _grid(table: pd.DataFrame, adjust: PairAdjustName | None, several: bool) -> Grid:
+    """The differences; a column of baselines where there are `several`."""
+    alpha = table.attrs["alpha"]
+    joint = "joint " if adjust == "single-step" and len(table) > 1 else ""
+    ps = ("p",) if adjust is None else ("p", f"p, {adjust}")
+    headers = ("difference", "standard error", f"{joint}{level_of(alpha)} interval", *ps, "questions", "clusters")
+    rows = []
+    for names, row in zip(table.index, table.to_dict("records"), strict=True):
+        ends = ends_text(row["lower"], row["upper"], row["difference"])
+        p = [p_value(row[name], alpha) for name in ("p_value", "p_adjusted") if name in row]
+        values = (number(row["difference"]), number(row["se"]), ends, *p, f"{row['n']:,}", f"{row['n_clusters']:,}")
+        rows.append((*map(str, names if several else names[:1]), *values))
+    return Grid(("model", "baseline", *headers) if several else ("model", *headers), tuple(rows))
+
+
+def _pairing(table: pd.DataFrame) -> str:
+    """How alike the models of a pair answer, and what that is worth."""
+    if not table["paired"].any():
+        return "The models are compared as if they had answered different questions (not paired)."
+    r, saved = (_span(table.loc[table["paired"], name].dropna(), ".2f") for name in ("correlation", "variance_saved"))
+    alike = f" The scores of two models correlate by {r} over their questions." if r else ""
+    worth = f" Were questions independent, {saved} of the variance would be saved by this." if saved else ""
+    return f"Differences are taken question by question (paired).{alike}{worth}"
+
+
+def _span(values: Any, form: str) -> str:
+    """The smallest and the largest, or one number; empty of none."""
+    if not len(values):
+        return ""
+    low, high = f"{values.min():{form}}", f"{values.max():{form}}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _unpaired(table: pd.DataFrame) -> tuple[str, ...]:
+    """Questions that only one model of a pair answered."""
+    most = int(table.loc[table["paired"], "n_unpaired"].max()) if table["paired"].any() else 0
+    where = "of the pair" if len(table) == 1 else "of a pair (the most of any pair)"
+    return (f"{most:,} questions that only one model {where} answered are left out of the difference.",) * (most > 0)
+
+
+def _detectable(comparison: Compared, table: pd.DataFrame) -> tuple[str, ...]:
+    """The true difference that a log like this one would show, from its own standard errors or null variances."""
+    se, dof, alpha = table["se"].to_numpy(float), table["dof"].to_numpy(float), table.attrs["alpha"]
+    if alpha >= POWER:
+        return ()
+    each = detectable(se, dof, comparison.results.cov.widths(), alpha, POWER)
+    known = np.isfinite(each)
+    if not known.any():
+        return ()
+    low, high = number(each[known].min()), number(each[known].max())
+    size = low if low == high else f"{low} to {high}, by pair,"
+    by_itself = "" if len(table) == 1 else ", each tested by itself"
+    text = (
+        f"A log like this one shows a true difference of {size} with a probability of {POWER:.0%}, if its standard "
+        f"errors are right ({100 * alpha:g}% level{by_itself}); it is likely to miss a smaller one."
+    )
+    fewest = float(dof[known].min())
+    if fewest < 30:
+        # By how much a standard error may be wrong, nine times in ten.
+        low, high = (f"{np.sqrt(fewest / special.chdtri(fewest, above)):.2f}" for above in (0.05, 0.95))
+        text += (
+            f" With {fewest:.3g} degrees of freedom this is rough: the true standard error may be {low} to {high} "
+            "times the one seen, and this difference with it."
+        )
+    return (text,)

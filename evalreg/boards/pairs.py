@@ -290,7 +290,7 @@ def pair_dependence(pairs: Pairs, axes: tuple[Axis, ...], options: ResolvedCov, 
     parts: dict[str, pd.DataFrame] = {}
     notes: list[Note] = []
     for axis in axes:
-        sums = sums_of_cells(pairs.scores, count / weight, axis, every)
+        sums = sums_of_cells(pairs.scores, pairs.sums, axis, every)
         part, found = correlation_columns(sums, icc_of(sums), alpha, axis_name(axis), index)
         variance = pairs.errors((axis,), options).widths.variance
         parts[axis_name(axis)] = part.assign(design_effect=variance / naive, se_ratio=np.sqrt(variance / naive))

@@ -11,24 +11,20 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError, Note, ZeroVarianceWarning, issue
-from evalreg.numerics.limits import ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
     absolute_entries,
     compressed,
     dense,
-    identity,
     scale_columns,
-    scale_rows,
     signs_of_entries,
-    transposed,
 )
-from evalreg.numerics.moments import ClusterSums, anova_icc, icc_interval
+from evalreg.numerics.moments import ClusterSums, icc_interval, icc_of
 
 if TYPE_CHECKING:
     from evalreg.covariance.covariance import Covariance
     from evalreg.estimate import Cells, Estimate
-    from evalreg.scores.base import ResidualSums, Scores
+    from evalreg.scores.base import CellSums, Scores
 
 
 def design_effect(cov: Covariance) -> FloatArray:
@@ -81,28 +77,16 @@ def effective_rows(estimate: Estimate, cov: Covariance, behind: FloatArray | Non
 def intraclass_correlation(estimate: Estimate, axis: Axis) -> FloatArray:
     """One-way ANOVA intraclass correlation of the rows of each parameter, not truncated at zero.
 
-    (MSB - MSW)/(MSB + (m0 - 1) MSW), Snedecor and Cochran (1989), section 13.3: of the scores of each mean, of the
-    residuals of a least-squares regression (the same for all coefficients), and for a win rate of the residuals of the
-    model's own comparisons, as scores of that model. NaN where it is not defined: one row in each cluster, no
-    variation, several cells or estimates, residuals that add up to zero in every cluster.
+    (MSB - MSW)/(MSB + (m0 - 1) MSW), Snedecor and Cochran (1989), section 13.3. NaN where it is not defined: one row in
+    each cluster, no variation, several cells or estimates, residuals that add up to zero in every cluster.
     """
+    return _correlation(estimate, axis, cluster_sums(estimate, axis, squares=False))
+
+
+def _correlation(estimate: Estimate, axis: Axis, sums: ClusterSums | None) -> FloatArray:
     labels = None if estimate.absorbed is None else estimate.scores.row_labels()
-    if estimate.absorbed is not None and labels is not None and estimate.absorbed.nested(labels.codes(axis)).any():
-        return np.full(estimate.n_params, np.nan)
-    found = np.full(estimate.n_params, np.nan)
-    sums = [(scores.residual_sums(axis), own) for scores, own in residual_parts(estimate)]
-    for residuals, own in sums:
-        found[own] = np.nan if residuals is None else _residual_icc(residuals)
-    if any(residuals is not None for residuals, _ in sums):
-        return found
-    if estimate.kind == "board" and estimate.cells is not None:
-        return _board_icc(estimate, estimate.cells, axis)
-    if row_variance(estimate) is None or estimate.cells is None or estimate.coefficient_map is None:
-        return np.full(estimate.n_params, np.nan)
-    # A ratio's clusters count by denominators in leverages; the analysis of variance counts rows.
-    by_cell = _cell_icc(estimate.scores.as_means, estimate.cells, axis)
-    cell = np.argmax(dense(estimate.coefficient_map) != 0, axis=1)
-    return np.asarray(by_cell[cell])
+    nested = labels is not None and estimate.absorbed is not None and estimate.absorbed.nested(labels.codes(axis)).any()
+    return np.full(estimate.n_params, np.nan) if sums is None or nested else icc_of(sums)
 
 
 def residual_parts(estimate: Estimate) -> list[tuple[Scores, BoolArray]]:
@@ -114,48 +98,6 @@ def residual_parts(estimate: Estimate) -> list[tuple[Scores, BoolArray]]:
     edges = np.cumsum([0, *(part.n_columns for part in parts)]).tolist()
     used = np.array([touched[a:b].sum(axis=0) > 0 for a, b in pairwise(edges)])
     return [(part, own & (used.sum(axis=0) == 1)) for part, own in zip(parts, used, strict=True)]
-
-
-def _own_rows(estimate: Estimate) -> FloatArray:
-    """Rows of the cells that each parameter is made of."""
-    assert estimate.cells is not None
-    return np.asarray((estimate.coefficient_map != 0) @ estimate.cells.count, dtype=np.float64)
-
-
-def _board_icc(estimate: Estimate, cells: Cells, axis: Axis) -> FloatArray:
-    """Of the residuals of each model's own comparisons, oriented to it: a pair counts where it enters the model."""
-    assert estimate.coefficient_map is not None
-    side = signs_of_entries(estimate.coefficient_map)
-    scale = cells.count / cells.weight
-    count = _own_rows(estimate)
-    if np.any(count == 0):
-        return np.full(estimate.n_params, np.nan)
-    total = absolute_entries(side) @ (cells.squares * scale)
-    return _sums_icc(estimate.scores, axis, transposed(side), scale, total, count)
-
-
-def _cell_icc(scores: Scores, cells: Cells, axis: Axis) -> FloatArray:
-    scale = cells.count / cells.weight
-    return _sums_icc(scores, axis, identity(cells.count.size), scale, cells.squares * scale, cells.count)
-
-
-def _sums_icc(
-    scores: Scores, axis: Axis, side: Matrix, scale: FloatArray, squares: FloatArray, count: FloatArray
-) -> FloatArray:
-    """ICC of sums of cells, each with the sign that `side` (n_cells, m) gives it."""
-    total = scale_rows(side, scale)
-    size = absolute_entries(total)
-    found = scores.column_sums(axis, size, total)
-    return anova_icc(found.between, squares, count, found.n_clusters, found.squares)
-
-
-def _residual_icc(found: ResidualSums) -> float:
-    n, mean = found.n_rows, found.total / found.n_rows
-    # Residuals that add up to zero in every cluster, as of a model with a level for each, say nothing about it.
-    if found.between <= ROUNDING**2 * found.squares:
-        return np.nan
-    sums = (found.between, found.squares - n * mean**2, n, float(found.n_clusters), found.sizes)
-    return float(anova_icc(*(np.array([value]) for value in sums))[0])
 
 
 TOGETHER = "together"
@@ -171,8 +113,8 @@ def dependence_table(estimate: Estimate, cov: Covariance, alpha: float) -> pd.Da
     parts: dict[str, pd.DataFrame] = {}
     for axis in cov.axes:
         name = axis_name(axis)
-        sums, icc = cluster_sums(estimate, axis), intraclass_correlation(estimate, axis)
-        part, found = correlation_columns(sums, icc, alpha, name, names)
+        sums = cluster_sums(estimate, axis)
+        part, found = correlation_columns(sums, _correlation(estimate, axis, sums), alpha, name, names)
         parts[name] = part.assign(design_effect=ratios[name] ** 2, se_ratio=ratios[name])
         notes += found
     if cov.crossed:
@@ -224,49 +166,62 @@ def correlation_columns(
     return pd.DataFrame(columns, index=index), notes
 
 
-def cluster_sums(estimate: Estimate, axis: Axis) -> ClusterSums | None:
-    """Sums within clusters of the rows that the intraclass correlation of each parameter is of; None without one."""
-    scores, cells, A = estimate.scores, estimate.cells, estimate.coefficient_map
-    of_residuals = [(part, part.residual, own) for part, own in residual_parts(estimate) if part.residual is not None]
-    if of_residuals:
-        sums = [_of_residuals(part, left, axis, np.flatnonzero(own)) for part, left, own in of_residuals]
-        column, size, total, square = (np.concatenate(one) for one in zip(*sums, strict=True))
-        return ClusterSums(column, estimate.n_params, size, total, square)
+def cluster_sums(estimate: Estimate, axis: Axis, squares: bool = True) -> ClusterSums | None:
+    """Sums within clusters of the rows that the intraclass correlation of each parameter is of; None without one.
+
+    Of the scores of each mean, of the residuals of a least-squares regression (the same for all coefficients), and for
+    a win rate of the residuals of the model's own comparisons, as scores of that model. `squares`: whether those of
+    single clusters are needed.
+    """
+    scores, cells, A, m = estimate.scores, estimate.cells, estimate.coefficient_map, estimate.n_params
+    parts = [(part.residual_sums(axis), np.flatnonzero(own)) for part, own in residual_parts(estimate)]
+    residuals = [(sums, columns) for sums, columns in parts if sums is not None]
+    if residuals:
+
+        def tiled(values: list[FloatArray]) -> FloatArray:
+            return np.concatenate([np.tile(v, k.size) for v, (_, k) in zip(values, residuals, strict=True)])
+
+        whole = np.full(m, np.nan)
+        for sums, columns in residuals:
+            whole[columns] = sums.squares
+        column = np.concatenate([np.repeat(columns, sums.size.size) for sums, columns in residuals])
+        size, total = tiled([sums.size for sums, _ in residuals]), tiled([sums.total for sums, _ in residuals])
+        square = [sums.square for sums, _ in residuals if sums.square is not None]
+        return ClusterSums(column, m, size, total, tiled(square) if len(square) == len(residuals) else None, whole)
     if cells is None or A is None:
         return None
     if estimate.kind == "board":
-        return sums_of_cells(scores, cells.count / cells.weight, axis, compressed(A).sign())
-    if row_variance(estimate) is None:
-        return None
-    own = compressed((dense(A) != 0).astype(float))
-    return sums_of_cells(scores.as_means, cells.count / cells.weight, axis, own)
+        return sums_of_cells(scores, cells, axis, signs_of_entries(A), squares)
+    # A ratio's clusters count by denominators in leverages; the analysis of variance counts rows.
+    single = row_variance(estimate) is not None
+    return sums_of_cells(scores.as_means, cells, axis, compressed(1.0 * (dense(A) != 0)), squares) if single else None
 
 
-def sums_of_cells(scores: Scores, scale: FloatArray, axis: Axis, side: Matrix) -> ClusterSums:
-    """Sums of cells, each with the sign that `side` (m, n_cells) gives it; `scale` makes weights count as rows."""
-    signs, m, first = compressed(side).T.tocsr(), side.shape[0], 0
-    found = scores.squares_in_cells(axis)
-    squares = None if found is None else compressed(scale_columns(compressed(found), scale)) @ abs(signs)
+def sums_of_cells(
+    scores: Scores, cells: Cells | CellSums, axis: Axis, side: Matrix, squares: bool = True
+) -> ClusterSums:
+    """Sums of cells, each with the sign that `side` (m, n_cells) gives it; weights count as rows."""
+    signs, m, first, scale = compressed(side).T.tocsr(), side.shape[0], 0, cells.count / cells.weight
+    in_cells = scores.squares_in_cells(axis) if squares else None
     parts: list[tuple[FloatArray, ...]] = []
     for block in scores.cells(axis):
         sizes = compressed(scale_columns(block.gram, scale)) @ abs(signs)
-        totals = compressed(scale_columns(block.totals, scale)) @ signs
         keys, size = _entries(sizes, m)
-        keys, size = keys[size > 0], size[size > 0]
-        parts.append((keys + first * m, size, _at(_entries(totals, m), keys)))
+        totals = _at(_entries(compressed(scale_columns(block.totals, scale)) @ signs, m), keys)
+        parts.append((keys[size > 0] + first * m, size[size > 0], totals[size > 0]))
         first += sizes.shape[0]
-    key, size, total = (np.concatenate(one) for one in zip(*parts, strict=True))
-    square = None if squares is None else _at(_entries(squares, m), key)
-    return ClusterSums(key % m, m, size, total, square)
+    key, size, total = (np.concatenate(each) for each in zip(*parts, strict=True))
+    square = None
+    if in_cells is not None:
+        square = _at(_entries(compressed(scale_columns(compressed(in_cells), scale)) @ abs(signs), m), key)
+    return ClusterSums(key % m, m, size, total, square, np.asarray(abs(signs).T @ (cells.squares * scale)))
 
 
 def _entries(matrix: Matrix, m: int) -> tuple[IntArray, FloatArray]:
     """Entries of a sparse matrix in the order of their places, row * m + column."""
-    entries = matrix.tocoo()
-    row, column = entries.coords
-    keys = row.astype(np.intp) * m + column
-    order = np.argsort(keys, kind="stable")
-    return keys[order], np.asarray(entries.data[order], dtype=np.float64)
+    entries = compressed(matrix).sorted_indices()
+    row = np.repeat(np.arange(entries.shape[0]), np.diff(entries.indptr))
+    return row * m + entries.indices, np.asarray(entries.data, dtype=np.float64)
 
 
 def _at(entries: tuple[IntArray, FloatArray], keys: IntArray) -> FloatArray:
@@ -276,12 +231,3 @@ def _at(entries: tuple[IntArray, FloatArray], keys: IntArray) -> FloatArray:
         return np.zeros(keys.size)
     place = np.minimum(np.searchsorted(own, keys), own.size - 1)
     return np.where(own[place] == keys, values[place], 0.0)
-
-
-def _of_residuals(scores: Scores, residual: FloatArray, axis: Axis, columns: IntArray) -> tuple[Any, ...]:
-    """Columns, sizes, sums and squares of the residuals of a regression, the same for each of its coefficients."""
-    labels = scores.row_labels()
-    assert labels is not None
-    codes, residual = labels.codes(axis), residual - residual.mean()
-    one = (codes.counts.astype(float), np.bincount(codes.codes, residual), np.bincount(codes.codes, residual**2))
-    return np.repeat(columns, codes.n_clusters), *(np.tile(values, columns.size) for values in one)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
-from evalreg.numerics.limits import HELD
+from evalreg.numerics.limits import HELD, ROUNDING
 from evalreg.numerics.matrices import Matrix
 from evalreg.numerics.student import t_quantile
 
@@ -118,8 +119,15 @@ class ClusterSums:
     # Rows of the cluster, and the sum of their residuals.
     size: FloatArray
     total: FloatArray
-    # Sum of squares of its residuals; None where the rows are in an engine.
+    # Sum of squares of its residuals; None where it is not known, as of rows in an engine.
     square: FloatArray | None
+    # Sum of squares over all clusters, (n_columns,); None where it is that of `square`.
+    whole: FloatArray | None = None
+
+    @property
+    def squares(self) -> FloatArray:
+        """Sum of squares of the residuals of each column, shape (n_columns,)."""
+        return self.add(self.square) if self.whole is None else self.whole
 
     def add(self, values: FloatArray | None = None) -> FloatArray:
         """Sums over the clusters of each column, shape (n_columns,); their number without values."""
@@ -132,11 +140,25 @@ class ClusterSums:
         return np.asarray(np.divide(self.add(self.size**2), rows, out=np.full(rows.size, np.nan), where=rows > 0))
 
 
+def sums_of_residuals(size: Any, total: Any, squares: float, square: Any | None = None) -> ClusterSums:
+    """Sums of one column about its mean, from rows and sums of clusters; NaN sums where all add up to zero.
+
+    Such residuals, as of a model with a level for each cluster, say nothing about it. `squares` is of all rows, and
+    `square` of each cluster about the mean.
+    """
+    n = float(size.sum())
+    mean = float(total.sum()) / n
+    total = total - size * mean
+    if np.sum(total**2 / size) <= ROUNDING**2 * squares:
+        total = np.full(size.shape, np.nan)
+    column = np.zeros(size.size, dtype=np.intp)
+    return ClusterSums(column, 1, size.astype(float), total, square, np.array([squares - n * mean**2]))
+
+
 def icc_of(sums: ClusterSums) -> FloatArray:
     """Intraclass correlations of sums within clusters, shape (n_columns,)."""
-    assert sums.square is not None
     n, t = sums.size, sums.total
-    return anova_icc(sums.add(t**2 / n), sums.add(sums.square), sums.add(n), sums.add(), sums.add(n**2))
+    return anova_icc(sums.add(t**2 / n), sums.squares, sums.add(n), sums.add(), sums.add(n**2))
 
 
 def _ratio(

@@ -36,6 +36,7 @@ from evalreg.numerics.matrices import (
     with_entries,
     without_zeros,
 )
+from evalreg.numerics.moments import ClusterSums, sums_of_residuals
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,27 +181,6 @@ class RowsInCells:
 
 
 @dataclass(frozen=True, eq=False)
-class ResidualSums:
-    """Residuals on the scale of least squares, of all rows and between clusters."""
-
-    n_rows: float
-    n_clusters: int
-    total: float
-    # Sum over clusters of the squares of rows, and of (sum less rows times the mean)^2 / rows.
-    sizes: float
-    between: float
-    # Of all rows.
-    squares: float
-
-    @classmethod
-    def of(cls, counts: FloatArray, sums: FloatArray, squares: float) -> ResidualSums:
-        """From rows and sums of each cluster, shape (n_clusters,)."""
-        n, total = float(counts.sum()), float(sums.sum())
-        about = sums - counts * (total / n)
-        return cls(n, counts.size, total, float(counts @ counts), float(np.sum(about**2 / counts)), squares)
-
-
-@dataclass(frozen=True, eq=False)
 class ClusterSizes:
     """The weights of clusters, added up."""
 
@@ -299,14 +279,14 @@ class Scores(ABC):
         """The same scores with the labels of their rows changed."""
         raise NotAvailableError("labels of rows can be changed only where the rows are in memory.")
 
-    def residual_sums(self, by: Axis) -> ResidualSums | None:
+    def residual_sums(self, by: Axis) -> ClusterSums | None:
         """Sums of residuals within clusters; None where there are no residuals."""
         labels = self.row_labels()
         if self.residual is None or labels is None:
             return None
-        codes = labels.codes(by)
-        sums = np.bincount(codes.codes, self.residual).astype(float, copy=False)
-        return ResidualSums.of(codes.counts.astype(float), sums, float(self.residual @ self.residual))
+        codes, residual = labels.codes(by), self.residual
+        total, square = (np.bincount(codes.codes, e) for e in (residual, (residual - residual.mean()) ** 2))
+        return sums_of_residuals(codes.counts, total, float(residual @ residual), square)
 
     @property
     def of_means(self) -> bool:
@@ -587,7 +567,7 @@ class SharedRows(Scores):
         """Cluster of each question, in the order of the clusters of `item`."""
         return self.whose.homes(item, by)
 
-    def residual_sums(self, by: Axis) -> ResidualSums | None:
+    def residual_sums(self, by: Axis) -> ClusterSums | None:
         """Sums of residuals within clusters; None where there are no residuals."""
         return self.whose.residual_sums(by)
 

@@ -19,7 +19,8 @@ from evalreg.data.frame import refuse_extreme
 from evalreg.errors import NonFiniteError, NotAvailableError
 from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE, ROOT_OF_ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, square
-from evalreg.scores.base import Block, CellSums, ResidualSums, Scores, SharedRows
+from evalreg.numerics.moments import ClusterSums, sums_of_residuals
+from evalreg.scores.base import Block, CellSums, Scores, SharedRows
 from evalreg.scores.rows import ByClusterRows, ClusterRows, PairSums, roots, rows_of, totals_of
 
 # Bytes of the blocks of one clustering that are held; of more, the engine is asked whenever they are needed.
@@ -720,7 +721,7 @@ class EngineMoments(ByClusterRows, SharedRows):
             R = roots(self._products(measured, heavy)[some])
             yield from (rows[np.any(rows != 0, axis=1)] for rows in R @ B[some] if np.any(rows != 0))
 
-    def residual_sums(self, by: Axis) -> ResidualSums:
+    def residual_sums(self, by: Axis) -> ClusterSums:
         """Sums of residuals within clusters."""
         K, counts, totals = self.basis.shape[1], [], []
         for sums in self.inner.blocks(by):
@@ -731,7 +732,7 @@ class EngineMoments(ByClusterRows, SharedRows):
                 e = self._pairs(sums).totals[:, 0]
             counts.append(np.bincount(sums.cluster, sums.n))
             totals.append(np.bincount(sums.cluster, e))
-        return ResidualSums.of(np.concatenate(counts).astype(float), np.concatenate(totals), self.left)
+        return sums_of_residuals(np.concatenate(counts), np.concatenate(totals), self.left)
 
     def row_influence(self, bread: Matrix) -> FloatArray:
         """Refused: rows stay in the engine."""

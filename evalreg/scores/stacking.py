@@ -24,11 +24,11 @@ from evalreg.numerics.matrices import (
     square,
     sum_blocks,
 )
+from evalreg.numerics.moments import ClusterSums
 from evalreg.scores.base import (
     Block,
     ColumnSums,
     NarrowClusters,
-    ResidualSums,
     RowsInCells,
     Scores,
     SharedRows,
@@ -77,7 +77,7 @@ class StackedScores(SharedRows):
         """The same scores as those of means, a row counting with its sampling weight."""
         return self.each(lambda scores: scores.as_means)
 
-    def residual_sums(self, by: Axis) -> ResidualSums | None:
+    def residual_sums(self, by: Axis) -> ClusterSums | None:
         """None: each estimate has residuals of its own."""
         return None
 

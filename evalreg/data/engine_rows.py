@@ -10,7 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed
+from evalreg.checks import MISSING, BoolArray, FloatArray, IntArray, MissingName, listed, option
 from evalreg.data.clusters import Axis, Groups, as_text, factorize, known_column, parse_groups, repeated_rows, union
 from evalreg.data.dialects import refuse_unreadable
 from evalreg.data.engine import KEY, ROWS, SUM, CellKeys, Grouped, Measure, Query
@@ -84,6 +84,7 @@ def used_columns(
     verdicts: str | None = None,
 ) -> UsedColumns:
     """The columns of the roles, each of which the engine must have as its role needs it; numbers by argument."""
+    option("missing", missing, MISSING)
     refuse_arrays_of_weights(weights)
     for argument, name in {**numbers, "weights": weights}.items():
         if name is not None:

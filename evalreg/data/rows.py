@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, QuestionsName, listed
+from evalreg.checks import MISSING, BoolArray, FloatArray, IntArray, MissingName, QuestionsName, listed, option
 from evalreg.data.clusters import (
     Axis,
     Codes,
@@ -312,6 +312,7 @@ def read_rows(
     ReadRows
         Aligned with each other.
     """
+    option("missing", missing, MISSING)
     values = {argument: table.floats(name, argument) for argument, name in numbers.items()}
     row_weights = checked_weights(table, weights)
     scored = {name: table.labels(name, argument) for argument, name in texts.items()}

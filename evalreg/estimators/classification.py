@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from evalreg.checks import (
-    MISSING,
     CovName,
     DofName,
     FloatArray,
@@ -173,7 +172,6 @@ def classification(
     (['f1'], {'passage': 40})
     """
     asked = check_cov_options(cov, ssc, dof, repair)
-    option("missing", missing, MISSING)
     by_text = "" if by is None else f" by {by if isinstance(by, str) else ', '.join(by)}"
     if metric in TITLES or str(metric).startswith(AT_RATE):
         if average is not None or classes is not None:

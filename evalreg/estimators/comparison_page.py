@@ -50,9 +50,6 @@ if TYPE_CHECKING:
 # `Comparison`, whose module imports this one.
 Compared: TypeAlias = Any
 
-# Of more pairs than these wins and losses are not counted for a table that is read.
-MOST_COUNTED = 100
-
 
 def comparison_brief(comparison: Compared, alpha: float) -> Summary:
     """The differences as an answer: the first in words where there is one, a line each, at most three notes."""
@@ -60,7 +57,7 @@ def comparison_brief(comparison: Compared, alpha: float) -> Summary:
     frame, estimate, cov = comparison.to_frame(alpha), results.estimate, results.cov
     outcome = estimate.about.outcome
     wins: list[list[str]] = [[] for _ in frame.index]
-    if len(frame) <= MOST_COUNTED and bool(facts.paired.all()):
+    if facts.paired.all():
         wins = [["/".join(map(str, row))] for row in facts.outcomes[["wins", "losses", "ties"]].to_numpy()]
     baselines = frame.index.get_level_values(1).unique()
     common = len(frame) > 1 and len(baselines) == 1

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import MISSING, BoolArray, FloatArray, IntArray, MissingName, fraction, listed, nearest, option
+from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, fraction, listed, nearest, option
 from evalreg.data.clusters import (
     Codes,
     Groups,
@@ -139,7 +139,6 @@ def confidence_sequence(
     alpha, t0, start = fraction("alpha", alpha), _whole("t0", t0, 1), _whole("start", start, 2)
     if not isinstance(running, bool | np.bool_):
         raise ArgumentTypeError(f"`running` must be True or False; got {running!r}.")
-    option("missing", missing, MISSING)
     if method is not None:
         option("method", method, SEQUENCES)
     table = with_joint_ids(open_frame(data), model=model)

@@ -10,7 +10,6 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import (
-    MISSING,
     TARGETS,
     THESE,
     BoolArray,
@@ -226,7 +225,6 @@ def compare(
     {'difference': 0.055, 'se': 0.037, 'correlation': 0.31}
     """
     asked = check_cov_options(cov, ssc, dof, repair)
-    option("missing", missing, MISSING)
     adjust = adjustment("adjust", adjust, PAIR_ADJUSTMENTS)
     icc = checked_icc(icc)
     if not isinstance(paired, bool | np.bool_):

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import MISSING, CovName, DofName, MissingName, RepairName, SscName, fraction, option
+from evalreg.checks import CovName, DofName, MissingName, RepairName, SscName, fraction
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Groups
 from evalreg.errors import ArgumentError
@@ -139,7 +139,6 @@ def frontier(
     {'new:score': 0.78, 'new:words': 57.85, 'old:score': 0.74, 'old:words': 57.45}
     """
     asked = check_cov_options(cov, ssc, dof, repair)
-    option("missing", missing, MISSING)
     fraction("alpha", alpha)
     directions: Any = getattr(metrics, "values", tuple)()
     if len(directions) < 2 or not set(directions) <= set(DIRECTIONS):

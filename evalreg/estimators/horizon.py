@@ -10,7 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import MISSING, CovName, DofName, MissingName, RepairName, SscName, fraction, listed, option
+from evalreg.checks import CovName, DofName, MissingName, RepairName, SscName, fraction, listed
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Groups, with_roles
 from evalreg.data.frame import Table, open_frame
@@ -180,7 +180,6 @@ def horizon(
     {'m:0.5': 3.44, 'm:0.8': 2.25}
     """
     asked = check_cov_options(cov, ssc, dof, repair)
-    option("missing", missing, MISSING)
     chances = np.array([fraction("p", one) for one in (p if isinstance(p, list | tuple | np.ndarray) else [p])])
     if np.unique(chances).size < max(chances.size, 1):
         raise ArgumentError(f"`p` must name each chance once, and at least one; got {p!r}.")

@@ -10,7 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import MISSING, CovName, DofName, FloatArray, MissingName, RepairName, SscName, listed, option
+from evalreg.checks import CovName, DofName, FloatArray, MissingName, RepairName, SscName, listed
 from evalreg.covariance.options import CovOptions, check_cov_options, documented, resolve_cov
 from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import Groups, parse_groups, with_roles
@@ -111,7 +111,6 @@ def judge_corrected(
     {'mean': 0.5}
     """
     asked = check_cov_options(cov, ssc, dof, repair)
-    option("missing", missing, MISSING)
     table, by_columns = with_roles(in_memory(open_frame(data), "corrected mean"), {"judge": judge}, by=by)
     labelled = in_memory(open_frame(calibration), "calibration set")
     with_roles(labelled, {"judge": judge, "human": human})
@@ -251,7 +250,6 @@ def panel(
     {'n_eff': 1.45, 'correlation': 0.53}
     """
     asked = check_cov_options(cov, ssc, dof, repair)
-    option("missing", missing, MISSING)
     names = [judges] if isinstance(judges, str) else list(judges)
     columns = [*names, *([] if human is None else [human])]
     if len(names) < 2 or len(set(columns)) < len(columns):

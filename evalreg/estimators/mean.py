@@ -12,7 +12,6 @@ import numpy.typing as npt
 from scipy.special import chdtri
 
 from evalreg.checks import (
-    MISSING,
     QUESTIONS,
     STRATA_WEIGHTS,
     TARGETS,
@@ -254,7 +253,6 @@ def mean(
     """
     asked = check_cov_options(cov, ssc, dof, repair)
     icc = checked_icc(icc, "scores")
-    option("missing", missing, MISSING)
     if over is not None:
         others = {"by": by, "sample": sample, "strata": strata, "weights": weights, "n_population": n_population}
         refused = next((name for name, value in others.items() if value is not None), None)

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from evalreg.checks import MISSING, CovName, DofName, FloatArray, MissingName, RepairName, SscName, listed, option
+from evalreg.checks import CovName, DofName, FloatArray, MissingName, RepairName, SscName, listed, option
 from evalreg.covariance.options import check_cov_options, clustered_by_items, documented
 from evalreg.data.clusters import Axis, Codes, Groups, known_column, names_of, rows_where, with_roles
 from evalreg.data.engine import Query
@@ -138,7 +138,6 @@ def pass_at_k(
     {'pass^1': 0.538, 'pass^2': 0.373, 'pass^4': 0.233}
     """
     asked = check_cov_options(cov, ssc, dof, repair)
-    option("missing", missing, MISSING)
     option("require", require, REQUIRES)
     every = _each(k)
     table, by_columns = with_roles(open_frame(data), {"score": score}, by=by, item=item, sample=sample)

@@ -11,7 +11,6 @@ import numpy.typing as npt
 import scipy
 
 from evalreg.checks import (
-    MISSING,
     CovName,
     DofName,
     FloatArray,
@@ -19,7 +18,6 @@ from evalreg.checks import (
     RepairName,
     SscName,
     fraction,
-    option,
 )
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.errors import ConstantScoreError
@@ -352,7 +350,6 @@ def quantile(
     (['quantile'], True)
     """
     asked = check_cov_options(cov, ssc, dof, repair)
-    option("missing", missing, MISSING)
     q = fraction("q", q)
     split = split_rows(data, {"score": score}, by, groups, weights, missing, "quantile")
     values = split.rows.values["score"]

@@ -20,7 +20,6 @@ from scipy import sparse
 from evalreg.boards.board import Board, board_of
 from evalreg.boards.pairs import Pairs, gather_pairs
 from evalreg.checks import (
-    MISSING,
     SCALES,
     TIES,
     BoolArray,
@@ -516,7 +515,6 @@ def bradley_terry(
     {'model-01': 1, 'model-02': 2, 'model-03': 3, 'model-04': 4}
     """
     asked = check_cov_options(cov, ssc, dof, repair, alike)
-    option("missing", missing, MISSING)
     option("ties", ties, TIES)
     option("scale", scale, SCALES)
     sides = None if formula is None else parse_sides(formula)
@@ -688,7 +686,6 @@ def controlled_win_rate(
     ['model-01', 'model-02', 'model-03', 'model-04']
     """
     asked = check_cov_options(cov, ssc, dof, repair, alike)
-    option("missing", missing, MISSING)
     sides = parse_sides(formula)
     roles = PairRoles(left, right, score, winner, labels, as_names(key), None, weights, missing, sides)
     pairs = gather_pairs(data, roles, groups, "`formula`")

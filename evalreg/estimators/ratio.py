@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from evalreg.checks import (
-    MISSING,
     BoolArray,
     CovName,
     DofName,
@@ -20,7 +19,6 @@ from evalreg.checks import (
     RepairName,
     SscName,
     listed,
-    option,
 )
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Axis, Groups, parse_groups, rows_where, with_roles
@@ -153,7 +151,6 @@ def ratio(
     (['ratio'], {'passage': 40})
     """
     asked = check_cov_options(cov, ssc, dof, repair)
-    option("missing", missing, MISSING)
     if numerator == denominator:
         raise ArgumentError(f'`numerator` and `denominator` must be different columns; both name "{numerator}".')
     about = About(

@@ -10,7 +10,6 @@ import numpy as np
 from evalreg.boards.board import independence_notes
 from evalreg.boards.pairs import Pairs, gather_pairs
 from evalreg.checks import (
-    MISSING,
     OPPONENTS,
     BoolArray,
     CovName,
@@ -156,7 +155,6 @@ def rectified_mean(
     """
     asked = check_cov_options(cov, ssc, dof, repair)
     options = resolve_cov(asked, groups is not None)
-    option("missing", missing, MISSING)
     marks = {"judge": judge, "human": human}
     table, by_columns = with_roles(open_frame(data), marks, by=by)
     refuse_same(marks)
@@ -366,7 +364,6 @@ def rectified_win_rate(
     True
     """
     asked = check_cov_options(cov, ssc, dof, repair)
-    option("missing", missing, MISSING)
     option("opponents", opponents, OPPONENTS)
     table = open_frame(data)
     if isinstance(table, Query):

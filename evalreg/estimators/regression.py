@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalreg.checks import FAMILIES, MISSING, CovName, DofName, FamilyName, MissingName, RepairName, SscName, option
+from evalreg.checks import FAMILIES, CovName, DofName, FamilyName, MissingName, RepairName, SscName, option
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Axis, Groups
 from evalreg.data.designs import design_frame, read_absorbed, refuse_large_design
@@ -125,7 +125,6 @@ def fit(
     """
     asked = check_cov_options(cov, ssc, dof, repair)
     known_family = named_family(family)
-    option("missing", missing, MISSING)
     parsed = parse_formula(formula)
     table, roles = open_frame(data), Roles(parsed.outcome, weights=weights, missing=missing)
     if parsed.absorbed:

@@ -11,7 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import MISSING, MissingName, option
+from evalreg.checks import MissingName
 from evalreg.data.clusters import parse_groups, refuse_same, with_roles
 from evalreg.data.engine import Measure, Query, changed_rows
 from evalreg.data.engine_pairs import summarised_pairs
@@ -133,7 +133,6 @@ def summarise(
     >>> er.ratio(sums, "score", "words", by="model", groups="passage").n_clusters
     {'passage': 40}
     """
-    option("missing", missing, MISSING)
     _check_groups(groups)
     pairs = {"left": left, "right": right, "winner": winner, "labels": labels, "key": key}
     if numerator is not None or denominator is not None:

@@ -15,7 +15,6 @@ from scipy import sparse
 from evalreg.boards.board import Board, board_of
 from evalreg.boards.pairs import Pairs, gather_pairs
 from evalreg.checks import (
-    MISSING,
     OPPONENTS,
     CovName,
     DofName,
@@ -512,7 +511,6 @@ def win_rate(
     {'model-01': 1, 'model-02': 2, 'model-03': 3, 'model-04': 4}
     """
     asked = check_cov_options(cov, ssc, dof, repair, alike)
-    option("missing", missing, MISSING)
     if isinstance(opponents, str):
         option("opponents", opponents, OPPONENTS)
     if standardise is not None and by is None:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.boards.board import Board
-from evalreg.checks import MISSING, CovName, DofName, IntArray, MissingName, RepairName, SscName, listed, option
+from evalreg.checks import CovName, DofName, IntArray, MissingName, RepairName, SscName, listed
 from evalreg.covariance.options import documented
 from evalreg.data.clusters import Groups, joint_parts, names_of, parse_groups
 from evalreg.data.rows import ReadRows
@@ -179,7 +179,6 @@ def ability(
     >>> er.ability(log, item="question", groups="passage").params.round(3).to_dict()
     {'new': 0.161, 'old': -0.161}
     """
-    option("missing", missing, MISSING)
     rows, names, cell = answers_of(data, {"score": score}, {"model": model, "item": item}, missing)
     values, rule = rows.values["score"], "`score` must be 0 or 1 for abilities"
     refuse_values(~np.isin(values, (0.0, 1.0)), values, score, rule, "Compare it with a threshold first.")

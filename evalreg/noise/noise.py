@@ -13,7 +13,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import MISSING, BoolArray, FloatArray, IntArray, MissingName, fraction, listed, option
+from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, fraction, listed, option
 from evalreg.data.answers import NOBODY
 from evalreg.data.clusters import Axis, Codes, Groups, axis_name, joint, or_one_model, rows_where, with_roles
 from evalreg.data.engine import Query
@@ -288,7 +288,6 @@ def noise(
         named = {name: value for name, (value, default) in given.items() if value != default}
         found: Noise = data.noise(groups=groups, alpha=alpha, power=power, missing=missing, **named)
         return found
-    option("missing", missing, MISSING)
     alpha = fraction("alpha", alpha)
     normal_quantiles(alpha, power)
     if not (groups is None or isinstance(groups, str) or _all_text(groups)):

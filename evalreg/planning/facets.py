@@ -14,7 +14,6 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import (
-    MISSING,
     FloatArray,
     IntArray,
     MissingName,
@@ -608,7 +607,6 @@ def components(
             facets=facets, method=method, alpha=alpha, missing=missing, seed=seed, **named
         )
         return of_log
-    option("missing", missing, MISSING)
     option("method", method, ("anova", "minque"))
     fraction("alpha", alpha)
     table = open_frame(data)

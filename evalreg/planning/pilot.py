@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from evalreg.checks import MISSING, FloatArray, IntArray, MissingName, fraction, option
+from evalreg.checks import FloatArray, IntArray, MissingName, fraction, option
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.covariance.terms import assemble
@@ -327,7 +327,6 @@ def components(
     >>> pilot.attrs["truth"]["omega2"], found.attrs["models"]
     (0.08333333333333333, ('model-1', 'model-2'))
     """
-    option("missing", missing, MISSING)
     option("ssc", ssc, ("none", "G"))
     answers, attrs = read_paired_answers(data, score, (model, item, sample), groups, baseline, missing)
     rows = {"plain": plain_components(answers), "clustered": clustered_components(answers)}

@@ -12,7 +12,6 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from evalreg.checks import (
-    MISSING,
     BoolArray,
     FloatArray,
     IntArray,
@@ -409,7 +408,6 @@ def randomisation_test(
     (-0.3, 0.141, 924)
     """
     option("statistic", statistic, STATISTICS)
-    option("missing", missing, MISSING)
     draws, alpha = whole_number("draws", draws), fraction("alpha", alpha)
     refuse_few(draws, alpha)
     base, printed = base_seed(seed)

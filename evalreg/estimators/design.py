@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property, lru_cache, reduce
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
 from itertools import product
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from evalreg.checks import FamilyName, FloatArray, IntArray
 from evalreg.data.clusters import as_codes, pair_codes, rows_where
-from evalreg.data.formula import ParsedFormula, whole_column
+from evalreg.data.formula import ParsedFormula
 from evalreg.data.frame import refuse_extreme
 from evalreg.errors import (
     ConstantScoreError,
@@ -98,10 +98,6 @@ class Design:
 
     Parameters
     ----------
-    outcome : ndarray, shape (n_rows,)
-        The score.
-    outcome_name : str
-        What statsmodels calls it.
     names : tuple of str
         Of the columns, under statsmodels' names.
     cell : ndarray of int, shape (n_rows,), or None
@@ -116,17 +112,21 @@ class Design:
         Codes of the factors that are multiplied in each of the numbers.
     terms : tuple of frozenset of str, each of k
         Codes of the categorical factors of the term of each column.
+    outcome : ndarray, shape (n_rows,)
+        The score.
+    outcome_name : str
+        What statsmodels calls it.
     """
 
-    outcome: FloatArray
-    outcome_name: str
     names: tuple[str, ...]
     cell: IntArray | None
     coding: FloatArray
     numbers: tuple[FloatArray, ...]
     part: IntArray
-    products: tuple[tuple[str, ...], ...] = ()
-    terms: tuple[frozenset[str], ...] = ()
+    products: tuple[tuple[str, ...], ...]
+    terms: tuple[frozenset[str], ...]
+    outcome: FloatArray = field(default_factory=lambda: np.zeros(0))
+    outcome_name: str = ""
 
     @cached_property
     def rows(self) -> FloatArray:
@@ -161,92 +161,78 @@ def evaluated(parsed: ParsedFormula, data: pd.DataFrame) -> Design:
     """The design of a formula; names in it are columns, or numpy as np. Refuses terms that are not finite."""
     import patsy
 
+    columns = {name: _array(parsed, column) for name, column in data.items()}
     try:
         with np.errstate(all="ignore"):
-            design = _of_columns(parsed, data) or _of_terms(parsed, data)
-    except FormulaError:
-        raise
-    except patsy.PatsyError as error:
-        raise nonfinite(parsed.text, data) or FormulaError(f"`formula` cannot be evaluated: {error}") from None
+            left, right = patsy.incr_dbuilders(parsed.text, lambda: iter([columns]), eval_env=0)
+            values = [
+                {factor: _values(factor, info, columns) for factor, info in side.factor_infos.items()}
+                for side in (left, right)
+            ]
     except Exception as error:
         # What is written in a formula is the user's code, and may raise anything.
-        text = f"`formula` cannot be evaluated: {type(error).__name__}: {error}"
-        raise nonfinite(parsed.text, data) or FormulaError(text) from None
-    if not all(np.isfinite(column.sum()) for column in (design.outcome, *design.numbers)):
-        raise nonfinite(parsed.text, data) or NonFiniteError(f"{TERMS} must be finite, and so must their sums.")
+        kind = "" if isinstance(error, patsy.PatsyError) else f"{type(error).__name__}: "
+        raise FormulaError(f"`formula` cannot be evaluated: {kind}{error}") from None
+    score = _coded(left, values[0])
+    if len(score.names) != 1 or not score.numbers:
+        raise FormulaError(
+            f"the left side of {parsed.text!r} must be one column of numbers; it gave {len(score.names)}."
+        )
+    design = replace(_coded(right, values[1]), outcome=score.numbers[0], outcome_name=score.names[0])
+    _refuse_nonfinite(design)
     return design
 
 
-def _of_columns(parsed: ParsedFormula, data: pd.DataFrame) -> Design | None:
-    """Of columns of numbers and labels as they are, without patsy's walk over the labels of rows; None if unsure."""
-    if not (parsed.columns_only and all(map(_is_plain, data.dtypes))):
-        return None
-    if not isinstance(data[parsed.outcome_names[0]].dtype, np.dtype):
-        return None
-    columns = {name: _array(parsed, data[name]) for name in data.columns}
-    kinds = tuple((name, _levels(column)) for name, column in columns.items())
-    left, right = _described(parsed.text, kinds)
-    values = {}
-    for factor, info in right.factor_infos.items():
-        column = columns[whole_column(factor.code)]
-        if info.type == "categorical":
-            if not isinstance(column, pd.Categorical) or tuple(column.categories) != info.categories:
-                return None
-            values[factor] = np.asarray(column.codes)
-        else:
-            values[factor] = np.asarray(column)
-    outcome = np.ascontiguousarray(columns[parsed.outcome_names[0]], dtype=np.float64)
-    return _coded(outcome, left.column_names[0], right, values)
+def _array(parsed: ParsedFormula, column: pd.Series[Any]) -> Any:
+    """Numbers or categories; whole numbers that are levels alone as categories, over whose rows patsy need not walk."""
+    if column.name in parsed.whole - parsed.plain and column.dtype.kind == "i":
+        return pd.Categorical(column)
+    return column.array if isinstance(column.dtype, pd.CategoricalDtype) else column.to_numpy()
 
 
-def _of_terms(parsed: ParsedFormula, data: pd.DataFrame) -> Design:
-    """Of any formula, its factors evaluated by patsy."""
+def _values(factor: Any, info: Any, columns: dict[Any, Any]) -> Any:
+    """Numbers of a factor, or the codes of its levels."""
     import patsy
     from patsy.categorical import categorical_to_int
 
-    left, right = patsy.incr_dbuilders(parsed.text, lambda: iter([data]), eval_env=0)
-    keep_all = patsy.NAAction(on_NA="raise", NA_types=[])
-    (outcome,) = patsy.build_design_matrices([left], data, NA_action=keep_all)
-    if outcome.shape[1] != 1:
-        raise FormulaError(
-            f"the left side of {parsed.text!r} must be one column of numbers; it gave {outcome.shape[1]}."
-        )
-    values = {}
-    for factor, info in right.factor_infos.items():
-        value = factor.eval(info.state, data)
-        if info.type == "categorical":
-            value = categorical_to_int(value, info.categories, patsy.NAAction(on_NA="raise"))
-        values[factor] = np.asarray(value)
-    return _coded(np.array(outcome[:, 0], dtype=np.float64), left.column_names[0], right, values)
+    value = factor.eval(info.state, columns)
+    if info.type == "categorical":
+        boxed = getattr(value, "data", None)  # by C(...), whose categories patsy walks over
+        value = boxed if isinstance(boxed, pd.Categorical) and tuple(boxed.categories) == info.categories else value
+        value = categorical_to_int(value, info.categories, patsy.NAAction(on_NA="raise"))
+    return np.asarray(value)
 
 
-def _coded(outcome: FloatArray, outcome_name: str, right: Any, values: dict[Any, Any]) -> Design:
+def _coded(side: Any, values: dict[Any, Any]) -> Design:
     """The columns that patsy describes, as codings of cells and numbers of rows."""
-    factors = [factor for factor, info in right.factor_infos.items() if info.type == "categorical"]
+    factors = [factor for factor, info in side.factor_infos.items() if info.type == "categorical"]
     cell, n_cells = None, 1
     for factor in factors:
-        levels, own = len(right.factor_infos[factor].categories), values[factor].astype(np.intp, copy=False)
+        levels, own = len(side.factor_infos[factor].categories), values[factor].astype(np.intp, copy=False)
         joint = as_codes(own) if cell is None else pair_codes(cell, n_cells, own, levels)
         cell, n_cells = joint.codes, joint.n_clusters
     level = {factor: np.zeros(n_cells, np.intp) for factor in factors}
     for factor, of_cell in level.items():
         of_cell[cell] = values[factor]
     columns, numbers = list[FloatArray](), dict[Any, FloatArray]()
-    part, place, terms = list[int](), dict[Any, int](), list[frozenset[str]]()
-    for subterm in (subterm for codings in right.term_codings.values() for subterm in codings):
-        for coding, own in _columns_of(subterm, level, right.factor_infos):
-            if own and own not in place:
-                place[own] = len(place) + 1
+    part, terms = list[int](), list[frozenset[str]]()
+    for subterm in (subterm for codings in side.term_codings.values() for subterm in codings):
+        for coding, own in _columns_of(subterm, level, side.factor_infos):
+            if own and own not in numbers:
                 several = (values[factor] if values[factor].ndim == 1 else values[factor][:, at] for factor, at in own)
                 numbers[own] = np.ascontiguousarray(reduce(np.multiply, several), dtype=np.float64)
             columns.append(np.broadcast_to(coding, (n_cells,)))
-            part.append(place.get(own, 0))
+            part.append(1 + list(numbers).index(own) if own else 0)
             terms.append(frozenset(one.code for one in subterm.factors if one in level))
-    coding = np.column_stack(columns) if columns else np.zeros((n_cells, 0))
-    names = tuple(right.column_names)
-    products = tuple(tuple(factor.code for factor, _ in own) for own in numbers)
-    of = tuple(numbers.values()), np.array(part, np.intp), products, tuple(terms)
-    return Design(outcome, outcome_name, names, cell, coding, *of)
+    return Design(
+        names=tuple(side.column_names),
+        cell=cell,
+        coding=np.column_stack(columns) if columns else np.zeros((n_cells, 0)),
+        numbers=tuple(numbers.values()),
+        part=np.array(part, np.intp),
+        products=tuple(tuple(factor.code for factor, _ in own) for own in numbers),
+        terms=tuple(terms),
+    )
 
 
 def _columns_of(subterm: Any, level: dict[Any, IntArray], infos: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
@@ -263,47 +249,6 @@ def _columns_of(subterm: Any, level: dict[Any, IntArray], infos: Any) -> Iterato
         yield coding, tuple(sorted(own, key=lambda one: (one[0].code, one[1])))
 
 
-def _is_plain(dtype: Any) -> bool:
-    """Whether a column is of numbers, or of labels in no order."""
-    return dtype.char in "dlqi" if isinstance(dtype, np.dtype) else isinstance(dtype, pd.CategoricalDtype)
-
-
-Levels: TypeAlias = tuple[tuple[Any, type, str], ...] | None
-"""Levels of a column with their types and how they read, as 1 and 1.0 are equal; None for a column of numbers."""
-
-
-def _levels(column: Any) -> Levels:
-    if not isinstance(column, pd.Categorical):
-        return None
-    return tuple((level, type(level), str(level)) for level in column.categories)
-
-
-@lru_cache(maxsize=64)
-def _described(text: str, kinds: tuple[tuple[str, Levels], ...]) -> tuple[Any, Any]:
-    """What patsy makes of a formula of columns as they are: of their names, and of the levels of those of labels.
-
-    It is asked with a few rows of its own, so that what is kept holds no data.
-    """
-    import patsy
-
-    n = max([len(levels) for _, levels in kinds if levels is not None], default=1)
-    columns: dict[str, Any] = {name: np.zeros(n) for name, _ in kinds}
-    for name, levels in kinds:
-        if levels is not None:
-            names = pd.Index([level for level, _, _ in levels], dtype=object)
-            columns[name] = pd.Categorical.from_codes(np.arange(n) % len(levels), names)
-    return tuple(patsy.incr_dbuilders(text, lambda: iter([columns]), eval_env=0))
-
-
-def _array(parsed: ParsedFormula, column: pd.Series[Any]) -> Any:
-    """Numbers, or categories, without an index; whole numbers that are levels alone as categories."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return column.array
-    if column.name in parsed.whole - parsed.plain and column.dtype.kind == "i":
-        return pd.Categorical(column.to_numpy())
-    return column.to_numpy()
-
-
 def statsmodels_model(formula: str, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName | Any) -> Any:
     """The statsmodels model; missing values were dropped and counted before, any that a transformation makes raise."""
     import statsmodels.api as sm
@@ -318,24 +263,16 @@ def statsmodels_model(formula: str, data: pd.DataFrame, weights: FloatArray | No
     return smf.glm(formula, data, family=chosen, var_weights=weights, missing="raise", eval_env=0)
 
 
-def nonfinite(formula: str, data: pd.DataFrame) -> NonFiniteError | None:
-    """Name the term of a formula that is not finite, and its rows; None if all are."""
-    import patsy
-
-    keep_all = patsy.NAAction(on_NA="drop", NA_types=[])
-    try:
-        with np.errstate(all="ignore"):
-            sides = patsy.dmatrices(formula, data, eval_env=0, NA_action=keep_all, return_type="dataframe")
-    except Exception:  # said where the design is made
-        return None
-    for name, column in ((name, side[name].to_numpy()) for side in sides for name in side.columns):
-        wrong = ~np.isfinite(column)
-        if wrong.any():
-            rows = rows_where(wrong)
-            return NonFiniteError(
-                f"{TERMS} must be finite; {name!r} is missing or infinite in {rows} of those in use. "
-                "Leave such rows out, or change the transformation.",
-                column=str(name),
-                rows=rows,
-            )
-    return None
+def _refuse_nonfinite(design: Design) -> None:
+    """Name the first term of a formula that is not finite, and its rows."""
+    columns = [(design.outcome_name, design.outcome)]
+    columns += [(design.names[np.argmax(design.part == j)], z) for j, z in enumerate(design.numbers, 1)]
+    # A sum that is finite is one of finite numbers.
+    for name, column in ((name, column) for name, column in columns if not np.isfinite(column.sum())):
+        rows = rows_where(~np.isfinite(column))
+        is_so = f"missing or infinite in {rows} of those in use" if rows.count else "too large to be summed"
+        raise NonFiniteError(
+            f"{TERMS} must be finite; {name!r} is {is_so}. Leave such rows out, or change the transformation.",
+            column=name,
+            rows=rows,
+        )

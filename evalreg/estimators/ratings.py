@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -51,7 +51,7 @@ from evalreg.errors import (
 from evalreg.estimate import About, Estimate, Ratings, Refit
 from evalreg.estimators.win_rate import ModelMeans
 from evalreg.numerics.basis import basis_of, refuse_singular
-from evalreg.numerics.fitting import Evaluate, newton
+from evalreg.numerics.fitting import newton
 from evalreg.numerics.matrices import (
     Matrix,
     compressed,
@@ -84,18 +84,12 @@ class Contest:
     # (n_cells, n_models - 1 + n_terms): strengths less that of the first model, then combinations of z that are
     # scaled and do not overlap
     design: Matrix
-    scores: CellScores | EngineScores  # rows in these cells, as scores of the cell's first model
+    scores: CellScores | EngineScores  # rows in these cells, as scores of the cell's first model, fitted by their mean
     weight: FloatArray  # (n_cells,): sum of weights
-    mean: FloatArray  # (n_cells,): mean score
     first: IntArray  # (n_cells,): models of each cell
     second: IntArray
     sides: FloatArray  # (n_cells, n_terms): z
     units: FloatArray  # (n_terms, n_terms): from coefficients of the combinations to those of z
-
-    @property
-    def n_strengths(self) -> int:
-        """Free strengths: one less than models."""
-        return len(self.models) - 1
 
 
 def contest_of(pairs: Pairs) -> Contest:
@@ -103,41 +97,25 @@ def contest_of(pairs: Pairs) -> Contest:
 
     With covariates, first and second are the left and right sides.
     """
-    if not pairs.side_names:
-        X = difference_rows(pairs.first, pairs.second, len(pairs.models))[:, 1:].tocsr()
-        scores = pairs.scores
-        sides, weight = np.empty((pairs.first.size, 0)), pairs.sums.weight
-        return Contest(pairs.models, (), X, scores, weight, pairs.mean, pairs.first, pairs.second, sides, np.eye(0))
-    rows, cell, where = pairs.rows, *_patterns(pairs.rows, pairs.left_second, pairs.sides)
-    swapped, of = pairs.left_second[where], rows.cell
-    assert of is not None
-    first, second = pairs.first[of[where]], pairs.second[of[where]]
-    left, right = np.where(swapped, second, first), np.where(swapped, first, second)
-    turned = rows.turned(pairs.left_second, cell, np.zeros(where.size))
-    sums = cell_sums(turned.values, cell, where.size, turned.weights)
-    X = difference_rows(left, right, len(pairs.models))[:, 1:]
-    sides, mean = pairs.sides[where], sums.total / sums.weight
-    basis = basis_of(sides, pairs.side_names, sums.weight)
-    # Of size 1 on average, so that coefficients are log-odds whatever the units.
-    size = np.sqrt(sums.weight.sum())
-    scaled = basis.rows * (size / np.sqrt(sums.weight))[:, None]
-    design = sparse.hstack([X, compressed(scaled)]).tocsr()
-    scores = replace(turned, fitted=mean)
-    units = basis.map * size
-    return Contest(pairs.models, pairs.side_names, design, scores, sums.weight, mean, left, right, sides, units)
-
-
-def _patterns(scores: CellScores, swapped: BoolArray, sides: FloatArray) -> tuple[IntArray, IntArray]:
-    """Cell of each row, by the two sides and what differs between them, and one row of each cell."""
-    assert scores.cell is not None
-    key = scores.cell * 2 + swapped
-    for column in sides.T:
-        codes, values = pd.factorize(column)
-        key = pd.factorize(key)[0].astype(np.int64) * len(values) + codes
-    cell, first = pd.factorize(key)
-    where = np.empty(len(first), dtype=np.intp)
-    where[cell[::-1]] = np.arange(cell.size - 1, -1, -1)
-    return cell.astype(np.intp), where
+    first, second, weight, scores = pairs.first, pairs.second, pairs.sums.weight, pairs.scores
+    sides, units, scaled = np.empty((first.size, 0)), np.eye(0), []
+    if pairs.side_names:
+        rows, swapped = pairs.rows, pairs.left_second
+        assert rows.cell is not None
+        patterns = pd.DataFrame(np.column_stack([rows.cell, swapped, pairs.sides]))
+        cell: IntArray = np.asarray(patterns.groupby(list(patterns), sort=False).ngroup(), dtype=np.intp)
+        of = np.flatnonzero(~patterns.duplicated())  # a row of each pattern
+        left, right, other = first[rows.cell[of]], second[rows.cell[of]], swapped[of]
+        first, second = np.where(other, right, left), np.where(other, left, right)
+        turned = rows.turned(swapped, cell, np.zeros(of.size))
+        sums, sides = cell_sums(turned.values, cell, of.size, turned.weights), pairs.sides[of]
+        weight, scores = sums.weight, replace(turned, fitted=sums.total / sums.weight)
+        basis = basis_of(sides, pairs.side_names, weight)
+        # Of size 1 on average, so that coefficients are log-odds whatever the units.
+        size = np.sqrt(weight.sum())
+        scaled, units = [compressed(basis.rows * (size / np.sqrt(weight))[:, None])], basis.map * size
+    design = sparse.hstack([difference_rows(first, second, len(pairs.models))[:, 1:], *scaled]).tocsr()
+    return Contest(pairs.models, pairs.side_names, design, scores, weight, first, second, sides, units)
 
 
 # What has no finite fit
@@ -156,72 +134,67 @@ def reachable(start: IntArray, end: IntArray, n_nodes: int) -> BoolArray:
     return reaches
 
 
-def strong_components(reaches: BoolArray) -> tuple[IntArray, IntArray]:
-    """First node of each set of nodes that reach each other, shape (n_sets,), and the set of each, shape (n_nodes,)."""
-    first, part = np.unique(np.argmax(reaches & reaches.T, axis=1), return_inverse=True)
-    return first.astype(np.intp), part.reshape(-1).astype(np.intp)
-
-
-def check_connected(first: IntArray, second: IntArray, mean: FloatArray, models: tuple[str, ...]) -> None:
+def check_connected(pairs: Pairs) -> None:
     """Raise unless a chain of wins leads from every model to every other; a tie is a win both ways.
 
     Models that only win, only lose or never meet the others are named. Ford (1957), American Mathematical Monthly
     64(8), 28-33: the condition for a finite maximum.
     """
-    n_models = len(models)
-    wins, losses = mean > 0, mean < 1
+    first, second, n_models = pairs.first, pairs.second, len(pairs.models)
+    wins, losses = pairs.mean > 0, pairs.mean < 1
     winner = np.concatenate([first[wins], second[losses]])
     loser = np.concatenate([second[wins], first[losses]])
-    beats = reachable(winner, loser, n_models)
-    parts, part = strong_components(beats)
-    if parts.size == 1:
+    beats, met = reachable(winner, loser, n_models), reachable(np.r_[first, second], np.r_[second, first], n_models)
+    linked = beats & beats.T
+    one = int(np.argmax(linked.sum(axis=1)))  # of the largest set of models that are linked to each other
+    cut, reached = ~linked[one], beats[one]
+    if not cut.any():
         return
-    largest = np.argmax(np.bincount(part))
-    cut = np.flatnonzero(part != largest)
-    met = strong_components(reachable(np.append(winner, loser), np.append(loser, winner), n_models))[1]
-    rest = part == largest
-    sentences = []
-    unmet = [models[m] for m in cut if met[m] != met[np.flatnonzero(rest)[0]]]
-    if unmet:
-        sentences.append(f"{listed(unmet)} met none of the others")
-    remaining = [m for m in cut if models[m] not in unmet]
-    reach = beats[np.flatnonzero(rest)[0]]
-    winners, losers = ([models[m] for m in remaining if bool(reach[m]) is not won] for won in (True, False))
-    if winners:
-        sentences.append(f"{listed(winners)} never lost to the others")
-    if losers:
-        sentences.append(f"{listed(losers)} never won against the others")
+    problems = {
+        "met none of the others": cut & ~met[one],
+        "never lost to the others": cut & met[one] & ~reached,
+        "never won against the others": cut & met[one] & reached,
+    }
+    sentences = [
+        f"{listed(pairs.models[m] for m in np.flatnonzero(which))} {what}"
+        for what, which in problems.items()
+        if which.any()
+    ]
     raise DisconnectedError(
         "every model needs wins and losses (or ties) that link it to the rest, or its strength is infinite; "
         f"{', '.join(sentences)}. Leave these models out, add comparisons, or use `win_rate`, which needs no link.",
-        count=len(cut),
+        count=int(cut.sum()),
     )
 
 
 def check_design(contest: Contest) -> None:
-    """Raise CollinearityError, with the columns, if covariates of the sides determine each other or the strengths."""
+    """Raise where covariates of the sides determine each other or the strengths, or one decides every verdict."""
     design = compressed(contest.design)
-    gram = weighted_gram(transposed(design), design, contest.weight)
     try:
-        refuse_singular(gram, [*contest.models[1:], *contest.terms])
+        refuse_singular(
+            weighted_gram(transposed(design), design, contest.weight), [*contest.models[1:], *contest.terms]
+        )
     except CollinearityError as error:
         if error.column != "position":
             raise
-        raise _fixed_order(contest) from None
-    _refuse_decisive(contest)
-
-
-def _refuse_decisive(contest: Contest) -> None:
-    """Raise where one covariate decides every verdict that it has a part in."""
-    win = 2 * contest.mean - 1
+        others = " + ".join(name for name in contest.terms if name != "position")
+        instead = f'Write formula="0 + {others}"' if others else "Leave out `formula`"
+        raise CollinearityError(
+            'the advantage of a side, "position", cannot be told from the strengths of the models: each is always on '
+            "the same side, as where all are compared with one baseline. A formula has the position unless it says 0. "
+            f"{instead}.",
+            column="position",
+            count=1,
+        ) from None
+    win = 2 * contest.scores.fitted - 1
     for name, z in zip(contest.terms, contest.sides.T, strict=True):
         sign = np.sign(z[z != 0]) * win[z != 0]
         if np.all(np.abs(sign) == 1) and np.all(sign == sign[0]):
             side = "larger" if sign[0] > 0 else "smaller"
-            what = f"the side with the {side} {name!r} wins every comparison in which the two differ"
+            what, without = f"the side with the {side} {name!r} wins every comparison in which the two differ", ""
             if name == "position":
                 what = f"the {'left' if sign[0] > 0 else 'right'} side wins every comparison"
-            without = '; "0 + ..." is a formula without position' if name == "position" else ""
+                without = '; "0 + ..." is a formula without position'
             raise ConvergenceError(
                 f"{what}, so that no finite coefficient of {name!r} is the best. Check how verdicts were read, or "
                 f"leave it out{without}.",
@@ -229,112 +202,72 @@ def _refuse_decisive(contest: Contest) -> None:
             )
 
 
-def _fixed_order(contest: Contest) -> CollinearityError:
-    """The error for a position that the schedule does not show, and that a formula has unless it says 0."""
-    others = " + ".join(name for name in contest.terms if name != "position")
-    instead = f'Write formula="0 + {others}"' if others else "Leave out `formula`"
-    return CollinearityError(
-        'the advantage of a side, "position", cannot be told from the strengths of the models: each is always on '
-        "the same side, as where all are compared with one baseline. A formula has the position unless it says 0. "
-        f"{instead}.",
-        column="position",
-        count=1,
-    )
+# The fit
 
 
-# The fits
+def chances(index: FloatArray, log_tie: float) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Mean scores of the first and the second model, chance of a tie, and logarithm of the outcomes' summed weights.
+
+    P(win) : P(tie) : P(loss) = exp(d/2) : nu : exp(-d/2), `index` being d, the difference of the strengths. Davidson
+    (1970), JASA 65, 317-328, equation 2.4; without ties of their own (log nu = -inf) Bradley and Terry's.
+    """
+    total = np.logaddexp(np.logaddexp(index / 2, -index / 2), log_tie)
+    win, tie, loss = np.exp(index / 2 - total), np.exp(log_tie - total), np.exp(-index / 2 - total)
+    return win + tie / 2, loss + tie / 2, tie, total
 
 
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """Coefficients with what their scores need."""
-
-    # (p,): strengths less that of the first model, covariates, and the tie parameter where there is one
-    coefficients: FloatArray
-    inverse: FloatArray  # (p, p): H^-1
-    scores: MappedScores  # of the rows
+Fit: TypeAlias = tuple[FloatArray, FloatArray, MappedScores]
+"""Coefficients, (p,): strengths less that of the first model, covariates, log nu; H^-1, (p, p); scores of the rows."""
 
 
-def logistic(design: Matrix, weight: FloatArray, mean: FloatArray) -> Evaluate:
-    """The quasi-likelihood of scores in [0, 1] whose mean is expit(x b), for `newton`; x is the design of each cell."""
-    rows = transposed(compressed(design)) if sparse.issparse(design) else design.T
+def fit_contest(contest: Contest, ties: TiesName = "half") -> Fit:
+    """The maximum of the likelihood of wins, ties and losses; or of scores, a tie being half a win for either side.
+
+    The latter assumes no variance of ties. By Newton's method on the sparse cells: statsmodels' GLM of the same cells,
+    binomial with weights, gives the same coefficients (1e-14) in 2.3 times the time with 20 models and 23 times with
+    120, whose design has two entries a row.
+    """
+    X, weight, mean = contest.design, contest.weight, contest.scores.fitted
+    rows, p, tie, share = transposed(compressed(X)), X.shape[1], None, None
+    if ties == "davidson":
+        assert isinstance(contest.scores, CellScores)
+        tie = is_tie(contest.scores)
+        share = cell_sums(tie, contest.scores.cell, weight.size, contest.scores.weights).total / weight
 
     def evaluate(beta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        index = design @ beta
-        fitted, rest = scipy.special.expit(index), scipy.special.expit(-index)
-        value = float(weight @ (mean * index - np.logaddexp(0.0, index)))
+        index = X @ beta[:p]
+        score, rest, tied, total = chances(index, np.append(beta, -np.inf)[p])
+        value = float(weight @ ((mean - 0.5) * index - total))
         # One minus a probability near one would have no digits left.
-        gradient = rows @ (weight * (mean * rest - (1 - mean) * fitted))
-        return value, gradient, weighted_gram(rows, design, weight * fitted * rest)
+        gradient = rows @ (weight * (mean * rest - (1 - mean) * score))
+        information = weighted_gram(rows, X, weight * (score * rest - tied / 4))
+        if share is None:
+            return value, gradient, information
+        cross, alone = X.T @ (weight * tied * (0.5 - score)), weight @ (tied * (1 - tied))
+        gradient = np.append(gradient, weight @ (share - tied))
+        value += float(beta[p] * (weight @ share))
+        return value, gradient, np.block([[information, cross[:, None]], [cross, alone]])
 
-    return evaluate
-
-
-def fit_half(contest: Contest) -> Fit:
-    """The logistic fit in which a tie is half a win for either side: no variance of ties is assumed.
-
-    By Newton's method on the sparse cells: statsmodels' GLM of the same cells, binomial with weights, gives the same
-    coefficients (1e-14) in 2.3 times the time with 20 models and 23 times with 120, whose design has two entries a row.
-    """
-    beta, inverse = newton(logistic(contest.design, contest.weight, contest.mean), contest.design.shape[1])
-    p = scipy.special.expit(contest.design @ beta)
-    inner = replace(contest.scores, fitted=p)
-    return Fit(beta, inverse, MappedScores(inner, contest.design, information=squared(contest.design, p * (1 - p))))
-
-
-@dataclass(frozen=True, eq=False)
-class Tied:
-    """Moments of a row under Davidson's model: E[s] of its score and E[t], t one where it is a tie."""
-
-    score: FloatArray
-    tie: FloatArray
-    # Logarithm of the sum of the three outcomes' weights.
-    log_normalizer: FloatArray
-
-    @property
-    def variances(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Var(s), Cov(s, t), Var(t)."""
-        win = self.score - self.tie / 2
-        of_score = win + self.tie / 4 - self.score**2
-        return of_score, self.tie / 2 - self.score * self.tie, self.tie * (1 - self.tie)
+    beta, inverse = newton(evaluate, p if share is None else p + 1)
+    score, rest, tied, _ = chances(X @ beta[:p], np.append(beta, -np.inf)[p])
+    variance, inner = score * rest - tied / 4, replace(contest.scores, fitted=score)
+    if tie is None:
+        return beta, inverse, MappedScores(inner, X, information=squared(X, variance))
+    assert isinstance(inner, CellScores)
+    # Information of a row of each cell: with Var(s) = a, Cov(s, t) = b and Var(t) = c of its score s and of t, one
+    # where it is a tie, [[a x x', b x], [b x', c]] is a (x, b/a)(x, b/a)' + (c - b^2/a) of the last column.
+    ones, both = sparse.csr_array(np.ones((X.shape[0], 1))), tied * (0.5 - score)
+    slope = np.divide(both, variance, out=np.zeros_like(both), where=variance > 0)
+    beside = sparse.hstack([X, scale_rows(ones, slope)]).tocsr()
+    alone = sparse.hstack([sparse.csr_array(X.shape), ones]).tocsr()
+    information = flattened(beside, variance) + flattened(alone, tied * (1 - tied) - both * slope)
+    values = sparse.block_array([[X, None], [None, ones]]).tocsr()
+    scores = MappedScores(beside_ties(inner, tie, tied), values, information=Information(compressed(information)))
+    return beta, inverse, scores
 
 
-def tied_moments(index: FloatArray, log_tie: float | FloatArray) -> Tied:
-    """Moments under P(win) : P(tie) : P(loss) = exp(d/2) : nu : exp(-d/2).
-
-    `index` is d, the difference of the strengths. Davidson (1970), JASA 65, 317-328, equation 2.4.
-    """
-    parts = np.stack([index / 2, np.broadcast_to(log_tie, index.shape), -index / 2])
-    total = np.logaddexp(np.logaddexp(parts[0], parts[1]), parts[2])
-    win, tie, _ = np.exp(parts - total)
-    return Tied(win + tie / 2, tie, total)
-
-
-def davidson(design: Matrix, weight: FloatArray, mean: FloatArray, share: FloatArray) -> Evaluate:
-    """The likelihood of wins, ties and losses, for `newton`; the last coefficient is log nu.
-
-    `design` is x of each cell, (n_cells, p - 1); weight, mean score and share of ties are those of each cell.
-    """
-    rows = transposed(compressed(design)) if sparse.issparse(design) else design.T
-
-    def evaluate(beta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        index = design @ beta[:-1]
-        moments = tied_moments(index, float(beta[-1]))
-        value = float(weight @ ((mean - 0.5) * index + share * beta[-1] - moments.log_normalizer))
-        of_score, both, of_tie = (weight * part for part in moments.variances)
-        gradient = np.append(design.T @ (weight * (mean - moments.score)), weight @ (share - moments.tie))
-        cross = design.T @ both
-        top = weighted_gram(rows, design, of_score)
-        information = np.block([[top, cross[:, None]], [cross[None, :], np.array([[of_tie.sum()]])]])
-        return value, gradient, information
-
-    return evaluate
-
-
-def fit_davidson(contest: Contest) -> Fit:
-    """The fit to scores of 0, 1/2 and 1 in which ties have a probability of their own; log nu comes last."""
-    rows = contest.scores
-    assert isinstance(rows, CellScores)
+def is_tie(rows: CellScores) -> FloatArray:
+    """One where a verdict is a tie, else zero; refuses what is no verdict, and verdicts of one kind."""
     other = (rows.values != 0) & (rows.values != 0.5) & (rows.values != 1)
     if other.any():
         where = rows_where(other)
@@ -343,7 +276,7 @@ def fit_davidson(contest: Contest) -> Fit:
             f'({where} of those in use). Use ties="half", which takes any score in [0, 1].',
             rows=where,
         )
-    tie = (rows.values == 0.5).astype(float)
+    tie = np.asarray(rows.values == 0.5, dtype=np.float64)
     if tie.all():
         raise ArgumentError(
             f'`ties="davidson"` needs wins to learn of; all {rows.n_rows} verdicts are ties, so that no finite "{TIE}" '
@@ -352,26 +285,7 @@ def fit_davidson(contest: Contest) -> Fit:
         )
     if not tie.any():
         raise ArgumentError('`ties="davidson"` needs ties to learn of; there is none. Use ties="half".')
-    sums = cell_sums(tie, rows.cell, contest.weight.size, rows.weights)
-    X, share = contest.design, sums.total / sums.weight
-    beta, inverse = newton(davidson(X, contest.weight, contest.mean, share), X.shape[1] + 1)
-    moments = tied_moments(X @ beta[:-1], beta[-1])
-    stacked = beside_ties(replace(rows, fitted=moments.score), tie, moments.tie)
-    ones = sparse.csr_array(np.ones((X.shape[0], 1)))
-    values = sparse.block_array([[X, None], [None, ones]]).tocsr()
-    return Fit(beta, inverse, MappedScores(stacked, values, information=_of_ties(X, ones, moments)))
-
-
-def _of_ties(X: Matrix, ones: Matrix, moments: Tied) -> Information:
-    """Information of a row of each cell, flattened to (n_cells, p^2).
-
-    [[a x x', b x], [b x', d]] is a (x, b/a)(x, b/a)' + (d - b^2/a) of the last column; b is 0 where a is.
-    """
-    of_score, both, of_tie = moments.variances
-    slope = np.divide(both, of_score, out=np.zeros_like(both), where=of_score > 0)
-    beside = sparse.hstack([X, scale_rows(ones, slope)]).tocsr()
-    alone = sparse.hstack([sparse.csr_array(X.shape), ones]).tocsr()
-    return Information(compressed(flattened(beside, of_score) + flattened(alone, of_tie - both * slope)))
+    return tie
 
 
 # Ratings
@@ -386,8 +300,8 @@ def ratings_of(
     cluster out: the linearised jackknife of MacKinnon, Nielsen and Webb (2024), arXiv:2406.00650.
     """
     check_design(contest)
-    fit = fit_half(contest) if ties == "half" else fit_davidson(contest)
-    K, J, p = len(contest.models), len(contest.terms), fit.coefficients.size
+    beta, inverse, scores = fit_contest(contest, ties)
+    K, J, p = len(contest.models), len(contest.terms), beta.size
     unit = ELO if scale == "elo" else 1.0
     free = np.vstack([np.zeros((1, K - 1)), np.eye(K - 1)])
     base = np.full(K, 1.0 / K) if reference is None else np.eye(K)[contest.models.index(reference)]
@@ -399,12 +313,12 @@ def ratings_of(
     units[K : K + J] /= np.sqrt(contest.weight @ contest.sides**2 / contest.weight.sum())
     return Estimate(
         names=(*contest.models, *contest.terms, *((TIE,) if ties == "davidson" else ())),
-        params=contrasts @ fit.coefficients,
-        scores=fit.scores,
-        bread=fit.inverse @ contrasts.T,
+        params=contrasts @ beta,
+        scores=scores,
+        bread=inverse @ contrasts.T,
         kind="likelihood",
         coefficient_map=contrasts,
-        refit=Refit(fit.inverse, linear=False, step=True, ratings=Ratings(contest.models, reference, units)),
+        refit=Refit(inverse, linear=False, step=True, ratings=Ratings(contest.models, reference, units)),
         dropped=pairs.dropped,
         about=about,
     )
@@ -526,7 +440,7 @@ def bradley_terry(
         if reference not in pairs.models:
             hint = nearest(reference, pairs.models) or f" The models are {listed(pairs.models)}."
             raise MissingColumnError(f"`reference` must be one of the models; got {reference!r}.{hint}")
-    check_connected(pairs.first, pairs.second, pairs.mean, pairs.models)
+    check_connected(pairs)
     contest = contest_of(pairs)
     lines = (*pairs.lines, *_lines(contest, ties, reference, scale))
     about = About(
@@ -556,20 +470,21 @@ def averages_at_zero(contest: Contest, fit: Fit, pairs: Pairs, about: About) -> 
     With p_r the prediction at zero difference and J the derivative of the average, a row's influence is (p_r -
     theta)/n_a + J'H^-1 score_r: the comparisons that a model happened to have vary, and so do the coefficients.
     """
-    K, p = len(contest.models), fit.coefficients.size
-    strength = np.append(0.0, fit.coefficients[: K - 1])
+    beta, of_fit, scores = fit
+    K, p = len(contest.models), beta.size
+    strength = np.append(0.0, beta[: K - 1])
     chance = scipy.special.expit(strength[contest.first] - strength[contest.second])
     means = ModelMeans.of(contest.first, contest.second, chance, contest.weight, K)
     # d p_r / d strengths is p (1 - p) times the row's design, with the other sign for the second model.
     slope = scale_rows(means.side, contest.weight * chance * (1 - chance))
     J = np.zeros((K, p))
     J[:, : K - 1] = dense(means.side.T @ slope)[:, 1:] / means.weight[:, None]
-    inverse = scipy.linalg.block_diag(fit.inverse, np.diag(1.0 / means.weight))
+    inverse = scipy.linalg.block_diag(of_fit, np.diag(1.0 / means.weight))
     coefficient_map = np.hstack([J, np.eye(K)])
     return Estimate(
         names=contest.models,
         params=means.params,
-        scores=_beside(fit.scores, means.beyond, means.counted),
+        scores=_beside(scores, means.beyond, means.counted),
         bread=inverse @ coefficient_map.T,
         kind="likelihood",
         coefficient_map=coefficient_map,
@@ -689,11 +604,11 @@ def controlled_win_rate(
     sides = parse_sides(formula)
     roles = PairRoles(left, right, score, winner, labels, as_names(key), None, weights, missing, sides)
     pairs = gather_pairs(data, roles, groups, "`formula`")
-    check_connected(pairs.first, pairs.second, pairs.mean, pairs.models)
+    check_connected(pairs)
     contest = contest_of(pairs)
     check_design(contest)
-    fit = fit_half(contest)
-    terms = contest.units @ fit.coefficients[contest.n_strengths :]
+    fit = fit_contest(contest)
+    terms = contest.units @ fit[0][len(contest.models) - 1 :]
     each = ", ".join(f"{name} {value:.4g}" for name, value in zip(contest.terms, terms, strict=True))
     said = f"Average predictions at zero difference of the two sides in {', '.join(contest.terms)} (log-odds: {each})."
     about = About(

@@ -170,15 +170,14 @@ def _of_engine(read: PairsInEngine, roles: PairRoles) -> Pairs:
     moments = {"ee": kinds["wwvv"], "ed": sign * kinds["wwv"], "dd": kinds["ww"]}
     heaviest = np.zeros(sums.count.size)
     np.maximum.at(heaviest, read.cell, kinds["heaviest"])
-    weight = None if read.weights is None else nw.col(read.weights).cast(nw.Float64)
     exchanged = None if roles.key else nw.col(EXCHANGED)
     scores = EngineScores(
-        Measured(read.table, nw.col(FIRST_SCORE), weight=weight, exchanged=exchanged),
+        Measured(read.table, nw.col(FIRST_SCORE), weight=read.weight, exchanged=exchanged),
         read.cells,
         sums,
         _fitted(sums),
         centre=np.full(sums.count.size, 0.5),
-        weighted=weight is not None,
+        weighted=read.weight is not None,
         heaviest=heaviest,
         _moments=[{name: np.bincount(read.cell, values).astype(float) for name, values in moments.items()}],
     )

@@ -149,6 +149,11 @@ Measure: TypeAlias = tuple[nw.Expr, Literal["sum", "min", "max"]]
 """A column that is made of rows, and what is made of it in each group of them."""
 
 
+def floats_of(name: str) -> nw.Expr:
+    """A column of numbers or truth values as floats."""
+    return nw.col(name).cast(nw.Float64)
+
+
 @dataclass(frozen=True, eq=False)
 class Grouped:
     """One entry for each joint value of the keys.

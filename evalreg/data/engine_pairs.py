@@ -26,8 +26,8 @@ from evalreg.data.clusters import (
     repeated_rows,
 )
 from evalreg.data.designs import sides_design
-from evalreg.data.engine import CellKeys, Grouped, Measure, Query, kind_of, schema_of
-from evalreg.data.engine_rows import REASON, in_power, used_columns
+from evalreg.data.engine import CellKeys, Grouped, Measure, Query, floats_of, kind_of, schema_of
+from evalreg.data.engine_rows import REASON, refuse_far_weights, refuse_infinite_ends, used_columns, weight_of
 from evalreg.data.frame import Table, as_query
 from evalreg.data.pairs import (
     OTHER_KEY,
@@ -52,7 +52,6 @@ from evalreg.data.sums import (
     SummedLog,
     SummedRoles,
     grouped_lines,
-    refuse_far_weights,
     refuse_kind,
     refuse_other,
 )
@@ -85,10 +84,8 @@ class PairsInEngine(PairCells):
         The clusterings asked for.
     dropped : dict of str to int
         Rows dropped by reason.
-    weights : str or None
-        Column of the weights: another one than was asked for, where these are far from 1.
-    power : int
-        It holds the weights times two to this power.
+    weight : narwhals.Expr, optional
+        Sampling weights.
     """
 
     table: Query
@@ -98,19 +95,16 @@ class PairsInEngine(PairCells):
     sums: dict[str, FloatArray]
     axes: tuple[Axis, ...] | None
     dropped: dict[str, int]
-    weights: str | None = None
-    power: int = 0
+    weight: nw.Expr | None
 
 
 def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> PairsInEngine:
-    """Comparisons sorted into pairs of models, of which no row leaves the engine.
-
-    Weights far from 1 are rescaled, and all is asked again.
-    """
+    """Comparisons sorted into pairs of models, of which no row leaves the engine."""
     labels = (roles.left, roles.right, *roles.key, roles.strata)
     needed = used_columns(table, {"score": roles.score}, labels, groups, roles.missing, roles.weights, roles.winner)
     table = _in_one_order(table, roles)
-    kinds = _kinds(needed.marked(table), roles)
+    weight = weight_of(table, roles.weights)
+    kinds = _kinds(needed.marked(table), roles, weight)
     n, why, exchanged = kinds.numbers["n"], kinds.values(REASON), kinds.values(EXCHANGED) == 1
     # The rules of rows in memory, on the labels of the kinds.
     sides = {roles.left: kinds.keys[FIRST], roles.right: kinds.keys[SECOND]}
@@ -118,12 +112,6 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
     value, named = _verdicts(kinds, roles, first, second, exchanged, names)
     why = np.where(np.isnan(value) if roles.winner is not None else why == 1, 1, why)
     dropped, used = needed.dropped(why, n), why == 0
-    if roles.weights is not None:
-        ends = float(kinds.numbers["light"][used].min()), float(kinds.numbers["heaviest"][used].max())
-        table, column, power = in_power(table, str(roles.weights), *ends)
-        if power:
-            again = read_pairs_in_engine(table, replace(roles, weights=column), groups)
-            return replace(again, dropped=dropped, power=power)
     first, second = first[used], second[used]
     if (same := first == second).any():
         raise self_comparison({names[code] for code in first[same]}, RowList((), int(n[used][same].sum())), roles)
@@ -148,7 +136,7 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
         sums=_sums(kinds, used, value, roles),
         axes=needed.axes,
         dropped=dropped,
-        weights=roles.weights,
+        weight=weight,
     )
 
 
@@ -176,17 +164,15 @@ def _in_one_order(table: Query, roles: PairRoles) -> Query:
     return table.each(lambda frame: frame.with_columns(*made))
 
 
-def _kinds(table: Query, roles: PairRoles) -> Grouped:
+def _kinds(table: Query, roles: PairRoles, w: nw.Expr | None) -> Grouped:
     """Rows, weights and scores by the two sides, their order, the stratum, the verdict, and why they are not in use."""
     verdict = () if roles.winner is None else (roles.winner,)
     keys = tuple(dict.fromkeys((FIRST, SECOND, EXCHANGED, *_strata_of(roles), *verdict, REASON)))
-    w = None if roles.weights is None else nw.col(roles.weights).cast(nw.Float64)
     measures: dict[str, Measure] = {}
     if w is not None:
         measures |= _of_weights(w)
-        measures["light"] = w, "min"
     if roles.score is not None:
-        score = nw.col(roles.score).cast(nw.Float64)
+        score = floats_of(roles.score)
         measures |= {"outside": _counted((score < 0) | (score > 1))} | _of_scores(score, w)
     return table.lines(keys, measures)
 
@@ -218,6 +204,7 @@ def _verdicts(
         # To an engine NaN is larger than any number.
         known = kinds.values(REASON) != 1
         outside, low, high = (kinds.numbers[name][known] for name in ("outside", "low", "high"))
+        refuse_infinite_ends([low, high], str(roles.score), "score")
         if outside.sum() > 0:
             low, high = float(np.nanmin(low)), float(np.nanmax(high))
             raise outside_scores(roles, low, high, RowList((), int(outside.sum())))
@@ -245,7 +232,7 @@ def _in_use(used: Query, roles: PairRoles, kinds: Grouped, named: IntArray, valu
 
     if roles.winner is None:
         assert roles.score is not None
-        score = nw.col(roles.score).cast(nw.Float64)
+        score = floats_of(roles.score)
         return used.each(lambda frame: frame.with_columns(score.alias(SCORE), turned(score).alias(FIRST_SCORE)))
     of, labels = kinds.keys[roles.winner]
     winner = nw.col(roles.winner)
@@ -316,13 +303,13 @@ def summarised_pairs(data: Any, roles: PairRoles, groups: str | list[str]) -> Su
     if roles.winner is not None:
         known_column(roles.winner, table.columns, "winner")
     read = read_pairs_in_engine(table, roles, groups)
-    refuse_far_weights(read.power, roles.weights)
-    return SummedLog(_summed_lines(read.table, own, read.weights), own, read.dropped)
+    refuse_far_weights(table, roles.weights)
+    return SummedLog(_summed_lines(read.table, own, read.weight), own, read.dropped)
 
 
-def _summed_lines(table: Query, own: SummedRoles, weights: str | None) -> pd.DataFrame:
+def _summed_lines(table: Query, own: SummedRoles, w: nw.Expr | None) -> pd.DataFrame:
     """Lines by (left, right, stratum, cluster), whose scores are those of the left model."""
-    score, w = nw.col(SCORE), None if weights is None else nw.col(weights).cast(nw.Float64)
+    score = nw.col(SCORE)
     measures = {"wins": _counted(score == 1), "losses": _counted(score == 0)} | _of_scores(score, w)
     measures |= {} if w is None else _of_weights(w)
     columns = PAIR_COLUMNS | WEIGHTED_PAIR_COLUMNS

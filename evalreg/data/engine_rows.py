@@ -13,7 +13,7 @@ import pandas as pd
 from evalreg.checks import MISSING, BoolArray, FloatArray, IntArray, MissingName, listed, option
 from evalreg.data.clusters import Axis, Groups, as_text, factorize, known_column, parse_groups, repeated_rows, union
 from evalreg.data.dialects import refuse_unreadable
-from evalreg.data.engine import KEY, ROWS, SUM, CellKeys, Grouped, Measure, Query
+from evalreg.data.engine import FAR, KEY, ROWS, SUM, CellKeys, Grouped, Measure, Query, floats_of
 from evalreg.data.frame import Table, differing_labels, refuse_larger
 from evalreg.data.rows import CellRows, Roles, power_of_weights, read_cells, refuse_filters
 from evalreg.errors import (
@@ -27,8 +27,8 @@ from evalreg.errors import (
 
 # Where squares are taken about: the middle of scores from 0 to 1.
 MIDDLE = 0.5
-# Why a row is not in use, by number, and weights that are far from 1, times a power of two: only their ratios matter.
-REASON, RESCALED = "__reason", "__rescaled_weights"
+# Why a row is not in use, by number.
+REASON = "__reason"
 
 
 @dataclass(frozen=True)
@@ -109,20 +109,41 @@ def refuse_arrays_of_weights(weights: object) -> None:
         )
 
 
-def in_power(table: Query, weights: str, light: float, heavy: float) -> tuple[Query, str, int]:
-    """The table, the column of its weights from `light` to `heavy`, and which power of two these are times.
+def refuse_infinite_ends(ends: object, column: str, argument: str) -> None:
+    """Raise if the smallest or the largest of the numbers in a column is infinite."""
+    if np.isinf(np.asarray(ends)).any():
+        raise NonFiniteError(
+            f"`{argument}` must be finite; column {column!r} holds infinities. Set them to missing, or leave them out.",
+            column=column,
+        )
 
-    It keeps squares of weights, and sums of these, within floats; as in memory, it is mostly 0.
-    """
-    if np.isinf(heavy):
-        raise NonFiniteError(f"`weights` must be finite; column {weights!r} holds infinities.", column=weights)
-    power = power_of_weights(light, heavy, weights)
-    if not power:
-        return table, weights, 0
+
+def power_of_column(table: Query, column: str) -> int:
+    """The power of two of `power_of_weights` for a column of weights, whose ends one query tells."""
+    w = floats_of(column)
+    ends = table.present([column]).table((), {"light": (w, "min"), "heavy": (w, "max")})
+    light, heavy = float(ends["light"].iloc[0]), float(ends["heavy"].iloc[0])
+    refuse_infinite_ends(heavy, column, "weights")
+    return 0 if np.isnan(light) else power_of_weights(light, heavy, column)
+
+
+def weight_of(table: Query, column: str | None) -> nw.Expr | None:
+    """Sampling weights, times a power of two where these are far from 1; None where all are one."""
+    if column is None:
+        return None
+    power = power_of_column(table, column)
     # In two steps: the power itself may be no float.
-    halves = 2.0 ** (power // 2), 2.0 ** (power - power // 2)
-    made = (nw.col(weights).cast(nw.Float64) * halves[0] * halves[1]).alias(RESCALED)
-    return table.each(lambda frame: frame.with_columns(made)), RESCALED, power
+    return floats_of(column) * 2.0 ** (power // 2) * 2.0 ** (power - power // 2) if power else floats_of(column)
+
+
+def refuse_far_weights(table: Query, column: str | None) -> None:
+    """Raise where weights are so far from 1 that those of other shards could not be added to them."""
+    if column is not None and power_of_column(table, column):
+        raise ArgumentError(
+            f"`weights` of sums must lie between {1 / FAR:.0e} and {FAR:.0e}, so that shards add up. Multiply the "
+            "column by one number for all shards first.",
+            column=column,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,10 +158,8 @@ class EngineRows:
         Those of the groups.
     dropped : dict of str to int
         Rows dropped by reason.
-    weights : str or None
-        Column of the weights: another one than was asked for, where these are far from 1.
-    power : int
-        It holds the weights times two to this power.
+    weight : narwhals.Expr, optional
+        Sampling weights.
     cells : CellKeys
         Of the columns of the roles.
     sums : dict of str to ndarray, shape (n_cells,)
@@ -152,8 +171,7 @@ class EngineRows:
     table: Query
     axes: tuple[Axis, ...] | None
     dropped: dict[str, int]
-    weights: str | None
-    power: int
+    weight: nw.Expr | None
     cells: CellKeys
     sums: dict[str, FloatArray]
     absent: tuple[str, ...]
@@ -183,27 +201,20 @@ def read_in_engine(
     values = {"score": roles.score} if values is None else values
     labels = (*roles.cell_columns, roles.item, roles.sample, *covariates)
     needed = used_columns(table, values, labels, groups, roles.missing, roles.weights)
-    numbers = [nw.col(name).cast(nw.Float64) for name in values.values()]
-    weights: str | None = roles.weights
-    w = None if weights is None else nw.col(weights).cast(nw.Float64)
-    of_weights: dict[str, Measure] = {}
+    w = weight_of(table, roles.weights)
+    measured = measures(*map(floats_of, values.values()), w)
     if w is not None:
-        of_weights = {"w": (w, "sum"), "light": (w, "min"), "heavy": (w, "max")}
-    found = needed.marked(table).lines((REASON, *roles.cell_columns), measures(*numbers, w) | of_weights)
+        measured |= {"w": (w, "sum"), "heavy": (w, "max")}
+    found = needed.marked(table).lines((REASON, *roles.cell_columns), measured)
     used = found.values(REASON) == 0
     dropped = needed.dropped(found.values(REASON), found.numbers["n"])
     if any(dropped.values()):
         table = table.present(needed.names)
     cells, sums = _cells(found, roles.cell_columns, used)
-    power = 0
-    if weights is not None:
-        table, weights, power = in_power(table, weights, float(sums["light"].min()), float(sums["heavy"].max()))
-        scaled = [name for name in ("w", "t", "s", "b", "light", "heavy") if name in sums]
-        sums |= {name: np.ldexp(sums[name], power) for name in scaled if power}
     refuse_filters(table, None, (*roles.cell_columns, *covariates))
     if roles.item is not None and not repeats:
         _refuse_repeats(table, roles, int(sums["n"].sum()))
-    return EngineRows(table, needed.axes, dropped, weights, power, cells, sums, _absent(found, roles.by, used))
+    return EngineRows(table, needed.axes, dropped, w, cells, sums, _absent(found, roles.by, used))
 
 
 def measured_cells(
@@ -318,11 +329,7 @@ def used_answers(engine: Query, roles: Roles, groups: Groups) -> EngineRows:
             f"{listed(named)} and those of `groups` first."
         )
     rows = read_in_engine(engine, roles, groups, measures=_ends, repeats=True)
-    if np.isinf([rows.sums["lo"], rows.sums["hi"]]).any():
-        raise NonFiniteError(
-            f"`score` must be finite; column {roles.score!r} holds infinities. Set them to missing, or leave them out.",
-            column=roles.score,
-        )
+    refuse_infinite_ends([rows.sums["lo"], rows.sums["hi"]], roles.score, "score")
     return rows
 
 
@@ -367,7 +374,7 @@ def _refuse_many(used: Query, n_rows: int, roles: Roles) -> None:
 
 def _lines(used: Query, roles: Roles, names: tuple[str, ...]) -> pd.DataFrame:
     """Sum and number of the answers of each joint value of some columns, sorted by the engine; each sample has one."""
-    score: Measure = nw.col(roles.score).cast(nw.Float64), "sum"
+    score: Measure = floats_of(roles.score), "sum"
     if roles.sample is None:
         lines = used.table(names, {TOTAL: score})
         lines = lines.rename(columns={ROWS: ANSWERS}).assign(**{COPIES: lines[ROWS]})

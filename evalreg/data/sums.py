@@ -15,8 +15,8 @@ import pandas as pd
 
 from evalreg.checks import listed
 from evalreg.data.clusters import MADE, Axis, factorize, joint_labels, joint_parts, known_columns, repeated_rows
-from evalreg.data.engine import FAR, Measure, Query
 from evalreg.data.engine import ROWS as GROUPED_ROWS
+from evalreg.data.engine import Measure, Query
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -263,16 +263,6 @@ def grouped_lines(table: Query, roles: SummedRoles, measures: Mapping[str, Measu
     }
     plain = {name: kind.categories.dtype for name, kind in kinds.items() if isinstance(kind, pd.CategoricalDtype)}
     return found.astype(whole | plain).sort_values(list(roles.labels), ignore_index=True)
-
-
-def refuse_far_weights(power: int, column: str | None) -> None:
-    """Raise where weights are so far from 1 that those of other shards could not be added to them."""
-    if power:
-        raise ArgumentError(
-            f"`weights` of sums must lie between {1 / FAR:.0e} and {FAR:.0e}, so that shards add up. Multiply the "
-            "column by one number for all shards first.",
-            column=column,
-        )
 
 
 def _parquet() -> Any:

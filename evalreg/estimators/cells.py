@@ -13,7 +13,7 @@ import numpy as np
 from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed
 from evalreg.covariance.terms import refuse_parameters
 from evalreg.data.clusters import Groups, joint_parts, parse_groups, refuse_same, rows_where, with_roles
-from evalreg.data.engine import Measure, Query
+from evalreg.data.engine import Measure, Query, floats_of
 from evalreg.data.engine_rows import MIDDLE, measured_cells, read_answers, read_in_engine
 from evalreg.data.frame import open_frame
 from evalreg.data.rows import CellRows, ReadRows, Roles, cells_of, joint_names, one_row_an_item, read_cells, read_rows
@@ -58,9 +58,8 @@ def estimate_cells(
     if roles.sample is not None or roles.questions == "shared":
         return estimate_read(read_answers(table, roles, groups), roles, solve, about)
     read = read_in_engine(table, roles, groups)
-    weight = None if read.weights is None else nw.col(read.weights).cast(nw.Float64)
-    rows = Measured(read.table, nw.col(roles.score).cast(nw.Float64), weight=weight)
-    scores = engine_scores(rows, read.cells, read.sums, roles.score, roles.weights)
+    rows = Measured(read.table, floats_of(roles.score), weight=read.weight)
+    scores = engine_scores(rows, read.cells, read.sums, roles.score)
     return estimate_sums(read.cells.keys, scores.sums, scores, roles, solve, about, read.axes, read.dropped), read.axes
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 from evalreg.checks import FloatArray, listed
 from evalreg.data.clusters import Axis, Groups
 from evalreg.data.designs import as_labels, for_formula, refuse_large_design
-from evalreg.data.engine import ROWS, CellKeys, Query, schema_of
+from evalreg.data.engine import ROWS, CellKeys, Query, floats_of, schema_of
 from evalreg.data.engine_rows import EngineRows, read_in_engine, refuse_arrays_of_weights
 from evalreg.data.formula import ParsedFormula, whole_column
 from evalreg.data.frame import refuse_extreme
@@ -43,12 +43,11 @@ def fit_in_engine(
     rows = read_in_engine(table, replace(roles, by=keys), groups, covariates=numbers)
     design = _of_cells(parsed, rows.cells, columns[1])
     factors = [products[codes] for codes in design.products]
-    expressions = [reduce(mul, (nw.col(name).cast(nw.Float64) for name in names)) for names in factors]
+    expressions = [reduce(mul, map(floats_of, names)) for names in factors]
     centre, spread = _scales(rows.table, expressions, [":".join(codes) for codes in design.products])
     scaled = tuple((z - c) / s for z, c, s in zip(expressions, centre.tolist(), spread.tolist(), strict=True))
-    weight = None if rows.weights is None else nw.col(rows.weights).cast(nw.Float64)
-    measured = MeasuredNumbers(rows.table, nw.col(parsed.outcome).cast(nw.Float64), weight=weight, numbers=scaled)
-    scores = engine_scores(measured, rows.cells, rows.sums, parsed.outcome, roles.weights)
+    measured = MeasuredNumbers(rows.table, floats_of(parsed.outcome), weight=rows.weight, numbers=scaled)
+    scores = engine_scores(measured, rows.cells, rows.sums, parsed.outcome)
     about = About("OLS" if roles.weights is None else "WLS", parsed.outcome, parsed.text)
     return _solve(design, scores, measured, rows, (centre, spread), about), rows.axes
 

@@ -22,7 +22,7 @@ from evalreg.checks import (
 )
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Axis, Groups, parse_groups, rows_where, with_roles
-from evalreg.data.engine import CellKeys, Measure, Query
+from evalreg.data.engine import CellKeys, Measure, Query, floats_of
 from evalreg.data.engine_rows import measured_cells, read_in_engine
 from evalreg.data.frame import open_frame, refuse_extreme
 from evalreg.data.rows import Roles, joint_names
@@ -258,17 +258,16 @@ class RatioSums:
     sums: dict[str, FloatArray]
     axes: tuple[Axis, ...] | None
     dropped: dict[str, int]
-    power: int = 0
 
 
 def read_ratios(table: Query, columns: tuple[str, str], roles: Roles, groups: Groups) -> RatioSums:
     """The rows of an engine, by one query."""
     values = dict(zip(("numerator", "denominator"), columns, strict=True))
     read = read_in_engine(table, roles, groups, values, ratio_measures)
-    _check_sums(read.sums, columns, roles.weights)
-    n, d = (nw.col(name).cast(nw.Float64) for name in columns)
-    weight = None if read.weights is None else nw.col(read.weights).cast(nw.Float64)
-    return RatioSums(Measured(read.table, n, d, weight), read.cells, read.sums, read.axes, read.dropped, read.power)
+    _check_sums(read.sums, columns)
+    n, d = map(floats_of, columns)
+    rows = Measured(read.table, n, d, read.weight)
+    return RatioSums(rows, read.cells, read.sums, read.axes, read.dropped)
 
 
 def _ratios_of_lines(table: Lines, columns: tuple[str, str], roles: Roles, groups: Groups) -> RatioSums:
@@ -347,7 +346,7 @@ def _from_sums(read: RatioSums, columns: tuple[str, str], about: About) -> tuple
     return estimate, _relative_error(estimate, read.axes, np.maximum(apart, 0.0), w)
 
 
-def _check_sums(sums: Mapping[str, FloatArray], columns: tuple[str, str], weights: str | None) -> None:
+def _check_sums(sums: Mapping[str, FloatArray], columns: tuple[str, str]) -> None:
     """Raise where numbers are not finite or denominators negative."""
     n_rows = int(sums["n"].sum())
     if unsound := n_rows - int(sums["sound"].sum()):
@@ -358,8 +357,6 @@ def _check_sums(sums: Mapping[str, FloatArray], columns: tuple[str, str], weight
         )
     refuse_extreme(np.array([sums["least"], sums["most"]]), columns[0], "`numerator`")
     refuse_extreme(np.array([sums["shortest"], sums["longest"]]), columns[1], "`denominator`")
-    if not np.isfinite(sums["w"]).all():
-        raise NonFiniteError(f"`weights` must be finite; column {weights!r} holds infinities.", column=weights)
     if negative := int(sums["negative"].sum()):
         raise _negative(columns[1], f"{negative} of {n_rows} rows in use", RowList((), negative))
 

@@ -7,15 +7,14 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
 from evalreg.checks import MissingName
 from evalreg.data.clusters import parse_groups, refuse_same, with_roles
-from evalreg.data.engine import Measure, Query, changed_rows
+from evalreg.data.engine import Measure, Query, changed_rows, floats_of
 from evalreg.data.engine_pairs import summarised_pairs
-from evalreg.data.engine_rows import read_in_engine
+from evalreg.data.engine_rows import read_in_engine, refuse_far_weights
 from evalreg.data.frame import as_query, open_frame
 from evalreg.data.pairs import PairRoles, as_names
 from evalreg.data.rows import Roles
@@ -31,7 +30,6 @@ from evalreg.data.sums import (
     SummedRoles,
     grouped_lines,
     merge,
-    refuse_far_weights,
     write_sums,
 )
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
@@ -215,7 +213,7 @@ def _of_scores(
     query = as_query(table, {"score": score})
     own = SummedRoles("scores", _columns(groups, query), by_columns, score, item, strata)
     read = read_in_engine(query, Roles(score, by_columns, item, None, strata, None, missing), groups)
-    x = nw.col(score).cast(nw.Float64)
+    x = floats_of(score)
     scores = engine_scores(Measured(read.table, x), read.cells, read.sums, score)
     centre = of_cell(scores.of, scores.centre)
     measures: dict[str, Measure] = {TOTAL: (x, "sum"), SQUARES: ((x - centre) * (x - centre), "sum"), LOW: (x, "min")}
@@ -257,9 +255,9 @@ def _of_ratios(data: Any, columns: tuple[str, str], roles: Roles, groups: str | 
         weights=roles.weights,
     )
     read = read_ratios(table, columns, replace(roles, by=by_columns), groups)
-    refuse_far_weights(read.power, roles.weights)
+    refuse_far_weights(table, roles.weights)
     centre, _, _ = centred(read)
-    n, d = (nw.col(name).cast(nw.Float64) for name in columns)
+    n, d = map(floats_of, columns)
     rows = read.rows
     measures = ratio_measures(n, d, rows.weight) | {CENTRE: (of_cell(read.cells, centre), "max")}
     moments = rows.moments(read.cells, centre, 1) | rows.spread(read.cells, centre)

@@ -14,9 +14,9 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis, factorize, no_source, union
 from evalreg.data.engine import CellKeys, Query, Sums, changed_rows
-from evalreg.data.engine_rows import MIDDLE
+from evalreg.data.engine_rows import MIDDLE, refuse_infinite_ends
 from evalreg.data.frame import refuse_extreme
-from evalreg.errors import NonFiniteError, NotAvailableError
+from evalreg.errors import NotAvailableError
 from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE, ROOT_OF_ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, square
 from evalreg.numerics.moments import ClusterSums, sums_of_residuals
@@ -464,19 +464,14 @@ def of_cell(cells: CellKeys, values: FloatArray) -> nw.Expr:
     return expression
 
 
-def engine_scores(
-    rows: Measured, cells: CellKeys, first: Mapping[str, FloatArray], score: str, weight: str | None = None
-) -> EngineScores:
+def engine_scores(rows: Measured, cells: CellKeys, first: Mapping[str, FloatArray], score: str) -> EngineScores:
     """Scores of means, from the first sums of the cells: n, w, t, smallest, largest, and squares about the middle.
 
     Where these squares have lost digits, they are asked for about the means.
     """
     n, w, total, low, high, squared = (first[name] for name in ("n", "w", "t", "lo", "hi", "s"))
-    if np.isinf(low).any() or np.isinf(high).any():
-        raise NonFiniteError(f"`score` must be finite; column {score!r} holds infinities.", column=score)
+    refuse_infinite_ends([low, high], score, "score")
     refuse_extreme(np.array([low, high]), score, "`score`")
-    if not np.isfinite(w).all():
-        raise NonFiniteError(f"`weights` must be finite; column {weight!r} holds infinities.", column=weight)
     alike = low == high
     mean = np.where(alike, low, total / w)
     with np.errstate(over="ignore", invalid="ignore"):

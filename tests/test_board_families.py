@@ -22,7 +22,7 @@ def test_what_a_leaderboard_rests_on_is_made_once(monkeypatch, estimator):
         board = estimator(log, left="left", right="right", winner="winner", groups="prompt + judge")
         first = board.leaderboard()
         pd.testing.assert_frame_equal(board.leaderboard(), first)
-        for again in (board.ranks, board.letters, board.simultaneous):
+        for again in (board.ranks, board.simultaneous):
             again()
         assert len(calls) == 2  # for bands, and for ranks
         # Another covariance is asked for anew.

@@ -165,7 +165,8 @@ class Spanning:
 
     def forms(self, turned: FloatArray) -> Iterator[Forms]:
         """With contrasts C' (k, m): D_g is C W_g'W_g C', and U_g is Q_g'W_g C'."""
-        yield self.grams @ turned, np.broadcast_to(turned, (self.n_clusters, *turned.shape)), self.reach @ turned
+        both = turned.T @ self.grams, turned.T @ np.swapaxes(self.reach, 1, 2)
+        yield both[0], np.broadcast_to(turned.T, both[0].shape), both[1]
 
     def totals(self, scores: Scores) -> FloatArray:
         """AdjustedClusters totals of the clusters, shape (n_clusters, k)."""

@@ -17,7 +17,6 @@ from evalreg.covariance.leverage import (
     CellLeverage,
     FixedDof,
     Leverage,
-    ParameterLeverage,
     Projected,
     WelchDof,
     quadratic,
@@ -218,17 +217,13 @@ class Term:
             return np.full(C.shape[0], float(self.n_clusters - 1))
         if self.contrasts is None:
             return self.leverage.dof(dense(C))
-        if isinstance(self.leverage, ParameterLeverage) and self.leverage.parameters is not None and is_identity(C):
-            return self.leverage.parameters
         found = None
-        if _many_pairs(C, self.contrasts) and (cells := self._of_cells) is not None:
-            found = cells.of_pairs(C, self._projected)
+        if isinstance(self.leverage, CellLeverage):
+            if self.leverage.parameters is not None and is_identity(C):
+                return self.leverage.parameters
+            if _many_pairs(C, self.contrasts):
+                found = self.leverage.of_pairs(C, self._projected)
         return self.leverage.dof(self._product(C)) if found is None else found
-
-    @property
-    def _of_cells(self) -> CellLeverage | None:
-        leverage = self.leverage.of_cells if isinstance(self.leverage, ParameterLeverage) else self.leverage
-        return leverage if isinstance(leverage, CellLeverage) else None
 
     def _product(self, C: Matrix) -> Matrix:
         """C times the contrasts; sparse where both may be, as differences of many models touch few of the cells."""
@@ -248,10 +243,8 @@ class Term:
 
     @cached_property
     def _projected(self) -> Projected:
-        cells = self._of_cells
-        assert cells is not None
-        assert self.contrasts is not None
-        return cells.project(self.contrasts)
+        assert isinstance(self.leverage, CellLeverage)
+        return self.leverage.project(self.contrasts)
 
     def hotelling(self, C: FloatArray) -> float:
         """eta of the approximate Hotelling test of contrasts of the parameters; G - 1 without leverages."""
@@ -263,7 +256,7 @@ class Term:
         """The same term for contrasts of the parameters."""
         contrasts = None if self.contrasts is None else C @ self.contrasts
         blind = None if self.blind is None else _moved(C, self.blind)
-        leverage = self.leverage.linear() if isinstance(self.leverage, ParameterLeverage) else self.leverage
+        leverage = self.leverage.linear() if isinstance(self.leverage, CellLeverage) else self.leverage
         return replace(
             self,
             matrix=C @ self.matrix @ C.T,

@@ -17,7 +17,7 @@ JBES 36(4), section 3.2.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -37,7 +37,9 @@ from evalreg.numerics.matrices import (
     mostly_there,
     row_products,
     scale_rows,
+    squared_entries,
     stacked,
+    totals_of_columns,
     with_entries,
 )
 from evalreg.scores.base import NarrowClusters, Scores
@@ -47,7 +49,7 @@ from evalreg.scores.base import NarrowClusters, Scores
 SERIES_NORM = 0.3
 
 Forms: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
-"""Of some clusters and m contrasts: two factors of D_g, (n_clusters, n, m) each, and u_g, (n_clusters, k, m)."""
+"""Of some clusters and m contrasts: two factors of D_g, (n_clusters, m, n) each, and u_g, (n_clusters, m, k)."""
 
 
 def adjust_cell_totals(totals: Matrix, leverage: Matrix, power: float) -> Matrix:
@@ -185,11 +187,11 @@ class Wide:
         return inverse_power_times(self.L, self.power, np.eye(self.L.shape[1]))
 
     def forms(self, turned: FloatArray) -> Iterator[Forms]:
-        """(I - L)^-p R'C' and L times it: the products of the two are the D_g, those of the second the U_g'U_h."""
+        """C R(I - L)^-p, and that times L: the products of the two are the D_g, those of the second the U_g'U_h."""
         step = max(HELD // turned.size, 1)
         for first in range(0, self.n_clusters, step):
-            outer = self.adjustment[first : first + step] @ turned
-            u = self.L[first : first + step] @ outer
+            outer = turned.T @ self.adjustment[first : first + step]
+            u = outer @ self.L[first : first + step]
             yield outer, u, u
 
 
@@ -228,15 +230,15 @@ class Narrow:
         return tuple(found)
 
     def forms(self, turned: FloatArray) -> Iterator[Forms]:
-        """W, twice, and Z'W."""
+        """W', twice, and W'Z."""
         mapped = self.root @ turned
         for members, adjustment, _ in self.adjustments:
             step = max(HELD // turned.size, 1)
             for first in range(0, members.shape[0], step):
                 some = slice(first, first + step)
                 Z, own = self.clusters.rows(members[some], self.root, mapped)
-                W = adjustment[some] @ own
-                yield W, W, np.swapaxes(Z, 1, 2) @ W
+                W = np.swapaxes(adjustment[some] @ own, 1, 2)
+                yield W, W, W @ Z
 
 
 def _products(Z: FloatArray) -> FloatArray:
@@ -423,115 +425,51 @@ def cell_sums(b: Matrix, v: Matrix) -> tuple[FloatArray, FloatArray, FloatArray]
     return trace, dense(d.T @ d - v2.T @ v2), dense(v.T @ v)
 
 
-@dataclass(frozen=True)
-class AllForms:
-    """Sums over clusters that give |P|^2 of any contrasts of n cells."""
+def known_sums(squares: sparse.csr_array, b: Matrix, v: Matrix) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """What some clusters add to |P|^2 of known contrasts alone, `squares` being their c^2, (m, n_cells).
 
-    n: int
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Sizes of the `cell_sums`."""
-        return (self.n, self.n**2, self.n**2)
-
-    def sums(self, b: Matrix, v: Matrix) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Of some clusters."""
-        return cell_sums(b, v)
-
-    def leverage(self, trace: FloatArray, squares: FloatArray, products: FloatArray) -> CellLeverage:
-        """What the sums over all clusters say."""
-        return CellLeverage(trace, (squares + products**2).reshape(self.n, self.n))
-
-
-@dataclass(frozen=True, eq=False)
-class ParameterForms:
-    """Sums over clusters that give |P|^2 of the parameters themselves, and of no other contrasts of the cells.
-
-    Of a board a parameter has the pairs of one model alone: (c^2)' spread (c^2) needs the elements of vv' whose two
-    pairs have a model in common, and not those of all pairs with all. `squares` are c^2, (n_params, n_cells).
+    tr P and sum_g (b'c^2)^2 - 2 (b'c^2)(v^2'c^2), (m,), and the sums of v_gk v_gl of the cells of each contrast. Of a
+    board a parameter has the pairs of one model alone: of vv' it needs the elements whose two pairs have a model in
+    common, and not those of all pairs with all.
     """
-
-    squares: sparse.csr_array
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Sizes of tr P, of the sums of squares, and of the products of each parameter's cells."""
-        m = self.squares.shape[0]
-        return (m, m, int(np.sum(self._counts**2)))
-
-    def sums(self, b: Matrix, v: Matrix) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Of some clusters: tr P and sum_g (b'c^2)^2 - 2 (b'c^2)(v^2'c^2), (n_params,), and the sums of v_gk v_gl."""
-        v2 = with_entries(v, v.data**2)
-        first, second = dense(b @ self.squares.T), dense(v2 @ self.squares.T)
-        sums = (first - second).sum(axis=0), np.sum(first * (first - 2 * second), axis=0)
-        if self._counts.max() == 1:
-            return *sums, np.asarray(v2.sum(axis=0)).ravel()[self.squares.indices]
-        by_cell = v.tocsc()
-        cells = (by_cell[:, of] for of in np.split(self.squares.indices, self.squares.indptr[1:-1]))
-        return *sums, np.concatenate([dense(of.T @ of).ravel() for of in cells])
-
-    def dof(self, trace: FloatArray, squares: FloatArray, products: FloatArray) -> FloatArray:
-        """Satterthwaite degrees of freedom of each parameter, from the sums over all clusters."""
-        of = np.split(products, np.cumsum(self._counts**2)[:-1])
-        weights = np.split(self.squares.data, self.squares.indptr[1:-1])
-        forms = [c @ part.reshape(c.size, c.size) ** 2 @ c for c, part in zip(weights, of, strict=True)]
-        return ratio(trace**2, squares + np.array(forms))
-
-    @property
-    def _counts(self) -> IntArray:
-        return np.diff(self.squares.indptr).astype(np.int64)
+    v2 = with_entries(v, v.data**2)
+    first, second = dense(b @ squares.T), dense(v2 @ squares.T)
+    sums = (first - second).sum(axis=0), np.sum(first * (first - 2 * second), axis=0)
+    if np.diff(squares.indptr).max() == 1:
+        return *sums, np.asarray(v2.sum(axis=0)).ravel()[squares.indices]
+    by_cell = v.tocsc()
+    cells = (by_cell[:, of] for of in np.split(squares.indices, squares.indptr[1:-1]))
+    return *sums, np.concatenate([dense(of.T @ of).ravel() for of in cells])
 
 
-@dataclass(frozen=True, eq=False)
-class ParameterLeverage:
-    """Degrees of freedom of the parameters themselves; those of other contrasts ask the clusters again.
+def known_dof(squares: sparse.csr_array, sums: FloatArray) -> FloatArray:
+    """Satterthwaite degrees of freedom of known contrasts, from their sums over all clusters in one array."""
+    m, counts = squares.shape[0], np.diff(squares.indptr).astype(np.int64)
+    trace, forms, *products = np.split(sums, np.cumsum([m, m, *counts[:-1] ** 2]))
+    weights = np.split(squares.data, squares.indptr[1:-1])
+    own = [c @ part.reshape(c.size, c.size) ** 2 @ c for c, part in zip(weights, products, strict=True)]
+    return ratio(trace**2, forms + np.array(own))
 
-    `parameters` are None where these parameters are contrasts of those.
+
+Spread: TypeAlias = tuple[FloatArray, Matrix, tuple[Matrix, Matrix] | None]
+"""Of all cells the trace, sum over clusters of b - v^2, and the spread; or in its place the b and v of the clusters."""
+
+
+def spread_of(blocks: list[tuple[Matrix, Matrix]]) -> Spread:
+    """The spread from the b and v of all clusters.
+
+    Of very many cells it is sparse where few pairs of them share a cluster; elsewhere its factors stand for it.
     """
-
-    parameters: FloatArray | None
-    ask: Callable[[], CellLeverage]
-
-    @held_property
-    def of_cells(self) -> CellLeverage:
-        """What the leverages of all cells say."""
-        return self.ask()
-
-    def dof(self, contrasts: FloatArray) -> FloatArray:
-        """One for each row of contrasts of the cells."""
-        return self.of_cells.dof(contrasts)
-
-    def hotelling(self, contrasts: FloatArray) -> float:
-        """Of several contrasts of the cells jointly."""
-        return self.of_cells.hotelling(contrasts)
-
-    def linear(self) -> ParameterLeverage:
-        """The same of contrasts of the parameters."""
-        return ParameterLeverage(None, lambda: self.of_cells)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """What is pickled has no clusters to ask again."""
-        return replace, (self.of_cells,)
-
-
-def cell_leverage(leverage: Matrix, weight: FloatArray, power: float) -> CellLeverage:
-    """What the leverages of cells, (n_clusters, n_cells), say about contrasts of their means."""
-    b, v = cell_pieces(leverage, weight, power)
-    if weight.size**2 <= HELD:
-        trace, squares, products = cell_sums(b, v)
-        return CellLeverage(trace, squares + products**2)
-    return many_cells([(b, v)])
-
-
-def many_cells(blocks: list[tuple[Matrix, Matrix]]) -> CellLeverage:
-    """The same of very many cells: a sparse spread where few pairs of them share a cluster; its factors elsewhere."""
     b, v = (stacked(parts) for parts in zip(*blocks, strict=True))
+    if b.shape[1] ** 2 <= HELD:
+        trace, squares, products = cell_sums(b, v)
+        return trace, squares + products**2, None
     v2 = with_entries(v, v.data**2)
     trace = np.asarray(b.sum(axis=0) - v2.sum(axis=0)).ravel()
     if float(np.sum(np.diff(b.indptr).astype(float) ** 2)) > HELD:
-        return CellLeverage(trace, None, (b, v))
+        return trace, None, (b, v)
     cross, products = b.T @ v2, v.T @ v
-    return CellLeverage(trace, (b.T @ b - cross - cross.T + products.multiply(products)).tocsr())
+    return trace, (b.T @ b - cross - cross.T + products.multiply(products)).tocsr(), None
 
 
 def own_dof(b: Matrix, v: Matrix) -> FloatArray:
@@ -549,28 +487,48 @@ def own_dof(b: Matrix, v: Matrix) -> FloatArray:
 class CellLeverage:
     """What the leverages of cells say about contrasts of their means, summed over clusters.
 
-    The spread is the sum over g of bb' - b(v^2)' - (v^2)b', plus the squared elements of the sum of vv'. Where it would
-    be too large to hold, `factors` has the b and v of the clusters, (n_clusters, n_cells) each.
+    The spread is the sum over g of bb' - b(v^2)' - (v^2)b', plus the squared elements of the sum of vv'. The degrees of
+    freedom of the parameters themselves may be known without it: the clusters are asked again where others are wanted.
     """
 
-    trace: FloatArray  # (n_cells,): sum over clusters of b - v^2
-    spread: Matrix  # (n_cells, n_cells); None where there are factors
-    factors: tuple[Matrix, Matrix] | None = None
+    ask: Callable[[], Spread]
+    parameters: FloatArray | None = None
+
+    @held_property
+    def sums(self) -> Spread:
+        """Trace, spread and factors."""
+        return self.ask()
+
+    @property
+    def trace(self) -> FloatArray:
+        """Sum over clusters of b - v^2, shape (n_cells,)."""
+        return self.sums[0]
+
+    def linear(self) -> CellLeverage:
+        """The same of contrasts of the parameters."""
+        return CellLeverage(lambda: self.sums)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What is pickled has no clusters to ask again."""
+        return _answered, (self.sums, self.parameters)
 
     @held_property
     def diagonal(self) -> FloatArray:
         """Of the spread, shape (n_cells,)."""
-        if self.factors is None:
-            return np.asarray(self.spread.diagonal(), dtype=np.float64)
-        b, v = self.factors
+        _, spread, factors = self.sums
+        if factors is None:
+            return np.asarray(spread.diagonal(), dtype=np.float64)
+        b, v = factors
         v2 = with_entries(v, v.data**2)
-        of_b = b.multiply(b - 2 * v2).sum(axis=0)
-        return np.asarray(of_b + np.asarray(v2.sum(axis=0)) ** 2, dtype=np.float64).ravel()
+        return np.asarray(
+            totals_of_columns(with_entries(b, b.data * (b.data - 2 * v2.data))) + totals_of_columns(v2) ** 2
+        )
 
     def columns(self, part: slice) -> FloatArray:
         """Some columns of the spread, shape (n_cells, n_columns)."""
-        if self.factors is None:
-            return dense(self.spread[:, part])
+        _, spread, factors = self.sums
+        if factors is None:
+            return dense(spread[:, part])
         b, v, v2 = self._dense_factors
         both = b.T @ (b[:, part] - v2[:, part]) - v2.T @ b[:, part]
         return np.asarray(both + (v.T @ v[:, part]) ** 2)
@@ -578,36 +536,13 @@ class CellLeverage:
     @held_property
     def _dense_factors(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         # Clusters that many cells share hold most of them.
-        b, v = (dense(factor) for factor in self.factors or ())
+        b, v = (dense(factor) for factor in self.sums[2] or ())
         return b, v, v**2
-
-    def forms(self, squares: Matrix) -> FloatArray:
-        """x' spread x of each row of a sparse array, shape (m,), some at a time."""
-        if self.factors is None:
-            if mostly_there(squares):
-                return quadratic(dense(squares), self.spread)
-            step = max(HELD // self.trace.size, 1)
-            parts = (squares[first : first + step] for first in range(0, squares.shape[0], step))
-            return np.concatenate([quadratic(part, self.spread) for part in parts])
-        result, (b, v) = np.empty(squares.shape[0]), self.factors
-        v2, step = with_entries(v, v.data**2), max(HELD // b.shape[0], 1)
-        for first in range(0, result.size, step):
-            part = squares[first : first + step]
-            of_b, of_v = dense(part @ b.T), dense(part @ v2.T)
-            result[first : first + step] = np.sum(of_b**2 - 2 * of_b * of_v, axis=1)
-        columns = v.tocsc()
-        for row in range(result.size):
-            entries = slice(squares.indptr[row], squares.indptr[row + 1])
-            # Sum over pairs of cells of x_k x_l (v_k'v_l)^2, by the smaller of the two products of v.
-            scaled = dense(columns[:, squares.indices[entries]]) * np.sqrt(squares.data[entries])
-            product = scaled @ scaled.T if scaled.shape[0] < scaled.shape[1] else scaled.T @ scaled
-            result[row] += float(np.vdot(product, product))
-        return result
 
     def times(self, matrix: Matrix) -> FloatArray:
         """The spread times a sparse array, shape (n_cells, m)."""
-        if self.factors is None:
-            return dense(self.spread @ matrix)
+        if self.sums[2] is None:
+            return dense(self.sums[1] @ matrix)
         by_row, result = compressed(matrix), np.zeros(matrix.shape)
         for part in self._parts:
             result += self.columns(part) @ by_row[part]
@@ -619,10 +554,19 @@ class CellLeverage:
         return (slice(first, first + step) for first in range(0, self.trace.size, step))
 
     def dof(self, contrasts: Matrix) -> FloatArray:
-        """Satterthwaite degrees of freedom, one for each row of `contrasts` (m, n_cells)."""
-        rows = compressed(contrasts)
-        squares = with_entries(rows, rows.data**2)
-        return ratio(np.asarray(squares @ self.trace) ** 2, self.forms(squares))
+        """Satterthwaite degrees of freedom, one for each row of `contrasts` (m, n_cells), some at a time."""
+        squares = squared_entries(compressed(contrasts))
+        _, spread, factors = self.sums
+        if factors is None and mostly_there(squares):
+            forms = quadratic(dense(squares), spread)
+            return ratio(np.asarray(squares @ self.trace) ** 2, forms)
+        step, found = max(HELD // self.trace.size, 1), list[FloatArray]()
+        for part in (squares[first : first + step] for first in range(0, squares.shape[0], step)):
+            if factors is None:
+                found.append(ratio(np.asarray(part @ self.trace) ** 2, quadratic(part, spread)))
+            else:
+                found.append(known_dof(part, np.concatenate(known_sums(part, *factors))))
+        return np.concatenate(found)
 
     def hotelling(self, contrasts: FloatArray) -> float:
         """eta of the approximate Hotelling test of `contrasts` (q, n_cells)."""
@@ -663,6 +607,10 @@ class CellLeverage:
         Q = with_entries(A, A.data**2)
         spread = self.times(Q.T.tocsc())
         return A, spread, np.asarray(Q @ spread), np.asarray(Q @ self.trace)
+
+
+def _answered(sums: Spread, parameters: FloatArray | None) -> CellLeverage:
+    return CellLeverage(lambda: sums, parameters)
 
 
 Projected = tuple[Matrix, FloatArray, FloatArray, FloatArray]
@@ -714,16 +662,16 @@ class ClusterLeverage:
                     sums[some] += products
                 continue
             for left, right, u in part.forms(turned):
-                d, uu = np.einsum("gnm,gnm->gm", left, right), np.einsum("gkm,gkm->gm", u, u)
+                d, uu = np.einsum("gmn,gmn->gm", left, right), np.einsum("gmk,gmk->gm", u, u)
                 expected += (d - uu).sum(axis=0)
                 squares += (d**2 - 2 * d * uu).sum(axis=0)
-                u = np.ascontiguousarray(np.moveaxis(u, 2, 0))
                 if few:
                     held.append(u)
-                else:
-                    sums += np.swapaxes(u, 1, 2) @ u
+                else:  # a matrix times itself, contrast by contrast, is half the work
+                    for total, own in zip(sums, np.swapaxes(u, 0, 1), strict=True):
+                        total += own.T @ own
         if few:  # of fewer clusters than columns UU' is the smaller, which has the sum of squares of U'U
-            u = np.concatenate(held, axis=1)
+            u = np.swapaxes(np.concatenate(held), 0, 1)
             sums = u @ np.swapaxes(u, 1, 2)
         return ratio(expected**2, squares + np.einsum("mij,mij->m", sums, sums))
 
@@ -755,15 +703,15 @@ class ClusterLeverage:
         )
         expected = np.zeros((q, q))
         for left, right, u in self._forms(self.root.T @ contrasts.T):
-            expected += np.einsum("gns,gnt->st", left, right, optimize=True)
-            expected -= np.einsum("gks,gkt->st", u, u, optimize=True)
+            expected += np.einsum("gsn,gtn->st", left, right, optimize=True)
+            expected -= np.einsum("gsk,gtk->st", u, u, optimize=True)
         variance, products = 0.0, np.zeros((q * k, q * k))
         for left, right, u in self._forms(self.root.T @ whiten(contrasts, expected).T):
-            d, uu = np.swapaxes(left, 1, 2) @ right, np.swapaxes(u, 1, 2) @ u
+            d, uu = left @ np.swapaxes(right, 1, 2), u @ np.swapaxes(u, 1, 2)
             traces = np.einsum("gss->g", d)
             variance += float(np.sum(traces**2) - 2 * np.sum(traces * np.einsum("gss->g", uu)))
             variance += float(np.sum(d * np.swapaxes(d, 1, 2)) - 2 * np.sum(d * np.swapaxes(uu, 1, 2)))
-            flat = np.swapaxes(u, 1, 2).reshape(u.shape[0], q * k)
+            flat = u.reshape(u.shape[0], q * k)
             products += flat.T @ flat
         pairs = products.reshape(q, k, q, k)
         variance += float(np.sum(pairs**2) + np.einsum("sitj,tisj->", pairs, pairs))

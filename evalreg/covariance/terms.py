@@ -25,23 +25,23 @@ from evalreg.covariance.crossed import (
     touching,
 )
 from evalreg.covariance.leverage import (
-    AllForms,
     CellLeverage,
     CountedDof,
     FixedDof,
     Leverage,
-    ParameterForms,
-    ParameterLeverage,
+    Spread,
     WelchDof,
     adjust_cell_totals,
-    cell_leverage,
     cell_pieces,
+    cell_sums,
     fixed_dof,
     full_leverage_cells,
-    many_cells,
+    known_dof,
+    known_sums,
     own_dof,
     power_scale,
     quadratic,
+    spread_of,
 )
 from evalreg.covariance.options import (
     Counts,
@@ -83,10 +83,10 @@ from evalreg.numerics.matrices import (
     scale_columns,
     scale_rows,
     square,
+    squared_entries,
     stacked,
     sum_blocks,
     totals_of_columns,
-    with_entries,
     without_zeros,
 )
 from evalreg.scores.base import EVERY_ROW, Block, Scores, with_every_row
@@ -309,13 +309,14 @@ class CellMeat:
     """What a block of whole clusters adds to the covariance of means of cells, and to their degrees of freedom.
 
     It is one array, so that blocks add up wherever they lie: the squares of adjusted totals, cells that rest on a
-    single cluster, and the sums of `forms`. Without `bread` it is the last alone.
+    single cluster, and sums for the degrees of freedom of contrasts whose squared entries are `known`. Without `bread`
+    it is the sums for all contrasts alone.
     """
 
     inverse: FloatArray
-    bread: Matrix | None
     power: float
-    forms: AllForms | ParameterForms | None
+    bread: Matrix | None = None
+    known: Matrix | None = None
 
     def __call__(self, block: Block) -> FloatArray:
         """The array of one block."""
@@ -323,28 +324,20 @@ class CellMeat:
         if self.bread is not None:
             totals = adjust_cell_totals(block.totals, share, self.power)
             arrays += [square(totals, self.bread), full_leverage_cells(share)]
-        if self.forms is not None:
-            arrays += self.forms.sums(*cell_pieces(share, 1.0 / self.inverse, self.power))
+        if self.bread is None or self.known is not None:
+            pieces = cell_pieces(share, 1.0 / self.inverse, self.power)
+            arrays += cell_sums(*pieces) if self.known is None else known_sums(self.known, *pieces)
         return np.concatenate([np.asarray(array, dtype=np.float64).ravel() for array in arrays])
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Sizes of the parts of the array."""
-        of_forms = () if self.forms is None else self.forms.sizes
-        return of_forms if self.bread is None else (self.bread.shape[1] ** 2, self.inverse.size, *of_forms)
 
-    def split(self, sums: FloatArray) -> list[FloatArray]:
-        """The parts of the array."""
-        return np.split(sums, np.cumsum(self.sizes)[:-1])
-
-
-def _of_all_cells(scores: Scores, by: Axis, inverse: FloatArray, power: float) -> CellLeverage:
+def _of_all_cells(scores: Scores, by: Axis, inverse: FloatArray, power: float) -> Spread:
     """What the leverages of all cells say of any contrasts."""
-    if inverse.size**2 > HELD:
+    n = inverse.size
+    if n**2 > HELD:
         shares = (scale_columns(block.gram, inverse) for block in scores.cells(by))
-        return many_cells([cell_pieces(share, 1.0 / inverse, power) for share in shares])
-    meat = CellMeat(inverse, None, power, forms := AllForms(inverse.size))
-    return forms.leverage(*meat.split(scores.fold(by, meat)))
+        return spread_of([cell_pieces(share, 1.0 / inverse, power) for share in shares])
+    trace, squares, products = np.split(scores.fold(by, CellMeat(inverse, power)), [n, n + n**2])
+    return trace, (squares + products**2).reshape(n, n), None
 
 
 def _adjust_cells(estimate: Estimate, by: Axis, power: float, keep: bool) -> Adjusted:
@@ -352,21 +345,13 @@ def _adjust_cells(estimate: Estimate, by: Axis, power: float, keep: bool) -> Adj
     scores, inverse, m = estimate.scores, estimate.refit.inverse_gram, estimate.n_params
     if isinstance(scores, PairScores) and (share := scores.shares(by)) is not None:
         return _adjust_alike(estimate, scores, by, share, power, keep)
-    ask = partial(_of_all_cells, scores, by, inverse, power)
-    contrasts = compressed(estimate.coefficient_map)
-    forms: AllForms | ParameterForms = ParameterForms(with_entries(contrasts, contrasts.data**2))
-    if forms.sizes[-1] > inverse.size**2:
-        forms = AllForms(inverse.size)
-    apart = not keep or (isinstance(forms, AllForms) and inverse.size**2 > HELD)
-    meat = CellMeat(inverse, estimate.bread, power, None if apart else forms)
-    matrix, rest, *sums = meat.split(scores.fold(by, meat))
-    leverage: Leverage | None = None
-    if keep and apart:
-        leverage = ask()
-    elif keep:
-        leverage = (
-            ParameterLeverage(forms.dof(*sums), ask) if isinstance(forms, ParameterForms) else forms.leverage(*sums)
-        )
+    known = squared_entries(compressed(estimate.coefficient_map))
+    # Centred means, say, each have all cells: what is known of all contrasts is less.
+    few = keep and float(np.sum(np.diff(known.indptr).astype(float) ** 2)) <= max(inverse.size**2, HELD)
+    sums = scores.fold(by, CellMeat(inverse, power, estimate.bread, known if few else None))
+    matrix, rest, of_known = np.split(sums, [m**2, m**2 + inverse.size])
+    dof = known_dof(known, of_known) if few else None
+    leverage = CellLeverage(partial(_of_all_cells, scores, by, inverse, power), dof) if keep else None
     return matrix.reshape(m, m), leverage, (rest > 0) & bool(power)
 
 
@@ -380,8 +365,9 @@ def _adjust_alike(
     lost = np.full(n, bool(power) and bool(full_leverage_cells(column)[0]))
     if not keep:
         return matrix, None, lost
-    one = cell_leverage(column, 1.0 / estimate.refit.inverse_gram[:1], power)
-    return matrix, CellLeverage(np.repeat(one.trace, n), np.broadcast_to(dense(one.spread), (n, n))), lost
+    trace, spread, _ = spread_of([cell_pieces(column, 1.0 / estimate.refit.inverse_gram[:1], power)])
+    every = np.repeat(trace, n), np.broadcast_to(dense(spread), (n, n)), None
+    return matrix, CellLeverage(lambda: every), lost
 
 
 def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:

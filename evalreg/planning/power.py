@@ -16,7 +16,7 @@ import scipy
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, fraction
-from evalreg.covariance.leverage import cell_leverage
+from evalreg.covariance.leverage import cell_pieces, own_dof
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.inference.simultaneous import BLOCK, base_seed, block_stream
 from evalreg.numerics.limits import ROUNDING
@@ -967,7 +967,7 @@ def power(
     draws = checked_count("draws", draws, 1, "experiments")
     spread = np.sqrt(sizes**2 * rho * omega2 + sizes * ((1 - rho) * omega2 + noise))
     share = sizes / sizes.sum()
-    dof = float(cell_leverage(sparse.csr_array(share[:, None]), np.array([sizes.sum()]), 0.5).dof(np.eye(1))[0])
+    dof = float(own_dof(*cell_pieces(sparse.csr_array(share[:, None]), np.array([sizes.sum()]), 0.5))[0])
     critical = float(scipy.special.stdtrit(dof, 1 - alpha / 2))
     rejected, wrong = 0, 0
     base, printed = base_seed(seed)

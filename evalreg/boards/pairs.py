@@ -208,7 +208,6 @@ def _of_lines(read: SummedPairCells, dropped: dict[str, int]) -> Pairs:
         mean2=means[1],
         within2=within[1],
         heaviest=lines["heaviest"],
-        weighted=read.weighted,
     )
     sides = read.side_names, read.sides
     return _pairs(read, sums, scores, lines, read.swapped, read.axes, dropped, read.alike, sides)

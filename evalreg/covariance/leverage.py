@@ -451,11 +451,11 @@ def known_dof(squares: sparse.csr_array, sums: FloatArray) -> FloatArray:
     return ratio(trace**2, forms + np.array(own))
 
 
-Spread: TypeAlias = tuple[FloatArray, Matrix, tuple[Matrix, Matrix] | None]
+CellSpread: TypeAlias = tuple[FloatArray, Matrix, tuple[Matrix, Matrix] | None]
 """Of all cells the trace, sum over clusters of b - v^2, and the spread; or in its place the b and v of the clusters."""
 
 
-def spread_of(blocks: list[tuple[Matrix, Matrix]]) -> Spread:
+def spread_of(blocks: list[tuple[Matrix, Matrix]]) -> CellSpread:
     """The spread from the b and v of all clusters.
 
     Of very many cells it is sparse where few pairs of them share a cluster; elsewhere its factors stand for it.
@@ -491,11 +491,11 @@ class CellLeverage:
     freedom of the parameters themselves may be known without it: the clusters are asked again where others are wanted.
     """
 
-    ask: Callable[[], Spread]
+    ask: Callable[[], CellSpread]
     parameters: FloatArray | None = None
 
     @held_property
-    def sums(self) -> Spread:
+    def sums(self) -> CellSpread:
         """Trace, spread and factors."""
         return self.ask()
 
@@ -609,7 +609,7 @@ class CellLeverage:
         return A, spread, np.asarray(Q @ spread), np.asarray(Q @ self.trace)
 
 
-def _answered(sums: Spread, parameters: FloatArray | None) -> CellLeverage:
+def _answered(sums: CellSpread, parameters: FloatArray | None) -> CellLeverage:
     return CellLeverage(lambda: sums, parameters)
 
 

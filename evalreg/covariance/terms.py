@@ -26,10 +26,10 @@ from evalreg.covariance.crossed import (
 )
 from evalreg.covariance.leverage import (
     CellLeverage,
+    CellSpread,
     CountedDof,
     FixedDof,
     Leverage,
-    Spread,
     WelchDof,
     adjust_cell_totals,
     cell_pieces,
@@ -330,7 +330,7 @@ class CellMeat:
         return np.concatenate([np.asarray(array, dtype=np.float64).ravel() for array in arrays])
 
 
-def _of_all_cells(scores: Scores, by: Axis, inverse: FloatArray, power: float) -> Spread:
+def _of_all_cells(scores: Scores, by: Axis, inverse: FloatArray, power: float) -> CellSpread:
     """What the leverages of all cells say of any contrasts."""
     n = inverse.size
     if n**2 > HELD:

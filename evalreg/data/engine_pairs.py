@@ -338,7 +338,6 @@ class SummedPairCells(PairCells):
     labels: dict[str, Codes]
     axes: tuple[Axis, ...] | None
     sums: dict[str, FloatArray]
-    weighted: bool
     alike: int
     side_names: tuple[str, ...] = ()
     sides: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
@@ -364,7 +363,6 @@ def read_summed_pairs(
         labels=labels,
         axes=axes,
         sums=sums,
-        weighted=own.weights is not None,
         alike=0 if own.key else _alike(log, roles, axes),
     )
     if roles.sides is None:

@@ -33,7 +33,7 @@ def test_what_was_not_resolved_is_told_apart(tmp_path):
     assert log.mean(groups="repo").params.iloc[0] == pytest.approx(5 / 15)
     assert log.mean(groups="repo").n_clusters == {"repo": 3}
     assert set(log.frame["repo"]) == {"django/django", "sympy/sympy", "flask/flask"}
-    assert 'failed="zero"' in log.notes[1]
+    assert 'rate 0.2273 that SWE-bench reports is that of "zero"' in log.notes[0]
 
 
 def test_with_failures_as_zero_the_mean_is_the_report_s_own_rate(tmp_path):

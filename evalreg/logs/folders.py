@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pandas as pd
 from evalreg.errors import LogFormatError
 from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Minor, Name, Part, Record, Source, Unknown
 from evalreg.logs.records import (
+    as_score,
     at,
     beside,
     digest,
@@ -23,6 +23,7 @@ from evalreg.logs.records import (
     label,
     needed,
     numeric,
+    numeric_items,
     pyarrow_for,
     records,
     short,
@@ -80,8 +81,6 @@ def _variant(perturbation: Any) -> str:
 
 def _helm_parts(source: Source, choice: Choice) -> Iterator[Part]:
     """The run of a folder; without a specification, its folder's name says model and task."""
-    if source.path.name in _HELM_FILES:
-        return
     folder = source.path.resolve().parent
     spec = beside(folder / "run_spec.json")
     name = first_text(spec, "name") or folder.name
@@ -92,17 +91,19 @@ def _helm_parts(source: Source, choice: Choice) -> Iterator[Part]:
     details = {key: value for key, value in asked.items() if value is not None}
     stats = beside(folder / "stats.json")
     part = Part(source, model, task, records(source, choice.broken), name, details=details)
-    part.header = {"failed": _failures(folder, part.notes), "instances": _instances(folder), "known": {}}
-    part.details["reported"] = _figures(stats if isinstance(stats, list) else [])
-    part.figure = lambda scorer, metric, filter: _figure(part.details["reported"], metric, filter)
+    instances = beside(folder / "instances.json")
+    rows = [row for row in (instances if isinstance(instances, list) else []) if isinstance(row, dict)]
+    by_key = {(str(row.get("id")), _variant(row.get("perturbation"))): row for row in rows}
+    part.header = {"failed": _failures(folder, part.notes), "instances": by_key}
+    part.details["reported"] = reported = _figures(stats if isinstance(stats, list) else [])
+
+    def figure(scorer: str, metric: str, filter: str) -> tuple[str, float] | None:
+        """The one figure of a metric without perturbation."""
+        own = [(name, v) for name, v in reported.items() if name.split(", ")[0] == metric and name.count(", ") < 2]
+        return own[0] if len(own) == 1 and filter in ("", "original") else None
+
+    part.figure = figure
     yield part
-
-
-def _instances(folder: Path) -> dict[tuple[str, str], Record]:
-    """Instances of a run by id and perturbation, from the file beside."""
-    found = beside(folder / "instances.json")
-    rows = [row for row in (found if isinstance(found, list) else []) if isinstance(row, dict)]
-    return {(str(row.get("id")), _variant(row.get("perturbation"))): row for row in rows}
 
 
 def _failures(folder: Path, notes: list[str]) -> set[tuple[str, str, int]]:
@@ -141,45 +142,23 @@ def _figures(stats: Sequence[Any]) -> dict[str, float]:
     return found
 
 
-def _figure(figures: Mapping[str, float], metric: str, filter: str) -> tuple[str, float] | None:
-    """The one figure of a metric without perturbation."""
-    own = {name: value for name, value in figures.items() if name.split(", ")[0] == metric and name.count(", ") < 2}
-    return next(iter(own.items())) if len(own) == 1 and filter in ("", "original") else None
-
-
 def _helm(record: Record, part: Part) -> Iterator[Answer]:
     """The statistics of one instance, perturbation and trial by one class of metrics."""
     item, variant = label(record, "instance_id"), _variant(record.get("perturbation"))
     trial = whole(record, "train_trial_index", 0)
     values: dict[Name, Any] = {}
-    known = part.header["known"]
     row: Record = {"item": item, "sample": trial + 1, "perturbation": variant}
-    if "stats" not in record:
-        raise BadRecordError("has no 'stats'")
+    needed(record, "stats")
     for stat in items(record, "stats"):
-        name, value = label(needed(stat, "name"), "name"), at(stat, "mean")
-        if value is not None and not isinstance(value, int | float):
-            raise BadRecordError(f"has {str(value)[:40]!r} as the mean of {name!r}, where a number is needed")
+        name = label(needed(stat, "name"), "name")
         name = Minor(name) if name in _MEASURES or name.startswith("finish_reason_") else name
-        if known.setdefault((item, variant, trial, name), numeric(value)) != numeric(value):
-            raise BadRecordError(f"has {name!r} of instance {item!r} again with another value")
-        values["", name] = numeric(value)
+        values["", name] = as_score(at(stat, "mean"), f"mean of {name}")
         row |= {part: stat["name"][part] for part in ("split", "sub_split") if isinstance(stat["name"].get(part), str)}
     instance = part.header["instances"].get((item, variant), {})
     asked = at(instance, "input.text") or at(instance, "input")
     content = digest(asked) if isinstance(asked, str) and asked and variant == "original" else ""
     state = "errored" if (item, variant, trial) in part.header["failed"] else None
     yield Answer(row, values, instance, state, content=content)  # type: ignore[arg-type]
-
-
-def _of_instances(answers: list[Answer], part: Part) -> list[Answer]:
-    """Statistics of one answer together."""
-    together: dict[tuple[str, str, int], Answer] = {}
-    for answer in answers:
-        key = (answer.row["item"], answer.row["perturbation"], answer.row["sample"])
-        first = together.setdefault(key, answer)
-        first.values, first.row = {**first.values, **answer.values}, {**answer.row, **first.row}
-    return list(together.values())
 
 
 def _helm_notes(frame: pd.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
@@ -197,9 +176,10 @@ HELM = Format(
     "helm",
     "HELM runs (per_instance_stats.json with run_spec.json)",
     _is_helm,
-    _helm_parts,
     _helm,
-    _of_instances,
+    _helm_parts,
+    beside=lambda source: source.path.name in _HELM_FILES,
+    same=("item", "perturbation", "sample"),
     fields=("extra_data",),
     choose={"metric": ("", "metrics"), "filter": ("perturbation", "perturbations")},
     empty=f"they are in {_STATS}. Name that file, or the folder of the run.",
@@ -247,30 +227,48 @@ def _footer(path: Path) -> bytes:
 
 def _lighteval_parts(source: Source, choice: Choice) -> Iterator[Part]:
     """The run of a file: task and date from its name, the model from the results beside or from the folders."""
-    if not source.head.startswith(b"PAR1"):
-        return
     path = source.path.resolve()
     match = _DETAILS_NAME.match(path.name)
     task, date = (match["task"], match["date"]) if match else (path.stem.removeprefix("details_"), "")
     results = _results(path, date)
     general, figures = at(results, "config_general"), at(results, "results")
-    figures = figures if isinstance(figures, dict) else {}
-    own = figures.get(task) or figures.get(task.replace("|", ":")) or {}
-    reported = {key: value for key, value in own.items() if numeric(value) is not None}
-    details: Record = {"date": date, "reported": reported}
-    details |= {
-        key: at(general, key)
-        for key in ("lighteval_sha", "num_fewshot_seeds", "max_samples", "model_sha")
-        if at(general, key) is not None
-    }
+    own = numeric_items(figures.get(task) or figures.get(task.replace("|", ":"))) if isinstance(figures, dict) else {}
+    kept = ("lighteval_sha", "num_fewshot_seeds", "max_samples", "model_sha")
+    details: Record = {"date": date, "reported": own}
+    details |= {key: at(general, key) for key in kept if at(general, key) is not None}
     version = (at(results, "versions") or {}).get(task)
     model = at(general, "model_name") or at(general, "model_config.model_name") or _model_of_folders(path, date)
     details |= {"task_version": version} if version is not None else {}
-    rows = [(f"row {n}", row) for n, row in enumerate(_rows(source.path, choice))]
-    part = Part(source, str(model), task, rows, date or str(path), version=str(version or ""), details=details)
-    part.figure = lambda scorer, metric, filter: (metric, float(reported[metric])) if metric in reported else None
-    part.header = details.get("num_fewshot_seeds")
+    part = Part(source, str(model), task, id=date or str(path), version=str(version or ""), details=details)
+    part.figure = lambda scorer, metric, filter: (metric, float(own[metric])) if metric in own else None
+    part.records = _named(part, _rows(source.path, choice))
     yield part
+
+
+def _named(part: Part, rows: Sequence[Record]) -> list[tuple[str, Record]]:
+    """The rows with names of their examples: ids, or the place where the text of the question was first.
+
+    An example is there once for each kind of request and each draw of examples for the prompt.
+    """
+    names, texts = zip(*map(_example, rows), strict=True) if rows else ((), ())
+    if None in names or (len(set(names)) < len(names) and "doc" not in rows[0]):
+        seeds = part.details.get("num_fewshot_seeds")
+        drawn = isinstance(seeds, int) and seeds > 1
+        if drawn:
+            part.notes.append(f'"{part.task}" of "{part.model}" was run with {seeds} draws of examples for the prompt.')
+        first: dict[Any, Any] = {}
+        names = tuple(first.setdefault(text or n, digest(text) if drawn else n) for n, text in enumerate(texts))
+    rows = [{**row, "#name": str(name), "#text": text} for row, name, text in zip(rows, names, texts, strict=True)]
+    return [(f"row {n}", row) for n, row in enumerate(rows)]
+
+
+def _example(record: Record) -> tuple[str | None, str]:
+    """The id of an example, where it has one, and the text of its question."""
+    if "doc" in record:
+        name, text = at(record, "doc.id"), at(record, "doc.query")
+    else:
+        name, text = (record.get("example"), record["query"]) if "query" in record else (None, record.get("example"))
+    return short(name, 80) if isinstance(name, str) and name else None, text if isinstance(text, str) else ""
 
 
 def _results(path: Path, date: str) -> Any:
@@ -336,13 +334,9 @@ def _columns(schema: Any, types: Any, choice: Choice) -> list[str]:
 
 
 def _lighteval(record: Record, part: Part) -> Iterator[Answer]:
-    """An example: its id or text, and its metrics from a struct, the text of one, or columns of their own."""
-    if "doc" in record:
-        metrics, name, text = record.get("metric"), at(record, "doc.id"), at(record, "doc.query")
-    else:
-        own = {key: value for key, value in record.items() if key not in _NO_METRICS}
-        metrics = record.get("metrics", own)
-        name, text = (record.get("example"), record["query"]) if "query" in record else (None, record.get("example"))
+    """An example: its metrics from a struct, the text of one, or columns of their own."""
+    own = {key: value for key, value in record.items() if key not in _NO_METRICS and key[0] != "#"}
+    metrics = record.get("metric") if "doc" in record else record.get("metrics", own)
     if isinstance(metrics, str) and len(metrics) <= _LONGEST_TEXT:
         try:
             metrics = ast.literal_eval(metrics)
@@ -352,52 +346,19 @@ def _lighteval(record: Record, part: Part) -> Iterator[Answer]:
         raise BadRecordError(f"has metrics that are neither a struct nor the text of one: {str(metrics)[:40]!r}")
     values: dict[Name, Any] = {}
     for key, value in (metrics or {}).items():
-        number = numeric(value)
-        values["", str(key)] = (
-            number if number is not None or value is None or value != value else Unknown(type(value).__name__)
-        )
-    row: Record = {"item": short(str(name), 80) if isinstance(name, str) and name else None}
-    yield Answer(row, values, record, content=digest(text) if isinstance(text, str) and text else "")
-
-
-def _of_examples(answers: list[Answer], part: Part) -> list[Answer]:
-    """Examples once, which are written for each kind of request with the metrics of that kind, and named.
-
-    Without ids an example is known by its question, and called by its place.
-    """
-    names = [answer.row["item"] for answer in answers]
-    structs = bool(answers) and "doc" in answers[0].record
-    by_id = bool(answers) and None not in names and (structs or len(set(names)) == len(names))
-    together: dict[str, list[Answer]] = defaultdict(list)
-    found: list[Answer] = []
-    for number, answer in enumerate(answers):
-        same = together[answer.row["item"] if by_id else answer.content or str(number)]
-        scored = {name for name, value in answer.values.items() if value is not None}
-        # Of another kind: it has none of the metrics that are there already.
-        first = next((one for one in same if not any(one.values.get(name) is not None for name in scored)), None)
-        if first is None:
-            same.append(answer)
-            found.append(answer)
-        else:
-            first.values = {**first.values, **{name: answer.values[name] for name in scored}}
-    seeds = part.header
-    draws = not by_id and isinstance(seeds, int) and seeds > 1
-    for number, answer in enumerate(found):
-        if not by_id:
-            answer.row["item"] = answer.content if draws else str(number)
-    if draws or len({answer.row["item"] for answer in found}) < len(found):
-        why = f"was run with {seeds} draws of examples for the prompt" if draws else "has examples that occur again"
-        part.notes.append(f'"{part.task}" of "{part.model}" {why}; they are read as samples of an example.')
-    return found
+        is_none = value is None or value != value or numeric(value) is not None
+        values["", str(key)] = numeric(value) if is_none else Unknown(type(value).__name__)
+    yield Answer({"item": record["#name"]}, values, record, content=digest(record["#text"]) if record["#text"] else "")
 
 
 LIGHTEVAL = Format(
     "lighteval",
     "lighteval and Hub details (details_*.parquet)",
     _is_lighteval,
-    _lighteval_parts,
     _lighteval,
-    _of_examples,
+    _lighteval_parts,
+    beside=lambda source: not source.head.startswith(b"PAR1"),
+    same=("item",),
     fields=("doc.specific", "specifics"),
     choose={"metric": ("", "metrics")},
     repeats="number",

@@ -29,12 +29,10 @@ from evalreg.logs.records import (
     at,
     cell,
     digest,
-    document,
     items,
     label,
     needed,
     numeric,
-    places,
     records,
     short,
     text,
@@ -58,12 +56,7 @@ class Game:
     left: Where
     right: Where
     means: Mapping[Any, Any] | Callable[[Any], Any]
-    more: Mapping[str, Where] = field(default_factory=dict)
-
-
-def json_parts(source: Source, choice: Choice) -> Iterator[Part]:
-    """A file of records, in lines or one array, of one run."""
-    yield Part(source, records=records(source, choice.broken))
+    more: Mapping[str, Any] = field(default_factory=dict)
 
 
 def comparisons(
@@ -71,17 +64,17 @@ def comparisons(
 ) -> Callable[[Record, Part], Iterator[Answer]]:
     """What makes an answer of each game of a record; models, prompt and judge are names, where they are there."""
 
-    def name_of(record: Record, where: Where) -> str:
-        return str(where(record)) if callable(where) else label(record, where)
+    def found(record: Record, where: Where, named: bool = False) -> Any:
+        if callable(where):
+            return where(record)
+        return label(record, where) if named else at(record, where)
 
     def answers(record: Record, part: Part) -> Iterator[Answer]:
         for game in games(record) if callable(games) else games:
             raw = game.verdict(record) if callable(game.verdict) else needed(record, game.verdict)
-            row: Record = {"left": name_of(record, game.left), "right": name_of(record, game.right)}
-            for name, where in (*columns.items(), *game.more.items()):
-                if name in ("prompt", "judge") and isinstance(where, str):
-                    row[name] = label(record, where)
-                elif (value := where(record) if callable(where) else at(record, where)) is not None:
+            row = {side: str(found(record, getattr(game, side), named=True)) for side in ("left", "right")}
+            for name, where in columns.items():
+                if (value := found(record, where, named=name in ("prompt", "judge"))) is not None:
                     row[name] = label({name: value}, name) if name in ("prompt", "judge", "turn") else value
             meaning: Any = None
             if raw is None or raw in ("", "error") or raw != raw:
@@ -93,7 +86,7 @@ def comparisons(
             if isinstance(meaning, Mapping):
                 row |= {name: value for name, value in meaning.items() if name != "winner"}
                 meaning = meaning["winner"]
-            yield Answer(row, {("", ""): Unknown(raw) if meaning is None else meaning}, record)
+            yield Answer(row | dict(game.more), {("", ""): Unknown(raw) if meaning is None else meaning}, record)
 
     return answers
 
@@ -101,10 +94,7 @@ def comparisons(
 def both_orders(first: Where, second: Where, games: Sequence[tuple[Where, Mapping[Any, Any]]]) -> tuple[Game, ...]:
     """The two games of a pair, sides swapped in the second, each with the meanings of its verdicts."""
     sides = ((first, second), (second, first))
-    return tuple(
-        Game(verdict, *sides[place], means, {"order": lambda record, order=place + 1: order})  # type: ignore[misc]
-        for place, (verdict, means) in enumerate(games)
-    )
+    return tuple(Game(verdict, *sides[n], means, {"order": n + 1}) for n, (verdict, means) in enumerate(games))
 
 
 # AlpacaEval: every model against one baseline, preferences from 1 (baseline) to 2 (model)
@@ -114,14 +104,6 @@ def _preference(raw: Any) -> float | None:
     share = None if isinstance(raw, bool) else numeric(raw)
     share = 1.5 if share == 0 else share  # old files write 0 where neither is preferred
     return share - 1 if share is not None and 1 <= share <= 2 else None
-
-
-def _lengths(side: str) -> Callable[[Record], int | None]:
-    def length(record: Record) -> int | None:
-        texts = [record.get("output_1"), record.get("output_2")]
-        return len(record[side]) if all(isinstance(one, str) for one in texts) else None
-
-    return length
 
 
 def _alpaca_notes(frame: pd.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
@@ -134,14 +116,13 @@ ALPACA_EVAL = Format(
     "alpaca_eval",
     "AlpacaEval annotations",
     Marks(all=(b'"generator_1"', b'"instruction"')),
-    json_parts,
     comparisons(
         [Game("preference", "generator_2", "generator_1", _preference)],
         {
             "prompt": lambda record: short(text(record, "instruction")),
             "judge": "annotator",
-            "length.left": _lengths("output_2"),
-            "length.right": _lengths("output_1"),
+            "length.left": lambda record: len(record["output_2"]) if isinstance(record.get("output_2"), str) else None,
+            "length.right": lambda record: len(record["output_1"]) if isinstance(record.get("output_1"), str) else None,
         },
     ),
     fields=("dataset",),
@@ -158,14 +139,13 @@ _STEPS |= {"B<<A": ("left", 3), "B<A": ("left", 1), "B=A": ("tie", 1), "A<B": ("
 _ARENA_STEPS = {step: {"winner": won, "verdict": step, "weight": weight} for step, (won, weight) in _STEPS.items()}
 
 
-def _arena_hard_games(record: Record) -> Iterator[Game]:
+def _arena_hard_games(record: Record) -> Sequence[Game]:
     """The games of one question: in the first the baseline is A, in the second the model."""
     n_games = len(items(record, "games"))
     if n_games > 2 or "games" not in record:
         raise BadRecordError("has 'games' that are not a list of two")
     baseline: Where = "baseline" if "baseline" in record else lambda record: "baseline"
-    scores = [at(record, f"games.{place}.score") for place in range(n_games)]
-    yield from both_orders(baseline, "model", [(lambda record, s=score: s, _ARENA_STEPS) for score in scores])  # type: ignore[misc]
+    return both_orders(baseline, "model", [(f"games.{place}.score", _ARENA_STEPS) for place in range(n_games)])
 
 
 def _arena_hard_notes(frame: pd.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
@@ -181,7 +161,6 @@ ARENA_HARD = Format(
     "arena_hard",
     "Arena-Hard judgements",
     Marks(all=(b'"games"', b'"judge"', b'"model"')),
-    json_parts,
     comparisons(_arena_hard_games, {"prompt": "question_id|uid", "judge": "judge"}),
     fields=("category",),
     known="one of A>>B, A>B, A=B, B>A, B>>A, or null",
@@ -197,70 +176,36 @@ _NAMED = both_orders(
 _PLACED = both_orders(
     "model_a", "model_b", [(name, {"A": "left", "B": "right", "tie": "tie"}) for name in ("winner_ab", "winner_ba")]
 )
+_JUDGE = "judge_id|judge.0|judge"
 _PAIRS = comparisons(
     lambda record: _NAMED if "g1_winner" in record else _PLACED,
-    {
-        "prompt": "question_id",
-        "judge": "judge_id|judge.0|judge",
-        "judge.template": "judge.1",
-        "turn": lambda record: record.get("turn"),
-    },
+    {"prompt": "question_id", "judge": _JUDGE, "judge.template": "judge.1", "turn": "turn"},
 )
 
 
 def _mt_bench(record: Record, part: Part) -> Iterator[Answer]:
-    """The games of a pair, or the grades of an answer by turn."""
+    """The games of a pair, or the grades of an answer by turn; no grade is one of -1, null or NaN."""
     if "g1_winner" in record or "winner_ab" in record:
         yield from _PAIRS(record, part)
-    elif "score_turn1" in record:
-        turns = [turn for turn in ("1", "2") if f"score_turn{turn}" in record]
-        yield _grades(record, "model_id", {turn: (f"score_turn{turn}", f"judgment_turn{turn}") for turn in turns})
+        return
+    if "score_turn1" in record:
+        model, turns = "model_id", {n: f"_turn{n}" for n in ("1", "2") if f"score_turn{n}" in record}
     elif "score" in record:
-        yield _grades(record, "model", {label(record, "turn"): ("score", "judgment")})
+        model, turns = "model", {label(record, "turn"): ""}
     else:
         raise BadRecordError("has neither verdicts (g1_winner, winner_ab) nor a score")
-
-
-def _grades(record: Record, model: str, turns: Mapping[str, tuple[str, str]]) -> Answer:
-    """Grades of one answer; none where one is -1, null or NaN."""
     values: dict[Name, Any] = {}
-    for turn, (score, judgment) in turns.items():
-        raw = needed(record, score)
+    for turn, ending in turns.items():
+        raw = needed(record, f"score{ending}")
         number = numeric(raw)
         if isinstance(raw, bool) or (number is None and raw is not None and raw == raw):
-            raise unfit(raw, score, "a number")
+            raise unfit(raw, f"score{ending}", "a number")
         # Without a judgement the turn was not graded at all.
-        none = Missing("unparsed" if record.get(judgment) else "unscored")
+        none = Missing("unparsed" if record.get(f"judgment{ending}") else "unscored")
         values["", f"turn {turn}"] = none if number in (None, -1) else number
-    row = {"model": label(record, model), "item": label(record, "question_id")}
-    row["judge"] = row["_judge"] = label(record, "judge_id|judge.0|judge")
+    row = {"model": label(record, model), "item": label(record, "question_id"), "judge": label(record, _JUDGE)}
     template = at(record, "judge.1")
-    return Answer(row | ({"judge.template": template} if template else {}), values, record)
-
-
-def _with_average(answers: list[Answer], part: Part) -> list[Answer]:
-    """Grades of one answer together, with their average where each turn has one; pairs as they are."""
-    if any("left" in answer.row for answer in answers):
-        return answers
-    together: dict[tuple[str, str, str], Answer] = {}
-    for answer in answers:
-        key = (answer.row["model"], answer.row["item"], answer.row["judge"])
-        first = together.setdefault(key, answer)
-        if first is not answer:
-            again = answer.values.keys() & first.values.keys()
-            if any(answer.values[name] != first.values[name] for name in again):
-                raise LogFormatError(
-                    f"An answer has one grade; that of model {key[0]!r} to question {key[1]!r} occurs again with "
-                    f"another one in {answer.place} of {part.source.path}. Name the files of one run."
-                )
-            part.left_out["duplicate"] += len(again)
-            first.values = {**first.values, **answer.values}
-    if len({name for answer in together.values() for name in answer.values}) > 1:
-        for answer in together.values():
-            grades = list(answer.values.values())
-            none = next((grade for grade in grades if isinstance(grade, Missing)), None)
-            answer.values = {**answer.values, ("", "average"): none or sum(grades) / len(grades)}
-    return list(together.values())
+    yield Answer(row | {"_judge": row["judge"]} | ({"judge.template": template} if template else {}), values, record)
 
 
 def _mt_bench_notes(frame: pd.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
@@ -274,9 +219,9 @@ MT_BENCH = Format(
     "mt_bench",
     "MT-Bench judgements",
     lambda source: b'"games"' not in source.head and (_IS_PAIR(source) or _IS_GRADE(source)),
-    json_parts,
     _mt_bench,
-    _with_average,
+    same=("model", "item", "_judge"),
+    average=True,
     fields=("category",),
     # Of pairs all judges are read.
     choose={"scorer": ("_judge", "judges"), "metric": ("", "turns")},
@@ -286,19 +231,13 @@ MT_BENCH = Format(
 
 # EQ-Bench 3: comparisons of role-plays by one judge, beside the ratings that were made of them
 
-_COMPARISONS = "global_pairwise_comparisons"
-# Of the tested model, where it was shown first.
-_OUTCOMES = ("right", "tie", "left")
+# Who wins where the tested model was shown first, and where it was not.
+_OUTCOMES = {1: {0.0: "right", 0.5: "tie", 1.0: "left"}, 2: {0.0: "left", 0.5: "tie", 1.0: "right"}}
 
 
-def _eqbench_parts(source: Source, choice: Choice) -> Iterator[Part]:
-    found = document(source)
-    rows = at(found, f"__metadata__.{_COMPARISONS}")
-    if not isinstance(rows, list):
-        raise LogFormatError(f"Results of EQ-Bench 3 hold a list {_COMPARISONS!r}; {source.path} has none.")
-    ratings = {name: value for name, value in found.items() if name != "__metadata__" and isinstance(value, dict)}
-    details = {"reported": ratings, "updated": at(found, "__metadata__.last_updated")}
-    yield Part(source, records=places(rows, "comparison"), details=details)
+def _eqbench_run(whole: Record, source: Source, choice: Choice) -> Part:
+    ratings = {name: value for name, value in whole.items() if name != "__metadata__" and isinstance(value, dict)}
+    return Part(source, details={"reported": ratings, "updated": at(whole, "__metadata__.last_updated")})
 
 
 def _eqbench_game(record: Record) -> Iterator[Game]:
@@ -306,30 +245,25 @@ def _eqbench_game(record: Record) -> Iterator[Game]:
     order = label(record, "order")
     first, slash, _ = order.partition("/")
     role = first.rpartition(":")[2].strip() if slash else order
-    ahead = {"test": True, "forward": True, "other": False, "reversed": False}.get(role)
-    if ahead is None:
+    place = {"test": 1, "forward": 1, "other": 2, "reversed": 2}.get(role)
+    if place is None:
         raise BadRecordError(f"has the order {order[:40]!r}, where test and other are needed")
-    sides, marks, means = ["pair.test_model", "pair.neighbor_model"], ["plus_for_test", "plus_for_other"], [*_OUTCOMES]
-    if not ahead:
-        sides, marks, means = sides[::-1], marks[::-1], means[::-1]
+    step = 1 if place == 1 else -1
+    plus = [record.get("plus_for_test"), record.get("plus_for_other")][::step]
+    more = {f"plus.{side}": value for side, value in zip(("left", "right"), plus, strict=True) if value is not None}
     failed = "error" in record and "outcome_for_test_model" not in record
     verdict: Where = (lambda record: None) if failed else "outcome_for_test_model"
-    more: dict[str, Where] = {"plus.left": marks[0], "plus.right": marks[1]}
-    yield Game(
-        verdict,
-        sides[0],
-        sides[1],
-        dict(zip((0.0, 0.5, 1.0), means, strict=True)),
-        {"order": lambda record: 1 if ahead else 2, **more},
-    )
+    sides = ["pair.test_model", "pair.neighbor_model"][::step]
+    yield Game(verdict, sides[0], sides[1], _OUTCOMES[place], {"order": place, **more})
 
 
 EQBENCH3 = Format(
     "eqbench3",
     "EQ-Bench 3 results",
-    Marks(all=(b"__metadata__", _COMPARISONS.encode())),
-    _eqbench_parts,
+    Marks(all=(b"__metadata__", b"global_pairwise_comparisons")),
     comparisons(_eqbench_game, {"prompt": "scenario_id", "iteration": "pair.iteration_index"}),
+    rows=("__metadata__.global_pairwise_comparisons",),
+    run=_eqbench_run,
     known="an outcome of 0, 0.5 or 1",
     notes=("The left answer was shown first. Opponents were chosen by rank, and there is one judge.",),
 )
@@ -351,17 +285,16 @@ def _pandalm_parts(source: Source, choice: Choice) -> Iterator[Part]:
             "Verdicts on the PandaLM test set name items by number; their models are in testset-v1.json. Put that file "
             f"beside {source.path}."
         )
-    found = records(Source(test_set, Content(test_set).head(HEAD)), choice.broken)
-    by_number = {str(item.get("idx")): item for _, item in found if isinstance(item, dict)}
+    known = records(Source(test_set, Content(test_set).head(HEAD)), choice.broken)
+    by_number = {str(item.get("idx")): item for _, item in known if isinstance(item, dict)}
+    judge = source.path.name.partition("-testset")[0].partition(".json")[0]
 
     def joined() -> Iterator[tuple[str, Record | None]]:
-        judge = source.path.name.partition("-testset")[0].partition(".json")[0]
         for place, record in records(source, choice.broken):
-            names = [key for key in record or () if re.fullmatch(r"\w+_result", key)]
+            verdicts = [value for key, value in (record or {}).items() if re.fullmatch(r"\w+_result", key)]
             item = by_number.get(str((record or {}).get("idx")))
-            whole = record is not None and item is not None and len(names) == 1
-            people = {key: value for key, value in (item or {}).items() if not re.fullmatch(r"annotator\d+", key)}
-            yield place, {**people, "#judge": judge, "#verdict": (record or {})[names[0]]} if whole else None
+            whole = item is not None and len(verdicts) == 1
+            yield place, {**(item or {}), "#judge": judge, "#verdict": verdicts[0]} if whole else None
 
     yield Part(source, records=joined())
 
@@ -375,15 +308,13 @@ def _pandalm_games(record: Record) -> Iterator[Game]:
         )
     judges = {name: name for name in sorted(record) if re.fullmatch(r"annotator\d+", name)}
     for path, judge in ({"#verdict": record["#judge"]} if "#judge" in record else judges).items():
-        more: dict[str, Where] = {"judge": lambda record, judge=judge: judge}  # type: ignore[misc]
-        yield Game(path, lambda record: models[0], lambda record: models[1], _PANDALM, more)
+        yield Game(path, lambda record: models[0], lambda record: models[1], _PANDALM, {"judge": judge})
 
 
 PANDALM = Format(
     "pandalm",
     "the PandaLM test set",
     Marks(all=(b'"idx"',), among=(b'"cmp_key"', rb'"\w+_result"')),
-    _pandalm_parts,
     comparisons(
         _pandalm_games,
         {
@@ -391,6 +322,7 @@ PANDALM = Format(
             "idx": lambda record: label(record, "idx"),
         },
     ),
+    _pandalm_parts,
     fields=("motivation_app",),
     known="1, 2, 0 or tie, or null",
     notes=(
@@ -428,7 +360,6 @@ LLMFAO = Format(
     "llmfao",
     "LLMFAO comparisons",
     _is_llmfao,
-    _llmfao_parts,
     comparisons(
         [Game("winner", "left", "right", {"left": "left", "right": "right", "tie": "tie"})],
         {
@@ -438,6 +369,7 @@ LLMFAO = Format(
             "id": "id",
         },
     ),
+    _llmfao_parts,
     known="left, right or tie",
     notes=("The left answer was shown on the left. A prompt has many comparisons; most pairs met on few prompts.",),
 )
@@ -477,8 +409,7 @@ def _arena(record: Record, part: Part) -> Iterator[Answer]:
     for answer in _BATTLE(record, part):
         if "prompt" not in answer.row and record.get("prompt") is not None:
             answer.row["prompt"] = cell(record["prompt"])
-        others = {name: value for name, value in record.items() if name not in _ARENA_IDS and name[:1] != "_"}
-        answer.record = others
+        answer.record = {name: value for name, value in record.items() if name not in _ARENA_IDS and name[:1] != "_"}
         yield answer
 
 
@@ -486,8 +417,8 @@ CHATBOT_ARENA = Format(
     "chatbot_arena",
     "Chatbot Arena battles",
     _is_arena,
-    _arena_parts,
     _arena,
+    _arena_parts,
     fields=("",),
     # The Arena's own board counts battles alone whose names were hidden.
     choose={"filter": ("shown", "kinds of battles (names shown or not)")},

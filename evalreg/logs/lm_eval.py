@@ -51,9 +51,7 @@ def _recognises(source: Source) -> bool:
 
 
 def _parts(source: Source, choice: Choice) -> Iterator[Part]:
-    """The run of a samples file; a results file only lies beside it."""
-    if _is_results(source):
-        return
+    """The run of a samples file."""
     match, path = _SAMPLES_NAME.fullmatch(source.path.name), source.path
     task, time = (match["task"], match["time"]) if match else (source.stem.removeprefix("samples_"), "")
     results = _beside(path, time)
@@ -241,8 +239,9 @@ LM_EVAL = Format(
     "lm_eval",
     "lm-evaluation-harness (samples_*.jsonl with results_*.json)",
     _recognises,
-    _parts,
     _answers,
+    _parts,
+    beside=_is_results,
     fields=("doc",),
     choose={"filter": ("filter", "filters"), "metric": ("", "metrics")},
     known="a number",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 
@@ -34,7 +35,7 @@ from evalreg.logs.reading import (
     Unknown,
     counted,
 )
-from evalreg.logs.records import Long, as_column, cell, leaves, nested_value, printable
+from evalreg.logs.records import Long, as_column, at, cell, document, leaves, nested_value, printable, records
 
 # What, besides the two models, makes a comparison the same one; and what makes an answer the same one.
 _SAME_GAME = ("left", "right", "prompt", "judge", "order", "turn", "iteration", "idx", "id")
@@ -43,12 +44,14 @@ _SAME_ANSWER = ("model", "task", "prompt", "perturbation", "item", "sample")
 _SHARES: dict[Any, float] = {"left": 1.0, "tie": 0.5, "right": 0.0}
 _WINNERS = {share: winner for winner, share in _SHARES.items()}
 RULES = ("keep", "drop", "zero")
+# The answers that have a score, by task and name of the score; and how many of them are numbers or verdicts.
+Offers: TypeAlias = Mapping[str, Mapping[ScoreName, list[Answer]]]
+Usable: TypeAlias = Mapping[str, Mapping[ScoreName, int]]
 
 
 def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
     """The scores or verdicts in files of one format."""
     parts, answers, left_out = _opened(format, sources, choice)
-    _label(parts)
     n_pairs = sum("left" in answer.row for answer in answers)
     if 0 < n_pairs < len(answers):
         raise LogFormatError(
@@ -56,7 +59,7 @@ def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
             "Name the files of one kind."
         )
     picks, notes = _picks(format, answers, parts, choice)
-    rows, outcomes = _rows(format, answers, picks, choice, left_out)
+    rows, outcomes = _rows(format, answers, parts, picks, choice, left_out)
     outcome = "score"
     if n_pairs and rows:
         outcomes = [_SHARES.get(value, value) for value in outcomes]
@@ -67,10 +70,12 @@ def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
     frame = _apart(_frame(rows, outcome, choice), format)
     _refuse_second_runs(frame, parts)
     frame = _without_repeats(frame, outcome, format, choice, left_out)
+    of_part: dict[int, list[Answer]] = defaultdict(list)
+    for answer in answers:
+        of_part[answer.part.number].append(answer)
     for part in parts:
         left_out.update(part.left_out)
-        notes += part.notes
-        notes += _compared(part, [answer for answer in answers if answer.part is part], picks, format, choice)
+        notes += [*part.notes, *_compared(part, of_part[part.number], picks, format, choice)]
     frame = _settled(frame, format, choice)
     notes += format.notes if isinstance(format.notes, tuple) else format.notes(frame, parts)
     return Reading(
@@ -86,17 +91,14 @@ def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
 def survey(format: Format, sources: Sequence[Source], choice: Choice) -> tuple[pd.DataFrame, Counter[Reason]]:
     """Every score that a log holds, a row for each task, filter, scorer and metric, whatever is chosen."""
     _, answers, left_out = _opened(format, sources, choice)
-    values: dict[tuple[str, ScoreName], list[float | None]] = defaultdict(list)
-    for answer in answers:
-        for name, value in answer.scores.items():
-            score = _SHARES.get(score := resolved(answer, value, choice.failed)[0], score)
-            values[answer.task, name].append(float(score) if isinstance(score, float | int) else None)
     rows = []
-    for (task, name), scores in values.items():
-        own = [score for score in scores if score is not None]
-        mean = math.fsum(own) / len(own) if own else math.nan
-        counts = {"scores": len(own), "without": len(scores) - len(own), "mean": mean}
-        rows.append({"task": task} | dict(zip(ARGUMENTS, name, strict=True)) | counts)
+    for task, offered in _offers(answers).items():
+        for name, having in offered.items():
+            values = [resolved(answer, answer.scores[name], choice.failed)[0] for answer in having]
+            scores = [float(score) for value in values if isinstance(score := _SHARES.get(value, value), float | int)]
+            mean = math.fsum(scores) / len(scores) if scores else math.nan
+            counts = {"scores": len(scores), "without": len(values) - len(scores), "mean": mean}
+            rows.append({"task": task} | dict(zip(ARGUMENTS, name, strict=True)) | counts)
     table = pd.DataFrame(rows)
     silent = [name for name in ("task", *ARGUMENTS) if name in table and not table[name].any()]
     return table.drop(columns=silent), left_out
@@ -120,9 +122,9 @@ def _opened(
                 column=name,
             )
     parts: list[Part] = []
-    for source in sources:
+    for source in (source for source in sources if not format.beside(source)):
         try:
-            parts += format.parts(source, choice)
+            parts += format.parts(source, choice) if format.parts else [_whole_file(format, source, choice)]
         except BadRecordError as error:
             raise LogFormatError(f"{source.path} {error}.") from None
     if choice.task is not None:
@@ -131,12 +133,32 @@ def _opened(
             refuse_unknown_task(task, known)
         parts = [part for part in parts if not part.task or part.task in choice.task]
     _refuse_versions(parts)
+    _label(parts)
     left_out: Counter[Reason] = Counter()
     ids: set[Any] = set()
     answers = [answer for part in parts for answer in _answers(part, format, choice, left_out, ids)]
     if format.empty and not answers and not +left_out:
         raise LogFormatError(f"{format.title} must hold scores; {format.empty}", count=0)
     return parts, answers, left_out
+
+
+def _whole_file(format: Format, source: Source, choice: Choice) -> Part:
+    """The one run of a file: records in lines or in an array; or one object, and the records in lists in it."""
+    if not format.rows:
+        return Part(source, records=records(source, choice.broken))
+    whole = document(source)
+    lists = {re.split(r"[.|]", path)[-1]: at(whole, path) for path in format.rows}
+    if not any(lists.values()) or not all(isinstance(held, list | dict | None) for held in lists.values()):
+        raise LogFormatError(
+            f"{format.title} hold {' and '.join(lists)}; {source.path} does not. {format.empty}".strip()
+        )
+    part, rows = format.run(whole, source, choice), []
+    for kind, held in lists.items():
+        for name, row in held.items() if isinstance(held, dict) else enumerate(held or ()):
+            known = row if isinstance(row, dict) else {"#value": row}
+            rows.append((f"entry {name!r} of {kind}", {**known, "#list": kind, "#name": str(name)}))
+    part.records = rows
+    return part
 
 
 def refuse_unknown_task(task: str, known: set[str]) -> None:
@@ -168,30 +190,38 @@ def _label(parts: Sequence[Part]) -> None:
     for same in together.values():
         names = sorted({name for part in same for name in part.settings})
         differing = [name for name in names if len({part.settings.get(name) for part in same}) > 1]
-        for part in same if differing else ():
+        if not differing:
+            continue
+        for part in same:
             own = part.settings
             each = (f"{name}={own.get(name, 'default')}" if name else own[name] for name in differing)
             part.label += f" ({', '.join(each)})"
-        if differing:
-            same[0].notes.append(
-                f"Several files are runs of {same[0].model!r}; the names of these models carry what differs."
-            )
+        same[0].notes.append(
+            f"Several files are runs of {same[0].model!r}; the names of these models carry what differs."
+        )
 
 
 def _answers(part: Part, format: Format, choice: Choice, left_out: Counter[Reason], ids: set[Any]) -> Iterator[Answer]:
     """The answers in the records of a run; what cannot be read is an error, or left out and counted."""
     answers: list[Answer] = []
+    together: dict[Any, list[Answer]] = defaultdict(list)
     for place, record in part.records:
         try:
             if record is None:
                 raise BadRecordError("cannot be read")
             if not isinstance(record, dict):
                 raise BadRecordError(f"is {type(record).__name__}, not an object")
-            new = list(format.answers(record, part))
-            for answer in new:
-                answer.place = answer.place or place
+            for answer in list(format.answers(record, part)):
+                if answer.id is not None and answer.id in ids:
+                    left_out["duplicate"] += 1
+                    continue
+                ids.add(answer.id)
                 answer.row = _fields(answer, format, choice) | answer.row
-            answers += new
+                key = tuple(answer.row[name] for name in format.same if name in answer.row)
+                same = together[key] if key else []
+                if not _added(answer, same, format, left_out):
+                    same.append(answer)
+                    answers.append(answer)
         except BadRecordError as error:
             if choice.broken == "raise":
                 refusal = LogFormatError(
@@ -202,24 +232,48 @@ def _answers(part: Part, format: Format, choice: Choice, left_out: Counter[Reaso
                     refusal.add_note(f"({note})")
                 raise refusal from None
             left_out["broken"] += 1
-    columns = [format.choose.get(name, ("", ""))[0] for name in ARGUMENTS]
-    first: list[Answer] = []
+    if any(len(same) > 1 for same in together.values()):
+        part.notes.append(
+            f"Some questions of {part.source.path} have several answers: these are samples of a question and averaged "
+            "first, while its own figures may count each alike."
+        )
+    if format.average and len({name for answer in answers for name in answer.values}) > 1:
+        for answer in answers:
+            none = next((grade for grade in answer.values.values() if isinstance(grade, Missing)), None)
+            answer.values["", "average"] = none or sum(answer.values.values()) / len(answer.values)
+    columns = {
+        number: format.choose[name][0]
+        for number, name in enumerate(ARGUMENTS)
+        if name in format.choose and format.choose[name][0] and not _reads_all(name, format, choice)
+    }
     for answer in answers:
-        if answer.id is None or answer.id not in ids:
-            first.append(answer)
-        else:
-            left_out["duplicate"] += 1
-        ids.add(answer.id)
-    for answer in format.gather(first, part):
         answer.part, answer.task = part, str(answer.row.get("task", part.task))
         if choice.task is not None and answer.task not in choice.task:
             continue
-        for number, (name, column) in enumerate(zip(ARGUMENTS, columns, strict=True)):
-            if column and not _reads_all(name, format, choice):
-                answer.under[number] = str(answer.row.get(column, ""))
+        answer.under = {number: str(answer.row.get(column, "")) for number, column in columns.items()}
         filter, scorer, metric = (answer.under.get(number, "") for number in range(3))
         answer.scores = {(filter, s or scorer, m or metric): value for (s, m), value in answer.values.items()}
         yield answer
+
+
+def _added(answer: Answer, same: Sequence[Answer], format: Format, left_out: Counter[Reason]) -> bool:
+    """Whether an answer goes to an earlier one of the same question, which lacks its scores."""
+    for first in same:
+        again = [
+            name for name, value in answer.values.items() if value is not None and first.values.get(name) is not None
+        ]
+        if again and format.repeats == "number":  # it is another answer to the question
+            continue
+        if other := [name for name in again if first.values[name] != answer.values[name]]:
+            words = ", ".join(f"{name} {answer.row[name]!r}" for name in format.same if name in answer.row)
+            what = repr(" ".join(filter(None, other[0]))) if any(other[0]) else "the score"
+            raise BadRecordError(f"has {what} of {words} again with another value")
+        left_out["duplicate"] += answer.values.keys() <= first.values.keys() and bool(again)
+        for name, value in answer.values.items():
+            first.values[name] = value if first.values.get(name) is None else first.values[name]
+        first.row, first.state = {**answer.row, **first.row}, first.state or answer.state
+        return True
+    return False
 
 
 def _reads_all(name: str, format: Format, choice: Choice) -> bool:
@@ -257,6 +311,15 @@ def _runs(part: Part, picks: Mapping[str, ScoreName]) -> Iterator[Run]:
 # The choice of scores
 
 
+def _offers(answers: Sequence[Answer]) -> Offers:
+    """The answers that have each score, by task."""
+    offers: dict[str, dict[ScoreName, list[Answer]]] = {answer.task: {} for answer in answers}
+    for answer in answers:
+        for name in answer.scores:
+            offers[answer.task].setdefault(name, []).append(answer)
+    return offers
+
+
 def _picks(
     format: Format, answers: Sequence[Answer], parts: Sequence[Part], choice: Choice
 ) -> tuple[dict[str, ScoreName], list[str]]:
@@ -264,29 +327,26 @@ def _picks(
 
     The notes say what was read where tasks differ or nothing was asked, and what cannot be read.
     """
-    usable: dict[str, Counter[ScoreName]] = {answer.task: Counter() for answer in answers}
-    seen: dict[str, dict[ScoreName, Any]] = {task: {} for task in usable}
-    for answer in answers:
-        for name, value in answer.scores.items():
-            if isinstance(value, float | int | str):
-                usable[answer.task][name] += 1
-            if isinstance(value, Unknown) or name not in seen[answer.task]:
-                seen[answer.task][name] = value
+    offers = _offers(answers)
+    usable: dict[str, dict[ScoreName, int]] = {}
+    for task, offered in offers.items():
+        counts = {n: sum(isinstance(one.scores[n], float | int | str) for one in offered[n]) for n in offered}
+        usable[task] = {name: count for name, count in counts.items() if count}
     asked: list[str | None] = [getattr(choice, name) for name in ARGUMENTS]
-    metrics = {metric for names in seen.values() for _, _, metric in names}
+    metrics = {metric for offered in offers.values() for _, _, metric in offered}
     if choice.metric is not None and choice.metric not in metrics and "," in choice.metric and choice.filter is None:
         asked[2], _, asked[0] = choice.metric.rpartition(",")  # as lm-eval writes them: "exact_match,strict-match"
-    for place, argument in enumerate(ARGUMENTS):
-        if asked[place] is not None and not _reads_all(argument, format, choice):
-            _refuse_unknown(argument, str(asked[place]), format, seen, usable)
+    for argument, value in zip(ARGUMENTS, asked, strict=True):
+        if value is not None and not _reads_all(argument, format, choice):
+            _refuse_unknown(argument, value, format, offers, usable)
     if asked[2] is None:
         for task, counts in usable.items():
-            usable[task] = Counter({m: n for m, n in counts.items() if not isinstance(m[2], Minor)}) or counts
+            usable[task] = {name: n for name, n in counts.items() if not isinstance(name[2], Minor)} or counts
     picks: dict[str, ScoreName] = {}
     several: dict[str, list[ScoreName]] = {}
     by_log = False
     for task, counts in usable.items():
-        names = _fitting(list(counts) or list(seen[task]), asked)
+        names = _fitting(list(counts or offers[task]), asked)
         for place, argument in enumerate(ARGUMENTS if len(names) > 1 else ()):
             declared = {part.declared.get(argument, "") for part in parts if part.task == task}
             if asked[place] is None and len(declared) == 1 and "" not in declared:
@@ -304,8 +364,8 @@ def _picks(
     notes, together, unread = [], defaultdict(list), defaultdict(list)
     for task, name in picks.items():
         together[_words(name)].append(task)
-        unknown = {name[2] for name, value in seen[task].items() if isinstance(value, Unknown)}
-        if choice.metric is None and (unknown := unknown - {name[2] for name in usable[task]}):
+        unknown = {name[2] for name in _unknown(offers[task])} - {name[2] for name in usable[task]}
+        if choice.metric is None and unknown:
             unread[listed(sorted(unknown))].append(task)
     if len(together) > 1 or by_log:
         each = "; ".join(f"{words}{f' for {listed(tasks)}' * any(tasks)}" for words, tasks in together.items())
@@ -315,31 +375,30 @@ def _picks(
     return picks, notes
 
 
-def _refuse_unknown(
-    name: str,
-    asked: str,
-    format: Format,
-    seen: Mapping[str, Mapping[ScoreName, Any]],
-    usable: Mapping[str, Counter[ScoreName]],
-) -> None:
+def _unknown(offered: Mapping[ScoreName, Sequence[Answer]]) -> dict[ScoreName, Any]:
+    """Scores with a value that is no score, and such a value."""
+    values = {name: [answer.scores[name] for answer in having] for name, having in offered.items()}
+    unknown = {name: [value.value for value in each if isinstance(value, Unknown)] for name, each in values.items()}
+    return {name: each[0] for name, each in unknown.items() if each}
+
+
+def _refuse_unknown(name: str, asked: str, format: Format, offers: Offers, usable: Usable) -> None:
     """An error where no task has what was asked for, or it holds no numbers."""
     place, counts = ARGUMENTS.index(name), Counter[str]()
     for task in usable.values():
-        each: Counter[str] = Counter()
-        for measure, count in task.items():
-            each[measure[place]] = max(each[measure[place]], count)
-        counts += each
-    known = {measure[place] for names in seen.values() for measure in names}
+        for key in dict.fromkeys(measure[place] for measure in task):
+            counts[key] += max(count for measure, count in task.items() if measure[place] == key)
+    known = {measure[place] for offered in offers.values() for measure in offered}
     if asked not in known:
         several = _listing({repr(key): count for key, count in counts.items() if key})
         choices = f"the {format.choose[name][1]} of the log{f': {several}' if several else ', which has none'}"
         raise ArgumentError(f"`{name}` must be one of {choices}; got {asked!r}.{nearest(asked, known)}")
     if asked not in counts and counts:
-        every = (pair for names in seen.values() for pair in names.items())
-        values = {str(v.value)[:60] for measure, v in every if measure[place] == asked and isinstance(v, Unknown)}
+        every = (pair for offered in offers.values() for pair in _unknown(offered).items())
+        values = sorted({str(value)[:60] for measure, value in every if measure[place] == asked})
         raise ArgumentError(
-            f"`{name}` must name a number for each answer; {asked!r} holds "
-            f"{listed(sorted(values)) if values else 'nothing'}. Those that do: {listed(sorted(filter(None, counts)))}."
+            f"`{name}` must name a number for each answer; {asked!r} holds {listed(values) or 'nothing'}. Those that "
+            f"do: {listed(sorted(filter(None, counts)))}."
         )
 
 
@@ -359,30 +418,27 @@ def _agree(answer: Answer, names: Sequence[ScoreName]) -> bool:
 
 
 def _ambiguous(
-    format: Format,
-    usable: Mapping[str, Counter[ScoreName]],
-    several: Mapping[str, list[ScoreName]],
-    asked: Sequence[str | None],
+    format: Format, usable: Usable, several: Mapping[str, list[ScoreName]], asked: Sequence[str | None]
 ) -> ArgumentError:
     """The error that lists the scores of every task that has several, and the fewest arguments that read all tasks."""
-    places = [
-        place for place in range(3) if any(len({name[place] for name in names}) > 1 for names in several.values())
-    ]
+    places = [place for place in range(3) if any(len({n[place] for n in names}) > 1 for names in several.values())]
     each = []
     for task, names in several.items():
         shown = [tuple(part if place in places else "" for place, part in enumerate(name)) for name in names]
-        counts = {_words((f, s, m), quoted=True): usable[task][n] for n, (f, s, m) in zip(names, shown, strict=True)}
+        counts = {
+            _words((f, s, m), quoted=True): usable[task].get(n, 0) for n, (f, s, m) in zip(names, shown, strict=True)
+        }
         each.append(f"{f'{task!r} has ' if task else ''}{_listing(counts)}")
     options: list[list[str | None]] = []
     for place, value in enumerate(asked):
         values = list(dict.fromkeys(name[place] for names in usable.values() for name in names if name[place]))
         options.append([value] if value is not None else [None, *values[:20]])
-    advice = ""
-    for chosen in sorted(product(*options), key=lambda values: sum(value is not None for value in values)):
-        if all(len(_fitting(list(names), chosen)) <= 1 for names in usable.values()):
-            named = (f"{name}={value!r}" for name, value in zip(ARGUMENTS, chosen, strict=True) if value is not None)
-            advice = f" For instance pass {' and '.join(named)}."
-            break
+    fewest_first = sorted(product(*options), key=lambda values: sum(value is not None for value in values))
+    reads_all = (v for v in fewest_first if all(len(_fitting(list(names), v)) <= 1 for names in usable.values()))
+    named = [
+        f"{name}={value!r}" for name, value in zip(ARGUMENTS, next(reads_all, ()), strict=False) if value is not None
+    ]
+    advice = f" For instance pass {' and '.join(named)}." if named else ""
     if sum(map(bool, usable)) > 1:
         advice += f" `task` reads some tasks alone, such as task={next(iter(several))!r}."
     arguments = " and ".join(f"`{ARGUMENTS[place]}`" for place in places)
@@ -413,6 +469,7 @@ def _listing(counts: Mapping[str, int]) -> str:
 def _rows(
     format: Format,
     answers: Sequence[Answer],
+    parts: Sequence[Part],
     picks: Mapping[str, ScoreName],
     choice: Choice,
     left_out: Counter[Reason],
@@ -423,8 +480,7 @@ def _rows(
     unknown: Counter[str] = Counter()
     repeats: Counter[Any] = Counter()
     unscored: dict[int, Counter[str]] = defaultdict(Counter)
-    parts: dict[int, Part] = {}
-    named_metric = bool(format.choose.get("metric")) and not format.choose["metric"][0]
+    named_metric = not format.choose.get("metric", ("metric", ""))[0]
     for answer in answers:
         pick, part = picks[answer.task], answer.part
         if not _is_picked(answer, pick):
@@ -439,8 +495,7 @@ def _rows(
             reason, value = "broken" if "left" in answer.row else "unparsed", None
         if value is None:
             left_out[reason] += 1
-            if reason == "unscored":
-                parts[part.number] = part
+            if reason == "unscored" and answer.why:
                 unscored[part.number][answer.why] += 1
             continue
         base = {} if "left" in answer.row else {"model": part.model and part.label, "task": part.task}
@@ -449,10 +504,9 @@ def _rows(
         rows.append(row | ({"metric": pick[2]} if named_metric and pick[2] else {}))
         outcomes.append(value)
     for number, counts in unscored.items():
-        if any(counts):
-            reasons = ", ".join(f"{count} {why}" for why, count in counts.most_common() if why)
-            where = parts[number].source.path
-            parts[number].notes.append(f"{counted(counts.total(), 'sample')} of {where} unscored: {reasons}.")
+        reasons = ", ".join(f"{count} {why}" for why, count in counts.most_common())
+        where = parts[number].source.path
+        parts[number].notes.append(f"{counted(counts.total(), 'sample')} of {where} unscored: {reasons}.")
     if unknown and choice.broken == "raise":
         raise LogFormatError(
             f"In {format.title} a score is {format.known}; found others: {_listing(unknown)}. Correct them, or pass "
@@ -513,7 +567,7 @@ def _compared(
     equal = [
         rule for rule in means if any(math.isclose(mean, value, rel_tol=1e-9, abs_tol=1e-9) for mean in means[rule])
     ]
-    tool = format.title.split(" (")[0].removeprefix("a log of ").removeprefix("logs of ")
+    tool = format.title.split(" (")[0].rpartition(" of ")[2]
     if n_failed and len({means[rule] for rule in means}) > 1:
         each = ", ".join(f'{mean[0]:.4g} with failed="{rule}"' for rule, mean in means.items())
         note = f"{counted(n_failed, 'sample')} of {part.source.path} ended in error, {n_scored} after a score was given"

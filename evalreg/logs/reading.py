@@ -175,9 +175,9 @@ class Answer:
     # Roles and columns of the format's own.
     row: Record
     # By scorer and metric: a number, the winner, what it failed with; None is no score.
-    values: Mapping[Name, Any]
+    values: dict[Name, Any]
     # Where its fields are found.
-    record: Record
+    record: Record = field(default_factory=dict)
     # Why it is no score, whatever its values: "errored" is dealt with as `failed` says.
     state: Reason | None = None
     # Why a score is missing, in words.
@@ -230,12 +230,19 @@ class Format:
     name: str
     title: str
     recognises: Callable[[Source], bool]
-    # The runs in a file; none where it only lies beside a log.
-    parts: Callable[[Source, Choice], Iterable[Part]]
-    # What a record says; `games` and `scored` make such functions of paths.
-    answers: Callable[[Record, Part], Iterable[Answer]]
-    # Answers of one run that belong together, as one.
-    gather: Callable[[list[Answer], Part], list[Answer]] = lambda answers, part: answers
+    # What a record says.
+    answers: Callable[[Record, Part], Iterable[Answer]] = lambda record, part: ()
+    # The runs in a file, none where it only lies beside a log; by default its records, in lines or one array, are one.
+    parts: Callable[[Source, Choice], Iterable[Part]] | None = None
+    # Files that only lie beside a log.
+    beside: Callable[[Source], bool] = lambda source: False
+    # Of a file that is one object: paths of the lists of records in it, of objects by name as well; and its run.
+    rows: tuple[str, ...] = ()
+    run: Callable[[Record, Source, Choice], Part] = lambda whole, source, choice: Part(source)
+    # Columns by which records are of one answer: each adds the scores that the others lack.
+    same: tuple[str, ...] = ()
+    # Whether the mean of all scores of an answer is a further one, "average".
+    average: bool = False
     # Fields of which the short values are kept unasked, objects with all their short fields.
     fields: tuple[str, ...] = ()
     # Arguments that choose: the column of which one value is read, or "" for names of scores; and what these are.

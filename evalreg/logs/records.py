@@ -494,7 +494,11 @@ def numeric_items(record: Any) -> Record:
 
 def number_at(record: Any, path: str) -> float | None:
     """A score at a path; None for what is missing, NaN or infinite."""
-    value = at(record, path)
+    return as_score(at(record, path), path)
+
+
+def as_score(value: Any, path: str) -> float | None:
+    """A value as a score; None for what is missing, NaN or infinite."""
     if value is not None and not isinstance(value, bool | int | float):
         raise unfit(value, path, "a number")
     return numeric(value)

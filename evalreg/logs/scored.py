@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pandas as pd
@@ -28,6 +29,7 @@ from evalreg.logs.reading import (
     Unknown,
 )
 from evalreg.logs.records import (
+    as_score,
     at,
     digest,
     document,
@@ -47,15 +49,6 @@ from evalreg.logs.records import (
 
 LONGEST_NAME = 80
 
-
-def object_of(source: Source, title: str) -> Record:
-    """The JSON object that a file is."""
-    whole = document(source)
-    if not isinstance(whole, dict):
-        raise LogFormatError(f"A file of {title} is one JSON object; {source.path} is not.")
-    return whole
-
-
 # SWE-bench: lists of the instances that were resolved, and of those that were not, by reason
 
 # An empty patch is an answer, which resolves nothing.
@@ -63,53 +56,44 @@ _OUTCOMES: dict[str, float | Failed] = {"resolved": 1.0, "unresolved": 0.0, "emp
 _OUTCOMES |= {"error": Failed(), "incomplete": Failed(reason="cancelled")}
 
 
-def _swe_bench_parts(source: Source, choice: Choice) -> Iterator[Part]:
-    """The instances of a report, whose lists and counts must agree; model and run are in the file's name."""
-    report = object_of(source, "SWE-bench")
-    rows: list[Record] = []
+def _swe_bench_run(whole: Record, source: Source, choice: Choice) -> Part:
+    """The run of a report, whose lists and counts must agree; model and run are in the file's name."""
     for outcome in _OUTCOMES:
-        ids = report.get(f"{outcome}_ids")
-        if not isinstance(ids, list) or not all(isinstance(name, str) and name for name in ids):
-            raise LogFormatError(
-                f"A report of SWE-bench (schema 2) holds lists of instances; {source.path} has no list {outcome}_ids."
+        n_listed = len(items(whole, f"{outcome}_ids"))
+        if whole.get(f"{outcome}_instances", n_listed) != n_listed and choice.broken == "raise":
+            raise BadRecordError(
+                f"counts {whole[f'{outcome}_instances']} as {outcome} and lists {n_listed}. Make the report again, or "
+                'pass broken="skip" to read the lists'
             )
-        count = report.get(f"{outcome}_instances", len(ids))
-        if count != len(ids) and choice.broken == "raise":
-            raise LogFormatError(
-                f"A report's counts are those of its lists; {source.path} counts {count} as {outcome} and lists "
-                f'{len(ids)}. Make it again, or pass broken="skip" to read the lists.'
-            )
-        rows += [{"instance": name, "outcome": outcome} for name in ids]
-    times = Counter(row["instance"] for row in rows)
-    if not times or max(times.values()) > 1:
-        what = f"{times.most_common(1)[0][0]!r} is in several" if times else "all are empty"
-        raise LogFormatError(f"An instance is in one list of a report; in {source.path} {what}. Make it again.")
     model, dot, run = source.stem.rpartition(".")
-    counts = {name: value for name, value in report.items() if name.endswith("_instances")}
-    details = {"schema_version": report.get("schema_version"), "reported": counts}
-    name = (model if dot else run).replace("__", "/")
-    part = Part(source, name, records=places(rows, "instance"), id=run if dot else name, details=details)
-    n_failed = sum(isinstance(_OUTCOMES[row["outcome"]], Failed) for row in rows)
-    if n_failed and choice.failed != "zero":
-        part.notes.append(
-            f"SWE-bench's own rate counts {n_failed} errors and instances without an answer as not resolved; "
-            'failed="zero" does so too.'
-        )
-    yield part
+    model = (model if dot else run).replace("__", "/")
+    counts = {name: value for name, value in whole.items() if name.endswith("_instances")}
+    part = Part(
+        source,
+        model,
+        id=run if dot else model,
+        details={"schema_version": whole.get("schema_version"), "reported": counts},
+    )
+    resolved, total = (numeric(counts.get(f"{name}_instances")) for name in ("resolved", "total"))
+    part.figure = lambda *_: ("rate", resolved / total) if resolved is not None and total else None
+    return part
 
 
 def _swe_bench(record: Record, part: Part) -> Iterator[Answer]:
-    repo = record["instance"].rpartition("-")[0].replace("__", "/")
-    row = {"item": record["instance"], "repo": repo, "outcome": record["outcome"]}
-    yield Answer(row, {("", ""): _OUTCOMES[record["outcome"]]}, record)
+    name, outcome = label(record, "#value"), record["#list"].removesuffix("_ids")
+    row = {"item": name, "repo": name.rpartition("-")[0].replace("__", "/"), "outcome": outcome}
+    yield Answer(row, {("", ""): _OUTCOMES[outcome]}, record)
 
 
 SWE_BENCH = Format(
     "swe_bench",
-    "SWE-bench reports",
+    "reports of SWE-bench",
     Marks(rb"\{", (b'"resolved_instances"', b'"total_instances"')),
-    _swe_bench_parts,
     _swe_bench,
+    rows=tuple(f"{outcome}_ids" for outcome in _OUTCOMES),
+    run=_swe_bench_run,
+    same=("item",),
+    empty="all lists are empty.",
     notes=("Models are named by the files: a report does not name its model.",),
 )
 
@@ -124,23 +108,16 @@ def _status(value: Any) -> Any:
     return None if value is None else _STATUS.get(value, Unknown(value)) if isinstance(value, str) else Unknown(value)
 
 
-def _evalplus_parts(source: Source, choice: Choice) -> Iterator[Part]:
-    whole = object_of(source, "EvalPlus")
-    tasks = whole.get("eval")
-    if not isinstance(tasks, dict):
-        raise LogFormatError(f"Results of EvalPlus hold tasks under 'eval'; {source.path} has none.")
+def _evalplus_run(whole: Record, source: Source, choice: Choice) -> Part:
     model = source.stem.removesuffix("eval_results").rstrip("_-.") or source.path.resolve().parent.name
-    rows = [(f"task {name!r}", {"task": name, "solutions": solutions}) for name, solutions in tasks.items()]
-    yield Part(
-        source, model, records=rows, details={"reported": at(whole, "pass_at_k") or {}, "date": at(whole, "date")}
-    )
+    return Part(source, model, details={"reported": at(whole, "pass_at_k") or {}, "date": at(whole, "date")})
 
 
 def _evalplus(record: Record, part: Part) -> Iterator[Answer]:
     """Each solution of a task, in the present layout or the old one."""
-    solutions = record["solutions"]
-    if isinstance(solutions, dict) and "base" in solutions:
-        base, plus = items(solutions, "base"), items(solutions, "plus")
+    solutions = record.get("#value")
+    if "base" in record:
+        base, plus = items(record, "base"), items(record, "plus")
         if not plus or len(plus) == len(base):
             solutions = [{"base_status": b, "plus_status": plus[n] if plus else None} for n, b in enumerate(base)]
     if not isinstance(solutions, list) or not all(isinstance(solution, dict) for solution in solutions):
@@ -150,19 +127,20 @@ def _evalplus(record: Record, part: Part) -> Iterator[Answer]:
         # Plus means that the base tests were passed too, as EvalPlus counts.
         if isinstance(first, float) and isinstance(further, float):
             further = min(first, further)
-        values: dict[Name, Any] = {("", "base"): first, ("", "plus"): further}
+        values = {("", "base"): first, ("", "plus"): further}
         if "status" in solution:
             values = {("", "pass"): _status(solution["status"])}
         values = {name: value for name, value in values.items() if value is not None} or {("", "base"): None}
-        yield Answer({"item": record["task"], "sample": number}, values, {})
+        yield Answer({"item": record["#name"], "sample": number}, values)
 
 
 EVALPLUS = Format(
     "evalplus",
     "EvalPlus and BigCodeBench results",
     Marks(rb"\{", (b'"eval"', b'"date"'), (b'"base_status"', b'"nfiles"', b'"status"')),
-    _evalplus_parts,
     _evalplus,
+    rows=("eval",),
+    run=_evalplus_run,
     choose={"metric": ("", "kinds of tests")},
     known=f"one of {', '.join(_STATUS)}",
     repeats=None,
@@ -172,42 +150,33 @@ EVALPLUS = Format(
 
 # DeepEval: a test case is a question, and each of its metrics has a score and passes or not
 
-_KINDS = ("testCases", "conversationalTestCases")
 _CONTENT = ("input", "expectedOutput", "scenario", "expectedOutcome", "userDescription", "context")
 
 
-def _deepeval_parts(source: Source, choice: Choice) -> Iterator[Part]:
-    whole = object_of(source, "DeepEval")
+def _deepeval_run(whole: Record, source: Source, choice: Choice) -> Part:
     whole = whole["testRunData"] if isinstance(whole.get("testRunData"), dict) else whole
-    rows = [row for kind in _KINDS for row in places(items(whole, kind), kind)]
     reported: Record = {name: whole[name] for name in ("testPassed", "testFailed") if name in whole}
     for entry in items(whole, "metricsScores"):
         reported[str(at(entry, "metric"))] = {name: at(entry, name) for name in ("passes", "fails", "errors")}
-    yield Part(
-        source,
-        first_text(whole, "hyperparameters.model", "identifier") or source.stem,
-        first_text(whole, "datasetAlias", "testFile"),
-        rows,
-        settings={"": source.stem},
-        details={"hyperparameters": whole.get("hyperparameters"), "reported": reported},
-    )
+    model = first_text(whole, "hyperparameters.model", "identifier") or source.stem
+    details = {"hyperparameters": whole.get("hyperparameters"), "reported": reported}
+    task = first_text(whole, "datasetAlias", "testFile")
+    return Part(source, model, task, settings={"": source.stem}, details=details)
 
 
 def _deepeval(record: Record, part: Part) -> Iterator[Answer]:
     """A test case: the score and success of each metric, and its own success, which a metric in error spoils."""
     metrics = items(record, "metricsData")
-    names = [first_text(metric, "name") for metric in metrics]
-    if "" in names:
-        raise BadRecordError("has a metric without a name")
+    names = [label(metric, "name") for metric in metrics]
     seen, values = Counter[str](), dict[Name, Any]()
     for name, metric in zip(names, metrics, strict=True):
         seen[name] += 1
         name = f"{name} ({seen[name]})" if names.count(name) > 1 else name
         score, success = number_at(metric, "score"), _flag(metric)
         # Without a score there is nothing that could pass; DeepEval writes false.
-        values["", name], values["", f"{name}.success"] = score, None if score is None else success
-        if metric.get("error"):
-            values["", name], values["", f"{name}.success"] = Failed(score), Failed(success)
+        success = None if score is None and not metric.get("error") else success
+        for called, value in ((name, score), (f"{name}.success", success)):
+            values["", called] = Failed(value) if metric.get("error") else value
     overall = _flag(record)
     spoilt = any(metric.get("error") and not metric.get("flaky") for metric in metrics)
     values["", "success"] = Failed(overall) if spoilt else overall
@@ -239,8 +208,9 @@ DEEPEVAL = Format(
         rb'\{\s*("testRunData"\s*:\s*\{\s*)?("testFile"\s*:\s*"[^"]*"\s*,\s*)?"(testCases|conversationalTestCases)"\s*:',
         among=(b'"metricsData"', b'"metricsScores"', b'"conversationalTestCases"', b'"runDuration"'),
     ),
-    _deepeval_parts,
     _deepeval,
+    rows=("testRunData.testCases|testCases", "testRunData.conversationalTestCases|conversationalTestCases"),
+    run=_deepeval_run,
     fields=("metadata", "inputs"),
     choose={"metric": ("", "scores")},
     apart=True,
@@ -253,49 +223,45 @@ DEEPEVAL = Format(
 # pydantic-evals: a case is a question, its runs are samples, its scores and assertions metrics
 
 
-def _pydantic_parts(source: Source, choice: Choice) -> Iterator[Part]:
-    whole = object_of(source, "pydantic-evals")
-    rows = [*places(items(whole, "cases"), "case")]
-    for place, record in places(items(whole, "failures"), "failure"):
-        rows.append((place, {**record, "#failed": True} if isinstance(record, dict) else record))
+def _pydantic_run(whole: Record, source: Source, choice: Choice) -> Part:
     figures = {str(at(one, "title")): at(one, "value") for one in items(whole, "analyses")}
     details = {"metadata": whole.get("experiment_metadata"), "reported": numeric_items(figures)}
+    names: dict[str, set[Name]] = defaultdict(set)  # of the scores that an evaluator made
+    for case in items(whole, "cases"):
+        with suppress(BadRecordError):
+            for name, _, evaluator in _pydantic_results(case):
+                names[evaluator].add(name)
     task = first_text(whole, "dataset_name")
-    part = Part(source, label(whole, "name"), task, rows, settings={"": source.stem}, details=details)
-    part.header = defaultdict(set)  # the names of the scores that an evaluator made
-    yield part
+    return Part(source, label(whole, "name"), task, settings={"": source.stem}, details=details, header=names)
 
 
-def _pydantic(record: Record, part: Part) -> Iterator[Answer]:
-    """A run of a case: scores and assertions; labels are no numbers, and evaluators that failed leave their names."""
-    name, sample = label(record, "name"), None
-    if record.get("source_case_name") is not None:
-        repeat = re.search(r" \[(\d{1,9})/\d{1,9}\]$", name)
-        if repeat is None:
-            raise BadRecordError(f"is called {name[:40]!r}, without the number of its run")
-        name, sample = label(record, "source_case_name"), int(repeat[1])
-    values: dict[Name, Any] = {}
+def _pydantic_results(case: Record) -> Iterator[tuple[Name, Any, str]]:
+    """Names, values and evaluators of the scores and assertions of a case; labels are no numbers."""
+    names = set()
     for kind in ("scores", "assertions", "labels"):
-        results = record.get(kind) or {}
+        results = at(case, kind) or {}
         if not isinstance(results, dict) or not all(isinstance(result, dict) for result in results.values()):
             raise BadRecordError(f"has {kind!r} that are not results by name")
         for key, result in results.items():
-            called = ("", f"{kind}.{key}" if ("", key) in values else printable(key))
-            values[called] = Unknown(result.get("value")) if kind == "labels" else number_at(result, "value")
-            part.header[first_text(result, "source.name")].add(called)
+            name = f"{kind}.{key}" if key in names else printable(key)
+            names.add(name)
+            value = Unknown(result.get("value")) if kind == "labels" else number_at(result, "value")
+            yield ("", name), value, first_text(result, "source.name")
+
+
+def _pydantic(record: Record, part: Part) -> Iterator[Answer]:
+    """A run of a case; a score that is missing because its evaluator failed is an error, not a gap."""
+    row: Record = {"item": label(record, "name")}
+    if record.get("source_case_name") is not None:
+        repeat = re.search(r" \[(\d{1,9})/\d{1,9}\]$", row["item"])
+        if repeat is None:
+            raise BadRecordError(f"is called {row['item'][:40]!r}, without the number of its run")
+        row = {"item": label(record, "source_case_name"), "sample": int(repeat[1])}
     failures = {first_text(failure, "source.name") for failure in items(record, "evaluator_failures")}
-    row: Record = {"item": name} | ({} if sample is None else {"sample": sample})
-    content = digest(name, record.get("inputs"), record.get("expected_output"))
-    state: Reason | None = "errored" if record.get("#failed") else None
-    yield Answer(row, values, {**record, "#failures": failures}, state, content=content)
-
-
-def _mark_failures(answers: list[Answer], part: Part) -> list[Answer]:
-    """A score that is missing because its evaluator failed is an error, not a gap."""
-    for answer in answers:
-        failed = {name for evaluator in answer.record["#failures"] for name in part.header.get(evaluator, ())}
-        answer.values = {**{name: Failed() for name in failed}, **answer.values}
-    return answers
+    values: dict[Name, Any] = {name: Failed() for failure in failures for name in part.header.get(failure, ())}
+    values |= {name: value for name, value, _ in _pydantic_results(record)}
+    content = digest(row["item"], record.get("inputs"), record.get("expected_output"))
+    yield Answer(row, values, record, "errored" if record["#list"] == "failures" else None, content=content)
 
 
 PYDANTIC_EVALS = Format(
@@ -305,9 +271,9 @@ PYDANTIC_EVALS = Format(
         rb'\{\s*"name"\s*:\s*"[^"]*"\s*,\s*"cases"\s*:\s*\[\s*(\{\s*"name"|\])',
         among=(b'"assertions"', b'"task_duration"', b'"evaluator_failures"', b'"error_stacktrace"', b'"failures"'),
     ),
-    _pydantic_parts,
     _pydantic,
-    _mark_failures,
+    rows=("cases", "failures"),
+    run=_pydantic_run,
     fields=("metadata", "inputs"),
     choose={"metric": ("", "scores")},
     apart=True,
@@ -317,117 +283,115 @@ PYDANTIC_EVALS = Format(
 # promptfoo: a question is its variables, a repeat its order among equals
 
 _PROMPTFOO = Marks(rb'\{\s*"(evalId|results|version)"', (b'"prompts"',), (b'"version"', b'"evalId"'))
-_PROMPTFOO_LINES = rb'\{(?!\s*"(evalId|results|version)")'
+_PROMPTFOO_LINE = Marks(
+    rb'\{(?!\s*"(evalId|results|version)")', (b'"gradingResult"|"promptIdx"', b'"latencyMs"|"testIdx"')
+)
 _PROMPTFOO_VERSION = 3
 _OF_THE_RUN = ("sessionId", "_conversation")  # variables that promptfoo itself adds
 
 
 def _promptfoo_parts(source: Source, choice: Choice) -> Iterator[Part]:
-    """The results of a file, with a run for each prompt and provider."""
-    if not re.match(_PROMPTFOO.start, source.start):
-        yield Part(source, records=records(source, choice.broken))
-        return
-    whole = object_of(source, "promptfoo")
-    body = whole["results"] if isinstance(whole.get("results"), dict) else whole
-    version, runs = body.get("version"), []
-    if not isinstance(body.get("results"), list):
-        newer = f" It has version {version!r:.20}; the newest known is {_PROMPTFOO_VERSION}."
-        raise LogFormatError(
-            f"promptfoo results hold a list 'results'; {source.path} has none.{newer * (version != _PROMPTFOO_VERSION)}"
-        )
-    for prompt in items(body, "prompts"):
-        details = {"prompt": at(prompt, "label"), "prompt.id": at(prompt, "id")}
-        details["reported"] = numeric_items(at(prompt, "metrics"))
-        details["version"] = at(whole, "metadata.promptfooVersion")
-        run = str(whole.get("evalId") or source.path)
-        runs.append(Run(run, str(at(prompt, "provider") or ""), "", str(source.path), details))
-    part = Part(source, records=places(body["results"], "result"), details={"runs": runs} if runs else {})
-    if version != _PROMPTFOO_VERSION:
-        part.notes.append(
-            f"{source.path} has version {version!r:.20} of promptfoo's results, read as {_PROMPTFOO_VERSION}."
-        )
-    yield part
-
-
-def _promptfoo(record: Record, part: Part) -> Iterator[Answer]:
-    """A result: score, success and named scores; none without an answer, or where nothing was asserted."""
-    variables, provider, prompt = record.get("vars"), record.get("provider"), record.get("prompt")
-    if not isinstance(variables, dict):
-        raise BadRecordError("has no 'vars', which tell one question from another")
-    variables = {name: value for name, value in variables.items() if name not in _OF_THE_RUN}
-    called = at(prompt, "label|raw") or prompt
-    if not isinstance(called, str):
-        raise BadRecordError("has no 'prompt' with a label")
-    if "score" not in record or not isinstance(record.get("success"), bool):
-        raise BadRecordError("has no 'score' and 'success'")
-    named = record.get("namedScores") or {}
-    if not isinstance(named, dict):
-        raise BadRecordError("has 'namedScores' that is not an object")
-    scores = {**named, "score": record["score"], "success": record["success"]}
-    values: dict[Name, Any] = {
-        ("", printable(name)): number_at(scores, name) if "." not in name else numeric(scores[name])
-        for name in dict.fromkeys(["score", "success", *named])
-    }
-    test = record["testCase"] if isinstance(record.get("testCase"), dict) else None
-    asserted = at(test, "assert") or []
-    reason = record.get("failureReason")  # 0 passed, 1 an assertion failed or threw, 2 no answer
-    errored = reason == 2 or (reason is None and record.get("error") and not record.get("gradingResult"))
-    untested = test is not None and not asserted and not at(record, "gradingResult.componentResults")
-    row = {
-        "model": label({"provider": first_text(provider, "label", "id") or provider}, "provider"),
-        "item": short(json.dumps(variables, sort_keys=True, ensure_ascii=False), LONGEST_NAME),
-        "prompt": short(called),
-        "prompt.id": str(record.get("promptId") or digest(called)),
-        "_column": record.get("promptIdx", 0),
-    }
-    state: Reason | None = "errored" if errored else "unscored" if untested else None
-    yield Answer(
-        row,
-        values,
-        {**record, "vars": variables, "metadata": at(test, "metadata")},
-        state,
-        content=digest(json.dumps([variables, asserted], sort_keys=True)),
-        id=str(record["id"]) if record.get("id") else None,
-    )
-
-
-def _tell_providers_apart(answers: list[Answer], part: Part) -> list[Answer]:
-    """Names of prompts and of providers that stand for several get a mark: the settings of two of one name differ."""
-    prompts: dict[str, set[str]] = defaultdict(set)
-    columns: dict[tuple[str, str], set[int]] = defaultdict(set)
-    for answer in answers:
-        prompts[answer.row["prompt"]].add(answer.row["prompt.id"])
-    for answer in answers:
-        if len(prompts[answer.row["prompt"]]) > 1:
-            answer.row["prompt"] += f" #{answer.row['prompt.id'][:12]}"
-        columns[answer.row["model"], answer.row["prompt"]].add(answer.row["_column"])
-    for answer in answers:
-        own = columns[answer.row["model"], answer.row["prompt"]]
-        if len(own) > 1:
-            answer.row["model"] += f" ({sorted(own).index(answer.row['_column']) + 1})"
-    states = Counter(answer.state for answer in answers)
+    """The results of a file, with a run for each prompt and provider; names that stand for several are noted."""
+    part = Part(source)
+    if re.match(_PROMPTFOO.start, source.start):
+        whole = document(source)
+        body = whole["results"] if isinstance(at(whole, "results"), dict) else whole
+        version, runs = at(body, "version"), []
+        if not isinstance(at(body, "results"), list):
+            newer = f" It has version {version!r:.20}; the newest known is {_PROMPTFOO_VERSION}."
+            raise LogFormatError(
+                f"promptfoo results hold a list 'results'; {source.path} has none."
+                f"{newer * (version != _PROMPTFOO_VERSION)}"
+            )
+        for prompt in items(body, "prompts"):
+            details = {"prompt": at(prompt, "label"), "prompt.id": at(prompt, "id")}
+            details["reported"] = numeric_items(at(prompt, "metrics"))
+            details["version"] = at(whole, "metadata.promptfooVersion")
+            run = str(whole.get("evalId") or source.path)
+            runs.append(Run(run, str(at(prompt, "provider") or ""), "", str(source.path), details))
+        part.records, part.details = [*places(body["results"], "result")], {"runs": runs} if runs else {}
+        if version != _PROMPTFOO_VERSION:
+            part.notes.append(
+                f"{source.path} has version {version!r:.20} of promptfoo's results, read as {_PROMPTFOO_VERSION}."
+            )
+    else:
+        part.records = [*records(source, choice.broken)]
+    states: Counter[Reason | None] = Counter()
+    part.header = defaultdict(set)  # what the name of a prompt, or of a provider with a prompt, stands for
+    for _, record in part.records:
+        if isinstance(record, dict):
+            states[_promptfoo_state(record)] += 1
+            prompt, model = _prompt(record), _provider(record)
+            part.header[prompt[0]].add(prompt[1])
+            part.header[model, *prompt].add(record.get("promptIdx", 0))
     if states["errored"] + states["unscored"]:
         part.notes.append(
             f'promptfoo\'s own pass rate counts errors ({states["errored"]}) as failures, as failed="zero" does, and '
             f"results without an assertion ({states['unscored']}) as passed; here these are not scores."
         )
-    return answers
+    yield part
+
+
+def _promptfoo_state(record: Record) -> Reason | None:
+    """Why a result is no score: there was no answer, or nothing was asserted."""
+    reason = record.get("failureReason")  # 0 passed, 1 an assertion failed or threw, 2 no answer
+    if reason == 2 or (reason is None and record.get("error") and not record.get("gradingResult")):
+        return "errored"
+    asserted = at(record, "testCase.assert") or at(record, "gradingResult.componentResults")
+    return None if asserted or not isinstance(record.get("testCase"), dict) else "unscored"
+
+
+def _prompt(record: Record) -> tuple[str, str]:
+    """The name of a prompt, and what identifies it."""
+    called = str(at(record, "prompt.label|prompt.raw|prompt"))
+    return short(called), str(record.get("promptId") or digest(called))
+
+
+def _provider(record: Record) -> str:
+    return first_text(record, "provider.label", "provider.id", "provider")
+
+
+def _promptfoo(record: Record, part: Part) -> Iterator[Answer]:
+    """A result: score, success and named scores."""
+    variables, named = record.get("vars"), record.get("namedScores") or {}
+    if not isinstance(variables, dict):
+        raise BadRecordError("has no 'vars', which tell one question from another")
+    if not isinstance(at(record, "prompt.label|prompt.raw|prompt"), str):
+        raise BadRecordError("has no 'prompt' with a label")
+    if "score" not in record or not isinstance(record.get("success"), bool):
+        raise BadRecordError("has no 'score' and 'success'")
+    if not isinstance(named, dict):
+        raise BadRecordError("has 'namedScores' that is not an object")
+    if not (model := _provider(record)):
+        raise BadRecordError("has no 'provider' with a name")
+    variables = {name: value for name, value in variables.items() if name not in _OF_THE_RUN}
+    values: dict[Name, Any] = {("", name): number_at(record, name) for name in ("score", "success")}
+    values |= {("", printable(name)): as_score(value, name) for name, value in named.items()} | values
+    prompt, place = _prompt(record), record.get("promptIdx", 0)
+    ids, columns = part.header[prompt[0]], sorted(part.header[model, *prompt])
+    row = {
+        "model": model + (f" ({columns.index(place) + 1})" if len(columns) > 1 else ""),
+        "item": short(json.dumps(variables, sort_keys=True, ensure_ascii=False), LONGEST_NAME),
+        "prompt": prompt[0] + (f" #{prompt[1][:12]}" if len(ids) > 1 else ""),
+        "prompt.id": prompt[1],
+    }
+    asserted = at(record, "testCase.assert") or []
+    yield Answer(
+        row,
+        values,
+        {**record, "vars": variables, "metadata": at(record, "testCase.metadata")},
+        _promptfoo_state(record),
+        content=digest(json.dumps([variables, asserted], sort_keys=True)),
+        id=str(record["id"]) if record.get("id") else None,
+    )
 
 
 PROMPTFOO = Format(
     "promptfoo",
     "promptfoo results",
-    lambda source: any(
-        marks(source)
-        for marks in (
-            _PROMPTFOO,
-            Marks(_PROMPTFOO_LINES, (b'"gradingResult"', b'"latencyMs"')),
-            Marks(_PROMPTFOO_LINES, (b'"promptIdx"', b'"testIdx"')),
-        )
-    ),
-    _promptfoo_parts,
+    lambda source: _PROMPTFOO(source) or _PROMPTFOO_LINE(source),
     _promptfoo,
-    _tell_providers_apart,
+    _promptfoo_parts,
     fields=("vars", "metadata"),
     choose={"filter": ("prompt", "prompts"), "metric": ("", "scores")},
     every=("filter",),
@@ -446,13 +410,11 @@ def _openai_parts(source: Source, choice: Choice) -> Iterator[Part]:
     spec = next((record for _, record in lines if record is not None), {}).get("spec")
     if not isinstance(spec, dict):
         raise LogFormatError(f"A log of evals begins with the specification of its run; {source.path} does not.")
-    models = spec.get("completion_fns") or at(spec, "model_names.completions") or spec.get("model_name")
-    models = models or at(spec, "run_config.completion_fns")
+    models = at(spec, "completion_fns|model_names.completions|model_name|run_config.completion_fns")
     model = ", ".join(str(name) for name in (models if isinstance(models, list) else [models]) if name)
-    details = {key: spec[key] for key in ("created_at", "split", "base_eval") if spec.get(key)}
-    seed = at(spec, "run_config.seed")
-    details |= ({"seed": seed} if seed is not None else {}) | {"reported": {}}
-    task = str(spec.get("eval_name") or spec.get("base_eval") or "")
+    details = {key: spec[key] for key in ("created_at", "split", "base_eval") if spec.get(key)} | {"reported": {}}
+    details |= {"seed": seed} if (seed := at(spec, "run_config.seed")) is not None else {}
+    task = str(at(spec, "eval_name|base_eval") or "")
     part = Part(source, model, task, id=str(spec.get("run_id") or source.path), details=details)
 
     def events() -> Iterator[tuple[str, Record | None]]:
@@ -493,38 +455,13 @@ def _openai_event(record: Record, part: Part) -> Iterator[Answer]:
     yield Answer(row, values, view, state, id=(str(part.source.path), number) if isinstance(number, int) else None)
 
 
-def _openai_samples(answers: list[Answer], part: Part) -> list[Answer]:
-    """The events of a sample together: an answer for each that scores it."""
-    samples: dict[str, list[Answer]] = defaultdict(list)
-    for answer in answers:
-        samples[answer.row["item"]].append(answer)
-    together = []
-    for events in samples.values():
-        row = {name: value for event in events for name, value in event.row.items()}
-        state = next((event.state for event in events if event.state), None)
-        scores: dict[Name, list[Any]] = defaultdict(list)
-        for event in events:
-            for name, value in event.values.items():
-                scores[name].append(value)
-        n_answers = 1 if state else max(map(len, scores.values()), default=1)
-        if n_answers > 1:
-            part.notes.append(
-                "Samples with several events: these are read as repeats and averaged first, while evals counts every "
-                "event alike."
-            )
-        for number in range(n_answers):
-            values = {name: own[number] for name, own in scores.items() if number < len(own)}
-            together.append(Answer(dict(row), values, {}, state, place=events[0].place))
-    return together
-
-
 OPENAI_EVALS = Format(
     "openai_evals",
     "OpenAI evals logs (JSON lines of events)",
     Marks(rb'\{\s*"spec"\s*:\s*\{', (b'"run_id"',), (b'"eval_name"', b'"base_eval"')),
-    _openai_parts,
     _openai_event,
-    _openai_samples,
+    _openai_parts,
+    same=("item",),
     fields=("sample",),
     choose={"metric": ("", "scores")},
     repeats="number",
@@ -534,7 +471,7 @@ OPENAI_EVALS = Format(
 
 # OpenCompass: a file for each model and data set, whose details say what was correct
 
-_PREDICTIONS = re.compile(rb'\{\s*"\d+"\s*:\s*\{\s*"(origin_prompt|prediction|in-context examples|label: )')
+_PREDICTIONS = Marks(rb'\{\s*"\d+"\s*:\s*\{\s*"(origin_prompt|prediction|in-context examples|label: )')
 _DETAILS = Marks(
     rb"\{",
     (rb'"details"\s*:\s*[\[{]',),
@@ -544,30 +481,19 @@ _DETAILS = Marks(
 _NUMBERS = frozenset({"idx", "index", "id", "example_idx", "question_id", "dataset_replica_idx", "subdivision"})
 
 
-def _opencompass_parts(source: Source, choice: Choice) -> Iterator[Part]:
-    if _PREDICTIONS.match(source.start):
-        return
-    whole, path = object_of(source, "OpenCompass"), source.path.resolve()
-    details = whole.get("details")
-    if not isinstance(details, dict | list):
-        raise LogFormatError(
-            f"Results of OpenCompass are read from their details; {source.path} has none. Run the evaluation again "
-            "with --dump-eval-details."
-        )
-    named = details.items() if isinstance(details, dict) else ((str(n), one) for n, one in enumerate(details))
-    rows = [
-        (f"example {name!r}", {**one, "#name": name} if isinstance(one, dict) else one)
-        for name, one in named
-        if not (name == "type" and isinstance(one, str))
-    ]
+def _opencompass_run(whole: Record, source: Source, choice: Choice) -> Part:
+    """The run of a file; folders name model and run."""
+    path = source.path.resolve()
     reported = {key: value for key, value in numeric_items(whole).items() if not isinstance(value, bool)}
     run = path.parent.parent.parent.name if path.parent.parent.name == "results" else str(source.path)
-    yield Part(source, path.parent.name, source.stem, rows, id=run, details={"reported": reported})
+    return Part(source, path.parent.name, source.stem, id=run, details={"reported": reported})
 
 
 def _opencompass(record: Record, part: Part) -> Iterator[Answer]:
     """An example: one answer, or one for each of its repeats, whose fields are lists."""
-    row: Record = {"item": record.pop("#name")}
+    if "#value" in record and record["#name"] != "type":
+        raise BadRecordError("is not an object")
+    row: Record = {"item": record["#name"]}
     lists: Record = {}
     if "example_abbr" in record:
         row = {"item": str(record["example_abbr"])}
@@ -577,34 +503,31 @@ def _opencompass(record: Record, part: Part) -> Iterator[Answer]:
     target = at(record, "references|answer|answers|refr|ref|reference|gold")
     target = target[0] if lists and isinstance(target, list) and target else target
     content = digest(json.dumps(target, sort_keys=True)) if target else ""
-    for number in range(max([len(value) for value in lists.values()], default=1)):
+    for number in range(max([len(value) for value in lists.values()], default="#value" not in record)):
         one = {name: value[number] if number < len(value) else None for name, value in lists.items()}
         yield Answer(dict(row), {**common, **_numbers(one)}, record, content=content)
 
 
-def _numbers(record: Mapping[str, Any]) -> dict[Name, Any]:
+def _numbers(record: Mapping[str, Any], above: str = "") -> dict[Name, Any]:
     """Numbers and truths of a detail; null only where a verdict belongs; also those one level down, by dots."""
-
-    def of(fields: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            name: numeric(value)
-            for name, value in fields.items()
-            if (name.endswith("correct") if value is None else isinstance(value, int | float) and name not in _NUMBERS)
-        }
-
-    inner = {name: of(below) for name, below in record.items() if isinstance(below, dict)}
-    values: dict[Name, Any] = {("", printable(name)): value for name, value in of(record).items()}
-    for name, below in inner.items():
-        values |= {("", Minor(printable(f"{name}.{key}"))): value for key, value in below.items()}
+    values: dict[Name, Any] = {}
+    for name, value in record.items():
+        if name.endswith("correct") if value is None else isinstance(value, int | float) and name not in _NUMBERS:
+            values["", Minor(printable(above + name)) if above else printable(name)] = numeric(value)
+    for name, below in record.items():
+        if isinstance(below, dict) and not above:
+            values |= _numbers(below, f"{name}.")
     return values
 
 
 OPENCOMPASS = Format(
     "opencompass",
     "OpenCompass results with details",
-    lambda source: bool(_PREDICTIONS.match(source.start)) or _DETAILS(source),
-    _opencompass_parts,
+    lambda source: _PREDICTIONS(source) or _DETAILS(source),
     _opencompass,
+    beside=_PREDICTIONS,
+    rows=("details",),
+    run=_opencompass_run,
     choose={"metric": ("", "scores in the details")},
     repeats="number",
     empty="they are in the folder results of a run with --dump-eval-details.",
@@ -631,9 +554,8 @@ def _garak_parts(source: Source, choice: Choice) -> Iterator[Part]:
                 part.details |= {"version": record.get("garak_version"), "created": record.get("start_time")}
                 part.id = str(record.get("run") or source.path)
             elif kind == "eval":
-                counts = ("passed", "fails", "nones", "total", "total_evaluated")
                 name = f"{record.get('probe')} {str(record.get('detector')).removeprefix('detector.')}"
-                part.details["reported"][name] = {count: record[count] for count in counts if count in record}
+                part.details["reported"][name] = numeric_items(record)
 
     part.records = attempts()
     yield part
@@ -660,8 +582,8 @@ GARAK = Format(
     "garak",
     "garak reports (JSON lines)",
     Marks(rb"\{", (b'"entry_type"',), (b'"garak_version"', b'"start_run setup"')),
-    _garak_parts,
     _garak,
+    _garak_parts,
     choose={"scorer": ("", "detectors")},
     repeats="number",
     empty="no attempt was evaluated.",

@@ -65,8 +65,6 @@ TABLE = Format(
     "table",
     "a table (CSV, TSV, JSON lines, Parquet, Arrow)",
     recognises,
-    lambda source, choice: (),
-    lambda record, part: (),
 )
 
 

@@ -28,22 +28,19 @@ from evalreg.data.clusters import (
 from evalreg.data.designs import sides_design
 from evalreg.data.engine import CellKeys, Grouped, Measure, Query, floats_of, kind_of, schema_of
 from evalreg.data.engine_rows import REASON, refuse_far_weights, refuse_infinite_ends, used_columns, weight_of
-from evalreg.data.frame import Table, as_query
+from evalreg.data.frame import as_query
 from evalreg.data.pairs import (
     OTHER_KEY,
     PairCells,
     PairRoles,
-    is_stranger,
     open_pairs,
     outside_scores,
     pair_cells,
     plain_label,
-    read_verdicts,
     refuse_unlike_names,
     self_comparison,
     sides_of,
-    strange_winner,
-    unknown_label,
+    verdict_scores,
 )
 from evalreg.data.sums import (
     PAIR_COLUMNS,
@@ -107,9 +104,8 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
     kinds = _kinds(needed.marked(table), roles, weight)
     n, why, exchanged = kinds.numbers["n"], kinds.values(REASON), kinds.values(EXCHANGED) == 1
     # The rules of rows in memory, on the labels of the kinds.
-    sides = {roles.left: kinds.keys[FIRST], roles.right: kinds.keys[SECOND]}
-    (first, second), names = sides_of(Table(nw.from_native(pd.DataFrame(kinds.numbers)), sides), roles)
-    value, named = _verdicts(kinds, roles, first, second, exchanged, names)
+    (first, second), names = sides_of((kinds.keys[FIRST], kinds.keys[SECOND]), roles)
+    value, named = _left_scores(kinds, roles, first, second, exchanged, names)
     why = np.where(np.isnan(value) if roles.winner is not None else why == 1, 1, why)
     dropped, used = needed.dropped(why, n), why == 0
     first, second = first[used], second[used]
@@ -195,32 +191,21 @@ def _of_scores(score: nw.Expr, w: nw.Expr | None) -> dict[str, Measure]:
     return made | {"wwv": (w * w * v, "sum"), "wwvv": (w * w * v * v, "sum")}
 
 
-def _verdicts(
+def _left_scores(
     kinds: Grouped, roles: PairRoles, first: IntArray, second: IntArray, exchanged: BoolArray, names: list[str]
 ) -> tuple[FloatArray, IntArray]:
     """Score of the left model of each kind (NaN: none, or a column of scores), and the model that its verdict names."""
     n = kinds.numbers["n"]
-    if roles.winner is None:
-        # To an engine NaN is larger than any number.
-        known = kinds.values(REASON) != 1
-        outside, low, high = (kinds.numbers[name][known] for name in ("outside", "low", "high"))
-        refuse_infinite_ends([low, high], str(roles.score), "score")
-        if outside.sum() > 0:
-            low, high = float(np.nanmin(low)), float(np.nanmax(high))
-            raise outside_scores(roles, low, high, RowList((), int(outside.sum())))
-        return np.full(n.size, np.nan), np.full(n.size, -1, dtype=np.intp)
-    of, labels = kinds.keys[roles.winner]
-    found = read_verdicts(labels, roles, names)
-    if found.unknown.any():
-        counts = np.bincount(of[of >= 0], n[of >= 0], len(labels))
-        count = int(counts[found.unknown[:-1]].sum())
-        raise unknown_label(roles, counts, labels, found.unknown, names, RowList((), count))
-    named = found.named[of]
-    stranger = is_stranger((first, second), named)
-    if stranger.any():
-        raise strange_winner(roles, {names[code] for code in named[stranger]}, RowList((), int(n[stranger].sum())))
-    left = np.where(exchanged, second, first)
-    return np.where(named >= 0, (named == left).astype(float), found.score[of]), named
+    if roles.winner is not None:
+        sides = np.where(exchanged, second, first), np.where(exchanged, first, second)
+        return verdict_scores(kinds.keys[roles.winner], roles, sides, names, n)
+    # To an engine NaN is larger than any number.
+    known = kinds.values(REASON) != 1
+    outside, low, high = (kinds.numbers[name][known] for name in ("outside", "low", "high"))
+    refuse_infinite_ends([low, high], str(roles.score), "score")
+    if outside.sum() > 0:
+        raise outside_scores(roles, float(np.nanmin(low)), float(np.nanmax(high)), RowList((), int(outside.sum())))
+    return np.full(n.size, np.nan), np.full(n.size, -1, dtype=np.intp)
 
 
 def _in_use(used: Query, roles: PairRoles, kinds: Grouped, named: IntArray, value: FloatArray) -> Query:
@@ -352,8 +337,7 @@ def read_summed_pairs(
     line, sums = _outcomes(_sums_of(log.lines, own.weights is not None), needs_rows)
     codes = {name: factorize(log.lines[name]) for name in own.labels}
     labels = {name: Codes(of[line], len(names), names) for name, (of, names) in codes.items()}
-    sides = Table(nw.from_native(log.lines[[ROWS]]), {str(name): codes[str(name)] for name in (own.left, own.right)})
-    (left, right), names = sides_of(sides, roles)
+    (left, right), names = sides_of((codes[roles.left], codes[roles.right]), roles)
     left, right = left[line], right[line]
     of = None if roles.strata is None else labels[roles.strata]
     cells = pair_cells(left, right, names, None if of is None else (of.labels, of.codes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,7 @@ from evalreg.data.clusters import (
 )
 from evalreg.data.designs import design_frame, sides_design
 from evalreg.data.engine import Query
+from evalreg.data.engine_rows import refuse_arrays_of_weights
 from evalreg.data.formula import ParsedFormula, formula_columns
 from evalreg.data.frame import Table, collected_at_most, open_frame
 from evalreg.data.rows import ReadRows, read_rows
@@ -33,7 +34,6 @@ from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
     DataError,
-    NotAvailableError,
     RowList,
     ScoreRangeError,
     SelfComparisonError,
@@ -87,77 +87,74 @@ class PairRoles:
     sides: ParsedFormula | None = None
 
 
-def left_scores(table: Table, roles: PairRoles, codes: tuple[IntArray, IntArray], models: list[str]) -> FloatArray:
+Column: TypeAlias = tuple[IntArray, Any]
+"""A column of labels: the code of each row, -1 where it is missing, and the label of each code."""
+
+
+def left_scores(table: Table, roles: PairRoles, sides: tuple[IntArray, IntArray], models: list[str]) -> FloatArray:
     """Score of the left model in each row, NaN where there is no verdict, shape (n_rows,)."""
     if roles.winner is not None:
-        return _from_verdicts(table, roles, codes, models)
+        return verdict_scores(table.labels(roles.winner, "winner"), roles, sides, models)[0]
     values = table.floats(str(roles.score), "score")
     outside = (values < 0) | (values > 1)
     if outside.any():
-        rows = rows_where(outside)
-        raise outside_scores(roles, float(np.nanmin(values)), float(np.nanmax(values)), rows)
+        raise outside_scores(roles, float(np.nanmin(values)), float(np.nanmax(values)), rows_where(outside))
     return values
 
 
-@dataclass(frozen=True, eq=False)
-class Meanings:
-    """What each verdict means, with one entry more for a missing one, which the code -1 finds.
+def verdict_scores(
+    verdicts: Column,
+    roles: PairRoles,
+    sides: tuple[IntArray, IntArray],
+    models: list[str],
+    n_rows: FloatArray | None = None,
+) -> tuple[FloatArray, IntArray]:
+    """Score of the left model, NaN where there is no verdict, and the model that a verdict names, -1 for none.
 
-    Parameters
-    ----------
-    score : ndarray, shape (n_verdicts + 1,)
-        Of the left model; NaN where there is none, or where a model is named.
-    named : ndarray of int, shape (n_verdicts + 1,)
-        Model that is named, -1 for none.
-    unknown : ndarray of bool, shape (n_verdicts + 1,)
-        Whether it means nothing that is known.
+    Of rows, or of kinds of rows, `n_rows` of each. `sides` are codes of the left and the right model.
     """
 
-    score: FloatArray
-    named: IntArray
-    unknown: BoolArray
+    def rows(mask: BoolArray) -> RowList:
+        return rows_where(mask) if n_rows is None else RowList((), int(n_rows[mask].sum()))
+
+    of, labels = verdicts
+    score, named, unknown = _verdicts(list(labels), roles, models)
+    if unknown[of].any():
+        counts = np.bincount(of[of >= 0], None if n_rows is None else n_rows[of >= 0], len(labels))
+        raise _unknown_label(roles, counts, labels, unknown, models, rows(unknown[of]))
+    winner, (left, right) = named[of], sides
+    stranger = (winner >= 0) & (winner != left) & (winner != right) & (left >= 0) & (right >= 0)
+    if stranger.any():
+        where = rows(stranger)
+        raise UnknownLabelError(
+            "a verdict that names a model must name one of the row's two; "
+            f"{listed(sorted({models[code] for code in winner[stranger]}))} won without being compared ({where}). "
+            "Correct the rows, or map the name in `labels`.",
+            column=roles.winner,
+            rows=where,
+        )
+    return np.where(winner >= 0, winner == left, score[of]), winner
 
 
-def read_verdicts(verdicts: Any, roles: PairRoles, models: list[str]) -> Meanings:
-    """What each verdict of a log means."""
-    meaning = _meanings(roles, list(verdicts), models)
+def _verdicts(verdicts: list[Any], roles: PairRoles, models: list[str]) -> tuple[FloatArray, IntArray, BoolArray]:
+    """Score of the left model that each verdict means, the model that it names, and whether it means nothing known.
+
+    NaN and -1 for none; one entry more, of a missing verdict, which the code -1 finds.
+    """
+    meaning = _meanings(roles, verdicts, models)
     number = {name: code for code, name in enumerate(models)}
-    score = np.full(len(verdicts) + 1, np.nan)
+    score, unknown = np.full(len(verdicts) + 1, np.nan), np.zeros(len(verdicts) + 1, dtype=bool)
     named = np.full(len(verdicts) + 1, -1, dtype=np.intp)
-    unknown = np.zeros(len(verdicts) + 1, dtype=bool)
     for code, verdict in enumerate(verdicts):
         side = meaning.get(verdict, verdict)
-        if side is None:
-            continue
         if _is_side(side):
             if verdict not in meaning and side in number:
                 raise _ambiguous(side, roles)
             score[code] = SIDES[side]
-        elif as_name(side) in number:
-            named[code] = number[as_name(side)]
-        else:
-            unknown[code] = True
-    return Meanings(score, named, unknown)
-
-
-def _from_verdicts(table: Table, roles: PairRoles, codes: tuple[IntArray, IntArray], models: list[str]) -> FloatArray:
-    """Scores of the left model from verdicts; NaN where there is no verdict."""
-    assert roles.winner is not None
-    of, labels = table.labels(roles.winner, "winner")
-    found = read_verdicts(labels, roles, models)
-    if found.unknown.any():
-        rows = rows_where(found.unknown[of])
-        counts = np.bincount(of[of >= 0], minlength=len(labels))
-        raise unknown_label(roles, counts, labels, found.unknown, models, rows)
-    values, winner = found.score[of], found.named[of]
-    is_named = winner >= 0
-    if is_named.any():
-        stranger = is_stranger(codes, winner)
-        if stranger.any():
-            rows = rows_where(stranger)
-            raise strange_winner(roles, {models[code] for code in np.unique(winner[stranger])}, rows)
-        values[is_named] = (winner == codes[0])[is_named]
-    return values
+        elif side is not None:
+            named[code] = number.get(as_name(side), -1)
+            unknown[code] = named[code] < 0
+    return score, named, unknown
 
 
 def _is_missing(label: Any) -> bool:
@@ -230,7 +227,7 @@ def _refuse_one_sided(meanings: dict[Any, Any]) -> None:
             )
 
 
-def unknown_label(
+def _unknown_label(
     roles: PairRoles, counts: Any, verdicts: Any, unknown: BoolArray, models: list[str], rows: RowList
 ) -> UnknownLabelError:
     """The error for verdicts that stand for no side, with the usual spellings offered.
@@ -260,22 +257,6 @@ def unknown_label(
     )
     error.labels = guess or None
     return error
-
-
-def is_stranger(codes: tuple[IntArray, IntArray], winner: IntArray) -> BoolArray:
-    """Whether a verdict names a model that is none of the row's two, both of which are known."""
-    left, right = codes
-    return np.asarray((winner >= 0) & (winner != left) & (winner != right) & (left >= 0) & (right >= 0))
-
-
-def strange_winner(roles: PairRoles, found: set[str], rows: RowList) -> UnknownLabelError:
-    """The error for verdicts that name a model which is none of the row's two."""
-    return UnknownLabelError(
-        f"a verdict that names a model must name one of the row's two; {listed(sorted(found))} won without being "
-        f"compared ({rows}). Correct the rows, or map the name in `labels`.",
-        column=roles.winner,
-        rows=rows,
-    )
 
 
 def outside_scores(roles: PairRoles, low: float, high: float, rows: RowList) -> ScoreRangeError:
@@ -309,9 +290,8 @@ def as_names(names: str | list[str] | None) -> tuple[str, ...]:
     return tuple(names) if isinstance(names, list | tuple) else (names,)
 
 
-def sides_of(table: Table, roles: PairRoles) -> tuple[tuple[IntArray, IntArray], list[str]]:
+def sides_of(sides: tuple[Column, Column], roles: PairRoles) -> tuple[tuple[IntArray, IntArray], list[str]]:
     """Codes of the left and right models in one list of names, sorted as text; -1 where missing."""
-    sides = [table.labels(roles.left, "left"), table.labels(roles.right, "right")]
     values = [list(_as_objects(labels)) for _, labels in sides]
     kinds = [sorted({_kind(value) for value in column}) for column in values]
     refuse_unlike_names(" and ".join(kinds[0]), " and ".join(kinds[1]), roles)
@@ -450,7 +430,7 @@ class PairRows(PairCells):
 
 def read_pairs(table: Table, roles: PairRoles, groups: Groups) -> PairRows:
     """Comparisons sorted into pairs of models, cells in the order of stratum, first and second model."""
-    codes, names = sides_of(table, roles)
+    codes, names = sides_of(_sides(table, roles), roles)
     verdict = str(roles.score or roles.winner)
     labels = {name: "key" if name in roles.key else "by" for name in (*roles.key, roles.strata) if name is not None}
     covariates = () if roles.sides is None else formula_columns(roles.sides, table.columns)[1]
@@ -494,7 +474,11 @@ def _side_terms(rows: ReadRows, roles: PairRoles, covariates: tuple[str, ...]) -
 def read_scores(table: Table, roles: PairRoles) -> FloatArray:
     """Score of the left model in each row of a table in memory, in [0, 1], NaN where there is none."""
     roles = _checked(names_of(table), roles)
-    return left_scores(table, roles, *sides_of(table, roles))
+    return left_scores(table, roles, *sides_of(_sides(table, roles), roles))
+
+
+def _sides(table: Table, roles: PairRoles) -> tuple[Column, Column]:
+    return table.labels(roles.left, "left"), table.labels(roles.right, "right")
 
 
 def open_pairs(
@@ -510,7 +494,7 @@ def open_pairs(
     roles = _checked(names_of(table), roles)
     if not isinstance(table, Query):
         return table, roles
-    _refuse_arrays(roles, groups)
+    refuse_arrays_of_weights(roles.weights)
     if needs_rows is None:
         return table, roles
     named = [roles.left, roles.right, roles.score, roles.winner, roles.strata, *roles.key, roles.weights]
@@ -519,17 +503,6 @@ def open_pairs(
         named += [name for axis in parse_groups(groups, table.columns) for name in axis]
     labels = {roles.left, roles.right, roles.strata, *roles.key}
     return collected_at_most(table, list(dict.fromkeys(name for name in named if name)), labels, needs_rows), roles
-
-
-def _refuse_arrays(roles: PairRoles, groups: Groups) -> None:
-    """Rows of an engine have no order that an array could follow."""
-    named = isinstance(groups, list | tuple) and all(isinstance(name, str) for name in groups)
-    for argument, value in {"weights": roles.weights, "groups": None if named else groups}.items():
-        if value is not None and not isinstance(value, str):
-            raise NotAvailableError(
-                f"rows in an engine have no order, so `{argument}` must name columns; got {type(value).__name__}. Add "
-                "it as a column and name that."
-            )
 
 
 def _checked(columns: tuple[str, ...], roles: PairRoles) -> PairRoles:

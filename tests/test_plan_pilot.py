@@ -12,7 +12,7 @@ from statsmodels.stats.power import TTestPower
 
 import evalreg as er
 from evalreg.errors import ArgumentError
-from evalreg.planning.power import pilot_shift, t_power
+from evalreg.planning.power import t_power, t_shift
 
 SAME = 1e-11
 SIGMAS = 4
@@ -58,7 +58,7 @@ def test_an_average_over_pilots_is_that_of_julious_and_owen():
     for dof in (2, 9, 59):
         expected = stats.nct.ppf(0.8, dof, stats.norm.ppf(0.975))
         # Theirs leaves out what is rejected at the wrong side.
-        assert expected * 0.998 < pilot_shift(1e9, 0.05, 0.8, dof) <= expected * (1 + 1e-6)
+        assert expected * 0.998 < t_shift(1e9, 0.05, 0.8, dof) <= expected * (1 + 1e-6)
 
 
 def normal_pilots(rng, n_clusters: int, n: int) -> np.ndarray:

@@ -13,13 +13,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from evalreg import datasets
-from evalreg.data.answers import PairedAnswers
-from evalreg.data.clusters import as_codes, factorize
 from evalreg.errors import (
     ArgumentError,
 )
 from evalreg.planning import mde, sample_size
-from evalreg.planning.pilot import clustered_components, components, plain_components
+from evalreg.planning.pilot import components
 
 # Sums of a few hundred terms in another order.
 SAME = 1e-11
@@ -96,14 +94,6 @@ def long_form(data: Any, score: str) -> pd.DataFrame:
     return tall.assign(model=tall["model"].str[0])
 
 
-def answers_of(frame: pd.DataFrame, groups: str | None) -> PairedAnswers:
-    """The arrays of a frame without gaps, made without `components`."""
-    codes = {name: as_codes(*factorize(frame[name])) for name in ("item", "sample", groups or "item")}
-    by_item = codes[groups or "item"].codes[codes["item"].first]
-    side = (frame["model"] != frame["model"].min()).to_numpy().astype(np.intp)
-    return PairedAnswers(frame["score"].to_numpy(float), side, codes["item"], codes["sample"], as_codes(by_item))
-
-
 @pytest.mark.parametrize("score", ["bin", "cont"])
 def test_components_are_the_reference_ones(golden, score):
     data = golden("d2_paired")
@@ -127,14 +117,12 @@ def test_components_are_the_reference_ones(golden, score):
 
 @pytest.mark.parametrize("score", ["bin", "cont"])
 def test_variances_of_the_models_are_the_reference_ones(golden, score):
-    data = golden("d2_paired")
-    answers = answers_of(long_form(data, score).rename(columns={"question": "item", "k": "sample"}), "passage")
-    plain, clustered = plain_components(answers), clustered_components(answers)
-    for found, name in ((plain.var_a, "var_xa"), (plain.var_b, "var_xb"), (plain.cov, "cov_xab")):
-        data.check(f"{score}.components.{name}", found)
-    for found, name in ((clustered.var_a, "xa"), (clustered.var_b, "xb")):
-        data.check(f"{score}.components.var_clustered_{name}", found)
-    data.check(f"{score}.components.cov_clustered", clustered.cov)
+    data, options = golden("d2_paired"), {"item": "question", "sample": "k", "groups": "passage"}
+    log = long_form(data, score)
+    for name, rows in zip("ab", (rows for _, rows in log.groupby("model")), strict=True):
+        found = components(rows, model=None, **options)["omega2_uncorrected"]
+        data.check(f"{score}.components.var_x{name}", found["plain"])
+        data.check(f"{score}.components.var_clustered_x{name}", found["clustered"])
 
 
 def test_an_omega2_below_zero_is_reported_as_it_is_and_refused_in_eq_9(golden):
@@ -256,14 +244,6 @@ def test_components_are_those_of_loops_over_pairs_of_questions(pilot, groups):
     expected = np.array([slow.row(clustered=False), slow.row(clustered=True)])
     np.testing.assert_allclose(found.to_numpy(float), expected, rtol=SAME, atol=SAME)
     assert found.attrs["left_out"] == len(set(pilot["item"])) - len(slow.questions)
-
-
-@settings(max_examples=25)
-@given(pilots())
-def test_omega2_is_the_variances_less_twice_the_covariance(pilot):
-    shared = pilot[pilot["item"].map(pilot.groupby("item")["model"].nunique()) == 2]
-    for found in (plain_components(answers_of(shared, "passage")), clustered_components(answers_of(shared, "passage"))):
-        assert found.omega2_uncorrected == pytest.approx(found.var_a + found.var_b - 2 * found.cov, abs=SAME)
 
 
 # --- components: shape, engines, arguments ----------------------------------------------------------------------------

@@ -11,9 +11,8 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Codes
-from evalreg.numerics.limits import HELD
+from evalreg.numerics.limits import EQUAL, HELD
 from evalreg.numerics.student import t_pvalues, t_quantile
-from evalreg.planning.power import REACHED
 
 # A share of the variance below which more answers buy next to nothing.
 ENOUGH = 0.05
@@ -83,7 +82,7 @@ class Parts:
         k = np.where(np.isnan(self.k) & (self.prediction == 0), 1.0, self.k)
         with np.errstate(divide="ignore"):
             needed = k * share / (1 - share) * (1 - ENOUGH) / ENOUGH
-        return np.maximum(np.ceil(needed * (1 - REACHED)), 1.0)
+        return np.maximum(np.ceil(needed * (1 - EQUAL)), 1.0)
 
 
 def noise_parts(answers: AnswerTable, left: IntArray, right: IntArray, cluster: Codes | None) -> Parts:

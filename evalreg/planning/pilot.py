@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from evalreg.checks import FloatArray, IntArray, MissingName, fraction, option
+from evalreg.checks import MissingName, fraction, option
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.covariance.terms import assemble
@@ -18,18 +18,17 @@ from evalreg.data.answers import PairedAnswers, read_paired_answers
 from evalreg.data.clusters import axis_name, pair_codes
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
 from evalreg.estimate import Estimate
-from evalreg.numerics.limits import ROUNDING
+from evalreg.numerics.limits import EQUAL, ROUNDING
 from evalreg.numerics.matrices import compressed
 from evalreg.numerics.student import t_quantile
 from evalreg.planning.power import (
-    REACHED,
     checked_delta,
     fewest,
     least_differences,
     normal_units,
-    pilot_power,
-    pilot_shift,
     score_power,
+    t_power,
+    t_shift,
     unit_variance,
 )
 
@@ -45,7 +44,7 @@ def is_estimated(results: Any) -> bool:
 
 @dataclass(frozen=True)
 class Pilot:
-    """What a pilot says about the variance of a difference."""
+    """What a pilot says about the variance of a difference, and what follows for other numbers of its clusters."""
 
     variance: float  # variance of the difference times the number of questions, at the numbers of answers planned
     published: float  # the same as eq. 9 takes it, without a factor for the number of clusters
@@ -54,15 +53,56 @@ class Pilot:
     n: int  # questions, and clusters of them
     n_clusters: int
     few: NullVariance | None = None  # of a difference of two models on the same questions, where few of these differ
+    larger: float = 1.0  # what multiplies the variance that is planned with
 
     @property
     def size(self) -> float:
         """Mean number of questions of a cluster."""
         return self.n / self.n_clusters
 
+    def at_limit(self, assurance: float | None) -> Pilot:
+        """The pilot whose variance is known to be the upper confidence limit d/chi2 of this one's."""
+        if assurance is None:
+            return self
+        shape = self.variance_dof / 2
+        larger = shape / float(scipy.special.gammaincinv(shape, 1 - assurance))
+        return replace(self, larger=larger, variance_dof=np.inf)
+
     def dof_at(self, n_clusters: float) -> float:
         """Degrees of freedom on another number of clusters of the same mix of sizes; one less than equal clusters."""
-        return max((self.dof + 1) * n_clusters / self.n_clusters - 1, REACHED)
+        return max((self.dof + 1) * n_clusters / self.n_clusters - 1, EQUAL)
+
+    def variance_at(self, delta: float) -> float:
+        """Variance of the difference times the number of questions, if the true difference is `delta`."""
+        if self.few is None:
+            return self.variance * self.larger
+        return float(self.few.if_true(delta).seen[0]) * self.larger * self.n
+
+    def power(self, n_clusters: float, delta: float, alpha: float) -> float:
+        """Power of the test on so many clusters, averaged over the error of the variance."""
+        dof = self.dof_at(n_clusters)
+        if self.few is None:
+            each = self.variance_at(delta) / self.size
+            return t_power(delta / math.sqrt(each / n_clusters), dof, alpha, self.variance_dof)
+        expected, critical = (
+            self.few.if_true(delta).grown(n_clusters / self.n_clusters),
+            t_quantile(alpha, np.array([dof])),
+        )
+        return float(score_power(expected, 0.0, critical, self.variance_dof, larger=self.larger)[0])
+
+    def detected(self, alpha: float, power: float) -> float:
+        """The difference that as many clusters detect."""
+        if self.few is None:
+            return t_shift(self.dof, alpha, power, self.variance_dof) * math.sqrt(self.variance * self.larger / self.n)
+        error = {"pilot_dof": self.variance_dof, "larger": self.larger}
+        dof = np.array([self.dof_at(self.n_clusters)])
+        return float(least_differences(self.few, dof, alpha, power, **error)[0])
+
+    def enough(self, delta: float, alpha: float, power: float) -> tuple[int, int]:
+        """Questions, and clusters of them, at which the power is reached."""
+        least = max(2, normal_units(self.variance_at(delta) / self.size, delta, alpha, power))
+        units = fewest(lambda units: self.power(units, delta, alpha) >= power - EQUAL, least)
+        return math.ceil(units * self.size * (1 - ROUNDING)), units
 
 
 def of_components(found: pd.DataFrame, k_a: float | None, k_b: float | None, corrected: bool) -> dict[str, Pilot]:
@@ -76,39 +116,30 @@ def of_components(found: pd.DataFrame, k_a: float | None, k_b: float | None, cor
     rows = {}
     for name in ("plain", "clustered"):
         row = {column: float(found[column][name]) for column in COLUMNS}
-        if name == "clustered" and row["n_clusters"] == row["n"]:
+        n, G = int(row["n"]), int(row["n_clusters"])
+        clustered = name == "clustered"
+        if clustered and n == G:
             continue
-        # What the table has in it of the factor G/(G - 1), which the published equations leave out.
-        factor = name == "clustered" and found.attrs.get("ssc") == "G"
-        extra = row["omega2_uncorrected"] / row["n_clusters"] if factor else 0.0
-        row["omega2_uncorrected"] -= extra
-        omega2 = row["omega2"] - extra if corrected else row["omega2_uncorrected"]
+        # The factor G/(G - 1), which the published equations leave out, is in the table by `ssc="G"`.
+        seen, noise = row["omega2_uncorrected"], row["omega2_uncorrected"] - row["omega2"]
+        seen *= 1 - 1 / G if clustered and found.attrs.get("ssc") == "G" else 1.0
+        omega2 = seen - noise if corrected else seen
         if omega2 <= 0:
             raise ArgumentError(
                 f'`omega2` of the row "{name}" must be positive; the pilot\'s is {omega2:g} once the noise of its '
-                f"answers is taken out (before: {row['omega2_uncorrected']:g}). The noise hides how questions differ: "
+                f"answers is taken out (before: {seen:g}). The noise hides how questions differ: "
                 "add questions or answers to the pilot, or plan with corrected=False, which errs upwards."
             )
         k = (row["k_a"] if k_a is None else k_a, row["k_b"] if k_b is None else k_b)
         published = unit_variance(omega2, row["sigma2_a"], row["sigma2_b"], *k)
-        rows[name] = _with_factor(row, published, k, name == "clustered", corrected)
+        more = seen / (G - 1) if clustered else 0.0
+        # Satterthwaite: the variance seen has G - 1, the noise that is put in the place of the pilot's n (K - 1) each.
+        error = (seen + more) ** 2 / (G - 1)
+        for sigma2, times, planned in ((row["sigma2_a"], row["k_a"], k[0]), (row["sigma2_b"], row["k_b"], k[1])):
+            change = 1 / planned - (1 / times if corrected else 0.0)
+            error += (change * sigma2) ** 2 / (n * max(times - 1, 1e-3))
+        rows[name] = Pilot(published + more, published, G - 1.0, (published + more) ** 2 / error, n, G)
     return rows
-
-
-def _with_factor(
-    row: dict[str, float], published: float, k: tuple[float, float], clustered: bool, corrected: bool
-) -> Pilot:
-    """A row of components with its factor, and the degrees of freedom of what is planned with."""
-    n, G = int(row["n"]), int(row["n_clusters"])
-    seen = row["omega2_uncorrected"]
-    more = seen / (G - 1) if clustered else 0.0
-    total = published + more
-    # Satterthwaite: the variance seen has G - 1, the noise that is put in the place of the pilot's n (K - 1) each.
-    error = (seen + more) ** 2 / (G - 1)
-    for sigma2, times, planned in ((row["sigma2_a"], row["k_a"], k[0]), (row["sigma2_b"], row["k_b"], k[1])):
-        change = 1 / planned - (1 / times if corrected else 0.0)
-        error += (change * sigma2) ** 2 / (n * max(times - 1, 1e-3))
-    return Pilot(total, published, G - 1.0, total**2 / error, n, G)
 
 
 def pilot_of(results: Any) -> dict[str, Pilot]:
@@ -198,35 +229,6 @@ ONE_MODEL = {
     "n": "n",
     "n_clusters": "n_clusters",
 }
-
-
-@dataclass(frozen=True)
-class Components:
-    """Variance components on the scale on which 1/n gives the variance of a mean."""
-
-    var_a: float  # variances over questions of the two models' question means, and their covariance
-    var_b: float
-    cov: float
-    omega2_uncorrected: float  # variance over questions of the difference of the question means: var_a + var_b - 2 cov
-    sigma2_a: float  # variance of one answer within its question, averaged over questions
-    sigma2_b: float
-    noise_a: float  # what that leaves in a question mean: sigma2/K for K answers to each question
-    noise_b: float
-    k_a: float  # answers to each question; their harmonic mean where it differs
-    k_b: float
-    n: int  # questions, and clusters of them
-    n_clusters: int
-
-    @property
-    def omega2(self) -> float:
-        """Variance over questions of the difference in expected scores; may be 0 or less, as estimated."""
-        return self.omega2_uncorrected - self.noise_a - self.noise_b
-
-    def with_factor(self) -> Components:
-        """Variances over questions times G/(G - 1): their cluster sums were centred at their mean; noise was not."""
-        factor = self.n_clusters / (self.n_clusters - 1)
-        over = {name: factor * getattr(self, name) for name in ("var_a", "var_b", "cov", "omega2_uncorrected")}
-        return replace(self, **over)
 
 
 def components(
@@ -329,73 +331,42 @@ def components(
     """
     option("ssc", ssc, ("none", "G"))
     answers, attrs = read_paired_answers(data, score, (model, item, sample), groups, baseline, missing)
-    rows = {"plain": plain_components(answers), "clustered": clustered_components(answers)}
     if ssc == "G":
         attrs["ssc"] = ssc
-        rows["clustered"] = rows["clustered"].with_factor()
-    frame = pd.DataFrame([[getattr(row, name) for name in COLUMNS] for row in rows.values()], list(rows), list(COLUMNS))
+    rows = {"plain": _components(answers), "clustered": _components(answers, clustered=True, ssc=ssc)}
+    frame = pd.DataFrame.from_dict(rows, orient="index").astype({"n": int, "n_clusters": int})
     if model is None:
         frame = frame[list(ONE_MODEL)].rename(columns=ONE_MODEL)
     frame.attrs.update(attrs)
     return frame
 
 
-def plain_components(answers: PairedAnswers) -> Components:
-    """Components when questions are independent. Miller (2024), arXiv:2411.00640, eq. 1 and section 5."""
-    centred, residual = _deviations(answers)
-    n = answers.question.n_clusters
-    return _components(answers, centred, n - 1, residual, answers.side, n)
-
-
-def clustered_components(answers: PairedAnswers) -> Components:
-    """Components when questions within a cluster may be dependent. Miller (2024), arXiv:2411.00640, appendix C."""
-    centred, residual = _deviations(answers)
-    cluster, n = answers.cluster, answers.question.n_clusters
-    totals = np.array([np.bincount(cluster.codes, row, cluster.n_clusters) for row in centred], dtype=float)
-    # The same answer id of one model within one cluster: summed before squaring, the cross terms of appendix C.
-    run = pair_codes(
-        cluster.codes[answers.question.codes], cluster.n_clusters, answers.sample.codes, answers.sample.n_clusters
-    )
-    key = answers.side * run.n_clusters + run.codes
-    summed = np.array([np.bincount(key, weighted, 2 * run.n_clusters) for weighted in residual], dtype=float)
-    return _components(answers, totals, n, summed, np.repeat([0, 1], run.n_clusters), cluster.n_clusters)
-
-
-def _deviations(answers: PairedAnswers) -> tuple[FloatArray, FloatArray]:
-    """Question means about their mean, shape (2, n); answers about theirs, weighted for sigma2 and sigma2/K."""
-    cell, count = answers.cell, answers.count
+def _components(answers: PairedAnswers, *, clustered: bool = False, ssc: str = "none") -> dict[str, float]:
+    """One row: questions independent (Miller 2024, eq. 1 and section 5), or in clusters (appendix C)."""
+    cell, count, n = answers.cell, answers.count, answers.question.n_clusters
     mean = np.bincount(cell, answers.score, count.size).reshape(count.shape) / count
-    residual = answers.score - mean.ravel()[cell]
-    k = count.ravel()[cell]
-    weighted = np.stack([residual / np.sqrt(k - 1), residual / np.sqrt(k * (k - 1))])
-    return mean - mean.mean(axis=1, keepdims=True), weighted
-
-
-def _components(
-    answers: PairedAnswers, totals: FloatArray, divisor: int, sums: FloatArray, side: IntArray, n_clusters: int
-) -> Components:
-    """Components from what is squared: totals of question means, shape (2, m), and sums of residuals of each side."""
-    n, count = answers.question.n_clusters, answers.count
-    var_a, var_b, cov = (float(totals[i] @ totals[j]) / divisor for i, j in ((0, 0), (1, 1), (0, 1)))
-    # Of the difference itself: the sum of the three would lose digits where the models are nearly alike.
-    difference = totals[0] - totals[1]
-    sigma2, noise = (np.bincount(side, squared, 2) / n for squared in sums**2)
-    fewest = count.min(axis=1)
-    k_a, k_b = fewest * n / (fewest[:, None] / count).sum(axis=1)
-    return Components(
-        var_a=var_a,
-        var_b=var_b,
-        cov=cov,
-        omega2_uncorrected=float(difference @ difference) / divisor,
-        sigma2_a=float(sigma2[0]),
-        sigma2_b=float(sigma2[1]),
-        noise_a=float(noise[0]),
-        noise_b=float(noise[1]),
-        k_a=float(k_a),
-        k_b=float(k_b),
-        n=n,
-        n_clusters=n_clusters,
-    )
+    # Of the difference itself: variances less the covariance would lose digits where the models are nearly alike.
+    difference = mean[0] - mean[1] - (mean[0] - mean[1]).mean()
+    k, residual = count.ravel()[cell], answers.score - mean.ravel()[cell]
+    # What is squared for sigma2 and for sigma2/K.
+    weighted, side = residual / np.sqrt([k - 1, k * (k - 1)]), answers.side
+    divisor, G = n - 1.0, n
+    if clustered:
+        divisor, G = float(n), answers.cluster.n_clusters
+        difference = np.bincount(answers.cluster.codes, difference, G)
+        # The same answer id of one model within one cluster: summed before squaring, the cross terms of appendix C.
+        sample = answers.sample
+        run = pair_codes(answers.cluster.codes[answers.question.codes], G, sample.codes, sample.n_clusters)
+        key = side * run.n_clusters + run.codes
+        weighted = np.array([np.bincount(key, row, 2 * run.n_clusters) for row in weighted])
+        side = np.repeat([0, 1], run.n_clusters)
+    seen = float(difference @ difference) / divisor * (G / (G - 1) if clustered and ssc == "G" else 1.0)
+    sigma2, noise = (np.bincount(side, squared, 2) / n for squared in weighted**2)
+    # Harmonic means, exact where all are alike.
+    least = count.min(axis=1)
+    k_a, k_b = least * n / (least[:, None] / count).sum(axis=1)
+    values = (seen - noise[0] - noise[1], seen, *sigma2, k_a, k_b, n, G)
+    return dict(zip(COLUMNS, map(float, values), strict=True))
 
 
 PLAN = ("variance", "n_eq9", "n", "n_clusters", "cluster_size", "mde")
@@ -506,65 +477,12 @@ def from_pilot(
                 "what `er.plan.components` gives of the pilot's single answers."
             )
         rows = pilot_of(pilot)
-    table = {name: _plan(found, delta, assurance, alpha, power) for name, found in rows.items()}
+    table = {}
+    for name, row in rows.items():
+        planned = row.at_limit(assurance)
+        n, n_clusters = planned.enough(delta, alpha, power)
+        n_eq9 = normal_units(row.published if row.few is None else row.variance_at(delta), delta, alpha, power)
+        table[name] = (row.variance_at(delta), n_eq9, n, n_clusters, row.size, planned.detected(alpha, power))
     return pd.DataFrame.from_dict(table, orient="index", columns=list(PLAN)).astype(
         {"n_eq9": int, "n": int, "n_clusters": int}
     )
-
-
-def _plan(pilot: Pilot, delta: float, assurance: float | None, alpha: float, power: float) -> list[float]:
-    """One row of the table of plans."""
-    needed, units = enough_units(pilot, delta, assurance, alpha, power)
-    if pilot.few is not None:
-        larger = _error(pilot, assurance)[1]
-        variance = float(pilot.few.if_true(delta).seen[0]) * larger * pilot.n
-        eq9 = normal_units(variance / larger, delta, alpha, power)
-        return [variance, eq9, needed, units, pilot.size, detected(pilot, assurance, alpha, power)]
-    eq9 = normal_units(pilot.published, delta, alpha, power)
-    return [pilot.variance, eq9, needed, units, pilot.size, detected(pilot, assurance, alpha, power)]
-
-
-def enough_units(pilot: Pilot, delta: float, assurance: float | None, alpha: float, power: float) -> tuple[int, int]:
-    """Questions, and clusters of them, at which the power is reached."""
-    larger = _error(pilot, assurance)[1]
-    variance = pilot.variance * larger
-    if pilot.few is not None:
-        variance = float(pilot.few.if_true(delta).seen[0]) * larger * pilot.n
-    least = max(2, normal_units(variance / pilot.size, delta, alpha, power))
-    units = fewest(lambda units: power_at(pilot, units, delta, assurance, alpha) >= power - REACHED, least)
-    return math.ceil(units * pilot.size * (1 - ROUNDING)), units
-
-
-def detected(pilot: Pilot, assurance: float | None, alpha: float, power: float) -> float:
-    """The difference that the pilot's own clusters detect."""
-    spread, larger = _error(pilot, assurance)
-    if pilot.few is not None:
-        dof = np.array([pilot.dof_at(pilot.n_clusters)])
-        return float(least_differences(pilot.few, dof, alpha, power, pilot_dof=spread, larger=larger)[0])
-    each = pilot.variance * larger / pilot.size
-    return pilot_shift(pilot.dof, alpha, power, spread) * math.sqrt(each / pilot.n_clusters)
-
-
-def power_at(pilot: Pilot, units: float, delta: float, assurance: float | None, alpha: float) -> float:
-    """Power of the test on so many clusters, averaged over the error of the pilot's variance, or at its upper limit."""
-    spread, larger = _error(pilot, assurance)
-    if pilot.few is None:
-        each = pilot.variance * larger / pilot.size
-        return pilot_power(delta / math.sqrt(each / units), pilot.dof_at(units), alpha, spread)
-    expected = pilot.few.if_true(delta).grown(units / pilot.n_clusters)
-    critical = t_quantile(alpha, np.array([pilot.dof_at(units)]))
-    return float(score_power(expected, 0.0, critical, spread, larger=larger)[0])
-
-
-def _error(pilot: Pilot, assurance: float | None) -> tuple[float, float]:
-    """Degrees of freedom of the variance that is planned with, and what multiplies that of the pilot."""
-    spread = pilot.variance_dof
-    if assurance is None:
-        return spread, 1.0
-    # The limit is on the safe side as it is; otherwise the power is averaged over the error of the variance.
-    return np.inf, spread / _chi2(1 - assurance, spread)
-
-
-def _chi2(share: float, dof: float) -> float:
-    """Quantile of a chi2 distribution."""
-    return float(2 * scipy.special.gammaincinv(dof / 2, share))

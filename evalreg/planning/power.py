@@ -19,7 +19,7 @@ from evalreg.checks import BoolArray, FloatArray, fraction
 from evalreg.covariance.leverage import cell_pieces, own_dof
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.inference.simultaneous import BLOCK, base_seed, block_stream
-from evalreg.numerics.limits import ROUNDING
+from evalreg.numerics.limits import EQUAL, ROUNDING
 from evalreg.numerics.student import t_quantile
 
 if TYPE_CHECKING:
@@ -27,15 +27,26 @@ if TYPE_CHECKING:
     from evalreg.scores.score_interval import NullVariance
 
 
+def checked_positive(name: str, value: object, what: str, remedy: str = "") -> float:
+    """Return `value` if it is a number above 0."""
+    number = checked_number(name, value)
+    if number <= 0:
+        raise ArgumentError(f"`{name}` must be positive, {what}; got {number:g}.{remedy}")
+    return number
+
+
 def checked_delta(delta: object) -> float:
     """Return `delta` if it is a positive number."""
-    value = checked_number("delta", delta)
-    if value <= 0:
-        raise ArgumentError(
-            f"`delta` must be positive, the size of the difference to be detected; got {value:g}. The test is "
-            "two-sided: pass the absolute value."
-        )
-    return value
+    remedy = " The test is two-sided: pass the absolute value."
+    return checked_positive("delta", delta, "the size of the difference to be detected", remedy)
+
+
+def checked_icc(icc: object, remedy: str = "") -> float:
+    """Return `icc` if it is a number from 0 to 1."""
+    rho = checked_number("icc", icc)
+    if not 0 <= rho <= 1:
+        raise ArgumentError(f"`icc` must lie between 0 and 1; got {rho:g}.{remedy}")
+    return rho
 
 
 def checked_variance(name: str, value: object) -> float:
@@ -75,38 +86,35 @@ def checked_number(name: str, value: object) -> float:
     return number
 
 
-# A power this near to the one asked for is it (tolerance).
-REACHED = 1e-9
-# Above this many independent units t is normal, and one unit more or less is nothing.
+# Above this many independent units t is normal, and one unit more or less is nothing (limit).
 LARGE = 100_000
 # Nodes of an integral over a chi distribution, exact to some 1e-10; and where the integrand is an average of powers, to
 # some 1e-7.
 NODES, PILOT_NODES = 400, 60
 # Normal quantiles stand in for t where that costs at most this share of the chance to miss (or, below 1/2, to find).
 NEAR = 0.025
-# The largest multiple of a log that is looked at (limit).
-LARGEST_MULTIPLE = 1e9
 
 
 # Power
 
 
-def t_powers(shifts: FloatArray, dof: float, alpha: float) -> FloatArray:
+def t_powers(shifts: FloatArray, dof: float, alpha: float, pilot_dof: float = np.inf) -> FloatArray:
     """Power of a two-sided t test whose true difference is each of `shifts` standard errors: noncentral t.
 
     (Z + shift)/S, averaged over S = sqrt(chi2/dof): scipy's noncentral t is NaN for some large shifts, other ones in
-    each release.
+    each release. Where the standard errors are a pilot's, the true shift is `shift` times the root of chi2/pilot_dof,
+    and the power is averaged over that too (Julious and Owen 2006).
     """
     root, weights = chi_nodes(float(dof))
+    errors, of_errors = chi_nodes(float(pilot_dof), PILOT_NODES)
     far = float(scipy.special.stdtrit(dof, 1 - alpha / 2)) * root
-    return np.asarray(
-        (scipy.special.ndtr(shifts[:, None] - far) + scipy.special.ndtr(-shifts[:, None] - far)) @ weights
-    )
+    away = np.multiply.outer(shifts, errors)[..., None]
+    return np.asarray((scipy.special.ndtr(away - far) + scipy.special.ndtr(-away - far)) @ weights @ of_errors)
 
 
-def t_power(shift: float, dof: float, alpha: float) -> float:
+def t_power(shift: float, dof: float, alpha: float, pilot_dof: float = np.inf) -> float:
     """The same at one shift."""
-    return float(t_powers(np.array([shift]), dof, alpha)[0])
+    return float(t_powers(np.array([shift]), dof, alpha, pilot_dof)[0])
 
 
 @lru_cache(maxsize=64)
@@ -128,22 +136,13 @@ def _legendre(n_nodes: int) -> tuple[FloatArray, FloatArray]:
     return np.polynomial.legendre.leggauss(n_nodes)
 
 
-def pilot_power(shift: float, dof: float, alpha: float, pilot_dof: float) -> float:
-    """Power of a t test, averaged over the error of the pilot's variance in whose standard errors `shift` is.
-
-    The true shift is `shift` times the root of chi2/pilot_dof (Julious and Owen 2006).
-    """
-    errors, weights = chi_nodes(float(pilot_dof), PILOT_NODES)
-    return float(weights @ t_powers(shift * errors, dof, alpha))
-
-
 def score_power(
     null: NullVariance, bound: float, critical: FloatArray, pilot_dof: float = np.inf, *, larger: float = 1.0
 ) -> FloatArray:
     """Power of the tests of a score interval against a bound, were the means as in `null`: Phi of what is left.
 
     (|theta - bound| - t sqrt(V_bound))/sqrt(V_theta), V_x the variance that the test takes for x, both `larger` times
-    as large, averaged over the error of a pilot as `pilot_power`. Shapes: critical (m,); returns (m,).
+    as large, averaged over the error of a pilot as `t_powers`. Shapes: critical (m,); returns (m,).
     """
     null = replace(null, base=null.base * larger)
     errors, weights = chi_nodes(float(pilot_dof), PILOT_NODES)
@@ -167,22 +166,20 @@ def normal_quantiles(alpha: float, power: float) -> float:
     return float(scipy.special.ndtri(power) - scipy.special.ndtri(alpha / 2))
 
 
-def reached(power_at: Callable[[float], float], power: float, high: float) -> float:
-    """The difference at which a power is reached; it is doubled from `high` until it is."""
-    while power_at(high) < power:
-        high *= 2
-    return float(scipy.optimize.brentq(lambda x: power_at(x) - power, 0.0, high, xtol=1e-12, rtol=1e-11))
+def reached(power_at: Callable[[float], float], power: float, low: float, high: float) -> float:
+    """Where a rising power is reached, from `low` on; infinite where it is not by 1e9 times `high`."""
+    end = high
+    while power_at(end) < power:
+        low, end = end, 2 * end
+        if end > high / EQUAL:
+            return math.inf
+    return float(scipy.optimize.brentq(lambda x: power_at(x) - power, low, end, xtol=1e-12, rtol=1e-11))
 
 
-def t_shift(dof: float, alpha: float, power: float) -> float:
-    """True difference, in standard errors, at which a two-sided t test has the power asked for."""
-    return reached(lambda shift: t_power(shift, dof, alpha), power, 2 * normal_quantiles(alpha, power) + 1)
-
-
-def pilot_shift(dof: float, alpha: float, power: float, pilot_dof: float) -> float:
-    """The shift at which `pilot_power` is the power asked for."""
+def t_shift(dof: float, alpha: float, power: float, pilot_dof: float = np.inf) -> float:
+    """True difference, in standard errors (of a pilot), at which a two-sided t test has the power asked for."""
     high = 2 * normal_quantiles(alpha, power) + 1
-    return reached(lambda shift: pilot_power(shift, dof, alpha, pilot_dof), power, high)
+    return reached(lambda shift: t_power(shift, dof, alpha, pilot_dof), power, 0.0, high)
 
 
 def t_shifts(dof: FloatArray, alpha: float, power: float) -> FloatArray:
@@ -209,11 +206,11 @@ def least_differences(null: NullVariance, dof: FloatArray, alpha: float, power: 
     def enough(difference: FloatArray) -> BoolArray:
         return score_power(null.if_true(difference), 0.0, critical, **error) >= power
 
-    low, high = np.zeros(null.theta.shape), np.full(null.theta.shape, 1 - REACHED)
+    low, high = np.zeros(null.theta.shape), np.full(null.theta.shape, 1 - EQUAL)
     none = ~enough(high)
     for _ in range(60):  # each halves what is left
         middle = (low + high) / 2
-        shown = (middle > REACHED) & enough(middle)
+        shown = (middle > EQUAL) & enough(middle)
         low, high = np.where(shown, low, middle), np.where(shown, middle, high)
     return np.where(none, np.nan, high)
 
@@ -240,25 +237,15 @@ def multiple_to_tell(
     """
     variance, scored = float(widths.variance[0]), widths.scored if len(widths.terms) == 1 else None
 
-    def enough(factor: float) -> bool:
+    def power_at(factor: float) -> float:
         critical = t_quantile(2 * alpha, np.array([dof * factor]))
         if scored is not None:
-            scale = float(scored.scale[0])
-            return bool(score_power(scored.null.grown(factor), bound / scale, critical)[0] >= power)
-        left = abs(estimate - bound) / math.sqrt(variance / factor) - critical[0]
-        return bool(scipy.special.ndtr(left) >= power)
+            return float(score_power(scored.null.grown(factor), bound / float(scored.scale[0]), critical)[0])
+        return float(scipy.special.ndtr(abs(estimate - bound) / math.sqrt(variance / factor) - critical[0]))
 
     if not (dof > 0 and estimate != bound and (variance > 0 or scored is not None)):
         return math.inf
-    low, high = 1.0, 1.0
-    while not enough(high):
-        low, high = high, 2 * high
-        if high > LARGEST_MULTIPLE:
-            return math.inf
-    while high - low > REACHED * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return 1.0 if power_at(1.0) >= power else reached(power_at, power, 1.0, 1.0)
 
 
 def normal_units(variance: float, delta: float, alpha: float, power: float) -> int:
@@ -270,25 +257,24 @@ def normal_units(variance: float, delta: float, alpha: float, power: float) -> i
     return max(1, math.ceil(units * (1 - ROUNDING)))
 
 
-def nearly_normal(units: int, alpha: float, power: float) -> bool:
-    """Whether a t test on so many units has nearly the power that normal quantiles promise."""
-    promised = t_power(normal_quantiles(alpha, power), units - 1, alpha)
-    return promised >= power - NEAR * min(power, 1 - power)
-
-
-def t_units(variance: float, delta: float, alpha: float, power: float, *, eq9: bool = False) -> int:
-    """Number of independent units at which a t test on them has the power asked for, exact for normal units.
+def needed_shift(units: float, alpha: float, power: float, *, eq9: bool = False) -> float:
+    """True difference, in standard errors, that a t test on so many units finds with the power asked for.
 
     With `eq9` normal quantiles are enough where they are nearly right.
     """
+    normal = normal_quantiles(alpha, power)
+    if units > LARGE or (eq9 and t_power(normal, units - 1, alpha) >= power - NEAR * min(power, 1 - power)):
+        return normal
+    return t_shift(units - 1, alpha, power)
+
+
+def t_units(variance: float, delta: float, alpha: float, power: float, *, eq9: bool = False) -> int:
+    """Number of independent units at which a t test on them has the power asked for, exact for normal units."""
 
     def enough(units: int) -> bool:
-        if eq9 and nearly_normal(units, alpha, power):
-            return True
-        return t_power(delta / math.sqrt(variance / units), units - 1, alpha) >= power - REACHED
+        return needed_shift(units, alpha, power, eq9=eq9) * math.sqrt(variance / units) <= delta * (1 + EQUAL)
 
-    low = max(2, normal_units(variance, delta, alpha, power))
-    return low if low > LARGE else fewest(enough, low)
+    return fewest(enough, max(2, normal_units(variance, delta, alpha, power)))
 
 
 def fewest(enough: Callable[[int], bool], low: int, most: float = math.inf) -> int:
@@ -459,56 +445,29 @@ def mde(
     """
     questions = checked_count("n", n, 2, "questions")
     variance = unit_variance(omega2, sigma2_a, sigma2_b, k_a, k_b)
-    if n_clusters is None:
-        shift = normal_quantiles(alpha, power)
-        if not nearly_normal(questions, alpha, power):
-            shift = t_shift(questions - 1, alpha, power)
-        return shift * math.sqrt(variance / questions)
-    clusters = checked_count("n_clusters", n_clusters, 2, "clusters")
-    if clusters > questions:
-        raise ArgumentError(f"`n_clusters` must not exceed `n`, the questions in them; got {clusters} of {questions}.")
-    return t_shift(clusters - 1, alpha, power) * math.sqrt(variance / questions)
+    units = questions if n_clusters is None else checked_count("n_clusters", n_clusters, 2, "clusters")
+    if units > questions:
+        raise ArgumentError(f"`n_clusters` must not exceed `n`, the questions in them; got {units} of {questions}.")
+    return needed_shift(units, alpha, power, eq9=n_clusters is None) * math.sqrt(variance / questions)
 
 
 def questions_needed(variance: float, delta: float, cluster_size: float | None, alpha: float, power: float) -> int:
     """Number of questions, in whole clusters where their size is given; otherwise as `mde` turned around."""
-    if cluster_size is not None:
-        size = checked_at_least("cluster_size", cluster_size, 1, "the mean number of questions of a cluster")
-        return math.ceil(t_units(variance / size, delta, alpha, power) * size * (1 - ROUNDING))
-    return t_units(variance, delta, alpha, power, eq9=True)
-
-
-def fewest_questions(
-    variance: FloatArray, delta: float, cluster_size: float | None, alpha: float, power: float
-) -> FloatArray:
-    """What `questions_needed` gives for many variances at once."""
-    if variance.size == 0:
-        return np.zeros(0)
-    size = 1.0 if cluster_size is None else cluster_size
-    least, most = (
-        questions_needed(float(v), delta, cluster_size, alpha, power) for v in (variance.min(), variance.max())
-    )
-    units = np.arange(math.floor(least / size * (1 - ROUNDING)), math.ceil(most / size) + 1)
-    shift = np.full(units.size, normal_quantiles(alpha, power))
-    for i, count in enumerate(units):
-        if count > LARGE or (cluster_size is None and nearly_normal(int(count), alpha, power)):
-            break
-        shift[i] = t_shift(float(count) - 1, alpha, power) if count > 1 else np.inf
-    # The largest variance of one unit that so many can bear.
-    bearable = units * (delta / shift) ** 2
-    found = units[np.searchsorted(bearable * (1 + REACHED), variance / size).clip(max=units.size - 1)]
-    return np.asarray(np.ceil(found * size * (1 - ROUNDING)))
+    if cluster_size is None:
+        return t_units(variance, delta, alpha, power, eq9=True)
+    size = checked_at_least("cluster_size", cluster_size, 1, "the mean number of questions of a cluster")
+    return math.ceil(t_units(variance / size, delta, alpha, power) * size * (1 - ROUNDING))
 
 
 def unit_variance(omega2: float, sigma2_a: float, sigma2_b: float, k_a: float, k_b: float) -> float:
     """Variance of the mean difference times the number of questions."""
-    omega2 = checked_number("omega2", omega2)
-    if omega2 <= 0:
-        raise ArgumentError(
-            "`omega2` must be positive, as the variance over questions of the difference in expected scores; got "
-            f"{omega2:g}. An estimate less the noise of K answers falls to 0 or below where that noise hides the "
-            "rest: add questions or answers to the pilot, or plan with its `omega2_uncorrected`, which errs upwards."
-        )
+    omega2 = checked_positive(
+        "omega2",
+        omega2,
+        "as the variance over questions of the difference in expected scores",
+        " An estimate less the noise of K answers falls to 0 or below where that noise hides the rest: add questions "
+        "or answers to the pilot, or plan with its `omega2_uncorrected`, which errs upwards.",
+    )
     noise = 0.0
     for side, sigma2, k in (("a", sigma2_a, k_a), ("b", sigma2_b, k_b)):
         k = checked_at_least(f"k_{side}", k, 1, "the answers to each question")
@@ -579,12 +538,7 @@ def clusters(
     20 119
     """
     size = checked_at_least("cluster_size", cluster_size, 1, "the questions of each cluster")
-    rho = checked_number("icc", icc)
-    if not 0 <= rho <= 1:
-        raise ArgumentError(
-            f"`icc` must lie between 0 and 1; got {rho:g}. A negative estimate says that clusters are no more alike "
-            "than chance: plan with 0."
-        )
+    rho = checked_icc(icc, " A negative estimate says that clusters are no more alike than chance: plan with 0.")
     noise = unit_variance(omega2, sigma2_a, sigma2_b, k_a, k_b) - omega2
     per_cluster = (omega2 * (1 + (size - 1) * rho) + noise) / size
     return t_units(per_cluster, checked_delta(delta), alpha, power)
@@ -756,36 +710,66 @@ def answers(
     >>> plan.k_a, plan.k_b, plan.n, round(plan.cost / plan.cost_one_answer, 2)
     (9, 4, 1494, 0.53)
     """
-    omega2 = unit_variance(omega2, 0.0, 0.0, 1, 1)
-    question = checked_at_least("cost_question", cost_question, 0, "the cost of one more question")
-    costs = tuple(
-        _cost(name, cost) for name, cost in (("cost_a", cost_a), ("cost_b", cost_a if cost_b is None else cost_b))
-    )
-    noise = (checked_variance("sigma2_a", sigma2_a), checked_variance("sigma2_b", sigma2_b))
-
+    unit_variance(omega2, sigma2_a, sigma2_b, 1, 1)
+    checked_at_least("cost_question", cost_question, 0, "the cost of one more question")
+    cost_b = cost_a if cost_b is None else cost_b
+    for name, cost in (("cost_a", cost_a), ("cost_b", cost_b)):
+        checked_positive(name, cost, "since with free answers no number of them is the best")
     delta = checked_delta(delta)
 
-    def plan(k: tuple[int, int]) -> tuple[float, tuple[int, int], int]:
-        n = questions_needed(_each(omega2, noise, k), delta, cluster_size, alpha, power)
-        return n * _price(question, costs, k), k, n
+    def variance(a: Any, b: Any) -> Any:
+        return omega2 + sigma2_a / a + sigma2_b / b
 
-    # The best real numbers, and then wherever a whole number of questions may cost less.
-    first = plan(_best_reals(omega2, noise, question, costs))
-    pairs = _pairs(first, (normal_quantiles(alpha, power) / delta) ** 2, omega2, noise, question, costs)
-    variance = _each(omega2, noise, pairs)
-    n = fewest_questions(variance, delta, cluster_size, alpha, power)
-    price = n * _price(question, costs, pairs)
-    cheapest = int(np.argmin(price)) if price.size else 0
-    others = [(int(pairs[0][cheapest]), int(pairs[1][cheapest]))] if price.size else []
-    cost, (k_a, k_b), questions = min([first, *map(plan, others)])
-    return AnswerPlan(
-        k_a=k_a,
-        k_b=k_b,
-        n=questions,
-        cost=cost,
-        noise_share=1 - omega2 / _each(omega2, noise, (k_a, k_b)),
-        cost_one_answer=plan((1, 1))[0],
+    def price(a: Any, b: Any) -> Any:
+        return cost_question + cost_a * a + cost_b * b
+
+    def needed(a: float, b: float) -> int:
+        return questions_needed(variance(a, b), delta, cluster_size, alpha, power)
+
+    # Where questions need not be whole: each number is the best given the other, and far fewer steps settle them.
+    a = b = 1.0
+    for _ in range(60):
+        a = max(1.0, math.sqrt(sigma2_a * price(0, b) / (variance(np.inf, b) * cost_a)))
+        b = max(1.0, math.sqrt(sigma2_b * price(a, 0) / (variance(a, np.inf) * cost_b)))
+    a, b = round(a), round(b)
+    # By eq. 9, before n is rounded, nothing costs less; nor do questions alone, with no noise of answers.
+    most, scale = needed(a, b) * price(a, b), (normal_quantiles(alpha, power) / delta) ** 2
+    sides = (
+        np.arange(max(1.0, k - REACH), min(most / (scale * omega2 * cost), k + REACH) + 1)
+        for k, cost in ((a, cost_a), (b, cost_b))
     )
+    A, B = np.meshgrid(*sides, indexing="ij")
+    near = scale * variance(A, B) * price(A, B) <= most
+    A, B = A[near], B[near]
+    n = _fewest_questions(variance(A, B), delta, cluster_size, alpha, power)
+    best = int(np.argmin(n * price(A, B)))
+    a, b = int(A[best]), int(B[best])
+    return AnswerPlan(
+        k_a=a,
+        k_b=b,
+        n=int(n[best]),
+        cost=float(n[best] * price(a, b)),
+        noise_share=1 - omega2 / variance(a, b),
+        cost_one_answer=needed(1, 1) * price(1, 1),
+    )
+
+
+def _fewest_questions(
+    variance: FloatArray, delta: float, cluster_size: float | None, alpha: float, power: float
+) -> FloatArray:
+    """What `questions_needed` gives for many variances at once."""
+    eq9, size = cluster_size is None, cluster_size or 1.0
+    least, most = (t_units(float(v) / size, delta, alpha, power, eq9=eq9) for v in (variance.min(), variance.max()))
+    units = np.arange(least, most + 1)
+    shift = np.full(units.size, normal := normal_quantiles(alpha, power))
+    for i, count in enumerate(units):
+        shift[i] = needed_shift(int(count), alpha, power, eq9=eq9)
+        if shift[i] == normal:  # as it is for all larger numbers
+            break
+    # The largest variance of one unit that so many can bear.
+    bearable = units * (delta / shift) ** 2 * (1 + EQUAL)
+    found = units[np.searchsorted(bearable, variance / size).clip(max=units.size - 1)]
+    return np.asarray(np.ceil(found * size * (1 - ROUNDING)))
 
 
 def enough_answers(*, omega2: float, sigma2: float, share: float = 0.05) -> int:
@@ -826,53 +810,6 @@ def enough_answers(*, omega2: float, sigma2: float, share: float = 0.05) -> int:
     omega2 = unit_variance(omega2, 0.0, 0.0, 1, 1)
     sigma2, share = checked_variance("sigma2", sigma2), fraction("share", share)
     return max(1, math.ceil(sigma2 * (1 - share) / (share * omega2) * (1 - ROUNDING)))
-
-
-def _cost(name: str, value: object) -> float:
-    cost = checked_number(name, value)
-    if cost <= 0:
-        raise ArgumentError(
-            f"`{name}` must be positive: with free answers no number of them is the best; got {cost:g}."
-        )
-    return cost
-
-
-def _each(omega2: float, noise: tuple[float, ...], k: tuple[Any, ...]) -> Any:
-    return omega2 + sum(sigma2 / times for sigma2, times in zip(noise, k, strict=True))
-
-
-def _price(question: float, costs: tuple[float, ...], k: tuple[Any, ...]) -> Any:
-    return question + sum(cost * times for cost, times in zip(costs, k, strict=True))
-
-
-def _best_reals(omega2: float, noise: tuple[float, ...], question: float, costs: tuple[float, ...]) -> tuple[int, int]:
-    """The numbers of answers that cost least where questions need not be whole, rounded; each given the other."""
-    k = [1.0, 1.0]
-    for _ in range(60):  # far more than they need to settle
-        for side, other in ((0, 1), (1, 0)):
-            within, fixed = omega2 + noise[other] / k[other], question + costs[other] * k[other]
-            k[side] = max(1.0, math.sqrt(noise[side] * fixed / (within * costs[side])))
-    return round(k[0]), round(k[1])
-
-
-def _pairs(
-    best: tuple[float, tuple[int, int], int],
-    scale: float,
-    omega2: float,
-    noise: tuple[float, ...],
-    question: float,
-    costs: tuple[float, ...],
-) -> tuple[FloatArray, FloatArray]:
-    """Whole numbers of answers of both models whose cost by eq. 9, before n is rounded, is below the best so far."""
-    cost, k, _ = best
-    sides = [
-        # Questions alone, with no noise of answers, cost as much where a model answers so often.
-        np.arange(max(1.0, k[side] - REACH), min(cost / (scale * omega2 * costs[side]), k[side] + REACH) + 1)
-        for side in (0, 1)
-    ]
-    a, b = (grid.ravel() for grid in np.meshgrid(*sides, indexing="ij"))
-    below = scale * _each(omega2, noise, (a, b)) * _price(question, costs, (a, b)) < cost
-    return a[below], b[below]
 
 
 # Few or unequal clusters, simulated
@@ -960,9 +897,7 @@ def power(
     """
     delta, alpha = checked_number("delta", delta), fraction("alpha", alpha)
     sizes = _sizes(cluster_sizes)
-    rho = checked_number("icc", icc)
-    if not 0 <= rho <= 1:
-        raise ArgumentError(f"`icc` must lie between 0 and 1; got {rho:g}.")
+    rho = checked_icc(icc)
     noise = unit_variance(omega2, sigma2_a, sigma2_b, k_a, k_b) - omega2
     draws = checked_count("draws", draws, 1, "experiments")
     spread = np.sqrt(sizes**2 * rho * omega2 + sizes * ((1 - rho) * omega2 + noise))

@@ -13,10 +13,17 @@ from scipy.special import bdtr, ndtr
 
 from evalreg.checks import FloatArray, fraction
 from evalreg.errors import ArgumentError
-from evalreg.numerics.limits import ROUNDING
+from evalreg.numerics.limits import EQUAL, ROUNDING
 from evalreg.numerics.student import t_quantile
 from evalreg.planning.pilot import pilot_of
-from evalreg.planning.power import REACHED, checked_at_least, checked_count, checked_number, fewest
+from evalreg.planning.power import (
+    checked_at_least,
+    checked_count,
+    checked_icc,
+    checked_number,
+    checked_positive,
+    fewest,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,9 +76,8 @@ def gate(
     >>> er.plan.gate(score=0.88, n=1319, margin=0.08).round(4).loc[[0.05, 0.08], "power"].to_dict()
     {0.05: 0.0024, 0.08: 0.5055}
     """
-    least, drops = checked_number("margin", margin), [checked_number("drop", one) for one in drop]
-    if least <= 0:
-        raise ArgumentError(f"`margin` must be positive, the difference that a run may be below; got {least:g}.")
+    least = checked_positive("margin", margin, "the difference that a run may be below")
+    drops = [checked_number("drop", one) for one in drop]
     if (results is None) == (score is None or n is None):
         raise ArgumentError("pass either results, er.plan.gate(results, margin=0.03), or `score` and `n`.")
     beyond = np.array(drops) - least
@@ -269,9 +275,7 @@ def precision(
     >>> plan.n, plan.n_clusters
     (1630, 326)
     """
-    half_width = checked_number("half_width", half_width)
-    if half_width <= 0:
-        raise ArgumentError(f"`half_width` must be positive, half of the length of the interval; got {half_width:g}.")
+    half_width = checked_positive("half_width", half_width, "half of the length of the interval")
     fraction("alpha", alpha)
     if pilot is not None:
         given = {"rate": rate, "variance": variance, "deff": deff, "icc": icc, "cluster_size": cluster_size}
@@ -282,14 +286,11 @@ def precision(
             )
         rows = pilot_of(pilot)
         known, plain = rows.get("clustered", rows["plain"]), rows["plain"]
-        larger = 1.0
         if assurance is not None:
-            shape = known.variance_dof / 2
-            larger = shape / float(scipy.special.gammaincinv(shape, 1 - fraction("assurance", assurance)))
+            known = known.at_limit(fraction("assurance", assurance))
         size, score, dof_at = known.size if "clustered" in rows else None, _proportion(pilot), known.dof_at
-        return _smallest(
-            known.variance * larger, known.variance / plain.variance, size, score, dof_at, half_width, alpha
-        )
+        deff = known.variance / plain.variance
+        return _smallest(known.variance * known.larger, deff, size, score, dof_at, half_width, alpha)
     if assurance is not None:
         raise ArgumentError("`assurance` needs `pilot`: numbers that are assumed have no error of their own.")
     each, is_rate = _variance(rate, variance)
@@ -332,7 +333,7 @@ def _smallest(
     if not least * rows < MOST_ROWS:
         raise ArgumentError(f"`half_width` must leave n below {MOST_ROWS:.0e}; got one that needs {least:.3g} units.")
     least = max(2, math.ceil(least * (1 - ROUNDING)))
-    units = fewest(lambda count: half(count) <= half_width * (1 + REACHED), least)
+    units = fewest(lambda count: half(count) <= half_width * (1 + EQUAL), least)
     n, known = math.ceil(units * rows * (1 - ROUNDING)), size is not None
     dof = dof_of(units)
     return Precision(n, n / deff, units if known else None, size, deff, dof, half_width, alpha, half(units))
@@ -348,9 +349,7 @@ def _variance(rate: float | None, variance: float | None) -> tuple[float, bool]:
     if rate is not None:
         share = fraction("rate", rate)
         return share * (1 - share), True
-    value = checked_number("variance", variance)
-    if value <= 0:
-        raise ArgumentError(f"`variance` must be positive, the variance of one row; got {value:g}.")
+    value = checked_positive("variance", variance, "the variance of one row")
     return value, False
 
 
@@ -362,11 +361,9 @@ def _design_effect(deff: float | None, icc: float | None, size: float | None) ->
         if deff is None and size is not None and size > 1:
             raise ArgumentError("`cluster_size` needs `icc`, how alike the rows of a cluster are, or `deff`.")
         return (1.0 if deff is None else checked_at_least("deff", deff, 1, "a design effect")), size
-    rho = checked_number("icc", icc)
     if deff is not None or size is None:
         raise ArgumentError("`icc` goes with `cluster_size`, in place of `deff`: deff is 1 + (cluster_size - 1) icc.")
-    if not 0 <= rho <= 1:
-        raise ArgumentError(f"`icc` must lie between 0 and 1; got {rho:g}. Plan with 0 where an estimate is negative.")
+    rho = checked_icc(icc, " Plan with 0 where an estimate is negative.")
     return 1 + (size - 1) * rho, size
 
 

@@ -16,11 +16,11 @@ from evalreg.checks import FloatArray, fraction, keeps, listed
 from evalreg.covariance.crossed import crossed_widths, sums_of
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
+from evalreg.numerics.limits import EQUAL
 from evalreg.numerics.student import t_quantile
-from evalreg.planning.pilot import Pilot, detected, enough_units, is_estimated, pilot_of, power_at, touched
+from evalreg.planning.pilot import Pilot, is_estimated, pilot_of, touched
 from evalreg.planning.power import (
     PILOT_NODES,
-    REACHED,
     checked_count,
     checked_delta,
     checked_variance,
@@ -348,12 +348,13 @@ def _one_way(difference: Any, delta: float, alpha: float, power: float, assuranc
     """Prompts alone, as `from_pilot` plans them."""
     rows = pilot_of(difference)
     pilot: Pilot = rows.get("clustered", rows["plain"])
-    questions, units = enough_units(pilot, delta, assurance, alpha, power)
+    planned = pilot.at_limit(assurance)
+    questions, units = planned.enough(delta, alpha, power)
     se = math.sqrt(pilot.variance / (units * pilot.size))
     axes = [axis_name(axis) for axis in difference.cov.axes]
     return {
-        "power_now": power_at(pilot, pilot.n_clusters, delta, assurance, alpha),
-        "detectable": detected(pilot, assurance, alpha, power),
+        "power_now": planned.power(pilot.n_clusters, delta, alpha),
+        "detectable": planned.detected(alpha, power),
         "design": {axes[0] if axes else "rows": pilot.n_clusters},
         "table": _typed([[None, units, questions, se, pilot.dof_at(units), 0.0]]),
     }
@@ -658,7 +659,7 @@ class CrossedPilot:
             (self.design.prompts, self.design.judges),
             strict=True,
         )
-        prompt, judge = (max((dof + 1) * new / old - 1, REACHED) for dof, new, old in pairs)
+        prompt, judge = (max((dof + 1) * new / old - 1, EQUAL) for dof, new, old in pairs)
         return prompt, judge
 
 
@@ -784,7 +785,7 @@ def _row(
     smallest = _detected(pilot, endless, alpha, power, assurance) if enough_dof else math.inf
     prompts = 0
     if enough_dof and chance(ENDLESS) > power:
-        prompts = fewest(lambda count: chance(count) >= power - REACHED, 2, MOST_PROMPTS)
+        prompts = fewest(lambda count: chance(count) >= power - EQUAL, 2, MOST_PROMPTS)
     planned = CrossedDesign(prompts, judges, prompts * judges) if prompts else endless
     se, dof = expected_error(pilot, planned, alpha)
     return [judges, prompts or None, prompts * judges or None, se, dof, smallest]
@@ -795,7 +796,7 @@ def _detected(pilot: CrossedPilot, design: CrossedDesign, alpha: float, power: f
     high = expected_error(pilot, design, alpha)[0]
     if not high > 0:
         return 0.0
-    return reached(lambda delta: crossed_power(pilot, design, delta, alpha, assurance), power, high)
+    return reached(lambda delta: crossed_power(pilot, design, delta, alpha, assurance), power, 0.0, high)
 
 
 def _typed(rows: list[list[Any]]) -> pd.DataFrame:

@@ -14,8 +14,8 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import (
+    BoolArray,
     FloatArray,
-    IntArray,
     MissingName,
     fraction,
     keeps,
@@ -23,11 +23,12 @@ from evalreg.checks import (
     nearest,
     option,
 )
+from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.data.clusters import Codes, joint
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import read_rows
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, EvalregWarning, MissingColumnError
-from evalreg.numerics.limits import HELD
+from evalreg.numerics.limits import EQUAL, HELD, ROOT_OF_ROUNDING
 from evalreg.numerics.moments import moment_equations
 from evalreg.planning.power import checked_count
 from evalreg.report.tables import Grid, Summary, number
@@ -120,53 +121,41 @@ def parse_facets(facets: object, columns: Sequence[str]) -> tuple[Facet, ...]:
             f'`facets` must be a text such as "item x judge"; got {type(facets).__name__}. Columns are joined by " x " '
             'where they are crossed, and by a colon where the first is nested in the second, as in "item x judge:item".'
         )
-    found = []
-    for part in re.split(r"\s+[x×]\s+|\s*[*+]\s*", facets.strip()):
-        names = tuple(name.strip() for name in part.split(":"))
-        for name in names:
-            _refuse_unknown(name, facets, columns)
-        if len(set(names)) < len(names):
-            raise ArgumentError(f'`facets` must not nest a column in itself; got "{part}" in "{facets}".')
-        found.append(Facet(names[0], names[1:]))
-    _refuse_unfit(found, facets)
-    known = {facet.name: facet for facet in found}
-    closed = [Facet(facet.name, tuple(_outer_facets(facet, known))) for facet in found]
-    return tuple(sorted(closed, key=lambda facet: len(facet.within)))
-
-
-def _refuse_unknown(name: str, facets: str, columns: Sequence[str]) -> None:
-    if name not in columns:
-        raise MissingColumnError(
-            f'`facets` must name columns, crossed by " x " (blanks around it) or nested by ":"; {name!r} in "{facets}" '
-            f"is none of {listed(columns)}.{nearest(name, columns)}",
-            column=name,
-        )
-
-
-def _refuse_unfit(found: list[Facet], facets: str) -> None:
-    names = [facet.name for facet in found]
+    parts = [[name.strip() for name in part.split(":")] for part in re.split(r"\s+[x×]\s+|\s*[*+]\s*", facets.strip())]
+    for name in (name for part in parts for name in part):
+        if name not in columns:
+            raise MissingColumnError(
+                f'`facets` must name columns, crossed by " x " (blanks around it) or nested by ":"; {name!r} in '
+                f'"{facets}" is none of {listed(columns)}.{nearest(name, columns)}',
+                column=name,
+            )
+    names, within = [part[0] for part in parts], {part[0]: part[1:] for part in parts}
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ArgumentError(f'`facets` must name each facet once; {listed(twice)} occurs more than once in "{facets}".')
-    if not len(names) <= MOST_FACETS:
+    if len(names) > MOST_FACETS:
         raise ArgumentError(f"`facets` must be at most {MOST_FACETS}; got {len(names)}. Leave out what varies least.")
-    for facet in found:
-        outside = [name for name in facet.within if name not in names]
+    for part in parts:
+        if len(set(part)) < len(part):
+            raise ArgumentError(f'`facets` must not nest a column in itself; got "{":".join(part)}" in "{facets}".')
+        outside = [name for name in part if name not in names]
         if outside:
             raise ArgumentError(
-                f'`facets` must hold what another is nested in; {listed(outside)} of "{facet.text}" is missing. Write '
-                f'"{CROSS.join((*outside, facets))}".'
+                f'`facets` must hold what another is nested in; {listed(outside)} of "{":".join(part)}" is missing. '
+                f'Write "{CROSS.join((*outside, facets))}".'
             )
+    closed = [Facet(name, tuple(_outer_facets(name, within, (name,)))) for name in names]
+    return tuple(sorted(closed, key=lambda facet: len(facet.within)))
 
 
-def _outer_facets(facet: Facet, known: dict[str, Facet], seen: tuple[str, ...] = ()) -> list[str]:
+def _outer_facets(name: str, within: dict[str, list[str]], seen: tuple[str, ...]) -> dict[str, None]:
     """All facets that one is nested in, through others too."""
-    if facet.name in seen:
-        raise ArgumentError(f"`facets` must not be nested in each other; {listed((*seen, facet.name))} are.")
-    found: list[str] = []
-    for name in facet.within:
-        found += [name, *_outer_facets(known[name], known, (*seen, facet.name))]
-    return list(dict.fromkeys(found))
+    every: dict[str, None] = {}
+    for outer in within[name]:
+        if outer in seen:
+            raise ArgumentError(f"`facets` must not be nested in each other; {listed((*seen, outer))} are.")
+        every |= {outer: None} | _outer_facets(outer, within, (*seen, outer))
+    return every
 
 
 def refuse_misspelt(facets: Sequence[Facet], codes: dict[str, Codes]) -> None:
@@ -175,37 +164,32 @@ def refuse_misspelt(facets: Sequence[Facet], codes: dict[str, Codes]) -> None:
         if codes[facet.name].n_clusters < 2:
             raise DataError(
                 f"a facet needs at least 2 levels; column {facet.name!r} has 1 ({codes[facet.name].label(0)!r}). "
-                f"Leave it "
-                "out of `facets`: the components then hold for this level alone.",
+                "Leave it out of `facets`: the components then hold for this level alone.",
                 column=facet.name,
                 count=1,
             )
+
+    def level_count(columns: frozenset[str]) -> int:
+        return joint([codes[name] for name in sorted(columns)]).n_clusters
+
     for inner, outer in permutations(facets, 2):
-        if outer.name in inner.within or inner.name in outer.within:
+        levels = level_count(inner.columns)
+        nested = outer.name in inner.within or inner.name in outer.within
+        if nested or level_count(inner.columns | outer.columns) > levels:
             continue
-        levels = joint([codes[name] for name in sorted(inner.columns)]).n_clusters
-        if joint([codes[name] for name in sorted(inner.columns | outer.columns)]).n_clusters > levels:
-            continue
-        _refuse_nested(inner, outer, levels, facets, codes)
-
-
-def _refuse_nested(inner: Facet, outer: Facet, levels: int, facets: Sequence[Facet], codes: dict[str, Codes]) -> None:
-    both = joint([codes[name] for name in sorted(outer.columns)]).n_clusters == levels
-    if both:
-        raise DataError(
-            f"facets must vary by themselves; {inner.text!r} and {outer.text!r} have the same {levels} levels in all "
-            "rows, so that nothing tells them apart. Name one of them.",
-            column=inner.name,
-            count=levels,
-        )
-    nested = Facet(inner.name, (*inner.within, outer.name)).text
-    spelled = CROSS.join(nested if facet is inner else facet.text for facet in facets)
-    raise DataError(
-        f"facets that are written as crossed must meet in several ways; each of the {levels} levels of {inner.text!r} "
-        f'occurs with one {outer.name!r} only, so that it is nested. Write facets="{spelled}".',
-        column=inner.name,
-        count=levels,
-    )
+        if level_count(outer.columns) == levels:
+            text = (
+                f"facets must vary by themselves; {inner.text!r} and {outer.text!r} have the same {levels} levels in "
+                "all rows, so that nothing tells them apart. Name one of them."
+            )
+        else:
+            texts = [f"{facet.text}:{outer.name}" if facet is inner else facet.text for facet in facets]
+            text = (
+                f"facets that are written as crossed must meet in several ways; each of the {levels} levels of "
+                f"{inner.text!r} occurs with one {outer.name!r} only, so that it is nested. Write "
+                f'facets="{CROSS.join(texts)}".'
+            )
+        raise DataError(text, column=inner.name, count=levels)
 
 
 def effects_of(facets: Sequence[Facet], codes: dict[str, Codes]) -> list[FacetEffect]:
@@ -239,11 +223,6 @@ def between(effects: Sequence[FacetEffect]) -> FloatArray:
     return W
 
 
-def n_levels(effects: Sequence[FacetEffect]) -> IntArray:
-    """Levels of each effect that occur."""
-    return np.array([effect.codes.n_clusters for effect in effects])
-
-
 def balanced(effects: Sequence[FacetEffect], n: int) -> bool:
     """Whether all combinations of crossed facets occur, each equally often, so that sums of squares are orthogonal."""
     levels = {effect.columns: effect.codes.n_clusters for effect in effects} | {frozenset(): 1}
@@ -258,8 +237,6 @@ def balanced(effects: Sequence[FacetEffect], n: int) -> bool:
 
 
 ERROR = "error"
-# Below this many levels the variance of a facet is next to unknown.
-FEW_LEVELS = 10
 
 
 @keeps("frame", "dropped")
@@ -393,16 +370,14 @@ class FacetComponents:
                 f"`for_board` needs components of {listed(roles)} and nothing else, all crossed; these are of "
                 f'{listed(self.facets)}. Compute them with facets="{" x ".join(roles)}".'
             )
-        of: dict[str, list[frozenset[str]]] = {"model_prompt": [frozenset((model, prompt))], "model_judge": []}
+        role_of = {frozenset((model, prompt)): "model_prompt"}
         if judge is not None:
-            of["model_judge"] = [frozenset((model, judge))]
-        found, negative = dict.fromkeys((*of, "residual"), 0.0), []
-        last = len(self.columns) - 1
+            role_of |= {frozenset((model, judge)): "model_judge", frozenset(roles): "residual"}
+        variances, negative = dict.fromkeys(("model_prompt", "model_judge", "residual"), 0.0), []
         for place, (name, variance) in enumerate(self.frame["variance"].items()):
-            inside = place == last or (judge is not None and self.columns[place] == set(roles))
-            role = "residual" if inside else next((r for r, sets in of.items() if self.columns[place] in sets), None)
+            role = role_of.get(self.columns[place]) if place < len(self.columns) - 1 else "residual"
             if role is not None:
-                found[role] += max(float(variance), 0.0)
+                variances[role] += max(float(variance), 0.0)
                 negative += [str(name)] if variance < 0 else []
         if negative:
             warnings.warn(
@@ -411,7 +386,7 @@ class FacetComponents:
                 EvalregWarning,
                 stacklevel=2,
             )
-        return found
+        return variances
 
     @property
     def _confounded(self) -> bool:
@@ -485,7 +460,7 @@ def _sentences(found: FacetComponents) -> list[str]:
             f"The whole interval of {listed(map(str, below))} lies below 0, where no variance can be: levels are "
             "less alike than chance allows, as when scores are shares of a fixed total. The model does not fit."
         )
-    few = [str(name) for name in effects.index[(effects["levels"] < FEW_LEVELS)]]
+    few = [str(name) for name in effects.index[(effects["levels"] < FEW_CLUSTERS)]]
     if few:
         said.append(
             f"Few levels of {listed(few)}: its variance is known up to a factor of several, as the interval shows."
@@ -497,20 +472,8 @@ def _sentences(found: FacetComponents) -> list[str]:
 
 
 FacetMethodName = Literal["anova", "minque"]
+# Draws behind the intervals.
 DRAWS = 20_000
-# Sums of squares whose expectations are this near to a combination of the others' tell nothing of their own.
-SINGULAR = 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class SolvedFacets:
-    """Variance components, the error last, with what their errors rest on."""
-
-    variance: FloatArray  # (n_components,)
-    se: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    dof: FloatArray  # of the sums of squares
 
 
 def components(
@@ -624,9 +587,8 @@ def components(
     confounded = top.codes.n_clusters == values.size
     if confounded:
         effects = effects[:-1]
-    solved = solve_facets(values, effects, method, alpha, np.random.default_rng(seed))
     last = f"{top.name} + {ERROR}" if confounded else ERROR
-    frame = _frame(effects, solved, last, values.size)
+    frame = solve_facets(values, effects, last, method, alpha, np.random.default_rng(seed))
     sets = (*(effect.columns for effect in effects), top.columns)
     return FacetComponents(
         frame,
@@ -658,8 +620,13 @@ def _reused(asked: Sequence[Any], codes: dict[str, Codes]) -> list[str]:
 
 
 def solve_facets(
-    values: FloatArray, effects: Sequence[FacetEffect], method: FacetMethodName, alpha: float, rng: np.random.Generator
-) -> SolvedFacets:
+    values: FloatArray,
+    effects: Sequence[FacetEffect],
+    last: str,
+    method: FacetMethodName,
+    alpha: float,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
     """Components of the effects and the error, by equations of moments; intervals by generalised pivots."""
     n, W = values.size, between(effects)
     designs = [_indicator(effect.codes) for effect in effects]
@@ -675,34 +642,39 @@ def solve_facets(
         expected, observed = moment_equations(values, mean, designs)
         to_components = np.asarray(np.linalg.inv(expected), dtype=np.float64)
         variance = np.asarray(to_components @ observed, dtype=np.float64)
-    dof = W @ np.array([*(n_levels(effects) - 1.0), n - 1.0])
+    levels = np.array([*(effect.codes.n_clusters for effect in effects), n])
+    widen: Any = 1.0
     if balanced(effects, n):
+        dof = W @ (levels - 1.0)
         _refuse_few(names, dof)
-        shifts = _shifts(solution, squares, dof, rng)
         # 2 SS^2/(d + 2) is unbiased for the variance of SS. Searle, Casella and McCulloch (1992), section 4.5.
-        return _with_ends(variance, np.sqrt(solution**2 @ (2.0 * squares**2 / (dof + 2.0))), shifts, alpha, dof)
-    positive, roots = np.maximum(variance, 0.0), [1.0 / effect.codes.counts for effect in effects]
-    asked = [(to_components @ W, roots), (W, roots)]
-    if method == "minque":
-        asked[0] = to_components, [np.ones_like(root) for root in roots]
-    of_components, of_sums = variances_of_forms(effects, asked, positive)
-    se, sd = np.sqrt(of_components), np.sqrt(of_sums)
-    # The shape is that of sums of squares with the same mean and variance; the spread is that of the components.
-    dof = np.maximum(2.0 * (C @ positive) ** 2 / sd**2, 1.0)
-    spread = sd * np.sqrt(dof / 2.0)
-    widen = np.maximum(se / np.sqrt(solution**2 @ sd**2), 1.0)
-    return _with_ends(variance, se, _shifts(solution, spread, dof, rng) * widen[:, None], alpha, dof)
-
-
-def _shifts(solution: FloatArray, squares: FloatArray, dof: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Generalised pivots of the components less the estimates, shape (n_components, DRAWS)."""
+        se = np.sqrt(solution**2 @ (2.0 * squares**2 / (dof + 2.0)))
+    else:
+        positive, roots = np.maximum(variance, 0.0), [1.0 / effect.codes.counts for effect in effects]
+        of_squares = (W, roots)
+        of_method = (to_components @ W, roots)
+        if method == "minque":
+            of_method = to_components, [np.ones_like(root) for root in roots]
+        se, sd = (np.sqrt(of) for of in variances_of_forms(effects, [of_method, of_squares], positive))
+        # The shape is that of sums of squares with the same mean and variance; the spread is that of the components.
+        dof = np.maximum(2.0 * (C @ positive) ** 2 / sd**2, 1.0)
+        squares = sd * np.sqrt(dof / 2.0)
+        widen = np.maximum(se / np.sqrt(solution**2 @ sd**2), 1.0)[:, None]
     chi2 = rng.chisquare(dof[:, None], (dof.size, DRAWS))
-    return np.asarray(solution @ (squares[:, None] * (dof[:, None] / chi2 - 1.0)))
-
-
-def _with_ends(variance: FloatArray, se: FloatArray, shifts: FloatArray, alpha: float, dof: FloatArray) -> SolvedFacets:
-    lower, upper = variance[:, None].T + np.quantile(shifts, [alpha / 2, 1 - alpha / 2], axis=1)
-    return SolvedFacets(variance, se, np.where(upper > 0, np.maximum(lower, 0.0), lower), upper, dof)
+    pivots = solution @ (squares[:, None] * (dof[:, None] / chi2 - 1.0)) * widen
+    lower, upper = variance + np.quantile(pivots, [alpha / 2, 1 - alpha / 2], axis=1)
+    total = float(variance.sum())
+    columns = {
+        "variance": variance,
+        "se": se,
+        "lower": np.where(upper > 0, np.maximum(lower, 0.0), lower),
+        "upper": upper,
+        "share": variance / (total if total > 0 else np.nan),
+        "sd": np.sqrt(np.where(variance >= 0, variance, np.nan)),
+        "levels": levels,
+        "dof": dof,
+    }
+    return pd.DataFrame(columns, index=pd.Index([*names[:-1], last], name="component"))
 
 
 def _indicator(codes: Codes, values: FloatArray | None = None) -> Matrix:
@@ -721,37 +693,18 @@ def _refuse_few(names: list[str], dof: FloatArray) -> None:
 
 
 def _refuse_singular(C: FloatArray, names: list[str]) -> None:
-    with np.errstate(all="ignore"):
+    """Refuse sums of squares whose expectations are a combination of the others', or nothing at all."""
+    alike: BoolArray = np.asarray(~C.any(axis=1))
+    if not alike.any():
         scaled = C / np.abs(C).max(axis=1, keepdims=True)
-    if np.isfinite(scaled).all():
-        scaled = scaled / np.abs(scaled).max(axis=0)
-        _, singular, right = np.linalg.svd(scaled)
-        if singular[-1] > SINGULAR * singular[0]:
-            return
+        _, singular, right = np.linalg.svd(scaled / np.abs(scaled).max(axis=0))
         # All directions that no score tells apart: of several, the decomposition returns any basis.
-        lost = np.abs(right[singular <= SINGULAR * singular[0]]).max(axis=0)
-        alike = [name for name, weight in zip(names, lost, strict=True) if weight > 1e-6]
-    else:
-        alike = [name for name, row in zip(names, C, strict=True) if not row.any()]
-    raise DataError(
-        f"the combinations that occur cannot tell {listed(alike, joiner=' and ')} apart from the rest. Add scores that "
-        "cross the facets, or leave a facet out.",
-        count=len(alike),
-    )
-
-
-def _frame(effects: Sequence[FacetEffect], solved: SolvedFacets, last: str, n: int) -> pd.DataFrame:
-    total = float(solved.variance.sum())
-    positive = np.where(solved.variance >= 0, solved.variance, np.nan)
-    columns = {
-        "variance": solved.variance,
-        "se": solved.se,
-        "lower": solved.lower,
-        "upper": solved.upper,
-        "share": solved.variance / total if total > 0 else np.full(solved.variance.size, np.nan),
-        "sd": np.sqrt(positive),
-        "levels": np.array([*n_levels(effects), n]),
-        "dof": solved.dof,
-    }
-    names = pd.Index([*(effect.name for effect in effects), last], name="component")
-    return pd.DataFrame(columns, index=names)
+        lost = np.abs(right[singular <= EQUAL * singular[0]])
+        alike = np.asarray(lost.max(axis=0, initial=0.0) > ROOT_OF_ROUNDING)
+    if alike.any():
+        few = [name for name, is_meant in zip(names, alike, strict=True) if is_meant]
+        raise DataError(
+            f"the combinations that occur cannot tell {listed(few, joiner=' and ')} apart from the rest. Add scores "
+            "that cross the facets, or leave a facet out.",
+            count=len(few),
+        )

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import scipy
 
@@ -16,6 +15,7 @@ from evalreg.checks import FloatArray, fraction, keeps, listed
 from evalreg.covariance.crossed import crossed_widths, sums_of
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
+from evalreg.inference.fragile import FEW_CROSSED
 from evalreg.numerics.limits import EQUAL
 from evalreg.numerics.student import t_quantile
 from evalreg.planning.pilot import Pilot, is_estimated, pilot_of, touched
@@ -38,12 +38,6 @@ DIMS: list[tuple[int, ...]] = [(0,), (1,), (0, 1)]
 NODES = 20
 # No benchmark has more prompts; and so many that they are no source of error (limits).
 MOST_PROMPTS, ENDLESS = 1_000_000, 1e12
-# A pilot with a smaller share of the combinations of prompts and judges says too little of a full grid.
-LEAST_SHARE = 0.5
-# With fewer degrees of freedom there is no test to plan for.
-LEAST_DOF = 0.99
-# Fewer judges than this say little of how judges differ.
-FEW_JUDGES = 5
 TABLE = ("judges", "prompts", "ratings", "se", "dof", "smallest")
 
 
@@ -125,11 +119,8 @@ def board(
     6           606     3636     0.091
     """
     delta = checked_delta(delta)
-    parts = (
-        checked_variance("model_prompt", model_prompt),
-        checked_variance("model_judge", model_judge),
-        checked_variance("residual", residual),
-    )
+    each = {"model_prompt": model_prompt, "model_judge": model_judge, "residual": residual}
+    parts = np.array([checked_variance(name, value) for name, value in each.items()])
     if parts[0] + parts[2] == 0:
         raise ArgumentError("`model_prompt` and `residual` must not both be 0: nothing would be left to plan for.")
     numbers = _numbers(judges, 1, "judges")
@@ -140,8 +131,7 @@ def board(
         )
     normal_quantiles(alpha, power)
     # A difference has the effects of two models.
-    twice = _three(2 * np.array(parts))
-    known = CrossedPilot(CrossedDesign(2, 2, 4), twice, twice, (np.inf, np.inf))
+    known = CrossedPilot(CrossedDesign(2, 2, 4), 2 * parts, 2 * parts, (np.inf, np.inf))
     rows = []
     for count in numbers:
         if count == 1 or parts[1] == 0:
@@ -315,33 +305,17 @@ def _difference(results: Any, left: str | None, right: str | None) -> Any:
         return results
     if left == right:
         raise ArgumentError(f"`left` and `right` must be two models; both are {left!r}.")
-    if pairs is not None:
-        return results.linear(_of_pairs(pairs, left, right), [f"{left} - {right}"])
-    names = list(results.estimate.names)
-    _known((left, right), names)
-    row = np.zeros(len(names))
-    row[names.index(left)], row[names.index(right)] = 1.0, -1.0
-    return results.linear(row[None], [f"{left} - {right}"])
-
-
-def _known(asked: tuple[str, str], names: list[str]) -> None:
-    absent = [name for name in asked if name not in names]
+    names = list(results.estimate.names) if pairs is None else sorted({str(name) for pair in pairs for name in pair})
+    absent = [name for name in (left, right) if name not in names]
     if absent:
         raise ArgumentError(f"{absent[0]!r} is not a parameter of these results. There are {listed(names)}.")
-
-
-def _of_pairs(pairs: list[tuple[str, str]], left: str, right: str) -> Any:
-    """left - right as a combination of the differences of a comparison, shape (1, n_pairs)."""
-    _known((left, right), sorted({str(name) for pair in pairs for name in pair}))
-    row = np.zeros((1, len(pairs)))
-    for place, (one, other) in enumerate(pairs):
-        if {one, other} == {left, right}:
-            row[0, place] = 1.0 if one == left else -1.0
-            return row
-    # Both against one baseline.
-    for place, (one, _) in enumerate(pairs):
-        row[0, place] = 1.0 if one == left else -1.0 if one == right else 0.0
-    return row
+    if pairs is None:
+        row = [(name == left) - (name == right) for name in names]
+    else:
+        row = [(pair == (left, right)) - (pair == (right, left)) for pair in pairs]
+        if not any(row):  # both against one baseline
+            row = [(model == left) - (model == right) for model, _ in pairs]
+    return results.linear(np.array([row], dtype=float), [f"{left} - {right}"])
 
 
 def _one_way(difference: Any, delta: float, alpha: float, power: float, assurance: float | None) -> dict[str, Any]:
@@ -374,7 +348,7 @@ def _crossed(
     own = pilot.design
     several = (2, "judges, since one says nothing about others")
     numbers = [round(own.judges) * times for times in (1, 2, 3)] if judges is None else _numbers(judges, *several)
-    parts = dict(zip(("prompt", "judge", "rest"), pilot.parts, strict=True))
+    parts = dict(zip(("prompt", "judge", "rest"), map(float, pilot.parts), strict=True))
     return {
         "power_now": crossed_power(pilot, own, delta, alpha, assurance),
         "detectable": _detected(pilot, own, alpha, power, assurance),
@@ -422,7 +396,7 @@ def _crossed_pilot(difference: Any, judge: str | None) -> tuple[CrossedPilot, tu
         )
     both = next(term for term in cov.pieces if len(term.dims) == 2)
     design = CrossedDesign(counts[order[0]], counts[few], touched(difference.estimate, both.by))
-    if design.cells < LEAST_SHARE * design.prompts * design.judges:
+    if 2 * design.cells < design.prompts * design.judges:
         raise NotAvailableError(
             f"the log has {design.cells:.0f} of the {design.prompts * design.judges:.0f} combinations of "
             f"{names[order[0]]} and {names[few]}, fewer than half: it says too little about what prompts and judges "
@@ -432,10 +406,10 @@ def _crossed_pilot(difference: Any, judge: str | None) -> tuple[CrossedPilot, tu
     by_dims = {term.dims: place for place, term in enumerate(cov.pieces)}
     places = [by_dims[(order[0],)], by_dims[(few,)], by_dims[both.dims]]
     parts, solved = split(widths.terms[places, 0], design)
-    if sum(parts) == 0:
+    if not parts.any():
         raise ArgumentError("the variance parts of prompts, judges and the rest all came out at 0 or below.")
     dofs = float(widths.dofs[places[0], 0]), float(widths.dofs[places[1], 0])
-    if min(dofs) < LEAST_DOF:
+    if min(dofs) < 1 - EQUAL:
         raise NotAvailableError(
             f"clusters of {names[order[int(np.argmin(dofs))]]} differ so much in size that {min(dofs):.2g} degrees of "
             "freedom are left; a plan needs at least 1. Leave out the smallest ones."
@@ -611,7 +585,7 @@ def _of_judges(plan: Separation) -> list[str]:
             f"The variance of {' and of '.join(names[name] for name in plan.negative)} came out below 0 and is taken "
             "as 0; the error of such estimates is allowed for."
         )
-    if judges < FEW_JUDGES:
+    if judges < FEW_CROSSED:
         said.append(
             f"Only {judges} {second} clusters: how much they differ is known from {judges - 1} degrees of freedom. The "
             "plan allows for that, and asks for more than one from a larger pilot would."
@@ -635,32 +609,30 @@ class CrossedDesign:
     judges: float
     cells: float
 
+    @property
+    def sizes(self) -> FloatArray:
+        """All three."""
+        return np.array([self.prompts, self.judges, self.cells])
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class CrossedPilot:
     """What a pilot on prompts and judges says about a difference."""
 
     design: CrossedDesign
     # Variance of the difference in one combination, by prompt, by judge and by what is left: at least 0.
-    parts: tuple[float, float, float]
+    parts: FloatArray
     # The same before negative ones were set to 0.
-    solved: tuple[float, float, float]
+    solved: FloatArray
     # Degrees of freedom of the one-way variances by prompt and by judge; infinite where the parts are known.
     dofs: tuple[float, float]
     repair: str = "max"
 
-    def dofs_at(self, design: CrossedDesign) -> tuple[float, float]:
-        """Those of another design with the pilot's mix of sizes; one less than equal clusters."""
-        if np.isinf(self.dofs[0]):
-            return design.prompts - 1.0, design.judges - 1.0
-        pairs = zip(
-            self.dofs,
-            (design.prompts, design.judges),
-            (self.design.prompts, self.design.judges),
-            strict=True,
-        )
-        prompt, judge = (max((dof + 1) * new / old - 1, EQUAL) for dof, new, old in pairs)
-        return prompt, judge
+    def dofs_at(self, design: CrossedDesign) -> FloatArray:
+        """Those of another design with the pilot's mix of sizes, one less than equal clusters; and of combinations."""
+        dofs, (*new, cells) = np.array(self.dofs), design.sizes
+        axes = np.where(np.isinf(dofs), new, (dofs + 1) * new / self.design.sizes[:2]) - 1
+        return np.array([*np.maximum(axes, EQUAL), max(cells - 1.0, 1.0)])
 
 
 def expected_terms(design: CrossedDesign) -> FloatArray:
@@ -670,30 +642,23 @@ def expected_terms(design: CrossedDesign) -> FloatArray:
     off: the sample variance of M combinations holds 1 - 1/P of the prompts' variance, the mean of a prompt's judges
     their effects where not all judge all.
     """
-    P, J, M = design.prompts, design.judges, design.cells
+    P, J, M = design.sizes
     gap = 1 / M - 1 / (P * J)
-    within = np.array([1 - 1 / P, 1 - 1 / J, 1 - 1 / M]) / (M - 1)
-    return np.array([[1 / P, gap, 1 / M], [gap, 1 / J, 1 / M], within])
+    return np.array([[1 / P, gap, 1 / M], [gap, 1 / J, 1 / M], (1 - 1 / design.sizes) / (M - 1)])
 
 
-def true_variance(parts: FloatArray, design: CrossedDesign) -> FloatArray:
-    """Variance of the difference; parts (3, ...)."""
-    return np.asarray(parts[0] / design.prompts + parts[1] / design.judges + parts[2] / design.cells)
-
-
-def split(terms: FloatArray, design: CrossedDesign) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+def split(terms: FloatArray, design: CrossedDesign) -> tuple[FloatArray, FloatArray]:
     """Variance parts from the three terms of a pilot, those below 0 set to 0; and as estimated."""
-    weights = expected_terms(design)
-    solved = np.linalg.solve(weights, terms)
-    rest = max(solved[2], 0.0)
+    solved = np.asarray(np.linalg.solve(expected_terms(design), terms), dtype=np.float64)
     # Where the rest is cut, the axes keep what was seen of them.
-    axes = np.linalg.solve(weights[:2, :2], terms[:2] - weights[:2, 2] * rest)
-    kept = np.array([*np.maximum(axes, 0.0), rest])
-    return _three(kept), _three(solved)
+    return _parts(terms[:2, None], max(solved[2], 0.0), design)[:, 0], solved
 
 
-def _three(values: npt.NDArray[np.floating[Any]]) -> tuple[float, float, float]:
-    return float(values[0]), float(values[1]), float(values[2])
+def _parts(terms: FloatArray, rest: float, design: CrossedDesign) -> FloatArray:
+    """Parts at least 0, shape (3, m), from the terms by prompt and by judge, shape (2, m), and the part of the rest."""
+    W = expected_terms(design)[:2]
+    axes = np.linalg.solve(W[:, :2], terms - W[:, 2:] * rest)
+    return np.vstack([np.maximum(axes, 0.0), np.full(terms.shape[1], rest)])
 
 
 def crossed_power(
@@ -704,44 +669,36 @@ def crossed_power(
     For given parts the terms by prompt and by judge are their expected values times chi2/dof, independent of each other
     and of the estimate, as in a normal two-way layout; that of combinations follows from both and the rest. H is then
     that of the test. The parts are averaged over the error of the pilot's two one-way terms, or, with `assurance`, the
-    power is that which so many pilots reach.
+    power is that which so many pilots reach. There is no test with less than a degree of freedom.
     """
     if delta == 0:
         return alpha
-    parts, weights = _possible_parts(pilot)
-    found = _power_of(parts, pilot, design, delta, alpha)
-    if assurance is None:
-        return float(weights @ found)
-    order = np.argsort(-found)
-    return float(np.interp(assurance, np.cumsum(weights[order]), found[order]))
-
-
-def _possible_parts(pilot: CrossedPilot) -> tuple[FloatArray, FloatArray]:
-    """Parts that the pilot may have come from, shape (3, m), and their weights."""
-    W = expected_terms(pilot.design)
-    parts = np.array(pilot.parts)
-    seen = W[:2] @ parts
+    if pilot.dofs_at(design).min() < 1 - EQUAL:
+        return 0.0
+    seen = expected_terms(pilot.design)[:2] @ pilot.parts
     (prompt, w_prompt), (judge, w_judge) = (chi_nodes(dof, NODES) for dof in pilot.dofs)
     terms = np.stack(np.broadcast_arrays(seen[0] / prompt[:, None] ** 2, seen[1] / judge[None, :] ** 2))
-    axes = np.linalg.solve(W[:2, :2], terms.reshape(2, -1) - (W[:2, 2] * parts[2])[:, None])
-    weights = (w_prompt[:, None] * w_judge[None, :]).ravel()
-    return np.vstack([np.maximum(axes, 0.0), np.full(weights.size, parts[2])]), weights
+    parts = _parts(terms.reshape(2, -1), pilot.parts[2], pilot.design)
+    weights = np.outer(w_prompt, w_judge).ravel()
+    power = _power_of(parts, pilot, design, delta, alpha)
+    if assurance is None:
+        return float(weights @ power)
+    order = np.argsort(-power)
+    return float(np.interp(assurance, np.cumsum(weights[order]), power[order]))
 
 
 def _power_of(parts: FloatArray, pilot: CrossedPilot, design: CrossedDesign, delta: float, alpha: float) -> FloatArray:
     """Power for each column of parts, shape (m,)."""
-    expected = expected_terms(design) @ parts
     dofs = pilot.dofs_at(design)
-    t2 = t_quantile(alpha, np.array([*dofs, max(design.cells - 1.0, 1.0)])) ** 2
+    t2 = t_quantile(alpha, dofs) ** 2
     # One column is not dear.
     n_nodes = PILOT_NODES if parts.shape[1] == 1 else NODES
-    (prompt, w_prompt), (judge, w_judge) = (chi_nodes(dof, n_nodes) for dof in dofs)
+    (prompt, w_prompt), (judge, w_judge) = (chi_nodes(float(dof), n_nodes) for dof in dofs[:2])
     # In units of the true variance.
-    variance = true_variance(parts, design)
-    expected = expected / variance
+    variance = (1 / design.sizes) @ parts
+    expected = expected_terms(design) @ parts / variance
     # The sum of squares of combinations is that of prompts, of judges and of the rest.
-    P, J, M = design.prompts, design.judges, design.cells
-    u, w = (P - 1) / (M - 1), (J - 1) / (M - 1)
+    u, w = (design.sizes[:2] - 1) / (design.cells - 1)
     rest = np.maximum(expected[2] - u * expected[0] - w * expected[1], 0.0)[:, None]
     V_P, V_J = expected[0][:, None] * prompt**2, expected[1][:, None] * judge**2
     H2: Any = 0.0
@@ -751,8 +708,8 @@ def _power_of(parts: FloatArray, pilot: CrossedPilot, design: CrossedDesign, del
         by_judge = (on_J + on_both * w) * V_J
         H2 = np.maximum(H2, by_prompt[:, :, None] + by_judge[:, None, :])
     H, away = np.sqrt(H2), (delta / np.sqrt(variance))[:, None, None]
-    found = scipy.special.ndtr(away - H) + scipy.special.ndtr(-away - H)
-    return np.asarray((found @ w_judge) @ w_prompt)
+    power = scipy.special.ndtr(away - H) + scipy.special.ndtr(-away - H)
+    return np.asarray((power @ w_judge) @ w_prompt)
 
 
 def expected_error(pilot: CrossedPilot, design: CrossedDesign, alpha: float) -> tuple[float, float]:
@@ -760,13 +717,16 @@ def expected_error(pilot: CrossedPilot, design: CrossedDesign, alpha: float) -> 
 
     The half-width is H with the expected terms, in these standard errors.
     """
-    parts = np.array(pilot.parts)
-    terms = (expected_terms(design) @ parts)[:, None]
-    variance = true_variance(parts, design)
-    dofs = np.array([*pilot.dofs_at(design), max(design.cells - 1.0, 1.0)])[:, None]
+    terms = (expected_terms(design) @ pilot.parts)[:, None]
     shown = np.max(sums_of(DIMS, pilot.repair) @ terms, axis=0)
-    widths = crossed_widths(shown, terms, dofs, DIMS, pilot.repair)
-    return math.sqrt(float(variance)), float(widths.dof(alpha)[0])
+    widths = crossed_widths(shown, terms, pilot.dofs_at(design)[:, None], DIMS, pilot.repair)
+    return math.sqrt(pilot.parts @ (1 / design.sizes)), float(widths.dof(alpha)[0])
+
+
+def _detected(pilot: CrossedPilot, design: CrossedDesign, alpha: float, power: float, assurance: float | None) -> float:
+    """The difference that a design finds with the power asked for; infinite where none is found."""
+    se, _ = expected_error(pilot, design, alpha)
+    return reached(lambda delta: crossed_power(pilot, design, delta, alpha, assurance), power, 0.0, se)
 
 
 def _row(
@@ -774,29 +734,16 @@ def _row(
 ) -> list[Any]:
     """One row of the table."""
 
-    def chance(prompts: float) -> float:
-        design = CrossedDesign(prompts, judges, prompts * judges)
-        if min(pilot.dofs_at(design)) < LEAST_DOF:
-            return 0.0
-        return crossed_power(pilot, design, delta, alpha, assurance)
+    def grid(prompts: float) -> CrossedDesign:
+        return CrossedDesign(prompts, judges, prompts * judges)
 
-    endless = CrossedDesign(ENDLESS, judges, ENDLESS * judges)
-    enough_dof = min(pilot.dofs_at(endless)) >= LEAST_DOF
-    smallest = _detected(pilot, endless, alpha, power, assurance) if enough_dof else math.inf
-    prompts = 0
-    if enough_dof and chance(ENDLESS) > power:
-        prompts = fewest(lambda count: chance(count) >= power - EQUAL, 2, MOST_PROMPTS)
-    planned = CrossedDesign(prompts, judges, prompts * judges) if prompts else endless
-    se, dof = expected_error(pilot, planned, alpha)
+    def enough(prompts: int) -> bool:
+        return crossed_power(pilot, grid(prompts), delta, alpha, assurance) >= power - EQUAL
+
+    smallest = _detected(pilot, grid(ENDLESS), alpha, power, assurance)
+    prompts = fewest(enough, 2, MOST_PROMPTS) if delta > smallest else 0
+    se, dof = expected_error(pilot, grid(prompts or ENDLESS), alpha)
     return [judges, prompts or None, prompts * judges or None, se, dof, smallest]
-
-
-def _detected(pilot: CrossedPilot, design: CrossedDesign, alpha: float, power: float, assurance: float | None) -> float:
-    """The difference that a design finds with the power asked for."""
-    high = expected_error(pilot, design, alpha)[0]
-    if not high > 0:
-        return 0.0
-    return reached(lambda delta: crossed_power(pilot, design, delta, alpha, assurance), power, 0.0, high)
 
 
 def _typed(rows: list[list[Any]]) -> pd.DataFrame:

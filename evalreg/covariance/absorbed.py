@@ -17,8 +17,10 @@ import numpy as np
 from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.covariance.leverage import (
     ClusterLeverage,
+    ClusterPart,
     Forms,
-    adjusted_parts,
+    Narrow,
+    Wide,
     full_leverage_directions,
     inverse_power_times,
     root_of,
@@ -27,7 +29,7 @@ from evalreg.data.clusters import Axis, Codes, axis_name
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate
 from evalreg.numerics.limits import FULL_LEVERAGE, HELD, ROOT_OF_ROUNDING
-from evalreg.numerics.matrices import Matrix, dense
+from evalreg.numerics.matrices import Matrix, dense, is_identity
 from evalreg.scores.base import Scores
 from evalreg.scores.rows import RowScores
 
@@ -61,12 +63,10 @@ class Directions:
         return np.asarray(moved)
 
 
-def directions_of(estimate: Estimate, by: Axis | None) -> Directions | None:
-    """What single clusters (or rows, without `by`) alone determine; None where leverages are not matrices."""
-    refit = estimate.refit
-    if refit is None or refit.inverse_gram.ndim == 1:
-        return None
-    root, inverse_root = root_of(refit.inverse_gram)
+def directions_of(estimate: Estimate, by: Axis | None) -> Directions:
+    """What single clusters (or rows, without `by`) alone determine, where leverages are matrices."""
+    assert estimate.refit is not None
+    root, inverse_root = root_of(estimate.refit.inverse_gram)
     found = [np.zeros((root.shape[0], 0)), *_beyond_levels(estimate, by)]
     # A trace is rounded more than once.
     for leverage, lift in estimate.scores.dominant(by, root, 1 - 2 * FULL_LEVERAGE):
@@ -114,14 +114,17 @@ def adjusted_clusters(estimate: Estimate, by: Axis, power: float, known: Directi
         leverage = ClusterLeverage((spanning,), np.eye(k), spanning.reach.shape[1])
         return AdjustedClusters(spanning.totals(estimate.scores), estimate.bread, leverage)
     scores, root, turn, bread = _remaining(estimate, known)
-    totals, parts, others = np.empty((scores.n_clusters(by), root.shape[1])), [], list[FloatArray]()
+    totals, parts, others = np.empty((scores.n_clusters(by), root.shape[1])), list[ClusterPart](), list[FloatArray]()
     wide = np.ones(len(totals), dtype=bool)
-    for part, adjusted, which in adjusted_parts(scores, by, root, power):
-        parts.append(part)
-        if which is None:
-            others.append(adjusted)
-        else:
-            totals[which], wide[which] = adjusted, False
+    for clusters, blocks in scores.narrow(by):
+        if clusters is not None:
+            parts.append(narrow := Narrow(clusters, root, power))
+            totals[clusters.which], wide[clusters.which] = narrow.totals, False
+        for block in blocks:
+            assert block.gram is not None
+            L = block.gram if is_identity(root) else root.T @ block.gram @ root
+            parts.append(Wide(L, power))
+            others.append(inverse_power_times(L, power, (block.totals @ root)[:, :, None])[:, :, 0])
     if others:
         totals[wide] = np.concatenate(others)
     return AdjustedClusters(totals, bread, ClusterLeverage(tuple(parts), turn, turn.shape[1]))

@@ -24,7 +24,6 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, DofName, FloatArray, IntArray, held_property
-from evalreg.data.clusters import Axis
 from evalreg.data.frame import refuse_larger
 from evalreg.numerics.fitting import Progress
 from evalreg.numerics.limits import FULL_LEVERAGE, HELD, SQUARED_CONDITION
@@ -42,7 +41,7 @@ from evalreg.numerics.matrices import (
     totals_of_columns,
     with_entries,
 )
-from evalreg.scores.base import NarrowClusters, Scores
+from evalreg.scores.base import NarrowClusters
 
 # Up to this norm of L the binomial series of (I - L)^-p needs at most 33 terms for all digits. No norm is above the
 # trace, and traces sum to k, so that few clusters need eigenvectors (ratings of 120 models: .67 s, and .86 without it).
@@ -246,28 +245,13 @@ def _products(Z: FloatArray) -> FloatArray:
     return np.einsum("gik,gik->gi", Z, Z)[:, :, None] if Z.shape[1] == 1 else Z @ np.swapaxes(Z, 1, 2)
 
 
-def adjusted_parts(
-    scores: Scores, by: Axis, root: FloatArray, power: float
-) -> Iterator[tuple[ClusterPart, FloatArray, IntArray | None]]:
-    """Clusters of a regression, their adjusted totals (n, k), and their places; None for the others, in order."""
-    for clusters, blocks in scores.narrow(by):
-        if clusters is not None:
-            narrow = Narrow(clusters, root, power)
-            yield narrow, narrow.totals, clusters.which
-        for block in blocks:
-            assert block.gram is not None
-            L = block.gram if is_identity(root) else root.T @ block.gram @ root
-            yield Wide(L, power), inverse_power_times(L, power, (block.totals @ root)[:, :, None])[:, :, 0], None
-
-
-def entry_forms(part: Narrow, turned: FloatArray, entries_root: FloatArray) -> Iterator[tuple[slice, Forms]]:
+def entry_forms(part: Narrow, turned: FloatArray) -> Iterator[tuple[slice, Forms]]:
     """The same of clusters whose rows hold few entries, as pairs of many models: d_g, u_g'u_g, and the sum of u_gu_g'.
 
     With w a column of W and E the entries of the rows, u_g = R'E_g'w: the sum is R'SR with S that of E_g'ww'E_g. A pair
     of rows adds w_r w_s x_r x_s' to it and the transpose of that, a row with itself half of each. Yields contrasts,
     with (n_clusters, m) twice and (m, k, k).
     """
-    assert part.clusters.entries is not None
     m, mapped, before = turned.shape[1], part.root @ turned, 0
     found = list[IntArray]()
     for members, *_ in part.adjustments:
@@ -275,7 +259,7 @@ def entry_forms(part: Narrow, turned: FloatArray, entries_root: FloatArray) -> I
         found.append((starts[:, None] + np.array(np.triu_indices(members.shape[1]))[:, None]).reshape(2, -1))
         before += members.size
     first, second = np.concatenate(found, axis=1)
-    rows = part.clusters.entries.rows[np.concatenate([members.ravel() for members, *_ in part.adjustments])]
+    rows = compressed(part.clusters.design)[np.concatenate([members.ravel() for members, *_ in part.adjustments])]
     k, share = rows.shape[1], np.where(first == second, 0.5, 1.0)
     pairs = scale_rows(row_products(rows[first], rows[second]), share).T.tocsr()
     step = max((HELD >> 2) // max(first.size, k * k), 1)
@@ -289,7 +273,7 @@ def entry_forms(part: Narrow, turned: FloatArray, entries_root: FloatArray) -> I
         w = np.concatenate(totals)
         half = (pairs @ (w[first] * w[second])).T.reshape(-1, k, k)
         d, uu = (np.concatenate(one) for one in zip(*norms, strict=True))
-        yield some, (d, uu, entries_root.T @ (half + np.swapaxes(half, 1, 2)) @ entries_root)
+        yield some, (d, uu, part.root.T @ (half + np.swapaxes(half, 1, 2)) @ part.root)
 
 
 def quadratic(contrasts: Matrix, matrix: FloatArray) -> FloatArray:
@@ -656,7 +640,7 @@ class ClusterLeverage:
         sums, held = np.zeros((0 if few else m, k, k)), list[FloatArray]()
         for part in self.parts:
             if isinstance(part, Narrow) and self._thin(part):
-                for some, (d, uu, products) in entry_forms(part, turned, self._entries_root(part)):
+                for some, (d, uu, products) in entry_forms(part, turned):
                     expected[some] += (d - uu).sum(axis=0)
                     squares[some] += (d**2 - 2 * d * uu).sum(axis=0)
                     sums[some] += products
@@ -675,16 +659,12 @@ class ClusterLeverage:
             sums = u @ np.swapaxes(u, 1, 2)
         return ratio(expected**2, squares + np.einsum("mij,mij->m", sums, sums))
 
-    def _entries_root(self, part: Narrow) -> FloatArray:
-        assert part.clusters.entries is not None
-        return np.asarray(part.clusters.entries.map @ part.root)
-
     def _thin(self, part: Narrow) -> bool:
         """Whether rows have so few entries that sparse products, at fifty times the price each, cost less."""
-        if part.clusters.entries is None or self.n_clusters < self.root.shape[1]:
+        design, root, k = part.clusters.design, part.root, self.root.shape[1]
+        if self.n_clusters < k or isinstance(design, np.ndarray):
             return False
-        sizes = np.diff(part.clusters.starts) * float(np.diff(part.clusters.entries.rows.indptr).mean())
-        k, root = self.root.shape[1], self._entries_root(part)
+        sizes = np.diff(part.clusters.starts) * (design.nnz / design.shape[0])
         if 50 * float(sizes @ sizes) + 8 * k**3 > float(sizes.size) * k**2:
             return False
         # Sums of products of entries keep their digits when they are turned by such a root; units do not matter.

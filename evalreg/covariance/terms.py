@@ -181,7 +181,7 @@ def one_term(
     """Return the term of the axes `dims`, with its leverages where it is an axis itself."""
     by = union(*(axes[d] for d in dims))
     n_clusters = estimate.scores.n_clusters(by)
-    alone = directions_of(estimate, by) if len(dims) == 1 else None
+    alone = directions_of(estimate, by) if len(dims) == 1 and _has_matrices(estimate) else None
     if not options.kind.adjusts:
         matrix = _unadjusted(estimate, axes, by, n_clusters, options)
         wants_dof = options.dof == "satterthwaite" and len(dims) == 1
@@ -198,6 +198,11 @@ def one_term(
     contrasts = None if leverage is None else estimate.coefficient_map
     blind = None if alone is None else alone.moves(estimate)
     return Term(by, dims, n_clusters, matrix, leverage, contrasts, lost, blind)
+
+
+def _has_matrices(estimate: Estimate) -> bool:
+    """Whether leverages are matrices, those of a regression."""
+    return estimate.refit is not None and estimate.refit.inverse_gram.ndim == 2
 
 
 def _lost_without_variance(estimate: Estimate, by: Axis, matrix: FloatArray, naive: FloatArray) -> BoolArray:
@@ -673,7 +678,8 @@ def _of_rows(
 ) -> Covariance:
     """The covariance of independent rows."""
     check_strata(estimate)
-    term, alone = term_of_rows(estimate, options, naive), directions_of(estimate, None)
+    term = term_of_rows(estimate, options, naive)
+    alone = directions_of(estimate, None) if _has_matrices(estimate) else None
     return Covariance(
         names=estimate.names,
         options=replace(options, cov="naive") if options.kind.needs_clusters else options,

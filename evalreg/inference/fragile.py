@@ -57,12 +57,13 @@ def cluster_sizes(estimate: Estimate, axis: Axis) -> SizeSummary:
     ----------
     Kish (1965); Carter, Schnepel and Steigerwald (2017), REStat 99(4), with a working correlation of 0.
     """
-    found = estimate.scores.cluster_sizes(axis)
+    sizes = estimate.scores.sizes(axis)
+    total = float(sizes.sum())
     return SizeSummary(
-        n_clusters=found.n_clusters,
-        effective_clusters=found.total**2 / found.squares,
-        largest_share=found.largest / found.total,
-        mean_size=estimate.n_rows / found.n_clusters,
+        n_clusters=sizes.size,
+        effective_clusters=total**2 / float(sizes @ sizes),
+        largest_share=float(np.max(sizes)) / total,
+        mean_size=estimate.n_rows / sizes.size,
     )
 
 
@@ -160,9 +161,11 @@ def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
             )
             notes.append((FewClustersWarning, text))
         if size.largest_share > max(LARGEST_SHARE, TIMES_EQUAL / G):
-            what = "rows" if estimate.scores.counts_rows(axis) else "weight"
+            sizes = estimate.scores.sizes(axis)
+            largest = estimate.scores.label(axis, int(np.argmax(sizes)))
+            what = "rows" if sizes.sum() == estimate.n_rows and np.all(sizes % 1 == 0) else "weight"
             text = (
-                f'The {name} "{estimate.scores.largest_cluster(axis)}" holds {size.largest_share:.0%} of '
+                f'The {name} "{largest}" holds {size.largest_share:.0%} of '
                 f"the {what}: the error bar rests on how that one cluster compares with the others."
             )
             notes.append((DominantClusterWarning, text))

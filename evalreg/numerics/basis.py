@@ -18,7 +18,7 @@ from scipy.sparse import csgraph
 from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.errors import CollinearityError, ConvergenceError
 from evalreg.numerics.limits import CONSTANT, IN_SPAN, REDUNDANT
-from evalreg.numerics.matrices import Matrix, dense
+from evalreg.numerics.matrices import dense
 
 # Entries are rounded to 1e-16. Times this condition number it is what they leave open, in standard errors.
 LARGEST_CONDITION = 1e10
@@ -51,22 +51,6 @@ class Basis:
     rows: FloatArray
     map: FloatArray
     condition: float
-
-
-@dataclass(frozen=True, eq=False)
-class FewEntries:
-    """Rows of few entries, E, as of factors of many levels or pairs of models; what is computed with are rows of ET.
-
-    Parameters
-    ----------
-    rows : sparse array, shape (n_rows, k)
-        E, a design's own columns times the square roots of the weights.
-    map : ndarray, shape (k, m)
-        T; with that of `Basis` the columns are orthonormal.
-    """
-
-    rows: Matrix
-    map: FloatArray
 
 
 def basis_of(design: FloatArray, names: Sequence[str], weights: FloatArray | None = None) -> Basis:

@@ -19,7 +19,6 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, Codes, Labels
 from evalreg.errors import NotAvailableError
-from evalreg.numerics.basis import FewEntries
 from evalreg.numerics.matrices import (
     Matrix,
     absolute_entries,
@@ -63,7 +62,7 @@ class NarrowClusters:
     Parameters
     ----------
     design : ndarray or sparse array, shape (n_rows, n_columns)
-        Rows with X_g'X_g = X_g'W X_g; not only those of these clusters.
+        Rows with X_g'X_g = X_g'W X_g, not only those of these clusters; sparse where their entries are few.
     totals : ndarray, shape (n_clusters, n_columns)
         Sums of scores within these clusters, combinations of their rows.
     order : ndarray of int, shape (n_kept,)
@@ -72,8 +71,6 @@ class NarrowClusters:
         Where each begins in `order`.
     which : ndarray of int, shape (n_clusters,)
         Their places among all clusters.
-    entries : FewEntries, optional
-        Rows of the design by their entries, where these are few.
     """
 
     design: Matrix
@@ -81,7 +78,6 @@ class NarrowClusters:
     order: IntArray
     starts: IntArray
     which: IntArray
-    entries: FewEntries | None = None
 
     def alike(self, entries: int) -> Iterator[tuple[IntArray, IntArray]]:
         """Some clusters of one size and their rows, shape (n, size), with at most so many entries of the design."""
@@ -178,16 +174,6 @@ class RowsInCells:
     def weight(self) -> FloatArray:
         """Weights, ones where there are none, shape (n_rows,)."""
         return np.ones(self.values.size) if self.weights is None else self.weights
-
-
-@dataclass(frozen=True, eq=False)
-class ClusterSizes:
-    """The weights of clusters, added up."""
-
-    n_clusters: int
-    total: float
-    squares: float
-    largest: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,20 +324,6 @@ class Scores(ABC):
         weight = np.zeros(rows.n_cells)
         np.maximum.at(weight, rows.cell, rows.weight)
         return weight
-
-    def cluster_sizes(self, by: Axis) -> ClusterSizes:
-        """How many clusters there are, and sums of their weights."""
-        sizes = self.sizes(by)
-        return ClusterSizes(sizes.size, float(sizes.sum()), float(sizes @ sizes), float(np.max(sizes)))
-
-    def largest_cluster(self, by: Axis) -> str:
-        """Label of the cluster of most weight."""
-        return self.label(by, int(np.argmax(self.sizes(by))))
-
-    def counts_rows(self, by: Axis) -> bool:
-        """Whether the weights of clusters are numbers of rows."""
-        sizes = self.sizes(by)
-        return bool(sizes.sum() == self.n_rows and np.all(sizes % 1 == 0))
 
     def column_sums(self, by: Axis, size: Matrix, total: Matrix, shift: Matrix | None = None) -> ColumnSums:
         """What clusters hold of some columns, each a sum of columns of these scores, shapes (n_columns, m).

@@ -12,7 +12,6 @@ from scipy import sparse
 from evalreg.checks import FloatArray, IntArray
 from evalreg.data.clusters import Axis, Labels
 from evalreg.errors import NotAvailableError
-from evalreg.numerics.basis import FewEntries
 from evalreg.numerics.limits import HELD
 from evalreg.numerics.matrices import (
     Matrix,
@@ -437,12 +436,7 @@ class MappedScores(SharedRows):
         own = weight[few]
         rows = sparse.diags_array(np.sqrt(own.data)).tocsr() @ factor[own.indices]
         which = before + np.flatnonzero(few)
-        places, starts, entries = (
-            np.arange(own.nnz),
-            own.indptr.astype(np.intp),
-            FewEntries(rows, np.eye(self.n_columns)),
-        )
-        narrow = NarrowClusters(rows, dense(totals[few]), places, starts, which, entries)
+        narrow = NarrowClusters(rows, dense(totals[few]), np.arange(own.nnz), own.indptr.astype(np.intp), which)
         return narrow, self._grams(totals[~few], weight[~few], flat)
 
     def _weights(self, block: Block) -> Matrix:

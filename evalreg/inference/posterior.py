@@ -11,10 +11,12 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, option
+from evalreg.checks import FloatArray, IntArray, fraction, listed, option
 from evalreg.data.clusters import Axis, axis_name, rows_where
 from evalreg.errors import ArgumentError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import Cells, Estimate
+from evalreg.numerics.fitting import crossings
+from evalreg.numerics.limits import LAST_DIGITS, ROOT_OF_ROUNDING
 from evalreg.numerics.matrices import dense
 
 if TYPE_CHECKING:
@@ -276,17 +278,9 @@ def _counts(estimate: Estimate, axes: tuple[Axis, ...], column: int) -> tuple[In
     return successes.astype(np.intp), size.astype(np.intp)
 
 
-Box: TypeAlias = tuple[float, float, float, float]
-"""Lowest and highest angle of the rate, and of the correlation."""
-
-# Angles of the rate and of the correlation at which the posterior is computed.
-RATE_POINTS, CORRELATION_POINTS = 257, 129
-# Of the search for where the posterior has its mass.
-SEARCH_POINTS = 61
-# What lies this far below the top on the log scale is left out: a share of the mass of about exp(-40).
-DEPTH = 40.0
-# Rounds in which points move to where the posterior is steep, and the share of them that stays spread out evenly.
-CROWDINGS, EVEN = 6, 0.3
+# Angles of the rate and of the correlation at which the posterior is computed; and in the rounds before, in which they
+# move to where it is steep. A share of them stays spread out evenly.
+POINTS, FIRST_POINTS, ROUNDS, EVEN = (257, 129), (61, 61), 10, 0.3
 # Terms of the likelihood that are multiplied before a logarithm is taken: none is so small that the product vanishes.
 TERMS = 8
 
@@ -327,60 +321,50 @@ class Marginal:
         reached = np.maximum.accumulate(self._cumulative(self.angle))
         k = np.clip(np.searchsorted(reached, p) - 1, 0, self.angle.size - 2)
         low, high = self.angle[k], self.angle[k + 1]
-        for _ in range(60):
-            middle = (low + high) / 2
-            short = self._cumulative(middle) < p
-            low, high = np.where(short, middle, low), np.where(short, high, middle)
-        return np.asarray(np.sin((low + high) / 2) ** 2)
 
+        def past(angle: FloatArray) -> FloatArray:
+            return np.asarray(self._cumulative(angle) - p)
 
-@dataclass(frozen=True, eq=False)
-class Tallies:
-    """What the likelihood needs of the clusters, however many there are."""
-
-    successes: FloatArray  # (largest,): number of clusters with more than j successes, failures and rows, j = 0, 1, ...
-    failures: FloatArray
-    sizes: FloatArray
-    mixed: float  # clusters with both
-
-
-def tally(successes: IntArray, sizes: IntArray) -> Tallies:
-    """Numbers of clusters beyond each count. Shapes: successes, sizes (n_clusters,)."""
-    largest = int(np.max(sizes))
-    mixed = np.count_nonzero((successes > 0) & (successes < sizes))
-    return Tallies(
-        successes=_beyond(successes, largest),
-        failures=_beyond(sizes - successes, largest),
-        sizes=_beyond(sizes, largest),
-        mixed=float(mixed),
-    )
+        return np.asarray(np.sin(crossings(past, low, high, past(low), past(high), LAST_DIGITS)) ** 2)
 
 
 def _beyond(counts: IntArray, largest: int) -> FloatArray:
+    """Number of clusters with more than j, for j = 0, 1, ... below the largest."""
     reached = np.cumsum(np.bincount(counts, minlength=largest + 1)[::-1])[::-1]
     return reached[1:].astype(float)
 
 
-def log_posterior(
-    tallies: Tallies, rate: FloatArray, correlation: FloatArray, prior: tuple[float, float], icc: tuple[float, float]
-) -> FloatArray:
-    """Log density of the two angles, up to a constant.
+def beta_binomial(
+    successes: IntArray, sizes: IntArray, *, prior: tuple[float, float], icc: tuple[float, float]
+) -> tuple[Marginal, Marginal]:
+    """Posteriors of the mean rate and of the intraclass correlation.
 
-    A cluster of n rows with s successes has the likelihood prod_(j<s) (mu q + j rho) prod_(j<n-s) ((1 - mu) q + j rho)
-    / prod_(j<n) (q + j rho), q = 1 - rho, which needs no phi = q/rho and so is exact at rho = 0.
+    Clusters are independent, each with a rate from Beta(mu (1 - rho)/rho, (1 - mu)(1 - rho)/rho), and rows within a
+    cluster are independent given its rate. A cluster of n rows with s successes has the likelihood prod_(j<s) (mu q + j
+    rho) prod_(j<n-s) ((1 - mu) q + j rho) / prod_(j<n) (q + j rho), q = 1 - rho, which needs no phi = q/rho and so is
+    exact at rho = 0.
 
-    Shapes: rate, correlation (n,); returns (n, m).
+    Skellam (1948), JRSS B 10(2), for the likelihood; Bowyer, Aitchison and Ivanova (2025), arXiv:2503.01747. Shapes:
+    successes, sizes (n_clusters,).
     """
-    u, v = rate[:, None], correlation[None, :]
-    mu, rho, q = np.sin(u) ** 2, np.sin(v) ** 2, np.cos(v) ** 2
-    # j = 0, where a factor q cancels in every cluster that is not mixed; the ones come from the change to angles.
-    found = special.xlogy(2 * (prior[0] + tallies.successes[0]) - 1, np.sin(u))
-    found = found + special.xlogy(2 * (prior[1] + tallies.failures[0]) - 1, np.cos(u))
-    found = found + special.xlogy(2 * icc[0] - 1, np.sin(v))
-    found = found + special.xlogy(2 * (icc[1] + tallies.mixed) - 1, np.cos(v))
-    for counts, base in ((tallies.successes, mu * q), (tallies.failures, (1 - mu) * q), (-tallies.sizes, q)):
-        found = found + _log_products(counts, base, rho)
-    return np.asarray(found)
+    hits, misses, rows = (_beyond(counts, int(np.max(sizes))) for counts in (successes, sizes - successes, sizes))
+    mixed = float(np.count_nonzero((successes > 0) & (successes < sizes)))
+    u = v = np.linspace(0, np.pi / 2, FIRST_POINTS[0])
+    # A narrow top with wide tails, as of few large clusters that are alike, is found in several rounds.
+    for n_rates, n_correlations in [*[FIRST_POINTS] * ROUNDS, POINTS, (0, 0)]:
+        sin_u, cos_u, sin_v, cos_v = np.sin(u)[:, None], np.cos(u)[:, None], np.sin(v), np.cos(v)
+        mu, rho, q = sin_u**2, sin_v**2, cos_v**2
+        # j = 0, where a factor q cancels in every cluster that is not mixed; the ones come from the change to angles.
+        height = special.xlogy(2 * (prior[0] + hits[0]) - 1, sin_u) + special.xlogy(2 * icc[0] - 1, sin_v)
+        height = height + special.xlogy(2 * (prior[1] + misses[0]) - 1, cos_u)
+        height = height + special.xlogy(2 * (icc[1] + mixed) - 1, cos_v)
+        for counts, base in ((hits, mu * q), (misses, (1 - mu) * q), (-rows, q)):
+            height = height + _log_products(counts, base, rho)
+        density = np.exp(height - np.max(height))
+        if n_rates:
+            by_rate, by_correlation = np.trapezoid(density, v, axis=1), np.trapezoid(density, u, axis=0)
+            u, v = _crowd(u, by_rate, n_rates), _crowd(v, by_correlation, n_correlations)
+    return Marginal(u, density @ _spline_weights(v)), Marginal(v, _spline_weights(u) @ density)
 
 
 def _log_products(counts: FloatArray, base: FloatArray, rho: FloatArray) -> FloatArray:
@@ -398,62 +382,11 @@ def _log_products(counts: FloatArray, base: FloatArray, rho: FloatArray) -> Floa
     return found
 
 
-def _region(tallies: Tallies, prior: tuple[float, float], icc: tuple[float, float]) -> Box:
-    """A box of angles that holds all of the posterior that counts."""
-    box = (0.0, np.pi / 2, 0.0, np.pi / 2)
-    for _ in range(20):
-        u, v = np.linspace(*box[:2], SEARCH_POINTS), np.linspace(*box[2:], SEARCH_POINTS)
-        height = log_posterior(tallies, u, v, prior, icc)
-        high = height > np.max(height) - DEPTH
-        smaller = (*_around(u, np.asarray(high.any(axis=1))), *_around(v, np.asarray(high.any(axis=0))))
-        gain = min((smaller[1] - smaller[0]) / (box[1] - box[0]), (smaller[3] - smaller[2]) / (box[3] - box[2]))
-        box = smaller
-        if gain > 0.7:
-            break
-    return box
-
-
-def _around(angle: FloatArray, high: BoolArray) -> tuple[float, float]:
-    """From two points below the first to two points above the last that is high: the top may lie between points."""
-    where = np.flatnonzero(high)
-    return float(angle[max(where[0] - 2, 0)]), float(angle[min(where[-1] + 2, angle.size - 1)])
-
-
-def beta_binomial(
-    successes: IntArray, sizes: IntArray, *, prior: tuple[float, float], icc: tuple[float, float]
-) -> tuple[Marginal, Marginal]:
-    """Posteriors of the mean rate and of the intraclass correlation.
-
-    Clusters are independent, each with a rate from Beta(mu (1 - rho)/rho, (1 - mu)(1 - rho)/rho), and rows within a
-    cluster are independent given its rate.
-
-    Skellam (1948), JRSS B 10(2), for the likelihood; Bowyer, Aitchison and Ivanova (2025), arXiv:2503.01747. Shapes:
-    successes, sizes (n_clusters,).
-    """
-    tallies = tally(successes, sizes)
-    u, v = _nodes(tallies, prior, icc)
-    height = log_posterior(tallies, u, v, prior, icc)
-    density = np.exp(height - np.max(height))
-    return Marginal(u, density @ _spline_weights(v)), Marginal(v, _spline_weights(u) @ density)
-
-
-def _nodes(tallies: Tallies, prior: tuple[float, float], icc: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
-    """Angles of the rate and of the correlation, close together where the posterior is steep."""
-    box = _region(tallies, prior, icc)
-    u, v = np.linspace(*box[:2], SEARCH_POINTS), np.linspace(*box[2:], SEARCH_POINTS)
-    # A narrow top with wide tails, as of few large clusters that are alike, is found in several rounds.
-    for n_rates, n_correlations in [(SEARCH_POINTS, SEARCH_POINTS)] * CROWDINGS + [(RATE_POINTS, CORRELATION_POINTS)]:
-        height = log_posterior(tallies, u, v, prior, icc)
-        density = np.exp(height - np.max(height))
-        by_rate, by_correlation = np.trapezoid(density, v, axis=1), np.trapezoid(density, u, axis=0)
-        u, v = _crowd(u, by_rate, n_rates), _crowd(v, by_correlation, n_correlations)
-    return u, v
-
-
 def _crowd(angle: FloatArray, density: FloatArray, n_points: int) -> FloatArray:
-    """Points, equally many in equal parts of a mix of the density's root and a constant."""
-    root = np.sqrt(density)
-    steps = np.diff(angle)
+    """Points, equally many in equal parts of a mix of the density's root and a constant where there is any density."""
+    root = np.sqrt(density / np.max(density))
+    # Some of the points beside the mass stay, as the top may lie between two.
+    steps = np.diff(angle) * (np.maximum(root[1:], root[:-1]) > ROOT_OF_ROUNDING)
     part = (root[1:] + root[:-1]) / 2 * steps
     part = (1 - EVEN) * part / part.sum() + EVEN * steps / steps.sum()
     return np.asarray(np.interp(np.linspace(0, 1, n_points), np.append(0, np.cumsum(part)) / part.sum(), angle))

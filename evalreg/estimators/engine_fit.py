@@ -151,10 +151,8 @@ def _solve(
             "typical value in the engine before products are formed, or collect the columns first.",
             column=design.names[-1],
         )
-    back, A, map_, turned = found
-    T, B = back @ map_, A @ map_
-    rest = m - np.einsum("cij,cj->ci", M, B @ turned)
-    turned = turned + np.einsum("cj,cjk->k", rest, B)
+    T, A, map_, turned = found
+    B = A @ map_
     fitted = B @ turned
     rest = m - np.einsum("cij,cj->ci", M, fitted)
     left = float(squares - np.sum(fitted * (m + rest)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -29,7 +29,7 @@ from evalreg.estimators.design import (
     statsmodels_model,
 )
 from evalreg.estimators.engine_fit import fit_in_engine
-from evalreg.estimators.solving import ShownFit, solve_absorbed, solve_glm, solve_linear
+from evalreg.estimators.solving import shown, solve_absorbed, solve_glm, solve_linear
 from evalreg.hints import family_hint
 from evalreg.numerics.basis import basis_of
 from evalreg.results.results import Results, chooses_rows, results_of
@@ -194,13 +194,10 @@ def _fit_mean(parsed: ParsedFormula, table: Table | Query, roles: Roles, groups:
     about = About("OLS" if roles.weights is None else "WLS", parsed.outcome, parsed.text)
     estimate, axes = estimate_cells(table, roles, groups, solve_intercept, about)
     if isinstance(table, Table):
-        estimate = replace(estimate, fitted=partial(_shown_mean, estimate.scores, parsed))
+        scores: Any = estimate.scores
+        frame = pd.DataFrame({parsed.outcome: scores.values})
+        estimate = replace(estimate, fitted=cache(partial(shown, parsed, frame, scores.weights, "gaussian")))
     return estimate, axes
-
-
-def _shown_mean(scores: Any, parsed: ParsedFormula) -> Any:
-    """The statsmodels fit of a regression on a constant."""
-    return ShownFit(parsed, pd.DataFrame({parsed.outcome: scores.values}), scores.weights, "gaussian")()
 
 
 def _fit_rows(
@@ -236,10 +233,10 @@ def _fit_rows(
         name = cast(FamilyName, family)
         methods = {"binomial": "GLM, Binomial (logit link)", "poisson": "GLM, Poisson (log link)"}
         about = About(methods.get(name, "OLS" if rows.weights is None else "WLS"), parsed.outcome, parsed.text)
-        shown = ShownFit(parsed, frame, rows.weights, name)
         if name == "gaussian":
-            estimate = solve_linear(design, labels, rows.weights, about, shown)
+            estimate = solve_linear(design, labels, rows.weights, about)
         else:
             check_outcomes(design.outcome, design.outcome_name, name)
-            estimate = solve_glm(design, labels, rows.weights, name, about, shown)
+            estimate = solve_glm(design, labels, rows.weights, name, about)
+        estimate = replace(estimate, fitted=cache(partial(shown, parsed, frame, rows.weights, name)))
     return replace(estimate, dropped=rows.dropped), rows.axes

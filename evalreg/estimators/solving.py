@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,33 +35,18 @@ Solution: TypeAlias = tuple[FloatArray, FloatArray, RegressionScores]
 """Coefficients, the map from the basis to them, (k, k), and scores in the basis."""
 
 
-@dataclass(frozen=True, eq=False)
-class ShownFit:
-    """Makes the statsmodels fit that shows a regression, when it is asked for."""
-
-    parsed: ParsedFormula
-    data: pd.DataFrame
-    weights: FloatArray | None
-    family: FamilyName
-
-    def __call__(self) -> Any:
-        """Return the fit."""
-        return self._made
-
-    @cached_property
-    def _made(self) -> Any:
-        design = evaluated(self.parsed, self.data)
-        if self.family == "gaussian":
-            fitted = least_squares(design.rows, design.outcome, design.names, self.weights)
-        else:
-            fitted = canonical(design.rows, design.outcome, design.names, self.family, self.weights)
-        with np.errstate(all="ignore"):
-            return shown_fit(statsmodels_model(self.parsed.text, self.data, self.weights, self.family), fitted)
+def shown(parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName) -> Any:
+    """The statsmodels fit that shows a regression."""
+    design = evaluated(parsed, data)
+    if family == "gaussian":
+        fitted = least_squares(design.rows, design.outcome, design.names, weights)
+    else:
+        fitted = canonical(design.rows, design.outcome, design.names, family, weights)
+    with np.errstate(all="ignore"):
+        return shown_fit(statsmodels_model(parsed.text, data, weights, family), fitted)
 
 
-def solve_linear(
-    design: Design, labels: Labels, weights: FloatArray | None, about: About, shown: Callable[[], Any] | None
-) -> Estimate:
+def solve_linear(design: Design, labels: Labels, weights: FloatArray | None, about: About) -> Estimate:
     """The estimate of least squares."""
     params, T, scores = _in_moments(design, labels, weights) or _row_by_row(design, labels, weights)
     low, high = float(design.outcome.min()), float(design.outcome.max())
@@ -71,7 +54,7 @@ def solve_linear(
     left, total = float(scores.residual @ scores.residual), float(design.outcome @ design.outcome)
     perfect = left <= ROUNDING**2 * total * (1.0 if weights is None else float(weights.max()))
     refuse_flat(about.outcome, low, high, perfect)
-    return estimate_in_basis(design.names, params, T, scores, True, about, (low, high), shown)
+    return estimate_in_basis(design.names, params, T, scores, True, about, (low, high))
 
 
 def refuse_flat(outcome: str, low: float, high: float, perfect: bool, what: str = "the covariates") -> None:
@@ -105,18 +88,13 @@ def _in_moments(design: Design, labels: Labels, weights: FloatArray | None) -> S
     constant = design.constant
     level = float(design.outcome.mean()) if constant >= 0 else 0.0
     error = design.outcome - level
-    M, m = cells.sums(None, error)
-    found = solve_moments(design, centre, spread, M, m)
-    if found is None:
+    moved = solve_moments(design, centre, spread, *cells.sums(None, error))
+    if moved is None:
         return None
-    back, A, map_, turned = found
-    T, B = back @ map_, A @ map_
-    _take(error, cells, B @ turned)
-    # Once more takes away what rounding left.
-    step = np.einsum("cj,cjk->k", cells.sums(None, error, False)[1], B)
-    if np.max(np.abs(step)) > ROUNDING * float(np.linalg.norm(turned)):
-        _take(error, cells, B @ step)
-    turned = turned + step
+    T, A, map_, turned = moved
+    B = A @ map_
+    for rows in cells.blocks():
+        error[rows] -= cells.combined(rows, B @ turned)
     _clear_rounding(error, design.outcome, cells, B @ turned)
     params = T @ turned
     if constant >= 0:
@@ -134,9 +112,9 @@ def solve_moments(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
     """Least squares from the sums of w u u' and of w u y by cell, by statsmodels on rows that have these squares.
 
-    What takes coefficients of centred columns to those of the design's own, (k, k); what these columns are of u in each
-    cell, (n_cells, K, k); what maps the basis to them, (k, k); and coefficients in the basis, (k,). None where the
-    condition of the columns is too large for sums of products, or infinite.
+    What maps the basis to coefficients of the design's own columns, (k, k); what centred columns are of u in each cell,
+    (n_cells, K, k); what maps the basis to these, (k, k); and coefficients in the basis, (k,). None where the condition
+    of the columns is too large for sums of products, or infinite.
     """
     A, back = _in_parts(design, centre, spread)
     R = roots(M)
@@ -147,13 +125,10 @@ def solve_moments(
     if basis.condition > SQUARED_CONDITION:
         return None
     turned, _ = residuals_of(basis, solved(R, m).ravel())
-    return back, A, basis.map, turned
-
-
-def _take(error: FloatArray, cells: CodedRows, maps: FloatArray) -> None:
-    """Subtract u'F_c of each row, in place."""
-    for rows in cells.blocks():
-        error[rows] -= cells.combined(rows, maps)
+    # Once more takes away what rounding left.
+    B = A @ basis.map
+    turned = turned + np.einsum("cj,cjk->k", m - np.einsum("cij,cj->ci", M, B @ turned), B)
+    return back @ basis.map, A, basis.map, turned
 
 
 def _in_parts(design: Design, centre: FloatArray, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -204,7 +179,6 @@ def solve_glm(
     weights: FloatArray | None,
     family: FamilyName,
     about: About,
-    shown: Callable[[], Any] | None,
 ) -> Estimate:
     """The estimate of a GLM with its canonical link; of factors alone from the means of the cells."""
     n, n_cells = design.outcome.size, design.coding.shape[0]
@@ -224,7 +198,7 @@ def solve_glm(
             cells, error, (fitted.basis.rows / np.sqrt(weight)[:, None])[:, None], labels, None, weights
         )
     ends = float(design.outcome.min()), float(design.outcome.max())
-    return estimate_in_basis(design.names, fitted.params, fitted.basis.map, scores, False, about, ends, shown)
+    return estimate_in_basis(design.names, fitted.params, fitted.basis.map, scores, False, about, ends)
 
 
 def _solved_glm(
@@ -271,7 +245,6 @@ def estimate_in_basis(
     linear: bool,
     about: About,
     ends: tuple[float, float],
-    shown: Callable[[], Any] | None = None,
 ) -> Estimate:
     """The estimate whose scores are those of an orthonormal basis, which the bread maps to the coefficients.
 
@@ -288,7 +261,6 @@ def estimate_in_basis(
         coefficient_map=T,
         refit=Refit(np.eye(k), linear=linear),
         about=replace(about, unit=ends[0] >= 0 and ends[1] <= 1),
-        fitted=shown,
     )
 
 

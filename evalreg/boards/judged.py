@@ -26,8 +26,7 @@ from evalreg.scores.cells import GONE, CellScores, SummedPairScores
 # What the clusters are called in here, whatever their columns.
 PROMPT: Axis = ("prompt",)
 # Beyond so many judges only pairs of them that share enough are listed; ranks of fewer are compared.
-MOST_JUDGES = 1000
-MOST_RANKED = 100
+MOST_JUDGES, MOST_RANKED = 1000, 100
 
 Errors: TypeAlias = tuple[FloatArray, FloatArray]
 """Standard errors and degrees of freedom."""

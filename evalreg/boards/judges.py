@@ -28,8 +28,7 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, EvalregWarning, Not
 from evalreg.report.tables import MOST_ROWS, Grid, Summary, fixed, number, p_value
 
 # Judges beside each other, and the longest name of one, that fit into 80 characters.
-MOST_COLUMNS = 6
-LONGEST_NAME = 8
+MOST_COLUMNS, LONGEST_NAME = 6, 8
 
 
 def short_names(n: pd.Series[int]) -> dict[str, str]:

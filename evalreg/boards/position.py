@@ -114,9 +114,8 @@ PAIR_PROMPT, PAIR_JUDGE, PAIR_BOTH, RESIDUAL = "pair x prompt", "pair x judge", 
 POSITION = (PROMPT, JUDGE, PROMPT_JUDGE)
 # Below this share of repeats, what is special to a (pair, prompt, judge) is left in the residual.
 ENOUGH_REPEATS = 0.25
-# Share of (prompt, pair) that all judges saw in one order, from which on the order is the prompt's.
-ONE_ORDER = 0.9
-# Variance of the side within pairs, 1 where orders are balanced, below which position is not told from models.
+# Variance of the side within pairs, 1 where orders are balanced, below which position is not told from models; and the
+# share of (prompt, pair) that judges saw in several orders, below which the order is the prompt's.
 ENOUGH_ORDERS = 0.1
 
 
@@ -244,7 +243,7 @@ def board_variances(rows: JudgedRows, table: pd.DataFrame) -> tuple[dict[str, fl
     of_models, of_pairs = K**2 / (2.0 * (K - 1) ** 2), K / (K - 1.0) ** 2
     counts = np.bincount(rows.unit.codes)
     one_order = np.abs(np.bincount(rows.unit.codes, rows.side)) == counts
-    fixed = bool(np.mean(one_order[counts > 1]) > ONE_ORDER) if np.any(counts > 1) else True
+    fixed = bool(np.mean(one_order[counts > 1]) > 1 - ENOUGH_ORDERS) if np.any(counts > 1) else True
     roles = {MODEL_PROMPT: "model_prompt", PAIR_PROMPT: "model_prompt", MODEL_JUDGE: "model_judge"}
     roles |= {PAIR_JUDGE: "model_judge", PROMPT: "model_prompt" if fixed else "residual"}
     found, negative = {"model_prompt": 0.0, "model_judge": 0.0, "residual": 0.0}, []

@@ -33,9 +33,6 @@ from evalreg.numerics.matrices import Matrix, dense, is_identity
 from evalreg.scores.base import Scores
 from evalreg.scores.rows import RowScores
 
-# What is left of a direction in a parameter below this share of its terms is rounding.
-CANCELS = 1e-8
-
 
 @dataclass(frozen=True, eq=False)
 class Directions:
@@ -59,7 +56,7 @@ class Directions:
             return None
         reach = dense(estimate.coefficient_map) @ self.root
         moved = reach @ self.alone
-        moved[np.abs(moved) <= CANCELS * np.linalg.norm(reach, axis=1)[:, None]] = 0.0
+        moved[np.abs(moved) <= ROOT_OF_ROUNDING * np.linalg.norm(reach, axis=1)[:, None]] = 0.0
         return np.asarray(moved)
 
 

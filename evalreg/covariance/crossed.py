@@ -12,7 +12,6 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, RepairName, frozen
-from evalreg.covariance.absorbed import CANCELS
 from evalreg.covariance.leverage import (
     CellLeverage,
     FixedDof,
@@ -23,8 +22,8 @@ from evalreg.covariance.leverage import (
 )
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.estimate import Estimate, effective_clusters
-from evalreg.numerics.fitting import crossings
-from evalreg.numerics.limits import LAST_DIGITS, ROUNDING
+from evalreg.numerics.fitting import MOST_STEPS, crossings
+from evalreg.numerics.limits import LAST_DIGITS, ROOT_OF_ROUNDING, ROUNDING
 from evalreg.numerics.matrices import (
     DENSE_SHARE,
     Matrix,
@@ -285,7 +284,7 @@ def _many_pairs(C: Matrix, contrasts: Matrix) -> bool:
 def _moved(C: Matrix, directions: FloatArray) -> FloatArray:
     """C D, zero where it cancels."""
     moved = C @ directions
-    moved[np.abs(moved) <= CANCELS * (abs(C) @ np.abs(directions))] = 0.0
+    moved[np.abs(moved) <= ROOT_OF_ROUNDING * (abs(C) @ np.abs(directions))] = 0.0
     return np.asarray(moved)
 
 
@@ -414,7 +413,6 @@ def _moves(estimate: Estimate, A: Matrix, which: IntArray) -> Matrix:
 
 # Below this level quantiles of t are not sought; p-values there are those of the widest single term.
 SMALLEST_LEVEL = 1e-280
-MOST_STEPS = 80
 
 
 @dataclass(frozen=True, eq=False)

@@ -298,12 +298,10 @@ def with_answers(cov: Covariance, estimate: Estimate, population: Population) ->
 
 
 # Above either, covariances that hold weights fixed and do not correct for leverage miss too often to be shown.
-LARGEST_CONCENTRATION = 0.12
-LARGEST_SINGLE = 0.02
+LARGEST_CONCENTRATION, LARGEST_SINGLE = 0.12, 0.02
 # With fewer clusters every pair is concentrated, and their number says so.
 FEW_CLUSTERS = 10
-# Below the first a board warns; below the second it does not rank.
-FEW_EFFECTIVE = 6.0
+# Below this a board does not rank; below twice as many it warns.
 TOO_FEW_EFFECTIVE = 3.0
 LARGEST_SHARE = 0.30
 
@@ -395,7 +393,7 @@ def thin_notes(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
         if options.kind.adjusts and fixed and found.single.any() and (options.left_open or not resolved):
             text = f"{sparse_text(found, estimate.names, found.single > 0)}; {SAID_OF_LONE_PAIRS[resolved]}."
             notes.append((SparseBoardWarning, text))
-        few = (found.effective < FEW_EFFECTIVE) | (found.largest_share > LARGEST_SHARE)
+        few = (found.effective < 2 * TOO_FEW_EFFECTIVE) | (found.largest_share > LARGEST_SHARE)
         if guarded and few.any():
             notes.append((SparseBoardWarning, effective_text(found, estimate.names, few)))
     return notes

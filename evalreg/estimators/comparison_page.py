@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from evalreg.checks import few_of
+from evalreg.checks import MOST_LISTED, few_of
 from evalreg.data.clusters import axis_name
 from evalreg.errors import muted
 from evalreg.inference.ranks import unadjusted_text
@@ -33,7 +33,6 @@ from evalreg.report.tables import (
     p_value,
 )
 from evalreg.results.reporting import (
-    MOST_NAMED,
     design_sentences,
     drawing,
     dropped_told,
@@ -258,7 +257,7 @@ def _answer(comparison: Compared, table: pd.DataFrame) -> tuple[str, str]:
         return f"{pairs[0]} is {value}).", decided.removesuffix(".") + end
     apart = [pair for pair, each in zip(pairs, p, strict=True) if each <= alpha]
     how = "each judged by itself" if comparison.adjust is None else f"p-values adjusted by {comparison.adjust}"
-    which = f" ({', '.join(apart)})" if 0 < len(apart) <= MOST_NAMED else ""
+    which = f" ({', '.join(apart)})" if 0 < len(apart) <= MOST_LISTED else ""
     counted = f"{len(apart)} of {n} differences {'is' if len(apart) == 1 else 'are'} told apart from zero"
     first = f"{counted} at the {100 * alpha:g}% level, {how}{which}."
     if size[most] < 0:

@@ -45,8 +45,7 @@ SequenceName: TypeAlias = Literal["logit", "wald"]
 SEQUENCES: tuple[SequenceName, ...] = get_args(SequenceName)
 
 # Above this skewness of the mean, or share of one cluster, sequences miss too often (docs/guide/resampling.md).
-SKEWED = 0.3
-DOMINANT = 0.4
+SKEWED, DOMINANT = 0.3, 0.4
 
 
 def confidence_sequence(

@@ -43,7 +43,7 @@ from evalreg.noise.parts import (
 )
 from evalreg.planning.power import detectable, normal_quantiles, t_powers, t_shift, t_shifts
 from evalreg.report.axes import FigSize, curve_axes, differences_axes, errors_axes
-from evalreg.report.tables import Grid, Printed, Summary, fixed, number, p_value, whole_columns
+from evalreg.report.tables import MOST_ROWS, Grid, Printed, Summary, fixed, number, p_value, whole_columns
 from evalreg.results.results import Results, chooses_rows
 
 if TYPE_CHECKING:
@@ -624,8 +624,6 @@ class Noise(Printed):
         return f"<Noise: {self.read.score}, {of}, {len(self.read.names)} models>\n{whole_columns(self._models)}"
 
 
-# More pairs than this are told by their median and range.
-MOST_PAIRS = 15
 NONE_SEEN, ABOVE_ALL = "none seen", "> 100%"
 HEADERS = ("answers", "questions", "total SE", "answers' share", "enough K")
 
@@ -634,7 +632,7 @@ def noise_summary(found: Noise, alpha: float) -> Summary:
     """Tables of models and pairs, and sentences on what they mean."""
     models, pairs = found.to_frame("models", alpha), found.to_frame("pairs", alpha)
     grids = [Grid(("model", "score", *HEADERS), tuple((str(name), *_cells(row)) for name, row in _rows(models)))]
-    if 0 < len(pairs) <= MOST_PAIRS:
+    if 0 < len(pairs) <= MOST_ROWS:
         rows = tuple((" - ".join(map(str, name)), *_cells(row)) for name, row in _rows(pairs))
         grids += [Grid(("pair", "difference", *HEADERS), rows), _tests(pairs, alpha)]
     elif len(pairs):

@@ -23,6 +23,7 @@ from evalreg.checks import (
     nearest,
     option,
 )
+from evalreg.covariance.options import MOST_AXES
 from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.data.clusters import Codes, joint
 from evalreg.data.frame import Table, open_frame
@@ -83,7 +84,6 @@ def variances_of_forms(
 
 
 CROSS = " x "
-MOST_FACETS = 5
 
 
 @dataclass(frozen=True)
@@ -133,8 +133,8 @@ def parse_facets(facets: object, columns: Sequence[str]) -> tuple[Facet, ...]:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ArgumentError(f'`facets` must name each facet once; {listed(twice)} occurs more than once in "{facets}".')
-    if len(names) > MOST_FACETS:
-        raise ArgumentError(f"`facets` must be at most {MOST_FACETS}; got {len(names)}. Leave out what varies least.")
+    if len(names) > MOST_AXES:
+        raise ArgumentError(f"`facets` must be at most {MOST_AXES}; got {len(names)}. Leave out what varies least.")
     for part in parts:
         if len(set(part)) < len(part):
             raise ArgumentError(f'`facets` must not nest a column in itself; got "{":".join(part)}" in "{facets}".')
@@ -499,7 +499,7 @@ def components(
         Column of scores; booleans count as 0 and 1.
     facets : str
         Columns joined by " x " where they are crossed, as in "item x judge x template"; "judge:item" where each item
-        has judges of its own. At most five.
+        has judges of its own. At most six.
     method : {"anova", "minque"}, optional
         "anova", the default, is Henderson's method 1, in which each level of a facet counts by its mean; "minque" is
         MINQUE(0), in which it counts by its rows squared. On balanced designs the two are one, and where no component

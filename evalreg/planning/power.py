@@ -19,7 +19,7 @@ from evalreg.checks import BoolArray, FloatArray, fraction
 from evalreg.covariance.leverage import cell_pieces, own_dof
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.inference.simultaneous import BLOCK, base_seed, block_stream
-from evalreg.numerics.limits import EQUAL, ROUNDING
+from evalreg.numerics.limits import EQUAL, HELD, ROUNDING
 from evalreg.numerics.student import t_quantile
 
 if TYPE_CHECKING:
@@ -629,10 +629,6 @@ def _several(name: str, values: Any) -> list[int]:
     return found
 
 
-# Numbers of answers are priced up to so far from the best real one: a million pairs (limit).
-REACH = 500
-
-
 @dataclass(frozen=True)
 class AnswerPlan:
     """Numbers of questions and answers that detect a difference at the least cost."""
@@ -734,8 +730,9 @@ def answers(
     a, b = round(a), round(b)
     # By eq. 9, before n is rounded, nothing costs less; nor do questions alone, with no noise of answers.
     most, scale = needed(a, b) * price(a, b), (normal_quantiles(alpha, power) / delta) ** 2
+    reach = math.isqrt(HELD) // 4
     sides = (
-        np.arange(max(1.0, k - REACH), min(most / (scale * omega2 * cost), k + REACH) + 1)
+        np.arange(max(1.0, k - reach), min(most / (scale * omega2 * cost), k + reach) + 1)
         for k, cost in ((a, cost_a), (b, cost_b))
     )
     A, B = np.meshgrid(*sides, indexing="ij")

@@ -12,6 +12,7 @@ import scipy
 from scipy.special import bdtr, ndtr
 
 from evalreg.checks import FloatArray, fraction
+from evalreg.data.clusters import EXACT
 from evalreg.errors import ArgumentError
 from evalreg.numerics.limits import EQUAL, ROUNDING
 from evalreg.numerics.student import t_quantile
@@ -154,9 +155,6 @@ def labels(*, prevalence: float, sensitivity: float, specificity: float, n: int)
     part = 0.5 if positive + negative == 0 else negative / (positive + negative)
     first = round(total * part)
     return pd.Series({"negative": first, "positive": total - first}, name="labels", dtype="int64")
-
-
-MOST_ROWS = 10**12
 
 
 @dataclass(frozen=True)
@@ -330,8 +328,8 @@ def _smallest(
         return max(by_t, math.sqrt(x * spread + x * x / 4) / (1 + x))
 
     least = z2 / half_width**2 * variance / rows
-    if not least * rows < MOST_ROWS:
-        raise ArgumentError(f"`half_width` must leave n below {MOST_ROWS:.0e}; got one that needs {least:.3g} units.")
+    if not least * rows < EXACT:
+        raise ArgumentError(f"`half_width` must leave n below {EXACT:.0e}; got one that needs {least:.3g} units.")
     least = max(2, math.ceil(least * (1 - ROUNDING)))
     units = fewest(lambda count: half(count) <= half_width * (1 + EQUAL), least)
     n, known = math.ceil(units * rows * (1 - ROUNDING)), size is not None

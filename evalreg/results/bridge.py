@@ -131,8 +131,7 @@ class _Refused:
 
 # A likelihood fit with columns of so different scales, whose scores add up to few standard errors, is polished by
 # Newton steps.
-NEARLY = 0.1
-MOST_POLISH = 5
+NEARLY, MOST_POLISH = 0.1, 5
 
 
 def from_statsmodels(result: Any) -> Estimate:

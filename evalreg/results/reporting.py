@@ -174,10 +174,6 @@ def level_of(alpha: float) -> str:
 # The answer
 
 
-# So many names stand in a sentence; of more, how many there are.
-MOST_NAMED = 5
-
-
 def answer_of(results: Any, frame: pd.DataFrame, board: pd.DataFrame | None, alpha: float) -> tuple[str, ...]:
     """The answer of the summary; of two models also by how much they differ."""
     said = answer_text(results.estimate, results.cov, frame, alpha, board)

@@ -151,24 +151,46 @@ def type_outside(series: nw.Series[Any]) -> object:
     return getattr(series.to_native(), "type", "")
 
 
+def values_of(column: nw.Series[Any]) -> Any:
+    """The values of a column as pandas takes them: its own, or an array.
+
+    Outside pandas a null among whole numbers would turn all of them to floats: such arrays are masked.
+    """
+    native = column.to_native()
+    if isinstance(native, pd.Series):
+        return native
+    missing = column.is_null().to_numpy().astype(bool)
+    present = np.asarray((column.filter(~column.is_null()) if missing.any() else column).to_numpy())
+    # As objects, lengths of time in nanoseconds would be plain integers.
+    present = present if present.dtype.kind in "biufmM" else present.astype(object)
+    if not missing.any():
+        return present
+    masked = pd.array(present) if present.dtype.kind in "biu" else present
+    # The place -1 is that of a missing value.
+    return pd.api.extensions.take(masked, np.where(missing, -1, np.cumsum(~missing) - 1), allow_fill=True)
+
+
+def floats_or_none(column: pd.Series) -> FloatArray | None:
+    """A copy of numbers, truth values or objects that are numbers, as float64, NaN where missing; None of others."""
+    if pd.api.types.is_numeric_dtype(column.dtype) and column.dtype.kind != "c":
+        return np.array(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    objects = column.astype(object)
+    return object_floats(objects) if are_numbers(objects).all() else None
+
+
 def as_floats(series: nw.Series[Any], name: str, argument: str) -> FloatArray:
     """A copy of a column as float64, NaN where it is missing; of numbers, truth values or objects that are numbers."""
-    native = series.to_native()
     if several := _of_several(type_outside(series)):
         raise NonNumericError(
             f"`{argument}` must hold numbers; column {name!r} holds {several}. Convert the column first, or "
             "name another.",
             column=name,
         )
-    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
-        if not isinstance(native, pd.Series):
-            return _of_present(series, np.float64, np.nan)
-        if native.dtype.kind != "c":
-            return np.array(native.to_numpy(dtype=np.float64, na_value=np.nan))
-    values = pd.Series(series.to_numpy(), dtype=object)
+    column = pd.Series(values_of(series))
+    if (floats := floats_or_none(column)) is not None:
+        return floats
+    values = column.astype(object)
     wrong = ~are_numbers(values)
-    if not wrong.any():
-        return object_floats(values)
     rows = rows_where(wrong)
     commas = all(isinstance(value, str) and re.fullmatch(r"\s*[-+]?\d*,\d+\s*", value) for value in values[wrong])
     advice = "Write decimal points, not commas" if commas else "Convert the column first, or name another"
@@ -185,16 +207,6 @@ def _some_of(values: pd.Series) -> list[Any]:
         return list(values.unique()[:3])
     except TypeError:
         return list(dict.fromkeys(str(one) for one in values[:100]))[:3]
-
-
-def _of_present(series: nw.Series[Any], dtype: Any, absent: Any) -> Values:
-    """Values of a column outside pandas: a null among integers would turn all of them to floats."""
-    present = ~series.is_null().to_numpy().astype(bool)
-    if present.all():
-        return np.array(series.to_numpy(), dtype=dtype)
-    values = np.full(present.size, absent, dtype=dtype)
-    values[present] = np.asarray(series.filter(~series.is_null()).to_numpy()).astype(dtype)
-    return values
 
 
 def are_numbers(values: pd.Series, kind: str | None = None) -> BoolArray:
@@ -219,35 +231,11 @@ def object_floats(values: pd.Series) -> FloatArray:
     return result
 
 
-def array_floats(values: Any) -> FloatArray:
-    """A copy of numbers that were given as an array; a TypeError or ValueError for anything else."""
-    column = pd.Series(values)
-    if column.dtype == object and are_numbers(column).all():
-        return object_floats(column)
-    if not pd.api.types.is_numeric_dtype(column.dtype) or column.dtype.kind == "c":
-        raise TypeError
-    return np.array(column.to_numpy(dtype=np.float64, na_value=np.nan))
-
-
 def _bounded(value: Any) -> float:
     try:
         return float(value)
     except OverflowError:
         return np.inf if value > 0 else -np.inf
-
-
-def outside_pandas(series: nw.Series[Any]) -> Values:
-    """A column of another library as pandas holds it; a row where it is missing has some value, and is not in use."""
-    if series.dtype == nw.Boolean:
-        return _of_present(series, bool, False)
-    if series.dtype.is_integer():
-        return _of_present(series, np.int64 if series.dtype.is_signed_integer() else np.uint64, 0)
-    if series.dtype.is_numeric():
-        return _of_present(series, np.float64, np.nan)
-    refuse_nested(series.name, series.dtype, type_outside(series))
-    values = np.asarray(series.to_numpy())
-    # As objects, lengths of time in nanoseconds would be plain integers.
-    return values if values.dtype.kind in "mM" else values.astype(object)
 
 
 # Fourth powers of what lies between, summed over many rows, are still floats.
@@ -346,7 +334,7 @@ class Table:
             column = self.frame.get_column(known_column(name, (*self.columns, *self.frame.columns), argument))
             refuse_nested(name, column.dtype, type_outside(column))
             try:
-                self._labels[name] = _as_labels(column)
+                self._labels[name] = factorize(values_of(column))
             except ArgumentTypeError:
                 raise nested_labels(name, "lists or the like") from None
         return self._labels[name]
@@ -362,7 +350,10 @@ class Table:
             every = [str(name) for name in self.frame.columns]
             part = native.iloc[:, [every.index(name) for name in names]]
             return part if keep is None else part.loc[keep]
-        pandas = pd.DataFrame({name: outside_pandas(self.frame.get_column(name)) for name in names})
+        columns = {name: self.frame.get_column(name) for name in names}
+        for name, column in columns.items():
+            refuse_nested(name, column.dtype, type_outside(column))
+        pandas = pd.DataFrame({name: values_of(column) for name, column in columns.items()})
         return pandas if keep is None else pandas.loc[keep]
 
     def missing(self, name: str) -> BoolArray:
@@ -405,19 +396,6 @@ def refuse_extreme(values: FloatArray, name: str, argument: str) -> None:
             f"{'Divide' if size > LARGEST else 'Multiply'} the column by a power of ten first.",
             column=name,
         )
-
-
-def _as_labels(series: nw.Series[Any]) -> tuple[IntArray, Any]:
-    native = series.to_native()
-    if isinstance(native, pd.Series):
-        return factorize(native)
-    missing = series.is_null().to_numpy().astype(bool)
-    if not missing.any():
-        return factorize(series.to_numpy())
-    # Codes of the rows that have a label: a null among integers would turn them to floats, and large ids would merge.
-    codes = np.full(missing.size, -1, dtype=np.intp)
-    codes[~missing], labels = factorize(series.filter(~series.is_null()).to_numpy())
-    return codes, labels
 
 
 @dataclass(frozen=True, eq=False)

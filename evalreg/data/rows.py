@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from evalreg.checks import MISSING, BoolArray, FloatArray, IntArray, MissingName, QuestionsName, listed, option
 from evalreg.data.clusters import (
@@ -31,7 +32,7 @@ from evalreg.data.clusters import (
     used_codes,
 )
 from evalreg.data.engine import FAR, ROWS, Query
-from evalreg.data.frame import Table, UsedRows, array_floats, codes_of_items, refuse_infinite, restrict
+from evalreg.data.frame import Table, UsedRows, codes_of_items, floats_or_none, refuse_infinite, restrict
 from evalreg.data.questions import shared_rows
 from evalreg.errors import (
     ArgumentError,
@@ -106,12 +107,9 @@ def _weight_array(table: Table, weights: Any) -> FloatArray:
             f"{f' of {weights.ndim} dimensions' if hasattr(weights, 'ndim') else ''}."
         )
     aligned = table.align("weights", weights, "weights")
-    try:
-        values = array_floats(aligned)
-    except (TypeError, ValueError):
-        raise NonNumericError(
-            "`weights` must hold numbers; the array holds something else.", column="weights"
-        ) from None
+    values = floats_or_none(pd.Series(aligned))
+    if values is None:
+        raise NonNumericError("`weights` must hold numbers; the array holds something else.", column="weights")
     refuse_infinite(values, "weights", "weights")
     return values
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from evalreg.estimators.win_rate import win_rate as win_rate
     from evalreg.estimators.wins import ability as ability
     from evalreg.estimators.wins import wins as wins
+    from evalreg.inference.posterior import posterior as posterior
     from evalreg.inference.ranks import rank_sets as rank_sets
     from evalreg.inference.simultaneous import simultaneous as simultaneous
     from evalreg.logs.log import Log as Log
@@ -94,6 +95,7 @@ _NAMES = {
     "estimators.shards": "merged summarise",
     "estimators.win_rate": "win_rate",
     "estimators.wins": "ability wins",
+    "inference.posterior": "posterior",
     "inference.ranks": "rank_sets",
     "inference.simultaneous": "simultaneous",
     "logs.log": "Log",

@@ -67,7 +67,18 @@ ATTRIBUTES = _by_word(
         "conf_int()": "confint conf_ints ci confidence_interval",
         "dof": "df_resid df df_t",
         "nobs": "n_obs n",
-        "to_frame()": "tidy to_df to_pandas to_dataframe dataframe table",
+        "to_frame()": "tidy to_df to_pandas to_dataframe dataframe table design_effect n_eff deff rectification",
+        "dependence()": "icc",
+        "contrast(matrix, names)": "linear lincom",
+        "leaderboard()": "letters tiers",
+        "ranks()": "tau_best",
+        'plot("predictions", by=...)': "plot_predictions",
+        'methods(markup="bibtex")': "bibliography",
+        "summary().as_html()": "to_html",
+        "summary().as_markdown()": "to_markdown",
+        "to_latex()": "caption",
+        "er.plan.separate(results, model, other)": "plan",
+        "er.posterior(results)": "posterior",
         "to_frame().to_csv(path)": "to_csv",
         "summary()": "summary2 summary_frame",
         "wald_test(hypotheses)": "f_test wald linear_hypothesis",
@@ -216,6 +227,8 @@ def _attribute_hint(kind: type[Hinting], name: str) -> str:
     ours = name if kind._inner is not None and hasattr(kind._inner, name) else ATTRIBUTES.get(name)
     if ours is None or name.startswith("_"):
         return ""
+    if ours.startswith("er."):
+        return f"; it is `{ours}` here."
     attribute = ours.partition("(")[0].partition(".")[0]
     own = hasattr(kind, attribute)
     if not own and (kind._inner is None or not hasattr(kind._inner, attribute)):

@@ -194,20 +194,21 @@ def test_stacked_regressions_have_the_joint_covariance_of_their_scores(wide):
 def test_regressions_side_by_side_have_the_correlations_of_each(wide, beside):
     first, second = (er.fit(f"{name} ~ words_{name}", wide, groups="passage") for name in "ab")
     both = getattr(first, beside)(second, names=["a0", "a1", "b0", "b1"])
-    np.testing.assert_allclose(both.icc(), [*first.icc(), *second.icc()], rtol=1e-12)
+    alone = [each.dependence()["icc"] for each in (first, second)]
+    np.testing.assert_allclose(both.dependence()["icc"], np.concatenate(alone), rtol=1e-12)
     table = pd.concat([first.dependence(), second.dependence()])
     columns = ["n_clusters", "mean_size", "icc", "lower", "upper", "implied"]
     np.testing.assert_allclose(both.dependence()[columns], table[columns], rtol=1e-12)
     assert "ICC" in both.summary(details=True).as_text()
     # A parameter of both is of no residuals in particular.
-    mixed = both.linear([[1, 0, -1, 0], [0, 2, 0, 0]], ["difference", "twice"])
-    np.testing.assert_allclose(mixed.icc(), [np.nan, first.icc().iloc[0]], rtol=1e-12)
+    mixed = both.contrast([[1, 0, -1, 0], [0, 2, 0, 0]], ["difference", "twice"])
+    np.testing.assert_allclose(mixed.dependence()["icc"], [np.nan, alone[0].iloc[0]], rtol=1e-12)
     assert np.isnan(mixed.dependence().loc[("passage", "difference"), "n_clusters"])
 
 
 def test_residuals_that_add_up_to_zero_in_every_cluster_have_no_correlation(wide):
     levels = er.fit("a ~ C(passage)", wide, groups="passage", cov="CR1")
-    assert levels.icc().isna().all()
+    assert levels.dependence()["icc"].isna().all()
 
 
 def test_a_stack_of_bounded_means_keeps_the_intervals_of_its_parts(wide):

@@ -76,7 +76,7 @@ def test_design_effect_is_that_of_the_results_and_its_root_the_ratio_of_errors()
     frame = er.datasets.passages(n_passages=30, questions_per_passage=6, seed=2)
     results = er.mean(frame, groups="passage")
     found = results.dependence().loc["passage"]
-    np.testing.assert_allclose(found["design_effect"], results.design_effect(), rtol=SAME)
+    np.testing.assert_allclose(found["design_effect"], results.to_frame()["design_effect"], rtol=SAME)
     ratio = results.bse / results.with_cov(groups=None).bse
     np.testing.assert_allclose(found["se_ratio"], ratio, rtol=SAME)
 
@@ -118,7 +118,7 @@ def oriented(log):
 def test_of_a_model_they_are_those_of_its_own_comparisons():
     log = judged()
     found = board_of(log).dependence()
-    np.testing.assert_allclose(found.loc["prompt", "icc"], board_of(log).icc(), rtol=SAME)
+    np.testing.assert_allclose(found.loc["prompt", "icc"], board_of(log).dependence().loc["prompt", "icc"], rtol=SAME)
     assert set(log["left"]) | set(log["right"]) <= set(found.loc["prompt"].index)
     for name, own in list(oriented(log).groupby("model"))[::3]:
         np.testing.assert_allclose(
@@ -136,7 +136,7 @@ def test_of_a_pair_they_are_those_of_the_mean_score_of_its_comparisons():
         row = found.loc[("prompt", left, right)]
         np.testing.assert_allclose(row[["icc", "lower", "upper"]], slow_interval(own), rtol=SAME)
         alone = er.mean(own, groups="passage")
-        assert row["design_effect"] == pytest.approx(alone.design_effect().iloc[0], rel=SAME)
+        assert row["design_effect"] == pytest.approx(alone.to_frame()["design_effect"].iloc[0], rel=SAME)
 
 
 def test_weights_scale_out():

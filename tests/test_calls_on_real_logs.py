@@ -213,7 +213,7 @@ def test_components_are_those_of_lme4(shared, of_r):
 
 def test_a_plan_from_a_board_rests_on_the_variance_parts_of_its_difference(board, judged):
     first, second = board.params.sort_values(ascending=False).index[:2]
-    plan = board.plan(separate=(first, second), judges=[3, 6, 10])
+    plan = er.plan.separate(board, first, second, judges=[3, 6, 10])
     assert plan.table.equals(er.plan.separate(board, first, second, judges=[3, 6, 10]).table)
     # By hand: the influence of a verdict on the difference of two win rates over uniform opponents, and the expected
     # CR1 terms of a grid of P x J (CR2's h is 1/P or 1/J in each cell, which makes the same factors).
@@ -299,4 +299,4 @@ def test_the_published_design_inflates_naive_errors_of_win_rates():
     u = (own - pair.transform("mean")) / pair.transform("size") / other.nunique()
     by_hand = clustered(u.to_frame("u").assign(prompt=mine["prompt"]), "prompt")
     assert found.with_cov(cov="CR1").bse[model] ** 2 == pytest.approx(by_hand, rel=SAME)
-    assert found.design_effect()[model] > 4
+    assert found.to_frame()["design_effect"][model] > 4

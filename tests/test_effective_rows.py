@@ -45,10 +45,10 @@ def of_two(frame):
 
 def test_a_difference_of_two_models_is_out_of_the_rows_of_both(log):
     options = {"by": "model", "groups": "passage", "cov": "CR1"}
-    found = er.mean(log, **options).contrast({"new1": 1, "old1": -1}).n_eff().iloc[0]
     two = log[log["model"].isin(["new1", "old1"])]
-    assert found == pytest.approx(of_two(two), rel=SAME)
-    assert found == pytest.approx(er.mean(two, **options).contrast({"new1": 1, "old1": -1}).n_eff().iloc[0], rel=SAME)
+    for rows in (log, two):
+        found = er.mean(rows, **options).contrast({"new1": 1, "old1": -1}).to_frame()["n_eff"].iloc[0]
+        assert found == pytest.approx(of_two(two), rel=SAME)
 
 
 def test_two_scores_of_the_same_rows_are_the_same_rows(log):
@@ -57,9 +57,9 @@ def test_two_scores_of_the_same_rows_are_the_same_rows(log):
     found = er.infer(both, groups="passage").contrast({"new1": 1, "new1 judged": -1})
     one = log[log["model"] == "new1"]
     plain = er.mean(one.assign(difference=one["score"] - one["judge"]), "difference", groups="passage")
-    np.testing.assert_allclose(found.n_eff(), plain.n_eff(), rtol=SAME)
+    np.testing.assert_allclose(found.to_frame()["n_eff"], plain.to_frame()["n_eff"], rtol=SAME)
     across = er.infer(both, groups="passage").contrast({"new1": 1, "old1 judged": -1})
-    assert across.n_eff().iloc[0] == pytest.approx(400 / across.design_effect().iloc[0], rel=SAME)
+    assert across.to_frame().eval("n_eff * design_effect").iloc[0] == pytest.approx(400, rel=SAME)
 
 
 @pytest.mark.parametrize("board", [er.win_rate, er.bradley_terry])
@@ -67,12 +67,12 @@ def test_a_models_effective_comparisons_are_out_of_its_own(board):
     duels = er.datasets.judge_log(n_models=4, n_prompts=60, seed=1)
     results = board(duels, left="left", right="right", winner="winner", groups="prompt")
     own = [((duels["left"] == name) | (duels["right"] == name)).sum() for name in results.params.index]
-    np.testing.assert_allclose(results.n_eff() * results.design_effect(), own, rtol=SAME)
+    np.testing.assert_allclose(results.to_frame().eval("n_eff * design_effect"), own, rtol=SAME)
     if board is er.win_rate:
         first, second = results.params.index[:2]
         pair = results.contrast({first: 1, second: -1})
         either = duels[["left", "right"]].isin([first, second]).any(axis=1).sum()
-        assert pair.n_eff().iloc[0] * pair.design_effect().iloc[0] == pytest.approx(either, rel=SAME)
+        assert pair.to_frame().eval("n_eff * design_effect").iloc[0] == pytest.approx(either, rel=SAME)
 
 
 @pytest.mark.parametrize("options", [{}, {"standardise": "uniform"}, {"standardise": "observed"}])
@@ -87,4 +87,4 @@ def test_models_of_two_boards_are_out_of_their_own_comparisons(options):
     names = [f"{side}: {name}" for side in (1, 2) for name in boards[0].params.index]
     both = boards[0].concat(boards[1], names)
     own = [((p["left"] == name) | (p["right"] == name)).sum() for p in parts for name in boards[0].params.index]
-    np.testing.assert_allclose(both.n_eff() * both.design_effect(), own, rtol=SAME)
+    np.testing.assert_allclose(both.to_frame().eval("n_eff * design_effect"), own, rtol=SAME)

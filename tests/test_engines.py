@@ -264,7 +264,7 @@ def test_rows_stay_in_the_engine(long_log, of_long_log, collected, engine, roles
     results = er.mean(data, **NO_ROWS[roles])
     str(results.summary(details=True))
     results.with_cov(groups="judge", cov="CR1").summary(details=True)
-    results.to_markdown()
+    results.summary().as_markdown()
     assert collected
     # At most the observed (passage, judge, model, subject), or lines of questions, where these are looked at.
     assert max(collected) <= 40 * 5 * 3 or roles == "item"

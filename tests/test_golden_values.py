@@ -38,8 +38,8 @@ def test_means_agree_with_r_on_one_clustering(golden: Callable[[str], Golden], s
     g.check(f"{score}.reg.CR1", cr1.cov_params().to_numpy())
     g.check(f"{score}.reg.CR1_G", cr1.with_cov(ssc="G").cov_params().to_numpy())
     g.check(f"{score}.reg.CR1.tG1_p", cr1.pvalues.to_numpy())
-    g.check(f"{score}.icc_anova", cr1.icc().iloc[0])
-    g.check(f"{score}.deff_ratio_clt", cr1.design_effect().iloc[0])
+    g.check(f"{score}.icc_anova", cr1.dependence()["icc"].iloc[0])
+    g.check(f"{score}.deff_ratio_clt", cr1.to_frame()["design_effect"].iloc[0])
     g.check(f"{score}.kish_clusters", cr1.diagnostics().loc["cluster", "effective_clusters"])
     g.check(f"{score}.reg.CR2", one.with_cov(cov="CR2").cov_params().to_numpy())
     G = one.n_clusters["cluster"]
@@ -184,7 +184,7 @@ def test_extreme_clusterings_agree_with_r(golden: Callable[[str], Golden], name:
     g.check("var_cr3", results.with_cov(cov="CR3").cov_params().iloc[0, 0] * G / (G - 1))
     g.check("cr2_satt_df", results.dof.iloc[0])
     if "icc_anova" in g.values:
-        g.check("icc_anova", results.icc().iloc[0])
+        g.check("icc_anova", results.dependence()["icc"].iloc[0])
 
 
 def test_one_cluster_is_refused(golden: Callable[[str], Golden]) -> None:

@@ -45,7 +45,6 @@ BODIES = {
     "board": lambda: _board().to_latex(),
     "winner": lambda: _board().winner().summary().as_latex(),
     "sentences": lambda: er.mean(_paired(), by="model", item="question").sentence(markup="latex"),
-    "caption": lambda: _board().caption(markup="latex"),
     "methods": lambda: _board().methods(markup="latex"),
 }
 

@@ -34,9 +34,9 @@ def test_all_that_is_cited_is_in_the_bibliography_and_nothing_else(name):
     cited = [
         key for keys in re.findall(r"\\cite\{([^}]*)\}", results.methods(markup="latex")) for key in keys.split(",")
     ]
-    entries = re.findall(r"^@\w+\{(\w+),$", results.bibliography(), re.MULTILINE)
+    entries = re.findall(r"^@\w+\{(\w+),$", results.methods(markup="bibtex"), re.MULTILINE)
     assert sorted(set(cited)) == sorted(entries)
-    assert results.bibliography().count("{") == results.bibliography().count("}")
+    assert results.methods(markup="bibtex").count("{") == results.methods(markup="bibtex").count("}")
     text = results.methods()
     for source in all_sources().values():
         assert (source.text in text) == (source.key in entries)
@@ -55,11 +55,11 @@ def test_the_report_says_the_same_methods(name):
 
 
 def test_sources_of_crossed_clusters_ratings_and_three_covariances_are_named():
-    assert {"miller2024", "liang1986", "bell2002"} <= set(re.findall(r"\w+\d{4}", _of("mean").bibliography()))
-    assert "white1980" in _of("rows").bibliography()
-    assert "mackinnon2023" in _of("CR3").bibliography()
-    assert "cameron2011" in _of("win rate").bibliography()
-    assert "bradley1952" in _of("ratings").bibliography()
+    assert {"miller2024", "liang1986", "bell2002"} <= set(re.findall(r"\w+\d{4}", _of("mean").methods(markup="bibtex")))
+    assert "white1980" in _of("rows").methods(markup="bibtex")
+    assert "mackinnon2023" in _of("CR3").methods(markup="bibtex")
+    assert "cameron2011" in _of("win rate").methods(markup="bibtex")
+    assert "bradley1952" in _of("ratings").methods(markup="bibtex")
 
 
 def test_a_comparison_says_how_many_p_values_and_whether_they_are_adjusted():

@@ -61,8 +61,8 @@ def ours() -> dict[str, float | list[float]]:
         "errorbars.paired": clustered.table[columns].iloc[0].tolist(),
         "errorbars.paired_rows": plain.table[columns].iloc[0].tolist(),
         "errorbars.mcnemar": plain.mcnemar()["exact_p_value"].iloc[0],
-        "errorbars.icc": by_passage.icc().iloc[0],
-        "errorbars.design_effect": 1 + (sizes.mean() - 1) * by_passage.icc().iloc[0],
+        "errorbars.icc": by_passage.dependence()["icc"].iloc[0],
+        "errorbars.design_effect": 1 + (sizes.mean() - 1) * by_passage.dependence()["icc"].iloc[0],
     }
 
 

@@ -81,7 +81,7 @@ def test_a_few_large_clusters_that_are_alike_are_resolved(successes, size):
 @pytest.mark.parametrize("prior", [(1.0, 1.0), (0.5, 0.5), (3.0, 1.0)])
 @pytest.mark.parametrize("wins", [0, 3, 20])
 def test_without_groups_it_is_the_beta_posterior(prior, wins):
-    posterior = er.mean(log_of([wins], [20])).posterior(prior=prior)
+    posterior = er.posterior(er.mean(log_of([wins], [20])), prior=prior)
     exact = stats.beta(prior[0] + wins, prior[1] + 20 - wins)
     assert posterior.mean["mean"] == pytest.approx(exact.mean(), abs=1e-7)
     assert posterior.median["mean"] == pytest.approx(exact.median(), abs=1e-7)
@@ -92,13 +92,13 @@ def test_without_groups_it_is_the_beta_posterior(prior, wins):
 
 def test_rows_that_are_clusters_of_their_own_are_independent_rows():
     log = log_of([1, 0, 1, 1, 0, 1], [1] * 6)
-    alone = er.mean(log, groups="passage").posterior()
-    pd.testing.assert_frame_equal(alone.to_frame(), er.mean(log).posterior().to_frame(), rtol=1e-12)
+    alone = er.posterior(er.mean(log, groups="passage"))
+    pd.testing.assert_frame_equal(alone.to_frame(), er.posterior(er.mean(log)).to_frame(), rtol=1e-12)
 
 
 def test_a_prior_at_no_correlation_gives_the_beta_posterior():
     log = log_of([3, 5, 1, 2], [6, 6, 3, 2])
-    posterior = er.mean(log, groups="passage").posterior(icc_prior=(1, 1e7))
+    posterior = er.posterior(er.mean(log, groups="passage"), icc_prior=(1, 1e7))
     exact = stats.beta(1 + 11, 1 + 6)
     np.testing.assert_allclose(posterior.interval().to_numpy()[0], exact.ppf([0.025, 0.975]), atol=1e-5)
     assert 0 < posterior.icc["mean"] < 1e-6
@@ -106,14 +106,14 @@ def test_a_prior_at_no_correlation_gives_the_beta_posterior():
 
 def test_a_prior_at_full_correlation_counts_clusters():
     log = log_of([6, 0, 3, 2, 5], [6, 6, 3, 2, 5])
-    posterior = er.mean(log, groups="passage").posterior(icc_prior=(1e7, 1))
+    posterior = er.posterior(er.mean(log, groups="passage"), icc_prior=(1e7, 1))
     exact = stats.beta(1 + 4, 1 + 1)
     np.testing.assert_allclose(posterior.interval().to_numpy()[0], exact.ppf([0.025, 0.975]), atol=1e-5)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_scores_that_do_not_vary_leave_doubt(share):
-    posterior = er.mean(log_of([int(5 * share)] * 8, [5] * 8), groups="passage").posterior()
+    posterior = er.posterior(er.mean(log_of([int(5 * share)] * 8, [5] * 8), groups="passage"))
     low, high = posterior.interval().to_numpy()[0]
     # Wider than forty independent rows, no wider than eight.
     forty, eight = (stats.beta(1 + n * share, 1 + n * (1 - share)).ppf([0.025, 0.975]) for n in (40, 8))
@@ -123,7 +123,7 @@ def test_scores_that_do_not_vary_leave_doubt(share):
 
 
 def test_the_shortest_interval_is_that_of_a_beta():
-    posterior = er.mean(log_of([18], [20])).posterior()
+    posterior = er.posterior(er.mean(log_of([18], [20])))
     exact = stats.beta(19, 3)
     tail = np.linspace(0, 0.05, 20001)
     low, high = exact.ppf(tail), exact.ppf(tail + 0.95)
@@ -151,10 +151,10 @@ def test_scores_that_are_not_0_or_1_are_counted():
     with pytest.raises(
         er.errors.ScoreRangeError, match=r"0 and 1.*\"mean\" \(rows 2, 9 of those in use\).*conf_int"
     ) as caught:
-        er.mean(log, groups="passage").posterior()
+        er.posterior(er.mean(log, groups="passage"))
     assert (caught.value.rows, caught.value.count, caught.value.column) == ([2, 9], 2, "score")
     with pytest.raises(er.errors.ScoreRangeError, match="0 and 1"):
-        er.mean(log.assign(score=log["score"] * 3), groups="passage").posterior()
+        er.posterior(er.mean(log.assign(score=log["score"] * 3), groups="passage"))
 
 
 def _never_worse(log):
@@ -168,19 +168,19 @@ def test_what_has_no_posterior_says_why():
     refused = er.errors.NotAvailableError
     crossed = er.mean(log.assign(topic=np.arange(len(log)) % 3), groups="passage + topic")
     with pytest.raises(refused, match=r'one clustering; got "passage", "topic" crossed.*rows that share a cluster'):
-        crossed.posterior()
+        er.posterior(crossed)
     with pytest.raises(refused, match="weights"):
-        er.mean(log, groups="passage", weights="w").posterior()
+        er.posterior(er.mean(log, groups="passage", weights="w"))
     others = (
         results.contrast("new - old"),
         er.mean(log, strata="model", groups="passage"),
         er.fit("score ~ model", log, groups="passage"),
         er.ratio(log, "score", "w", groups="passage"),
-        results.linear(np.eye(2), constant=0.1),
+        results.contrast(np.eye(2), constant=0.1),
         results.transform(lambda p: p + 0.1),
         # No question tells against the better of the two: a difference is no rate for that.
         er.compare(_never_worse(log), item="question", groups="passage").results,
     )
     for other in others:
         with pytest.raises(refused, match=r"plain mean of rows of its own; this is .*score"):
-            other.posterior()
+            er.posterior(other)

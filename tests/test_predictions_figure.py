@@ -29,7 +29,7 @@ def _closed() -> Iterator[None]:
 
 def test_a_line_is_the_average_that_statsmodels_predicts_with_the_intervals_of_avg_predictions() -> None:
     results = er.fit(FORMULA, LOG, groups="passage", family="binomial")
-    ax = results.plot_predictions({"n_words": [150, 300, 450], "subject": ["law", "history"]}, alpha=0.1)
+    ax = results.plot("predictions", by={"n_words": [150, 300, 450], "subject": ["law", "history"]}, alpha=0.1)
     fit = smf.glm(FORMULA, LOG, family=sm.families.Binomial()).fit(tol=1e-12)
     for line, subject in zip(ax.get_lines(), ("law", "history"), strict=True):
         brute = [fit.predict(LOG.assign(n_words=words, subject=subject)).mean() for words in (150, 300, 450)]
@@ -48,9 +48,9 @@ def test_a_line_is_the_average_that_statsmodels_predicts_with_the_intervals_of_a
 
 def test_a_number_spans_its_range_and_labels_are_points() -> None:
     results = er.fit(FORMULA, LOG, groups="passage")
-    x = results.plot_predictions("n_words").get_lines()[0].get_xdata()
+    x = results.plot("predictions", by="n_words").get_lines()[0].get_xdata()
     assert (x[0], x[-1], len(x)) == (LOG["n_words"].min(), LOG["n_words"].max(), 25)
-    ax = results.plot_predictions("subject")
+    ax = results.plot("predictions", by="subject")
     assert [text.get_text() for text in ax.get_xticklabels()] == sorted(LOG["subject"].unique())
     assert ax.get_legend() is None
     mean = results.avg_predictions(variables="subject")
@@ -60,7 +60,7 @@ def test_a_number_spans_its_range_and_labels_are_points() -> None:
 @pytest.mark.parametrize("n", [3, 4, 6])
 def test_bands_give_way_to_bars_where_they_could_not_be_told_apart(n: int) -> None:
     results = er.fit("score ~ n_words + model", LOG, groups="passage")
-    ax = results.plot_predictions({"n_words": [100, 200, 300, 400], "model": list("abcdef")[:n]})
+    ax = results.plot("predictions", by={"n_words": [100, 200, 300, 400], "model": list("abcdef")[:n]})
     kinds = {type(one).__name__ for one in ax.collections}
     assert kinds == ({"LineCollection"} if n > 3 else {"FillBetweenPolyCollection"} & kinds or {"PolyCollection"})
     assert len(ax.get_lines()) == n
@@ -78,12 +78,12 @@ def test_bands_give_way_to_bars_where_they_could_not_be_told_apart(n: int) -> No
 )
 def test_what_cannot_be_drawn_is_refused(by: Any, kind: type[EvalregError], match: str) -> None:
     with pytest.raises(kind, match=match):
-        er.fit("score ~ n_words + model", LOG, groups="passage").plot_predictions(by)
+        er.fit("score ~ n_words + model", LOG, groups="passage").plot("predictions", by=by)
 
 
 def test_absorbed_levels_have_no_predictions() -> None:
     with pytest.raises(NotAvailableError, match="absorbing"):
-        er.fit("score ~ n_words | subject", LOG, groups="passage").plot_predictions("n_words")
+        er.fit("score ~ n_words | subject", LOG, groups="passage").plot("predictions", by="n_words")
 
 
 def test_a_table_is_drawn_in_axes_that_are_given() -> None:

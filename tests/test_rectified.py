@@ -84,7 +84,7 @@ def test_one_way_estimates_are_those_of_the_slow_loop(cov, power, whole):
     parts = {model: slow_one(log[log["model"] == model], "passage", power) for model in ("a", "b")}
     G = log["passage"].nunique()
     factor = G / (G - 1) if cov == "CR1" else 1.0
-    table = results.rectification()
+    table = results.to_frame()
     for model, (lam, theta, influence) in parts.items():
         assert 0.05 < lam < 0.95  # otherwise the cut to [0, 1] is all that is compared
         assert table.loc[model, "lambda"] == pytest.approx(lam, rel=SAME)
@@ -101,7 +101,7 @@ def test_one_way_estimates_are_those_of_the_slow_loop(cov, power, whole):
 def test_crossed_variances_add_up_from_slow_one_way_pieces_at_the_same_lambda():
     log = judged(models=("a",))
     results = rectified(log, groups="passage + rater", cov="CR0", repair="none")
-    lam = results.rectification()["lambda"].iloc[0]
+    lam = results.to_frame()["lambda"].iloc[0]
     has = log["human"].notna()
     f = log["judge"]
     y_bar, f_l, f_u, n, N = log["human"].mean(), f[has].mean(), f[~has].mean(), has.sum(), (~has).sum()
@@ -145,7 +145,7 @@ def test_independent_rows_are_ppi_plus_plus_written_out(unit):
     y, f, rest = log["human"][has], log["judge"][has], log["judge"][~has]
     # lambda* of the paper, with the judge's variance of each part beside its own number of rows.
     lam = min(np.cov(y, f)[0, 1] / len(y) / (f.var() / len(f) + rest.var() / len(rest)), 1.0)
-    assert results.rectification()["lambda"].iloc[0] == pytest.approx(lam, rel=SAME)
+    assert results.to_frame()["lambda"].iloc[0] == pytest.approx(lam, rel=SAME)
     theta, variance = ppi_written_out(log, lam)
     assert results.params["mean"] == pytest.approx(theta, rel=SAME)
     assert results.bse["mean"] ** 2 == pytest.approx(variance, rel=SAME)
@@ -155,7 +155,7 @@ def test_independent_rows_agree_with_ppi_py():
     log = pd.read_csv(REFERENCE / "ppi.csv")
     theirs = json.loads((REFERENCE / "ppi.json").read_text())
     results = rectified(log)
-    assert results.rectification()["lambda"].iloc[0] == pytest.approx(theirs["lambda"], rel=1e-9)
+    assert results.to_frame()["lambda"].iloc[0] == pytest.approx(theirs["lambda"], rel=1e-9)
     assert results.params["mean"] == pytest.approx(theirs["mean"], rel=1e-9)
     low, high = results.with_cov(dof="normal").conf_int().loc["mean"]
     # They divide by n where we divide by n - 1.
@@ -172,7 +172,7 @@ def test_a_difference_from_a_mean_of_1_is_still_a_rectified_one():
     log["human"] = np.where(log["human"].isna(), np.nan, (log["human"] > 0) | (log["model"] == "a"))
     results = er.rectified_mean(log, judge="judge", human="human", by="model", groups="passage")
     assert results.params["a"] == 1
-    assert results.contrast("b - a").rectification()["human_mean"].iloc[0] < 0
+    assert results.contrast("b - a").to_frame()["human_mean"].iloc[0] < 0
 
 
 def test_one_labelled_cluster_is_too_few():
@@ -275,7 +275,7 @@ def satterthwaite_by_hand(parts: list[tuple[np.ndarray, np.ndarray, float]]) -> 
 def test_degrees_of_freedom_are_satterthwaites_by_hand(whole):
     log = judged(models=("a",), whole=whole)
     results = er.rectified_mean(log, judge="judge", human="human", groups="passage")
-    weight = results.rectification()["lambda"].iloc[0]
+    weight = results.to_frame()["lambda"].iloc[0]
     assert 0 < weight < 1
     has = log["human"].notna().to_numpy()
     cluster, f, y = (log[name].to_numpy() for name in ("passage", "judge", "human"))

@@ -87,14 +87,14 @@ def test_estimates_are_those_of_the_slow_loop(opponents, whole):
     lam = sum((h * d).sum() for _, _, h, d in parts.values()) / sum((d**2).sum() for _, _, _, d in parts.values())
     assert 0.05 < lam < 0.95  # otherwise the cut to [0, 1] is all that is compared
     G = log["prompt"].nunique()
-    np.testing.assert_allclose(results.rectification()["lambda"], lam, rtol=SAME)
+    np.testing.assert_allclose(results.to_frame()["lambda"], lam, rtol=SAME)
     influence = {model: (h - lam * d).reindex(range(G), fill_value=0.0) for model, (_, _, h, d) in parts.items()}
     for model, (y, gap, _, _) in parts.items():
         assert results.params[model] == pytest.approx(y - lam * gap, rel=SAME)
         assert results.bse[model] ** 2 == pytest.approx(G / (G - 1) * (influence[model] ** 2).sum(), rel=SAME)
     shared = G / (G - 1) * (influence["m0"] * influence["m3"]).sum()
     assert results.cov_params().loc["m0", "m3"] == pytest.approx(shared, rel=1e-8)
-    alone = results.rectification()
+    alone = results.to_frame()
     np.testing.assert_allclose(alone["human_mean"], [y for y, *_ in parts.values()], rtol=SAME)
 
 
@@ -137,7 +137,7 @@ def test_intervals_hold_the_truth_and_the_judge_narrows_them(whole):
         ends = results.conf_int()
         held.append((ends[0] <= truth) & (truth <= ends[1]))
         off.append(results.params - truth)
-        table = results.rectification()
+        table = results.to_frame()
         ratio.append((table["se"] / table["human_se"]).mean())
     # 480 intervals, four of them of one log: three standard errors of a share of 250 independent ones.
     assert np.mean(held) > 0.95 - 0.04

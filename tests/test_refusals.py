@@ -80,7 +80,6 @@ REFUSED = {
         er.quantile(log, "scor")  # column="scor"
         er.compare(log, model="modle", item="answer")  # column="modle"
         er.pass_at_k(log, k=1, item="question", sample="anwser")  # column="anwser"
-        er.mean(log, groups="passage").icc("pasage")  # column="pasage"
         er.mean(log, groups="passage").influence("pasage")  # column="pasage"
         fitted.contrast("Intercpt - x")  # column="Intercpt"
         fitted.t_test("x - C(judge)[T.j7]")  # column="C(judge)[T.j7]"
@@ -266,7 +265,7 @@ REFUSED = {
         er.win_rate(duels(), **sides).ranks(alpha=1)
         er.win_rate(duels(), **sides | {"groups": "prompt + judge"}, alike="judge", cov="CR1")
         er.win_rate(duels(), **sides | {"groups": None}, alike="judge")
-        means.linear([[1.0, -1.0]], ["a", "b"])
+        means.contrast([[1.0, -1.0]], ["a", "b"])
         means.stack(er.mean(LOG[:20], groups="passage"))
         er.bootstrap(LOG, np.size, groups="passage", kind="BCa")
         er.bootstrap(LOG, np.size, groups="passage", weights="poisson")
@@ -339,8 +338,8 @@ REFUSED = {
         er.plan.separate(crossed_means, "alpha", "beta", judge="rater")
         er.plan.separate(crossed_means, "alpha", "beta", delta=-0.1)
         er.plan.separate(crossed_means.with_cov(cov="CR1"), "alpha", "beta")
-        er.mean(log, groups="passage").posterior(prior=(0, 1))
-        er.mean(log, groups="passage").posterior(prior=3)
+        er.posterior(er.mean(log, groups="passage"), prior=(0, 1))
+        er.posterior(er.mean(log, groups="passage"), prior=3)
         er.randomisation_test(LOG, "score", treatment="judge", groups="passage")
         means.ranks(alpha=2)
         means.pairwise(adjust="tukey")
@@ -488,7 +487,7 @@ REFUSED = {
         er.horizon(LOG, success="x", minutes="w", model="model")  # column="x", rows=[1, 2, 3, 4, 5], count=25
         er.judge_corrected(LOG, judge="x", human="score", calibration=LOG)  # column="x", rows=[0, 1, 2, 3, 4], count=40
         er.noise(LOG, passes="answer", n_samples="w", item="question")  # column="w", rows=[0, 1, 2, 3, 4], count=40
-        er.mean(put(score=LOG["x"]), groups="passage").posterior()  # column="score", rows=[0, 1, 2, 3, 4], count=40
+        er.posterior(er.mean(put(score=LOG["x"]), groups="passage"))  # column="score", rows=[0, 1, 2, 3, 4], count=40
         er.ability(put(score=LOG["score"] / 2), item="question")  # column="score", rows=[1, 2, 3, 6, 7], count=18
         er.mean(put(score=LOG["score"] * 1e160), groups="passage")  # column="score"
         er.fit("score ~ x", put(x=LOG["x"] * 1e300), groups="passage")  # column="x"
@@ -595,7 +594,7 @@ REFUSED = {
         er.mean(log, strata="subject", groups="judge").wild_test("mean = 0")
         er.mean(log, weights="w", target="the full benchmark", n_population=400)
         er.mean(log, groups="passage + judge", target="the full benchmark", n_population=400)
-        er.mean(LOG, groups="passage", target="the full benchmark", n_population={"passage": 80}).posterior()
+        er.posterior(er.mean(LOG, groups="passage", target="the full benchmark", n_population={"passage": 80}))
         er.mean(LOG, groups="passage", target="the full benchmark", n_population={"passage": 80}).wild_test("mean =
             0.5")
         er.infer(er.from_influence([0.5], np.tile([1.0, -1.0], 20)[:, None], data=LOG), groups="passage", cov="CR2")

@@ -73,17 +73,18 @@ def test_what_models_add_up_to_is_a_constant_and_no_finding(estimator, groups):
     for cov in ("CR0", "CR1", "CR2", "CR3"):
         under = board.with_cov(cov=cov)
         total = under.contrast(dict.fromkeys(board.params.index, 1.0))
-        for found in (total, total.with_cov(cov="CR1"), under.linear(np.ones((1, 4)))):
+        for found in (total, total.with_cov(cov="CR1"), under.contrast(np.ones((1, 4)))):
             assert found.bse.tolist() == [0.0]
             assert found.pvalues.isna().all()
             assert found.conf_int().isna().all(axis=None)
         # The others are as they were.
-        both = under.linear([[1.0, 1, 1, 1], [1, -1, 0, 0]])
-        np.testing.assert_allclose(both.bse.iloc[1], under.linear([[1.0, -1, 0, 0]]).bse.iloc[0], rtol=EXACT)
+        both = under.contrast([[1.0, 1, 1, 1], [1, -1, 0, 0]])
+        np.testing.assert_allclose(both.bse.iloc[1], under.contrast([[1.0, -1, 0, 0]]).bse.iloc[0], rtol=EXACT)
 
 
 def test_odds_and_net_benefit_are_a_transform_and_a_linear_map(board):
-    odds, benefit = board.transform(lambda S: S / (1 - S)), board.linear(2 * np.eye(4), board.params.index, constant=-1)
+    odds = board.transform(lambda S: S / (1 - S))
+    benefit = board.contrast(2 * np.eye(4), board.params.index, constant=-1)
     np.testing.assert_allclose(odds.bse, board.odds().bse, rtol=DIFFERENCES)
     np.testing.assert_array_equal(benefit.cov_params(), board.net_benefit().cov_params())
     np.testing.assert_array_equal(benefit.params, board.net_benefit().params)

@@ -505,10 +505,12 @@ def test_dependence_is_measured_as_its_formulas_say(frame, weighted):
         e = rows["score"].to_numpy() - mean
         n = len(rows)
         variance = results.bse[name] ** 2
-        _assert_close(results.n_eff()[name], np.sum(w * e**2) / w.sum() * n / (n - 1) / variance)
-        _assert_close(results.design_effect()[name], variance / (np.sum((w * e) ** 2) / w.sum() ** 2 * n / (n - 1)))
+        measured = results.to_frame().loc[name]
+        _assert_close(measured["n_eff"], np.sum(w * e**2) / w.sum() * n / (n - 1) / variance)
+        _assert_close(measured["design_effect"], variance / (np.sum((w * e) ** 2) / w.sum() ** 2 * n / (n - 1)))
         if not weighted:
-            _assert_close(results.icc()[name], _slow_icc(rows["score"].to_numpy(), rows["cluster"].to_numpy()))
+            icc = results.dependence().loc[("cluster", name), "icc"]
+            _assert_close(icc, _slow_icc(rows["score"].to_numpy(), rows["cluster"].to_numpy()))
     W = w_all.groupby(frame["cluster"]).sum().to_numpy()
     diagnostics = results.diagnostics().loc["cluster"]
     _assert_close(diagnostics["effective_clusters"], W.sum() ** 2 / np.sum(W**2))

@@ -81,7 +81,7 @@ def test_win_rates_and_their_covariances_agree_with_r(golden: Callable[[str], Go
             g.check(f"{weights}.cov_{key}_G1", plain.with_cov(cov="CR1").cov.raw)
         if f"{weights}.inflation_{key}" in g.values:
             # R divides by the naive errors without their factor n/(n - 1).
-            g.check(f"{weights}.inflation_{key}", np.sqrt(plain.design_effect().to_numpy() * n / (n - 1)))
+            g.check(f"{weights}.inflation_{key}", np.sqrt(plain.to_frame()["design_effect"].to_numpy() * n / (n - 1)))
     g.check(f"{weights}.twoway_min_eigenvalue", np.linalg.eigvalsh(plain.cov.raw)[0])
     cut = naive.with_cov(groups=both, cov="CR0", repair="eigen").cov_params().to_numpy()
     values, axes = np.linalg.eigh(g.value(f"{weights}.cov_twoway"))
@@ -495,7 +495,7 @@ def test_icc_is_an_analysis_of_variance_of_a_models_own_comparisons(opponents: A
         msw = ((e - means[own["prompt"]].to_numpy()) ** 2).sum() / (n - G)
         m0 = (n - (sizes**2).sum() / n) / (G - 1)
         expected[model] = (msb - msw) / (msb + (m0 - 1) * msw)
-    close(board.icc(), pd.Series(expected))
+    close(board.dependence().loc["prompt", "icc"], pd.Series(expected))
 
 
 # What must not change the numbers

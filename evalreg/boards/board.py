@@ -125,7 +125,7 @@ class Board(Results):
             For anything but win rates.
         """
         names = self._rates.names
-        benefit = self.linear(2.0 * np.eye(len(names)), names, constant=-1.0)
+        benefit = self.contrast(2.0 * np.eye(len(names)), names, constant=-1.0)
         return self._on_scale("Net benefit", benefit, NET_BENEFIT)
 
     @property

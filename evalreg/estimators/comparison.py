@@ -32,7 +32,7 @@ from evalreg.report.shown import whole
 from evalreg.report.summaries import covariance_text, not_allowed_for
 from evalreg.report.tables import Printed, Summary
 from evalreg.results.document import checked_levels, results_document, written
-from evalreg.results.gate import Gate, Planned, decided
+from evalreg.results.gate import Gate, decided
 from evalreg.results.reporting import asked_format, write_page
 from evalreg.results.results import KEPT, Results, _Kept
 from evalreg.results.sources import methods_text
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison(Planned, Printed, Hinting):
+class Comparison(Printed, Hinting):
     """Differences between models on the same questions; made by `compare`, immutable.
 
     Parameters
@@ -196,25 +196,12 @@ class Comparison(Planned, Printed, Hinting):
         note = unadjusted_text(len(table)) if self.adjust is None else ""
         return difference_sentences(table, results.estimate, results.cov, sample, note, markup, name)
 
-    def caption(self, *, alpha: float = 0.05, markup: MarkupName = "text") -> str:
-        """What to write below the table of differences: which they are, their intervals, questions and clusters.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Level of the intervals.
-        markup : {"text", "markdown", "latex", "html"}, optional
-            In which of these names and signs are escaped; "text" by default.
-
-        Returns
-        -------
-        str
-            A few short sentences on one line.
-        """
+    def _caption(self, alpha: float) -> str:
+        """What to write below the table of differences, as LaTeX."""
         results, joint = self.results, " joint" if self.adjust == "single-step" else ""
         sample = sample_of(results.estimate, results.cov, "questions", None)
         what = f"Differences in {results.estimate.about.outcome}, model less baseline,"
-        text = caption_text(results.estimate, results.cov, sample, alpha, what, markup, joint)
+        text = caption_text(results.estimate, results.cov, sample, alpha, what, joint)
         n, adjust = len(self.facts.index), self.adjust
         if n == 1:
             return text
@@ -265,7 +252,8 @@ class Comparison(Planned, Printed, Hinting):
         alpha : float, optional
             Level of the intervals.
         markup : {"text", "markdown", "latex", "html"}, optional
-            "latex" cites by key, whose entries `results.bibliography()` has; the others end in a list of sources.
+            "latex" cites by key, whose entries are `results.methods(markup="bibtex")`; the others end in a list of
+            sources.
 
         Returns
         -------

@@ -87,7 +87,7 @@ class Horizons(Results):
         if not np.any(np.abs(apart) > 0):
             raise ArgumentError(f"`dates` must differ for a trend; all are {years[0]:.2f}.")
         results = Results(self.estimate, self.cov, self.axes, self.asked, self.notes)
-        return results.linear([apart / (apart @ apart)], ["doublings a year"])
+        return results.contrast([apart / (apart @ apart)], ["doublings a year"])
 
 
 def _year(date: Any) -> float:

@@ -119,7 +119,7 @@ def rectified_mean(
     Returns
     -------
     Results
-        Parameters named by the labels of `by`, or "mean". `rectification()` has lambda, the numbers of rows, and the
+        Parameters named by the labels of `by`, or "mean". `to_frame()` has lambda, the numbers of rows, and the
         standard error from human labels alone; `with_cov` keeps lambda as it is. Where labels and judge's scores lie in
         [0, 1] the interval is on the logit scale; of a mean that is corrected to 0, to 1 or past them it is Clopper and
         Pearson's on as many trials as the labels are worth.
@@ -333,7 +333,7 @@ def rectified_win_rate(
     Returns
     -------
     Results
-        Parameters named by model. A comparison counts as two rows, one for each of its models. `rectification()` has
+        Parameters named by model. A comparison counts as two rows, one for each of its models. `to_frame()` has
         lambda, the numbers of rows, and the standard errors from human verdicts alone. Intervals are those of
         `rectified_mean` and stay in [0, 1].
 

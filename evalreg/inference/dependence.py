@@ -53,12 +53,11 @@ def row_variance(estimate: Estimate) -> FloatArray | None:
     cells, A = estimate.cells, estimate.coefficient_map
     if cells is None or A is None:
         return None
-    A = dense(A)
-    if not np.all(np.count_nonzero(A, axis=1) == 1):
+    A = compressed(A)
+    parameter, cell = A.nonzero()
+    if not np.array_equal(parameter, np.arange(A.shape[0])):
         return None
-    cell = np.argmax(A != 0, axis=1)
-    n = cells.count[cell]
-    own = A[np.arange(cell.size), cell] ** 2
+    n, own = cells.count[cell], A.data[A.data != 0] ** 2
     return np.asarray(own * cells.squares[cell] / cells.weight[cell] * n / np.maximum(n - 1, 1))
 
 

@@ -34,7 +34,7 @@ TAILS = 1001
 class Posterior:
     """Posteriors of success rates and of the correlation within clusters, one for each mean.
 
-    Made by `Results.posterior`. Each mean has a posterior of its own: nothing is said of differences between models,
+    Made by `posterior`. Each mean has a posterior of its own: nothing is said of differences between models,
     which share their questions, so that their posteriors are not independent.
 
     Parameters
@@ -58,12 +58,10 @@ class Posterior:
     --------
     >>> import evalreg as er
     >>> log = er.datasets.passages(n_passages=15, questions_per_passage=4, seed=3)
-    >>> posterior = er.mean(log, groups="passage").posterior()
+    >>> posterior = er.posterior(er.mean(log, groups="passage"))
     >>> print(posterior.interval().round(3).to_string())
               0      1
     mean  0.558  0.854
-    >>> posterior.probability(above=0.6).round(3).to_dict()
-    {'mean': 0.934}
     """
 
     names: tuple[str, ...]
@@ -176,8 +174,53 @@ def _shortest(rate: Marginal, alpha: float) -> FloatArray:
     return np.array([low[best], high[best]])
 
 
-def posterior_of(estimate: Estimate, axes: tuple[Axis, ...], prior: Any, icc_prior: Any) -> Posterior:
-    """Posteriors of means of 0/1 scores, one cell each, in at most one clustering; priors as in `Results.posterior`."""
+def posterior(
+    results: Any, *, prior: tuple[float, float] = (1.0, 1.0), icc_prior: tuple[float, float] = (1.0, 1.0)
+) -> Posterior:
+    """Beta-binomial posteriors of means of 0/1 scores, for evals of few clusters.
+
+    Each cluster has a success rate of its own, drawn from a Beta distribution with mean mu and intraclass correlation
+    rho; its rows are independent given the rate. Without groups this is the Beta posterior. Computed by quadrature, so
+    that nothing is drawn at random.
+
+    Parameters
+    ----------
+    results : Results
+        Of `mean`, with at most one clustering.
+    prior : (float, float), optional
+        Beta prior of mu; (1, 1), the default, is uniform, (0.5, 0.5) Jeffreys'.
+    icc_prior : (float, float), optional
+        Beta prior of rho; uniform by default.
+
+    Returns
+    -------
+    Posterior
+        `mean`, `median`, `interval()`, `probability(above)`, `icc` and `to_frame()`, for each mean by itself.
+
+    Raises
+    ------
+    ScoreRangeError
+        If scores are not all 0 or 1.
+    NotAvailableError
+        If clusterings are crossed, rows are weighted, the parameters are not plain means of rows, or they are of a
+        finite benchmark.
+    ArgumentError
+        If a prior is not two numbers of at least 0.5.
+
+    References
+    ----------
+    Bowyer, Aitchison and Ivanova (2025), arXiv:2503.01747, whose model of clustered evals this is, with another
+    prior; Skellam (1948), JRSS B 10(2), 257-261.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.passages(n_passages=15, questions_per_passage=4, seed=3)
+    >>> er.posterior(er.mean(log, groups="passage")).probability(above=0.6).round(3).to_dict()
+    {'mean': 0.934}
+    """
+    estimate, axes = results.estimate, results.cov.axes
+    refuse_population(estimate, "`posterior`")
     priors = _beta("prior", prior), _beta("icc_prior", icc_prior)
     if len(axes) > 1:
         raise NotAvailableError(
@@ -200,6 +243,15 @@ def posterior_of(estimate: Estimate, axes: tuple[Axis, ...], prior: Any, icc_pri
         icc_prior=priors[1],
         outcome=estimate.about.outcome,
     )
+
+
+def refuse_population(estimate: Estimate, method: str) -> None:
+    """What knows nothing of a finite population would contradict the error bar that does."""
+    if estimate.population is not None:
+        raise NotAvailableError(
+            f'{method} takes clusters from a population without end, and these results are about "the full benchmark". '
+            "Take results without `target` for it."
+        )
 
 
 def _beta(name: str, value: Any) -> tuple[float, float]:

@@ -11,19 +11,8 @@ from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.data.clusters import Axis
 from evalreg.data.questions import Answered, answered, quoted, without_worst
 from evalreg.errors import Note, UnequalQuestionsWarning, UnlikeScalesWarning
-from evalreg.estimate import Estimate, rows_behind, touches
+from evalreg.estimate import Estimate, touches
 from evalreg.numerics.matrices import Matrix, compressed, scale_columns, stacked, times, transposed
-
-
-class Counted:
-    """Results that know how many rows are behind each parameter."""
-
-    estimate: Estimate
-
-    @property
-    def _counts(self) -> FloatArray | None:
-        """Rows behind each parameter; None where that is not known."""
-        return rows_behind(self.estimate)
 
 
 def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] | None) -> tuple[Note, ...]:

@@ -230,8 +230,9 @@ def candidate_clusters(log: AnyLog) -> pd.DataFrame:
     for column in [*judged, *candidates(frame, ids), *([] if unnamed is None else ids)]:
         estimate = log.win_rate if "left" in log.roles else log.mean
         results, _ = _tried(partial(estimate, groups=f"`{column}`"))
-        icc = None if results is None else _tried(results.icc)[0]
-        effects = None if results is None else results.design_effect()
+        depends = None if results is None else _tried(results.dependence)[0]
+        icc = None if depends is None else depends["icc"]
+        effects = None if results is None else results.to_frame()["design_effect"]
         icc, effects = (_finite(values) for values in (icc, effects))
         sizes = frame[column].value_counts()
         rows[column] = {

@@ -315,7 +315,7 @@ def _difference(results: Any, left: str | None, right: str | None) -> Any:
         row = [(pair == (left, right)) - (pair == (right, left)) for pair in pairs]
         if not any(row):  # both against one baseline
             row = [(model == left) - (model == right) for model, _ in pairs]
-    return results.linear(np.array([row], dtype=float), [f"{left} - {right}"])
+    return results.contrast(np.array([row], dtype=float), [f"{left} - {right}"])
 
 
 def _one_way(difference: Any, delta: float, alpha: float, power: float, assurance: float | None) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from evalreg.report.sentences import best_first, interval_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FigureName: TypeAlias = Literal["estimates", "pairs", "inflation", "dependence"]
+FigureName: TypeAlias = Literal["estimates", "pairs", "inflation", "dependence", "predictions"]
 KINDS: tuple[FigureName, ...] = get_args(FigureName)
 
 
@@ -32,6 +32,7 @@ def plot_results(
     alpha: float = 0.05,
     adjust: PairAdjustName | None = "single-step",
     ranks: bool | None = None,
+    by: Any = None,
     seed: Seed = 0,
     figsize: FigSize = None,
     ax: Axes | None = None,
@@ -45,6 +46,8 @@ def plot_results(
         raise ArgumentError(
             f'`ranks` goes with kind="estimates"; got ranks={ranks!r} with kind="{kind}". Leave it out.'
         )
+    if (kind == "predictions") != (by is not None):
+        raise ArgumentError(f'`by` goes with kind="predictions", which needs it; got by={by!r} with kind="{kind}".')
     if kind == "pairs":
         return _plot_pairs(results, errors, alpha, adjust, seed, figsize, ax)
     if kind == "inflation":

@@ -337,12 +337,9 @@ def interval_text(estimate: Estimate, cov: Covariance) -> str:
     return "on the logit scale" if cov.single is None else "Wilson's, with a design effect"
 
 
-def caption_text(
-    estimate: Estimate, cov: Covariance, sample: RestsOn, alpha: float, what: str, markup: MarkupName, joint: str = ""
-) -> str:
-    """What is below a table: what is estimated, with which intervals, from how many rows and clusters."""
+def caption_text(estimate: Estimate, cov: Covariance, sample: RestsOn, alpha: float, what: str, joint: str = "") -> str:
+    """What is below a table, as LaTeX: what is estimated, with which intervals, from how many rows and clusters."""
     level = 100 * (1 - fraction("alpha", alpha))
-    escape = _ESCAPES[option("markup", markup, MARKUPS)]
     axes = [f"{axis_name(axis)} ({cov.n_clusters[axis_name(axis)]:,} clusters)" for axis in cov.axes]
     by = f"clustered by {' and '.join(axes)}" if axes else f"{sample.rows} taken to be independent"
     t = reference_text(cov.dof(), "about " if cov.summed else "")
@@ -354,4 +351,4 @@ def caption_text(
     lines += [line for line in estimate.about.lines if line.startswith("Ratings in")]
     left = sum(count for reason, count in estimate.dropped.items() if reason != "subset")
     lines.append(f"{estimate.n_rows:,} {sample.rows}; {f'{left:,} left out' if left else 'none left out'}.")
-    return escape(visible(" ".join(lines)))
+    return latex_text(visible(" ".join(lines)))

@@ -411,21 +411,6 @@ class Printed(ABC):
     def _summary(self, alpha: float | None) -> Summary:
         return self.summary() if alpha is None else self.summary(alpha)
 
-    def to_markdown(self, alpha: float | None = None) -> str:
-        """The summary as Markdown.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Level of the intervals; that of the summary by default.
-
-        Returns
-        -------
-        str
-            Tables and sentences.
-        """
-        return self._summary(alpha).as_markdown()
-
     def to_latex(self, alpha: float | None = None, *, caption: str | None = None, label: str | None = None) -> str:
         r"""One table for a paper, with booktabs: estimates as "0.744 (0.020)", caption and label.
 
@@ -434,7 +419,7 @@ class Printed(ABC):
         alpha : float, optional
             Level of the intervals; that of the summary by default.
         caption : str, optional
-            As LaTeX; by default that of `caption`, where there is one.
+            As LaTeX; by default what is estimated, with which intervals, from how many rows and clusters.
         label : str, optional
             For ``\\ref``; none by default.
 
@@ -443,25 +428,12 @@ class Printed(ABC):
         str
             A ``table`` with one ``tabular``.
         """
-        told = getattr(self, "caption", None)
-        own = {} if alpha is None else {"alpha": alpha}
-        text = caption if caption is not None else told(markup="latex", **own) if callable(told) else ""
+        text = caption if caption is not None else self._caption(0.05 if alpha is None else alpha)
         return latex_table(self._summary(alpha).grids[0], text, label)
 
-    def to_html(self, alpha: float | None = None) -> str:
-        """The summary as HTML.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Level of the intervals; that of the summary by default.
-
-        Returns
-        -------
-        str
-            Tables and sentences.
-        """
-        return self._summary(alpha).as_html()
+    def _caption(self, alpha: float) -> str:
+        """What stands below the table, as LaTeX; nothing where that is not known."""
+        return ""
 
     def _repr_html_(self) -> str:
-        return self.to_html()
+        return self.summary().as_html()

@@ -17,7 +17,7 @@ from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, CovarianceWarning, Note, ZeroVarianceWarning, issue
-from evalreg.estimate import Estimate, Scale
+from evalreg.estimate import Estimate, Scale, rows_behind
 from evalreg.inference.fragile import few_left, few_rows, fragility, skewed_means
 from evalreg.inference.intervals import intervals, through
 from evalreg.inference.wald import in_order, parse_contrasts
@@ -79,23 +79,27 @@ class Algebra:
     def _series(self, values: FloatArray) -> pd.Series:
         return pd.Series(values, index=_index_of(self.estimate.names).view())
 
-    def linear(
+    @property
+    def _counts(self) -> FloatArray | None:
+        """Rows behind each parameter; None where that is not known."""
+        return rows_behind(self.estimate)
+
+    def contrast(
         self,
-        matrix: npt.ArrayLike | pd.DataFrame,
+        contrast: str | dict[str, float] | npt.ArrayLike | pd.DataFrame,
         names: str | Sequence[str] | None = None,
         *,
         constant: npt.ArrayLike = 0.0,
     ) -> Self:
         """Linear combinations C theta + c of the parameters, as results of their own.
 
-        `contrast` does the same from a text or a dict.
-
         Parameters
         ----------
-        matrix : array_like or DataFrame, shape (n_combinations, n_params)
-            C. Of a DataFrame the columns are the parameters, in any order.
+        contrast : str, dict or array_like, shape (n_combinations, n_params)
+            "A - B", {"A": 1, "B": -1}, or C with one column a parameter. A Series or DataFrame goes by its labels, in
+            any order.
         names : str or list of str, optional
-            A name for each combination; by default the index of a DataFrame, otherwise "c0", "c1" and so on.
+            A name for each combination; by default its text, the index of a DataFrame, otherwise "c0", "c1" and so on.
         constant : float or array_like, shape (n_combinations,), optional
             c, what is added; 0 by default. It moves estimates, not standard errors; intervals are by these.
 
@@ -108,24 +112,32 @@ class Algebra:
         Raises
         ------
         ArgumentError
-            If the shape or the columns do not fit, a number is not finite, or names occur twice.
+            If a parameter is unknown, the shape does not fit, a number is not finite, or names occur twice.
 
         Examples
         --------
         >>> import evalreg as er
         >>> log = er.datasets.paired(n_passages=20, seed=1)
         >>> results = er.mean(log, by="model", item="question", groups="passage")
-        >>> results.linear([[1, -1], [0.5, 0.5]], ["new - old", "average"]).params.round(3).to_dict()
+        >>> results.contrast("new - old").bse.round(4).to_dict()
+        {'new - old': 0.0663}
+        >>> results.contrast([[1, -1], [0.5, 0.5]], ["new - old", "average"]).params.round(3).to_dict()
         {'new - old': 0.05, 'average': 0.775}
         """
-        C, names = _labelled(matrix, names, self.estimate.names)
-        estimate, cov, notes = combined(self.estimate, self.cov, C, _as_names(names, C.shape[0]))
-        shift = _as_numbers("constant", constant)
+        asked = parse_contrasts(contrast, self.estimate.names)
+        if np.any(asked.value != 0):
+            raise ArgumentError(
+                f"a contrast is a combination of parameters; {contrast!r} compares it with a number. Use `t_test`."
+            )
+        C, shift = asked.matrix, _as_numbers("constant", constant)
+        names = _as_names(asked.names if names is None else names, C.shape[0])
         if shift.shape not in ((), (C.shape[0],)) or not np.isfinite(shift).all():
             raise ArgumentError(
                 f"`constant` must be one finite number, or one for each of the {C.shape[0]} combinations; "
                 f"got {constant!r}."
             )
+        estimate, cov = self.estimate.linear(C, names), self.cov.linear(C, names)
+        notes = variance_notes(cov)
         if np.any(shift != 0):
             estimate, cov = estimate.moved(shift), replace(cov, bounded=False, single=None, paired=None)
         return self._derived(estimate, cov, notes)
@@ -347,14 +359,6 @@ def _index_of(names: tuple[str, ...]) -> pd.Index[Any]:
     return pd.Index(list(names))
 
 
-def combined(
-    estimate: Estimate, cov: Covariance, C: FloatArray, names: Sequence[str]
-) -> tuple[Estimate, Covariance, tuple[Note, ...]]:
-    """C theta, its covariance from the same terms, and what is to be said of it."""
-    of_both = cov.linear(C, names)
-    return estimate.linear(C, names), of_both, variance_notes(of_both)
-
-
 def _clusters(axes: tuple[Axis, ...]) -> str:
     return " + ".join(map(axis_name, axes)) or "row"
 
@@ -370,14 +374,6 @@ def _as_names(names: Any, n_values: int) -> tuple[str, ...]:
     if len(given) != n_values:
         raise ArgumentError(f"`names` must hold one name for each of the {n_values} values; got {listed(given)}.")
     return given
-
-
-def _labelled(matrix: Any, names: Any, params: tuple[str, ...]) -> tuple[FloatArray, Any]:
-    """C with its columns in the order of the parameters, and names."""
-    if isinstance(matrix, pd.DataFrame):
-        names, matrix = matrix.index if names is None else names, in_order(matrix, params, "matrix")
-    asked = parse_contrasts(np.asarray(matrix), params)
-    return asked.matrix, asked.names if names is None else names
 
 
 def _as_values(values: Any) -> FloatArray:

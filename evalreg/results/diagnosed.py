@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from evalreg.data.clusters import Axis, axis_name, find_axis, parse_groups
-from evalreg.errors import ArgumentError, NotAvailableError
-from evalreg.inference.dependence import dependence_table, design_effect, effective_rows, intraclass_correlation
+from evalreg.data.clusters import Axis, axis_name, parse_groups
+from evalreg.errors import ArgumentError
+from evalreg.inference.dependence import dependence_table
 from evalreg.inference.fragile import cluster_influence, cluster_sizes, row_influence
-from evalreg.inference.posterior import Posterior, posterior_of
-from evalreg.inference.questions import Counted
-from evalreg.inference.rectification import rectification_table
+from evalreg.inference.posterior import refuse_population
 from evalreg.resampling.bootstrap import Bootstrap, KindName, bootstrap_results
 from evalreg.resampling.wild import WildTest, wild_test
 from evalreg.results.algebra import Algebra
@@ -25,48 +23,8 @@ if TYPE_CHECKING:
     from evalreg.resampling.draws import BootWeightsName, WildWeightsName
 
 
-class Diagnosed(Counted, Algebra):
+class Diagnosed(Algebra):
     """Methods that say how much the clusters of an estimate matter."""
-
-    def design_effect(self) -> pd.Series:
-        """Clustered over naive variance, by parameter.
-
-        Returns
-        -------
-        Series
-            Indexed by parameter.
-        """
-        return self._series(design_effect(self.cov))
-
-    def n_eff(self) -> pd.Series:
-        """Number of independent rows with the same variance, by parameter.
-
-        Of a mean, by the variance of one of its rows. Of anything else (a contrast, a mean over strata, a board) the
-        rows behind it, those of both models for a difference of two, over its design effect.
-
-        Returns
-        -------
-        Series
-            Indexed by parameter.
-        """
-        return self._series(effective_rows(self.estimate, self.cov, self._counts))
-
-    def icc(self, dimension: str | None = None) -> pd.Series:
-        """One-way ANOVA intraclass correlation, not truncated; of the residuals for regressions.
-
-        Parameters
-        ----------
-        dimension : str, optional
-            Which clustering; the first by default.
-
-        Returns
-        -------
-        Series
-            By parameter; NaN where it is not defined.
-        """
-        if not self.cov.n_clusters:
-            return self._series(np.full(self.estimate.n_params, np.nan))
-        return self._series(intraclass_correlation(self.estimate, self._axis(dimension)))
 
     def dependence(self, alpha: float = 0.05) -> pd.DataFrame:
         """How alike the rows of a cluster are, with intervals, beside what that does to the error bar.
@@ -83,10 +41,10 @@ class Diagnosed(Counted, Algebra):
         -------
         DataFrame
             One row for each clustering and parameter. `n_clusters`; `mean_size`, the mean size of the cluster of a row;
-            `icc`, as `icc()` has it, with `lower` and `upper`; `implied`, 1 + (mean_size - 1) icc; `design_effect`, the
-            variance if rows were dependent within this clustering alone, over that of independent rows; and
-            `se_ratio`, its root. Crossed clusterings add rows "together", of the covariance in use. NaN where something
-            is not defined.
+            `icc`, the one-way ANOVA correlation of the rows (of a regression's residuals), not truncated at 0, with
+            `lower` and `upper`; `implied`, 1 + (mean_size - 1) icc; `design_effect`, the variance if rows were
+            dependent within this clustering alone, over that of independent rows; and `se_ratio`, its root. Crossed
+            clusterings add rows "together", of the covariance in use. NaN where something is not defined.
 
         Raises
         ------
@@ -135,22 +93,6 @@ class Diagnosed(Counted, Algebra):
         """
         return _diagnosed(self.estimate, self.cov)
 
-    def rectification(self) -> pd.DataFrame:
-        """What judge scores add to the human labels of `rectified_mean`, by parameter.
-
-        Returns
-        -------
-        DataFrame
-            Columns lambda, n_labelled, n_unlabelled, human_mean and human_se (from the human labels alone), se, and
-            effective_labels, the number of human labels that alone would be as informative.
-
-        Raises
-        ------
-        NotAvailableError
-            If these are not results of `rectified_mean`.
-        """
-        return rectification_table(self.estimate, self.cov)
-
     def influence(self, by: str | None = None) -> pd.DataFrame:
         """Influence of each row, or of each cluster, on each parameter; columns sum to zero.
 
@@ -179,10 +121,6 @@ class Diagnosed(Counted, Algebra):
             table.attrs["index"] = "position in the data"
         return table
 
-    def _axis(self, dimension: str | None) -> Axis:
-        axes = self.cov.axes or self.axes
-        return axes[0] if dimension is None else find_axis(dimension, axes)
-
 
 def _diagnosed(estimate: Estimate, cov: Covariance) -> pd.DataFrame:
     """The table of `Results.diagnostics`; without rows where there are no clusters."""
@@ -206,50 +144,11 @@ def _diagnosed(estimate: Estimate, cov: Covariance) -> pd.DataFrame:
 
 
 class Resampled:
-    """Methods that draw clusters or signs again, or put a prior in their place."""
+    """Methods that draw clusters or signs again."""
 
     estimate: Estimate
     cov: Covariance
     axes: tuple[Axis, ...]
-
-    def posterior(
-        self, *, prior: tuple[float, float] = (1.0, 1.0), icc_prior: tuple[float, float] = (1.0, 1.0)
-    ) -> Posterior:
-        """Beta-binomial posteriors of means of 0/1 scores, for evals of few clusters.
-
-        Each cluster has a success rate of its own, drawn from a Beta distribution with mean mu and intraclass
-        correlation rho; its rows are independent given the rate. Without groups this is the Beta posterior. Computed by
-        quadrature, so that nothing is drawn at random.
-
-        Parameters
-        ----------
-        prior : (float, float), optional
-            Beta prior of mu; (1, 1), the default, is uniform, (0.5, 0.5) Jeffreys'.
-        icc_prior : (float, float), optional
-            Beta prior of rho; uniform by default.
-
-        Returns
-        -------
-        Posterior
-            `mean`, `median`, `interval()`, `probability(above)`, `icc` and `to_frame()`, for each mean by itself.
-
-        Raises
-        ------
-        ScoreRangeError
-            If scores are not all 0 or 1.
-        NotAvailableError
-            If clusterings are crossed, rows are weighted, the parameters are not plain means of rows, or they are of a
-            finite benchmark.
-        ArgumentError
-            If a prior is not two numbers of at least 0.5.
-
-        References
-        ----------
-        Bowyer, Aitchison and Ivanova (2025), arXiv:2503.01747, whose model of clustered evals this is, with another
-        prior; Skellam (1948), JRSS B 10(2), 257-261.
-        """
-        _refuse_population(self.estimate, "`posterior`")
-        return posterior_of(self.estimate, self.cov.axes, prior, icc_prior)
 
     def wild_test(
         self,
@@ -294,7 +193,7 @@ class Resampled:
         Cameron, Gelbach and Miller (2008), REStat 90(3); MacKinnon, Nielsen and Webb (2023), J. Applied Econometrics
         38.
         """
-        _refuse_population(self.estimate, "`wild_test`")
+        refuse_population(self.estimate, "`wild_test`")
         return wild_test(
             self.estimate,
             self.axes,
@@ -347,16 +246,7 @@ class Resampled:
         ----------
         Cameron, Gelbach and Miller (2008), REStat 90(3); Owen (2007), Annals of Applied Statistics 1(2).
         """
-        _refuse_population(self.estimate, "`bootstrap`")
+        refuse_population(self.estimate, "`bootstrap`")
         return bootstrap_results(
             self.estimate, self.axes, draws=draws, kind=kind, weights=weights, alpha=alpha, seed=seed
-        )
-
-
-def _refuse_population(estimate: Estimate, method: str) -> None:
-    """What knows nothing of a finite population would contradict the error bar that does."""
-    if estimate.population is not None:
-        raise NotAvailableError(
-            f'{method} takes clusters from a population without end, and these results are about "the full benchmark". '
-            "Take results without `target` for it."
         )

@@ -34,9 +34,8 @@ def results_document(
     with muted():
         summary, whole = ((printed or results).summary(alpha, details=details) for details in (False, True))
         own = results.to_frame(alpha)
-        effects = {"design_effect": results.design_effect().to_numpy(), "n_eff": results.n_eff().to_numpy()}
-    rows = own if table is None else table.reset_index().assign(naive_se=own["naive_se"].array, t=own["t"].array)
-    rows = rows.assign(**effects).reset_index(drop=True)
+    more = {name: own[name].array for name in ("naive_se", "t", "design_effect", "n_eff")}
+    rows = (own if table is None else table.reset_index().assign(**more)).reset_index(drop=True)
     rows.insert(0, "parameter", list(results.estimate.names))
     categories = {text: category.__name__ for category, text in results.notes}
     return {
@@ -123,7 +122,7 @@ def _pairs(results: AnyResults, alphas: Sequence[float]) -> dict[str, Any] | Non
     C[np.arange(left.size), left], C[np.arange(left.size), right] = 1.0, -1.0
     with muted():
         try:
-            found = results.linear(C, [f"{i}" for i in range(left.size)])
+            found = results.contrast(C, [f"{i}" for i in range(left.size)])
             table = found.to_frame(alphas[0])
         except EvalregError:
             # Parameters that have no differences, such as ends of intervals that were inverted.

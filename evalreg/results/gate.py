@@ -1,24 +1,21 @@
-"""What is decided: a gate such as "mean > 0.9" or "new - old > -0.01", and how large the next log must be."""
+"""What is decided: a gate such as "mean > 0.9" or "new - old > -0.01"."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
 from evalreg.checks import fraction, listed, nearest, pointed
 from evalreg.data.clusters import axis_name
-from evalreg.errors import ArgumentTypeError, FormulaError, MissingColumnError
+from evalreg.errors import FormulaError, MissingColumnError
 from evalreg.inference.wald import POWER, Verdict
 from evalreg.planning.power import multiple_to_tell
 from evalreg.report.tables import error_text, number
-
-if TYPE_CHECKING:
-    from evalreg.planning.separation import Separation
 
 STATUS: dict[Verdict, int] = {"shown": 0, "shown to fail": 1, "cannot tell": 2}
 WORDS: dict[Verdict, str] = {"shown": "PASS", "shown to fail": "FAIL", "cannot tell": "UNDECIDED"}
@@ -178,7 +175,7 @@ def decided(results: Any, text: str, alpha: float, n_of: Callable[[str], int] | 
         else:
             halves = {half for pair in names for half in pair.split(" - ")}
             raise unknown_name(next((m for m in (claim.left, claim.right) if m not in halves), name), names)
-        results = results.linear(weights, [name])
+        results = results.contrast(weights, name)
     elif name not in names:
         raise unknown_name(name, names)
     return _of(results, name, claim, alpha, int(results.nobs) if n_of is None else n_of(name))
@@ -214,79 +211,3 @@ def _of(results: Any, name: str, claim: Claim, alpha: float, n: int) -> Gate:
         n_clusters=counts,
         wanted=wanted,
     )
-
-
-class Planned:
-    """Plans from results, or from a comparison."""
-
-    def plan(
-        self,
-        *,
-        separate: tuple[str, str] | None = None,
-        judges: Iterable[int] | None = None,
-        judge: str | None = None,
-        delta: float | None = None,
-        assurance: float | None = None,
-        alpha: float = 0.05,
-        power: float = 0.8,
-    ) -> Separation:
-        """Prompts, and judges, at which two named models come apart; and the power of the log as it is.
-
-        The same as `er.plan.separate(results, *separate, ...)`, which says how it is computed and how far it holds.
-
-        Parameters
-        ----------
-        separate : tuple of str, optional
-            Names of two models. Left out, the results must be of one difference.
-        judges : iterable of int, optional
-            Of two crossed clusterings: the numbers of judges to plan for, at least 2 each.
-        judge : str, optional
-            Which of the two clusterings `judges` counts.
-        delta : float, optional
-            True difference that should be found, above 0; by default the difference seen.
-        assurance : float, optional
-            With this probability the real power is at least `power`; by default it is `power` on average.
-        alpha : float, optional
-            Level of the two-sided test, 0.05 by default.
-        power : float, optional
-            Probability of telling the two apart, 0.8 by default. Above alpha.
-
-        Returns
-        -------
-        Separation
-            `table` has a row for each number of judges (one row where nothing crosses); `power_now` is the power of a
-            log as large as this one.
-
-        Raises
-        ------
-        ArgumentError, ArgumentTypeError
-            If a model is not there, a number is outside its range, or the results are not of one difference.
-        NotAvailableError
-            If no plan is known for the covariance, or the log has too few of the combinations of prompts and judges.
-
-        Examples
-        --------
-        >>> import evalreg as er
-        >>> log = er.datasets.paired(n_passages=40, difference=0.05, seed=2)
-        >>> means = er.mean(log, by="model", item="question", groups="passage")
-        >>> plan = means.plan(separate=("new", "old"), delta=0.05)
-        >>> round(plan.power_now, 2), int(plan.table["prompts"].iloc[0])
-        (0.19, 255)
-        """
-        from evalreg.planning.separation import separate as planned
-
-        models = _two(separate)
-        return planned(
-            self, *models, judges=judges, judge=judge, delta=delta, assurance=assurance, alpha=alpha, power=power
-        )
-
-
-def _two(names: Any) -> tuple[str | None, str | None]:
-    """The two names of `separate`, which may be left out."""
-    if names is None:
-        return None, None
-    if not isinstance(names, tuple | list) or len(names) != 2:
-        raise ArgumentTypeError(
-            f'`separate` must hold the names of two models, as in separate=("A", "B"); got {names!r}.'
-        )
-    return names[0], names[1]

@@ -10,7 +10,6 @@ import pandas as pd
 from evalreg.covariance.covariance import Covariance
 from evalreg.estimate import Estimate
 from evalreg.inference.intervals import intervals
-from evalreg.inference.questions import Counted
 from evalreg.inference.ranks import PairAdjustName, letters, pairwise_table, rank_sets, tiers
 from evalreg.inference.simultaneous import Seed, simultaneous
 from evalreg.report.shown import whole
@@ -22,7 +21,7 @@ Together: TypeAlias = "tuple[pd.Series[float], Covariance]"
 """Parameters and their covariance."""
 
 
-class MultipleModels(Counted, Algebra):
+class MultipleModels(Algebra):
     """Methods that need parameters and their joint covariance, nothing else."""
 
     @property

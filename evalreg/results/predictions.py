@@ -42,7 +42,7 @@ OVERLAP = "Overlapping intervals are not a test of a difference: `avg_comparison
 def plot_predictions(
     results: Any, by: str | list[str] | dict[str, Any], alpha: float, figsize: FigSize, ax: Axes | None
 ) -> Axes:
-    """The figure of `Predicted.plot_predictions`."""
+    """The figure of `Results.plot("predictions")`: the `avg_predictions` along a covariate, a second one in colour."""
     fraction("alpha", alpha)
     names = [by] if isinstance(by, str) else list(by)
     if not 1 <= len(names) <= 2:
@@ -273,53 +273,6 @@ class Predicted(Algebra):
             return found
         about = replace(found.estimate.about, interval="logit")
         return replace(found, estimate=replace(found.estimate, bounded=True, about=about))
-
-    def plot_predictions(
-        self,
-        by: str | list[str] | dict[str, Any],
-        *,
-        alpha: float = 0.05,
-        figsize: FigSize = None,
-        ax: Axes | None = None,
-    ) -> Axes:
-        """A figure of average expected scores along a covariate, by a second one in colour; the `avg_predictions`.
-
-        Needs matplotlib, the extra `evalreg[plot]`.
-
-        Parameters
-        ----------
-        by : str, list of str or dict
-            One covariate of the formula, or two: the first along the axis, the second in colour, with at most six
-            levels. Every row is put at its values, the other covariates as they are. A number along the axis is shown
-            at 25 values between its smallest and its largest; a dict gives the values.
-        alpha : float, optional
-            Level of the intervals, each with its own degrees of freedom.
-        figsize : float or (float, float), optional
-            Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
-            fits.
-        ax : Axes, optional
-            To draw into; by default a new pyplot figure.
-
-        Returns
-        -------
-        Axes
-            Drawn into.
-
-        Raises
-        ------
-        NotAvailableError, MissingColumnError, ArgumentError
-            As in `avg_predictions`; and for more than two covariates, or more than six levels in colour.
-
-        Examples
-        --------
-        >>> import evalreg as er
-        >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
-        >>> results = er.fit("score ~ n_words + subject", log, groups="passage")
-        >>> ax = results.plot_predictions(["n_words", "subject"])
-        >>> [text.get_text() for text in ax.get_legend().get_texts()]
-        ['history', 'law', 'medicine', 'physics']
-        """
-        return plot_predictions(self, by, alpha, figsize, ax)
 
     def wald_test_terms(self, *, alpha: float = 0.05) -> pd.DataFrame:
         """Joint tests of the terms of the formula: whether all coefficients of a factor or an interaction are zero.

@@ -15,7 +15,7 @@ import pandas as pd
 from evalreg.checks import fraction, option
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, EvalregError, muted
-from evalreg.inference.dependence import standard_error_ratios
+from evalreg.inference.dependence import design_effect, standard_error_ratios
 from evalreg.inference.fragile import cluster_sizes
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
@@ -185,7 +185,7 @@ def _gap(results: Any, board: pd.DataFrame, alpha: float) -> str:
     names = list(results.estimate.names)
     contrast = np.zeros((1, len(names)))
     contrast[0, [names.index(name) for name in board.index]] = 1.0, -1.0
-    found = results.linear(contrast, ["difference"])
+    found = results.contrast(contrast, ["difference"])
     unit = POINTS if unit_of(results.estimate) is PERCENT else PLAIN
     value = with_interval(float(found.params.iloc[0]), found.conf_int(alpha).to_numpy()[0], unit, alpha)
     return f"The difference, {named(board.index[0])} less {named(board.index[1])}, is {value})."
@@ -217,7 +217,7 @@ def design_sentences(results: Any, rows: str = "rows") -> tuple[str, ...]:
             f"The largest {named(axis_name(axis))} cluster holds {size.largest_share:.1%} of the {rows}. By their "
             f"sizes the {size.n_clusters:,} clusters are worth {size.effective_clusters:,.1f} equal ones."
         )
-    effect = np.sqrt(results.design_effect().to_numpy(dtype=float))
+    effect = np.sqrt(design_effect(cov))
     effect = effect[np.isfinite(effect)]
     if effect.size:
         low, high = f"{effect.min():.2f}", f"{effect.max():.2f}"

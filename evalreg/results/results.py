@@ -25,7 +25,7 @@ from evalreg.covariance.options import (
 )
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.where import open_subset
-from evalreg.errors import ArgumentError, EvalregError, Note, issue, muted
+from evalreg.errors import EvalregError, Note, issue, muted
 from evalreg.estimate import Estimate
 from evalreg.hints import Hinting, with_hints
 from evalreg.inference.intervals import against_null, against_value, intervals, t_tests
@@ -44,12 +44,12 @@ from evalreg.report.answer import short
 from evalreg.report.axes import FigSize
 from evalreg.report.figures import FigureName, plot_results
 from evalreg.report.summaries import covariance_text
-from evalreg.results.algebra import assembled, combined
+from evalreg.results.algebra import assembled
 from evalreg.results.bridge import line_of, to_statsmodels, with_own_dof
 from evalreg.results.diagnosed import Diagnosed, Resampled
 from evalreg.results.fitted import design_rows
-from evalreg.results.gate import Gate, Planned, decided
-from evalreg.results.predictions import Predicted
+from evalreg.results.gate import Gate, decided
+from evalreg.results.predictions import Predicted, plot_predictions
 from evalreg.results.tabulated import Tabulated
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ KEPT = _Kept.KEPT
 
 
 @dataclass(frozen=True, eq=False)
-class Results(Planned, Resampled, Predicted, Diagnosed, Tabulated, Hinting):
+class Results(Resampled, Predicted, Diagnosed, Tabulated, Hinting):
     """Estimates with standard errors, tests and intervals, under statsmodels' names; immutable.
 
     Made by `fit`, `mean` and `infer`.
@@ -239,27 +239,6 @@ class Results(Planned, Resampled, Predicted, Diagnosed, Tabulated, Hinting):
         """
         return rederive(self, groups, {"cov": cov, "ssc": ssc, "dof": dof, "repair": repair, "alike": alike})
 
-    def contrast(self, contrast: str | dict[str, float] | Any) -> Results:
-        """Linear combinations of the parameters, as results of their own.
-
-        Parameters
-        ----------
-        contrast : str, dict or array_like
-            "A - B", {"A": 1, "B": -1}, or an array with one column a parameter. A Series or DataFrame goes by its
-            labels.
-
-        Returns
-        -------
-        Results
-            Variances and degrees of freedom come from the same terms.
-        """
-        asked = parse_contrasts(contrast, self.estimate.names)
-        if np.any(asked.value != 0):
-            raise ArgumentError(
-                f"a contrast is a combination of parameters; {contrast!r} compares it with a number. Use `t_test`."
-            )
-        return self._derived(*combined(self.estimate, self.cov, asked.matrix, asked.names))
-
     def t_test(
         self, contrasts: str | dict[str, float] | Any, *, method: Literal["wald", "logit"] | None = None
     ) -> ContrastResults:
@@ -395,6 +374,7 @@ class Results(Planned, Resampled, Predicted, Diagnosed, Tabulated, Hinting):
         alpha: float = 0.05,
         adjust: PairAdjustName | None = "single-step",
         ranks: bool | None = None,
+        by: str | list[str] | dict[str, Any] | None = None,
         seed: Seed = 0,
         figsize: FigSize = None,
         ax: Axes | None = None,
@@ -405,10 +385,11 @@ class Results(Planned, Resampled, Predicted, Diagnosed, Tabulated, Hinting):
 
         Parameters
         ----------
-        kind : {"estimates", "pairs", "inflation", "dependence"}, optional
+        kind : {"estimates", "pairs", "inflation", "dependence", "predictions"}, optional
             "estimates", the default: intervals of each and of all at once, and the ranks that are not excluded.
             "pairs": the differences of all pairs. "inflation": standard errors by clustering, over naive ones.
-            "dependence": those against intraclass correlations, the table of `dependence`.
+            "dependence": those against intraclass correlations, the table of `dependence`. "predictions": the
+            averages of `avg_predictions` along a covariate of a regression.
         alpha : float, optional
             Level of intervals, ranks and marks.
         adjust : {"single-step", "holm", "fdr_bh", "bonferroni"} or None, optional
@@ -416,6 +397,10 @@ class Results(Planned, Resampled, Predicted, Diagnosed, Tabulated, Hinting):
         ranks : bool, optional
             Whether "estimates" is sorted from the best down with ranks beside it; by default it is for means by model,
             while coefficients and contrasts stay in their order with a line at zero.
+        by : str, list of str or dict, optional
+            Of "predictions": one covariate of the formula, or two: the first along the axis, the second in colour, with
+            at most six levels. Every row is put at its values, the other covariates as they are. A number along the
+            axis is shown at 25 values between its smallest and its largest; a dict gives the values.
         seed : int or Generator, optional
             Of the simulation behind simultaneous intervals, ranks and "single-step".
         figsize : float or (float, float), optional
@@ -435,8 +420,19 @@ class Results(Planned, Resampled, Predicted, Diagnosed, Tabulated, Hinting):
             If an option is unknown, or belongs to another kind.
         NotAvailableError
             If matplotlib is not installed, or there is nothing to compare.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+        >>> results = er.fit("score ~ n_words + subject", log, groups="passage")
+        >>> ax = results.plot("predictions", by=["n_words", "subject"])
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['history', 'law', 'medicine', 'physics']
         """
-        options: dict[str, Any] = {"alpha": alpha, "adjust": adjust, "ranks": ranks, "seed": seed}
+        if by is not None and kind == "predictions":
+            return plot_predictions(self, by, alpha, figsize, ax)
+        options: dict[str, Any] = {"alpha": alpha, "adjust": adjust, "ranks": ranks, "by": by, "seed": seed}
         return plot_results(self, covariance_text(self.cov), kind, **options, figsize=figsize, ax=ax)
 
     def __repr__(self) -> str:

@@ -257,7 +257,8 @@ class StoredResults(Printed):
         """
         ends = self._ends[self._level(alpha)]
         table = self._statistics[list(STATISTICS)].assign(lower=ends[:, 0], upper=ends[:, 1])
-        return table.assign(n=self._statistics["n"]) if "n" in self._statistics else table
+        more = [name for name in ("n", "design_effect", "n_eff") if name in self._statistics]
+        return table.join(self._statistics[more])
 
     def contrast(self, contrast: str | dict[str, float] | Any) -> StoredResults:
         """Linear combinations of the parameters, where the file knows their error bars.

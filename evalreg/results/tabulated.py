@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
+from typing import Literal
 
 import pandas as pd
 
 from evalreg.errors import Note
+from evalreg.inference.dependence import design_effect, effective_rows
+from evalreg.inference.rectification import human_labels, rectification_table
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.answer import brief
 from evalreg.report.rendering import ReportFormat
@@ -60,10 +63,19 @@ class Tabulated(MultipleModels, Printed):
         Returns
         -------
         DataFrame
-            Columns estimate, se, naive_se, t, dof, p_value, lower, upper and n, the rows behind each estimate (of a
-            model its own, of a regression all). t and p_value are those of `pvalues`.
+            Columns estimate, se, naive_se, t, dof, p_value, lower, upper; n, the rows behind each estimate (of a model
+            its own, of a regression all); design_effect, (se / naive_se) squared; and n_eff, the number of independent
+            rows with the same variance: of a mean by the variance of one of its rows, of anything else n (of a
+            difference of two the rows of both) over its design effect. t and p_value are those of `pvalues`.
+            Of `rectified_mean` also lambda, n_labelled, n_unlabelled, human_mean and human_se (from the human labels
+            alone), and effective_labels, the number of human labels that alone would be as informative.
         """
-        return coefficient_frame(self.estimate, self.cov, alpha, self._counts)
+        estimate, cov, counts = self.estimate, self.cov, self._counts
+        table = coefficient_frame(estimate, cov, alpha, counts)
+        table = table.assign(design_effect=design_effect(cov), n_eff=effective_rows(estimate, cov, counts))
+        if human_labels(estimate) is None:
+            return table
+        return table.join(rectification_table(estimate, cov).drop(columns="se"))
 
     @property
     def _sample(self) -> RestsOn:
@@ -112,46 +124,23 @@ class Tabulated(MultipleModels, Printed):
         """
         return result_sentences(self.estimate, self.cov, self._sample, alpha, name, markup)
 
-    def caption(self, *, alpha: float = 0.05, markup: MarkupName = "text") -> str:
-        r"""What to write below the table: what is estimated, which intervals, how many rows and clusters.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Level of the intervals.
-        markup : {"text", "markdown", "latex", "html"}, optional
-            In which of these names and signs are escaped; "text" by default.
-
-        Returns
-        -------
-        str
-            A few short sentences on one line.
-
-        Examples
-        --------
-        >>> import evalreg as er
-        >>> log = er.datasets.paired(n_passages=20, seed=1)
-        >>> said = er.mean(log, by="model", item="question", groups="passage").caption()
-        >>> print(said.replace(". ", ".\n"))
-        Mean of score by model with 95% confidence intervals.
-        Standard errors: CR2, clustered by passage (20 clusters); t with 19 degrees of freedom.
-        Intervals are Wilson's, with a design effect.
-        200 rows; none left out.
-        """
+    def _caption(self, alpha: float) -> str:
+        """What to write below the table, as LaTeX."""
         about = self.estimate.about
         what = f"{about.model} of {about.formula}" if about.formula else named(self.estimate)
         what += " by model" if about.n_models > 1 else ""
-        return caption_text(self.estimate, self.cov, self._sample, alpha, what, markup)
+        return caption_text(self.estimate, self.cov, self._sample, alpha, what)
 
-    def methods(self, *, alpha: float = 0.05, markup: MarkupName = "text") -> str:
+    def methods(self, *, alpha: float = 0.05, markup: MarkupName | Literal["bibtex"] = "text") -> str:
         r"""How the results were made, as a paragraph for a paper: estimates, clusters, degrees of freedom, sources.
 
         Parameters
         ----------
         alpha : float, optional
             Level of what is said of several models at once.
-        markup : {"text", "markdown", "latex", "html"}, optional
-            "latex" cites by key with ``\cite``, whose entries `bibliography` has; the others end in a list of sources.
+        markup : {"text", "markdown", "latex", "html", "bibtex"}, optional
+            "latex" cites by key with ``\cite``, and "bibtex" gives the entries, what a ``.bib`` file holds; the others
+            end in a list of sources.
 
         Returns
         -------
@@ -169,26 +158,13 @@ class Tabulated(MultipleModels, Printed):
         >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
         >>> print(er.mean(log, groups="passage").methods(markup="latex").split(". ")[0])
         The estimates are: Mean of score~\cite{miller2024}
-        """
-        return methods_text(self, alpha, markup)
-
-    def bibliography(self) -> str:
-        """The sources that `methods` cites, as BibTeX.
-
-        Returns
-        -------
-        str
-            What a ``.bib`` file holds.
-
-        Examples
-        --------
-        >>> import evalreg as er
-        >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
-        >>> found = er.mean(log, groups="passage").bibliography()
-        >>> [line.split("{")[1] for line in found.splitlines() if line.startswith("@")]
+        >>> entries = er.mean(log, groups="passage").methods(markup="bibtex").splitlines()
+        >>> [line.split("{")[1] for line in entries if line.startswith("@")]
         ['miller2024,', 'liang1986,', 'bell2002,', 'pustejovsky2018,', 'wilson1927,', 'rao1992,']
         """
-        return bibliography_of(source_names(self, self.estimate.about.n_models > 1))
+        if markup == "bibtex":
+            return bibliography_of(source_names(self, self.estimate.about.n_models > 1))
+        return methods_text(self, alpha, markup)
 
     def to_json(
         self, path: str | PathLike[str] | None = None, *, alpha: float | Sequence[float] = 0.05, seed: Seed = 0

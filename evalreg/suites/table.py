@@ -166,7 +166,7 @@ def table(
     Returns
     -------
     ResultsTable
-        Prints as text; also `summary(alpha)`, `to_frame(alpha)`, `to_markdown()`, `to_latex()` and `to_html()`.
+        Prints as text; also `summary(alpha)`, `to_frame(alpha)` and `to_latex()`.
 
     Raises
     ------

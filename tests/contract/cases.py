@@ -164,7 +164,7 @@ def _rectified(frame: pd.DataFrame, groups: Any, weights: Any) -> er.Results:
 
 def _rectified_held(frame: pd.DataFrame, groups: Any, weights: Any) -> er.Results:
     """Weighted means of y - lambda f and of f, put together with lambda as it is without weights."""
-    held = _rectified(frame, groups, None).rectification()["lambda"]
+    held = _rectified(frame, groups, None).to_frame()["lambda"]
     own = frame["model"].map(held).to_numpy()
     values = np.where(frame["part"] == "labelled", frame["human"] - own * frame["rated"], frame["rated"])
     means = er.mean(frame.assign(values=values), "values", by=["model", "part"], groups=groups, weights=weights)

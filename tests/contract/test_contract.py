@@ -412,7 +412,7 @@ def test_summaries_come_in_every_format_and_fit_the_terminal(case, groups, form)
         assert max(map(len, text.splitlines())) <= 80
         assert all(name in text or len(name) > 12 for name in results.params.index)
     elif form == "markdown":
-        markdown = results.to_markdown()
+        markdown = results.summary().as_markdown()
         assert "| " in markdown
         assert all(_as_said(name) in markdown for name in results.params.index)
     elif form == "latex":
@@ -802,14 +802,14 @@ def test_a_bootstrap_of_a_function_is_the_function_of_its_draws_or_refused(case)
     C = np.random.default_rng(6).normal(size=(2, len(results.params)))
     with contextlib.suppress(er.errors.NotAvailableError):
         draws = results.bootstrap(draws=9, alpha=0.5).draws
-        _assert_close(results.linear(C, ["c", "d"]).bootstrap(draws=9, alpha=0.5).draws, draws @ C.T, SAME)
+        _assert_close(results.contrast(C, ["c", "d"]).bootstrap(draws=9, alpha=0.5).draws, draws @ C.T, SAME)
         _assert_close(results.transform(np.tanh).bootstrap(draws=9, alpha=0.5).draws, np.tanh(draws), SAME)
 
 
 def test_a_constant_moves_estimates_and_intervals_alone(case):
     results, k = _fit(case), len(_fit(case).params)
     names, by = list(results.params.index), 0.25 + 0.5 * np.arange(k)
-    still, moved = results.linear(np.eye(k), names), results.linear(np.eye(k), names, constant=by)
+    still, moved = results.contrast(np.eye(k), names), results.contrast(np.eye(k), names, constant=by)
     # A mean of scores in [0, 1] has an interval that knows their range; a moved one has that of its standard error.
     ranged = results.estimate.bounded or results.cov.widths().scored is not None
     ends = results.conf_int(method="wald") if ranged else still.conf_int()
@@ -832,23 +832,23 @@ BESIDE = {
 def test_beside_another_estimate_dependence_is_its_own_or_not_told(case, beside):
     results, k = _fit(case), len(_fit(case).params)
     other = BESIDE[beside](case.prepare(case.frame()))
-    rows = results.n_eff() * results.design_effect()
+    rows, icc = results.to_frame().eval("n_eff * design_effect"), results.dependence().loc["passage", "icc"].to_numpy()
     behind = rows_behind(results.estimate)
     names = [[f"{side}: {name}" for name in each.params.index] for side, each in enumerate((results, other))]
     # As if the two were of other rows.
-    below = results.concat(other, names[0] + names[1]).icc()[names[0]].to_numpy()
-    _assert_close(below[np.isfinite(below)], results.icc().to_numpy()[np.isfinite(below)], SAME)
+    below = results.concat(other, names[0] + names[1]).dependence().loc["passage", "icc"][names[0]].to_numpy()
+    _assert_close(below[np.isfinite(below)], icc[np.isfinite(below)], SAME)
     for first in (True, False):
         try:
             both = results.stack(other, names[0] + names[1]) if first else other.stack(results, names[1] + names[0])
         except er.errors.NotAvailableError as refusal:
             assert "in memory" in str(refusal)
             return
-        icc = both.icc()[names[0]].to_numpy()
-        known = np.isfinite(icc)
-        _assert_close(icc[known], results.icc().to_numpy()[known], SAME)
+        found = both.dependence().loc["passage", "icc"][names[0]].to_numpy()
+        known = np.isfinite(found)
+        _assert_close(found[known], icc[known], SAME)
         # Rows of a mean count by what its weights leave of them, and of anything else all.
-        found = (both.n_eff() * both.design_effect())[names[0]].to_numpy()
+        found = both.to_frame().eval("n_eff * design_effect")[names[0]].to_numpy()
         counted = np.full(k, float(results.nobs)) if behind is None else behind
         assert np.all(np.isclose(found, rows, rtol=SAME) | np.isclose(found, counted, rtol=SAME) | np.isnan(found))
 

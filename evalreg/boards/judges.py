@@ -25,7 +25,7 @@ from evalreg.checks import fraction, keeps, listed
 from evalreg.covariance.options import CovOptions, ResolvedCov, resolve_cov
 from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.errors import ArgumentError, ArgumentTypeError, EvalregWarning, NotAvailableError
-from evalreg.report.tables import MOST_ROWS, Grid, Summary, fixed, number, p_value
+from evalreg.report.tables import MOST_ROWS, Grid, Shown, Summary, fixed, number, p_value
 
 # Judges beside each other, and the longest name of one, that fit into 80 characters.
 MOST_COLUMNS, LONGEST_NAME = 6, 8
@@ -74,8 +74,8 @@ def wide_grid(corner: str, values: pd.Series[float], stands: pd.Series[bool] | N
 
 
 @keeps("agreement", "overall", "boards", "ranks", "effects", "position", "variance")
-@dataclass(frozen=True, eq=False)
-class Judging:
+@dataclass(frozen=True, eq=False, repr=False)
+class Judging(Shown):
     """Judges of a board set against each other; immutable.
 
     Made by `Board.judges`. Standard errors are clustered by prompt and hold for these judges.
@@ -193,12 +193,6 @@ class Judging:
             Prints as text of 80 columns. Long tables are cut to their first rows; the sentences say so.
         """
         return summarize_judging(self)
-
-    def __repr__(self) -> str:
-        return self.summary().as_text()
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
 
 def judging(pairs: Pairs, options: ResolvedCov, judge: str, prompt: str, min_shared: int, alpha: float) -> Judging:

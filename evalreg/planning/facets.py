@@ -32,7 +32,7 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, EvalregW
 from evalreg.numerics.limits import EQUAL, HELD, ROOT_OF_ROUNDING
 from evalreg.numerics.moments import moment_equations
 from evalreg.planning.power import checked_count
-from evalreg.report.tables import Grid, Summary, number
+from evalreg.report.tables import Grid, Shown, Summary, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -240,8 +240,8 @@ ERROR = "error"
 
 
 @keeps("frame", "dropped")
-@dataclass(frozen=True, eq=False)
-class FacetComponents:
+@dataclass(frozen=True, eq=False, repr=False)
+class FacetComponents(Shown):
     """Variance components of a log by its facets; immutable.
 
     Made by `evalreg.components`.
@@ -401,12 +401,6 @@ class FacetComponents:
             Prints as text of 80 columns; also `as_text(width)`, `as_markdown()`, `as_latex()`, `as_html()`.
         """
         return _summary(self)
-
-    def __repr__(self) -> str:
-        return self.summary().as_text()
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
 
 def _summary(found: FacetComponents) -> Summary:

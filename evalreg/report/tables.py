@@ -345,9 +345,6 @@ class Summary:
         above = f"<p>({html.escape(self.rule)})</p>" if self.rule else above
         return f'<div class="evalreg"><h4>{html.escape(self.title)}</h4>{above}{tables}<ol>{notes}</ol></div>'
 
-    def __str__(self) -> str:
-        return self.as_text()
-
     def __repr__(self) -> str:
         return self.as_text()
 
@@ -401,7 +398,21 @@ def _untagged(text: str) -> str:
     return _TAG.sub(lambda found: "&lt;" if found[0] == "<" else "&amp;", text)
 
 
-class Printed(ABC):
+class Shown(ABC):
+    """What has a summary, which a terminal and a notebook show."""
+
+    @abstractmethod
+    def summary(self) -> Summary:
+        """Tables and sentences."""
+
+    def __repr__(self) -> str:
+        return self.summary().as_text()
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+
+class Printed(Shown):
     """What has a summary, in the formats of a terminal, a notebook and a paper."""
 
     @abstractmethod
@@ -434,6 +445,3 @@ class Printed(ABC):
     def _caption(self, alpha: float) -> str:
         """What stands below the table, as LaTeX; nothing where that is not known."""
         return ""
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()

@@ -32,7 +32,7 @@ from evalreg.inference.simultaneous import base_seed
 from evalreg.numerics.fitting import Progress
 from evalreg.numerics.limits import EQUAL, HELD, ROOT_OF_ROUNDING, ROUNDING
 from evalreg.numerics.matrices import dense
-from evalreg.report.tables import Grid, Summary, number
+from evalreg.report.tables import Grid, Shown, Summary, number
 from evalreg.resampling.draws import (
     BOOT_WEIGHTS,
     BootWeightsName,
@@ -55,8 +55,8 @@ FEW_DRAWS = 999
 
 
 @keeps("n_clusters")
-@dataclass(frozen=True, eq=False)
-class Bootstrap:
+@dataclass(frozen=True, eq=False, repr=False)
+class Bootstrap(Shown):
     """Estimates with the values that they take when clusters are drawn again.
 
     Made by `bootstrap` and `Results.bootstrap`.
@@ -160,30 +160,19 @@ class Bootstrap:
         Summary
             Prints as text; also `as_markdown()`, `as_latex()` and `as_html()`.
         """
-        return summarize_bootstrap(self)
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
-
-    def __repr__(self) -> str:
-        return self.summary().as_text()
-
-
-def summarize_bootstrap(boot: Bootstrap) -> Summary:
-    """The summary of a bootstrap."""
-    clusters = ", ".join(f"{n} by {name}" for name, n in boot.n_clusters.items()) or "each row"
-    facts = (
-        ("Draws", f"{boot.draws.shape[0]} ({boot.weights}, {seed_text(boot.seed)})"),
-        ("Clusters", clusters),
-        ("Interval", f"{1 - boot.alpha:.4g} {boot.kind}"),
-    )
-    ends, bse = boot.conf_int().to_numpy(), boot.bse.to_numpy()
-    rows = tuple(
-        (name, number(value), number(se), number(low), number(high))
-        for name, value, se, (low, high) in zip(boot.names, boot.values, bse, ends, strict=True)
-    )
-    grid = Grid(("", "estimate", "se", "lower", "upper"), rows)
-    return Summary("Cluster bootstrap", facts, (grid,), tuple(text for _, text in boot.notes))
+        clusters = ", ".join(f"{n} by {name}" for name, n in self.n_clusters.items()) or "each row"
+        facts = (
+            ("Draws", f"{self.draws.shape[0]} ({self.weights}, {seed_text(self.seed)})"),
+            ("Clusters", clusters),
+            ("Interval", f"{1 - self.alpha:.4g} {self.kind}"),
+        )
+        ends, bse = self.conf_int().to_numpy(), self.bse.to_numpy()
+        rows = tuple(
+            (name, number(value), number(se), number(low), number(high))
+            for name, value, se, (low, high) in zip(self.names, self.values, bse, ends, strict=True)
+        )
+        grid = Grid(("", "estimate", "se", "lower", "upper"), rows)
+        return Summary("Cluster bootstrap", facts, (grid,), tuple(text for _, text in self.notes))
 
 
 def intervals(boot: Bootstrap, alpha: float, kind: KindName) -> FloatArray:

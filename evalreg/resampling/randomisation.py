@@ -40,14 +40,14 @@ from evalreg.errors import (
 from evalreg.inference.simultaneous import Seed, base_seed
 from evalreg.numerics.fitting import Progress
 from evalreg.numerics.limits import EQUAL, HELD
-from evalreg.report.tables import Grid, Summary, fixed, number, p_value
+from evalreg.report.tables import Grid, Shown, Summary, fixed, number, p_value
 from evalreg.resampling.bootstrap import refuse_few
 from evalreg.resampling.draws import Drawn, blocks, seed_text, whole_number
 
 
 @keeps("n_clusters", "n_rows")
-@dataclass(frozen=True)
-class RandomisationTest:
+@dataclass(frozen=True, repr=False)
+class RandomisationTest(Shown):
     """A randomisation test, with the interval of the effects that it does not reject.
 
     Made by `randomisation_test`.
@@ -132,41 +132,38 @@ class RandomisationTest:
         Summary
             Prints as text; also `as_markdown()`, `as_latex()` and `as_html()`.
         """
-        return summarize_randomisation(self)
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
-
-    def __repr__(self) -> str:
-        return self.summary().as_text()
-
-
-def summarize_randomisation(test: RandomisationTest) -> Summary:
-    """The facts of a test."""
-    what = "rows" if test.by == "row" else f"{test.by} clusters"
-    within = "" if test.strata is None else f", within {test.n_strata} values of {test.strata}"
-    each = ", ".join(
-        f"{name}: {n}" + ("" if test.by == "row" else f" ({test.n_rows[name]} rows)")
-        for name, n in test.n_clusters.items()
-    )
-    if test.enumerated:
-        how = f"all {test.n_assignments:,}, each once"
-    else:
-        there = f"{test.n_assignments:,}" if test.n_assignments < 10**12 else "more than 10^12"
-        how = f"{test.draws:,} drawn of {there}, {seed_text(test.seed)}"
-    ends = tuple(number(end) for end in test.interval)
-    facts = [
-        ("Null", "no effect on any row"),
-        ("Assigned", what + within),
-        (f"{what[:1].upper()}{what[1:]}", each),
-        ("Assignments", how),
-        ("Statistic", "difference over its clustered error" if test.statistic == "t" else "difference"),
-        ("Smallest possible p", p_value(test.smallest_p)),
-    ]
-    headers = ("effect", "estimate", "clustered SE", "t", "p", f"[{test.alpha / 2:.3g}", f"{1 - test.alpha / 2:.3g}]")
-    numbers = (number(test.estimate), number(test.se), fixed(test.t, 3), p_value(test.p_value), *ends)
-    grid = Grid(headers, ((test.name, *numbers),))
-    return Summary("Randomisation test", tuple(facts), (grid,), tuple(text for _, text in test.notes))
+        what = "rows" if self.by == "row" else f"{self.by} clusters"
+        within = "" if self.strata is None else f", within {self.n_strata} values of {self.strata}"
+        each = ", ".join(
+            f"{name}: {n}" + ("" if self.by == "row" else f" ({self.n_rows[name]} rows)")
+            for name, n in self.n_clusters.items()
+        )
+        if self.enumerated:
+            how = f"all {self.n_assignments:,}, each once"
+        else:
+            there = f"{self.n_assignments:,}" if self.n_assignments < 10**12 else "more than 10^12"
+            how = f"{self.draws:,} drawn of {there}, {seed_text(self.seed)}"
+        ends = tuple(number(end) for end in self.interval)
+        facts = [
+            ("Null", "no effect on any row"),
+            ("Assigned", what + within),
+            (f"{what[:1].upper()}{what[1:]}", each),
+            ("Assignments", how),
+            ("Statistic", "difference over its clustered error" if self.statistic == "t" else "difference"),
+            ("Smallest possible p", p_value(self.smallest_p)),
+        ]
+        headers = (
+            "effect",
+            "estimate",
+            "clustered SE",
+            "t",
+            "p",
+            f"[{self.alpha / 2:.3g}",
+            f"{1 - self.alpha / 2:.3g}]",
+        )
+        numbers = (number(self.estimate), number(self.se), fixed(self.t, 3), p_value(self.p_value), *ends)
+        grid = Grid(headers, ((self.name, *numbers),))
+        return Summary("Randomisation test", tuple(facts), (grid,), tuple(text for _, text in self.notes))
 
 
 StatisticName: TypeAlias = Literal["t", "difference"]

@@ -46,7 +46,7 @@ from evalreg.inference.simultaneous import Seed, base_seed
 from evalreg.inference.wald import parse_contrasts, refuse_dependent, wald_quadratic
 from evalreg.numerics.limits import EQUAL, ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, mostly_there
-from evalreg.report.tables import Summary, fixed, number, p_value
+from evalreg.report.tables import Shown, Summary, fixed, number, p_value
 from evalreg.resampling.draws import (
     WEBB_UP_TO,
     WILD_WEIGHTS,
@@ -61,8 +61,8 @@ from evalreg.resampling.draws import (
 from evalreg.resampling.solvers import meetings
 
 
-@dataclass(frozen=True)
-class WildTest:
+@dataclass(frozen=True, repr=False)
+class WildTest(Shown):
     """A wild cluster bootstrap test, with the interval of the values that it does not reject.
 
     Made by `Results.wild_test`.
@@ -137,31 +137,20 @@ class WildTest:
         Summary
             Prints as text; also `as_markdown()`, `as_latex()` and `as_html()`.
         """
-        return summarize_test(self)
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
-
-    def __repr__(self) -> str:
-        return self.summary().as_text()
-
-
-def summarize_test(test: WildTest) -> Summary:
-    """The facts of a test."""
-    how = "all vectors, each once" if test.enumerated else f"drawn, {seed_text(test.seed)}"
-    facts = [("Null", test.null), ("Weights", f"{test.weights}, by {test.by} ({test.n_clusters} clusters)")]
-    facts.append(("Draws", f"{test.draws} ({how})"))
-    facts.append(("Residuals", "under the null" if test.impose_null else "of the fit"))
-    facts.append(("t (CR1)" if test.interval else "F (CR1)", fixed(test.statistic, 3)))
-    facts.append(("p", p_value(test.p_value)))
-    if len(test.p_by_axis) > 1:
-        facts.append(("p by axis", ", ".join(f"{name} {p_value(one)}" for name, one in test.p_by_axis)))
-    if test.interval is not None:
-        low, high = (number(end) for end in test.interval)
-        facts.append(("p, equal-tailed", p_value(test.p_equal_tailed)))
-        facts.append(("Estimate", number(test.estimate)))
-        facts.append((f"{1 - test.alpha:.4g} interval", f"{low} to {high}"))
-    return Summary("Wild cluster bootstrap", tuple(facts), (), tuple(text for _, text in test.notes))
+        how = "all vectors, each once" if self.enumerated else f"drawn, {seed_text(self.seed)}"
+        facts = [("Null", self.null), ("Weights", f"{self.weights}, by {self.by} ({self.n_clusters} clusters)")]
+        facts.append(("Draws", f"{self.draws} ({how})"))
+        facts.append(("Residuals", "under the null" if self.impose_null else "of the fit"))
+        facts.append(("t (CR1)" if self.interval else "F (CR1)", fixed(self.statistic, 3)))
+        facts.append(("p", p_value(self.p_value)))
+        if len(self.p_by_axis) > 1:
+            facts.append(("p by axis", ", ".join(f"{name} {p_value(one)}" for name, one in self.p_by_axis)))
+        if self.interval is not None:
+            low, high = (number(end) for end in self.interval)
+            facts.append(("p, equal-tailed", p_value(self.p_equal_tailed)))
+            facts.append(("Estimate", number(self.estimate)))
+            facts.append((f"{1 - self.alpha:.4g} interval", f"{low} to {high}"))
+        return Summary("Wild cluster bootstrap", tuple(facts), (), tuple(text for _, text in self.notes))
 
 
 def wild_test(

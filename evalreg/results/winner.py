@@ -15,7 +15,7 @@ from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.inference.selection import SHARE, corrected, hybrid_level, winning_values
 from evalreg.numerics.limits import EQUAL
 from evalreg.numerics.matrices import compressed, dense
-from evalreg.report.tables import Grid, Summary, limits, number
+from evalreg.report.tables import Grid, Shown, Summary, limits, number
 from evalreg.scores.score_interval import FEW_EXPECTED
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ _WORDS = {
 }
 
 
-@dataclass(frozen=True)
-class Winner:
+@dataclass(frozen=True, repr=False)
+class Winner(Shown):
     """The best of several models with an interval that allows for the choice; made by `winner`, immutable.
 
     Parameters
@@ -120,12 +120,6 @@ class Winner:
         """
         facts = (("Winner", self.name), ("Chosen from", f"{self.n_models} models"))
         return Summary("the winner", facts, (winner_grid(self),), winner_sentences(self))
-
-    def __repr__(self) -> str:
-        return self.summary().as_text()
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
 
 def winner_grid(found: Winner, reach: float = np.inf) -> Grid:

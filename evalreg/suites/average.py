@@ -109,7 +109,7 @@ def adjusted_over(p: FloatArray, method: SuiteAdjustName) -> FloatArray:
     return np.asarray(np.minimum(adjust_pvalues(p, "fdr_bh") * np.sum(1 / np.arange(1, m + 1)), 1.0))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EvalAverage(Printed):
     """Averages over several evals; made by `average` of what `join_evals` returns, immutable.
 
@@ -306,9 +306,6 @@ class EvalAverage(Printed):
         elif self.pairs is None and len(self.names) > 1:
             sentences.append(f"p is of each of {len(self.names)} differences by itself.")
         return sentences + [text for _, text in self.notes]
-
-    def __repr__(self) -> str:
-        return self.summary().as_text()
 
 
 def _p_values(averaged: Averaged) -> FloatArray:

@@ -27,7 +27,7 @@ Tabled: TypeAlias = Results | Comparison | StoredResults
 
 
 @keeps("parts")
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ResultsTable(Printed):
     """Several results side by side; made by `table`, immutable.
 
@@ -130,9 +130,6 @@ class ResultsTable(Printed):
         if len(plain) == len(self.parts):
             return " and by itself"
         return " and by itself, except in columns whose p-values are adjusted" if plain else ", p-values adjusted"
-
-    def __repr__(self) -> str:
-        return self.summary().as_text()
 
 
 def table(

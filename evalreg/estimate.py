@@ -281,8 +281,8 @@ class Cells:
     def of_sums(cls, sums: CellSums, stratum: IntArray | None = None, strata: tuple[str, ...] = ()) -> Cells:
         """Cells from the sums of their rows; where all values are alike rounding does not look like spread."""
         flat = sums.low == sums.high
-        mean, squares = np.where(flat, sums.low, sums.total / sums.weight), np.where(flat, 0.0, sums.squares)
-        return cls(sums.count, sums.weight, mean, squares, sums.low, sums.high, stratum, strata)
+        squares = np.where(flat, 0.0, sums.squares)
+        return cls(sums.count, sums.weight, sums.mean, squares, sums.low, sums.high, stratum, strata)
 
     @property
     def scatter(self) -> FloatArray:

@@ -162,11 +162,6 @@ def prompt_scores(
     return CellScores(values, fitted, Labels(values.size, {PROMPT[0]: as_codes(prompt)}), cell, weights)
 
 
-def mean_of(sums: CellSums) -> FloatArray:
-    """Means of cells; those of values that are all alike without rounding."""
-    return np.where(sums.low == sums.high, sums.low, sums.total / sums.weight)
-
-
 def mapped_means(
     values: FloatArray,
     cell: IntArray,
@@ -182,7 +177,7 @@ def mapped_means(
     """
     n_params, n_cells = coefficients.shape
     sums = cell_sums(values, cell, n_cells, weights)
-    mean = mean_of(sums)
+    mean = sums.mean
     params, se, dof = np.asarray(coefficients @ mean), np.full(n_params, np.nan), np.full(n_params, np.nan)
     scores = prompt_scores(values, mean, cell, prompt, weights)
     n_prompts = scores.n_clusters(PROMPT)
@@ -278,7 +273,7 @@ def _shares(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Share of equal verdicts of each cell, with its standard error and degrees of freedom by prompt."""
     sums = cell_sums(equal, cell, n_cells, None)
-    mean = mean_of(sums)
+    mean = sums.mean
     return mean, *cell_errors(prompt_scores(equal, mean, cell, prompt, None), sums, options)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -49,14 +49,14 @@ class Pairs:
         Of the rows in their cells, fitted by the mean of each.
     sums : CellSums
         Of the cells.
-    swapped : ndarray of bool, shape (n_rows,), or None
-        Whether a row's left model is its cell's second; None where rows stay in an engine.
     axes : tuple of Axis or None
         The clusterings asked for.
     dropped : dict of str to int
         Rows dropped, by reason.
     lines : tuple of str
         What the schedule looks like, in words.
+    swapped : ndarray of bool, shape (n_rows,), or None
+        Whether a row's left model is its cell's second; None where rows stay in an engine.
     side_names, sides : tuple of str, and ndarray, shape (n_rows, n_terms)
         Terms that differ between the two sides, left minus right.
     """
@@ -68,12 +68,12 @@ class Pairs:
     stratum: IntArray
     scores: CellScores | EngineScores
     sums: CellSums
-    swapped: BoolArray | None
     axes: tuple[Axis, ...] | None
     dropped: dict[str, int]
     lines: tuple[str, ...]
-    side_names: tuple[str, ...]
-    sides: FloatArray
+    swapped: BoolArray | None = None
+    side_names: tuple[str, ...] = ()
+    sides: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
 
     def __post_init__(self) -> None:
         hold(self)
@@ -133,10 +133,10 @@ def gather_pairs(data: Any, roles: PairRoles, groups: Groups, needs_rows: str | 
     read = read_pairs(table, roles, groups)
     rows, values = read.rows, read.values
     sums = cell_sums(values, read.cell, read.first.size, rows.weights)
-    scores = CellScores(values, _fitted(sums), rows.labels(), read.cell, rows.weights)
+    scores = CellScores(values, sums.mean, rows.labels(), read.cell, rows.weights)
     counts = {"n": np.ones(values.size), "tied": values == 0.5}
-    sides = read.side_names, read.sides
-    return _pairs(read, sums, scores, counts, read.swapped, rows.axes, rows.dropped, read.alike, sides)
+    held = {"axes": rows.axes, "dropped": rows.dropped, "side_names": read.side_names, "sides": read.sides}
+    return _pairs(read, sums, scores, counts, read.alike, swapped=read.swapped, **held)
 
 
 def _pairs(
@@ -144,11 +144,8 @@ def _pairs(
     sums: CellSums,
     scores: CellScores | EngineScores,
     counts: dict[str, Any],
-    swapped: BoolArray | None,
-    axes: tuple[Axis, ...] | None,
-    dropped: dict[str, int],
     alike: int,
-    sides: tuple[tuple[str, ...], FloatArray],
+    **held: Any,
 ) -> Pairs:
     """The cells; `counts` are rows and ties of each row, line or kind, for what is said of the schedule."""
     every = np.bincount(read.cell, counts["n"])
@@ -156,11 +153,7 @@ def _pairs(
     tied, rarer = (part.sum() / every.sum() for part in (counts["tied"], np.minimum(turned, every - turned)))
     lines = _design_lines(len(read.models), len(read.strata), sums.count, tied, rarer, alike)
     cells = (read.models, read.strata, read.first, read.second, read.stratum)
-    return Pairs(*cells, scores, sums, swapped, axes, dropped, lines, *sides)
-
-
-def _fitted(sums: CellSums) -> FloatArray:
-    return np.where(sums.low == sums.high, sums.low, sums.total / sums.weight)
+    return Pairs(*cells, scores, sums, lines=lines, **held)
 
 
 def _of_engine(read: PairsInEngine, roles: PairRoles) -> Pairs:
@@ -175,7 +168,7 @@ def _of_engine(read: PairsInEngine, roles: PairRoles) -> Pairs:
         Measured(read.table, nw.col(FIRST_SCORE), weight=read.weight, exchanged=exchanged),
         read.cells,
         sums,
-        _fitted(sums),
+        sums.mean,
         centre=np.full(sums.count.size, 0.5),
         weighted=read.weight is not None,
         heaviest=heaviest,
@@ -184,7 +177,7 @@ def _of_engine(read: PairsInEngine, roles: PairRoles) -> Pairs:
     alike = 0
     if not roles.key and (read.axes is not None or roles.strata is not None):
         alike = scores.n_rows - (read.n_given if read.axes is None else scores.n_entries(union(*read.axes)))
-    return _pairs(read, sums, scores, kinds, None, read.axes, read.dropped, alike, ((), np.zeros((0, 0))))
+    return _pairs(read, sums, scores, kinds, alike, axes=read.axes, dropped=read.dropped)
 
 
 def _of_lines(read: SummedPairCells, dropped: dict[str, int]) -> Pairs:
@@ -198,7 +191,7 @@ def _of_lines(read: SummedPairCells, dropped: dict[str, int]) -> Pairs:
         within.append(np.where(constant, 0.0, np.maximum(lines[wvv] - lines[wv] ** 2 / lines[w], 0.0)))
     scores = SummedPairScores(
         values=means[0],
-        fitted=_fitted(sums),
+        fitted=sums.mean,
         labels=Labels(read.cell.size, read.labels),
         cell=read.cell,
         weights=lines["w"],
@@ -209,8 +202,8 @@ def _of_lines(read: SummedPairCells, dropped: dict[str, int]) -> Pairs:
         within2=within[1],
         heaviest=lines["heaviest"],
     )
-    sides = read.side_names, read.sides
-    return _pairs(read, sums, scores, lines, read.swapped, read.axes, dropped, read.alike, sides)
+    held = {"axes": read.axes, "dropped": dropped, "side_names": read.side_names, "sides": read.sides}
+    return _pairs(read, sums, scores, lines, read.alike, swapped=read.swapped, **held)
 
 
 def _added(read: PairsInEngine | SummedPairCells) -> CellSums:
@@ -322,11 +315,5 @@ def condorcet_cycles(table: pd.DataFrame, alpha: float) -> pd.DataFrame:
 
 def cycles_of(beats: Any) -> list[tuple[int, int, int]]:
     """All triples with a beats b beats c beats a, each once, its smallest number first; `beats` is (n, n)."""
-    found = []
-    for a in range(len(beats)):
-        # b that a beats, c that beats a, and b beats c; a the smallest of the three.
-        after = np.flatnonzero(beats[a, a + 1 :]) + a + 1
-        before = np.flatnonzero(beats[a + 1 :, a]) + a + 1
-        inner = beats[np.ix_(after, before)]
-        found += [(a, int(after[i]), int(before[j])) for i, j in np.argwhere(inner)]
-    return sorted(found)
+    after = [beats[a + 1 :, a + 1 :] & beats[a, a + 1 :, None] & beats[a + 1 :, a] for a in range(len(beats))]
+    return [(a, a + 1 + int(b), a + 1 + int(c)) for a, edges in enumerate(after) for b, c in np.argwhere(edges)]

@@ -176,7 +176,7 @@ def _solve(
 
 def _of_factors_alone(sums: CellSums, centre: FloatArray) -> tuple[FloatArray, FloatArray, float]:
     """Sums of w by cell, of w (y - centre), and of w (y - centre)^2 over all."""
-    away = np.where(sums.low == sums.high, sums.low, sums.total / sums.weight) - centre
+    away = sums.mean - centre
     squares = float(sums.squares.sum() + sums.weight @ away**2)
     return sums.weight[:, None, None], (sums.weight * away)[:, None], squares
 

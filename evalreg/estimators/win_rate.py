@@ -60,8 +60,9 @@ class Schedule:
     """
 
     names: tuple[str, ...]
-    weights: Matrix  # (n_rates, n_cells): weight of each pair in each rate, before it is divided by their sum
-    side: Matrix  # of the same pattern: one where the rate's model is the pair's first, minus one where the second
+    # (n_rates, n_cells): weight of each pair in each rate, before it is divided by their sum; negative where the rate's
+    # model is the pair's second, so that it moves with 1 - psi
+    signed: Matrix
     mix: Matrix  # T, (n_params, n_rates); the identity without a mix
     mean: FloatArray  # (n_cells,): psi
     weight: FloatArray  # (n_cells,): of the rows
@@ -71,26 +72,25 @@ class Schedule:
     of_rate: IntArray | None = None
 
     @cached_property
-    def total(self) -> FloatArray:
-        """Sum of the weights of each rate, shape (n_rates,)."""
-        return np.asarray(self.weights @ np.ones(self.weights.shape[1]))
+    def weights(self) -> Matrix:
+        """Weight of each pair in each rate, (n_rates, n_cells)."""
+        return abs(self.signed)
 
     @cached_property
-    def signed(self) -> Matrix:
-        """How each rate moves with the mean of a pair, before it is divided, (n_rates, n_cells)."""
-        return with_entries(self.weights, self.weights.data * self.side.data)
+    def total(self) -> FloatArray:
+        """Sum of the weights of each rate, shape (n_rates,)."""
+        return np.asarray(self.weights.sum(axis=1))
 
     @cached_property
     def oriented(self) -> Matrix:
         """psi of each rate's model in each of its cells, weighted; shape (n_rates, n_cells)."""
-        of_first = self.mean[self.weights.indices]
-        psi = np.where(self.side.data > 0, of_first, 1.0 - of_first)
-        return with_entries(self.weights, self.weights.data * psi)
+        of_first, weight = self.mean[self.signed.indices], self.signed.data
+        return with_entries(self.signed, np.where(weight > 0, weight * of_first, -weight * (1.0 - of_first)))
 
     @cached_property
     def rates(self) -> FloatArray:
         """Win rates of the models in the strata, shape (n_rates,)."""
-        return np.asarray(self.oriented @ np.ones(self.weights.shape[1])) / self.total
+        return np.asarray(self.oriented.sum(axis=1)) / self.total
 
     @property
     def coefficient_map(self) -> Matrix:
@@ -159,11 +159,11 @@ def make_schedule(pairs: Pairs, opponents: str | pd.DataFrame, mix: Mix) -> tupl
     weight = np.ones(2 * n_cells) if isinstance(opponents, str) else _given(pairs, opponents)[model, other]
     present, row = np.unique(np.tile(pairs.stratum, 2) * n_models + model, return_inverse=True)
     order, starts = np.lexsort((cell, row)), np.append(0, np.cumsum(np.bincount(row)))
-    values = (weight, np.repeat([1.0, -1.0], n_cells))
-    weights, side = (sparse.csr_array((v[order], cell[order], starts), (present.size, n_cells)) for v in values)
+    side = np.repeat([1.0, -1.0], n_cells)
+    signed = sparse.csr_array(((weight * side)[order], cell[order], starts), (present.size, n_cells))
     of_stratum, of_model = present // n_models, present % n_models
     lines = never_met(pairs, isinstance(opponents, str))
-    weightless = np.flatnonzero(~(np.asarray(weights.sum(axis=1)).ravel() > 0))
+    weightless = np.flatnonzero(~(np.asarray(abs(signed).sum(axis=1)) > 0))
     if weightless.size:
         names = [pairs.models[m] for m in of_model[weightless]]
         raise ArgumentError(
@@ -183,7 +183,7 @@ def make_schedule(pairs: Pairs, opponents: str | pd.DataFrame, mix: Mix) -> tupl
                 "ones. Rename labels that contain a colon.",
                 count=len(alike),
             )
-        return Schedule(tuple(names), weights, side, sparse.eye_array(present.size, format="csr"), *known), lines
+        return Schedule(tuple(names), signed, sparse.eye_array(present.size, format="csr"), *known), lines
     share = _shares(pairs, mix)
     where = (of_model, np.arange(present.size))
     T = sparse.coo_array((share[of_stratum], where), shape=(n_models, present.size)).tocsr()
@@ -202,11 +202,11 @@ def make_schedule(pairs: Pairs, opponents: str | pd.DataFrame, mix: Mix) -> tupl
     listing = f"{each}{', ...' if len(share) > 6 else ''}"
     if mix != "observed":
         lines.append(f"Standardised to a mix of strata that is held fixed: {listing}.")
-        return Schedule(pairs.models, weights, side, T, *known), lines
+        return Schedule(pairs.models, signed, T, *known), lines
     lines.append(f"Standardised to the strata as observed: {listing}. Their shares vary with the rows.")
     cells = (np.arange(n_cells), pairs.stratum)
     members = sparse.coo_array((np.ones(n_cells), cells), shape=(n_cells, share.size)).tocsr()
-    return Schedule(pairs.models, weights, side, T, *known, members, of_stratum), lines
+    return Schedule(pairs.models, signed, T, *known, members, of_stratum), lines
 
 
 def _given(pairs: Pairs, opponents: pd.DataFrame) -> FloatArray:
@@ -310,16 +310,12 @@ def solve(pairs: Pairs, schedule: Schedule, about: About) -> Estimate:
         kind="board",
         coefficient_map=A,
         refit=Refit(1.0 / sums.weight, leave_out=schedule),
-        cells=Cells(sums.count, sums.weight, pairs.mean, _squares(pairs), sums.low, sums.high),
+        cells=Cells.of_sums(sums),
         bounded=True,
         dropped=pairs.dropped,
         about=about,
     )
     return fixed if schedule.members is None else _with_shares(fixed, pairs, schedule, schedule.members)
-
-
-def _squares(pairs: Pairs) -> FloatArray:
-    return np.where(pairs.sums.low == pairs.sums.high, 0.0, pairs.sums.squares)
 
 
 def _with_shares(fixed: Estimate, pairs: Pairs, schedule: Schedule, members: Matrix) -> Estimate:
@@ -395,7 +391,7 @@ def solve_as_sampled(pairs: Pairs, about: About) -> Estimate:
     for model, least, most in sides:
         np.minimum.at(low, model, least)
         np.maximum.at(high, model, most)
-    count, squares = means.counted.T @ sums.count, means.counted.T @ _squares(pairs) + moved
+    count, squares = means.counted.T @ sums.count, means.counted.T @ Cells.of_sums(sums).squares + moved
     return Estimate(
         names=pairs.models,
         params=means.params,

@@ -124,6 +124,11 @@ class CellSums:
     low: FloatArray
     high: FloatArray
 
+    @property
+    def mean(self) -> FloatArray:
+        """Means of cells; those of values that are all alike without rounding."""
+        return np.where(self.low == self.high, self.low, self.total / self.weight)
+
 
 def cell_sums(values: FloatArray, cell: IntArray | None, n_cells: int, weights: FloatArray | None) -> CellSums:
     """Sums of the rows of each cell, in memory; `cell` is None where there is one."""

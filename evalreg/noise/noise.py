@@ -31,7 +31,6 @@ from evalreg.errors import (
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.difference import compare
 from evalreg.estimators.mean import mean
-from evalreg.estimators.pair_tables import sign_pvalues
 from evalreg.noise.parts import (
     FEWEST_APART,
     OF_PAIRS,
@@ -47,6 +46,8 @@ from evalreg.report.tables import MOST_ROWS, Grid, Printed, Summary, fixed, numb
 from evalreg.results.results import Results, chooses_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from matplotlib.axes import Axes
 
 # A share of passes is whole passes over answers up to this, as shares that were written with all their digits are.
@@ -456,18 +457,13 @@ class Noise(Printed):
         columns: dict[str, Any] = {"difference": table["difference"].to_numpy()} | noise_columns(parts, se**2, alpha)
         columns["n_clusters"] = table["n_clusters"].to_numpy()
         columns |= {"z": columns["difference"] / se, "p_value": table["p_value"].to_numpy()}
-        columns |= {"wins": parts.wins, "losses": parts.losses, "sign_p_value": self._sign_pvalues(parts)}
+        signs = self.comparison.sign_test()
+        columns |= {side: signs[side].fillna(0).astype(int).to_numpy() for side in ("wins", "losses")}
+        columns["sign_p_value"] = signs["clustered_p_value" if self.read.axes else "p_value"].to_numpy()
         widths = self.comparison.results.cov.widths()
         columns["detectable"] = detectable(se, table["dof"].to_numpy(), widths, alpha, self.power)
         columns["paired"] = table["paired"].to_numpy()
         return pd.DataFrame(columns, index=table.index)
-
-    def _sign_pvalues(self, parts: Parts) -> FloatArray:
-        assert self.comparison is not None
-        if self.read.crossed:
-            return self.comparison.sign_test()["clustered_p_value"].to_numpy()
-        own = sign_pvalues(parts.wins, parts.losses) if self.read.cluster is None else parts.clustered_sign
-        return np.where(self.comparison.facts.paired, own, np.nan)
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -607,7 +603,7 @@ class Noise(Printed):
         option("kind", kind, get_args(NoiseFigureName))
         if kind == "errors":
             n = self._models["n"]
-            ceiling = int(n.iloc[0]) if self._unit and n.nunique() == 1 and self.read.cluster is None else None
+            ceiling = int(n.iloc[0]) if self._unit and n.nunique() == 1 and not self.read.axes else None
             return errors_axes(self._models, xlabel=f"mean {self.read.score}", n=ceiling, figsize=figsize, ax=ax)
         self._needs_pairs()
         if kind == "differences":
@@ -651,41 +647,22 @@ def _cells(row: dict[Any, Any]) -> tuple[str, ...]:
     estimate = row["score"] if "score" in row else row["difference"]
     data = NONE_SEEN if row["data_variance"] <= 0 else _known(row["se_data"])
     parts = (_known(row["se_prediction"]), data, _known(row["se_total"]))
+    share = _known(row["prediction_share"], _percent, (row["share_lower"], row["share_upper"]))
     # Of pairs there is no room for the interval of K on 80 columns; `to_frame` has it.
-    enough = _enough(row) if "score" in row else _whole(row["enough_answers"])
-    return number(estimate), *parts, _share(row), enough
+    ends = (row["enough_lower"], row["enough_upper"]) if "score" in row else np.nan
+    return number(estimate), *parts, share, _known(row["enough_answers"], "{:.0f}".format, ends)
 
 
-def _known(value: float) -> str:
-    return "unknown" if np.isnan(value) else number(value)
-
-
-def _share(row: dict[Any, Any]) -> str:
-    if np.isnan(row["prediction_share"]):
+def _known(value: float, text: Callable[[float], str] = number, ends: Any = np.nan) -> str:
+    """A value, and its interval where there is one."""
+    if np.isnan(value):
         return "unknown"
-    share = _percent(row["prediction_share"])
-    ends = row["share_lower"], row["share_upper"]
-    return share if np.isnan(ends).any() else f"{share} [{ends[0]:.0%}, {ends[1]:.0%}]"
-
-
-def _has_intervals(*tables: pd.DataFrame) -> bool:
-    return any(bool(table[end].notna().any()) for table in tables for end in ("share_lower", "enough_lower"))
+    return text(value) + ("" if np.isnan(ends).any() else f" [{', '.join(map(text, ends))}]")
 
 
 def _percent(share: float) -> str:
     """A share, which as an estimate without bias can come out above the whole."""
     return ABOVE_ALL if share > 1 else f"{share:.0%}"
-
-
-def _enough(row: dict[Any, Any]) -> str:
-    if np.isnan(row["enough_answers"]):
-        return "unknown"
-    ends = row["enough_lower"], row["enough_upper"]
-    return _whole(row["enough_answers"]) + ("" if np.isnan(ends).any() else f" [{_whole(ends[0])}, {_whole(ends[1])}]")
-
-
-def _whole(k: float) -> str:
-    return "unknown" if np.isnan(k) else "inf" if np.isinf(k) else f"{k:.0f}"
 
 
 def _tests(pairs: pd.DataFrame, alpha: float) -> Grid:
@@ -699,17 +676,12 @@ def _tests(pairs: pd.DataFrame, alpha: float) -> Grid:
 
 def _typical(pairs: pd.DataFrame) -> Grid:
     """Quantiles over pairs, each column by itself."""
-    columns = ("se_prediction", "se_data", "se_total", "prediction_share", "enough_answers", "detectable")
+    columns: dict[str, Callable[[float], str]] = dict.fromkeys(("se_prediction", "se_data", "se_total"), number)
+    columns |= {"prediction_share": _percent, "enough_answers": "{:.0f}".format, "detectable": number}
     rows = []
     for name, q in (("lowest", 0.0), ("quarter", 0.25), ("median", 0.5), ("three quarters", 0.75), ("highest", 1.0)):
-        cells = []
-        for column in columns:
-            known = pairs[column].dropna().to_numpy(dtype=float)
-            value = float(np.quantile(known, q, method="higher")) if known.size else float("nan")
-            share, whole = column == "prediction_share", column == "enough_answers"
-            text = _percent(value) if share else _whole(value) if whole else number(value)
-            cells.append("unknown" if np.isnan(value) else text)
-        rows.append((name, *cells))
+        values = (pairs[column].dropna().quantile(q, interpolation="higher") for column in columns)
+        rows.append((name, *(_known(float(value), text) for value, text in zip(values, columns.values(), strict=True))))
     return Grid((f"{len(pairs)} pairs", *HEADERS, "detectable"), tuple(rows))
 
 
@@ -736,6 +708,7 @@ def _facts(found: Noise) -> list[tuple[str, str]]:
 def _sentences(found: Noise, models: pd.DataFrame, pairs: pd.DataFrame, alpha: float, cells: set[str]) -> list[str]:
     """What a careful reader asks; `cells` are those of the tables, whose words are explained."""
     known = bool(models["prediction_share"].notna().any())
+    intervals = any(frame[["share_lower", "enough_lower"]].notna().to_numpy().any() for frame in (models, pairs))
     said = [
         "answers and questions: the standard error from other answers to the same questions, and from other questions. "
         "Their squares add up to that of the total SE."
@@ -746,7 +719,7 @@ def _sentences(found: Noise, models: pd.DataFrame, pairs: pd.DataFrame, alpha: f
     if known:
         said.append(
             "enough K: with this many answers to each question their noise is 5% of the variance or less."
-            + (f" In brackets {100 * (1 - alpha):g}% intervals." if _has_intervals(models, pairs) else "")
+            + (f" In brackets {100 * (1 - alpha):g}% intervals." if intervals else "")
         )
     said += _benchmark(found, pairs)
     said += _single(models) if known else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +10,9 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Codes
-from evalreg.numerics.limits import EQUAL, HELD
-from evalreg.numerics.student import t_pvalues, t_quantile
+from evalreg.numerics.limits import EQUAL, HELD, ROUNDING
+from evalreg.numerics.matrices import Matrix
+from evalreg.numerics.student import t_quantile
 
 # A share of the variance below which more answers buy next to nothing.
 ENOUGH = 0.05
@@ -47,9 +47,6 @@ class Parts:
     n: IntArray  # questions
     n_clusters: IntArray
     n_single: IntArray  # questions with a single answer of the model, or of one of the two
-    wins: IntArray  # questions on which the first has the higher mean, and the lower
-    losses: IntArray
-    clustered_sign: FloatArray  # p-value of the sign test with clusters
 
     @property
     def k(self) -> FloatArray:
@@ -85,7 +82,7 @@ class Parts:
         return np.maximum(np.ceil(needed * (1 - EQUAL)), 1.0)
 
 
-def noise_parts(answers: AnswerTable, left: IntArray, right: IntArray, cluster: Codes | None) -> Parts:
+def noise_parts(answers: AnswerTable, left: IntArray, right: IntArray, cluster: Codes | None = None) -> Parts:
     """Parts of each column, left less right over the questions of both; where `right` is `NOBODY`, left alone.
 
     Answers are taken to be independent of each other given their questions, so that the noise of a mean over n
@@ -95,50 +92,48 @@ def noise_parts(answers: AnswerTable, left: IntArray, right: IntArray, cluster: 
     """
     # NOBODY is the last row: it answered everything, without noise.
     n_questions = answers.mean.shape[1]
-    mean = np.vstack([answers.mean, np.zeros(n_questions)])
-    present = np.vstack([answers.count > 0, np.ones(n_questions, dtype=bool)])
-    single = np.vstack([answers.count == 1, np.zeros(n_questions, dtype=bool)])
-    sigma2 = np.vstack([answers.sigma2, np.zeros(n_questions)])
-    noise = np.vstack([answers.sigma2 / np.maximum(answers.count, 1), np.zeros(n_questions)])
-    found = []
-    for part in _chunks(left.size, n_questions):
+    nobody = np.zeros(n_questions)
+    mean = np.vstack([answers.mean, nobody])
+    present = np.vstack([answers.count > 0, nobody == 0])
+    single = np.vstack([answers.count == 1, nobody > 0])
+    sigma2 = np.vstack([answers.sigma2, nobody])
+    noise = np.vstack([answers.sigma2 / np.maximum(answers.count, 1), nobody])
+    member = None
+    if cluster is not None:
+        place = (np.arange(n_questions), cluster.codes)
+        member = sparse.csr_array((np.ones(n_questions), place), (n_questions, cluster.n_clusters))
+    columns = []
+    for part in np.array_split(np.arange(left.size), left.size * n_questions // HELD + 1):
         a, b = left[part], right[part]
         inside = present[a] & present[b]
-        variance = np.where(inside, sigma2[a] + sigma2[b], 0.0)
-        own = np.where(inside, noise[a] + noise[b], 0.0)
+        of_one, of_mean = (np.where(inside, of[a] + of[b], 0.0) for of in (sigma2, noise))
         difference = np.where(inside, mean[a] - mean[b], 0.0)
-        found.append(_parts(difference, variance, own, inside, single[a] | single[b], cluster))
-    return Parts(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
-
-
-def _chunks(m: int, n_questions: int) -> Iterator[IntArray]:
-    yield from np.array_split(np.arange(m), m * n_questions // HELD + 1)
+        columns.append(_parts(difference, of_one, of_mean, inside, single[a] | single[b], member))
+    return Parts(*(np.concatenate(arrays) for arrays in zip(*columns, strict=True)))
 
 
 def _parts(
-    d: FloatArray, variance: FloatArray, noise: FloatArray, inside: BoolArray, single: BoolArray, cluster: Codes | None
+    d: FloatArray, variance: FloatArray, noise: FloatArray, inside: BoolArray, single: BoolArray, member: Matrix | None
 ) -> tuple[FloatArray | IntArray, ...]:
     """The fields of `Parts`, shape (m,) each, from (m, n_questions) arrays that are 0 outside."""
     n = inside.sum(axis=1)
     some = np.maximum(n, 1)[:, None]
     centred = np.where(inside, d - d.sum(axis=1, keepdims=True) / some, 0.0)
-    sign = np.sign(d)
-    top, totals, signs, sizes = (_sums(x, cluster) for x in (noise, centred, sign, inside.astype(float)))
+    sums = [noise, centred, inside.astype(float)]
+    top, totals, sizes = sums if member is None else [np.asarray(each @ member) for each in sums]
     n_clusters = np.count_nonzero(sizes, axis=1)
     rest = 1 - sizes / some
     bottom = np.divide(totals**2, rest, out=np.zeros_like(rest), where=rest > 0)
-    below = bottom.sum(axis=1)
+    below, scale = bottom.sum(axis=1), np.max(np.abs(d), axis=1, initial=0.0)
     # Differences that are all alike leave rounding.
-    flat = below <= 1e-24 * some[:, 0] * np.max(np.abs(d), axis=1, initial=0.0) ** 2
+    flat = below <= ROUNDING**2 * some[:, 0] * scale**2
     below = np.where((n_clusters < 2) | flat, np.nan, below)
     share = top.sum(axis=1) / below
     apart = top - share[:, None] * bottom
     factor = n_clusters / np.maximum(n_clusters - 1, 1)
     share_se = np.sqrt(factor * np.einsum("mg,mg->m", apart, apart)) / below
-    share_se = np.where(_n_unusual(totals, sizes, np.abs(d).max(axis=1, initial=0.0)) < FEWEST_APART, np.nan, share_se)
+    share_se = np.where(_n_unusual(totals, sizes, scale) < FEWEST_APART, np.nan, share_se)
     worth = np.minimum(_effective(apart**2), _effective(bottom))
-    squares = np.einsum("mg,mg->m", signs, signs)
-    z = np.divide(signs.sum(axis=1), np.sqrt(squares), out=np.full(n.size, np.nan), where=squares > 0)
     return (
         variance.sum(axis=1) / some[:, 0],
         noise.sum(axis=1) / some[:, 0] ** 2,
@@ -148,9 +143,6 @@ def _parts(
         n,
         n_clusters,
         (inside & single).sum(axis=1),
-        (sign > 0).sum(axis=1),
-        (sign < 0).sum(axis=1),
-        t_pvalues(z, np.maximum(n_clusters - 1.0, 1.0)),
     )
 
 
@@ -160,22 +152,13 @@ def _n_unusual(totals: FloatArray, sizes: FloatArray, scale: FloatArray) -> IntA
     # Columns without any cluster have no middle.
     means[~np.isfinite(means).any(axis=1)] = 0.0
     middle = np.nanmedian(means, axis=1, keepdims=True)
-    return np.asarray(np.count_nonzero(np.abs(means - middle) > 1e-9 * scale[:, None], axis=1))
+    return np.asarray(np.count_nonzero(np.abs(means - middle) > EQUAL * scale[:, None], axis=1))
 
 
 def _effective(squares: FloatArray) -> FloatArray:
     """How many equal clusters would make a sum of squares as these do, shape (m,); 1 where there are none."""
     below = np.einsum("mg,mg->m", squares, squares)
     return np.asarray(np.divide(squares.sum(axis=1) ** 2, below, out=np.ones(below.size), where=below > 0))
-
-
-def _sums(values: FloatArray, cluster: Codes | None) -> FloatArray:
-    """Sums within clusters of questions, shape (m, n_clusters)."""
-    if cluster is None:
-        return values
-    place = (cluster.codes, np.arange(cluster.codes.size))
-    by_cluster = sparse.csr_array((np.ones(cluster.codes.size), place), (cluster.n_clusters, cluster.codes.size))
-    return np.ascontiguousarray((by_cluster @ values.T).T)
 
 
 # Columns of the tables
@@ -188,13 +171,12 @@ def noise_columns(parts: Parts, variance: FloatArray, alpha: float) -> dict[str,
     total = np.where(variance > 0, variance, np.nan)
     data = total - parts.prediction
     low, high = parts.shares(alpha).T
-    one = data + parts.sigma2 / parts.n
     columns = {"se_prediction": np.sqrt(parts.prediction), "se_data": _root(data), "se_total": np.sqrt(total)}
     columns |= {"prediction_share": parts.share, "share_lower": np.maximum(low, 0.0), "share_upper": high}
     columns["share_upper"] = np.maximum(np.minimum(high, 1.0), columns["share_lower"])
     for name, share in (("answers", parts.share), ("lower", low), ("upper", high)):
         columns[f"enough_{name}"] = parts.enough(share)
-    columns |= {"sigma2": parts.sigma2, "data_variance": data, "se_one_answer": _root(one)}
+    columns |= {"sigma2": parts.sigma2, "data_variance": data, "se_one_answer": _root(data + parts.sigma2 / parts.n)}
     return columns | {"n": parts.n, "n_clusters": parts.n_clusters, "n_single": parts.n_single}
 
 

@@ -17,7 +17,7 @@ from evalreg.covariance.terms import assemble
 from evalreg.data.answers import PairedAnswers, read_paired_answers
 from evalreg.data.clusters import axis_name, pair_codes
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
-from evalreg.estimate import Estimate
+from evalreg.estimate import Estimate, rows_behind
 from evalreg.numerics.limits import EQUAL, ROUNDING
 from evalreg.numerics.matrices import compressed
 from evalreg.numerics.student import t_quantile
@@ -168,7 +168,8 @@ def pilot_of(results: Any) -> dict[str, Pilot]:
         )
     estimate = results.estimate
     item = estimate.item if estimate.item and set(estimate.item) <= set(estimate.scores.columns) else ()
-    n = touched(estimate, item) if item else _rows(estimate)
+    behind = rows_behind(estimate)
+    n = touched(estimate, item) if item else estimate.n_rows if behind is None else round(float(behind[0]))
     plain = assemble(estimate, (item,), resolve_cov(CovOptions(), True, default="CR2")) if item else None
     variance = float(results.cov.naive[0, 0] if plain is None else plain.variance()[0])
     clustered = float(results.bse.iloc[0]) ** 2
@@ -196,23 +197,11 @@ def _few(cov: Covariance | None) -> NullVariance | None:
     return replace(null, theta=np.abs(null.theta)) if null.signed[0] else null
 
 
-def _rows(estimate: Estimate) -> int:
-    """Rows that enter an estimate."""
-    if estimate.cells is None or estimate.cells.count.size != estimate.scores.n_columns:
-        return estimate.n_rows
-    return round(float(estimate.cells.count[_columns(estimate)].sum()))
-
-
-def _columns(estimate: Estimate) -> Any:
-    """Which columns of the scores enter an estimate."""
-    return np.asarray(abs(compressed(estimate.bread)).sum(axis=1)).ravel() > 0
-
-
 def touched(estimate: Estimate, axis: tuple[str, ...]) -> int:
     """Clusters with rows that enter an estimate."""
     if estimate.refit is None or estimate.refit.inverse_gram.ndim > 1:
         return estimate.scores.n_clusters(axis)
-    entering, count = _columns(estimate), 0
+    entering, count = np.asarray(abs(compressed(estimate.bread)).sum(axis=1)).ravel() > 0, 0
     for block in estimate.scores.cells(axis):
         rows = compressed(block.gram)[:, entering]
         count += int(np.count_nonzero(np.asarray(rows.sum(axis=1)).ravel()))

@@ -9,7 +9,7 @@ from scipy import optimize, stats
 
 import evalreg as er
 from evalreg.covariance.crossed import Widths, crossed_widths, subset_signs
-from evalreg.numerics.student import dof_of_quantile, t_log_density, t_pvalues, t_quantile
+from evalreg.numerics.student import dof_of_quantile, t_pvalues, t_quantile
 
 TWO = [(0,), (1,), (0, 1)]
 THREE = [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)]
@@ -74,14 +74,11 @@ def test_degrees_of_freedom_give_the_half_width_back(rng: np.random.Generator) -
 
 def test_students_t_agrees_with_scipy() -> None:
     dof = np.array([0.7, 1.0, 3.3, 30.0, 1e4, 1e9, np.inf])
-    finite = np.where(np.isinf(dof), 1e300, dof)
     for level in (0.9, 0.05, 1e-9):
         t = t_quantile(level, dof)
         np.testing.assert_allclose(t[:-1], stats.t.isf(level / 2, dof[:-1]), rtol=1e-9)
         assert t[-1] == pytest.approx(stats.norm.isf(level / 2), rel=1e-12)
         np.testing.assert_allclose(t_pvalues(t, dof), level, rtol=1e-8)
-        density = np.append(stats.t.logpdf(t[:-1], finite[:-1]), stats.norm.logpdf(t[-1]))
-        np.testing.assert_allclose(t_log_density(t, dof), density, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(dof_of_quantile(t[:4], level), dof[:4], rtol=1e-6)
 
 

@@ -22,7 +22,6 @@ from evalreg.covariance.leverage import (
 )
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.estimate import Estimate, effective_clusters
-from evalreg.numerics.fitting import MOST_STEPS, crossings
 from evalreg.numerics.limits import LAST_DIGITS, ROOT_OF_ROUNDING, ROUNDING
 from evalreg.numerics.matrices import (
     DENSE_SHARE,
@@ -38,7 +37,7 @@ from evalreg.numerics.matrices import (
     transposed,
     without_zeros,
 )
-from evalreg.numerics.student import dof_of_quantile, proportion_interval, t_log_density, t_pvalues, t_quantile
+from evalreg.numerics.student import crossings, dof_of_quantile, proportion_interval, t_pvalues, t_quantile
 from evalreg.scores.score_interval import NullVariance
 
 Dims: TypeAlias = tuple[int, ...]
@@ -507,16 +506,15 @@ class Widths:
         if self.signs.size == 1:
             return t_pvalues(x / np.sqrt(np.where(self.variance > 0, self.variance, np.nan)), self.dofs[0])
         known = (self.variance > 0) & np.isfinite(x)
-        single = np.count_nonzero(self.signs, axis=1) == 1
         p = np.zeros(x.shape)
         # A sum of positive terms is at least each of them, and so is its p-value.
         for term in np.flatnonzero(np.any(self.signs[np.all(self.signs >= 0, axis=1)] > 0, axis=0)):
             V = np.where(self.terms[term] > 0, self.terms[term], 1.0)
             own = t_pvalues(x / np.sqrt(V), self.dofs[term])
             p = np.where(self.terms[term] > 0, np.maximum(p, own), p)
-        for row in self.signs[~single]:
+        if np.any(np.count_nonzero(self.signs, axis=1) > 1):
             wanted = np.flatnonzero(known & (x > 0) & (p < 1))
-            p[wanted] = self._solved(row, wanted, x[wanted], p[wanted])
+            p[wanted] = self.chosen(wanted)._levels(x[wanted], p[wanted])
         return np.where(known, np.where(x == 0, 1.0, p), np.nan)
 
     def limits(self, estimate: FloatArray, alpha: float | FloatArray = 0.05) -> FloatArray:
@@ -607,21 +605,25 @@ class Widths:
         p = np.where(np.isnan(self.variance), np.nan, self._plain.pvalues(distance))
         rows = np.unique(reach.row)
         rows = rows[~np.isnan(self.variance[rows]) & np.isfinite(distance[rows])]
-        own, x = self.chosen(rows), distance[rows]
-        if own.reach is None:
-            return p
-        reach, side, place = own.reach, (x < 0).astype(np.intp), np.arange(x.size)
+        if rows.size:
+            p[rows] = self.chosen(rows)._levels(distance[rows], np.nan_to_num(p[rows]))
+        return p
+
+    def _levels(self, distance: FloatArray, least: FloatArray) -> FloatArray:
+        """Levels at which H, on the side of the distance, is the distance, all of which are at least so large."""
+        side, place = (distance < 0).astype(np.intp), np.arange(distance.size)
 
         def room(log_level: FloatArray) -> FloatArray:
-            """How far outside the interval of each level the value tested lies."""
-            return np.asarray(np.abs(x) - own._sides(reach, np.exp(log_level))[side, place])
+            """How far outside the interval of each level the value tested lies, as a logarithm."""
+            level = np.exp(log_level)
+            half = self.half(level) if self.reach is None else self._sides(self.reach, level)[side, place]
+            with np.errstate(divide="ignore"):
+                return np.asarray(np.log(np.abs(distance)) - np.log(half))
 
-        # No less than the p-value without.
-        low = np.log(np.maximum(np.nan_to_num(p[rows]), SMALLEST_LEVEL))
-        high, at_low = np.zeros(x.shape), room(low)
-        found = np.exp(crossings(room, low, high, np.minimum(at_low, 0.0), room(high), ROUNDING))
-        p[rows] = np.where(at_low > 0, np.where(np.exp(low) > SMALLEST_LEVEL, np.exp(low), 0.0), found)
-        return p
+        low = np.log(np.maximum(least, SMALLEST_LEVEL))
+        high, at_low = np.zeros(low.shape), room(low)
+        levels = np.exp(crossings(room, low, high, np.minimum(at_low, 0.0), room(high), ROUNDING))
+        return np.where(at_low > 0, np.where(least > SMALLEST_LEVEL, least, 0.0), levels)
 
     def chosen(self, rows: IntArray) -> Widths:
         """Those of some contrasts, in rising order, without what few questions leave open."""
@@ -635,31 +637,6 @@ class Widths:
         t = np.where(np.isfinite(t), t, t_quantile(USUAL_LEVEL, np.full(t.shape, np.inf)))
         more = np.max(reach.squares(np.full(t.shape, USUAL_LEVEL)), axis=0)
         return replace(self, variance=np.asarray(self.variance + more / t**2), reach=reach, seen=self.variance)
-
-    def _solved(self, row: FloatArray, columns: IntArray, x: FloatArray, least: FloatArray) -> FloatArray:
-        """Largest of `least` and the p at which one sum is x^2, by Newton steps in log p inside a bracket."""
-        low, high = np.log(np.maximum(least, SMALLEST_LEVEL)), np.zeros(x.shape)
-        V, d, u, target = self.terms[:, columns], self.dofs[:, columns], low.copy(), 2 * np.log(x)
-        left = np.arange(x.size)
-        for step in range(MOST_STEPS):
-            value, slope = _log_sum(row, V[:, left], d[:, left], u[left])
-            above = value > target[left]
-            if step == 0:
-                left, value, slope, above = left[above], value[above], slope[above], above[above]
-            low[left] = np.where(above, u[left], low[left])
-            high[left] = np.where(above, high[left], u[left])
-            with np.errstate(all="ignore"):
-                new = u[left] - (value - target[left]) / slope
-            # A Newton step so small leaves an error far below rounding; it may leave the bracket by rounding.
-            small = 1e-9 * np.maximum(np.abs(u[left]), 1.0)
-            inside = (new > low[left] - small) & (new < high[left] + small)
-            new = np.where(inside, np.clip(new, low[left], high[left]), (low[left] + high[left]) / 2)
-            moved = np.abs(new - u[left]) > small
-            u[left] = new
-            left = left[moved]
-            if not left.size:
-                break
-        return np.maximum(least, np.where(u > np.log(SMALLEST_LEVEL), np.exp(u), 0.0))
 
     def dof(self, alpha: float) -> FloatArray:
         """The nu with t_nu(alpha) = H(alpha)/sqrt(v), shape (m,); without a variance the smallest d_A.
@@ -703,19 +680,6 @@ def joined(parts: Sequence[Widths]) -> Widths:
     if reach is not None:
         seen = np.concatenate([part.variance if part.seen is None else part.seen for part in parts])
     return Widths(variance[0], terms, dofs, parts[0].signs, scored, reach, seen)
-
-
-def _log_sum(row: FloatArray, V: FloatArray, d: FloatArray, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """log of sum_A s_A t_A^2 V_A at level exp(u), and its derivative by u; -inf where the sum is not positive."""
-    t = t_quantile(np.exp(u), d)
-    weight = np.where(V > 0, row[:, None] * V, 0.0)
-    total = np.sum(np.where(V > 0, weight * t**2, 0.0), axis=0)
-    # dt/du = -p/(2 f(t)).
-    positive = total > 0
-    safe = np.where(positive, total, 1.0)
-    with np.errstate(all="ignore"):
-        slope = -np.sum(np.where(V > 0, weight * t * np.exp(u - t_log_density(t, d)), 0.0), axis=0) / safe
-    return np.where(positive, np.log(safe), -np.inf), np.where(positive, slope, np.nan)
 
 
 def crossed_widths(

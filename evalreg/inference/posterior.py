@@ -15,9 +15,9 @@ from evalreg.checks import FloatArray, IntArray, fraction, listed, option
 from evalreg.data.clusters import Axis, axis_name, rows_where
 from evalreg.errors import ArgumentError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import Cells, Estimate
-from evalreg.numerics.fitting import crossings
 from evalreg.numerics.limits import LAST_DIGITS, ROOT_OF_ROUNDING
 from evalreg.numerics.matrices import dense
+from evalreg.numerics.student import crossings
 
 if TYPE_CHECKING:
     from scipy.interpolate import PPoly

@@ -191,7 +191,7 @@ def _own_columns(content: Content, asked: TableRequest, broken: BrokenName) -> t
     for start, what in _FOREIGN.items():
         if head.startswith(start):
             raise LogFormatError(f"A table is {TABLES}, text in UTF-8; {content.name} is {what}. Convert it first.")
-    if head.startswith(b"{\n") and (b'"contrast_dof"' in head[:400] or b'"kind": "comparisons"' in head[:400]):
+    if head.startswith(b"{\n") and (b'\n  "covariance": {' in head[:400] or b'"kind": "comparisons"' in head[:400]):
         raise LogFormatError(
             f"A log holds scores or verdicts; {content.name} holds results, as `to_json` and --format json write them. "
             "Read it by er.read_results, or name the log that it was made from."

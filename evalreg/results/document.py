@@ -14,7 +14,6 @@ from evalreg.checks import fraction
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, EvalregError, muted
-from evalreg.estimate import PLAIN, Estimate
 from evalreg.inference.intervals import tested_against
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.documents import SCHEMA_VERSION, as_json, records, summary_document, versions
@@ -39,7 +38,7 @@ def results_document(
     rows.insert(0, "parameter", list(results.estimate.names))
     categories = {text: category.__name__ for category, text in results.notes}
     return {
-        "covariance": _covariance(results.estimate, cov),
+        "covariance": _covariance(cov),
         "dropped": {str(reason): int(count) for reason, count in results.dropped.items()},
         "formula": results.estimate.about.formula,
         "intervals": _ends(results, alphas),
@@ -81,8 +80,8 @@ def _ends(results: AnyResults, alphas: Sequence[float]) -> list[dict[str, Any]]:
     return found
 
 
-def _covariance(estimate: Estimate, cov: Covariance) -> dict[str, Any]:
-    """The matrix, the terms that it is made of, and the dof of contrasts where they share one."""
+def _covariance(cov: Covariance) -> dict[str, Any]:
+    """The matrix, and the terms that it is made of."""
     terms = [
         {
             "clusters": term.name,
@@ -94,22 +93,10 @@ def _covariance(estimate: Estimate, cov: Covariance) -> dict[str, Any]:
         for term in (cov.pieces if cov.crossed else ())
     ]
     return {
-        "contrast_dof": _common_dof(estimate, cov),
         "matrix": cov.matrix.tolist(),
         "naive": cov.naive.tolist(),
         "terms": terms,
     }
-
-
-def _common_dof(estimate: Estimate, cov: Covariance) -> float | None:
-    """The degrees of freedom of every contrast, where its variance is c'Vc too; None where contrasts have their own."""
-    own = (cov.fixed, cov.floor, cov.withheld, cov.paired, cov.ends)
-    if cov.crossed or any(one is not None for one in own) or any(term.blind is not None for term in cov.pieces):
-        return None
-    family = estimate.family.monotone.contrasts if estimate.family.monotone else estimate.family
-    if family is not PLAIN or cov.options.dof == "satterthwaite" or not cov.axes:
-        return None
-    return None if any(term.lost.any() for term in cov.pieces) else float(cov.dof()[0])
 
 
 def _pairs(results: AnyResults, alphas: Sequence[float]) -> dict[str, Any] | None:

@@ -1,52 +1,36 @@
-"""Results read back from JSON: what was said of them, without the rows that would let them say more."""
+"""Results read back from JSON: the tables and the covariance, without the rows that would let them say more."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, fraction, keeps, listed
+from evalreg.checks import FloatArray, fraction, keeps
 from evalreg.errors import ArgumentError, LogFormatError, NotAvailableError
-from evalreg.estimate import selects
-from evalreg.inference.wald import Contrasts, parse_contrasts
-from evalreg.numerics.limits import LAST_DIGITS
-from evalreg.numerics.student import t_pvalues, t_quantile
 from evalreg.report.answer import short
 from evalreg.report.documents import SCHEMA_VERSION, numbers, read_summary
 from evalreg.report.shown import whole
-from evalreg.report.summaries import coefficient_grid
 from evalreg.report.tables import Printed, Summary, whole_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Columns of tables that are no numbers, and those that are whole ones.
+# Columns of tables that are text, and the order of columns, which JSON with sorted keys does not keep.
 TEXT = ("parameter", "model", "baseline", "letters")
-WHOLE = ("n", "n_clusters", "n_unpaired", "rank", "rank_lower", "rank_upper", "tier")
-# The order of columns, which JSON with sorted keys does not keep.
 ORDER = (
     *("parameter", "model", "baseline", "rank", "rank_lower", "rank_upper", "estimate", "difference", "se"),
     *("lower", "upper", "joint_lower", "joint_upper", "letters", "tier", "p_value", "p_adjusted", "correlation", "n"),
     *("n_clusters", "dof", "variance_saved", "n_unpaired", "paired"),
 )
-STATISTICS = ("estimate", "se", "naive_se", "t", "dof", "p_value")
-
-
-@dataclass(frozen=True, eq=False)
-class PairTable:
-    """Differences of pairs of parameters, by place."""
-
-    places: np.ndarray[Any, np.dtype[np.intp]]
-    frame: pd.DataFrame
-    ends: dict[float, FloatArray]
+_ROWS = "Compute it from the log."
 
 
 def read_ends(entries: list[dict[str, Any]], size: int) -> dict[float, FloatArray]:
@@ -57,39 +41,26 @@ def read_ends(entries: list[dict[str, Any]], size: int) -> dict[float, FloatArra
     return ends
 
 
-def pairs_from(found: dict[str, Any], size: int) -> PairTable:
-    """Differences of pairs, as they were written."""
-    places = np.column_stack([np.array(found[side], dtype=np.intp) for side in ("left", "right")])
-    if places.tolist() != [list(pair) for pair in combinations(range(size), 2)]:
-        raise LogFormatError(f"`pairs` must hold each pair of the {size} parameters once, in their order.")
-    frame = pd.DataFrame({name: numbers(found[name]) for name in STATISTICS})
-    return PairTable(places, frame, read_ends(found["intervals"], len(frame)))
-
-
-def read_matrix(rows: list[list[Any]], name: str, size: int | None = None) -> FloatArray:
+def read_matrix(rows: list[list[Any]], size: int) -> FloatArray:
     """A square matrix, with a row for each of `size` parameters."""
     matrix = np.array([numbers(row) for row in rows], dtype=np.float64)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or size not in (None, matrix.shape[0]):
-        raise LogFormatError(f"`{name}` of the covariance must have a row and a column for each parameter.")
+    if matrix.shape != (size, size):
+        raise LogFormatError("the covariance must have a row and a column for each parameter.")
     return matrix
 
 
-def table_from(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """A table from its rows, with numbers where they were."""
-    found_names = dict.fromkeys(name for row in rows for name in row)
-    names = [*(name for name in ORDER if name in found_names), *(name for name in found_names if name not in ORDER)]
-    columns: dict[str, Any] = {}
-    for name in names:
-        values = [row[name] for row in rows]
-        if name in TEXT:
-            columns[name] = [str(value) for value in values]
-        elif name == "paired":
-            columns[name] = pd.Series(values, dtype=bool)
-        else:
-            found = numbers(values)
-            whole = name in WHOLE and bool(np.isfinite(found).all())
-            columns[name] = found.astype(np.intp) if whole else found
-    return pd.DataFrame(columns)
+def read_column(name: str, values: list[Any]) -> Any:
+    """A column of a table: text, whole numbers or booleans as they are, other numbers maybe missing or infinite."""
+    if name in TEXT:
+        return [str(value) for value in values]
+    return values if {type(value) for value in values} in ({int}, {bool}) else numbers(values)
+
+
+def read_table(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """A table from its rows."""
+    columns = dict.fromkeys(name for row in rows for name in row)
+    names = [*(name for name in ORDER if name in columns), *(name for name in columns if name not in ORDER)]
+    return pd.DataFrame({name: read_column(name, [row[name] for row in rows]) for name in names})
 
 
 @keeps("document")
@@ -97,7 +68,7 @@ def table_from(rows: list[dict[str, Any]]) -> pd.DataFrame:
 class StoredResults(Printed):
     """Results that were written as JSON, without the rows of their log; made by `read_results`, immutable.
 
-    What needs the rows, such as another clustering or a bootstrap, raises `NotAvailableError`.
+    What needs the rows, such as another clustering or a bootstrap, is not there; `document` has all that is.
 
     Parameters
     ----------
@@ -177,16 +148,6 @@ class StoredResults(Printed):
         return dict(self.document["options"])
 
     @property
-    def versions(self) -> dict[str, str]:
-        """Versions of the packages that the results were made with."""
-        return dict(self._held["versions"])
-
-    @property
-    def seed(self) -> Any:
-        """Seed of the simulations; None where there was none."""
-        return self._held["seed"]
-
-    @property
     def alphas(self) -> tuple[float, ...]:
         """Levels whose intervals are stored; the first is that of the summary and of the tables."""
         return tuple(self._ends)
@@ -197,16 +158,13 @@ class StoredResults(Printed):
         return self._held.get("adjust")
 
     @property
-    def results(self) -> StoredResults:
-        """These results, which a comparison holds under this name."""
-        return self
-
-    @property
     def table(self) -> pd.DataFrame:
         """Of a comparison the differences, indexed by (model, baseline), as `Comparison.to_frame` has them."""
-        rows = table_from(self._held["parameters"])
+        rows = read_table(self._held["parameters"])
         if self.kind != "comparison":
-            raise NotAvailableError(f"`table` is that of a comparison; this is {_article(self.kind)}. Use `to_frame`.")
+            raise NotAvailableError(
+                "`table` is that of a comparison, and these are results of another kind. Use `to_frame`."
+            )
         more = [name for name in ("parameter", "naive_se", "t", "design_effect", "n_eff") if name in rows]
         return rows.drop(columns=more).set_index(["model", "baseline"])
 
@@ -218,7 +176,8 @@ class StoredResults(Printed):
         DataFrame
             Its diagonal is the square of `bse`.
         """
-        return pd.DataFrame(self._matrix, index=self._statistics.index, columns=self._statistics.index)
+        names = self._statistics.index
+        return pd.DataFrame(read_matrix(self._held["covariance"]["matrix"], len(names)), index=names, columns=names)
 
     def conf_int(self, alpha: float | None = None) -> pd.DataFrame:
         """Confidence intervals, as they were computed from the rows.
@@ -256,38 +215,9 @@ class StoredResults(Printed):
             Columns as in `Results.to_frame`.
         """
         ends = self._ends[self._level(alpha)]
-        table = self._statistics[list(STATISTICS)].assign(lower=ends[:, 0], upper=ends[:, 1])
+        table = self._statistics[["estimate", "se", "naive_se", "t", "dof", "p_value"]]
         more = [name for name in ("n", "design_effect", "n_eff") if name in self._statistics]
-        return table.join(self._statistics[more])
-
-    def contrast(self, contrast: str | dict[str, float] | Any) -> StoredResults:
-        """Linear combinations of the parameters, where the file knows their error bars.
-
-        Single parameters and differences of two of them are stored. Others are c'Vc with the degrees of freedom that
-        all contrasts share, where they do: one clustering under `dof="min"` or a number.
-
-        Parameters
-        ----------
-        contrast : str, dict or array_like
-            "A - B", {"A": 1, "B": -1}, or an array with one column a parameter.
-
-        Returns
-        -------
-        StoredResults
-            Of the combinations.
-
-        Raises
-        ------
-        NotAvailableError
-            If a combination has degrees of freedom of its own, which only the rows tell.
-        """
-        asked = parse_contrasts(contrast, tuple(self._statistics.index))
-        if np.any(asked.value != 0):
-            raise ArgumentError(f"a contrast is a combination of parameters; {contrast!r} compares it with a number.")
-        if any(name in asked.names[:i] for i, name in enumerate(asked.names)):
-            raise ArgumentError(f"combinations need distinct names; got {listed(asked.names)}.")
-        found: StoredResults = combined_stored(self, asked)
-        return found
+        return table.assign(lower=ends[:, 0], upper=ends[:, 1]).join(self._statistics[more])
 
     def pairwise(self, alpha: float | None = None) -> pd.DataFrame:
         """Differences between all pairs of parameters, one by one.
@@ -301,17 +231,12 @@ class StoredResults(Printed):
         -------
         DataFrame
             Indexed by (left, right), columns difference, se, dof, lower, upper and p_value, not adjusted for their
-            number. Each is the difference that `contrast` has; on sparse boards `Results.pairwise` may be wider.
+            number. Each is that of `Results.contrast`; on sparse boards `Results.pairwise` may be wider.
         """
-        level, pairs = self._level(alpha), self._pairs
-        if pairs is None:
-            raise NotAvailableError("differences of pairs are not stored: of one parameter, or of very many. " + _ROWS)
-        index = [self._statistics.index[pairs.places[:, side]] for side in (0, 1)]
-        table = pairs.frame[["estimate", "se", "dof"]].rename(columns={"estimate": "difference"})
-        table = table.assign(
-            lower=pairs.ends[level][:, 0], upper=pairs.ends[level][:, 1], p_value=pairs.frame["p_value"]
-        )
-        return whole(table.set_axis(pd.MultiIndex.from_arrays(index, names=["left", "right"])))
+        level = self._level(alpha)
+        if self._held.get("pairs") is None:
+            raise NotAvailableError(f"differences of pairs are not stored: of one parameter, or of very many. {_ROWS}")
+        return whole(self._pairs[level].copy())
 
     def leaderboard(self) -> pd.DataFrame:
         """Models from the best down, as they stood at the first level.
@@ -331,7 +256,7 @@ class StoredResults(Printed):
                 "no leaderboard is stored: these are not results of several models, or they were written without "
                 "their ranks. `results.to_json()` writes them; `evalreg mean` does with --ranks."
             )
-        return whole(table_from(self._held["leaderboard"]).set_index("model").rename_axis(None))
+        return whole(read_table(self._held["leaderboard"]).set_index("model").rename_axis(None))
 
     def summary(self, alpha: float | None = None) -> Summary:
         """The summary that the results had.
@@ -352,8 +277,6 @@ class StoredResults(Printed):
             If the level is another one.
         """
         level = self._level(alpha)
-        if self._held.get("summary") is None:
-            return short_summary(self, level)
         if level != self.alphas[0]:
             raise NotAvailableError(f"the summary is stored at alpha={self.alphas[0]:g}; use `to_frame({level:g})`.")
         return read_summary(self._held["summary"])
@@ -364,15 +287,16 @@ class StoredResults(Printed):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Say of what results can do, and these cannot, that it needs the rows."""
-            if not name.startswith("_") and name in _offered():
-                raise NotAvailableError(f"`{name}` needs the rows of the log, which a JSON file does not hold. {_ROWS}")
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            """Say of what these results cannot do that it may need the rows."""
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}: a JSON file holds tables and a covariance, "
+                f"and not the rows. {_ROWS}"
+            )
 
     @cached_property
     def _statistics(self) -> pd.DataFrame:
         """By parameter: estimate, se, naive_se, t, dof, p_value."""
-        table = table_from(self._held["parameters"]).rename(columns={"difference": "estimate"})
+        table = read_table(self._held["parameters"]).rename(columns={"difference": "estimate"})
         return table.set_index("parameter").rename_axis(None)
 
     @cached_property
@@ -381,14 +305,17 @@ class StoredResults(Printed):
         return read_ends(self._held["intervals"], len(self._statistics))
 
     @cached_property
-    def _matrix(self) -> FloatArray:
-        """Covariance of the parameters."""
-        return read_matrix(self._held["covariance"]["matrix"], "matrix", len(self._statistics))
-
-    @cached_property
-    def _pairs(self) -> PairTable | None:
-        found = self._held.get("pairs")
-        return None if found is None else pairs_from(found, len(self._statistics))
+    def _pairs(self) -> dict[float, pd.DataFrame]:
+        """Differences of all pairs of parameters, each once and in their order, by level."""
+        pairs = self._held["pairs"]
+        names = pd.MultiIndex.from_tuples(list(combinations(self._statistics.index, 2)), names=["left", "right"])
+        tables = {}
+        for level, ends in read_ends(pairs["intervals"], len(names)).items():
+            found = {name: numbers(pairs[name]) for name in ("estimate", "se", "dof", "p_value")}
+            table = pd.DataFrame({**found, "lower": ends[:, 0], "upper": ends[:, 1]}, index=names)
+            table = table.rename(columns={"estimate": "difference"})
+            tables[level] = table[["difference", "se", "dof", "lower", "upper", "p_value"]]
+        return tables
 
     def _column(self, name: str) -> pd.Series:
         return self._statistics[name].rename(None)
@@ -405,126 +332,6 @@ class StoredResults(Printed):
             f"intervals are stored at alpha={known}, not at {alpha:g}. {_ROWS} `to_json(alpha=[0.05, {alpha:g}])` "
             "stores both."
         )
-
-
-_ROWS = "Compute it from the log."
-# What boards and comparisons offer beside results.
-_OF_OTHERS: tuple[str, ...] = (
-    "cycles",
-    "equivalence",
-    "facts",
-    "head_to_head",
-    "joint_test",
-    "judges",
-    "mcnemar",
-    "net_benefit",
-    "odds",
-    "pairs",
-    "sign_test",
-    "sparsity",
-)
-
-
-def _offered() -> set[str]:
-    """What results, boards and comparisons offer."""
-    from evalreg.results.results import Results
-
-    return {*_OF_OTHERS, *(name for name in dir(Results) if not name.startswith("_"))}
-
-
-def _article(kind: str) -> str:
-    return kind if kind == "results" else f"a {kind}"
-
-
-# `StoredResults`, whose module imports this one.
-AnyStored: TypeAlias = Any
-
-
-def combined_stored(results: AnyStored, asked: Contrasts) -> AnyStored:
-    """Contrasts with the error bars that are stored, or that follow from what is."""
-    rows = [_one(results, c) for c in asked.matrix]
-    frame = pd.DataFrame([row for row, _ in rows], columns=list(STATISTICS))
-    frame.insert(0, "parameter", list(asked.names))
-    intervals = []
-    for level in results.alphas:
-        ends = np.array([one[level] for _, one in rows])
-        intervals.append({"alpha": level, "lower": ends[:, 0].tolist(), "upper": ends[:, 1].tolist()})
-    C, own = asked.matrix, results._held["covariance"]
-    matrix, lost = C @ np.nan_to_num(results._matrix) @ C.T, (C != 0) @ np.isnan(np.diag(results._matrix))
-    matrix[lost, :] = matrix[:, lost] = np.nan
-    np.fill_diagonal(matrix, frame["se"].to_numpy() ** 2)
-    naive = C @ read_matrix(own["naive"], "naive") @ C.T
-    model = str(results._held["model"])
-    more = {
-        "covariance": {**own, "matrix": matrix.tolist(), "naive": naive.tolist(), "terms": []},
-        "intervals": intervals,
-        "kind": "results",
-        "leaderboard": None,
-        "model": model if model.startswith("Contrast of ") else f"Contrast of {model}",
-        "notes": [],
-        "pairs": None,
-        "parameters": frame.to_dict("records"),
-        "summary": None,
-        "tested_against": results._held.get("tested_against", 0) if selects(C) else 0,
-    }
-    return replace(results, document={**results._held, **more})
-
-
-def _one(results: AnyStored, c: FloatArray) -> tuple[list[float], dict[float, FloatArray]]:
-    """Statistics and limits of one contrast."""
-    where, values = np.flatnonzero(c), c[np.flatnonzero(c)]
-    if where.size == 1 and values[0] == 1:
-        row = results._statistics[list(STATISTICS)].iloc[where[0]]
-        return row.tolist(), {level: ends[where[0]] for level, ends in results._ends.items()}
-    if where.size == 2 and set(values) == {1.0, -1.0} and results._pairs is not None:
-        return _pair(results._pairs, where, float(values[0]))
-    dof = results._held["covariance"]["contrast_dof"]
-    if dof is None:
-        raise NotAvailableError(
-            "the degrees of freedom of this combination are not stored: they are its own, and come from the rows. "
-            "Single parameters and differences of two are stored. Write it with what you need: "
-            'results.contrast("...").to_json(); `cov_params()` has the covariance.'
-        )
-    return _by_matrix(results, c, float(numbers([dof])[0]))
-
-
-def _pair(pairs: PairTable, where: Any, first: float) -> tuple[list[float], dict[float, FloatArray]]:
-    """A difference that is stored, turned around where it is asked the other way."""
-    at = int(np.flatnonzero((pairs.places == where).all(axis=1))[0])
-    row = pairs.frame[list(STATISTICS)].iloc[at].copy()
-    ends = {level: one[at] for level, one in pairs.ends.items()}
-    if first < 0:
-        row[["estimate", "t"]] = -row[["estimate", "t"]]
-        ends = {level: -one[::-1] for level, one in ends.items()}
-    return row.tolist(), ends
-
-
-def _by_matrix(results: AnyStored, c: FloatArray, dof: float) -> tuple[list[float], dict[float, FloatArray]]:
-    """A contrast by c'Vc, with the degrees of freedom that all contrasts share."""
-    where = np.flatnonzero(c)
-    part, naive = c[where], read_matrix(results._held["covariance"]["naive"], "naive")[np.ix_(where, where)]
-    theta = float(part @ results._statistics["estimate"].to_numpy()[where])
-    variance, scale = float(part @ results._matrix[np.ix_(where, where)] @ part), part**2 @ np.diag(naive)
-    se = np.sqrt(variance) if variance > LAST_DIGITS * scale else np.nan
-    p = float(t_pvalues(np.array([theta / se]), np.array([dof]))[0])
-    half = {level: float(t_quantile(level, np.array([dof]))[0]) * se for level in results.alphas}
-    ends = {level: np.array([theta - width, theta + width]) for level, width in half.items()}
-    return [theta, float(se), float(np.sqrt(part @ naive @ part)), theta / se, dof, p], ends
-
-
-def short_summary(results: AnyStored, alpha: float) -> Summary:
-    """A table of estimates, for combinations that were made after reading."""
-    table = results.to_frame(alpha)
-    tests = results._held.get("tested_against", 0) is not None
-    grid = coefficient_grid(table.drop(columns="n", errors="ignore"), range(len(table)), alpha, tests)
-    facts = (
-        ("Score", str(results._held["score"])),
-        ("Rows", str(results.nobs)),
-        ("Model", str(results._held["model"])),
-        ("Covariance", str(results.options["cov"])),
-    )
-    sentence = "Made from results that were read back from JSON, which hold the error bars but not the rows."
-    return Summary("evalreg results", facts, (grid,), (sentence,))
 
 
 @keeps("parts", "document")
@@ -607,7 +414,7 @@ def read_results(path_or_text: str | PathLike[str]) -> StoredResults | StoredCom
     >>> log = er.datasets.paired(n_passages=20, seed=1)
     >>> results = er.mean(log, by="model", item="question", groups="passage")
     >>> stored = er.read_results(results.to_json())
-    >>> bool(stored.contrast("new - old").bse.iloc[0] == results.contrast("new - old").bse.iloc[0])
+    >>> bool(stored.pairwise().loc[("new", "old"), "se"] == results.contrast("new - old").bse.iloc[0])
     True
     """
     text, name = _text_of(path_or_text)
@@ -666,21 +473,12 @@ def _read(document: Any, name: str) -> StoredResults | StoredComparisons:
 
 
 def _read_one(document: dict[str, Any]) -> StoredResults:
+    """Results of which all was looked at that may be read later, so that a damaged file is refused here."""
     found = StoredResults(document)
-    read_matrix(document["covariance"]["naive"], "naive", len(found.params))
-    # Whatever is read later is looked at now, so that a damaged file is refused here.
-    _ = (
-        repr(found),
-        found.cov_params(),
-        found.n_clusters,
-        found.dropped,
-        found.notes,
-        found.options,
-        found.versions,
-        found.summary(),
-    )
-    _ = document["model"], document["score"]
-    _ = found.seed, document["covariance"]["contrast_dof"], None if found._pairs is None else found.pairwise()
-    _ = found.table if found.kind == "comparison" else None
-    _ = found.leaderboard() if document.get("leaderboard") is not None or found.kind == "board" else None
+    read_matrix(document["covariance"]["naive"], len(found.params))
+    _ = document["model"], document["score"], document["formula"]
+    _ = repr(found), found.cov_params(), found.n_clusters, found.dropped, found.notes, found.options
+    _ = document.get("pairs") is None or found.pairwise()
+    _ = found.kind != "comparison" or found.table
+    _ = (document.get("leaderboard") is None and found.kind != "board") or found.leaderboard()
     return found

@@ -153,7 +153,6 @@ COMMANDS = (
         "weights family cov dof",
         (GATE, FIGURE),
         first=("FORMULA",),
-        verb="fitted",
         examples="""\
   evalreg fit "score ~ n_words + C(subject)" logs/passages.csv --groups passage
   evalreg fit "score ~ C(model) | question" logs/models.csv --groups passage""",

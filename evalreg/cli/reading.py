@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from evalreg.checks import listed
 from evalreg.cli.options import options_of
 from evalreg.errors import ArgumentError, EvalregError, MissingColumnError
 
@@ -161,18 +160,9 @@ def reading_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tables(files: Sequence[str], given: Mapping[str, Any]) -> Rows:
     """The rows of plain tables of the same columns, one below the other."""
-    import pandas as pd
+    from evalreg.logs.table_log import rows_of
 
-    from evalreg.logs.tables import read_table
-
-    frames = [read_table(file, text_columns=text_columns(given), fields=None) for file in files]
-    for file, frame in zip(files, frames, strict=True):
-        if set(frame.columns) != set(frames[0].columns):
-            raise ArgumentError(
-                f"tables that are read together have the same columns; {files[0]} has {listed(frames[0].columns)}, "
-                f"{file} has {listed(frame.columns)}. To set them side by side write NAME={files[0]} NAME={file}."
-            )
-    table = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+    table, _ = rows_of(files, text_columns(given))
     return Rows(table, code=_below_code([_table_code(file, given) for file in files]))
 
 

@@ -98,13 +98,16 @@ def refuse_pairs(rows: Rows, given: Mapping[str, Any]) -> None:
 def estimated(asked: Request) -> Found:
     """A command whose line names one function."""
     (function,) = asked.command.functions
+    if "~" not in asked.get("formula", "~") and any("~" in file for file in asked.files):
+        raise ArgumentError("the formula comes before the file.", parameter="formula")
     rows = read(asked.files, asked.given)
     if function in ("mean", "compare", "noise"):
         refuse_pairs(rows, asked.given)
     options = asked.of(function)
     if function == "summarise":
         return _summed(asked, rows, options)
-    result = subject_of(call(function, rows, options), rows)
+    result = call(function, rows, options)
+    result = result if function == "fit" else subject_of(result, rows)
     more = dict[str, Any]()
     if function == "components" and asked.get("design"):
         more["design"] = (
@@ -255,15 +258,6 @@ def leaderboard(asked: Request) -> Found:
     if result.estimate.about.n_models < 2:
         raise ArgumentError("a leaderboard is for two or more models; here is one. See evalreg mean.")
     return _with_later(Found(result, rows, {"board": result.leaderboard(asked.alpha, asked.get("seed", 0))}), asked)
-
-
-def fitted(asked: Request) -> Found:
-    """A regression."""
-    if "~" not in asked.given["formula"] and any("~" in file for file in asked.files):
-        raise ArgumentError("the formula comes before the file.", parameter="formula")
-    rows = read(asked.files, asked.given)
-    result = call("fit", rows, asked.of("fit"))
-    return _with_later(Found(result, rows, {}), asked)
 
 
 def side_by_side(asked: Request) -> Found:

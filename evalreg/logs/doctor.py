@@ -273,24 +273,17 @@ def _read(clusters: pd.DataFrame, n_questions: int) -> Iterator[str]:
 def _alike(log: AnyLog, clusters: pd.DataFrame) -> Iterator[str]:
     """The field that widens the error bars of a mean most, where questions are taken to be independent.
 
-    Chance moves the variance of G clusters by sqrt(2/(G - 1)); variances are compared by their median over models.
+    Chance moves the variance of G clusters by sqrt(2/(G - 1)).
     """
-    results: Any = _tried(log.mean)[0] if "item" in log.roles and "left" not in log.roles else None
-    wide: list[tuple[float, str, int]] = []
-    for column in clusters.index if results is not None else ():
-        wider, _ = _tried(partial(results.with_cov, groups=f"`{column}`"))
-        n_clusters = 0 if wider is None else min(wider.n_clusters.values(), default=0)
-        if n_clusters >= FEW_CLUSTERS:
-            ratios = _finite((wider.bse / results.bse) ** 2)
-            middle = float(np.median(ratios)) if len(ratios) else 0.0
-            if middle > 1 + TELLING * np.sqrt(2 / (n_clusters - 1)):
-                wide.append((middle, str(column), n_clusters))
-    if wide:
-        middle, column, n_clusters = max(wide)
+    if "item" not in log.roles or "left" in log.roles:
+        return
+    wide = clusters[clusters["clusters"] >= FEW_CLUSTERS]
+    wide = wide[wide["design_effect"] > 1 + TELLING * np.sqrt(2 / (wide["clusters"] - 1))]
+    for column, row in wide.head(1).iterrows():
         yield (
             f'Questions are taken to be independent, but those with one value of "{column}" are alike: clustered by it '
-            f"({n_clusters} values) standard errors are {np.sqrt(middle):.2f} times as large. Name it in `groups`, or "
-            "in `strata` if its values are all there are."
+            f"({row['clusters']:.0f} values) standard errors are {np.sqrt(row['design_effect']):.2f} times as large. "
+            "Name it in `groups`, or in `strata` if its values are all there are."
         )
 
 
@@ -408,17 +401,18 @@ def _position(frame: pd.DataFrame) -> Iterator[str]:
         won = frame["score"].astype(float)
     else:
         return
-    centred = (won - won.mean()).dropna()
-    totals = centred.groupby(frame.get("prompt", centred.index)).sum().to_numpy()
-    if len(totals) < 2:
+    from evalreg.estimators.mean import mean
+
+    by = "prompt" if "prompt" in frame else None
+    results, _ = _tried(lambda: mean(frame.assign(won=won), score="won", groups=by))
+    if results is None:
         return
-    se = float(np.sqrt(len(totals) / (len(totals) - 1) * (totals**2).sum()) / len(centred))
     pairs = frame[["left", "right"]].drop_duplicates()
     if pairs.merge(pairs, left_on=["left", "right"], right_on=["right", "left"]).empty:
         yield "No pair was shown in both orders: an advantage of the left side cannot be told from the models' own."
         return
-    share = float(won.mean())
-    far = se > 1e-9 and abs(share - 0.5) > TELLING * se
+    share, se = float(results.params.iloc[0]), float(results.bse.iloc[0])
+    far = abs(share - 0.5) > TELLING * se > 0
     advice = " Position matters: `--method bradley-terry --formula 1` takes it out." if far else ""
     yield f"The left side wins {share:.1%} of the comparisons, ties as halves (SE {se:.1%}).{advice}"
 
@@ -448,32 +442,27 @@ def _sparse(frame: pd.DataFrame) -> Iterator[str]:
 
 def _asked(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
     """Questions that make sense next, a report at the end; groups are those that widen the error bars most."""
-    questions = [*(_of_pairs(log) if "left" in log.roles else _of_scores(log, clusters))]
-    yield from questions
-    _, options, python, ask = questions[0]
-    page = f'{python.removesuffix(".leaderboard()")}.report("report.html")'
-    yield "report", [*options, "-o", "report.html"], page, ask
-
-
-def _of_pairs(log: AnyLog) -> Iterator[Question]:
-    yield "leaderboard", [], "log.win_rate().leaderboard()", log.win_rate
-    if log._several("judge"):
-        one = partial(log.win_rate, groups="prompt")
-        yield "leaderboard", ["--groups", "prompt"], 'log.win_rate(groups="prompt").leaderboard()', one
-    ratings = "log.bradley_terry().leaderboard()"
-    yield "leaderboard", ["--method", "bradley-terry"], ratings, log.bradley_terry
-
-
-def _of_scores(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
     wide = clusters[(clusters["clusters"] >= FEW_CLUSTERS) & (clusters["design_effect"] > 1)].index
     by = None if not len(wide) else f"`{wide[0]}`" if set("+: ") & set(wide[0]) else str(wide[0])
     options, words = ([], "") if by is None else (["--groups", by], f'groups="{by}"')
-    yield "mean", options, f"log.mean({words})", partial(log.mean, groups=by)
-    if log._several("model") and "item" in log.roles:
-        yield "compare", options, f"log.compare({words})", partial(log.compare, groups=by)
-        board = partial(log.mean, by="model", groups=by)
-        yield "leaderboard", options, f"log.mean({words}).leaderboard()", board
-        return
-    own = by or ":".join(question(log)) or None
-    options, words = ([], "") if own is None else (["--groups", own], f', groups="{own}"')
-    yield "fit", ["score ~ 1", *options], f'log.fit("score ~ 1"{words})', partial(log.fit, "score ~ 1", groups=own)
+    if "left" in log.roles:
+        options, python, ask = [], "log.win_rate()", log.win_rate
+        yield "leaderboard", options, f"{python}.leaderboard()", ask
+        if log._several("judge"):
+            one = partial(log.win_rate, groups="prompt")
+            yield "leaderboard", ["--groups", "prompt"], 'log.win_rate(groups="prompt").leaderboard()', one
+        ratings = "log.bradley_terry().leaderboard()"
+        yield "leaderboard", ["--method", "bradley-terry"], ratings, log.bradley_terry
+    else:
+        python, ask = f"log.mean({words})", partial(log.mean, groups=by)
+        yield "mean", options, python, ask
+        if log._several("model") and "item" in log.roles:
+            yield "compare", options, f"log.compare({words})", partial(log.compare, groups=by)
+            board = partial(log.mean, by="model", groups=by)
+            yield "leaderboard", options, f"{python}.leaderboard()", board
+        else:
+            own = by or ":".join(question(log)) or None
+            more, words = ([], "") if own is None else (["--groups", own], f', groups="{own}"')
+            fit = partial(log.fit, "score ~ 1", groups=own)
+            yield "fit", ["score ~ 1", *more], f'log.fit("score ~ 1"{words})', fit
+    yield "report", [*options, "-o", "report.html"], f'{python}.report("report.html")', ask

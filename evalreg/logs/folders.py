@@ -27,7 +27,7 @@ from evalreg.logs.records import (
     pyarrow_for,
     records,
     short,
-    whole,
+    unfit,
 )
 
 # HELM: statistics of each instance, with the run's specification, requests and own figures beside them
@@ -145,7 +145,9 @@ def _figures(stats: Sequence[Any]) -> dict[str, float]:
 def _helm(record: Record, part: Part) -> Iterator[Answer]:
     """The statistics of one instance, perturbation and trial by one class of metrics."""
     item, variant = label(record, "instance_id"), _variant(record.get("perturbation"))
-    trial = whole(record, "train_trial_index", 0)
+    trial = record.get("train_trial_index", 0)
+    if not isinstance(trial, int) or trial < 0:
+        raise unfit(trial, "train_trial_index", "a whole number")
     values: dict[Name, Any] = {}
     row: Record = {"item": item, "sample": trial + 1, "perturbation": variant}
     needed(record, "stats")

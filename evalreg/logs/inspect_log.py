@@ -13,9 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from evalreg.errors import ArgumentError, LogFormatError
-from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Name, Part, Record, Source, Unknown, counted
+from evalreg.logs.reading import (
+    Answer,
+    BadRecordError,
+    Choice,
+    Format,
+    Name,
+    Part,
+    Reason,
+    Record,
+    Source,
+    Unknown,
+    counted,
+)
 from evalreg.logs.records import at, digest, document, first_text, parsed, printable, readings
-from evalreg.numerics.fitting import Progress
 
 NEWEST_VERSION = 2
 # Bytes that a `.json` log or one member of a `.eval` may have when expanded.
@@ -43,26 +54,14 @@ WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 def as_number(value: Any) -> float | None:
     """A value as `inspect_ai.scorer.value_to_float()` has it; NaN if unscored, None if not a number."""
+    is_text = isinstance(value, str)
     if value is None:  # older versions wrote NaN so
         return math.nan
-    if isinstance(value, str):
-        if value in LETTERS:
-            return LETTERS[value]
-        word = value.lower()
-        if word in WORDS:
-            return WORDS[word]
-        try:
-            value = float(word)
-        except ValueError:
-            return None
-        return value if math.isfinite(value) else None
-    if not isinstance(value, int | float):
-        return None
     try:
-        number = float(value)
-    except OverflowError:
+        number = float(LETTERS.get(value, WORDS.get(value.lower(), value)) if is_text else value)
+    except (TypeError, ValueError, OverflowError):
         return None
-    return None if math.isinf(number) else number
+    return None if math.isinf(number) or (is_text and math.isnan(number)) else number
 
 
 def recognises(source: Source) -> bool:
@@ -143,18 +142,16 @@ def _members(
     if whole and not (samples and _complete(samples, fields)):
         by_key: dict[tuple[str, str], tuple[str, Any]] = {}
         samples = []
-        with Progress(len(whole), unit="samples") as progress:
-            for name in whole:
-                sample = _kept(parsed(_member(archive, path, name), f"{name} of {path}"), fields)
-                key = (str(at(sample, "id")), str(at(sample, "epoch")))
-                other, before = by_key.setdefault(key, (name, sample))
-                if before != sample:
-                    raise LogFormatError(
-                        f"A sample and epoch has one record in a log; sample {key[0]!r}, epoch {key[1]} of {path} has "
-                        f"two that differ, {other} and {name}. Was the archive put together by hand? Remove one."
-                    )
-                samples.append(sample)
-                progress.advance(1)
+        for name in whole:
+            sample = _kept(parsed(_member(archive, path, name), f"{name} of {path}"), fields)
+            key = (str(at(sample, "id")), str(at(sample, "epoch")))
+            other, before = by_key.setdefault(key, (name, sample))
+            if before != sample:
+                raise LogFormatError(
+                    f"A sample and epoch has one record in a log; sample {key[0]!r}, epoch {key[1]} of {path} has "
+                    f"two that differ, {other} and {name}. Was the archive put together by hand? Remove one."
+                )
+            samples.append(sample)
         return header, samples, sum(map(_n_edited, samples))
     if sum(archive.getinfo(name).file_size for name in whole) > EDITS_LIMIT:
         return header, samples, None
@@ -286,7 +283,13 @@ def _part(source: Source, header: Record, n_logged: int, n_edited: int | None) -
     )
     entries = at(header, "results.scores")
     part.reported = lambda scorer, metric, filter: _figures(entries, scorer, metric)
-    part.figure = lambda scorer, metric, filter: _figure(entries, scorer, metric)
+
+    def figure(scorer: str, metric: str, filter: str) -> tuple[str, float] | None:
+        """Inspect's own accuracy or mean of a scorer."""
+        figures = _figures(entries, scorer, metric)
+        return next(((name, figures[name]) for name in ("accuracy", "mean") if name in figures), None)
+
+    part.figure = figure
     return part
 
 
@@ -304,12 +307,6 @@ def _figures(entries: Any, scorer: str, metric: str) -> dict[str, float]:
                 if isinstance(number, int | float) and not isinstance(number, bool):
                     found[f"{name}.{part}" if part else name] = float(number)
     return found
-
-
-def _figure(entries: Any, scorer: str, metric: str) -> tuple[str, float] | None:
-    """Inspect's own accuracy or mean of a scorer."""
-    figures = _figures(entries, scorer, metric)
-    return next(((name, figures[name]) for name in ("accuracy", "mean") if name in figures), None)
 
 
 def _notes(path: str, details: Record) -> Iterator[str]:
@@ -378,14 +375,11 @@ def _answers(sample: Record, part: Part) -> Iterable[Answer]:
     message = at(error, "message") if isinstance(error, dict) else error
     # A sample that ended because its run did; Inspect writes that as an error of the sample.
     cancelled = isinstance(message, str) and message.startswith("CancelledError(")
-    state = None if error is None else "cancelled" if cancelled else "errored"
-    metadata = (
-        {key: value for key, value in (sample.get("metadata") or {}).items() if value != REMOVED}
-        if isinstance(sample.get("metadata"), dict)
-        else None
-    )
+    state: Reason | None = None if error is None else "cancelled" if cancelled else "errored"
+    if isinstance(sample.get("metadata"), dict):
+        sample["metadata"] = {key: value for key, value in sample["metadata"].items() if value != REMOVED}
     row = {"item": printable(str(sample["id"])), "sample": epoch}
-    yield Answer(row, values, {**sample, "metadata": metadata}, state, why, _content(sample))  # type: ignore[arg-type]
+    yield Answer(row, values, sample, state, why, _content(sample))
 
 
 def _content(sample: Record) -> str:

@@ -12,7 +12,7 @@ import pandas as pd
 from evalreg.checks import listed
 from evalreg.errors import LogFormatError
 from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Name, Part, Record, Source, Unknown, counted
-from evalreg.logs.records import Content, at, document, json_lines, numeric
+from evalreg.logs.records import Content, at, document, json_lines, numeric, numeric_items
 
 LARGEST_RESULTS = 1 << 28
 # The files have no version of their own; that of the harness has to do.
@@ -57,27 +57,22 @@ def _parts(source: Source, choice: Choice) -> Iterator[Part]:
     results = _beside(path, time)
     model, is_named = _model(results)
     groups = _groups(results, task)
-    figures = at(results, f"results.{task}") if "." not in task else (results.get("results") or {}).get(task)
-    figures = figures if isinstance(figures, dict) else {}
-    reported = {key: v for key, v in figures.items() if "," in key and isinstance(v, int | float)}
-    pairs = {
-        tuple(key.rsplit(",", 1))
-        for group in groups
-        for key in _inside(results, "groups", group)
-        if "," in key and not key.rsplit(",", 1)[0].endswith("_stderr")
-    }
+    reported = numeric_items({key: v for key, v in _inside(results, "results", task).items() if "," in key})
+    version, n_shot = (_inside(results, name).get(task) for name in ("versions", "n-shot"))
+    keys = (key for group in groups for key in _inside(results, "groups", group))
+    pairs = {tuple(key.rsplit(",", 1)) for key in keys if "," in key and "_stderr," not in key}
     metrics = _inside(results, "configs", task).get("metric_list")
     part = Part(
         source,
         model or "unknown",
         task,
         id=f"{task} {time}".strip(),
-        version=str(_inside(results, "versions").get(task) or "") if results else "",
+        version=str(version or ""),
         declared=dict(zip(("metric", "filter"), next(iter(pairs)), strict=True)) if len(pairs) == 1 else {},
         details={
             "time": time,
-            "version": _inside(results, "versions").get(task),
-            "n_shot": _inside(results, "n-shot").get(task),
+            "version": version,
+            "n_shot": n_shot,
             "higher_is_better": _inside(results, "higher_is_better", task),
             "aggregation": {str(at(one, "metric")): at(one, "aggregation") for one in metrics or ()},
             **{key: at(results, key) for key in ("model_name", "model_source", "lm_eval_version")},
@@ -88,14 +83,16 @@ def _parts(source: Source, choice: Choice) -> Iterator[Part]:
         header={
             "groups": groups,
             # What shapes the prompts of a task besides its questions.
-            "prompting": [*(at(results, key) for key in _PROMPTING), _inside(results, "n-shot").get(task)],
+            "prompting": [*(at(results, key) for key in _PROMPTING), n_shot],
             "effective": at(_inside(results, "n-samples", task), "effective"),
         },
     )
-    part.figure = lambda scorer, metric, filter: next(
-        ((metric, float(value)) for key, value in reported.items() if key == f"{metric},{filter}"), None
-    )
-    part.records = _lines(part, choice)
+
+    def figure(scorer: str, metric: str, filter: str) -> tuple[str, float] | None:
+        value = reported.get(f"{metric},{filter}")
+        return None if value is None else (metric, float(value))
+
+    part.figure, part.records = figure, _lines(part, choice)
     part.notes += _name_notes(path, results, is_named)
     yield part
 
@@ -124,11 +121,9 @@ def _inside(results: Record, *keys: str) -> Mapping[str, Any]:
 def _model(results: Record) -> tuple[str, bool]:
     """The model: its name, or how it was loaded where the harness made up a name; and whether it is named."""
     arguments = at(results, "config.model_args")
-    if isinstance(arguments, Mapping):
-        is_named = any(key in arguments for key in _NAMING)
-    else:
-        is_named = isinstance(arguments, str) and any(f"{key}=" in arguments for key in _NAMING)
-    source = str(at(results, "model_source") or at(results, "config.model") or "")
+    text = ",".join(f"{key}=" for key in arguments) if isinstance(arguments, Mapping) else str(arguments)
+    is_named = any(f"{key}=" in text for key in _NAMING)
+    source = str(at(results, "model_source|config.model") or "")
     name = str(at(results, "model_name") or "")
     return (name if is_named or not source else source) or source, is_named
 
@@ -174,13 +169,10 @@ def _answers(record: Record, part: Part) -> Iterator[Answer]:
     item = record.get("doc_id")
     if not isinstance(item, int | str) or isinstance(item, bool):
         raise BadRecordError(f"has {item!r:.60} as 'doc_id', where a number or text is needed")
-    listed_names = record.get("metrics")
-    names = (
-        map(str, listed_names)
-        if isinstance(listed_names, list)
-        else (key for key in record if key not in _KEYS and key[0] != "#")
-    )
-    values: dict[Name, Any] = {("", name): _number(record.get(name)) for name in names}
+    names = record.get("metrics")
+    if not isinstance(names, list):
+        names = [key for key in record if key not in _KEYS and key[0] != "#"]
+    values: dict[Name, Any] = {("", name): _number(record.get(name)) for name in map(str, names)}
     filter, groups = str(record.get("filter", "")), part.header["groups"]
     row: Record = {"item": item, "filter": filter, "_prompt": str(record.get("prompt_hash"))}
     row |= ({"group": groups[0]} if groups else {}) | ({"subgroup": groups[-1]} if len(groups) > 1 else {})

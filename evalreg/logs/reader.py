@@ -88,16 +88,20 @@ def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
     )
 
 
+def _plain(value: Any) -> float:
+    """A score or verdict as a number; NaN of what is none."""
+    value = _SHARES.get(value, value) if isinstance(value, str) else value
+    return float(value) if isinstance(value, float | int) else math.nan
+
+
 def survey(format: Format, sources: Sequence[Source], choice: Choice) -> tuple[pd.DataFrame, Counter[Reason]]:
     """Every score that a log holds, a row for each task, filter, scorer and metric, whatever is chosen."""
     _, answers, left_out = _opened(format, sources, choice)
     rows = []
     for task, offered in _offers(answers).items():
         for name, having in offered.items():
-            values = [resolved(answer, answer.scores[name], choice.failed)[0] for answer in having]
-            scores = [float(score) for value in values if isinstance(score := _SHARES.get(value, value), float | int)]
-            mean = math.fsum(scores) / len(scores) if scores else math.nan
-            counts = {"scores": len(scores), "without": len(values) - len(scores), "mean": mean}
+            values = pd.Series([_plain(resolved(one, one.scores[name], choice.failed)[0]) for one in having])
+            counts = {"scores": values.count(), "without": values.isna().sum(), "mean": values.mean()}
             rows.append({"task": task} | dict(zip(ARGUMENTS, name, strict=True)) | counts)
     table = pd.DataFrame(rows)
     silent = [name for name in ("task", *ARGUMENTS) if name in table and not table[name].any()]
@@ -552,45 +556,38 @@ def _compared(
     if part.task not in picks or not answers or "left" in answers[0].row:
         return
     pick = picks[part.task]
-    scores: dict[str, list[tuple[str, float]]] = {rule: [] for rule in RULES}
-    n_failed = n_scored = 0
-    for answer in (answer for answer in answers if _is_picked(answer, pick)):
-        results = {rule: resolved(answer, _value(answer, pick), rule)[0] for rule in RULES}
-        if results["zero"] is not None and results["drop"] is None:
-            n_failed += 1
-            n_scored += results["keep"] is not None
-        for rule, score in results.items():
-            if isinstance(score, float | int):
-                scores[rule].append((str(answer.row.get("item")), float(score)))
-    means = {rule: _means(pairs) for rule, pairs in scores.items() if pairs}
+    rows = [
+        [str(answer.row.get("item")), *(_plain(resolved(answer, _value(answer, pick), rule)[0]) for rule in RULES)]
+        for answer in answers
+        if _is_picked(answer, pick)
+    ]
+    table = pd.DataFrame(rows, columns=["item", *RULES]).set_index("item")
+    by_item, overall = table.groupby("item").mean().mean().dropna(), table.mean()
     name, value = part.figure(pick[1], pick[2], pick[0]) or ("", math.nan)
     equal = [
-        rule for rule in means if any(math.isclose(mean, value, rel_tol=1e-9, abs_tol=1e-9) for mean in means[rule])
+        rule
+        for rule in by_item.index
+        if any(math.isclose(mean, value, rel_tol=1e-9, abs_tol=1e-9) for mean in (by_item[rule], overall[rule]))
     ]
     tool = format.title.split(" (")[0].rpartition(" of ")[2]
-    if n_failed and len({means[rule] for rule in means}) > 1:
-        each = ", ".join(f'{mean[0]:.4g} with failed="{rule}"' for rule, mean in means.items())
-        note = f"{counted(n_failed, 'sample')} of {part.source.path} ended in error, {n_scored} after a score was given"
-        note += f': the mean is {each}. This is failed="{choice.failed}".'
+    failed = table[table["zero"].notna() & table["drop"].isna()]
+    if len(failed) and by_item.round(12).nunique() > 1:
+        each = ", ".join(f'{mean:.4g} with failed="{rule}"' for rule, mean in by_item.items())
+        note = (
+            f"{counted(len(failed), 'sample')} of {part.source.path} ended in error, {failed['keep'].count()} after a "
+        )
+        note += f'score was given: the mean is {each}. This is failed="{choice.failed}".'
         if name:
             rules = " and ".join(f'"{rule}"' for rule in equal) or "none of these"
             note += f" The {name} {value:.4g} that {tool} reports is that of {rules}."
         yield note
-    elif not equal and means and not math.isnan(value):
-        rule = choice.failed if choice.failed in means else next(iter(means))
+    elif not equal and len(by_item) and not math.isnan(value):
+        rule = choice.failed if choice.failed in by_item else by_item.index[0]
         yield (
             f"{tool} reports {name} {value:.6g} for {part.source.path}; the mean of the "
-            f"{counted(len(scores[rule]), 'score')} read is {means[rule][0]:.6g}. It may sum up by a rule of its own."
+            f"{counted(int(table[rule].count()), 'score')} read is {by_item[rule]:.6g}. It may sum up by a rule of its "
+            "own."
         )
-
-
-def _means(scores: Sequence[tuple[str, float]]) -> tuple[float, float]:
-    """The mean of the questions' means, and the mean of all answers."""
-    by_item: dict[str, list[float]] = defaultdict(list)
-    for item, score in scores:
-        by_item[item].append(score)
-    each = [math.fsum(values) / len(values) for values in by_item.values()]
-    return math.fsum(each) / len(each), math.fsum(score for _, score in scores) / len(scores)
 
 
 # The frame

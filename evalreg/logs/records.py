@@ -28,12 +28,12 @@ import pandas as pd
 from evalreg.checks import listed, nearest
 from evalreg.errors import ArgumentError, ArgumentTypeError, LogFormatError
 from evalreg.logs.reading import BadRecordError, BrokenName, Record, Source, counted
-from evalreg.numerics.fitting import Progress
 
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 HEAD = 65_536
 # Files that writers of Parquet put beside others, and how Parquet begins.
 DESCRIBING, PARQUET = ("_metadata", "_common_metadata"), b"PAR1"
+GZIP = b"\x1f\x8b"
 
 
 def find_files(paths: Paths) -> tuple[list[Source], list[Path]]:
@@ -140,35 +140,22 @@ class Content:
     @property
     def packed(self) -> bool:
         """Whether what lies on disk is not the content itself: compressed, or standard input."""
-        with self._opened() as file:
-            return isinstance(file, io.BytesIO) or file.read(2) == b"\x1f\x8b"
+        with self._plain() as file:
+            return isinstance(file, io.BytesIO) or file.read(2) == GZIP
 
     def head(self, size: int) -> bytes:
         """The beginning."""
-        with self._content(None) as file:
+        with self.opened() as file:
             return file.read(size)
 
-    def everything(self) -> bytes:
-        """All of it."""
-        with self._content(None) as file:
-            return file.read()
-
     @contextmanager
-    def counted(self) -> Iterator[IO[bytes]]:
-        """The content from its beginning, with a line on a terminal that counts bytes once they took two seconds."""
-        size = len(self._held) if self._held is not None else os.stat(self.path).st_size
-        with Progress(max(1, size), unit="bytes") as progress, self._content(progress) as file:
-            yield file
-
-    @contextmanager
-    def _content(self, progress: Progress | None) -> Iterator[IO[bytes]]:
+    def opened(self) -> Iterator[IO[bytes]]:
         """The content, uncompressed if its first bytes say that it is gzip; damage is told by the file's name."""
         try:
-            with self._opened() as plain:
-                packed = plain.read(2) == b"\x1f\x8b"
+            with self._plain() as plain:
+                packed = plain.read(2) == GZIP
                 plain.seek(0)
-                file = cast(IO[bytes], io.BufferedReader(_Counted(plain, progress), 1 << 20)) if progress else plain
-                yield cast(IO[bytes], gzip.GzipFile(fileobj=file)) if packed else file
+                yield cast(IO[bytes], gzip.GzipFile(fileobj=plain)) if packed else plain
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise LogFormatError(
                 f"{self.name} begins as gzip but is damaged or cut off ({error}). Copy it again."
@@ -185,7 +172,7 @@ class Content:
         return sys.stdin.buffer.read()
 
     @contextmanager
-    def _opened(self) -> Iterator[IO[bytes]]:
+    def _plain(self) -> Iterator[IO[bytes]]:
         if self._held is not None:
             yield io.BytesIO(self._held)
             return
@@ -209,31 +196,6 @@ class Content:
             else:  # a pipe, which can be read once only
                 data = self.__dict__["_held"] = file.read()
                 yield io.BytesIO(data)
-
-
-class _Counted(io.RawIOBase):
-    """A file that tells how much of it was read."""
-
-    def __init__(self, file: IO[bytes], progress: Progress) -> None:
-        self._file, self._progress = file, progress
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return self._file.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self._file.read(len(buffer))
-        buffer[: len(data)] = data
-        self._progress.advance(len(data))
-        return len(data)
 
 
 def pyarrow_for(name: str, kind: str) -> Any:
@@ -302,7 +264,7 @@ def json_lines(
                 column=column,
             ) from cause
 
-    with content.counted() as file:
+    with content.opened() as file:
         for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), start=1):
             if number == 1:
                 line = line.removeprefix(BOM)
@@ -353,7 +315,7 @@ def _repeated(line: bytes, wanted: Any) -> list[str]:
 def document(source: Source, largest: int | None = None) -> Any:
     """The JSON value that a file is."""
     largest = LARGEST_DOCUMENT if largest is None else largest
-    with Content(source.path).counted() as file:
+    with Content(source.path).opened() as file:
         data = file.read(largest + 1) if source.path.stat().st_size <= largest else b""
     if not data or len(data) > largest:
         if not data and not source.path.stat().st_size:
@@ -458,16 +420,6 @@ def first_text(record: Any, *paths: str) -> str:
     """The first text at some paths that is not empty; empty where there is none."""
     values = (at(record, path) for path in paths)
     return printable(next((value for value in values if isinstance(value, str) and value), ""))
-
-
-def whole(record: Any, name: str, default: int | None = None) -> int:
-    """A whole number that is not negative."""
-    value = record.get(name) if default is None else record.get(name, default)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53:
-        return value
-    raise unfit(value, name, "a whole number")
 
 
 def items(record: Any, path: str) -> list[Any]:

@@ -34,7 +34,6 @@ from evalreg.logs.tables import partitions, table_and_broken
 # Ids are text, unchanged.
 IDS = tuple(role for role in ROLES if role not in ("score", "sample"))
 _EXAMPLE = 'model = "system", score = "correct"'
-_LARGEST = 1_000_000
 # How tables often call what has a role here; a message proposes them, and nothing else reads them.
 _USUAL = {
     "model": ("model_name", "model_id", "system", "llm"),
@@ -74,7 +73,7 @@ def read_tables(sources: Sequence[Source], choice: Choice) -> Reading:
     text = (*IDS, *(column for role, column in roles.columns.items() if role in IDS), *roles.key, *choice.text)
     # Of nested objects all short fields, where none is named.
     named = None if choice.columns is None else (*roles.columns.values(), *roles.key, *choice.columns)
-    frame, n_broken = _rows(sources, text, named, choice.broken)
+    frame, n_broken = rows_of([source.path for source in sources], text, named, choice.broken)
     frame = with_roles(frame, roles.columns, "roles")
     _refuse_without_outcome(frame, sources[0])
     for column in (*roles.key, *(choice.columns or ())):
@@ -121,35 +120,33 @@ def _as_python(roles: Mapping[str, str]) -> str:
     return f"roles={{{', '.join(f'{json.dumps(role)}: {json.dumps(name)}' for role, name in roles.items())}}}"
 
 
-def _rows(
-    sources: Sequence[Source], text: Sequence[str], named: Sequence[str] | None, broken: BrokenName
+def rows_of(
+    paths: Sequence[str | os.PathLike[str]],
+    text: Sequence[str],
+    named: Sequence[str] | None = None,
+    broken: BrokenName = "raise",
 ) -> tuple[pd.DataFrame, int]:
     """The rows of tables, of their columns those named and those of roles, and how many lines were broken."""
     keep = None if named is None else tuple(dict.fromkeys((*SCORED, *JUDGED, *named)))
     fields = None if named is None else ()
+    contents = [Content(path) for path in paths]
 
-    def read(source: Source, text: Sequence[str]) -> tuple[pd.DataFrame, int]:
-        frame, n = table_and_broken(source.path, text_columns=text, fields=fields, keep=keep, broken=broken)
+    def read(content: Content, text: Sequence[str]) -> tuple[pd.DataFrame, int]:
+        frame, n = table_and_broken(content, text_columns=text, fields=fields, keep=keep, broken=broken)
         if named is not None and (set(named) - set(frame.columns) or not {"score", "winner"} & set(frame.columns)):
             # What is missing is told with the names of all columns.
-            frame, n = table_and_broken(source.path, text_columns=text, fields=named, broken=broken)
+            frame, n = table_and_broken(content, text_columns=text, fields=named, broken=broken)
         return frame, n
 
-    found = [read(source, text) for source in sources]
-    if unlike := text_in_some([frame for frame, _ in found]):
-        found = [read(source, (*text, *unlike)) for source in sources]
-    contents = [Content(source.path) for source in sources]
-    return joined(contents, [frame for frame, _ in found]), sum(n for _, n in found)
-
-
-def text_in_some(tables: Sequence[pd.DataFrame]) -> list[str]:
-    """Columns that are text in one table and something else in another, so that 1 and "1" would be two values."""
-    found: dict[str, set[bool]] = {}
-    for frame in tables if len(tables) > 1 else ():
-        for column in frame.columns:
-            if frame[column].notna().any():
-                found.setdefault(str(column), set()).add(is_text(frame[column]))
-    return [column for column, texts in found.items() if len(texts) > 1]
+    tables = [read(content, text) for content in contents]
+    # Columns that are text in one table and something else in another, so that 1 and "1" would be two values.
+    texts: dict[str, set[bool]] = {}
+    for frame, _ in tables:
+        for column in frame.columns[frame.notna().any()]:
+            texts.setdefault(column, set()).add(is_text(frame[column]))
+    if unlike := [column for column, kinds in texts.items() if len(kinds) > 1]:
+        tables = [read(content, (*text, *unlike)) for content in contents]
+    return _joined(contents, [frame for frame, _ in tables]), sum(n for _, n in tables)
 
 
 def is_text(column: pd.Series[Any]) -> bool:
@@ -159,15 +156,13 @@ def is_text(column: pd.Series[Any]) -> bool:
     return is_string_dtype(column.dtype)
 
 
-def joined(files: Sequence[Content], tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def _joined(files: Sequence[Content], tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Tables of the same columns, in whatever order, one below the other; each comes with its file."""
     folders = [list(partitions(file.name)) for file in files]
     first, columns = files[0].name, [str(column) for column in tables[0].columns]
-    for file, frame, own in zip(files, tables, folders, strict=True):
-        if set(own) != set(folders[0]):
-            each = [
-                f"folders of {listed(keys, joiner=' and ')}" if keys else "no such folder" for keys in (folders[0], own)
-            ]
+    for file, frame, keys in zip(files, tables, folders, strict=True):
+        if set(keys) != set(folders[0]):
+            each = [f"folders of {listed(k, joiner=' and ')}" if k else "no such folder" for k in (folders[0], keys)]
             raise LogFormatError(
                 'Folders "name=value" are columns, and tables of one log have the same columns; '
                 f'"{first}" lies in {each[0]}, "{file.name}" in {each[1]}. Read them one by one.'
@@ -191,8 +186,6 @@ def as_roles(given: Any) -> TableRoles:
         raise ArgumentError(f"`roles` must be a TOML file or a mapping from role to column; got {given!r}.")
     path = Path(given)
     try:
-        if path.stat().st_size > _LARGEST:
-            raise ArgumentError(f'`roles` must be a short TOML file; "{path}" has more than {_LARGEST} bytes.')
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

@@ -9,8 +9,8 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +26,7 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, LogFormatError
 from evalreg.logs.reading import BrokenName
 from evalreg.logs.records import BOM, HEAD, LONGEST, Content, flat, json_lines, nested_value, pyarrow_for
 
-__all__ = ["read_bytes", "read_table"]
+__all__ = ["read_table"]
 
 CUT_OFF = "Was the run that wrote it cut off?"
 # From pandas 3.1 on every number is read as the nearest float, and the option that asks for it is deprecated.
@@ -178,11 +178,6 @@ def table_records(path: str | os.PathLike[str], text: Sequence[str]) -> Iterator
         yield f"row {number}", dict(zip(columns, row, strict=True))
 
 
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The content of a file ("-" is standard input), uncompressed if its first bytes say that it is gzip."""
-    return Content(path).everything()
-
-
 def _own_columns(content: Content, asked: TableRequest, broken: BrokenName) -> tuple[pd.DataFrame, int]:
     """The rows of a file with the columns that stand in it, and how many lines were broken."""
     head = content.head(HEAD)
@@ -324,7 +319,7 @@ def read_csv(content: Content, wanted: Any, text: Sequence[str]) -> pd.DataFrame
         options |= {"dtype": dict.fromkeys(as_text, str), "keep_default_na": False, "na_values": [""]}
         # Some rows at a time, of which each is read at once: pandas alone would warn of columns of several kinds.
         options |= {"float_precision": _FLOAT_PRECISION, "low_memory": False, "chunksize": _ROWS}
-        with content.counted() as file:
+        with content.opened() as file:
             source: Any = file if whole is None else io.StringIO(whole)
             parts = [part[columns] for part in pd.read_csv(source, encoding="utf-8-sig", **options)]
         return pd.DataFrame(parts[0]) if len(parts) == 1 else pd.concat(parts, ignore_index=True)
@@ -356,7 +351,7 @@ def _layout(lines: bytes, name: str) -> tuple[str, list[str]] | None:
 def _is_plain(content: Content, delimiter: str, width: int) -> bool:
     """Whether it is UTF-8 without quotes, zero bytes and lone carriage returns, each line as wide as the header."""
     n_lines, rest = 0, b""
-    with content.counted() as file:
+    with content.opened() as file:
         while block := file.read(_BLOCK):
             block = rest + block.removeprefix(BOM) if not n_lines else rest + block
             end = block.rfind(b"\n") + 1
@@ -386,7 +381,8 @@ def _are_lines(block: bytes, delimiter: str, width: int) -> bool:
 
 def _csv_text(content: Content) -> str:
     """The text of a file, without a byte order mark."""
-    data, name = content.everything(), content.name
+    with content.opened() as file:
+        data, name = file.read(), content.name
     if b"\0" in data:
         line = data.count(b"\n", 0, data.index(b"\0")) + 1
         raise LogFormatError(f"A table is text; line {line} of {name} has a zero byte. Is it the right file?")
@@ -507,16 +503,15 @@ def _arrow(content: Content, head: bytes, asked: TableRequest) -> pd.DataFrame:
     try:
         # In place where it lies on disk uncompressed.
         with (
-            pa.BufferReader(content.everything())
-            if content.packed
-            else pa.OSFile(os.fspath(content.path), "rb") as source
+            pa.BufferReader(content.head(-1)) if content.packed else pa.OSFile(os.fspath(content.path), "rb") as source
         ):
             reader = parquet.ParquetFile(source) if kind == "Parquet" else ipc.open_file(source)
             schema = reader.schema_arrow if kind == "Parquet" else reader.schema
             tops = TableRequest([]).of(schema.names, content.name)
-            paths = _paths(pa, schema)
-            wanted = _wanted(pa, tops, paths, content.name, asked)
-            needed = list(dict.fromkeys(paths[column][0][0][0] for column in wanted))
+            inner = [name for name in _levels(pa, schema.empty_table()) if name not in tops]
+            wanted = [name for name in inner if asked.flat or name in asked.nested]
+            wanted = [*tops, *wanted] if asked.keep is None else asked.of([*tops, *inner], content.name)
+            needed = [top for top in tops if any(name == top or name.startswith(f"{top}.") for name in wanted)]
             if kind == "Parquet":
                 table = reader.read(columns=needed)
             else:
@@ -525,72 +520,39 @@ def _arrow(content: Content, head: bytes, asked: TableRequest) -> pd.DataFrame:
                 table = ipc.open_file(source, options=ipc.IpcReadOptions(included_fields=places)).read_all()
             if table.num_rows == 0:
                 raise LogFormatError(f"A table must have rows; {content.name} has none. {CUT_OFF}", count=0)
-            found = {column: _within(table, paths[column][0][0], compute) for column in wanted}
-            if asked.flat:
-                found = {c: values for c, values in found.items() if c in tops or not _is_long(pa, compute, values)}
-            found = {c: values.cast(pa.string()) if c in asked.text else values for c, values in found.items()}
+            levels, columns = _levels(pa, table), {}
+            for name in wanted:
+                (depth, values), *more = levels[name]
+                if more:
+                    raise ArgumentError(
+                        f'A name must mean one field; "{name}" is {1 + len(more)} of {content.name}, in structs and '
+                        "beside them. Rename one.",
+                        column=name,
+                    )
+                is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+                is_long = is_text and (compute.max(compute.utf8_length(values)).as_py() or 0) > LONGEST
+                is_plain = pa.types.is_nested(values.type) is False or (
+                    depth == 0 and not pa.types.is_struct(values.type)
+                )
+                if not asked.flat or (is_plain and depth <= _DEEPEST and (depth == 0 or not is_long)):
+                    columns[name] = values.cast(pa.string()) if name in asked.text else values
             # Without metadata, which would turn an index that pandas saved back into one.
-            frame: pd.DataFrame = pa.table(found).to_pandas(ignore_metadata=True)
+            frame: pd.DataFrame = pa.table(columns).to_pandas(ignore_metadata=True)
             return frame
     except (pa.ArrowException, OSError) as error:
         raise LogFormatError(f"{content.name} begins as {kind} but cannot be read as a table: {error}") from error
 
 
-def _paths(pa: Any, schema: Any) -> dict[str, list[tuple[tuple[str, ...], Any]]]:
-    """Ways into the structs of a file by the dotted names of their fields, and types; two ways may have one name."""
-    found: dict[str, list[tuple[tuple[str, ...], Any]]] = {}
-
-    def enter(fields: Iterable[Any], above: tuple[str, ...]) -> None:
-        for one in fields:
-            path = (*above, one.name)
-            found.setdefault(".".join(path), []).append((path, one.type))
-            if pa.types.is_struct(one.type):
-                enter(one.type, path)
-
-    enter(schema, ())
-    return found
-
-
-def _wanted(pa: Any, tops: list[str], paths: Mapping[str, list[Any]], name: str, asked: TableRequest) -> list[str]:
-    """Names of the columns to read."""
-    if asked.keep is not None:
-        inner = [column for column in paths if column not in tops]
-        wanted = asked.of([*tops, *inner], name)
-    elif asked.flat:
-        leaves = [column for column, ((path, kind), *_) in paths.items() if _is_leaf(pa, path, kind)]
-        wanted = sorted(leaves, key=lambda column: len(paths[column][0][0]) > 1)
-    else:
-        wanted = [*tops, *(column for column in paths if column in asked.nested and column not in tops)]
-    for column in wanted:
-        if len(paths[column]) > 1:
-            ways = listed((" > ".join(path) for path, _ in paths[column]), joiner=" and ")
-            raise ArgumentError(
-                f'A name must mean one field; "{column}" is {ways} in {name}, keys within keys being joined by ">". '
-                "Rename one.",
-                column=column,
-            )
-    return wanted
-
-
-def _is_leaf(pa: Any, path: tuple[str, ...], kind: Any) -> bool:
-    """Whether a field holds one value, or is at the top and is not a struct."""
-    if len(path) == 1:
-        return not pa.types.is_struct(kind)
-    return len(path) <= _DEEPEST + 1 and not pa.types.is_nested(kind)
-
-
-def _within(table: Any, path: tuple[str, ...], compute: Any) -> Any:
-    """The values of a field, null where a struct around it is null."""
-    values = table.column(path[0])
-    for key in path[1:]:
-        values = compute.struct_field(values, key)
-    return values
-
-
-def _is_long(pa: Any, compute: Any, values: Any) -> bool:
-    """Whether some text is longer than what is kept unasked."""
-    is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
-    return bool(is_text and (compute.max(compute.utf8_length(values)).as_py() or 0) > LONGEST)
+def _levels(pa: Any, table: Any) -> dict[str, list[tuple[int, Any]]]:
+    """Columns and fields of structs by their dotted names, with how deep they lie; two may have one name."""
+    levels: dict[str, list[tuple[int, Any]]] = {}
+    depth = 0
+    while table.num_columns:
+        for name, values in zip(table.column_names, table.columns, strict=True):
+            levels.setdefault(name, []).append((depth, values))
+        structs = [place for place, one in enumerate(table.schema) if pa.types.is_struct(one.type)]
+        table, depth = table.select(structs).flatten(), depth + 1
+    return levels
 
 
 # Folders as columns
@@ -620,25 +582,25 @@ def partitions(path: str | os.PathLike[str]) -> dict[str, str | None]:
 
 
 def _with_partitions(
-    frame: pd.DataFrame, given: Mapping[str, str | None], name: str, kept: Sequence[str] | None
+    frame: pd.DataFrame, folders: Mapping[str, str | None], name: str, kept: Sequence[str] | None
 ) -> pd.DataFrame:
     """The rows of a file with the columns that its folders give, as text; of these `kept`, or all.
 
     A column that the file has as well stays as it is there, and is refused where it says something else.
     """
-    for column, value in given.items():
+    for column, value in folders.items():
         if column not in frame.columns:
             if kept is None or column in kept:
                 frame.insert(len(frame.columns), column, pd.Series(value, index=frame.index, dtype=str))
             continue
-        other = np.array([not _is_same(own, value) for own in frame[column].tolist()], dtype=bool)
-        if other.any():
-            rows = np.flatnonzero(other)
-            said = "a missing value" if value is None else f'"{value}"'
+        values = frame[column]
+        rows = np.flatnonzero(values.notna() if value is None else ~_is_same(values, value))
+        if rows.size:
             raise LogFormatError(
-                f'A column has one value a row; of "{column}" the folder of "{name}" says {said}, and the file itself '
-                f"something else in {len(rows)} of its {len(frame)} rows, such as "
-                f"{frame[column].iloc[rows[:1]].tolist()[0]!r}. Rename the folder or the column.",
+                f'A column has one value a row; of "{column}" the folder of "{name}" says '
+                f"{'a missing value' if value is None else listed([value])}, and the file itself something else in "
+                f"{len(rows)} of its {len(frame)} rows, such as {values.iloc[rows[:1]].tolist()[0]!r}. Rename the "
+                "folder or the column.",
                 column=column,
                 rows=rows,
                 count=len(rows),
@@ -646,18 +608,12 @@ def _with_partitions(
     return frame
 
 
-def _is_same(own: Any, value: str | None) -> bool:
-    """Whether a value of a file is what a folder says: as text, as a number or as a time."""
-    if not isinstance(own, dict | list) and pd.isna(own):
-        return value is None
-    if value is None or str(own) == value:
-        return value is not None
-    if isinstance(own, bool | np.bool_):
-        return str(own).lower() == value.lower()
-    try:
-        if isinstance(own, pd.Timestamp):
-            return bool(pd.Timestamp(value) == own)
-        # Whole numbers beyond 2**53 are not told apart as floats.
-        return bool((int(value) if isinstance(own, int | np.integer) else float(value)) == own)
-    except (TypeError, ValueError):
-        return False
+def _is_same(values: pd.Series[Any], text: str) -> Any:
+    """Where values of a file are what a folder says: as text, or as numbers, truths or times of the column's type."""
+    same = values.astype(str) == text
+    if values.dtype != object:
+        with suppress(KeyError, TypeError, ValueError, OverflowError):
+            truths = {"true": True, "false": False}
+            value = truths[text.lower()] if pd.api.types.is_bool_dtype(values.dtype) else text
+            same |= values == pd.Series([value]).astype(values.dtype).iloc[0]
+    return same.to_numpy(dtype=bool, na_value=False)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, fraction, listed, nearest, option
+from evalreg.checks import FloatArray, IntArray, MissingName, fraction, listed, nearest, option
 from evalreg.data.clusters import (
     Codes,
     Groups,
-    as_codes,
     axis_name,
     joint,
     known_column,
@@ -181,19 +179,13 @@ def confidence_sequence(
     issue(_rough_notes(totals, counts, start, score, bounded))
     if running:
         lower, upper = running_intersection(lower, upper)
-    looks = np.arange(start, n_clusters + 1)
-    at = looks - 1
-    columns = {
-        "estimate": path.estimate[at],
-        "se": path.spread[at] / np.sqrt(looks),
-        "lower": lower,
-        "upper": upper,
-        "n": path.n_rows[at],
-    }
-    frame = pd.DataFrame(columns, index=pd.Index(looks, name="n_clusters"))
-    facts = {"alpha": alpha, "t0": t0, "rho": mixture_rho(t0, alpha), "method": "logit" if logit else "wald"}
+    looks = pd.Index(np.arange(start, n_clusters + 1), name="n_clusters")
+    columns = {"estimate": path.estimate[start - 1 :], "se": path.spread[start - 1 :] / np.sqrt(looks.to_numpy())}
+    columns |= {"lower": lower, "upper": upper, "n": path.n_rows[start - 1 :]}
+    frame = pd.DataFrame(columns, index=looks)
+    frame.attrs = {"alpha": alpha, "t0": t0, "rho": mixture_rho(t0, alpha), "method": "logit" if logit else "wald"}
     rule = "asymptotic confidence sequence (Waudby-Smith and others 2024): intervals of all looks hold together"
-    frame.attrs |= {**facts, "rule": rule, "dropped": dropped}
+    frame.attrs |= {"rule": rule, "dropped": dropped}
     return frame
 
 
@@ -239,41 +231,36 @@ def _totals(
 ) -> tuple[FloatArray, FloatArray, dict[str, int], tuple[float, float]]:
     """Sums and numbers of rows of each cluster in order, a column a model; rows dropped; lowest and highest score."""
     known_column(score, table.columns, "score")
-    part, in_pair = _parts(table, model, pair)
+    part = _parts(table, model, pair)
     # Rows of other models are none of this comparison's, and are not counted as dropped.
-    used = read_rows(
-        table,
-        {"score": score},
-        labels={} if model is None else {model: "model"},
-        groups=groups,
-        missing=missing,
-        within=in_pair,
-    )
+    labels = {} if model is None else {model: "model"}
+    used = read_rows(table, {"score": score}, labels=labels, groups=groups, missing=missing, within=part >= 0)
     rows, axes = used.source.positions(), used.axes or ()
     if len(axes) > 1:
         raise ArgumentError(
             f"`groups` must name one clustering, since clusters are complete one after another; got {len(axes)}. "
             f'Use the one whose clusters come in one by one, such as groups="{axis_name(axes[0])}".'
         )
-    place = np.arange(rows.size) if order is None else _ranks(table, order, rows)
-    values, part = used.values["score"][place], part[rows[place]]
-    cluster = Codes(np.arange(rows.size), rows.size)
+    place = np.arange(rows.size) if order is None else _places(table, order, rows)
+    values, part, cluster = used.values["score"][place], part[rows[place]], np.arange(rows.size)
     if axes:
-        codes = [replace(used.used[name], codes=used.used[name].codes[place]) for name in used.held]
-        cluster = _in_order(joint(codes), axis_name(axes[0]))
+        cluster = _in_order(joint([used.used[name] for name in used.held]), place, axis_name(axes[0]))
+    shape = (int(cluster.max(initial=-1)) + 1, 1 if model is None else 2)
+    number, size = cluster * shape[1] + part, shape[0] * shape[1]
+    totals, counts = np.bincount(number, values, size), np.bincount(number, minlength=size)
     ends = (float(np.min(values, initial=np.inf)), float(np.max(values, initial=-np.inf)))
-    shape = (cluster.n_clusters, 1 if model is None else 2)
-    number, size = cluster.codes * shape[1] + part, shape[0] * shape[1]
-    totals, counts = np.bincount(number, values, size), np.bincount(number, minlength=size).astype(float)
-    return np.asarray(totals, dtype=np.float64).reshape(shape), counts.reshape(shape), used.dropped, ends
+    return totals.astype(float).reshape(shape), counts.astype(float).reshape(shape), used.dropped, ends
 
 
-def _parts(table: Table, model: str | None, pair: Sequence[Any] | None) -> tuple[IntArray, BoolArray]:
-    """Model of each row, 0 for the first and 1 for the second of the pair, and the rows of either."""
+def _parts(table: Table, model: str | None, pair: Sequence[Any] | None) -> IntArray:
+    """0 for rows of the first model of the pair, 1 for those of the second, -1 for others.
+
+    A row without a model is one of the pair's: it is dropped and counted, whichever it was.
+    """
     if model is None:
         if pair is not None:
             raise ArgumentError("`pair` names two models; name their column in `model`.")
-        return np.zeros(table.n_rows, dtype=np.intp), np.ones(table.n_rows, dtype=bool)
+        return np.zeros(table.n_rows, dtype=np.intp)
     codes, names = table.labels(known_column(model, names_of(table), "model"), "model")
     known = [str(name) for name in names]
     if pair is None and len(known) == 2:
@@ -285,58 +272,52 @@ def _parts(table: Table, model: str | None, pair: Sequence[Any] | None) -> tuple
         raise ArgumentError(
             f"`pair` must be two different models of {model!r}, which has {listed(known)}; got {pair!r}."
         )
-    wanted = [str(one) for one in pair]
-    for one in wanted:
-        if one not in known:
-            hint = nearest(one, known) or f" The models are {listed(known)}."
-            raise MissingColumnError(f'`pair` names "{one}", which is not in column {model!r}.{hint}', column=model)
-        if known.count(one) > 1:
+    part_of = np.append(np.full(len(known), -1), 0)
+    for part, name in enumerate(map(str, pair)):
+        if name not in known:
+            hint = nearest(name, known) or f" The models are {listed(known)}."
+            raise MissingColumnError(f'`pair` names "{name}", which is not in column {model!r}.{hint}', column=model)
+        if known.count(name) > 1:
             raise DataError(
-                f"models must be distinct as text; different values of {model!r} all read {one!r}. Convert the column "
+                f"models must be distinct as text; different values of {model!r} all read {name!r}. Convert the column "
                 "to one type first.",
                 column=model,
             )
-    place = np.array([wanted.index(name) if name in wanted else -1 for name in known] + [-1])
-    part = place[codes]
-    # A row without a model is dropped and counted, whichever it was.
-    return np.maximum(part, 0), (part >= 0) | (codes < 0)
+        part_of[known.index(name)] = part
+    return part_of[codes]
 
 
-def _ranks(table: Table, order: str, rows: IntArray) -> IntArray:
+def _places(table: Table, order: str, rows: IntArray) -> IntArray:
     """Places of the rows sorted by a column, rows alike in it as they are."""
     known_column(order, table.columns, "order")
-    if table.missing(order)[rows].any():
-        count = int(np.count_nonzero(table.missing(order)[rows]))
+    if absent := int(np.count_nonzero(table.missing(order)[rows])):
         raise NonFiniteError(
-            f"`order` must give every row a place; column {order!r} is missing in {count} "
-            f"row{'s' if count > 1 else ''}. Fill it in, or leave them out.",
+            f"`order` must give every row a place; column {order!r} is missing in {absent} "
+            f"row{'s' if absent > 1 else ''}. Fill it in, or leave them out.",
             column=order,
-            count=count,
+            count=absent,
         )
-    column = table.to_pandas([order], None)[order].reset_index(drop=True).iloc[rows].reset_index(drop=True)
+    column = table.to_pandas([order], None)[order].iloc[rows].reset_index(drop=True)
     try:
-        return np.asarray(column.sort_values(kind="stable").index.to_numpy(), dtype=np.intp)
+        return np.asarray(column.sort_values(kind="stable").index, dtype=np.intp)
     except TypeError:
         raise ArgumentTypeError(
             f"`order` must be a column that sorts: numbers, times or text; {order!r} mixes kinds."
         ) from None
 
 
-def _in_order(cluster: Codes, name: str) -> Codes:
-    """Clusters numbered as they come; an error if the rows of one do not come together."""
-    codes = cluster.codes
-    starts = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]])) if codes.size else np.arange(0)
-    runs = np.bincount(codes[starts], minlength=cluster.n_clusters)
-    split = np.flatnonzero(runs > 1)
+def _in_order(cluster: Codes, place: IntArray, name: str) -> IntArray:
+    """Clusters of the rows in order, numbered as they come; an error if the rows of one do not come together."""
+    number, codes = pd.factorize(cluster.codes[place])
+    runs = np.bincount(number[np.flatnonzero(np.diff(number, prepend=-1))])
+    split = np.sort(codes[runs > 1])
     if split.size:
+        labels = listed(cluster.label(int(code)) for code in split)
         raise DataError(
-            f"the rows of a cluster must come together, one cluster after another; {split.size} of "
-            f"{cluster.n_clusters} clusters of {name!r} are split ({listed(cluster.label(int(c)) for c in split)}). "
-            "Sort by cluster in the order in which clusters were complete, and leave incomplete ones out; or name in "
-            "`order` a column that is the same in all rows of a cluster.",
+            f"the rows of a cluster must come together, one cluster after another; {split.size} of {runs.size} "
+            f"clusters of {name!r} are split ({labels}). Sort by cluster in the order in which clusters were complete, "
+            "and leave incomplete ones out; or name in `order` a column that is the same in all rows of a cluster.",
             column=name,
-            count=int(split.size),
+            count=split.size,
         )
-    place = np.empty(cluster.n_clusters, dtype=np.intp)
-    place[codes[starts]] = np.arange(starts.size)
-    return as_codes(place[codes])
+    return number

@@ -40,7 +40,6 @@ from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.mean import solve as solve_means
 from evalreg.estimators.pair_tables import Facts, facts_of
 from evalreg.estimators.targets import (
-    Draw,
     PopulationSize,
     counts_clusters,
     noise_of_differences,
@@ -272,8 +271,9 @@ def compare(
                 f'target="{target}" is defined for models that answered the same questions; '
                 f"{int(np.sum(~facts.paired))} of {len(facts.paired)} differences are not paired. Leave them out."
             )
-        draw = Draw(item, sample, counts_clusters(n_population, groups, strata), apiece="pair", noise=noise)
-        estimate = of_benchmark(estimate, axes, n_population, draw)
+        drawn: dict[str, Any] = {"item": item, "sample": sample, "noise": noise, "apiece": "pair"}
+        whole = counts_clusters(n_population, groups, strata)
+        estimate = of_benchmark(estimate, axes, n_population, **drawn, whole=whole)
     with clustered_by_items(estimate, items):
         return Comparison(results_of(estimate, axes, asked, notes), facts, adjust)
 

@@ -51,7 +51,6 @@ from evalreg.estimators.cells import (
     titled,
 )
 from evalreg.estimators.targets import (
-    Draw,
     PopulationSize,
     Shares,
     counts_clusters,
@@ -312,7 +311,8 @@ def mean(
         estimate = estimated_shares(estimate)
     if n_population is not None:
         noise = None if sample is None else noise_of_means(read_noise(table, roles, groups))
-        estimate = of_benchmark(estimate, axes, n_population, Draw(item, sample, whole, strata_weights, noise=noise))
+        drawn: dict[str, Any] = {"item": item, "sample": sample, "whole": whole, "shares": strata_weights}
+        estimate = of_benchmark(estimate, axes, n_population, **drawn, noise=noise)
     notes: tuple[Note, ...] = ()
     if by_columns:
         estimate = replace(estimate, about=replace(estimate.about, n_models=estimate.n_params))

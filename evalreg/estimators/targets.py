@@ -107,25 +107,11 @@ def noise_of_differences(noise: FloatArray, pairs: ModelPairs) -> Matrix:
     return total
 
 
-@dataclass(frozen=True)
-class Draw:
-    """How a sample was drawn from a benchmark: its columns, and what its parameters are of."""
-
-    item: str | None
-    sample: str | None = None
-    # Whether whole clusters were drawn, or questions one by one.
-    whole: bool = False
-    # How strata count where one number is the size of all of them.
-    shares: Shares = "micro"
-    apiece: str = "model"
-    # Covariance of the totals of the columns that the answers alone make, (n_columns, n_columns).
-    noise: Matrix | None = None
-
-
 @dataclass(frozen=True, eq=False)
-class UnitsDrawn:
+class Drawn:
     """Units behind the columns of the scores of an estimate: questions, or clusters that were drawn whole."""
 
+    what: str  # what they are called
     # (n_columns,): units of each column, and the stratum that they were drawn within.
     n: FloatArray
     part: IntArray
@@ -150,60 +136,67 @@ def counts_clusters(n_population: PopulationSize | None, groups: Groups, strata:
 
 
 def of_benchmark(
-    estimate: Estimate, axes: tuple[Axis, ...] | None, n_population: PopulationSize, draw: Draw
+    estimate: Estimate,
+    axes: tuple[Axis, ...] | None,
+    n_population: PopulationSize,
+    *,
+    item: str | None,
+    sample: str | None,
+    whole: bool,
+    shares: Shares = "micro",
+    noise: Matrix | None = None,
+    apiece: str = "model",
 ) -> Estimate:
-    """The estimate of a sample from a benchmark of so many questions, or clusters, within its strata or not.
+    """The estimate of a sample from a benchmark of so many questions, or `whole` clusters, within its strata or not.
 
     Variances are multiplied by 1 - n/N: Cochran (1977), eq. 2.8, within strata 5.6, of clusters 9.10. Where clusters
     are drawn within strata whose shares are not stated, one of stratum s stands for N_s/G_s of them, which makes the
     mean a ratio of two estimated totals (section 6.12, combined ratio; survey's `svymean` with `fpc`); with stated ones
-    each stratum has a ratio of its own (6.10).
+    each stratum has a ratio of its own (6.10). `shares` says how strata count where one number is the size of all;
+    `noise` is the covariance of the totals of the columns that the answers (`sample`) alone make; there is a parameter
+    for each `apiece`.
     """
     cells = estimate.cells
     assert cells is not None
-    strata, stratum = cells.strata, cells.stratum
+    strata, stratum, size = cells.strata, cells.stratum, n_population
     part = np.zeros(estimate.scores.n_columns, dtype=np.intp) if stratum is None else stratum
-    size: Any = n_population
-    if isinstance(n_population, Mapping) and draw.whole:
+    drawn_by: tuple[str, ...] = ()
+    if whole:
+        assert isinstance(n_population, Mapping)
         if len(n_population) != 1:
             raise ArgumentError(
                 f"`n_population` names one clustering, or with `strata` each of them; got {dict(n_population)!r}."
             )
         ((name, size),) = n_population.items()
         axis = find_axis(name, axes or ())
-        units = clusters_drawn(estimate, axis, part, refuse_spanning=stratum is not None)
-        drawn_by: tuple[str, ...] = (axis_name(axis),)
-        what = f"{axis_name(axis)} clusters"
+        drawn_by = (axis_name(axis),)
+        drawn = clusters_drawn(estimate, axis, part, refuse_spanning=stratum is not None)
     else:
+        drawn = questions_drawn(estimate, axes, item, part)
         if stratum is not None:
-            _refuse_clusters(axes, draw, strata)
-        units = questions_drawn(estimate, axes, draw.item, part)
-        drawn_by, what = (), "questions"
-        if stratum is not None and draw.shares == "micro" and not isinstance(size, Mapping):
-            _refuse_unlike(estimate, strata, stratum, units.n)
-    sizes = _sizes(size, units.of_all, strata, draw, what)
+            _refuse_strata(estimate, axes, drawn, item, shares, sized=isinstance(size, Mapping))
+    sizes = _sizes(size, drawn, strata, shares, whole)
     # Of a stratum that is here as a whole the answers still vary.
-    if not (strata and draw.noise is not None) or np.any(sizes < units.of_all):
-        _refuse_known(estimate, units, sizes, size, strata, what)
-    factor = 1.0 - units.n / sizes[part]
-    if draw.whole and stratum is not None and draw.shares in ("micro", "as_sampled"):
+    if not (strata and noise is not None) or np.any(sizes < drawn.of_all):
+        _refuse_known(estimate, drawn, sizes, size, strata)
+    factor = 1.0 - drawn.n / sizes[part]
+    if whole and stratum is not None and shares in ("micro", "as_sampled"):
         plain = estimate.scores
-        estimate = estimated_shares(estimate, sizes[part] / units.n * cells.weight)
+        estimate = estimated_shares(estimate, sizes[part] / drawn.n * cells.weight)
         # Differences of models on the same questions are those of the rows only where all rows count alike.
         if estimate.family.paired is not None:
-            answers = paired_answers(replace(estimate, scores=plain), axis if draw.item is None else (draw.item,))
+            answers = paired_answers(replace(estimate, scores=plain), axis if item is None else (item,))
             estimate = replace(estimate, family=same_questions(answers))
     samples = None
-    if units.members is not None and units.of is not None:
-        samples = Samples(units.members, units.of, part, sizes[part])
-    noise = draw.noise
-    if noise is not None and samples is not None:
-        noise = samples.answered(noise)
-    elif noise is not None:  # n/N of it
-        rest = sparse.diags_array(np.sqrt(units.n / sizes[part]))
-        noise = compressed(rest @ compressed(noise) @ rest)
-    line = _line(units, sizes, factor, strata, draw, what)
-    if not draw.whole and stratum is None and axes and axis_name(axes[0]) != (draw.item or ""):
+    if drawn.members is not None and drawn.of is not None:
+        samples = Samples(drawn.members, drawn.of, part, sizes[part])
+    if noise is not None:  # n/N of it
+        rest = sparse.diags_array(np.sqrt(drawn.n / sizes[part]))
+        noise = samples.answered(noise) if samples else compressed(rest @ compressed(noise) @ rest)
+    line = _line(drawn, sizes, factor, len(strata), sample, whole, apiece)
+    if samples is not None:
+        line += _in_common(drawn, samples)
+    if not whole and stratum is None and axes and axis_name(axes[0]) != (item or ""):
         line += (
             " For questions drawn one by one the clusters of the benchmark do not matter, and the interval is longer "
             "than need be; leave `groups` out."
@@ -212,46 +205,44 @@ def of_benchmark(
     return replace(estimate, about=about, population=Population(np.sqrt(factor), noise, drawn_by, samples))
 
 
-def questions_drawn(estimate: Estimate, axes: tuple[Axis, ...] | None, item: str | None, part: IntArray) -> UnitsDrawn:
+def questions_drawn(estimate: Estimate, axes: tuple[Axis, ...] | None, item: str | None, part: IntArray) -> Drawn:
     """Questions behind each column, which have a row each; in common where they or the clusters tell them apart."""
     assert estimate.cells is not None
     n, scores = estimate.cells.count.astype(float), estimate.scores
     most = np.zeros(int(part.max()) + 1)
     np.maximum.at(most, part, n)
-    if np.all(np.bincount(part) == 1):
-        return UnitsDrawn(n, part, most)
+    alike = Drawn("questions", n, part, most)
     by = (item,) if item is not None else max(axes, key=scores.n_clusters) if axes else None
+    if np.all(np.bincount(part) == 1):
+        return alike
     if by is not None:
         if np.array_equal(n, most[part]) and most.sum() == scores.n_distinct(by):
-            return UnitsDrawn(n, part, most)
+            return alike
         units = clusters_drawn(estimate, by, part)
         if np.array_equal(units.n, n):
-            return units
-    ends = np.concatenate([[0.0], np.cumsum(n)]).astype(np.intp)
-    of_unit = np.repeat(np.arange(n.size), n.astype(np.intp))
-    members = sparse.csr_array((np.ones(ends[-1]), of_unit, np.arange(ends[-1] + 1)), (ends[-1], n.size))
-    return UnitsDrawn(n, part, most, members, np.arange(n.size), known=False)
+            return replace(units, what="questions")
+    starts = np.concatenate([[0], np.cumsum(n)]).astype(np.intp)
+    members = sparse.csc_array((np.ones(starts[-1]), np.arange(starts[-1]), starts), (starts[-1], n.size)).tocsr()
+    return replace(alike, members=members, of=np.arange(n.size), known=False)
 
 
-def clusters_drawn(estimate: Estimate, by: Axis, part: IntArray, refuse_spanning: bool = False) -> UnitsDrawn:
+def clusters_drawn(estimate: Estimate, by: Axis, part: IntArray, refuse_spanning: bool = False) -> Drawn:
     """Clusters behind each column; those that were drawn within strata lie in one of them."""
     members, of = estimate.scores.samples(by)
-    n = np.asarray(members.sum(axis=0), dtype=np.float64).ravel()[of]
+    n, name = np.asarray(members.sum(axis=0), dtype=np.float64).ravel()[of], axis_name(by)
     of_part = sparse.csr_array((np.ones(of.size), (of, part)), (members.shape[1], int(part.max()) + 1))
     inside = dense(members @ of_part) > 0
     spans = inside.sum(axis=1) > 1
     if refuse_spanning and spans.any():
-        name, first = axis_name(by), estimate.scores.label(by, int(np.argmax(spans)))
-        raise AlignmentError(
-            f"clusters drawn whole within strata lie in one stratum each; {np.count_nonzero(spans)} of {spans.size} "
-            f"{name} clusters ({first!r}) have rows in several. Where ids are used again in another stratum, a joint "
-            f'id tells them apart, as groups="subject:{name}".',
-            column=name,
-            count=int(np.count_nonzero(spans)),
+        first, count = estimate.scores.label(by, int(np.argmax(spans))), int(np.count_nonzero(spans))
+        text = (
+            f"clusters drawn whole within strata lie in one stratum each; {count} of {spans.size} {name} clusters "
+            f"({first!r}) have rows in several. A joint id tells ids that are used again apart: "
+            f'groups="subject:{name}".'
         )
-    of_all = inside.sum(axis=0).astype(float)
-    alike = np.array_equal(n, of_all[part])
-    return UnitsDrawn(n, part, of_all) if alike else UnitsDrawn(n, part, of_all, members, of)
+        raise AlignmentError(text, column=name, count=count)
+    drawn = Drawn(f"{name} clusters", n, part, inside.sum(axis=0).astype(float))
+    return drawn if np.array_equal(n, drawn.of_all[part]) else replace(drawn, members=members, of=of)
 
 
 def estimated_shares(estimate: Estimate, weight: FloatArray | None = None) -> Estimate:
@@ -269,29 +260,29 @@ def estimated_shares(estimate: Estimate, weight: FloatArray | None = None) -> Es
     return replace(estimate, scores=scores, refit=refit, family=family)
 
 
-def _sizes(given: Any, n: FloatArray, strata: tuple[str, ...], draw: Draw, what: str) -> FloatArray:
-    """Units of each stratum of the benchmark, or of all of it; `n` are those here."""
+def _sizes(given: Any, drawn: Drawn, strata: tuple[str, ...], shares: Shares, whole: bool) -> FloatArray:
+    """Units of each stratum of the benchmark, or of all of it."""
     if isinstance(given, Mapping):
         named = {str(name): size for name, size in given.items()}
         if not strata:
             raise ArgumentError(f"`n_population` has sizes by stratum ({listed(named)}); name the column in `strata`.")
         if set(named) != set(strata) or not all(map(_is_count, named.values())):
             raise ArgumentError(
-                f"`n_population` must name each stratum once, with the number of its {what}; the strata are "
+                f"`n_population` must name each stratum once, with the number of its {drawn.what}; the strata are "
                 f"{listed(strata)}; got {dict(given)!r}."
             )
         return np.array([float(named[name]) for name in strata])
     if not strata:
         return np.array([float(given) if _is_count(given) else 0.0])
-    stated = isinstance(draw.shares, Mapping)
-    if not _is_count(given) or draw.shares == "macro" or (stated and draw.whole):
+    n = drawn.of_all
+    if isinstance(shares, Mapping):
+        stated = {str(name): share for name, share in shares.items()}
+        n = np.array([float(stated[name]) for name in strata])
+    if not _is_count(given) or shares == "macro" or (isinstance(shares, Mapping) and whole):
         raise ArgumentError(
-            f"`n_population` must say how many {what} each stratum has, as {{{listed(strata[:1])}: 40, ...}}; one "
-            f"whole number is enough where they were drawn in the proportions of the benchmark; got {given!r}."
+            f"`n_population` must say how many {drawn.what} each stratum has, as {{{listed(strata[:1])}: 40, ...}}; "
+            f"one number is enough where they were drawn in the proportions of the benchmark; got {given!r}."
         )
-    if isinstance(draw.shares, Mapping):
-        shares = {str(name): share for name, share in draw.shares.items()}
-        n = np.array([float(shares[name]) for name in strata])
     return np.asarray(given * n / n.sum())
 
 
@@ -299,38 +290,60 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def _refuse_clusters(axes: tuple[Axis, ...] | None, draw: Draw, strata: tuple[str, ...]) -> None:
-    """Questions that were drawn one by one within strata have known sizes, and no clusters."""
-    if draw.shares == "as_sampled":
+def _refuse_strata(
+    estimate: Estimate, axes: tuple[Axis, ...] | None, drawn: Drawn, item: str | None, shares: Shares, sized: bool
+) -> None:
+    """Refuse questions drawn one by one within strata that have clusters, or no known sizes.
+
+    One number (not `sized` by stratum) is that of strata in the proportions of the benchmark, which those of unlike
+    models cannot all be.
+    """
+    cells, names = estimate.cells, estimate.names
+    assert cells is not None
+    assert cells.stratum is not None
+    strata = cells.strata
+    if shares == "as_sampled":
         raise NotAvailableError(
             f'target="{FULL}" is not defined with strata_weights="as_sampled": the sizes of a finite benchmark are '
             'known. Give them as n_population={"algebra": 400, "law": 250} and leave `strata_weights` out.'
         )
-    if axes is not None and [axis_name(axis) for axis in axes] != [draw.item]:
+    if axes is not None and [axis_name(axis) for axis in axes] != [item]:
         name = axis_name(axes[0])
         raise NotAvailableError(
             f'target="{FULL}" with `strata` is defined for questions that were drawn one by one within them, where '
             f"clusters of questions do not matter. Leave `groups` out; or, of {name} clusters drawn whole, say how "
             f'many each stratum has: n_population={{"{name}": {{{listed(strata[:1])}: 40, ...}}}}.'
         )
+    if sized or shares != "micro":
+        return
+    model, cell = compressed(estimate.coefficient_map).nonzero()
+    counts = np.zeros((len(names), len(strata)))
+    counts[model, cells.stratum[cell]] = drawn.n[cell]
+    of_model, every = counts.sum(axis=1, keepdims=True), counts.sum(axis=0) / counts.sum()
+    away = np.abs(counts - of_model * every) - ROUNDING_SHARE * of_model
+    worst, where = np.unravel_index(int(np.argmax(away)), away.shape)
+    if away[worst, where] > 1.0:
+        share = counts[worst, where] / of_model[worst, 0]
+        raise ArgumentError(
+            "one `n_population` takes the strata to be here in the proportions of the benchmark, but models differ in "
+            f"these: {strata[where]!r} is {share:.1%} of the questions of {names[worst]!r} and {every[where]:.1%} of "
+            f'all together. Give the questions of each stratum in the benchmark, as n_population={{"{strata[0]}": 400, '
+            "...}."
+        )
 
 
-def _refuse_known(
-    estimate: Estimate, units: UnitsDrawn, sizes: FloatArray, size: object, strata: tuple[str, ...], what: str
-) -> None:
+def _refuse_known(estimate: Estimate, drawn: Drawn, sizes: FloatArray, size: object, strata: tuple[str, ...]) -> None:
     """Refuse benchmarks below the sample, and those of which a parameter has all."""
-    n, left = units.of_all, abs(compressed(estimate.coefficient_map)) @ (units.n < sizes[units.part]).astype(float)
+    n, left = drawn.of_all, abs(compressed(estimate.coefficient_map)) @ (drawn.n < sizes[drawn.part]).astype(float)
     known = [name for name, some in zip(estimate.names, left, strict=True) if some == 0]
-    short = [f"{s} ({has:.0f} of {size:g})" for s, has, size in zip(strata, n, sizes, strict=False) if size < has]
     if not (known or np.any(sizes < n)):
         return
-    whose = "this sample is" if len(known) == estimate.n_params else f"that of {listed(known)} is"
-    text = (
-        f"must be a whole number above the sample, which has {n[0]:.0f} {what}; got {size!r}"
-        if not strata
-        else "must not be below the sample in any stratum, and above it in one; "
-        + (f"{what} of {listed(short)}" if short else f"{whose} all of it")
-    )
+    short = [f"{s} ({has:.0f} of {size:g})" for s, has, size in zip(strata, n, sizes, strict=False) if size < has]
+    text = f"must be a whole number above the sample, which has {n[0]:.0f} {drawn.what}; got {size!r}"
+    if strata:
+        whose = "this sample is" if len(known) == estimate.n_params else f"that of {listed(known)} is"
+        text = "must not be below the sample in any stratum, and above it in one; "
+        text += f"{drawn.what} of {listed(short)}" if short else f"{whose} all of it"
     leave = f" Leave out {listed(known)}." if 0 < len(known) < estimate.n_params else ""
     raise ArgumentError(
         f"`n_population` {text}. Of a sample that is all of it the score is known, and has no error bar for "
@@ -338,61 +351,39 @@ def _refuse_known(
     )
 
 
-def _refuse_unlike(estimate: Estimate, strata: tuple[str, ...], stratum: IntArray, n: FloatArray) -> None:
-    """Refuse one number where models have strata in unlike proportions, which cannot all be those of the benchmark."""
-    counts = np.zeros((estimate.n_params, len(strata)))
-    model, cell = compressed(estimate.coefficient_map).nonzero()
-    counts[model, stratum[cell]] = n[cell]
-    of_model = counts.sum(axis=1, keepdims=True)
-    away = np.abs(counts - of_model * counts.sum(axis=0) / counts.sum())
-    worst, where = np.unravel_index(int(np.argmax(away - ROUNDING_SHARE * of_model)), away.shape)
-    if away[worst, where] <= 1.0 + ROUNDING_SHARE * of_model[worst, 0]:
-        return
-    share, every = counts[worst, where] / of_model[worst, 0], counts[:, where].sum() / counts.sum()
-    raise ArgumentError(
-        "one `n_population` takes the strata to be here in the proportions of the benchmark, but models differ in "
-        f"these: {strata[where]!r} is {share:.1%} of the questions of {estimate.names[worst]!r} and {every:.1%} of all "
-        f'together. Give the questions of each stratum in the benchmark, as n_population={{"{strata[0]}": 400, ...}}.'
-    )
-
-
 def _line(
-    units: UnitsDrawn, sizes: FloatArray, factor: FloatArray, strata: tuple[str, ...], draw: Draw, what: str
+    drawn: Drawn, sizes: FloatArray, factor: FloatArray, n_strata: int, sample: str | None, whole: bool, apiece: str
 ) -> str:
     """What a summary says of the benchmark, of what is here of it, and by how much variances fall."""
-    low, high = np.min(units.n), np.max(units.n)
-    some, here = f"{low:.0f} to {high:.0f} of each {draw.apiece}", f"{units.of_all.sum():.0f} are here"
-    if not strata and low < high:
-        here = f"{here}, {some}" if units.known else f"{some} are here"
+    low, high = np.min(drawn.n), np.max(drawn.n)
+    some, here = f"{low:.0f} to {high:.0f} of each {apiece}", f"{drawn.of_all.sum():.0f} are here"
+    if not n_strata and low < high:
+        here = f"{here}, {some}" if drawn.known else f"{some} are here"
     low, high = np.min(factor), np.max(factor)
-    times = f"{low:.3f} to {high:.3f}, by {'stratum' if strata else draw.apiece}" if low < high else f"{low:.3f}"
-    how = "whole clusters drawn" if draw.whole else "questions drawn one by one"
-    many, within = (f" in {len(strata)} strata", " within strata") if strata else ("", "")
+    times = f"{low:.3f} to {high:.3f}, by {'stratum' if n_strata else apiece}" if low < high else f"{low:.3f}"
+    how = "whole clusters drawn" if whole else "questions drawn one by one"
+    many, within = (f" in {n_strata} strata", " within strata") if n_strata else ("", "")
     variances = "Variances are those of questions like these"
     answers = "The answers are taken as they came: what sampling them anew would change is not in it."
-    if draw.sample is not None:
+    if sample is not None:
         variances = "The variance between questions counts"
-        answers = (
-            f"The noise of the answers ({draw.sample}) is in it whole, as new answers to every question would have it."
-        )
+        answers = f"The noise of the answers ({sample}) is in it whole, as new answers to every question would have it."
     return (
-        f"Target: the full benchmark of {sizes.sum():.0f} {what}{many}, of which {here} ({how} at random{within}). "
-        f"{variances} times {times}. {answers}{_in_common(units, sizes, what)}"
+        f"Target: the full benchmark of {sizes.sum():.0f} {drawn.what}{many}, of which {here} ({how} at "
+        f"random{within}). {variances} times {times}. {answers}"
     )
 
 
-def _in_common(units: UnitsDrawn, sizes: FloatArray, what: str) -> str:
-    """What is said of the covariances of models with different samples; empty where there are none."""
-    if units.members is None or units.of is None:
-        return ""
-    if not units.known:
+def _in_common(drawn: Drawn, samples: Samples) -> str:
+    """What is said of the covariances of models with different samples."""
+    if not drawn.known:
         return (
-            f" Which {what} models have in common is not known (name the questions in `item`), so that covariances are "
-            "taken as they are without any, and the error bar of a difference is its widest."
+            f" Which {drawn.what} models have in common is not known (name the questions in `item`), so that "
+            "covariances are taken as they are without any, and the error bar of a difference is its widest."
         )
-    together = dense(units.members.T @ units.members)[np.ix_(units.of, units.of)]
-    few = (units.part[:, None] == units.part) & (together < np.outer(units.n, units.n) / sizes[units.part])
-    return f" Covariances count the {what} in common." + (
+    together = samples.together[np.ix_(samples.of, samples.of)]
+    few = (drawn.part[:, None] == drawn.part) & (together < np.outer(drawn.n, drawn.n) / samples.size)
+    return f" Covariances count the {drawn.what} in common." + (
         " Of two with none in common, or fewer than by chance, it is not known and may be as small as none or as large "
         "as can be: the widest error bar is taken."
         if np.any(few)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -89,18 +90,18 @@ def comparison_brief(comparison: Compared, alpha: float) -> Summary:
 def comparison_summary(
     parts: Mapping[str, Compared],
     alpha: float,
-    frames: Mapping[str, pd.DataFrame] | None = None,
+    tables: Mapping[str, pd.DataFrame] = MappingProxyType({}),
     together: str | None = None,
 ) -> Summary:
     """The summary of one comparison (under an empty name) or of several, by eval.
 
-    `frames` are their tables, where p-values are adjusted over all of them, by `together`.
+    `tables` are theirs, where p-values are adjusted over all of them, by `together`.
     """
     rows: list[tuple[str, ...]] = []
     facts: dict[str, dict[str, str]] = {}
     said: dict[str, list[str]] = {}
     for name, part in parts.items():
-        frame = part.to_frame(alpha) if frames is None else frames[name]
+        frame = tables[name] if together else part.to_frame(alpha)
         for pair, row in zip(frame.index, frame.to_dict("records"), strict=True):
             correlation = "" if np.isnan(row["correlation"]) else fixed(row["correlation"], 2)
             label = f"{name}: {' - '.join(pair)}" if name else " - ".join(pair)

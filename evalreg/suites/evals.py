@@ -32,6 +32,7 @@ from evalreg.estimators.comparison_page import by_part, comparison_summary
 from evalreg.inference.dependence import design_effect
 from evalreg.report.axes import INK, FigSize, estimates_axes
 from evalreg.report.documents import SCHEMA_VERSION, summary_document, versions
+from evalreg.report.sentences import sample_of
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import Grid, Printed, Summary, error_text, fixed, in_lines, number, whole_columns
 from evalreg.results.document import checked_levels, written
@@ -113,21 +114,17 @@ class Evals(Printed):
             dof, n and n_clusters (of the axis with fewest; n where rows are independent). Of differences indexed by
             (eval, model, baseline), columns as in `Comparison.to_frame`.
         """
-        names = ["eval"] if self.differences else ["eval", "model"]
-        return pd.concat(self._frames(alpha), names=names)
+        of_part, names = (Comparison.to_frame, ["eval"]) if self.differences else (_score_frame, ["eval", "model"])
+        table = pd.concat({name: of_part(part, alpha) for name, part in self.parts.items()}, names=names)
+        if self.adjust is not None:
+            p = adjusted_over(table["p_value"].to_numpy(), self.adjust)
+            table.insert(list(table).index("p_value") + 1, "p_adjusted", p)
+        return table
 
-    def _frames(self, alpha: float) -> dict[str, pd.DataFrame]:
-        """The tables by eval, with p-values adjusted over all of them where that is asked for."""
-        if not self.differences:
-            return {name: _score_frame(part, alpha) for name, part in self.parts.items()}
-        frames = {name: part.to_frame(alpha) for name, part in self.parts.items()}
-        if self.adjust is None:
-            return frames
-        p = adjusted_over(np.concatenate([frame["p_value"].to_numpy() for frame in frames.values()]), self.adjust)
-        starts = np.cumsum([len(frame) for frame in frames.values()])[:-1]
-        for frame, adjusted in zip(frames.values(), np.split(p, starts), strict=True):
-            frame.insert(list(frame).index("p_value") + 1, "p_adjusted", adjusted)
-        return frames
+    def _adjusted(self, alpha: float) -> dict[str, pd.DataFrame]:
+        """The tables by eval, where p-values are adjusted over all of them; none where each keeps its own."""
+        by_eval = self.to_frame(alpha).groupby(level=0, sort=False)
+        return {str(name): table.droplevel(0) for name, table in by_eval} if self.adjust is not None else {}
 
     def average(
         self,
@@ -238,7 +235,7 @@ class Evals(Printed):
         table 5.
         """
         if self.differences:
-            return comparison_summary(self.parts, alpha, self._frames(alpha), self.adjust)
+            return comparison_summary(self.parts, alpha, self._adjusted(alpha), self.adjust)
         fraction("alpha", alpha)
         table = self.to_frame(alpha)
         grid = _clustered_grid(table) if self.form == "clustered" else self._score_grid(table)
@@ -246,12 +243,10 @@ class Evals(Printed):
 
     def _score_grid(self, table: pd.DataFrame) -> Grid:
         """Models by evals; below them questions and clusters."""
-        models = list(dict.fromkeys(table.index.get_level_values(1)))
-        cells = {
-            key: f"{number(row['estimate'])} ({error_text(row['se'])})"
-            for key, row in zip(table.index, table.to_dict("records"), strict=True)
-        }
-        rows = [(str(model), *(cells.get((name, model), "") for name in self.parts)) for model in models]
+        cells: dict[str, dict[str, str]] = {}
+        for (name, model), row in zip(table.index, table.to_dict("records"), strict=True):
+            cells.setdefault(model, {})[name] = f"{number(row['estimate'])} ({error_text(row['se'])})"
+        rows = [(model, *(scores.get(name, "") for name in self.parts)) for model, scores in cells.items()]
         if self.form == "scores":
             return Grid(("model", *self.parts), tuple(rows), blocks=True)
         facts = [
@@ -297,11 +292,11 @@ class Evals(Printed):
         if not self.differences:
             raise NotAvailableError("`to_json` is of differences on several evals; write each of `parts` of scores.")
         levels = checked_levels(alpha)
-        frames = self._frames(levels[0])
+        tables = self._adjusted(levels[0])
         document = {
             "adjust": self.adjust,
             "kind": "comparisons",
-            "parts": {name: part._document(levels, frames[name]) for name, part in self.parts.items()},
+            "parts": {name: part._document(levels, tables.get(name)) for name, part in self.parts.items()},
             "schema_version": SCHEMA_VERSION,
             "summary": summary_document(self.summary(levels[0])),
             "versions": versions(),
@@ -321,16 +316,11 @@ def _results_of(parts: Mapping[Any, Any]) -> dict[Any, Results]:
 
 def _score_frame(part: Results, alpha: float) -> pd.DataFrame:
     """The scores of one eval."""
-    frame, estimate = part.to_frame(alpha), part.estimate
-    n = np.full(len(frame), estimate.n_rows) if part._counts is None else part._counts.astype(np.intp)
-    fewest = n
-    for axis in part.cov.axes:
-        reached = np.full(len(frame), part.n_clusters[axis_name(axis)])
-        if estimate.coefficient_map is not None:
-            reached = estimate.scores.clusters_reached(axis, estimate.coefficient_map)
-        fewest = np.minimum(fewest, reached)
-    columns = frame[["estimate", "se", "lower", "upper", "naive_se"]]
-    return columns.assign(ratio=np.sqrt(design_effect(part.cov)), dof=frame["dof"], n=n, n_clusters=fewest)
+    frame = part.to_frame(alpha)[["estimate", "se", "lower", "upper", "naive_se", "dof"]]
+    n = np.full(len(frame), part.nobs) if part._counts is None else part._counts.astype(np.intp)
+    fewest = np.min([n, *sample_of(part.estimate, part.cov, "rows", None).clusters.values()], axis=0)
+    frame.insert(5, "ratio", np.sqrt(design_effect(part.cov)))
+    return frame.assign(n=n, n_clusters=fewest)
 
 
 def _range(counts: Any) -> str:
@@ -356,11 +346,14 @@ def _refuse_twice(parts: Mapping[str, Results]) -> None:
     """
     alike = []
     for (name, first), (other, second) in combinations(parts.items(), 2):
-        if not _same_means(first, second):
+        alone = first.estimate.names != second.estimate.names or first.nobs != second.nobs
+        if alone or not (_close(first.params, second.params) and _close(first.cov.naive, second.cov.naive)):
             continue
         if not (first.cov.axes and second.cov.axes):
             alike.append(f"{name!r} and {other!r}")
-        elif _same_clusters(first, second):
+            continue
+        one, two = (part.influence(by=axis_name(part.cov.axes[0])).sort_index() for part in (first, second))
+        if list(map(str, one.index)) == list(map(str, two.index)) and _close(one, two):
             raise ArgumentError(
                 f"{name!r} and {other!r} hold the same numbers in the same clusters: one eval is there twice. Leave "
                 "out one."
@@ -374,21 +367,8 @@ def _refuse_twice(parts: Mapping[str, Results]) -> None:
         issue([(IndependenceWarning, text)])
 
 
-def _same_means(first: Results, second: Results) -> bool:
-    if first.estimate.names != second.estimate.names or first.nobs != second.nobs:
-        return False
-    return _close(first.params, second.params) and _close(first.cov.naive, second.cov.naive)
-
-
-def _same_clusters(first: Results, second: Results) -> bool:
-    """Whether clusters of the same names add the same to every mean."""
-    ours, theirs = (part.influence(by=axis_name(part.cov.axes[0])).sort_index() for part in (first, second))
-    return list(map(str, ours.index)) == list(map(str, theirs.index)) and _close(ours, theirs)
-
-
-def _close(ours: Any, theirs: Any) -> bool:
-    one, two = np.asarray(ours, dtype=float), np.asarray(theirs, dtype=float)
-    return np.allclose(one, two, rtol=SAME, atol=SAME * float(np.max(np.abs(one), initial=0.0)))
+def _close(one: Any, two: Any) -> bool:
+    return np.allclose(one, two, rtol=SAME, atol=SAME * float(np.max(np.abs(np.asarray(one)), initial=0.0)))
 
 
 def said_once(parts: Mapping[Any, Any]) -> tuple[Note, ...]:
@@ -396,12 +376,12 @@ def said_once(parts: Mapping[Any, Any]) -> tuple[Note, ...]:
     said: dict[type[EvalregWarning], dict[Any, str]] = {}
     for name, part in _results_of(parts).items():
         for category, text in part.notes:
-            said.setdefault(category, {}).setdefault(name, text)
+            said.setdefault(category, {}).setdefault(name, f"{name}: {text}")
     notes = []
     for category, texts in said.items():
-        first, n_others = next(iter(texts)), len(texts) - 1
+        n_others = len(texts) - 1
         more = f" ({n_others} more {'evals have' if n_others > 1 else 'eval has'} a warning of this kind.)"
-        notes.append((category, f"{first}: {texts[first]}{more if n_others else ''}"))
+        notes.append((category, next(iter(texts.values())) + more * (n_others > 0)))
     return tuple(notes)
 
 

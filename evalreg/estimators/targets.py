@@ -108,7 +108,7 @@ def noise_of_differences(noise: FloatArray, pairs: ModelPairs) -> Matrix:
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class UnitsDrawn:
     """Units behind the columns of the scores of an estimate: questions, or clusters that were drawn whole."""
 
     what: str  # what they are called
@@ -205,13 +205,13 @@ def of_benchmark(
     return replace(estimate, about=about, population=Population(np.sqrt(factor), noise, drawn_by, samples))
 
 
-def questions_drawn(estimate: Estimate, axes: tuple[Axis, ...] | None, item: str | None, part: IntArray) -> Drawn:
+def questions_drawn(estimate: Estimate, axes: tuple[Axis, ...] | None, item: str | None, part: IntArray) -> UnitsDrawn:
     """Questions behind each column, which have a row each; in common where they or the clusters tell them apart."""
     assert estimate.cells is not None
     n, scores = estimate.cells.count.astype(float), estimate.scores
     most = np.zeros(int(part.max()) + 1)
     np.maximum.at(most, part, n)
-    alike = Drawn("questions", n, part, most)
+    alike = UnitsDrawn("questions", n, part, most)
     by = (item,) if item is not None else max(axes, key=scores.n_clusters) if axes else None
     if np.all(np.bincount(part) == 1):
         return alike
@@ -226,7 +226,7 @@ def questions_drawn(estimate: Estimate, axes: tuple[Axis, ...] | None, item: str
     return replace(alike, members=members, of=np.arange(n.size), known=False)
 
 
-def clusters_drawn(estimate: Estimate, by: Axis, part: IntArray, refuse_spanning: bool = False) -> Drawn:
+def clusters_drawn(estimate: Estimate, by: Axis, part: IntArray, refuse_spanning: bool = False) -> UnitsDrawn:
     """Clusters behind each column; those that were drawn within strata lie in one of them."""
     members, of = estimate.scores.samples(by)
     n, name = np.asarray(members.sum(axis=0), dtype=np.float64).ravel()[of], axis_name(by)
@@ -241,7 +241,7 @@ def clusters_drawn(estimate: Estimate, by: Axis, part: IntArray, refuse_spanning
             f'groups="subject:{name}".'
         )
         raise AlignmentError(text, column=name, count=count)
-    drawn = Drawn(f"{name} clusters", n, part, inside.sum(axis=0).astype(float))
+    drawn = UnitsDrawn(f"{name} clusters", n, part, inside.sum(axis=0).astype(float))
     return drawn if np.array_equal(n, drawn.of_all[part]) else replace(drawn, members=members, of=of)
 
 
@@ -260,7 +260,7 @@ def estimated_shares(estimate: Estimate, weight: FloatArray | None = None) -> Es
     return replace(estimate, scores=scores, refit=refit, family=family)
 
 
-def _sizes(given: Any, drawn: Drawn, strata: tuple[str, ...], shares: Shares, whole: bool) -> FloatArray:
+def _sizes(given: Any, drawn: UnitsDrawn, strata: tuple[str, ...], shares: Shares, whole: bool) -> FloatArray:
     """Units of each stratum of the benchmark, or of all of it."""
     if isinstance(given, Mapping):
         named = {str(name): size for name, size in given.items()}
@@ -291,7 +291,7 @@ def _is_count(value: object) -> bool:
 
 
 def _refuse_strata(
-    estimate: Estimate, axes: tuple[Axis, ...] | None, drawn: Drawn, item: str | None, shares: Shares, sized: bool
+    estimate: Estimate, axes: tuple[Axis, ...] | None, drawn: UnitsDrawn, item: str | None, shares: Shares, sized: bool
 ) -> None:
     """Refuse questions drawn one by one within strata that have clusters, or no known sizes.
 
@@ -332,7 +332,9 @@ def _refuse_strata(
         )
 
 
-def _refuse_known(estimate: Estimate, drawn: Drawn, sizes: FloatArray, size: object, strata: tuple[str, ...]) -> None:
+def _refuse_known(
+    estimate: Estimate, drawn: UnitsDrawn, sizes: FloatArray, size: object, strata: tuple[str, ...]
+) -> None:
     """Refuse benchmarks below the sample, and those of which a parameter has all."""
     n, left = drawn.of_all, abs(compressed(estimate.coefficient_map)) @ (drawn.n < sizes[drawn.part]).astype(float)
     known = [name for name, some in zip(estimate.names, left, strict=True) if some == 0]
@@ -352,7 +354,13 @@ def _refuse_known(estimate: Estimate, drawn: Drawn, sizes: FloatArray, size: obj
 
 
 def _line(
-    drawn: Drawn, sizes: FloatArray, factor: FloatArray, n_strata: int, sample: str | None, whole: bool, apiece: str
+    drawn: UnitsDrawn,
+    sizes: FloatArray,
+    factor: FloatArray,
+    n_strata: int,
+    sample: str | None,
+    whole: bool,
+    apiece: str,
 ) -> str:
     """What a summary says of the benchmark, of what is here of it, and by how much variances fall."""
     low, high = np.min(drawn.n), np.max(drawn.n)
@@ -374,7 +382,7 @@ def _line(
     )
 
 
-def _in_common(drawn: Drawn, samples: Samples) -> str:
+def _in_common(drawn: UnitsDrawn, samples: Samples) -> str:
     """What is said of the covariances of models with different samples."""
     if not drawn.known:
         return (

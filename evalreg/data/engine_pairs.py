@@ -270,8 +270,6 @@ DAVIDSON = '`ties="davidson"`'
 def summarised_pairs(data: Any, roles: PairRoles, groups: str | list[str]) -> SummedLog:
     """Sums by (left, right, stratum, cluster)."""
     opened, roles = open_pairs(data, roles, groups)
-    if roles.weights is not None and not isinstance(roles.weights, str):
-        raise NotAvailableError("`weights` must name a column here, so that its sums say what they are of.")
     table = as_query(opened, {"score": roles.score, "weights": roles.weights})
     columns = sorted({name for axis in parse_groups(groups, table.columns) for name in axis})
     own = SummedRoles(

@@ -132,29 +132,36 @@ def summarise(
     {'passage': 40}
     """
     _check_groups(groups)
-    pairs = {"left": left, "right": right, "winner": winner, "labels": labels, "key": key}
+    if weights is not None and not isinstance(weights, str):
+        raise NotAvailableError("`weights` must name a column here, so that its sums say what they are of.")
+    of_pairs = {"left": left, "right": right, "winner": winner, "labels": labels, "key": key}
     if numerator is not None or denominator is not None:
-        columns = _ratio_columns(numerator, denominator, {"score": score, "strata": strata, **pairs})
-        own = Roles(columns[0], as_names(by), item, None, None, weights, missing)
-        sums = _of_ratios(data, columns, own, groups)
+        pair = _both("a ratio needs", numerator=numerator, denominator=denominator)
+        why = "does not go with `numerator` and `denominator`: leave these out, or it"
+        _refuse({"score": score, "strata": strata, **of_pairs}, why)
+        if numerator == denominator:
+            raise ArgumentError(f'`numerator` and `denominator` must be different columns; both name "{numerator}".')
+        sums = _of_ratios(data, pair, Roles(pair[0], as_names(by), item, None, None, weights, missing), groups)
     elif left is not None or right is not None:
-        sides = _sides(left, right, {"item": item, "strata": strata}, by)
+        sides = _both("comparisons need", left=left, right=right)
+        why = "goes with scores of single models: leave out `left` and `right`, or it"
+        _refuse({"item": item, "strata": strata}, why)
+        if len(as_names(by)) > 1:
+            raise ArgumentError(
+                f"`by` of comparisons is one column of strata; got {by!r}. Join them in one column first."
+            )
         outcome = None if score is None and winner is not None else score or "score"
-        roles = PairRoles(*sides, outcome, winner, labels, as_names(key), None, weights, missing)
-        sums = summarised_pairs(data, replace(roles, strata=(as_names(by) or (None,))[0]), groups)
+        stratum = (as_names(by) or (None,))[0]
+        roles = PairRoles(*sides, outcome, winner, labels, as_names(key), stratum, weights, missing)
+        sums = summarised_pairs(data, roles, groups)
     else:
-        _refuse(pairs, "goes with comparisons: name their two models in `left` and `right`")
-        _refuse({"weights": weights}, _WEIGHED)
-        sums = _of_scores(data, score or "score", by, item, strata, groups, missing)
+        why = "goes with comparisons: name their two models in `left` and `right`"
+        _refuse(of_pairs, why)
+        _refuse({"weights": weights}, f"{why}; or with ratios: name `numerator` and `denominator`")
+        sums = _of_scores(data, Roles(score or "score", as_names(by), item, None, strata, None, missing), groups)
     if path is not None:
         write_sums(sums, path, versions())
     return sums
-
-
-_WEIGHED = (
-    "goes with comparisons: name their two models in `left` and `right`; or with ratios: name `numerator` and "
-    "`denominator`"
-)
 
 
 def _check_groups(groups: object) -> None:
@@ -169,52 +176,31 @@ def _check_groups(groups: object) -> None:
     )
 
 
-def _sides(left: str | None, right: str | None, of_scores: dict[str, Any], by: Any) -> tuple[str, str]:
-    """The columns of the two models; raises where roles are missing, or are those of scores."""
-    if left is None or right is None:
-        raise ArgumentError(f"comparisons need both `left` and `right`; got left={left!r} and right={right!r}.")
-    _refuse(of_scores, "goes with scores of single models: leave out `left` and `right`, or it")
-    if len(as_names(by)) > 1:
-        raise ArgumentError(f"`by` of comparisons is one column of strata; got {by!r}. Join them in one column first.")
-    return left, right
+def _both(who: str, **names: str | None) -> tuple[str, str]:
+    """Two columns of which neither may be missing."""
+    first, second = names.values()
+    if first is None or second is None:
+        got = " and ".join(f"{name}={value!r}" for name, value in names.items())
+        raise ArgumentError(f"{who} both {' and '.join(f'`{name}`' for name in names)}; got {got}.")
+    return first, second
 
 
-def _ratio_columns(numerator: str | None, denominator: str | None, others: dict[str, Any]) -> tuple[str, str]:
-    """The two columns of a ratio; raises where one is missing, they are one, or roles are those of something else."""
-    if numerator is None or denominator is None:
-        raise ArgumentError(
-            f"a ratio needs both `numerator` and `denominator`; got numerator={numerator!r} and "
-            f"denominator={denominator!r}."
-        )
-    if numerator == denominator:
-        raise ArgumentError(f'`numerator` and `denominator` must be different columns; both name "{numerator}".')
-    _refuse(others, "does not go with `numerator` and `denominator`: leave these out, or it")
-    return numerator, denominator
-
-
-def _refuse(given: dict[str, Any], why: str) -> None:
-    for name, value in given.items():
+def _refuse(strangers: dict[str, Any], why: str) -> None:
+    for name, value in strangers.items():
         if value is not None:
             raise ArgumentError(f"`{name}` {why}.")
 
 
-def _of_scores(
-    data: Any,
-    score: str,
-    by: str | list[str] | None,
-    item: str | None,
-    strata: str | None,
-    groups: str | list[str],
-    missing: MissingName,
-) -> SummedLog:
+def _of_scores(data: Any, roles: Roles, groups: str | list[str]) -> SummedLog:
     """Sums of scores of single models: two queries, the second about centres that lose no digits of squares."""
-    table, by_columns = with_roles(open_frame(data), {"score": score}, by=by, item=item, strata=strata)
-    refuse_same({"by": by_columns, "item": item})
-    query = as_query(table, {"score": score})
-    own = SummedRoles("scores", _columns(groups, query), by_columns, score, item, strata)
-    read = read_in_engine(query, Roles(score, by_columns, item, None, strata, None, missing), groups)
-    x = floats_of(score)
-    scores = engine_scores(Measured(read.table, x), read.cells, read.sums, score)
+    score = {"score": roles.score}
+    table, by = with_roles(open_frame(data), score, by=roles.by or None, item=roles.item, strata=roles.strata)
+    refuse_same({"by": by, "item": roles.item})
+    query = as_query(table, score)
+    own = SummedRoles("scores", _columns(groups, query), by, roles.score, roles.item, roles.strata)
+    read = read_in_engine(query, replace(roles, by=by), groups)
+    x = floats_of(roles.score)
+    scores = engine_scores(Measured(read.table, x), read.cells, read.sums, roles.score)
     centre = of_cell(scores.of, scores.centre)
     measures: dict[str, Measure] = {TOTAL: (x, "sum"), SQUARES: ((x - centre) * (x - centre), "sum"), LOW: (x, "min")}
     measures |= {HIGH: (x, "max"), CENTRE: (centre, "max")}
@@ -241,20 +227,11 @@ def _columns(groups: str | list[str], table: Query) -> tuple[str, ...]:
 def _of_ratios(data: Any, columns: tuple[str, str], roles: Roles, groups: str | list[str]) -> SummedLog:
     """Sums of numerators and denominators, with squares about the ratio of each line."""
     values = dict(zip(("numerator", "denominator"), columns, strict=True))
-    if roles.weights is not None and not isinstance(roles.weights, str):
-        raise NotAvailableError("`weights` must name a column here, so that its sums say what they are of.")
     opened = as_query(open_frame(data), {**values, "weights": roles.weights})
-    table, by_columns = with_roles(opened, values, by=roles.by or None, item=roles.item)
-    own = SummedRoles(
-        "ratios",
-        _columns(groups, table),
-        by_columns,
-        item=roles.item,
-        numerator=columns[0],
-        denominator=columns[1],
-        weights=roles.weights,
-    )
-    read = read_ratios(table, columns, replace(roles, by=by_columns), groups)
+    table, by = with_roles(opened, values, by=roles.by or None, item=roles.item)
+    more: dict[str, Any] = values | {"item": roles.item, "weights": roles.weights}
+    own = SummedRoles("ratios", _columns(groups, table), by, **more)
+    read = read_ratios(table, columns, replace(roles, by=by), groups)
     refuse_far_weights(table, roles.weights)
     centre, _, _ = centred(read)
     n, d = map(floats_of, columns)

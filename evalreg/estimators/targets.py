@@ -108,7 +108,7 @@ def noise_of_differences(noise: FloatArray, pairs: ModelPairs) -> Matrix:
 
 
 @dataclass(frozen=True, eq=False)
-class UnitsDrawn:
+class Units:
     """Units behind the columns of the scores of an estimate: questions, or clusters that were drawn whole."""
 
     what: str  # what they are called
@@ -193,9 +193,7 @@ def of_benchmark(
     if noise is not None:  # n/N of it
         rest = sparse.diags_array(np.sqrt(drawn.n / sizes[part]))
         noise = samples.answered(noise) if samples else compressed(rest @ compressed(noise) @ rest)
-    line = _line(drawn, sizes, factor, len(strata), sample, whole, apiece)
-    if samples is not None:
-        line += _in_common(drawn, samples)
+    line = _line(drawn, sizes, factor, len(strata), sample, whole, apiece) + _in_common(drawn, samples)
     if not whole and stratum is None and axes and axis_name(axes[0]) != (item or ""):
         line += (
             " For questions drawn one by one the clusters of the benchmark do not matter, and the interval is longer "
@@ -205,13 +203,13 @@ def of_benchmark(
     return replace(estimate, about=about, population=Population(np.sqrt(factor), noise, drawn_by, samples))
 
 
-def questions_drawn(estimate: Estimate, axes: tuple[Axis, ...] | None, item: str | None, part: IntArray) -> UnitsDrawn:
+def questions_drawn(estimate: Estimate, axes: tuple[Axis, ...] | None, item: str | None, part: IntArray) -> Units:
     """Questions behind each column, which have a row each; in common where they or the clusters tell them apart."""
     assert estimate.cells is not None
     n, scores = estimate.cells.count.astype(float), estimate.scores
     most = np.zeros(int(part.max()) + 1)
     np.maximum.at(most, part, n)
-    alike = UnitsDrawn("questions", n, part, most)
+    alike = Units("questions", n, part, most)
     by = (item,) if item is not None else max(axes, key=scores.n_clusters) if axes else None
     if np.all(np.bincount(part) == 1):
         return alike
@@ -226,7 +224,7 @@ def questions_drawn(estimate: Estimate, axes: tuple[Axis, ...] | None, item: str
     return replace(alike, members=members, of=np.arange(n.size), known=False)
 
 
-def clusters_drawn(estimate: Estimate, by: Axis, part: IntArray, refuse_spanning: bool = False) -> UnitsDrawn:
+def clusters_drawn(estimate: Estimate, by: Axis, part: IntArray, refuse_spanning: bool = False) -> Units:
     """Clusters behind each column; those that were drawn within strata lie in one of them."""
     members, of = estimate.scores.samples(by)
     n, name = np.asarray(members.sum(axis=0), dtype=np.float64).ravel()[of], axis_name(by)
@@ -237,11 +235,10 @@ def clusters_drawn(estimate: Estimate, by: Axis, part: IntArray, refuse_spanning
         first, count = estimate.scores.label(by, int(np.argmax(spans))), int(np.count_nonzero(spans))
         text = (
             f"clusters drawn whole within strata lie in one stratum each; {count} of {spans.size} {name} clusters "
-            f"({first!r}) have rows in several. A joint id tells ids that are used again apart: "
-            f'groups="subject:{name}".'
+            f'({first!r}) have rows in several. A joint id tells ids apart: groups="subject:{name}".'
         )
         raise AlignmentError(text, column=name, count=count)
-    drawn = UnitsDrawn(f"{name} clusters", n, part, inside.sum(axis=0).astype(float))
+    drawn = Units(f"{name} clusters", n, part, inside.sum(axis=0).astype(float))
     return drawn if np.array_equal(n, drawn.of_all[part]) else replace(drawn, members=members, of=of)
 
 
@@ -260,7 +257,7 @@ def estimated_shares(estimate: Estimate, weight: FloatArray | None = None) -> Es
     return replace(estimate, scores=scores, refit=refit, family=family)
 
 
-def _sizes(given: Any, drawn: UnitsDrawn, strata: tuple[str, ...], shares: Shares, whole: bool) -> FloatArray:
+def _sizes(given: Any, drawn: Units, strata: tuple[str, ...], shares: Shares, whole: bool) -> FloatArray:
     """Units of each stratum of the benchmark, or of all of it."""
     if isinstance(given, Mapping):
         named = {str(name): size for name, size in given.items()}
@@ -291,7 +288,7 @@ def _is_count(value: object) -> bool:
 
 
 def _refuse_strata(
-    estimate: Estimate, axes: tuple[Axis, ...] | None, drawn: UnitsDrawn, item: str | None, shares: Shares, sized: bool
+    estimate: Estimate, axes: tuple[Axis, ...] | None, drawn: Units, item: str | None, shares: Shares, sized: bool
 ) -> None:
     """Refuse questions drawn one by one within strata that have clusters, or no known sizes.
 
@@ -332,9 +329,7 @@ def _refuse_strata(
         )
 
 
-def _refuse_known(
-    estimate: Estimate, drawn: UnitsDrawn, sizes: FloatArray, size: object, strata: tuple[str, ...]
-) -> None:
+def _refuse_known(estimate: Estimate, drawn: Units, sizes: FloatArray, size: object, strata: tuple[str, ...]) -> None:
     """Refuse benchmarks below the sample, and those of which a parameter has all."""
     n, left = drawn.of_all, abs(compressed(estimate.coefficient_map)) @ (drawn.n < sizes[drawn.part]).astype(float)
     known = [name for name, some in zip(estimate.names, left, strict=True) if some == 0]
@@ -354,7 +349,7 @@ def _refuse_known(
 
 
 def _line(
-    drawn: UnitsDrawn,
+    drawn: Units,
     sizes: FloatArray,
     factor: FloatArray,
     n_strata: int,
@@ -382,8 +377,10 @@ def _line(
     )
 
 
-def _in_common(drawn: UnitsDrawn, samples: Samples) -> str:
-    """What is said of the covariances of models with different samples."""
+def _in_common(drawn: Units, samples: Samples | None) -> str:
+    """What is said of the covariances of models with different samples; empty where there are none."""
+    if samples is None:
+        return ""
     if not drawn.known:
         return (
             f" Which {drawn.what} models have in common is not known (name the questions in `item`), so that "
@@ -391,9 +388,8 @@ def _in_common(drawn: UnitsDrawn, samples: Samples) -> str:
         )
     together = samples.together[np.ix_(samples.of, samples.of)]
     few = (drawn.part[:, None] == drawn.part) & (together < np.outer(drawn.n, drawn.n) / samples.size)
-    return f" Covariances count the {drawn.what} in common." + (
+    text = (
         " Of two with none in common, or fewer than by chance, it is not known and may be as small as none or as large "
         "as can be: the widest error bar is taken."
-        if np.any(few)
-        else ""
     )
+    return f" Covariances count the {drawn.what} in common.{text if np.any(few) else ''}"

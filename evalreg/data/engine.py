@@ -339,51 +339,47 @@ class Query:
         if not (dtype.is_numeric() or dtype == nw.Boolean):
             raise NonNumericError(f"`{argument}` must hold numbers; column {name!r} is {dtype}.", column=name)
 
-    def grouped(self, keys: Sequence[str], measures: Mapping[str, Measure]) -> nw.LazyFrame[Any]:
+    def grouped(
+        self, keys: Sequence[str], measures: Mapping[str, Measure], order: Sequence[str] = ()
+    ) -> nw.LazyFrame[Any]:
         """Rows, and what is measured of them, by the joint values of some columns: `KEY` 0, 1, ..., `ROWS`, `SUM` 0 ...
 
-        These are names that no engine parses; groups come in no order.
+        These are names that no engine parses; groups come in no order, but for that of some of the columns.
         """
         # Columns are made first: not every engine has products or casts inside a sum.
         made = [nw.col(name).alias(f"{KEY}{i}") for i, name in enumerate(keys)]
         made += [column.alias(f"{SUM}{i}") for i, (column, _) in enumerate(measures.values())]
         made += [nw.col(name) for name in self.rows_of]
-        rows = self.frame.select(*(made or [nw.col(next(iter(schema_of(self.frame)))).alias(f"{MADE}any")]))
-        added = [self.rows.alias(ROWS)]
-        added += [getattr(nw.col(f"{SUM}{i}"), how)() for i, (_, how) in enumerate(measures.values())]
-        names = [f"{KEY}{i}" for i in range(len(keys))]
-        return rows.group_by(*names).agg(*added) if keys else rows.select(*added)
+        with engine_answers(self.frame, "take a query"):
+            rows = self.frame.select(*(made or [nw.col(next(iter(schema_of(self.frame)))).alias(f"{MADE}any")]))
+            added = [self.rows.alias(ROWS)]
+            added += [getattr(nw.col(f"{SUM}{i}"), how)() for i, (_, how) in enumerate(measures.values())]
+            names = [f"{KEY}{i}" for i in range(len(keys))]
+            lines = rows.group_by(*names).agg(*added) if keys else rows.select(*added)
+            return lines.sort(*names[: len(order)]) if order else lines
 
     def table(self, keys: Sequence[str], measures: Mapping[str, Measure]) -> pd.DataFrame:
         """The same as pandas, sorted by the keys, under the names that were asked for, and `ROWS`."""
-        with engine_answers(self.frame, "take a query"):
-            asked = self.grouped(keys, measures)
-            asked = asked.sort(*(f"{KEY}{i}" for i in range(len(keys)))) if keys else asked
         names = {f"{KEY}{i}": name for i, name in enumerate(keys)} | {f"{SUM}{i}": n for i, n in enumerate(measures)}
-        return as_pandas(asked).rename(columns=names)
+        return as_pandas(self.grouped(keys, measures, keys)).rename(columns=names)
 
     def lines(self, keys: Sequence[str], measures: Mapping[str, Measure]) -> Grouped:
         """The same as codes of the keys and arrays of numbers, rows by the name of "n"."""
-        with engine_answers(self.frame, "take a query"):
-            found = fetched(self.grouped(keys, measures), "pyarrow")
+        found = fetched(self.grouped(keys, measures), "pyarrow")
         names = {"n": ROWS} | {name: f"{SUM}{i}" for i, name in enumerate(measures)}
         coded = {name: encoded(found[f"{KEY}{i}"]) for i, name in enumerate(keys)}
         return Grouped(coded, {name: numbers_of(found[column]) for name, column in names.items()})
 
     def n_clusters(self, by: Axis) -> int:
         """Distinct joint values of some columns, counted in the engine."""
-        with engine_answers(self.frame, "take a query"):
-            asked = self.grouped(by, {}).select(nw.len().alias("n"))
-        return int(fetched(asked, "pyarrow")["n"][0].as_py())
+        return int(fetched(self.grouped(by, {}).select(nw.len().alias("n")), "pyarrow")["n"][0].as_py())
 
     def sums(self, by: Axis, cells: CellKeys, values: Mapping[str, nw.Expr]) -> Iterator[Sums]:
         """Sums by (cluster, cell): one GROUP BY sorted by cluster, read in batches of whole clusters."""
         for name in by:
             known_column(name, (*self.columns, *self.made), "groups")
-        with engine_answers(self.frame, "take a query"):
-            asked = self._by_cluster(by, cells, values)
         keys = [f"{KEY}{i}" for i in range(len(by))]
-        for lines in whole_clusters(batches(asked), keys):
+        for lines in whole_clusters(batches(self._by_cluster(by, cells, values)), keys):
             yield sums_of(lines, by, cells, tuple(values))
 
     def fold(
@@ -404,8 +400,7 @@ class Query:
     def _by_cluster(self, by: Axis, cells: CellKeys, values: Mapping[str, nw.Expr]) -> nw.LazyFrame[Any]:
         """Rows and sums by (cluster, cell), sorted by cluster."""
         columns = tuple(dict.fromkeys((*by, *cells.columns)))
-        asked = self.grouped(columns, {name: (value.cast(nw.Float64), "sum") for name, value in values.items()})
-        return asked.sort(*(f"{KEY}{i}" for i in range(len(by)))) if by else asked
+        return self.grouped(columns, {name: (value.cast(nw.Float64), "sum") for name, value in values.items()}, by)
 
 
 def batches(frame: nw.LazyFrame[Any], lines: int = LINES) -> Iterator[Any]:
@@ -521,37 +516,20 @@ def _refuse_ids(name: str, by: Axis, column: Any, n: FloatArray) -> None:
 
 
 def encoded(column: Any) -> tuple[IntArray, Any]:
-    """Codes of a column of Arrow, -1 where it is missing, and its labels, all of which occur, in order."""
+    """Codes of a column of Arrow, -1 where it is missing, and its labels, all of which occur."""
     import pyarrow as pa
-    from pyarrow import compute
 
     kind = column.type
     if pa.types.is_dictionary(kind):  # It may hold labels that no entry has.
         column = column.cast(kind.value_type)
         kind = kind.value_type
-    plain = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)
-    if not plain:
-        return _sorted(*factorize(column.to_pandas()))
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)):
+        return factorize(column.to_pandas())
     # One chunk after the other, so that their dictionaries are one.
     held = column.dictionary_encode().combine_chunks()
     held = held.chunk(0) if isinstance(held, pa.ChunkedArray) else held
     codes = (held.indices.fill_null(-1) if held.null_count else held.indices).to_numpy(zero_copy_only=False)
-    order = compute.sort_indices(held.dictionary)
-    return _numbered(codes, order.to_numpy()), held.dictionary.take(order).to_numpy(zero_copy_only=False)
-
-
-def _sorted(codes: IntArray, labels: Any) -> tuple[IntArray, Any]:
-    """The same with labels in the order of their text."""
-    order = np.argsort(as_text(labels), kind="stable")
-    return _numbered(codes, order), np.asarray(labels)[order]
-
-
-def _numbered(codes: IntArray, order: IntArray) -> IntArray:
-    """Codes by the places of labels in an order; an engine returns groups in none."""
-    place: IntArray = np.empty(order.size + 1, dtype=np.int32 if order.size < 2**31 else np.int64)
-    place[order] = np.arange(order.size)
-    place[-1] = -1
-    return place[codes]
+    return codes, held.dictionary.to_numpy(zero_copy_only=False)
 
 
 def _labels(column: Any) -> Any:

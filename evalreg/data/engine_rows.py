@@ -16,6 +16,7 @@ from evalreg.data.dialects import refuse_unreadable
 from evalreg.data.engine import FAR, KEY, ROWS, SUM, CellKeys, Grouped, Measure, Query, floats_of
 from evalreg.data.frame import Table, differing_labels, refuse_larger
 from evalreg.data.rows import CellRows, Roles, power_of_weights, read_cells, refuse_filters
+from evalreg.data.sums import refuse_repeats
 from evalreg.errors import (
     ArgumentError,
     DataError,
@@ -375,32 +376,19 @@ def _refuse_many(used: Query, n_rows: int, roles: Roles) -> None:
 def _lines(used: Query, roles: Roles, names: tuple[str, ...]) -> pd.DataFrame:
     """Sum and number of the answers of each joint value of some columns, sorted by the engine; each sample has one."""
     score: Measure = floats_of(roles.score), "sum"
+    item, key = str(roles.item), (*roles.by, str(roles.item))
     if roles.sample is None:
-        lines = used.table(names, {TOTAL: score})
-        lines = lines.rename(columns={ROWS: ANSWERS}).assign(**{COPIES: lines[ROWS]})
-        key = [*roles.by, str(roles.item)]
-        if lines.duplicated(key).any():
-            # One row a question was to be; that its rows have several labels is the smaller fault.
-            refuse_copies(lines.groupby(key, sort=False, observed=True)[[COPIES]].sum().reset_index(), roles)
-    else:
-        within = Query(used.grouped(tuple(dict.fromkeys((*names, roles.sample))), {TOTAL: score}))
-        keys = {f"{KEY}{i}": name for i, name in enumerate(names)}
-        total, rows = nw.col(f"{SUM}0"), nw.col(ROWS)
-        lines = within.table(tuple(keys), {TOTAL: (total, "sum"), ANSWERS: (rows, "sum"), COPIES: (rows, "max")})
-        lines = lines.rename(columns=keys).drop(columns=ROWS)
-    if int(lines[COPIES].max()) > 1:
-        refuse_copies(lines, roles)
-    return lines.drop(columns=COPIES).reset_index(drop=True)
-
-
-def refuse_copies(lines: pd.DataFrame, roles: Roles) -> None:
-    """Raise for lines that hold the answer of one sample, or of one row where there is none, several times."""
-    several = lines[lines[COPIES] > 1]
-    key = [*roles.by, str(roles.item)]
-    shown = [":".join(map(str, one)) for one in several[key].head(3).itertuples(index=False)]
-    remedy = "Remove the copies in the engine."
-    if roles.sample is None:
+        lines = used.table(names, {TOTAL: score}).rename(columns={ROWS: ANSWERS})
         remedy = "Name the column of repeated answers in `sample`, which averages them first, or remove copies in the "
-        remedy += "engine."
-    columns = key if roles.sample is None else [*key, roles.sample]
-    raise repeated_rows(columns, roles.item, int((several[COPIES] - 1).sum()), remedy, shown=listed(shown))
+        if lines[ANSWERS].max() > 1 or lines.duplicated(list(key)).any():
+            # One row a question was to be; that its rows have several labels is the smaller fault.
+            refuse_repeats(lines, key, item, ANSWERS, f"{remedy}engine.")
+        return lines
+    within = Query(used.grouped(tuple(dict.fromkeys((*names, roles.sample))), {TOTAL: score}))
+    keys = {f"{KEY}{i}": name for i, name in enumerate(names)}
+    total, rows = nw.col(f"{SUM}0"), nw.col(ROWS)
+    lines = within.table(tuple(keys), {TOTAL: (total, "sum"), ANSWERS: (rows, "sum"), COPIES: (rows, "max")})
+    lines = lines.rename(columns=keys)
+    copies = lines[lines[COPIES] > 1]
+    refuse_repeats(copies, key, item, COPIES, "Remove the copies in the engine.", (*key, roles.sample))
+    return lines.drop(columns=[ROWS, COPIES])

@@ -235,7 +235,7 @@ def _unknown_label(
     `counts` is how many rows have each verdict; `rows` are those in question.
     """
     # Numbers of numpy print their type.
-    which = np.flatnonzero(unknown[:-1])
+    which = sorted(np.flatnonzero(unknown[:-1]), key=lambda code: str(verdicts[code]))
     names = [plain_label(verdicts[code]) for code in which]
     each = ", ".join(f"{name!r} ({counts[code]:.0f})" for name, code in zip(names[:5], which[:5], strict=True))
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""

@@ -53,6 +53,8 @@ TAKERS = {
     "pairs": "`win_rate` and `bradley_terry` take it",
     "ratios": "`ratio` takes it",
 }
+# What to do about several rows of a model and question.
+UNSUMMED = "Average answers before they are summed."
 # In the metadata of a file.
 KEY = b"evalreg.sums"
 
@@ -217,7 +219,7 @@ def lines_as_rows(log: SummedLog, model: str, item: str) -> pd.DataFrame:
     parts = refuse_unsummed(log, item)
     models = (model,) if model in log.roles.labels else joint_parts(model) or (model,)
     known_columns(list(models), log.roles.labels, "model")
-    refuse_repeats(log.lines, (*models, *parts[1:]), parts[0])
+    refuse_repeats(log.lines, (*models, *parts), parts[0], ROWS, UNSUMMED)
     rows = log.lines[list(log.roles.labels)].copy()
     rows[log.roles.outcome] = log.lines[TOTAL] / log.lines[ROWS]
     return rows
@@ -245,13 +247,14 @@ def with_joint(log: SummedLog, name: str | None) -> SummedLog:
     return replace(log, lines=log.lines.assign(**{name: labels[codes]}), roles=roles)
 
 
-def refuse_repeats(lines: pd.DataFrame, by: Axis, item: str) -> None:
-    """Raise unless there is one row for each model and question."""
-    rows = lines.groupby([*by, item], sort=False, observed=True)[ROWS].sum()
+def refuse_repeats(
+    lines: pd.DataFrame, key: Axis, item: str, counts: str, remedy: str, columns: Sequence[str] = ()
+) -> None:
+    """Raise unless lines count one row for each joint value of a key; `columns` are those that a row is known by."""
+    rows = lines.groupby(list(key), sort=False, observed=True)[counts].sum()
     if (rows > 1).any():
         shown = [":".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in rows.index[rows > 1][:3]]
-        count = int((rows - 1).sum())
-        raise repeated_rows((*by, item), item, count, "Average answers before they are summed.", shown=listed(shown))
+        raise repeated_rows(columns or key, item, int((rows[rows > 1] - 1).sum()), remedy, shown=listed(shown))
 
 
 def grouped_lines(table: Query, roles: SummedRoles, measures: Mapping[str, Measure]) -> pd.DataFrame:

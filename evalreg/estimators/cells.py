@@ -17,7 +17,7 @@ from evalreg.data.engine import Measure, Query, floats_of
 from evalreg.data.engine_rows import MIDDLE, measured_cells, read_answers, read_in_engine
 from evalreg.data.frame import open_frame
 from evalreg.data.rows import CellRows, ReadRows, Roles, cells_of, joint_names, one_row_an_item, read_cells, read_rows
-from evalreg.data.sums import HIGH, LOW, ROWS, SQUARES, TOTAL, Lines, refuse_repeats
+from evalreg.data.sums import HIGH, LOW, ROWS, SQUARES, TOTAL, UNSUMMED, Lines, refuse_repeats
 from evalreg.errors import ConstantScoreError, DataError, IndependenceWarning, NotAvailableError, Note, ScoreRangeError
 from evalreg.estimate import About, Cells, Estimate, Family, of_means, on_one_side, same_questions
 from evalreg.numerics.matrices import Matrix, compressed
@@ -69,9 +69,9 @@ def _of_lines(
     """The same of lines of sums."""
     assert table.log is not None
     if roles.item is not None:
-        first, *more = joint_parts(roles.item) or (roles.item,)
+        items = joint_parts(roles.item) or (roles.item,)
         models = [part for name in roles.by for part in joint_parts(name) or (name,)]
-        refuse_repeats(table.log.lines, (*models, *more), first)
+        refuse_repeats(table.log.lines, (*models, *items), items[0], ROWS, UNSUMMED)
     n, total, squares = (nw.col(name) for name in (ROWS, TOTAL, SQUARES))
     away = total / n - MIDDLE
     measures: dict[str, Measure] = {"t": (total, "sum"), "s": (squares + n * away * away, "sum")}

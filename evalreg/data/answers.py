@@ -278,32 +278,51 @@ def read_paired_answers(
     baseline: object,
     missing: MissingName,
 ) -> tuple[PairedAnswers, dict[str, Any]]:
-    """The answers by the columns of model (None: there is one), item and sample; and what was left aside."""
+    """The answers by the columns of model (None: there is one), item and sample; and what was left aside.
+
+    Of two models those to questions that both answered. One stands beside as many answers of none that all score 0.
+    """
     model, item, sample = columns
     table = open_frame(data)
     if not isinstance(table, Table):
         raise ArgumentError("`data` must be in memory for variance components: collect the frame first.")
     table = with_joint_ids(table, model=model, item=item, sample=sample)
     axis = _axis(groups, table.columns)
-    roles = tuple(name for name in (model, item, sample) if name is not None)
-    if len(set(roles)) < len(roles):
-        raise ArgumentError(
-            f"`model`, `item` and `sample` must be different columns; got {listed((model, item, sample))}."
-        )
-    named = Roles(score, () if model is None else (model,), item, sample)
+    labels = {name: role for role, name in zip(("model", "item", "sample"), columns, strict=True) if name is not None}
+    if len(labels) < 3 - (model is None):
+        raise ArgumentError(f"`model`, `item` and `sample` must be different columns; got {listed(columns)}.")
+    if model is None and baseline is not None:
+        raise ArgumentError(f"`baseline` names one of two models; got {baseline!r} with model=None. Leave it out.")
+    roles = Roles(score, () if model is None else (model,), item, sample)
     with or_one_model(model):
-        labels = {item: "item", sample: "sample"} | ({} if model is None else {model: "model"})
-        read = read_rows(table, {"score": score}, labels=labels, groups=groups, missing=missing, split=named.by)
-    answers, attrs = (_answers_of_one if model is None else _answers)(read, named, axis, baseline)
-    _refuse_single(answers, attrs["models"])
-    if axis is not None and answers.cluster.n_clusters < 2:
+        read = read_rows(table, {"score": score}, labels=labels, groups=groups, missing=missing, split=roles.by)
+    models: tuple[str, ...] = ()
+    used, side, n_left_out = read, np.zeros(read.n_rows, dtype=np.intp), 0
+    if model is not None:
+        models, side = _two_models(read, model, baseline)
+        both, n_left_out = _both_answered(side, read.used[item], item, models)
+        used, side = read.only(both), side[both]
+    question, answer, values = used.used[item], used.used[sample], used.values["score"]
+    if question.n_clusters < 2:
+        raise DataError(f"variance over questions needs at least 2 questions; column {item!r} holds 1.", count=1)
+    refuse_repeats(joint([Codes(side, 2), question, answer]), values, roles, used.source)
+    cluster = Codes(np.arange(question.n_clusters), question.n_clusters)
+    if axis is not None:
+        codes = joint([used.used[name] for name in axis])
+        cluster = codes_of_items(axis_name(axis), codes, question, used.source.positions(), item)
+    if not models:
+        question, answer = (replace(codes, codes=np.tile(codes.codes, 2)) for codes in (question, answer))
+        values, side = np.concatenate([values, np.zeros(values.size)]), np.repeat([0, 1], values.size)
+    answers = PairedAnswers(values, side, question, answer, cluster)
+    _refuse_single(answers, models)
+    if axis is not None and cluster.n_clusters < 2:
         raise TooFewClustersError(
             f'`groups="{axis_name(axis)}"` has 1 distinct value; at least 2 are needed. Use a finer column, or pass '
             "`groups=None` to treat questions as independent.",
             column=axis_name(axis),
             count=1,
         )
-    return answers, attrs
+    return answers, {"models": models, "left_out": n_left_out, "dropped": read.dropped}
 
 
 def _axis(groups: object, columns: tuple[str, ...]) -> Axis | None:
@@ -321,46 +340,6 @@ def _axis(groups: object, columns: tuple[str, ...]) -> Axis | None:
             'C has no crossed form: use the one that matters most, or a joint id such as "language:question".'
         )
     return axes[0]
-
-
-def _answers(
-    every: ReadRows, roles: Roles, axis: Axis | None, baseline: object
-) -> tuple[PairedAnswers, dict[str, Any]]:
-    """The answers to questions that both models answered, and what was left aside."""
-    item, sample = str(roles.item), str(roles.sample)
-    models, side = _two_models(every, roles.by[0], baseline)
-    both, left_out = _both_answered(side, every.used[item], item, models)
-    used, side = every.only(both), side[both]
-    values, question, answer = used.values["score"], used.used[item], used.used[sample]
-    refuse_repeats(joint([Codes(side, 2), question, answer]), values, roles, used.source)
-    attrs = {"models": models, "left_out": left_out, "dropped": every.dropped}
-    return PairedAnswers(values, side, question, answer, _clusters(used, question, axis, item)), attrs
-
-
-def _answers_of_one(
-    used: ReadRows, roles: Roles, axis: Axis | None, baseline: object
-) -> tuple[PairedAnswers, dict[str, Any]]:
-    """The answers of one model, beside as many answers of none that all score 0; and what was left aside."""
-    if baseline is not None:
-        raise ArgumentError(f"`baseline` names one of two models; got {baseline!r} with model=None. Leave it out.")
-    item, sample = str(roles.item), str(roles.sample)
-    question, answer, values = used.used[item], used.used[sample], used.values["score"]
-    if question.n_clusters < 2:
-        raise DataError(f"variance over questions needs at least 2 questions; column {item!r} holds 1.", count=1)
-    refuse_repeats(joint([question, answer]), values, roles, used.source)
-    cluster = _clusters(used, question, axis, item)
-    twice = [replace(codes, codes=np.tile(codes.codes, 2)) for codes in (question, answer)]
-    scores, side = np.concatenate([values, np.zeros(values.size)]), np.repeat([0, 1], values.size)
-    attrs = {"models": (), "left_out": 0, "dropped": used.dropped}
-    return PairedAnswers(scores, side, twice[0], twice[1], cluster), attrs
-
-
-def _clusters(used: ReadRows, question: Codes, axis: Axis | None, item: str) -> Codes:
-    """Clusters of the questions; each its own without an axis."""
-    if axis is None:
-        return Codes(np.arange(question.n_clusters), question.n_clusters)
-    codes = joint([used.used[name] for name in axis])
-    return codes_of_items(axis_name(axis), codes, question, used.source.positions(), item)
 
 
 def _two_models(rows: ReadRows, column: str, baseline: object) -> tuple[tuple[str, str], IntArray]:
@@ -391,7 +370,7 @@ def _two_models(rows: ReadRows, column: str, baseline: object) -> tuple[tuple[st
     return (a, b), cell if a == names[0] else 1 - cell
 
 
-def _both_answered(side: IntArray, question: Codes, column: str, models: tuple[str, str]) -> tuple[BoolArray, int]:
+def _both_answered(side: IntArray, question: Codes, column: str, models: tuple[str, ...]) -> tuple[BoolArray, int]:
     """Rows of questions that both models answered, and the number of the other questions."""
     n = question.n_clusters
     answered = np.bincount(side * n + question.codes, minlength=2 * n).reshape(2, n) > 0
@@ -416,21 +395,16 @@ def _refuse_single(answers: PairedAnswers, models: tuple[str, ...]) -> None:
     single = answers.count[: max(len(models), 1)] < 2
     if not single.any():
         return
-    if not models:
-        count, first = int(single.sum()), int(np.flatnonzero(single[0])[0])
-        raise DataError(
-            f"variance components need at least 2 answers to each question; {count} of {single.size} questions have 1 "
-            f"(the first: {answers.question.label(first)!r}). Sample them again or leave those questions out. With one "
-            "answer to every question, plan for k of 1 with the variance of the scores as `omega2`, which holds the "
-            "answer noise: neither part can be larger than it.",
-            count=count,
-        )
-    count = int(single.sum())
     side, question = (int(index[0]) for index in np.nonzero(single))
+    first = f"{answers.question.label(question)!r}"
+    each, units, scores = "each question", "questions", "the scores"
+    if models:
+        first = f"{models[side]!r}, {first}"
+        each, units, scores = f"each model to {each}", "pairs of model and question", "the paired differences"
     raise DataError(
-        f"variance components need at least 2 answers of each model to each question; {count} of {single.size} pairs "
-        f"of model and question have 1 (the first: {models[side]!r}, {answers.question.label(question)!r}). Sample "
-        "them again or leave those questions out. With one answer to every question, plan for k of 1 with the variance "
-        "of the paired differences as `omega2`, which holds the answer noise.",
-        count=count,
+        f"variance components need at least 2 answers {'of ' if models else 'to '}{each}; {int(single.sum())} of "
+        f"{single.size} {units} have 1 (the first: {first}). Sample them again or leave those questions out. With one "
+        f"answer to every question, plan for k of 1 with the variance of {scores} as `omega2`, which holds the answer "
+        "noise: neither part can be larger than it.",
+        count=int(single.sum()),
     )

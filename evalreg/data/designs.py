@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 from pandas.api.types import infer_dtype
 
-from evalreg.checks import BoolArray, FloatArray, MissingName, listed
+from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.data.clusters import Axis, Codes, Groups, as_codes, axis_name, factorize, joint, rows_where
 from evalreg.data.formula import ParsedFormula, absorbed_factors, formula_columns, names_in
 from evalreg.data.frame import DESIGNS, GRAMS, Table, Values, are_numbers, object_floats, refuse_larger
-from evalreg.data.rows import ReadRows, read_rows
+from evalreg.data.rows import ReadRows, Roles, read_rows
 from evalreg.errors import (
     EmptyDataError,
     FormulaError,
     NonFiniteError,
     NonNumericError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from evalreg.data.clusters import Axis
-    from evalreg.data.rows import ReadRows
-
 
 NEITHER = {
     "complex": "complex numbers",
@@ -219,20 +211,12 @@ def sides_design(parsed: ParsedFormula, frame: pd.DataFrame, n_rows: int) -> tup
     return names, columns
 
 
-@dataclass(frozen=True, eq=False)
-class AbsorbedRows:
-    """The rows in use, none alone in a level."""
-
-    rows: ReadRows
-    frame: pd.DataFrame  # columns of the formula
-    factors: tuple[Axis, ...]
-    codes: tuple[Codes, ...]
+FormulaColumns: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
+"""Columns of the left and of the right side of a formula."""
 
 
-def read_absorbed(
-    parsed: ParsedFormula, table: Table, groups: Groups, weights: Any, missing: MissingName
-) -> AbsorbedRows:
-    """Rows with a score, covariates, levels and clusters; those alone in a level tell nothing and are left out."""
+def absorbed_columns(parsed: ParsedFormula, table: Table) -> tuple[FormulaColumns, tuple[Axis, ...]]:
+    """Columns of a formula and of its absorbed factors, which contain the constant."""
     if not parsed.has_constant:
         raise FormulaError(
             f'`formula` leaves out the constant, which absorbed factors contain; got {parsed.text!r}. Leave out "0 +" '
@@ -243,23 +227,38 @@ def read_absorbed(
             f"`formula` has nothing to estimate: the absorbed {parsed.absorbed!r} contains the constant. Name a "
             f'covariate before the bar, or write "{parsed.outcome} ~ 1" for the mean.'
         )
-    left, right = formula_columns(parsed, table.columns)
-    factors = absorbed_factors(parsed.absorbed, table.columns)
+    columns, factors = formula_columns(parsed, table.columns), absorbed_factors(parsed.absorbed, table.columns)
     for name in (name for factor in factors for name in factor):
-        if name in left:
+        if name in columns[0]:
             raise FormulaError(f'`formula` absorbs "{name}", which is its score.')
-    plain = parsed.outcome in left
+    return columns, factors
+
+
+def read_design(
+    parsed: ParsedFormula,
+    table: Table,
+    columns: FormulaColumns,
+    roles: Roles,
+    groups: Groups,
+    factors: tuple[Axis, ...] = (),
+) -> tuple[ReadRows, pd.DataFrame]:
+    """Rows with a score, covariates, levels of absorbed factors and clusters, and the columns of the formula.
+
+    Rows alone in a level tell nothing and are left out.
+    """
+    left, right = columns
+    levels, plain = dict.fromkeys((name for factor in factors for name in factor), "formula"), parsed.outcome in left
     rows = read_rows(
         table,
         {"score": parsed.outcome} if plain else {},
         present={"score": () if plain else left, "covariate": right},
-        labels={name: "formula" for factor in factors for name in factor},
-        weights=weights,
+        labels=levels,
+        weights=roles.weights,
         groups=groups,
-        missing=missing,
-        split=(*right, *(name for factor in factors for name in factor)),
+        missing=roles.missing,
+        split=(*right, *levels),
     )
-    kept = _not_alone(_codes(rows, factors))
+    kept = _not_alone(levels_of(rows, factors)) if factors else None
     if kept is not None and not kept.any():
         names = listed([axis_name(factor) for factor in factors])
         raise EmptyDataError(
@@ -271,10 +270,11 @@ def read_absorbed(
         rows = rows.only(kept, "singleton")
     frame = design_frame(rows, (*left, *right), parsed)
     refuse_large_design(parsed, frame, max((len(rows.used[name].labels) for name in rows.held), default=0))
-    return AbsorbedRows(rows, frame, factors, _codes(rows, factors))
+    return rows, frame
 
 
-def _codes(rows: ReadRows, factors: tuple[Axis, ...]) -> tuple[Codes, ...]:
+def levels_of(rows: ReadRows, factors: tuple[Axis, ...]) -> tuple[Codes, ...]:
+    """Level of each row in each factor."""
     made = (joint([rows.used[name] for name in factor]) for factor in factors)
     return tuple(as_codes(one.codes, one.labels) if not one.parts else one for one in made)
 

@@ -13,11 +13,11 @@ import pandas as pd
 from evalreg.checks import FAMILIES, CovName, DofName, FamilyName, MissingName, RepairName, SscName, option
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Axis, Groups
-from evalreg.data.designs import design_frame, read_absorbed, refuse_large_design
+from evalreg.data.designs import FormulaColumns, absorbed_columns, read_design
 from evalreg.data.engine import Query
 from evalreg.data.formula import ParsedFormula, formula_columns, parse_formula
 from evalreg.data.frame import Table, open_frame
-from evalreg.data.rows import Roles, read_rows
+from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentTypeError, NotAvailableError
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import Solved, estimate_cells
@@ -179,10 +179,11 @@ def _fit_absorbed(
         )
     if isinstance(table, Query):
         raise NotAvailableError("rows in an engine cannot have factors absorbed; collect the frame first.")
-    read = read_absorbed(parsed, table, groups, roles.weights, roles.missing)
-    design = evaluated(parsed, read.frame)
+    columns, factors = absorbed_columns(parsed, table)
+    rows, frame = read_design(parsed, table, columns, roles, groups, factors)
+    design = evaluated(parsed, frame)
     design.check()
-    return solve_absorbed(design, read, parsed), read.rows.axes
+    return solve_absorbed(design, rows, factors, parsed), rows.axes
 
 
 def solve_intercept(keys: list[tuple[str, ...]], sums: Any) -> Solved:
@@ -203,25 +204,13 @@ def _fit_mean(parsed: ParsedFormula, table: Table | Query, roles: Roles, groups:
 def _fit_rows(
     parsed: ParsedFormula,
     table: Table,
-    columns: tuple[tuple[str, ...], tuple[str, ...]],
+    columns: FormulaColumns,
     roles: Roles,
     groups: Groups,
     family: FamilyName | Family,
 ) -> Made:
-    left, right = columns
-    plain = parsed.outcome in left
-    rows = read_rows(
-        table,
-        {"score": parsed.outcome} if plain else {},
-        present={"score": () if plain else left, "covariate": right},
-        weights=roles.weights,
-        groups=groups,
-        missing=roles.missing,
-        split=right,
-    )
-    frame, labels = design_frame(rows, (*left, *right), parsed), rows.labels()
-    refuse_large_design(parsed, frame, max((len(rows.used[name].labels) for name in rows.held), default=0))
-    design = evaluated(parsed, frame)
+    rows, frame = read_design(parsed, table, columns, roles, groups)
+    design, labels = evaluated(parsed, frame), rows.labels()
     design.check()
     if not isinstance(family, str):
         # Collinear columns are refused, which statsmodels takes.

@@ -8,11 +8,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FamilyName, FloatArray, listed
-from evalreg.data.clusters import Labels, axis_name
-from evalreg.data.designs import AbsorbedRows
+from evalreg.checks import FamilyName, FloatArray, IntArray, listed
+from evalreg.data.clusters import Axis, Labels, axis_name
+from evalreg.data.designs import levels_of
 from evalreg.data.formula import ParsedFormula
 from evalreg.data.frame import refuse_extreme
+from evalreg.data.rows import ReadRows
 from evalreg.errors import CollinearityError, ConstantScoreError, ConvergenceError, DataError, FormulaError
 from evalreg.estimate import About, Estimate, Refit
 from evalreg.estimators.design import Design, evaluated, statsmodels_model
@@ -25,6 +26,7 @@ from evalreg.numerics.fitting import (
     mean_and_variance,
     residual_of,
     residuals_of,
+    without_rounding,
 )
 from evalreg.numerics.limits import IN_SPAN, LAST_DIGITS, ROUNDING, SQUARED_CONDITION
 from evalreg.results.bridge import shown_fit
@@ -93,9 +95,15 @@ def _in_moments(design: Design, labels: Labels, weights: FloatArray | None) -> S
         return None
     T, A, map_, turned = moved
     B = A @ map_
+    F = B @ turned
     for rows in cells.blocks():
-        error[rows] -= cells.combined(rows, B @ turned)
-    _clear_rounding(error, design.outcome, cells, B @ turned)
+        error[rows] -= cells.combined(rows, F)
+
+    def terms(rows: IntArray) -> FloatArray:
+        u = np.column_stack([np.ones(rows.size), *(number[rows] for number in scaled)])
+        return np.asarray(np.abs(u * F[0 if design.cell is None else design.cell[rows]]).sum(axis=1))
+
+    error = without_rounding(error, design.outcome, terms)
     params = T @ turned
     if constant >= 0:
         params[constant] += level
@@ -151,26 +159,6 @@ def _in_parts(design: Design, centre: FloatArray, spread: FloatArray) -> tuple[F
         else:
             back[own, i] = -centre[part - 1]
     return A, back
-
-
-def _clear_rounding(error: FloatArray, outcome: FloatArray, cells: CodedRows, maps: FloatArray) -> None:
-    """Set residuals that are rounding of their row's terms to zero, so that no variance is made of them."""
-    size = np.abs(error)
-    largest = max(float(size.max()), float(np.abs(outcome).max()))
-    small = np.flatnonzero(size <= ROUNDING * largest)
-    if not small.size:
-        return
-    some = replace(
-        cells,
-        n_rows=small.size,
-        cell=None if cells.cell is None else cells.cell[small],
-        numbers=tuple(number[small] for number in cells.numbers),
-    )
-    terms = np.abs(outcome[small]) + sum(
-        np.abs(some.combined(slice(None), np.where(np.arange(maps.shape[1]) == j, maps, 0.0)))
-        for j in range(maps.shape[1])
-    )
-    error[small[size[small] <= ROUNDING * terms]] = 0.0
 
 
 def solve_glm(
@@ -267,12 +255,12 @@ def estimate_in_basis(
 # Absorbed factors: their levels are taken out of the score and the covariates, and never solved for.
 
 
-def solve_absorbed(design: Design, read: AbsorbedRows, parsed: ParsedFormula) -> Estimate:
+def solve_absorbed(design: Design, rows: ReadRows, factors: tuple[Axis, ...], parsed: ParsedFormula) -> Estimate:
     """The estimate from the score and the design of the formula before the bar, with its constant.
 
     By Frisch, Waugh and Lovell the coefficients are those of the regression on dummies of the levels.
     """
-    factors, codes, weights, y = read.factors, read.codes, read.rows.weights, design.outcome
+    codes, weights, y = levels_of(rows, factors), rows.weights, design.outcome
     places = [i for i, name in enumerate(design.names) if name != "Intercept"]
     names, X = [design.names[i] for i in places], design.rows[:, places]
     refuse_extreme(y, parsed.outcome, "scores")
@@ -305,10 +293,10 @@ def solve_absorbed(design: Design, read: AbsorbedRows, parsed: ParsedFormula) ->
     refuse_flat(parsed.outcome, 0.0, 1.0, perfect, f"the covariates and the absorbed {what}")
     k = len(names)
     absorbed = Absorbed(factors, codes, weights, k, rank, exact, 1.0 - unexplained / total, project)
-    scores = _of_rows(fitted, read.rows.labels(), weights)
+    scores = _of_rows(fitted, rows.labels(), weights)
     about = About("OLS" if weights is None else "WLS", parsed.outcome, f"{parsed.text} | {parsed.absorbed}")
     estimate = estimate_in_basis(tuple(names), fitted.params, fitted.basis.map, scores, True, about, (-1.0, 1.0))
-    return replace(estimate, n_coefficients=k + rank, dropped=read.rows.dropped, absorbed=absorbed)
+    return replace(estimate, n_coefficients=k + rank, dropped=rows.dropped, absorbed=absorbed)
 
 
 def _check_left(columns: FloatArray, left: FloatArray, names: list[str], what: str) -> None:

@@ -11,7 +11,7 @@ from typing import TextIO, TypeAlias
 
 import numpy as np
 
-from evalreg.checks import FamilyName, FloatArray
+from evalreg.checks import FamilyName, FloatArray, IntArray
 from evalreg.errors import ConvergenceError
 from evalreg.numerics.basis import Basis, basis_of
 from evalreg.numerics.limits import ROUNDING, SETTLED, SINGULAR
@@ -83,19 +83,21 @@ def residuals_of(basis: Basis, outcome: FloatArray) -> tuple[FloatArray, FloatAr
     rest = basis.rows.T @ fit.wresid
     residual = fit.wresid - basis.rows @ rest
     turned = np.asarray(fit.params) + rest
-    return turned, without_rounding(residual, basis, turned, outcome)
+    return turned, without_rounding(residual, outcome, lambda rows: np.abs(basis.rows[rows]) @ np.abs(turned))
 
 
-def without_rounding(residual: FloatArray, basis: Basis, turned: FloatArray, outcome: FloatArray) -> FloatArray:
-    """Residuals with those that are rounding of their row's terms set to zero, so that no variance is made of them."""
+def without_rounding(residual: FloatArray, outcome: FloatArray, terms: Callable[[IntArray], FloatArray]) -> FloatArray:
+    """Residuals with those that are rounding of their row's terms set to zero, so that no variance is made of them.
+
+    `terms` gives the sum of the sizes of what is added to the fitted value of some rows.
+    """
     size = np.abs(residual)
     largest = max(size.max(initial=0.0), np.abs(outcome).max(initial=0.0))
     if size.min(initial=np.inf) > ROUNDING * largest:
         return residual
     small = np.flatnonzero(size <= ROUNDING * largest)
-    terms = np.abs(outcome[small]) + np.abs(basis.rows[small]) @ np.abs(turned)
     cleaned = residual.copy()
-    cleaned[small[size[small] <= ROUNDING * terms]] = 0.0
+    cleaned[small[size[small] <= ROUNDING * (np.abs(outcome[small]) + terms(small))]] = 0.0
     return cleaned
 
 

@@ -15,11 +15,12 @@ import pandas as pd
 import scipy
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, fraction
+from evalreg.checks import FloatArray, fraction
 from evalreg.covariance.leverage import cell_pieces, own_dof
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.inference.simultaneous import BLOCK, base_seed, block_stream
-from evalreg.numerics.limits import EQUAL, HELD, ROUNDING
+from evalreg.numerics.fitting import crossings
+from evalreg.numerics.limits import EQUAL, HELD, LAST_DIGITS, ROUNDING
 from evalreg.numerics.student import t_quantile
 
 if TYPE_CHECKING:
@@ -71,6 +72,16 @@ def checked_count(name: str, value: object, least: int, what: str) -> int:
     if number < least or number != int(number):
         raise ArgumentError(f"`{name}` must be a whole number of {what}, at least {least}; got {value!r}.")
     return int(number)
+
+
+def checked_counts(name: str, values: Any, least: int, what: str) -> list[int]:
+    """Return `values` if it lists such numbers, one at least."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ArgumentTypeError(f"`{name}` must be a list of whole numbers; got {values!r}.")
+    counts = [checked_count(name, value, least, what) for value in values]
+    if not counts:
+        raise ArgumentError(f"`{name}` must name at least one number; got an empty list.")
+    return counts
 
 
 def checked_number(name: str, value: object) -> float:
@@ -203,16 +214,12 @@ def least_differences(null: NullVariance, dof: FloatArray, alpha: float, power: 
     null = replace(null, theta=np.abs(null.theta))
     critical = t_quantile(alpha, dof)
 
-    def enough(difference: FloatArray) -> BoolArray:
-        return score_power(null.if_true(difference), 0.0, critical, **error) >= power
+    def excess(difference: FloatArray) -> FloatArray:
+        return score_power(null.if_true(difference), 0.0, critical, **error) - power
 
-    low, high = np.zeros(null.theta.shape), np.full(null.theta.shape, 1 - EQUAL)
-    none = ~enough(high)
-    for _ in range(60):  # each halves what is left
-        middle = (low + high) / 2
-        shown = (middle > EQUAL) & enough(middle)
-        low, high = np.where(shown, low, middle), np.where(shown, middle, high)
-    return np.where(none, np.nan, high)
+    low, high = np.full(null.theta.shape, EQUAL), np.full(null.theta.shape, 1 - EQUAL)
+    at_low, at_high = np.full(low.shape, -power), excess(high)
+    return np.where(at_high > 0, crossings(excess, low, high, at_low, at_high, LAST_DIGITS), np.nan)
 
 
 def detectable(se: FloatArray, dof: FloatArray, widths: Widths, alpha: float, power: float) -> FloatArray:
@@ -597,7 +604,7 @@ def curve(
     198   0.1327  0.0757
     1000  0.0591  0.0337
     """
-    sizes, answers = (_several(name, values) for name, values in (("n", n), ("k", k)))
+    sizes, answers = checked_counts("n", n, 1, "questions"), checked_counts("k", k, 1, "answers")
     if cluster_size is not None:
         checked_count("cluster_size", cluster_size, 1, "questions")
     rows = [
@@ -618,15 +625,6 @@ def curve(
         for size in sizes
     ]
     return pd.DataFrame(rows, index=pd.Index(sizes, name="n"), columns=pd.Index(answers, name="k"))
-
-
-def _several(name: str, values: Any) -> list[int]:
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise ArgumentTypeError(f"`{name}` must be a list of whole numbers; got {values!r}.")
-    found = [checked_count(name, value, 1, "questions" if name == "n" else "answers") for value in values]
-    if not found:
-        raise ArgumentError(f"`{name}` must name at least one number; got an empty list.")
-    return found
 
 
 @dataclass(frozen=True)

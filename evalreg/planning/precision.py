@@ -291,10 +291,10 @@ def precision(
         return _smallest(known.variance * known.larger, deff, size, score, dof_at, half_width, alpha)
     if assurance is not None:
         raise ArgumentError("`assurance` needs `pilot`: numbers that are assumed have no error of their own.")
-    each, is_rate = _variance(rate, variance)
+    each = _variance(rate, variance)
     deff, size = _design_effect(deff, icc, cluster_size)
     # Of a design effect alone nobody knows how many clusters are behind it.
-    normal = size is None and (is_rate or deff != 1)
+    normal = size is None and (rate is not None or deff != 1)
 
     def dof_of(units: float) -> float:
         return math.inf if normal else units - 1.0
@@ -337,8 +337,8 @@ def _smallest(
     return Precision(n, n / deff, units if known else None, size, deff, dof, half_width, alpha, half(units))
 
 
-def _variance(rate: float | None, variance: float | None) -> tuple[float, bool]:
-    """Variance of a row, and whether it is that of a rate."""
+def _variance(rate: float | None, variance: float | None) -> float:
+    """Variance of a row."""
     if (rate is None) == (variance is None):
         raise ArgumentError(
             "`precision` needs one of `rate` (0/1 scores), `variance` (of one row) and `pilot`; got "
@@ -346,9 +346,8 @@ def _variance(rate: float | None, variance: float | None) -> tuple[float, bool]:
         )
     if rate is not None:
         share = fraction("rate", rate)
-        return share * (1 - share), True
-    value = checked_positive("variance", variance, "the variance of one row")
-    return value, False
+        return share * (1 - share)
+    return checked_positive("variance", variance, "the variance of one row")
 
 
 def _design_effect(deff: float | None, icc: float | None, size: float | None) -> tuple[float, float | None]:

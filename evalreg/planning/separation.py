@@ -21,7 +21,7 @@ from evalreg.numerics.student import t_quantile
 from evalreg.planning.pilot import Pilot, is_estimated, pilot_of, touched
 from evalreg.planning.power import (
     PILOT_NODES,
-    checked_count,
+    checked_counts,
     checked_delta,
     checked_variance,
     chi_nodes,
@@ -123,7 +123,7 @@ def board(
     parts = np.array([checked_variance(name, value) for name, value in each.items()])
     if parts[0] + parts[2] == 0:
         raise ArgumentError("`model_prompt` and `residual` must not both be 0: nothing would be left to plan for.")
-    numbers = _numbers(judges, 1, "judges")
+    numbers = checked_counts("judges", judges, 1, "judges")
     if 1 in numbers and parts[1] > 0:
         raise ArgumentError(
             "`judges` of 1 says nothing about other judges where `model_judge` is above 0. Ask for at least 2, or pass "
@@ -346,8 +346,10 @@ def _crossed(
     """Prompts for several numbers of judges."""
     pilot, names = _crossed_pilot(difference, judge)
     own = pilot.design
-    several = (2, "judges, since one says nothing about others")
-    numbers = [round(own.judges) * times for times in (1, 2, 3)] if judges is None else _numbers(judges, *several)
+    if judges is None:
+        numbers = [round(own.judges) * times for times in (1, 2, 3)]
+    else:
+        numbers = checked_counts("judges", judges, 2, "judges, since one says nothing about others")
     parts = dict(zip(("prompt", "judge", "rest"), map(float, pilot.parts), strict=True))
     return {
         "power_now": crossed_power(pilot, own, delta, alpha, assurance),
@@ -358,16 +360,6 @@ def _crossed(
         "combinations": round(own.cells),
         "table": _typed([_row(pilot, count, delta, alpha, power, assurance) for count in numbers]),
     }
-
-
-def _numbers(judges: Any, least: int, what: str) -> list[int]:
-    """Numbers of judges, checked."""
-    if isinstance(judges, str) or not isinstance(judges, Iterable):
-        raise ArgumentTypeError(f"`judges` must be a list of whole numbers; got {judges!r}.")
-    numbers = [checked_count("judges", count, least, what) for count in judges]
-    if not numbers:
-        raise ArgumentError("`judges` must name at least one number; got an empty list.")
-    return numbers
 
 
 def _crossed_pilot(difference: Any, judge: str | None) -> tuple[CrossedPilot, tuple[str, str]]:

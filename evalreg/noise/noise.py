@@ -124,19 +124,14 @@ def read_answer_table(data: Any, columns: Columns, groups: Groups, missing: Miss
         return array
 
     axes, cluster = answered.axes or (), None
+    if [axis_name(axis) for axis in axes] == [columns.item]:  # the questions themselves
+        axes = ()
     if len(axes) == 1:
         of_rows = joint([answered.used[name] for name in axes[0]])
         cluster = replace(of_rows, codes=of_rows.codes[item.first], parts=())
-    if axis_of_items(axes, columns.item):
-        axes, cluster = (), None
     answers = AnswerTable(by_model(mean), by_model(n, np.intp), by_model(squares))
     shown = tuple(name[0] if name else "mean" for name in names)
     return ReadAnswers(table.frame.to_native(), columns.score, shown, answers, axes, cluster)
-
-
-def axis_of_items(axes: tuple[Axis, ...], item: str) -> bool:
-    """Whether the clusters are the questions themselves."""
-    return len(axes) == 1 and axis_name(axes[0]) == item
 
 
 def _refuse_mixed(columns: Columns) -> None:

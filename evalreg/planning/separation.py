@@ -379,34 +379,34 @@ def _crossed_pilot(difference: Any, judge: str | None) -> tuple[CrossedPilot, tu
         )
     counts = [touched(difference.estimate, axis) for axis in cov.axes]
     few = names.index(judge or ("judge" if "judge" in names else names[int(np.argmin(counts))]))
-    order = [1 - few, few]
+    prompts, judges = names[1 - few], names[few]
     widths = cov.widths()
     if widths.scored is not None and (widths.scored.null.rarer < FEW_EXPECTED).any():
         raise NotAvailableError(
             "few questions tell anything about this difference; with crossed clusterings no plan is known for that. "
-            f'Pass results.with_cov(groups="{names[1 - few]}"), which holds {names[few]} fixed.'
+            f'Pass results.with_cov(groups="{prompts}"), which holds {judges} fixed.'
         )
-    both = next(term for term in cov.pieces if len(term.dims) == 2)
-    design = CrossedDesign(counts[order[0]], counts[few], touched(difference.estimate, both.by))
-    if 2 * design.cells < design.prompts * design.judges:
-        raise NotAvailableError(
-            f"the log has {design.cells:.0f} of the {design.prompts * design.judges:.0f} combinations of "
-            f"{names[order[0]]} and {names[few]}, fewer than half: it says too little about what prompts and judges "
-            f"add. Keep the {names[few]} values that saw most of the {names[order[0]]} values, or pass "
-            f'results.with_cov(groups="{names[order[0]]}"), which holds {names[few]} fixed.'
-        )
+    # The terms by prompt, by judge and by their combinations.
     by_dims = {term.dims: place for place, term in enumerate(cov.pieces)}
-    places = [by_dims[(order[0],)], by_dims[(few,)], by_dims[both.dims]]
+    places = [by_dims[dims] for dims in ((1 - few,), (few,), (0, 1))]
+    design = CrossedDesign(counts[1 - few], counts[few], touched(difference.estimate, cov.pieces[places[2]].by))
+    full = design.prompts * design.judges
+    if 2 * design.cells < full:
+        raise NotAvailableError(
+            f"the log has {design.cells:.0f} of the {full:.0f} combinations of {prompts} and {judges}, fewer than half: it "
+            f"says too little about what prompts and judges add. Keep the {judges} values that saw most of the "
+            f'{prompts} values, or pass results.with_cov(groups="{prompts}"), which holds {judges} fixed.'
+        )
     parts, solved = split(widths.terms[places, 0], design)
     if not parts.any():
         raise ArgumentError("the variance parts of prompts, judges and the rest all came out at 0 or below.")
-    dofs = float(widths.dofs[places[0], 0]), float(widths.dofs[places[1], 0])
-    if min(dofs) < 1 - EQUAL:
+    dofs = widths.dofs[places[:2], 0]
+    if dofs.min() < 1 - EQUAL:
         raise NotAvailableError(
-            f"clusters of {names[order[int(np.argmin(dofs))]]} differ so much in size that {min(dofs):.2g} degrees of "
-            "freedom are left; a plan needs at least 1. Leave out the smallest ones."
+            f"clusters of {(prompts, judges)[int(np.argmin(dofs))]} differ so much in size that {dofs.min():.2g} "
+            "degrees of freedom are left; a plan needs at least 1. Leave out the smallest ones."
         )
-    return CrossedPilot(design, parts, solved, dofs, cov.options.repair), (names[order[0]], names[few])
+    return CrossedPilot(design, parts, solved, (float(dofs[0]), float(dofs[1])), cov.options.repair), (prompts, judges)
 
 
 # The plan

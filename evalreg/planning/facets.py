@@ -40,49 +40,6 @@ if TYPE_CHECKING:
     from evalreg.numerics.matrices import Matrix
 
 
-def variances_of_forms(
-    effects: Sequence[FacetEffect],
-    asked: Sequence[tuple[FloatArray, Sequence[FloatArray]]],
-    variance: FloatArray,
-) -> list[FloatArray]:
-    """Variances of combinations of quadratic forms |L_c'My|^2 of normal scores y, that of single rows last.
-
-    M takes out the mean, and L_c L_c' = Z_c F_c Z_c' with a number for each level. With A = M(ZFZ' + t I)M, F the sum
-    over effects of weights times F_c, and V = M(ZDZ' + s I)M, D and s the components, a combination y'Ay has the
-    variance 2 tr(AVAV): Searle, Casella and McCulloch (1992), Variance Components, appendix S. In levels, with
-    G = Z'MZ, Q = GDG + sG and R = DG, the trace is tr((FQ + tR)^2) + 2ts tr(FQ + tR) + t^2 s^2 (n - 1): some columns
-    of Q at a time, and no matrix of rows.
-
-    `asked`: pairs of weights t, shape (n_combinations, n_effects + 1), and the squares in F of each effect.
-    """
-    counts = [effect.codes.counts for effect in effects]
-    starts, c = np.cumsum([0, *map(len, counts)]), np.concatenate(counts).astype(np.float64)
-    n, d, s = float(counts[0].sum()), np.repeat(variance[:-1], np.diff(starts)), variance[-1]
-    factors = np.array([np.concatenate(list(of)) for _, of in asked])
-    Z = sparse.csc_array(sparse.hstack([_indicator(effect.codes) for effect in effects]))
-    met, size, k = sparse.csr_array(Z.T @ Z), len(c), len(effects)
-    # Sums over levels of the effects of F Q F Q, of F Q R and of F Q; and those of R R and of R.
-    FQFQ, FQR, FQ, RR, R = np.zeros((len(asked), k, k)), *np.zeros((2, len(asked), k)), 0.0, 0.0
-    for effect in range(k):
-        for first in range(starts[effect], starts[effect + 1], max(1, HELD // size)):
-            place = np.arange(first, min(first + max(1, HELD // size), starts[effect + 1]))
-            G = met[:, place].toarray() - np.outer(c, c[place] / n)
-            DG = d[:, None] * G
-            Q = met @ DG - np.outer(c, c @ DG / n) + s * G
-            RR += d[place] @ np.einsum("ij,ij->j", DG, G)
-            R += DG[place, np.arange(place.size)].sum()
-            f = factors[:, place]
-            FQFQ[:, :, effect] += np.add.reduceat(factors * (f @ (Q * Q).T), starts[:-1], axis=1)
-            FQR[:, effect] += f @ np.einsum("ij,ij->j", Q, DG)
-            FQ[:, effect] += f @ Q[place, np.arange(place.size)]
-    found = []
-    for (weights, _), squares, mixed, once in zip(asked, FQFQ, FQR, FQ, strict=True):
-        T, t = weights[:, :-1], weights[:, -1]
-        trace = np.einsum("ac,cd,ad->a", T, squares, T) + 2 * t * (T @ mixed) + t**2 * RR
-        found.append(2.0 * (trace + 2 * t * s * (T @ once + t * R) + (t * s) ** 2 * (n - 1)))
-    return found
-
-
 CROSS = " x "
 
 
@@ -109,7 +66,6 @@ class FacetEffect:
     """A random effect: a facet, or an interaction of several."""
 
     name: str
-    facets: tuple[str, ...]
     columns: frozenset[str]
     codes: Codes
 
@@ -194,18 +150,15 @@ def refuse_misspelt(facets: Sequence[Facet], codes: dict[str, Codes]) -> None:
 
 def effects_of(facets: Sequence[Facet], codes: dict[str, Codes]) -> list[FacetEffect]:
     """The random effects of a design: every set of facets that are not nested in each other, small ones first."""
-    found = []
+    effects = []
     for size in range(1, len(facets) + 1):
         for chosen in combinations(facets, size):
             names = {facet.name for facet in chosen}
-            if any(names & set(facet.within) for facet in chosen):
-                continue
-            columns = frozenset().union(*(facet.columns for facet in chosen))
-            of = joint([codes[facet.name] for facet in facets if facet.name in columns])
-            found.append(
-                FacetEffect(CROSS.join(facet.text for facet in chosen), tuple(f.name for f in chosen), columns, of)
-            )
-    return sorted(found, key=lambda effect: len(effect.columns))
+            if not any(names & set(facet.within) for facet in chosen):
+                columns = frozenset().union(*(facet.columns for facet in chosen))
+                levels = joint([codes[facet.name] for facet in facets if facet.name in columns])
+                effects.append(FacetEffect(CROSS.join(facet.text for facet in chosen), columns, levels))
+    return sorted(effects, key=lambda effect: len(effect.columns))
 
 
 def between(effects: Sequence[FacetEffect]) -> FloatArray:
@@ -228,10 +181,10 @@ def balanced(effects: Sequence[FacetEffect], n: int) -> bool:
     levels = {effect.columns: effect.codes.n_clusters for effect in effects} | {frozenset(): 1}
     if any(np.ptp(effect.codes.counts) > 0 for effect in effects):
         return False
-    for one, other in combinations(effects, 2):
-        both, common = one.columns | other.columns, one.columns & other.columns
+    for left, right in combinations(effects, 2):
+        both, common = left.columns | right.columns, left.columns & right.columns
         met = levels.get(both, n)
-        if common not in levels or met * levels[common] != levels[one.columns] * levels[other.columns]:
+        if common not in levels or met * levels[common] != levels[left.columns] * levels[right.columns]:
             return False
     return True
 
@@ -403,14 +356,14 @@ class FacetComponents(Shown):
         return _summary(self)
 
 
-def _summary(found: FacetComponents) -> Summary:
-    dropped = sum(found.dropped.values())
+def _summary(result: FacetComponents) -> Summary:
+    dropped = sum(result.dropped.values())
     facts = (
-        ("Score", found.score),
-        ("Rows", f"{found.n_rows}"),
-        ("Facets", " x ".join(found.facets)),
-        ("Mean", number(found.mean)),
-        ("Method", {"anova": "analysis of variance (Henderson 1)", "minque": "MINQUE(0)"}[found.method]),
+        ("Score", result.score),
+        ("Rows", f"{result.n_rows}"),
+        ("Facets", " x ".join(result.facets)),
+        ("Mean", number(result.mean)),
+        ("Method", {"anova": "analysis of variance (Henderson 1)", "minque": "MINQUE(0)"}[result.method]),
         ("Rows dropped", f"{dropped}" if dropped else "none"),
     )
     rows = tuple(
@@ -422,19 +375,19 @@ def _summary(found: FacetComponents) -> Summary:
             f"{row['share']:.0%}",
             f"{row['levels']:.0f}",
         )
-        for name, row in found.frame.iterrows()
+        for name, row in result.frame.iterrows()
     )
-    interval = f"{100 * (1 - found.alpha):g}% interval"
+    interval = f"{100 * (1 - result.alpha):g}% interval"
     grid = Grid(("component", "variance", "SE", interval, "share", "levels"), rows)
-    return Summary("evalreg components", facts, (grid,), tuple(_sentences(found)))
+    return Summary("evalreg components", facts, (grid,), tuple(_sentences(result)))
 
 
-def _sentences(found: FacetComponents) -> list[str]:
-    table = found.frame
+def _sentences(result: FacetComponents) -> list[str]:
+    table = result.frame
     said = [
         "variance: what one level of the component adds to the variance of one score. share: of their sum.",
     ]
-    if found._confounded:
+    if result._confounded:
         said.append(
             f"Each combination has one score, so that {table.index[-1].removesuffix(f' + {ERROR}')} cannot be told "
             f"from "
@@ -462,7 +415,7 @@ def _sentences(found: FacetComponents) -> list[str]:
     said.append(
         "Intervals assume normal effects. A facet with a few levels far from the rest varies more than they say."
     )
-    return [*said, *found.remarks]
+    return [*said, *result.remarks]
 
 
 FacetMethodName = Literal["anova", "minque"]
@@ -569,14 +522,14 @@ def components(
     table = open_frame(data)
     if not isinstance(table, Table):
         raise ArgumentError("`components` needs rows in memory: collect the frame first.")
-    asked = parse_facets(facets, table.columns)
-    if score in {facet.name for facet in asked}:
+    parsed = parse_facets(facets, table.columns)
+    if score in {facet.name for facet in parsed}:
         raise ArgumentError(f"`score` must not be a facet; got {score!r} as both.", column=score)
-    labels = {facet.name: "facets" for facet in asked}
+    labels = {facet.name: "facets" for facet in parsed}
     rows = read_rows(table, {"score": score}, labels=labels, missing=missing, split=tuple(labels))
     values, codes = rows.values["score"], {name: rows.used[name] for name in labels}
-    refuse_misspelt(asked, codes)
-    effects = effects_of(asked, codes)
+    refuse_misspelt(parsed, codes)
+    effects = effects_of(parsed, codes)
     top = effects[-1]
     confounded = top.codes.n_clusters == values.size
     if confounded:
@@ -586,7 +539,7 @@ def components(
     sets = (*(effect.columns for effect in effects), top.columns)
     return FacetComponents(
         frame,
-        tuple(facet.text for facet in asked),
+        tuple(facet.text for facet in parsed),
         sets,
         score,
         float(values.mean()),
@@ -594,23 +547,19 @@ def components(
         method,
         float(alpha),
         dict(rows.dropped),
-        tuple(_reused(asked, codes)),
+        tuple(_reused(parsed, codes)),
     )
 
 
-def _reused(asked: Sequence[Any], codes: dict[str, Codes]) -> list[str]:
+def _reused(facets: Sequence[Facet], codes: dict[str, Codes]) -> list[str]:
     """Nested facets whose names occur in several of the levels that they are nested in."""
-    found = []
-    for facet in asked:
-        own = codes[facet.name]
-        for outer in facet.within:
-            pairs = np.unique(own.codes * np.int64(codes[outer].n_clusters) + codes[outer].codes)
-            if pairs.size > own.n_clusters:
-                found.append(
-                    f"Names of {facet.name} occur in several {outer} and are taken as different ones each time, since "
-                    f'"{facet.text}" is nested. If they are the same, write "{facet.name}{CROSS}{outer}".'
-                )
-    return found
+    return [
+        f"Names of {facet.name} occur in several {outer} and are taken as different ones each time, since "
+        f'"{facet.text}" is nested. If they are the same, write "{facet.name}{CROSS}{outer}".'
+        for facet in facets
+        for outer in facet.within
+        if joint([codes[facet.name], codes[outer]]).n_clusters > codes[facet.name].n_clusters
+    ]
 
 
 def solve_facets(
@@ -669,6 +618,49 @@ def solve_facets(
         "dof": dof,
     }
     return pd.DataFrame(columns, index=pd.Index([*names[:-1], last], name="component"))
+
+
+def variances_of_forms(
+    effects: Sequence[FacetEffect],
+    pairs: Sequence[tuple[FloatArray, Sequence[FloatArray]]],
+    variance: FloatArray,
+) -> list[FloatArray]:
+    """Variances of combinations of quadratic forms |L_c'My|^2 of normal scores y, that of single rows last.
+
+    M takes out the mean, and L_c L_c' = Z_c F_c Z_c' with a number for each level. With A = M(ZFZ' + t I)M, F the sum
+    over effects of weights times F_c, and V = M(ZDZ' + s I)M, D and s the components, a combination y'Ay has the
+    variance 2 tr(AVAV): Searle, Casella and McCulloch (1992), Variance Components, appendix S. In levels, with
+    G = Z'MZ, Q = GDG + sG and R = DG, the trace is tr((FQ + tR)^2) + 2ts tr(FQ + tR) + t^2 s^2 (n - 1): some columns
+    of Q at a time, and no matrix of rows.
+
+    `pairs`: of weights t, shape (n_combinations, n_effects + 1), and the squares in F of each effect.
+    """
+    counts = [effect.codes.counts for effect in effects]
+    starts, c = np.cumsum([0, *map(len, counts)]), np.concatenate(counts).astype(np.float64)
+    n, d, s = float(counts[0].sum()), np.repeat(variance[:-1], np.diff(starts)), variance[-1]
+    factors = np.array([np.concatenate(list(of)) for _, of in pairs])
+    Z = sparse.csc_array(sparse.hstack([_indicator(effect.codes) for effect in effects]))
+    met, size, k = sparse.csr_array(Z.T @ Z), len(c), len(effects)
+    # Sums over levels of the effects of F Q F Q, of F Q R and of F Q; and those of R R and of R.
+    FQFQ, FQR, FQ, RR, R = np.zeros((len(pairs), k, k)), *np.zeros((2, len(pairs), k)), 0.0, 0.0
+    for effect in range(k):
+        for first in range(starts[effect], starts[effect + 1], max(1, HELD // size)):
+            place = np.arange(first, min(first + max(1, HELD // size), starts[effect + 1]))
+            G = met[:, place].toarray() - np.outer(c, c[place] / n)
+            DG = d[:, None] * G
+            Q = met @ DG - np.outer(c, c @ DG / n) + s * G
+            RR += d[place] @ np.einsum("ij,ij->j", DG, G)
+            R += DG[place, np.arange(place.size)].sum()
+            f = factors[:, place]
+            FQFQ[:, :, effect] += np.add.reduceat(factors * (f @ (Q * Q).T), starts[:-1], axis=1)
+            FQR[:, effect] += f @ np.einsum("ij,ij->j", Q, DG)
+            FQ[:, effect] += f @ Q[place, np.arange(place.size)]
+    variances = []
+    for (weights, _), squares, mixed, once in zip(pairs, FQFQ, FQR, FQ, strict=True):
+        T, t = weights[:, :-1], weights[:, -1]
+        trace = np.einsum("ac,cd,ad->a", T, squares, T) + 2 * t * (T @ mixed) + t**2 * RR
+        variances.append(2.0 * (trace + 2 * t * s * (T @ once + t * R) + (t * s) ** 2 * (n - 1)))
+    return variances
 
 
 def _indicator(codes: Codes, values: FloatArray | None = None) -> Matrix:

@@ -105,24 +105,24 @@ class Pilot:
         return math.ceil(units * self.size * (1 - ROUNDING)), units
 
 
-def of_components(found: pd.DataFrame, k_a: float | None, k_b: float | None, corrected: bool) -> dict[str, Pilot]:
+def of_components(table: pd.DataFrame, k_a: float | None, k_b: float | None, corrected: bool) -> dict[str, Pilot]:
     """What each row of a table of components says."""
-    absent = [name for name in COLUMNS if name not in found.columns]
-    if absent or not {"plain", "clustered"} <= set(found.index):
+    absent = [name for name in COLUMNS if name not in table.columns]
+    if absent or not {"plain", "clustered"} <= set(table.index):
         raise ArgumentError(
             "`pilot` must be the table that `er.plan.components` gives, or results of one difference; this frame is "
             "neither. Pass the log to `er.plan.components` first."
         )
     rows = {}
     for name in ("plain", "clustered"):
-        row = {column: float(found[column][name]) for column in COLUMNS}
+        row = {column: float(table[column][name]) for column in COLUMNS}
         n, G = int(row["n"]), int(row["n_clusters"])
         clustered = name == "clustered"
         if clustered and n == G:
             continue
         # The factor G/(G - 1), which the published equations leave out, is in the table by `ssc="G"`.
         seen, noise = row["omega2_uncorrected"], row["omega2_uncorrected"] - row["omega2"]
-        seen *= 1 - 1 / G if clustered and found.attrs.get("ssc") == "G" else 1.0
+        seen *= 1 - 1 / G if clustered and table.attrs.get("ssc") == "G" else 1.0
         omega2 = seen - noise if corrected else seen
         if omega2 <= 0:
             raise ArgumentError(

@@ -393,9 +393,9 @@ def _crossed_pilot(difference: Any, judge: str | None) -> tuple[CrossedPilot, tu
     full = design.prompts * design.judges
     if 2 * design.cells < full:
         raise NotAvailableError(
-            f"the log has {design.cells:.0f} of the {full:.0f} combinations of {prompts} and {judges}, fewer than half: it "
-            f"says too little about what prompts and judges add. Keep the {judges} values that saw most of the "
-            f'{prompts} values, or pass results.with_cov(groups="{prompts}"), which holds {judges} fixed.'
+            f"the log has {design.cells:.0f} of the {full:.0f} combinations of {prompts} and {judges}, fewer than "
+            f"half: it says too little about what prompts and judges add. Keep the {judges} values that saw most of "
+            f'the {prompts} values, or pass results.with_cov(groups="{prompts}"), which holds {judges} fixed.'
         )
     parts, solved = split(widths.terms[places, 0], design)
     if not parts.any():

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from evalreg.checks import listed, nearest
-from evalreg.errors import ArgumentError, LogFormatError, MissingColumnError
+from evalreg.data.clusters import known_column
+from evalreg.errors import ArgumentError, LogFormatError
 from evalreg.logs.reading import (
     ARGUMENTS,
     JUDGED,
@@ -241,10 +242,8 @@ def _answers(part: Part, format: Format, choice: Choice, left_out: Counter[Reaso
             f"Some questions of {part.source.path} have several answers: these are samples of a question and averaged "
             "first, while its own figures may count each alike."
         )
-    if format.average and len({name for answer in answers for name in answer.values}) > 1:
-        for answer in answers:
-            none = next((grade for grade in answer.values.values() if isinstance(grade, Missing)), None)
-            answer.values["", "average"] = none or sum(answer.values.values()) / len(answer.values)
+    if format.average:
+        _average(answers)
     columns = {
         number: format.choose[name][0]
         for number, name in enumerate(ARGUMENTS)
@@ -258,6 +257,15 @@ def _answers(part: Part, format: Format, choice: Choice, left_out: Counter[Reaso
         filter, scorer, metric = (answer.under.get(number, "") for number in range(3))
         answer.scores = {(filter, s or scorer, m or metric): value for (s, m), value in answer.values.items()}
         yield answer
+
+
+def _average(answers: Sequence[Answer]) -> None:
+    """Where answers have several scores, their mean is a further one; missing where one of them is."""
+    if len({name for answer in answers for name in answer.values}) > 1:
+        for answer in answers:
+            grades = list(answer.values.values())
+            missing = next((grade for grade in grades if isinstance(grade, Missing)), None)
+            answer.values["", "average"] = missing or sum(grades) / len(grades)
 
 
 def _added(answer: Answer, same: Sequence[Answer], format: Format, left_out: Counter[Reason]) -> bool:
@@ -599,11 +607,9 @@ def _frame(rows: Sequence[Record], outcome: str, choice: Choice) -> pd.DataFrame
         empty = dict.fromkeys(SCORED, "str") | {"score": "float64"}
         return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in empty.items()})
     names = dict.fromkeys(name for row in rows for name in row)
+    known = [str(name) for name in names if not name.startswith("_")]
     for name in choice.columns or ():
-        if name not in names:
-            known = [str(key) for key in rows[0] if key not in ROLES and not key.startswith("_")]
-            hint = nearest(name, known)
-            raise MissingColumnError(f'`columns` names "{name}", which no record of the log has.{hint}', column=name)
+        known_column(name, known, "columns")
     first = ("left", "right", outcome, *JUDGED[3:]) if "left" in names else (*SCORED, *JUDGED)
     n_items = len({(row.get("task"), row.get("item", row.get("prompt"))) for row in rows})
     columns = {}

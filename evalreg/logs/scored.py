@@ -291,45 +291,43 @@ _OF_THE_RUN = ("sessionId", "_conversation")  # variables that promptfoo itself 
 
 
 def _promptfoo_parts(source: Source, choice: Choice) -> Iterator[Part]:
-    """The results of a file, with a run for each prompt and provider; names that stand for several are noted."""
-    part = Part(source)
-    if re.match(_PROMPTFOO.start, source.start):
-        whole = document(source)
-        body = whole["results"] if isinstance(at(whole, "results"), dict) else whole
-        version, runs = at(body, "version"), []
-        if not isinstance(at(body, "results"), list):
-            newer = f" It has version {version!r:.20}; the newest known is {_PROMPTFOO_VERSION}."
-            raise LogFormatError(
-                f"promptfoo results hold a list 'results'; {source.path} has none."
-                f"{newer * (version != _PROMPTFOO_VERSION)}"
-            )
-        for prompt in items(body, "prompts"):
-            details = {"prompt": at(prompt, "label"), "prompt.id": at(prompt, "id")}
-            details["reported"] = numeric_items(at(prompt, "metrics"))
-            details["version"] = at(whole, "metadata.promptfooVersion")
-            run = str(whole.get("evalId") or source.path)
-            runs.append(Run(run, str(at(prompt, "provider") or ""), "", str(source.path), details))
-        part.records, part.details = [*places(body["results"], "result")], {"runs": runs} if runs else {}
-        if version != _PROMPTFOO_VERSION:
-            part.notes.append(
-                f"{source.path} has version {version!r:.20} of promptfoo's results, read as {_PROMPTFOO_VERSION}."
-            )
-    else:
-        part.records = [*records(source, choice.broken)]
+    """The results of a file; what the names of prompts and providers stand for is noted, to tell them apart."""
+    is_document = re.match(_PROMPTFOO.start, source.start) is not None
+    part = _promptfoo_document(source) if is_document else Part(source, records=[*records(source, choice.broken)])
     states: Counter[Reason | None] = Counter()
-    part.header = defaultdict(set)  # what the name of a prompt, or of a provider with a prompt, stands for
-    for _, record in part.records:
-        if isinstance(record, dict):
-            states[_promptfoo_state(record)] += 1
-            prompt, model = _prompt(record), _provider(record)
-            part.header[prompt[0]].add(prompt[1])
-            part.header[model, *prompt].add(record.get("promptIdx", 0))
+    part.header = defaultdict(set)
+    for record in (record for _, record in part.records if isinstance(record, dict)):
+        states[_promptfoo_state(record)] += 1
+        prompt, model = _prompt(record), _provider(record)
+        part.header[prompt[0]].add(prompt[1])
+        part.header[model, *prompt].add(record.get("promptIdx", 0))
     if states["errored"] + states["unscored"]:
         part.notes.append(
             f'promptfoo\'s own pass rate counts errors ({states["errored"]}) as failures, as failed="zero" does, and '
             f"results without an assertion ({states['unscored']}) as passed; here these are not scores."
         )
     yield part
+
+
+def _promptfoo_document(source: Source) -> Part:
+    """The results in one object, with a run for each prompt and provider."""
+    whole = document(source)
+    body = whole["results"] if isinstance(at(whole, "results"), dict) else whole
+    version, path = at(body, "version"), str(source.path)
+    if not isinstance(at(body, "results"), list):
+        newer = f" It has version {version!r:.20}; the newest known is {_PROMPTFOO_VERSION}."
+        newer *= version != _PROMPTFOO_VERSION
+        raise LogFormatError(f"promptfoo results hold a list 'results'; {path} has none.{newer}")
+    runs = []
+    for prompt in items(body, "prompts"):
+        details = {"prompt": at(prompt, "label"), "prompt.id": at(prompt, "id")}
+        details |= {"reported": numeric_items(at(prompt, "metrics"))}
+        details |= {"version": at(whole, "metadata.promptfooVersion")}
+        runs.append(Run(str(whole.get("evalId") or path), str(at(prompt, "provider") or ""), "", path, details))
+    part = Part(source, records=[*places(body["results"], "result")], details={"runs": runs} if runs else {})
+    if version != _PROMPTFOO_VERSION:
+        part.notes.append(f"{path} has version {version!r:.20} of promptfoo's results, read as {_PROMPTFOO_VERSION}.")
+    return part
 
 
 def _promptfoo_state(record: Record) -> Reason | None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property, wraps
 from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
+from evalreg.errors import ArgumentError, ArgumentTypeError, EvalregError, NotAvailableError
 
 T = TypeVar("T")
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -91,6 +92,18 @@ def option(name: str, value: object, options: Sequence[Any], hint: str = "") -> 
         return value
     known = ", ".join(f'"{known}"' for known in options)
     raise ArgumentError(f"`{name}` must be one of {known}; got {value!r}.{hint or nearest(value, options)}")
+
+
+@contextmanager
+def writing(argument: str, path: object, what: str = "a file to write to") -> Iterator[None]:
+    """Say of what cannot be written which argument named it."""
+    try:
+        yield
+    except EvalregError:
+        raise
+    except (OSError, TypeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ArgumentError(f'`{argument}` must be {what}; "{path}" is not: {reason}.', parameter=argument) from error
 
 
 def adjustment(name: str, value: object, options: Sequence[Any]) -> Any:

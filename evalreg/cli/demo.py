@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 import evalreg as er
+from evalreg.checks import writing
 from evalreg.errors import ArgumentError, muted
 from evalreg.report.tables import WIDTH, Grid, in_lines, number
 
@@ -141,7 +142,7 @@ def write(folder: Path, seed: int = 0) -> str:
         "models.csv": "scores of two models on the same questions",
         "pilot.csv": "four answers of two models to each question",
     }
-    try:
+    with writing("write", folder, "a folder"):
         folder.mkdir(parents=True, exist_ok=True)
         contents = {folder / name: log.to_csv(index=False, lineterminator="\n") for name, log in logs(seed).items()}
         for path, content in contents.items():
@@ -149,8 +150,5 @@ def write(folder: Path, seed: int = 0) -> str:
                 raise ArgumentError(f'`write` replaces no file; "{path}" already exists.', parameter="write")
         for path, content in contents.items():
             path.write_text(content, newline="\n")
-    except OSError as error:
-        reason = error.strerror or error
-        raise ArgumentError(f'`write` must name a folder; "{folder}" is not: {reason}.', parameter="write") from error
     lines = [f"Wrote {path}: {told[path.name]}." for path in contents]
     return "\n".join([*lines, "", NEXT.partition("  evalreg demo --write logs\n")[2].replace("logs/", f"{folder}/")])

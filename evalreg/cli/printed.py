@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from evalreg.checks import writing
 from evalreg.cli.verbs import Found, Request
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.report.answer import tiers_summary
@@ -248,7 +249,7 @@ def _json(asked: Request, found: Found) -> str:
 def _append(file: str, markdown: str) -> None:
     """Add to the end of a file that --summary made, or make it; another file is left as it is."""
     path = Path(file)
-    try:
+    with writing("summary", file):
         if path.exists() and path.stat().st_size and not path.read_text(encoding="utf-8").startswith(MADE):
             raise ArgumentError(
                 f'`summary` adds to files that it made itself; "{file}" begins with something else. Name another one.',
@@ -257,8 +258,3 @@ def _append(file: str, markdown: str) -> None:
         start = "" if path.exists() and path.stat().st_size else f"{MADE}\n\n"
         with path.open("a", encoding="utf-8", errors="replace", newline="\n") as stream:
             stream.write(f"{start}{markdown.rstrip()}\n\n")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ArgumentError(
-            f'`summary` must be a file to write to; "{file}" is not: {reason}.', parameter="summary"
-        ) from error

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import evalreg as er
-from evalreg.checks import fraction
+from evalreg.checks import fraction, writing
 from evalreg.cli.commands import Command
 from evalreg.cli.options import options_of, words
 from evalreg.cli.reading import Rows, defaults, named_files, read, with_hint, written
@@ -175,14 +175,8 @@ def draw(plotted: Callable[[], Any], path: str) -> None:
 
         raise NotAvailableError('`figure` needs matplotlib: pip install "evalreg[plot]".', parameter="figure") from None
     matplotlib.use("agg")
-    try:
+    with writing("figure", path):
         plotted().figure.savefig(Path(path), dpi=150)
-    except (OSError, ValueError) as error:
-        if isinstance(error, EvalregError):
-            raise
-        raise ArgumentError(
-            f'`figure` must be a file to draw to; "{path}" is not: {error}.', parameter="figure"
-        ) from error
 
 
 def doctor(asked: Request) -> Found:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import fraction
+from evalreg.checks import fraction, writing
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, EvalregError, muted
@@ -144,9 +144,6 @@ def written(document: Mapping[str, Any], path: Any) -> str:
     """The document as text, in a file too where one is named."""
     text = as_json(document)
     if path is not None:
-        try:
+        with writing("path", path):
             Path(path).write_text(text + "\n", encoding="utf-8", newline="\n")
-        except (OSError, TypeError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise ArgumentError(f"`path` must be a file to write to; {path!r} is not: {reason}.") from error
     return text

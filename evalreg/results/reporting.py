@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import fraction, option
+from evalreg.checks import fraction, option, writing
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, EvalregError, muted
 from evalreg.inference.dependence import design_effect, standard_error_ratios
@@ -62,7 +62,8 @@ def write_page(page: Page, path: Any, form: ReportFormat) -> str:
     """A page as text in a format, in a file too where one is named."""
     text = rendered_page(page, form)
     if path is not None:
-        _write(text, path)
+        with writing("path", path):
+            Path(path).write_text(text, encoding="utf-8", errors="replace", newline="\n")
     return text
 
 
@@ -78,7 +79,8 @@ def asked_format(form: ReportFormat | None, path: Any) -> ReportFormat:
     found: ReportFormat = option("format", form, REPORT_FORMATS)
     check_renders(found)
     if path is not None and not Path(path).parent.is_dir():
-        raise _unwritable(path, os.strerror(errno.ENOENT))
+        with writing("path", path):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     return found
 
 
@@ -92,17 +94,6 @@ def format_of(path: Any, argument: str = "path") -> ReportFormat:
         )
     found: ReportFormat = option("format", FORMAT_OF[end], REPORT_FORMATS)
     return found
-
-
-def _write(text: str, path: Any) -> None:
-    try:
-        Path(path).write_text(text, encoding="utf-8", errors="replace", newline="\n")
-    except (OSError, ValueError) as error:
-        raise _unwritable(path, getattr(error, "strerror", None) or error) from error
-
-
-def _unwritable(path: Any, reason: object) -> ArgumentError:
-    return ArgumentError(f'`path` must be a file to write to; "{path}" is not: {reason}.')
 
 
 def report_page(

@@ -79,7 +79,6 @@ def _beyond_levels(estimate: Estimate, by: Axis | None) -> list[FloatArray]:
     if absorbed is None or not isinstance(scores, RowScores):
         return []
     if by is None:
-        assert scores.design is not None
         assert scores.residual is not None
         return [absorbed.lone_rows(scores.design, scores.residual)]
     leverage = scores.leverage_sums(by, np.eye(scores.n_columns))
@@ -137,7 +136,7 @@ def _remaining(estimate: Estimate, known: Directions | None) -> tuple[Scores, Fl
     assert estimate.refit is not None
     root, inverse_root = root_of(estimate.refit.inverse_gram)
     k, m = (root.shape[0], 0) if known is None else known.alone.shape
-    if known is None or not 0 < m < k or not isinstance(scores, RowScores) or scores.design is None:
+    if known is None or not 0 < m < k or not isinstance(scores, RowScores):
         return scores, root, root, inverse_root @ estimate.bread
     rest = np.linalg.qr(known.alone, mode="complete")[0][:, m:]
     turn = root @ rest
@@ -178,7 +177,7 @@ class Spanning:
 def spanning_of(estimate: Estimate, by: Axis, power: float) -> Spanning | None:
     """The adjusted rows of a regression some of whose absorbed levels span clusters; None where none does."""
     scores = estimate.scores
-    if estimate.absorbed is None or not isinstance(scores, RowScores) or scores.design is None:
+    if estimate.absorbed is None or not isinstance(scores, RowScores):
         return None
     codes = scores.labels.codes(by)
     outside = estimate.absorbed.outside(codes, axis_name(by))

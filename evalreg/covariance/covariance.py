@@ -382,16 +382,12 @@ class Covariance:
         """
         if contrasts is None and alpha == USUAL_LEVEL:
             return self._own_dof.copy()
-        return self._dof(contrasts, alpha)
+        return self._plain_widths(contrasts).dof(alpha)
 
     @held_property
     def _own_dof(self) -> FloatArray:
         """Those of the parameters themselves at the usual level."""
-        return self._dof(None, USUAL_LEVEL)
-
-    def _dof(self, contrasts: Matrix | None, alpha: float) -> FloatArray:
-        plain = self._plain_widths(contrasts)
-        return plain.dof(alpha) if self.summed else plain.dofs[0].copy()
+        return self._own_plain_widths.dof(USUAL_LEVEL)
 
     def widths(self, contrasts: Matrix | None = None) -> Widths:
         """Variances and degrees of freedom of contrasts, from which every interval and p-value comes.

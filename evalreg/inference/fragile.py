@@ -19,7 +19,7 @@ from evalreg.numerics.matrices import Matrix, absolute_entries, compressed, dens
 from evalreg.numerics.student import t_quantile
 from evalreg.scores.base import Block
 from evalreg.scores.cells import CellScores
-from evalreg.scores.rows import RegressionScores, RowScores
+from evalreg.scores.rows import RegressionScores
 from evalreg.scores.score_interval import FEW_EXPECTED
 
 # Thresholds below which a clustered result is valid but fragile.
@@ -271,8 +271,7 @@ def few_left(estimate: Estimate, cov: Covariance) -> list[Note]:
 def _telling(estimate: Estimate) -> FloatArray:
     """(sum a^2)^2 / sum a^4 of the rows of each parameter, shape (n_params,); NaN where that is not known."""
     scores, found = estimate.scores, np.full((2, estimate.n_params), np.nan)
-    lacks_design = isinstance(scores, RowScores) and scores.design is None
-    if isinstance(scores, RegressionScores) and not lacks_design and not _spread_out(estimate, scores):
+    if isinstance(scores, RegressionScores) and not _spread_out(estimate, scores):
         found[:] = 0.0
         bread = dense(estimate.bread)
         for part in scores.slices():

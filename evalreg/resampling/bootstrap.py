@@ -42,7 +42,7 @@ from evalreg.resampling.draws import (
     whole_number,
 )
 from evalreg.resampling.solvers import meetings, solver_of
-from evalreg.scores.rows import RowScores
+from evalreg.scores.rows import InfluenceScores
 
 if TYPE_CHECKING:
     from evalreg.estimate import Estimate
@@ -560,7 +560,7 @@ def _clusters(data: Any, groups: Groups) -> tuple[Table, tuple[Axis, ...], list[
     if isinstance(table, Query):
         raise NotAvailableError("a bootstrap of a function needs rows in memory; collect the frame first.")
     # Rows without columns: only their labels are wanted.
-    rows: Any = RowScores(np.empty((table.n_rows, 0)), Labels(table.n_rows, {}, UsedRows(table, None)))
+    rows: Any = InfluenceScores(np.empty((table.n_rows, 0)), Labels(table.n_rows, {}, UsedRows(table, None)))
     rows, axes = resolve_groups(rows, groups)
     if not axes:
         return table, (), [np.arange(table.n_rows)], [table.n_rows]

@@ -17,7 +17,7 @@ from evalreg.numerics.basis import EXACT_FROM, basis_of, refuse_singular
 from evalreg.numerics.fitting import Fitted, residuals_of
 from evalreg.numerics.limits import OFF, ROUNDING, SETTLED, SINGULAR
 from evalreg.results.fitted import labels_of
-from evalreg.scores.rows import RowScores
+from evalreg.scores.rows import InfluenceScores, RowScores
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -296,10 +296,13 @@ def _likelihood(result: Any, model: Any, labels: Labels) -> Estimate:
             break
         flat = params = params + T @ step
         turned, design, T = _standardised(model, params, names)
+    weights = _weights_of(model)
     return Estimate(
         names=names,
         params=flat,
-        scores=RowScores(turned, labels, design, weights=_weights_of(model)),
+        scores=InfluenceScores(turned, labels, weights)
+        if design is None
+        else RowScores(turned, labels, design, weights=weights),
         bread=T.T,
         kind="likelihood",
         n_coefficients=flat.size,

@@ -24,7 +24,7 @@ from evalreg.errors import (
 from evalreg.estimate import NOT_GIVEN, About, Estimate
 from evalreg.numerics.limits import OFF
 from evalreg.results.fitted import FittedRows
-from evalreg.scores.rows import RowScores
+from evalreg.scores.rows import InfluenceScores
 
 
 def from_influence(
@@ -107,7 +107,7 @@ def from_influence(
     return Estimate(
         names=found,
         params=theta,
-        scores=RowScores(values, Labels(values.shape[0], {}, source)),
+        scores=InfluenceScores(values, Labels(values.shape[0], {}, source)),
         bread=np.eye(k),
         kind="likelihood",
         n_coefficients=int(n_coefficients),

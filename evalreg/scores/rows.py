@@ -339,15 +339,45 @@ def cluster_ranges(rows: FloatArray, k: int) -> Iterator[tuple[int, int]]:
 
 
 @dataclass(frozen=True, eq=False)
-class RowScores(RegressionScores):
-    """Scores of a regression, or of any model fitted row by row, as an array of rows."""
+class InfluenceScores(LabelledScores):
+    """Scores of any model, row by row, as an array of rows; of its design nothing is known."""
 
-    # Scores, (n_rows, n_columns); columns sum to zero.
+    # (n_rows, n_columns): weighted, so that columns sum to zero.
+    values: FloatArray
+    labels: Labels
+    # Weights of the rows in the fit; None where all are alike. The scores hold them already.
+    weights: FloatArray | None = None
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the scores."""
+        return int(self.values.shape[1])
+
+    def cells(self, by: Axis) -> Iterator[Block]:
+        """Sums within clusters."""
+        codes = self.labels.codes(by)
+        totals = [np.bincount(codes.codes, column, codes.n_clusters) for column in self.values.T]
+        return iter([Block(np.column_stack(totals), None)])
+
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)', by statsmodels."""
+        return meat_of_rows(self.values, None if by is None else self.labels.codes(by), bread)
+
+    def row_influence(self, bread: Matrix) -> FloatArray:
+        """Influence of each row, B's_r, shape (n_rows, n_params)."""
+        return np.asarray(self.values @ dense(bread))
+
+
+@dataclass(frozen=True, eq=False)
+class RowScores(RegressionScores):
+    """Scores of a regression as an array of rows, with its design."""
+
+    # (n_rows, n_columns): weighted, so that columns sum to zero.
     values: FloatArray
     labels: Labels
     # Rows of the design scaled by the square root of the working weights, so that X_g'W X_g is the sum of squares of
-    # its rows; None where there is no design.
-    design: FloatArray | None = None
+    # its rows.
+    design: FloatArray
     # Residuals on the scale of least squares, from which an intraclass correlation is computed.
     residual: FloatArray | None = None
     # Weights of the rows in the fit; None where all are alike. The scores hold them already.
@@ -360,7 +390,6 @@ class RowScores(RegressionScores):
 
     def design_rows(self, rows: slice) -> FloatArray:
         """Some rows of the design."""
-        assert self.design is not None
         return self.design[rows]
 
     def score_rows(self, rows: slice) -> FloatArray:
@@ -370,56 +399,36 @@ class RowScores(RegressionScores):
     @property
     def reach(self) -> FloatArray:
         """The largest size of the entries of the design in each column."""
-        assert self.design is not None
         return np.asarray(np.maximum(self.design.max(axis=0), -self.design.min(axis=0)))
 
     def clusters(self, by: Axis) -> Iterator[ClusterRows]:
         """Rows of the clusters in their order."""
-        assert self.design is not None
         codes = self.labels.codes(by)
         order, starts = codes.order
         for low, high in cluster_ranges(codes.counts.astype(float), self.n_columns):
             rows, own = order[starts[low] : starts[high]], starts[low : high + 1] - starts[low]
             yield ClusterRows(low, self.design[rows], sums_of_rows(self.values[rows], own), own)
 
-    def cells(self, by: Axis) -> Iterator[Block]:
-        """Sums within clusters, with each cluster's X_g'W X_g where there is a design."""
-        if self.design is not None:
-            return super().cells(by)
-        codes = self.labels.codes(by)
-        totals = [np.bincount(codes.codes, column, codes.n_clusters) for column in self.values.T]
-        return iter([Block(np.column_stack(totals), None)])
-
-    def narrow(self, by: Axis) -> Iterator[tuple[NarrowClusters | None, Iterator[Block]]]:
-        """Clusters of fewer rows than columns, where there are any, and blocks of the others."""
-        return iter([(None, self.cells(by))]) if self.design is None else super().narrow(by)
-
-    def leverage_sums(self, by: Axis, root: FloatArray) -> FloatArray | None:
-        """Sum of the leverages of the rows of each cluster; None without a design."""
-        return None if self.design is None else super().leverage_sums(by, root)
-
-    def row_leverages(self, inverse_gram: FloatArray) -> FloatArray | None:
-        """x'Mx of each row of the design; None without a design."""
-        return None if self.design is None else super().row_leverages(inverse_gram)
-
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
-        """Sum over clusters of (B' T_g)(B' T_g)', by statsmodels.
+        """Sum over clusters of (B' T_g)(B' T_g)', by statsmodels."""
+        return meat_of_rows(self.values, None if by is None else self.labels.codes(by), bread)
 
-        Rows are mapped before they are squared: what a far score adds to several columns cancels in B's, where its
-        squares would leave their rounding behind.
-        """
-        from statsmodels.stats.sandwich_covariance import S_crosssection, S_white_simple
 
-        if by is None:
-            B = dense(bread)
-            return sum_blocks(np.asarray(S_white_simple(self.values[rows] @ B)) for rows in self.slices())
-        # Each column in one piece of memory, as it is summed.
-        influence = (dense(bread).T @ self.values.T).T
-        return np.asarray(S_crosssection(influence, self.labels.codes(by).codes))
+def meat_of_rows(values: FloatArray, codes: Codes | None, bread: Matrix) -> FloatArray:
+    """Sum over clusters (None: rows) of (B' T_g)(B' T_g)' of the scores of rows, by statsmodels.
 
-    def gram_entries(self, by: Axis) -> int:
-        """Entries of X_g'W X_g of the clusters; none without a design."""
-        return 0 if self.design is None else super().gram_entries(by)
+    Rows are mapped before they are squared: what a far score adds to several columns cancels in B's, where its squares
+    would leave their rounding behind.
+    """
+    from statsmodels.stats.sandwich_covariance import S_crosssection, S_white_simple
+
+    B = dense(bread)
+    if codes is None:
+        step = max(HELD // 4 // max(values.shape[1], 1), 1)
+        parts = (values[first : first + step] @ B for first in range(0, values.shape[0], step))
+        return sum_blocks(np.asarray(S_white_simple(part)) for part in parts)
+    # Each column in one piece of memory, as it is summed.
+    return np.asarray(S_crosssection((B.T @ values.T).T, codes.codes))
 
 
 def sums_of_rows(rows: FloatArray, starts: IntArray) -> FloatArray:

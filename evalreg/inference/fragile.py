@@ -153,6 +153,13 @@ def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
                 f"(G* = {effective:.1f}). Expect a rough interval."
             )
             notes.append((FewClustersWarning, text))
+        n_coefficients = estimate.n_coefficients if estimate.absorbed is None else estimate.absorbed.n_covariates
+        if n_coefficients >= G:
+            text = (
+                f"{G} {name} clusters for {n_coefficients} coefficients: their covariance is singular, so "
+                "that joint tests of all of them are not available."
+            )
+            notes.append((FewClustersWarning, text))
         if size.largest_share > max(LARGEST_SHARE, TIMES_EQUAL / G):
             sizes = estimate.scores.sizes(axis)
             largest = estimate.scores.label(axis, int(np.argmax(sizes)))

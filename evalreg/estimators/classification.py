@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalreg.checks import (
+    BoolArray,
     CovName,
     DofName,
     FloatArray,
@@ -191,8 +192,7 @@ def classification(
         found = kappa(split, *labels, len(names))
         estimate = linearized_estimate(split, found, replace(about, interval="wald"), predicted)
     elif metric == "accuracy" or average == "micro":
-        found = solve(split, (labels[0] == labels[1]).astype(float), np.ones(split.n_rows))
-        estimate = linearized_estimate(split, found, about, predicted)
+        estimate = linearized_estimate(split, share(split, labels[0] == labels[1]), about, predicted)
     else:
         chosen = _chosen(names, [positive] if positive is not None else classes)
         if average == "weighted":
@@ -200,8 +200,7 @@ def classification(
             chosen = [label for label in chosen if np.any(labels[0] == label)]
         parts = [class_part(split, labels, names[label], label, metric) for label in chosen]
         if average == "weighted":
-            one = np.ones(split.n_rows)
-            shares = [solve(split, (labels[0] == label).astype(float), one) for label in chosen]
+            shares = [share(split, labels[0] == label) for label in chosen]
             estimate = linearized_estimate(split, weighted_average(split, parts, shares), about, predicted)
         elif average == "macro" or positive is not None:
             estimate = linearized_estimate(split, macro(parts), about, predicted)
@@ -213,6 +212,11 @@ def classification(
 
 
 # Metrics of labels
+
+
+def share(split: Split, which: BoolArray) -> Linearized:
+    """Share of some rows."""
+    return solve(split, which.astype(float), np.ones(split.n_rows))
 
 
 def macro(parts: list[Linearized]) -> Linearized:
@@ -254,11 +258,8 @@ def kappa(split: Split, truth: IntArray, predicted: IntArray, n_classes: int) ->
     Its derivatives are 1 / (1 - e) by p, and -(1 - p) / (1 - e)^2 times q_c by t_c, and t_c by q_c. Fleiss, Cohen and
     Everitt (1969), Psychological Bulletin 72, 323-327, for independent rows. DataError where all labels are one class.
     """
-    one = np.ones(split.n_rows)
-    agree = solve(split, (truth == predicted).astype(float), one)
-    true, said = (
-        [solve(split, (codes == c).astype(float), one) for c in range(n_classes)] for codes in (truth, predicted)
-    )
+    agree = share(split, truth == predicted)
+    true, said = ([share(split, codes == c) for c in range(n_classes)] for codes in (truth, predicted))
     t, q = (np.stack([part.params for part in which]) for which in (true, said))
     chance = (t * q).sum(axis=0)
     if np.any(chance >= 1 - 1e-12):
@@ -355,11 +356,8 @@ def _coded(truth: Codes, predicted: Codes, *columns: str) -> tuple[list[str], tu
             column=columns[1],
         )
     place = {name: i for i, name in enumerate(names)}
-    first, second = (
-        np.array([place[text] for text in own])[codes.codes]
-        for own, codes in zip(texts, (truth, predicted), strict=True)
-    )
-    return names, (first, second)
+    first, second = (np.array([place[text] for text in own]) for own in texts)
+    return names, (first[truth.codes], second[predicted.codes])
 
 
 def label_text(label: Any) -> str:

@@ -29,7 +29,7 @@ from evalreg.estimators.design import (
     statsmodels_model,
 )
 from evalreg.estimators.engine_fit import fit_in_engine
-from evalreg.estimators.solving import shown, solve_absorbed, solve_glm, solve_linear
+from evalreg.estimators.solving import shown, solve_absorbed, solve_glm, solve_linear, unequal
 from evalreg.hints import family_hint
 from evalreg.numerics.basis import basis_of
 from evalreg.results.results import Results, chooses_rows, results_of
@@ -223,9 +223,9 @@ def _fit_rows(
         methods = {"binomial": "GLM, Binomial (logit link)", "poisson": "GLM, Poisson (log link)"}
         about = About(methods.get(name, "OLS" if rows.weights is None else "WLS"), parsed.outcome, parsed.text)
         if name == "gaussian":
-            estimate = solve_linear(design, labels, rows.weights, about)
+            estimate = solve_linear(design, labels, unequal(rows.weights), about)
         else:
             check_outcomes(design.outcome, design.outcome_name, name)
-            estimate = solve_glm(design, labels, rows.weights, name, about)
+            estimate = solve_glm(design, labels, unequal(rows.weights), name, about)
         estimate = replace(estimate, fitted=cache(partial(shown, parsed, frame, rows.weights, name)))
     return replace(estimate, dropped=rows.dropped), rows.axes

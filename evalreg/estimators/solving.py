@@ -108,11 +108,7 @@ def _in_moments(design: Design, labels: Labels, weights: FloatArray | None) -> S
     if constant >= 0:
         params[constant] += level
     residual = error if weights is None else error * np.sqrt(weights)
-    if weights is None or not np.all(weights == weights[0]):
-        return params, T, MomentScores(cells, error, B, labels, residual, weights)
-    # Weights that are all alike are in the scores, and count for nothing else.
-    alike = replace(cells, weights=None)
-    return params, T, MomentScores(alike, residual, B * np.sqrt(weights[0]), labels, residual, None)
+    return params, T, MomentScores(cells, error, B, labels, residual, weights)
 
 
 def solve_moments(
@@ -221,8 +217,12 @@ def _is_separated(fitted: Fitted, family: FamilyName) -> bool:
 
 
 def _of_rows(fitted: Fitted, labels: Labels, weights: FloatArray | None) -> RowScores:
-    unequal = None if weights is None or np.all(weights == weights[0]) else weights
-    return RowScores(fitted.scores, labels, fitted.basis.rows, fitted.residual, unequal)
+    return RowScores(fitted.scores, labels, fitted.basis.rows, fitted.residual, weights)
+
+
+def unequal(weights: FloatArray | None) -> FloatArray | None:
+    """Weights that differ; those that are all alike count for nothing."""
+    return None if weights is None or np.all(weights == weights[0]) else weights
 
 
 def estimate_in_basis(
@@ -260,7 +260,7 @@ def solve_absorbed(design: Design, rows: ReadRows, factors: tuple[Axis, ...], pa
 
     By Frisch, Waugh and Lovell the coefficients are those of the regression on dummies of the levels.
     """
-    codes, weights, y = levels_of(rows, factors), rows.weights, design.outcome
+    codes, weights, y = levels_of(rows, factors), unequal(rows.weights), design.outcome
     places = [i for i, name in enumerate(design.names) if name != "Intercept"]
     names, X = [design.names[i] for i in places], design.rows[:, places]
     refuse_extreme(y, parsed.outcome, "scores")
@@ -294,7 +294,7 @@ def solve_absorbed(design: Design, rows: ReadRows, factors: tuple[Axis, ...], pa
     k = len(names)
     absorbed = Absorbed(factors, codes, weights, k, rank, exact, 1.0 - unexplained / total, project)
     scores = _of_rows(fitted, rows.labels(), weights)
-    about = About("OLS" if weights is None else "WLS", parsed.outcome, f"{parsed.text} | {parsed.absorbed}")
+    about = About("OLS" if rows.weights is None else "WLS", parsed.outcome, f"{parsed.text} | {parsed.absorbed}")
     estimate = estimate_in_basis(tuple(names), fitted.params, fitted.basis.map, scores, True, about, (-1.0, 1.0))
     return replace(estimate, n_coefficients=k + rank, dropped=rows.dropped, absorbed=absorbed)
 

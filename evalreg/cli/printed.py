@@ -134,9 +134,13 @@ def _tables(asked: Request, found: Found, form: str) -> str:
     lines += [found.sentence] if found.sentence else []
     if form == "latex" and hasattr(found.result, "to_latex") and board is None:
         return str(found.result.to_latex())
-    more = {name: answer for name, answer in found.more.items() if name not in ("board", "ranks")}
+    more = {name: answer for name, answer in found.more.items() if name not in ("board", "ranks", "joint")}
+    if (test := found.more.get("joint")) is not None:
+        F = f"F({test.df_num:g}, {test.df_denom:.4g}) = {float(test.statistic):.4g}"
+        lines.insert(0, f"All differences at once: {F}, p {p_text(float(test.pvalue), asked.alpha)}.")
+    # The notes of a page are numbered once.
+    first = replace(first, sentences=(*first.sentences, *lines))
     parts = [first, *(_further(name, answer, asked) for name, answer in more.items())]
-    parts += [Summary("", (), (), tuple(lines))] if lines else []
     render = {
         "text": lambda part: part.as_text(width),
         "md": lambda part: part.as_markdown(),
@@ -159,11 +163,6 @@ def _further(name: str, answer: Any, asked: Request) -> Summary:
     """What a further option asked of the result, under its name."""
     if name == "tiers":
         return tiers_summary(answer)
-    if name == "joint":
-        test = f"F({answer.df_num:g}, {answer.df_denom:.4g}) = {float(answer.statistic):.4g}"
-        return Summary(
-            "", (), (), (f"All differences at once: {test}, p {p_text(float(answer.pvalue), asked.alpha)}.",)
-        )
     if hasattr(answer, "to_frame") and not hasattr(answer, "summary"):
         answer = answer.to_frame()
     if isinstance(answer, str) or (not isinstance(answer, pd.DataFrame) and not hasattr(answer, "to_frame")):

@@ -30,7 +30,7 @@ from evalreg.report.axes import estimates_axes
 from evalreg.report.sentences import MarkupName, caption_text, difference_sentences, sample_of
 from evalreg.report.shown import whole
 from evalreg.report.summaries import covariance_text, not_allowed_for
-from evalreg.report.tables import Printed, Summary
+from evalreg.report.tables import Printed, Summary, level_text
 from evalreg.results.document import checked_levels, results_document, written
 from evalreg.results.gate import Gate, decided
 from evalreg.results.reporting import asked_format, write_page
@@ -230,7 +230,7 @@ class Comparison(Printed, Hinting):
             One row a pair; where there is one baseline, a row a model.
         """
         table, adjusted = self.to_frame(alpha), self.adjust
-        level = f"{100 * (1 - alpha):.4g}%"
+        level = level_text(alpha)
         how = f"{level} interval of each difference by itself"
         if adjusted == "single-step":
             how = f"{level} intervals that hold for all differences at once"

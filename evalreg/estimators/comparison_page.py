@@ -30,6 +30,7 @@ from evalreg.report.tables import (
     error_text,
     fixed,
     interval_text,
+    level_text,
     number,
     p_value,
 )
@@ -39,7 +40,6 @@ from evalreg.results.reporting import (
     dropped_told,
     further_grids,
     inflation_figures,
-    level_of,
     options_told,
 )
 from evalreg.results.sources import all_sources, formulas_of, methods_of, sources_of
@@ -206,10 +206,9 @@ def difference_page(
         both = "p-values and intervals are" if joint or adjust is None else "p-values, not intervals, are"
         how = "not adjusted" if adjust is None else f"adjusted ({adjust})"
         adjusted = f"{both} {how} for the number of differences ({n})."
-        each = (
-            f"Each {level_of(alpha)} interval is that of one difference by itself; it does not allow for their number."
-        )
-        note += f" The intervals hold for all {n} differences at once, at {level_of(alpha)}." if joint else f" {each}"
+        level = level_text(alpha)
+        each = f" Each {level} interval is that of one difference by itself; it does not allow for their number."
+        note += f" The intervals hold for all {n} differences at once, at {level}." if joint else each
     from_baseline = "" if baseline is None else f" from {baseline}"
     redo = (
         "import evalreg as er\n\n"
@@ -271,7 +270,7 @@ def _grid(table: pd.DataFrame, adjust: PairAdjustName | None, several: bool) -> 
     alpha = table.attrs["alpha"]
     joint = "joint " if adjust == "single-step" and len(table) > 1 else ""
     ps = ("p",) if adjust is None else ("p", f"p, {adjust}")
-    headers = ("difference", "standard error", f"{joint}{level_of(alpha)} interval", *ps, "questions", "clusters")
+    headers = ("difference", "standard error", f"{joint}{level_text(alpha)} interval", *ps, "questions", "clusters")
     rows = []
     for names, row in zip(table.index, table.to_dict("records"), strict=True):
         ends = ends_text(row["lower"], row["upper"], row["difference"])

@@ -27,7 +27,7 @@ from evalreg.report.summaries import (
     few_seen,
     reference_fact,
 )
-from evalreg.report.tables import Grid, Summary, ends_text, number, short_name
+from evalreg.report.tables import Grid, Summary, ends_text, level_text, number, short_name
 
 # Notes below an answer, of which a board has room for fewer.
 MOST_NOTES, MOST_BOARD_NOTES = 3, 2
@@ -170,7 +170,8 @@ def brief(
     most = MOST_NOTES if board is None else MOST_BOARD_NOTES
     said = few(notes_of(cov, notes, lines), most)
     if board is not None:
-        said = (f"ranks: those not excluded; joint intervals: for all models at once; both {level(board)}.", *said)
+        level = level_text(alpha)
+        said = (f"ranks: those not excluded; joint intervals: for all models at once; both {level}.", *said)
     return Summary(answer, (), (grid,), said, rule=rule_text(estimate, cov))
 
 
@@ -185,24 +186,20 @@ def board_grid(board: pd.DataFrame, column: str = "") -> Grid:
 
     `column` is a further one that says which models are separated: "letters", under the header "groups", or "tier".
     """
-    rows, reach = [], board.attrs["reach"]
+    rows, reach, level = [], board.attrs["reach"], level_text(board.attrs["alpha"])
     for name, row in board.iterrows():
         cells = [f"{row['rank']}", ranks_text(row), number(row["estimate"])]
         cells += [ends_text(row[f"{a}lower"], row[f"{a}upper"], row["estimate"], reach) for a in ("", "joint_")]
         rows.append((str(name), *cells, *(f"{row[one]}" for one in (column, "n") if one in board)))
     more = (*([column.replace("letters", "groups")] if column else []), *(("n",) if "n" in board else ()))
-    return Grid(("", "rank", "ranks", "estimate", f"{level(board)} interval", "joint interval", *more), tuple(rows))
+    headers = ("", "rank", "ranks", "estimate", f"{level} interval", "joint interval", *more)
+    return Grid(headers, tuple(rows))
 
 
 def ranks_text(row: pd.Series[Any] | Mapping[Any, Any]) -> str:
     """The ranks that are not excluded: "2" or "1-4"."""
     low, high = row["rank_lower"], row["rank_upper"]
     return f"{low}" if low == high else f"{low}-{high}"
-
-
-def level(board: pd.DataFrame) -> str:
-    """The level of a leaderboard: 95%."""
-    return f"{100 * (1 - board.attrs['alpha']):.4g}%"
 
 
 def separating_column(board: pd.DataFrame) -> str:
@@ -217,7 +214,7 @@ def ranks_told(board: pd.DataFrame) -> str:
     told = {"letters": LETTERS_TOLD, "tier": f"{TIERS_TOLD} {_LEFT_OUT}", "": _LEFT_OUT}[separating_column(board)]
     return (
         "Joint intervals hold for all models at once. Ranks are those that the data do not exclude, "
-        f"{level(board)} for all models at once. {told}"
+        f"{level_text(board.attrs['alpha'])} for all models at once. {told}"
     )
 
 
@@ -233,6 +230,6 @@ def tiers_summary(board: pd.DataFrame) -> Summary:
         told = "There is one tier: no place on the board has every model above separated from every model below."
     sentences = (
         f"The first, {first}, {apart} separated from the second, {second}.",
-        f"{told} {level(board)} for all pairs at once.",
+        f"{told} {level_text(board.attrs['alpha'])} for all pairs at once.",
     )
     return Summary("tiers", (), (board_grid(board, "tier"),), sentences)

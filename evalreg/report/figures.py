@@ -16,6 +16,7 @@ from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.axes import INK, FigSize, dependence_axes, estimates_axes, inflation_axes, pairs_axes
 from evalreg.report.sentences import best_first, interval_text
+from evalreg.report.tables import level_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,7 +54,7 @@ def plot_results(
     if kind == "inflation":
         return _plot_inflation(results, errors, figsize, ax)
     if kind == "dependence":
-        note = f"Bars: {100 * (1 - alpha):.4g}% intervals, one by one. Dashed: root of 1 + (m - 1) ICC, clusters of m."
+        note = f"Bars: {level_text(alpha)} intervals, one by one. Dashed: root of 1 + (m - 1) ICC, clusters of m."
         return dependence_axes(
             results.dependence(alpha), note=f"{note} Standard errors: {errors}.", figsize=figsize, ax=ax
         )
@@ -72,7 +73,7 @@ def _plot_estimates(
     estimate, several = results.estimate, results.estimate.n_params > 1
     if ranks is None:
         ranks = estimate.about.n_models > 1
-    level, order = f"{100 * (1 - alpha):.4g}%", list(range(estimate.about.n_models or estimate.n_params))
+    level, order = level_text(alpha), list(range(estimate.about.n_models or estimate.n_params))
     ends = results.conf_int(alpha)
     table = pd.DataFrame({"estimate": results.params, "lower": ends[0], "upper": ends[1], "se": results.bse})
     rule = interval_text(estimate, results.cov)

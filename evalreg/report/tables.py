@@ -69,6 +69,11 @@ def number(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}f}" if abs(value) < 1000 else f"{value:.0f}" if abs(value) < 1e7 else f"{value:.3e}"
 
 
+def level_text(alpha: float) -> str:
+    """The level of an interval: 95%."""
+    return f"{100 * (1 - alpha):.4g}%"
+
+
 UNKNOWN = "not known"
 
 

@@ -14,6 +14,7 @@ from evalreg.errors import ArgumentError
 from evalreg.numerics.limits import EQUAL
 from evalreg.report.axes import predictions_axes
 from evalreg.report.summaries import covariance_text
+from evalreg.report.tables import level_text
 from evalreg.results.algebra import Algebra
 from evalreg.results.comparisons import (
     Contrast,
@@ -59,7 +60,7 @@ def plot_predictions(
         table["group"] = [f"{place[1]:g}" if isinstance(place[1], float) else str(place[1]) for place in places]
     dof = found.dof[np.isfinite(found.dof)]
     said = f", with {dof.min():.3g} to {dof.max():.3g} degrees of freedom" if len(dof) else ""
-    note = f"{100 * (1 - alpha):.4g}% interval of each average{said}; every row is put at these values, its others "
+    note = f"{level_text(alpha)} interval of each average{said}; every row is put at these values, its others "
     return predictions_axes(
         table,
         xlabel=names[0],

@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, EvalregError, muted
 from evalreg.inference.dependence import design_effect, standard_error_ratios
 from evalreg.inference.fragile import cluster_sizes
-from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.answer import answer_text, board_grid, ranks_told, separating_column
 from evalreg.report.axes import as_image
@@ -33,7 +33,7 @@ from evalreg.report.rendering import (
 )
 from evalreg.report.sentences import PERCENT, PLAIN, POINTS, unit_of, with_interval
 from evalreg.report.summaries import DROPPED_WORDS, limit_sentence
-from evalreg.report.tables import Grid, ends_text, fixed, number, p_value
+from evalreg.report.tables import Grid, ends_text, fixed, level_text, number, p_value
 from evalreg.results.document import AnyResults, resolved_options, results_document
 from evalreg.results.sources import formulas_of, methods_of, sources_of
 
@@ -157,11 +157,6 @@ def _title(results: AnyResults) -> str:
     return f"{about.model} of {named(about.outcome)}"
 
 
-def level_of(alpha: float) -> str:
-    """The level of an interval in percent: 95%."""
-    return f"{100 * (1 - alpha):.4g}%"
-
-
 # The answer
 
 
@@ -173,24 +168,10 @@ def answer_of(results: Any, frame: pd.DataFrame, board: pd.DataFrame | None, alp
 
 def _gap(results: Any, board: pd.DataFrame, alpha: float) -> str:
     """By how much two models differ."""
-    names = list(results.estimate.names)
-    contrast = np.zeros((1, len(names)))
-    contrast[0, [names.index(name) for name in board.index]] = 1.0, -1.0
-    found = results.contrast(contrast, ["difference"])
+    found = results.contrast({board.index[0]: 1.0, board.index[1]: -1.0})
     unit = POINTS if unit_of(results.estimate) is PERCENT else PLAIN
     value = with_interval(float(found.params.iloc[0]), found.conf_int(alpha).to_numpy()[0], unit, alpha)
     return f"The difference, {named(board.index[0])} less {named(board.index[1])}, is {value})."
-
-
-def _clusters(results: Any) -> str:
-    parts = [
-        f"{results.cov.n_clusters[axis_name(axis)]:,} clusters of {named(axis_name(axis))}" for axis in _axes(results)
-    ]
-    return " crossed with ".join(parts)
-
-
-def _axes(results: Any) -> tuple[Any, ...]:
-    return tuple(axis for axis in results.cov.axes if axis_name(axis) in results.cov.n_clusters)
 
 
 def design_sentences(results: Any, rows: str = "rows") -> tuple[str, ...]:
@@ -201,8 +182,10 @@ def design_sentences(results: Any, rows: str = "rows") -> tuple[str, ...]:
         shared = f"If some share {what}, the error bars are too short."
         return (f"{n:,} {rows} are treated as independent of each other. {shared}",)
     depend = f"{rows.capitalize()} of one cluster may depend on each other in any way."
-    found = [f"{n:,} {rows} are in {_clusters(results)}. {depend}"]
-    for axis in _axes(results):
+    axes = [axis for axis in cov.axes if axis_name(axis) in cov.n_clusters]
+    clusters = [f"{cov.n_clusters[axis_name(axis)]:,} clusters of {named(axis_name(axis))}" for axis in axes]
+    found = [f"{n:,} {rows} are in {' crossed with '.join(clusters)}. {depend}"]
+    for axis in axes:
         size = cluster_sizes(results.estimate, axis)
         found.append(
             f"The largest {named(axis_name(axis))} cluster holds {size.largest_share:.1%} of the {rows}. By their "
@@ -227,17 +210,15 @@ def design_sentences(results: Any, rows: str = "rows") -> tuple[str, ...]:
 
 
 def _score_notes(board: pd.DataFrame | None, alpha: float) -> tuple[str, ...]:
+    level = level_text(alpha)
     if board is None:
-        return (
-            f"Each {level_of(alpha)} interval is that of one estimate by itself; it does not allow for their number.",
-        )
-    level = level_of(alpha)
+        return (f"Each {level} interval is that of one estimate by itself; it does not allow for their number.",)
     return (f"The {level} interval is that of one model by itself. {ranks_told(board)}",)
 
 
 def _estimate_grid(frame: pd.DataFrame, alpha: float) -> Grid:
     counted = "n" in frame
-    headers = ("name", "estimate", "standard error", f"{level_of(alpha)} interval", *(("rows",) if counted else ()))
+    headers = ("name", "estimate", "standard error", f"{level_text(alpha)} interval", *(("rows",) if counted else ()))
     rows = [
         (
             str(name),
@@ -319,32 +300,32 @@ def _figures(
     draw: Callable[..., Figure],
     missing: list[str],
 ) -> Iterator[Figure]:
+    ranked = board is not None
     intervals = draw(
         "intervals",
-        "Intervals and ranks" if board is not None else "Intervals",
+        "Intervals and ranks" if ranked else "Intervals",
         None,
         "",
-        lambda: results.plot(alpha=alpha, seed=seed, ranks=None if board is not None else False),
+        lambda: results.plot(alpha=alpha, seed=seed, ranks=None if ranked else False),
     )
     if intervals.image:
         yield intervals
-    if board is not None and len(board) > 2:
-        if len(board) <= MOST_DRAWN:
-            with _saying(missing, "pairs of models"):
-                yield draw(
-                    "pairs",
-                    "Differences of all pairs",
-                    _pair_grid(results, list(board.index), alpha, seed),
-                    "Better model less the other. Intervals and p-values allow for the number of pairs. The sign of a "
-                    "difference is told where p is below alpha."
-                    + (_STEPWISE if _p_adjust(results) == "step-down" else ""),
-                    lambda: results.plot("pairs", alpha=alpha, seed=seed, adjust=_p_adjust(results)),
-                )
-        else:
-            missing.append(
-                f"The differences of all pairs are left out: of {len(board)} models there are "
-                f"{len(board) * (len(board) - 1) // 2:,}, and up to {MOST_DRAWN} models are drawn. "
-                "`results.pairwise()` has them all."
+    if board is not None and len(board) > MOST_DRAWN:
+        missing.append(
+            f"The differences of all pairs are left out: of {len(board)} models there are "
+            f"{len(board) * (len(board) - 1) // 2:,}, and up to {MOST_DRAWN} models are drawn. "
+            "`results.pairwise()` has them all."
+        )
+    elif board is not None and len(board) > 2:
+        with _saying(missing, "pairs of models"):
+            yield draw(
+                "pairs",
+                "Differences of all pairs",
+                _pair_grid(results, list(board.index), alpha, seed),
+                "Better model less the other. Intervals and p-values allow for the number of pairs. The sign of a "
+                "difference is told where p is below alpha. With clusters as few as here, p-values go step by step "
+                "(Holm), as ranks and groups do. So they can separate a pair whose joint interval still holds zero.",
+                lambda: results.plot("pairs", alpha=alpha, seed=seed, adjust="step-down"),
             )
     yield from inflation_figures(results, draw, missing)
 
@@ -388,35 +369,16 @@ def _can_draw(missing: list[str]) -> bool:
     return True
 
 
-# What is said of p-values where there are few clusters.
-_STEPWISE = (
-    " With clusters as few as here, p-values go step by step (Holm), as ranks and groups do. So they can separate a "
-    "pair whose joint interval still holds zero."
-)
-
-
-def _p_adjust(results: AnyResults) -> PairAdjustName:
-    """The adjustment of p-values of pairs that decides what ranks and groups decide."""
-    return "step-down"
-
-
 def _pair_grid(results: AnyResults, order: list[str], alpha: float, seed: Seed) -> Grid:
-    """Differences of all pairs, better model first: a list, or of many models a square."""
+    """Differences of all pairs, better model first: a list, or of many models a square; p decides as ranks do."""
     table = results.pairwise("single-step", alpha, seed=seed)
-    table["p_adjusted"] = results.pairwise(_p_adjust(results), alpha, seed=seed)["p_adjusted"]
-    place = {name: i for i, name in enumerate(order)}
-    rows = []
-    for (left, right), row in table.iterrows():
-        if left not in place or right not in place:
-            continue
-        turned = place[left] > place[right]
-        sign = -1.0 if turned else 1.0
-        pair = (right, left) if turned else (left, right)
-        ends = (-row["upper"], -row["lower"]) if turned else (row["lower"], row["upper"])
-        rows.append((place[pair[0]], place[pair[1]], sign * row["difference"], *ends, row["p_adjusted"]))
-    rows.sort(key=lambda row: row[:2])
+    table["p_adjusted"] = results.pairwise("step-down", alpha, seed=seed)["p_adjusted"]
+    columns = ["difference", "lower", "upper", "p_adjusted"]
+    found = {pair: tuple(row) for pair, row in zip(table.index, table[columns].to_numpy(), strict=True)}
+    found |= {(right, left): (-d, -high, -low, p) for (left, right), (d, low, high, p) in found.items()}
+    rows = [(i, j, *found[order[i], order[j]]) for i, j in combinations(range(len(order)), 2)]
     if len(order) <= MOST_LISTED:
-        headers = ("better", "other", "difference", f"joint {level_of(alpha)}", "p, adjusted")
+        headers = ("better", "other", "difference", f"joint {level_text(alpha)}", "p, adjusted")
         cells = [
             (order[i], order[j], number(d), ends_text(a, b, d), "none" if np.isnan(p) else p_value(p, alpha))
             for i, j, d, a, b, p in rows

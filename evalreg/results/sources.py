@@ -14,6 +14,7 @@ from evalreg.data.clusters import axis_name
 from evalreg.report.documents import versions
 from evalreg.report.rendering import marked_up, named
 from evalreg.report.sentences import MARKUPS, MarkupName, carried_text
+from evalreg.report.tables import level_text
 
 _BOUNDED = "Intervals are built on the logit scale, so that they stay between 0 and 1"
 
@@ -76,7 +77,7 @@ def methods_of(results: Any, alpha: float, ranked: bool) -> tuple[str, ...]:
 def cited_methods(results: Any, alpha: float, ranked: bool) -> list[list[Cited]]:
     """The sentences of both paragraphs with their sources."""
     found = [_estimated(results)]
-    return [*found, _together(f"{100 * (1 - alpha):.4g}%")] if ranked else found
+    return [*found, _together(level_text(alpha))] if ranked else found
 
 
 def _estimated(results: Any) -> list[Cited]:

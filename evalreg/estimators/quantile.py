@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from evalreg.checks import (
 )
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.errors import ConstantScoreError
-from evalreg.estimate import About, Inverted, on_one_side
+from evalreg.estimate import About, Inverted, Limits, on_one_side
 from evalreg.estimators.cells import Linearized, Split, independence_note, linearized_estimate, split_rows, titled
 from evalreg.numerics.limits import ROUNDING
 from evalreg.results.results import Results, chooses_rows, results_of
@@ -34,20 +34,6 @@ if TYPE_CHECKING:
 
 # Levels at which intervals are combined, as normal quantiles: from one half to one in a thousand million.
 LEVELS = np.append(scipy.special.ndtri(0.975), np.arange(0.25, 6.3, 0.25))
-
-
-class Critical(Protocol):
-    """What is asked of the covariance of single estimates."""
-
-    def variance(self, contrasts: FloatArray | None = None) -> FloatArray:
-        """Return variances of contrasts."""
-
-    def critical(self, contrasts: FloatArray | None = None, alpha: float | FloatArray = 0.05) -> FloatArray:
-        """Return half-widths in standard errors."""
-
-    @property
-    def matrix(self) -> FloatArray:
-        """The covariance shown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,35 +53,29 @@ class MoverFloor:
     above: FloatArray
     correlation: FloatArray
     # Covariance of the estimates, for the critical values of contrasts.
-    cov: Critical
-    # The parameters as contrasts of the estimates, (m, k); None where they are the same.
-    contrasts: FloatArray | None = None
+    cov: Covariance
+    # The parameters as contrasts of the estimates, (m, k).
+    contrasts: FloatArray
 
     def linear(self, contrasts: FloatArray, names: Sequence[str]) -> MoverFloor:
         """The same for contrasts of the parameters."""
-        C = np.asarray(contrasts, dtype=np.float64)
-        return replace(self, contrasts=C if self.contrasts is None else C @ self.contrasts)
+        return replace(self, contrasts=np.asarray(contrasts @ self.contrasts, dtype=np.float64))
 
     def variance(self, contrasts: FloatArray) -> FloatArray:
         """The least variance of each contrast; 0 for single estimates."""
-        C = np.asarray(contrasts, dtype=np.float64)
-        C = C if self.contrasts is None else C @ self.contrasts
-        several = np.flatnonzero(np.count_nonzero(C, axis=1) > 1)
-        least = np.zeros(C.shape[0])
-        if several.size:
-            least[several] = self._combined(C[several])
-        return least
-
-    def _combined(self, C: FloatArray) -> FloatArray:
+        C = np.asarray(contrasts @ self.contrasts, dtype=np.float64)
+        several, least = np.count_nonzero(C, axis=1) > 1, np.zeros(len(C))
+        if not several.any():
+            return least
+        C = C[several]
         effect = C @ self.theta
         # At no difference either side is towards zero.
         sides = [self._reach(C, np.where(effect < 0, -1.0, 1.0)), self._reach(C, np.where(effect > 0, 1.0, -1.0))]
-        H = np.maximum.accumulate(np.maximum(*sides)[1:], axis=0)
-        at_five = np.maximum(*sides)[0]
+        (at_five, *_), H = np.maximum(*sides), np.maximum.accumulate(np.maximum(*sides)[1:], axis=0)
         t = np.array([self.cov.critical(C, 2 * scipy.special.ndtr(-z)) for z in LEVELS])
         with np.errstate(invalid="ignore", divide="ignore"):
-            spread: FloatArray = np.maximum(_spread(np.abs(effect), H, t[1:]), at_five / t[0])
-        return spread**2
+            least[several] = np.maximum(_spread(np.abs(effect), H, t[1:]), at_five / t[0]) ** 2
+        return least
 
     def _reach(self, C: FloatArray, side: FloatArray) -> FloatArray:
         """H of each level and contrast towards lower (side 1) or higher values (-1), shape (n_levels, m)."""
@@ -122,7 +102,9 @@ def _spread(distance: FloatArray, H: FloatArray, t: FloatArray) -> FloatArray:
     return np.asarray(np.where(never, H[-1] / t[-1], spread))
 
 
-def mover_floor(theta: FloatArray, cov: Critical, limits: Callable[[FloatArray, FloatArray], FloatArray]) -> MoverFloor:
+def mover_floor(
+    theta: FloatArray, cov: Covariance, limits: Callable[[FloatArray, FloatArray], FloatArray]
+) -> MoverFloor:
     """Least variances of contrasts of estimates, from their intervals.
 
     `limits` takes standard errors and critical values, and gives the ends of the intervals, (k, 2).
@@ -133,7 +115,7 @@ def mover_floor(theta: FloatArray, cov: Critical, limits: Callable[[FloatArray, 
         correlation = np.clip(cov.matrix / np.outer(se, se), -1.0, 1.0)
     # Not but for rounding, which would tell apart limits that meet.
     np.fill_diagonal(correlation, 1.0)
-    return MoverFloor(theta, theta - ends[:, :, 0], ends[:, :, 1] - theta, correlation, cov)
+    return MoverFloor(theta, theta - ends[:, :, 0], ends[:, :, 1] - theta, correlation, cov, np.eye(theta.size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,9 +149,7 @@ class Woodruff(Inverted):
     # What turns a standard error of the quantile into one of the share.
     density: FloatArray
 
-    def floor(
-        self, theta: FloatArray, cov: Covariance, limits: Callable[[FloatArray, FloatArray], FloatArray]
-    ) -> MoverFloor:
+    def floor(self, theta: FloatArray, cov: Covariance, limits: Limits) -> MoverFloor:
         """Least variances of differences, from the limits of all that is compared."""
         return mover_floor(theta, cov, limits)
 
@@ -215,13 +195,8 @@ def inverse_density(sample: Sample, q: float, n: float) -> float:
     """
     low, high = logit_shift(q, bandwidth(q, n) * np.array([-1.0, 1.0]))
     # Shares at the middle of each value's own, so that ends between two values are interpolated.
-    middle = middles(sample.share)
+    middle = sample.share - np.diff(sample.share, prepend=0.0) / 2
     return float((np.interp(high, middle, sample.values) - np.interp(low, middle, sample.values)) / (high - low))
-
-
-def middles(share: FloatArray) -> FloatArray:
-    """Cumulated shares at the middle of each value, increasing."""
-    return np.asarray(share - np.diff(share, prepend=0.0) / 2)
 
 
 def solve(split: Split, values: FloatArray, q: float) -> tuple[Linearized, Woodruff]:
@@ -355,7 +330,16 @@ def quantile(
     values = split.rows.values["score"]
     found, woodruff = solve(split, values, q)
     tied = [name for name, density in zip(split.names, woodruff.density, strict=True) if not np.isfinite(density)]
-    _refuse_tied(tied, found, split.names, score, q)
+    if tied:
+        value = found.params[split.names.index(tied[0])]
+        where = "" if len(split.names) == 1 else f' of "{tied[0]}"'
+        raise ConstantScoreError(
+            f"values around a quantile must differ; column {score!r}{where} is {value:g} in all rows near its quantile "
+            f"{q:g}, where the standard error needs a density. For scores with few values estimate the share above a "
+            "threshold with `er.mean` instead.",
+            column=score,
+            count=len(tied),
+        )
     about = About(
         model=titled(f"Quantile {q:g}", by),
         outcome=score,
@@ -365,17 +349,3 @@ def quantile(
     estimate = linearized_estimate(split, found, about, score)
     estimate = replace(estimate, family=woodruff)
     return results_of(estimate, split.rows.axes, asked, independence_note(by, groups))
-
-
-def _refuse_tied(tied: list[str], found: Linearized, names: tuple[str, ...], score: str, q: float) -> None:
-    if not tied:
-        return
-    value = found.params[names.index(tied[0])]
-    where = "" if len(names) == 1 else f' of "{tied[0]}"'
-    raise ConstantScoreError(
-        f"values around a quantile must differ; column {score!r}{where} is {value:g} in all rows near its quantile "
-        f"{q:g}, where the standard error needs a density. For scores with few values estimate the share above a "
-        "threshold with `er.mean` instead.",
-        column=score,
-        count=len(tied),
-    )

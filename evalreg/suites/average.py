@@ -180,13 +180,9 @@ class EvalAverage(Printed):
             tasks also tau (the spread of true values over tasks), new_lower and new_upper (for one more task).
         """
         fraction("alpha", alpha)
-        table = pd.DataFrame(self._columns(self.each, self.bounds, alpha), index=pd.Index(self.names))
-        if self.pairs is None:
-            table.insert(5, "p_value", _p_values(self.each))
-            return table
-        for place, (name, ranks) in enumerate(self._ranks(alpha).items(), 5):
-            table.insert(place, name, ranks)
-        return table.sort_values("estimate", ascending=False, kind="stable")
+        tested = self._ranks(alpha) if self.pairs is not None else {"p_value": _p_values(self.each)}
+        table = self._frame(self.each, pd.Index(self.names), self.bounds, alpha, tested)
+        return table if self.pairs is None else table.sort_values("estimate", ascending=False, kind="stable")
 
     def pairwise(self, adjust: SuiteAdjustName | None = "holm", alpha: float = 0.05) -> pd.DataFrame:
         """Differences between the averages of all pairs of models.
@@ -213,30 +209,33 @@ class EvalAverage(Printed):
         fraction("alpha", alpha)
         if self.pairs is None:
             raise NotAvailableError("these averages are differences; `pairwise` is of averages of scores.")
-        left, right = np.triu_indices(len(self.names), 1)
-        names, (low, high) = np.array(self.names, dtype=object), self.bounds
-        index = pd.MultiIndex.from_arrays([names[left], names[right]], names=["left", "right"])
-        table = pd.DataFrame(self._columns(self.pairs, (low - high, high - low), alpha), index=index)
-        table = table.rename(columns={"estimate": "difference"})
-        table.insert(5, "p_value", _p_values(self.pairs))
         adjust = adjustment("adjust", adjust, SUITE_ADJUSTMENTS)
+        names, (low, high) = np.array(self.names, dtype=object), self.bounds
+        sides = [names[side] for side in np.triu_indices(len(names), 1)]
+        index = pd.MultiIndex.from_arrays(sides, names=["left", "right"])
+        tested = {"p_value": _p_values(self.pairs)}
         if adjust is not None:
-            table.insert(6, "p_adjusted", adjusted_over(table["p_value"].to_numpy(), adjust))
-        return whole(table)
+            tested["p_adjusted"] = adjusted_over(tested["p_value"], adjust)
+        table = self._frame(self.pairs, index, (low - high, high - low), alpha, tested)
+        return whole(table.rename(columns={"estimate": "difference"}))
 
-    def _columns(self, averaged: Averaged, bounds: tuple[float, float], alpha: float) -> dict[str, FloatArray]:
-        """Estimates with intervals, within what is possible."""
-        t = t_quantile(alpha, averaged.dof)
-
-        def ends(se: FloatArray, lower: str, upper: str) -> dict[str, FloatArray]:
-            centre = averaged.estimate
-            return {lower: np.maximum(centre - t * se, bounds[0]), upper: np.minimum(centre + t * se, bounds[1])}
-
-        columns = {"estimate": averaged.estimate, "se": averaged.se, "dof": averaged.dof}
-        columns |= ends(averaged.se, "lower", "upper")
+    def _frame(
+        self,
+        averaged: Averaged,
+        index: pd.Index[Any],
+        bounds: tuple[float, float],
+        alpha: float,
+        tested: dict[str, Any],
+    ) -> pd.DataFrame:
+        """Estimates with intervals, within what is possible; what is tested; and of drawn tasks those of a new one."""
+        t, sides = t_quantile(alpha, averaged.dof), np.array([[-1.0], [1.0]])
+        low, high = np.clip(averaged.estimate + sides * t * averaged.se, *bounds)
+        columns = {"estimate": averaged.estimate, "se": averaged.se, "dof": averaged.dof, "lower": low, "upper": high}
+        columns |= tested
         if self.tasks == "drawn":
-            columns |= {"tau": averaged.tau} | ends(averaged.new_se, "new_lower", "new_upper")
-        return columns
+            low, high = np.clip(averaged.estimate + sides * t * averaged.new_se, *bounds)
+            columns |= {"tau": averaged.tau, "new_lower": low, "new_upper": high}
+        return pd.DataFrame(columns, index=index)
 
     def _ranks(self, alpha: float) -> dict[str, FloatArray]:
         """Ranks, and those that no pair excludes at a family-wise level."""

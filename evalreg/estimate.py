@@ -726,6 +726,10 @@ class Estimate:
             twice = [name for i, name in enumerate(self.names) if name in self.names[:i]]
             raise ArgumentError(f"parameters need distinct names; {listed(twice)} occurs twice.")
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy holds no rows; an estimate behind ratios is copied with them.
+        return {**self.__dict__, "fitted": None}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Arrays come out of a pickle as ones that can be written.
         self.__dict__.update(state)

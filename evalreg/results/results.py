@@ -440,8 +440,7 @@ class Results(Resampled, Predicted, Diagnosed, Tabulated, Hinting):
             return short(self.summary()).as_text()
 
     def __getstate__(self) -> dict[str, Any]:
-        estimate = replace(self.estimate, scores=self.estimate.scores.detached(), fitted=None)
-        return {**self.__dict__, "estimate": estimate}
+        return {**self.__dict__, "estimate": replace(self.estimate, scores=self.estimate.scores.detached())}
 
 
 ResultsT = TypeVar("ResultsT", bound=Results)

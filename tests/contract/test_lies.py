@@ -336,11 +336,11 @@ LIES = [
     ),
     Lie(
         "test_a_constant_moves_estimates_and_intervals_alone",
-        forged(linear=lambda method: lambda matrix, names, constant=0.0: method(matrix, names)),
+        forged(contrast=lambda method: lambda matrix, names, constant=0.0: method(matrix, names)),
     ),
     Lie(
         "test_beside_another_estimate_dependence_is_its_own_or_not_told",
-        forged(icc=returning(lambda icc: icc + 0.1)),
+        forged(dependence=returning(lambda table: table.assign(icc=table["icc"] + 0.1))),
         arguments={"beside": "a ratio"},
     ),
     Lie(

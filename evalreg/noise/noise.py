@@ -54,23 +54,6 @@ if TYPE_CHECKING:
 WHOLE = 1e-6
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Names of the columns, as the user passes them."""
-
-    score: str
-    model: str | None
-    item: str
-    sample: str | None
-    passes: str | None
-    n_samples: str | None
-
-    @property
-    def by(self) -> tuple[str, ...]:
-        """Columns whose values are the models."""
-        return () if self.model is None else (self.model,)
-
-
 @dataclass(frozen=True, eq=False)
 class ReadAnswers:
     """Answers, and the frame in which the other estimators find a score for each of them."""
@@ -88,34 +71,48 @@ class ReadAnswers:
         return len(self.axes) > 1
 
 
-def read_answer_table(data: Any, columns: Columns, groups: Groups, missing: MissingName) -> ReadAnswers:
-    """Answers by model and question; undeclared repeats, and counts that cannot be, are refused."""
-    _refuse_mixed(columns)
-    opened = open_frame(data)
-    if isinstance(opened, Query):
+def read_answer_table(
+    data: Any,
+    score: str,
+    labels: dict[str, str | None],
+    passes: str | None,
+    n_samples: str | None,
+    groups: Groups,
+    missing: MissingName,
+) -> ReadAnswers:
+    """Answers by model and question; undeclared repeats, and counts that cannot be, are refused.
+
+    `labels` are the columns of "model", "item" and "sample".
+    """
+    if passes is not None and n_samples is None:
+        raise ArgumentError("`passes` counts the right answers of some number: name the column of it in `n_samples`.")
+    if n_samples is not None and labels["sample"] is not None:
+        raise ArgumentError(
+            "`sample` is for rows that hold one answer each, `n_samples` for rows that hold counts of answers; got "
+            "both. Leave out one of them."
+        )
+    table, count = open_frame(data), None
+    if isinstance(table, Query):
         raise ArgumentError("`noise` needs rows in memory, to tell answers apart: collect the frame first.")
-    table, count = opened, None
-    if columns.n_samples is not None:
-        table, columns, count = _with_shares(table, columns)
-    labels = {"model": columns.model, "item": columns.item, "sample": columns.sample}
-    joined, _ = with_roles(table, {"score": columns.score}, **labels)
+    if n_samples is not None:
+        table, score, count = _with_shares(table, score, passes, n_samples)
+    joined, _ = with_roles(table, {"score": score}, **labels)
     assert isinstance(joined, Table)
-    by_argument = {name: argument for argument, name in labels.items() if name is not None}
-    if len(by_argument) < sum(name is not None for name in labels.values()):
+    roles = {name: argument for argument, name in labels.items() if name is not None}
+    if len(roles) < sum(name is not None for name in labels.values()):
         raise ArgumentError(f"`model`, `item` and `sample` must be different columns; got {labels}.")
-    rows = read_rows(
-        joined, {"score": columns.score}, labels=by_argument, groups=groups, missing=missing, split=columns.by
-    )
-    answered = one_row_an_item(rows, Roles(columns.score, tuple(columns.by), columns.item, columns.sample))
-    key = joint([rows.used[name] for name in (*columns.by, columns.item)])
+    by, question = () if labels["model"] is None else (labels["model"],), str(labels["item"])
+    rows = read_rows(joined, {"score": score}, labels=roles, groups=groups, missing=missing, split=by)
+    answered = one_row_an_item(rows, Roles(score, by, question, labels["sample"]))
+    key = joint([rows.used[name] for name in (*by, question)])
     mean, values = answered.values["score"], rows.values["score"]
     if count is None:
         squares, n = np.bincount(key.codes, (values - mean[key.codes]) ** 2, key.n_clusters), key.counts
     else:
         n = rows.restrict(count).astype(np.intp)
         squares = n * mean * (1 - mean)
-    names, cell = cells_of(answered.used, columns.by)
-    item = answered.used[columns.item]
+    names, cell = cells_of(answered.used, by)
+    item = answered.used[question]
     where = (np.zeros(mean.size, dtype=np.intp) if cell is None else cell, item.codes)
 
     def by_model(of: Any, kind: Any = np.float64) -> Any:
@@ -124,47 +121,33 @@ def read_answer_table(data: Any, columns: Columns, groups: Groups, missing: Miss
         return array
 
     axes, cluster = answered.axes or (), None
-    if [axis_name(axis) for axis in axes] == [columns.item]:  # the questions themselves
+    if [axis_name(axis) for axis in axes] == [question]:  # the questions themselves
         axes = ()
     if len(axes) == 1:
         of_rows = joint([answered.used[name] for name in axes[0]])
         cluster = replace(of_rows, codes=of_rows.codes[item.first], parts=())
     answers = AnswerTable(by_model(mean), by_model(n, np.intp), by_model(squares))
     shown = tuple(name[0] if name else "mean" for name in names)
-    return ReadAnswers(table.frame.to_native(), columns.score, shown, answers, axes, cluster)
+    return ReadAnswers(table.frame.to_native(), score, shown, answers, axes, cluster)
 
 
-def _refuse_mixed(columns: Columns) -> None:
-    """Refuse single answers and counts of them together."""
-    if columns.passes is not None and columns.n_samples is None:
-        raise ArgumentError("`passes` counts the right answers of some number: name the column of it in `n_samples`.")
-    if columns.n_samples is not None and columns.sample is not None:
-        raise ArgumentError(
-            "`sample` is for rows that hold one answer each, `n_samples` for rows that hold counts of answers; got "
-            "both. Leave out one of them."
-        )
-
-
-def _with_shares(table: Table, columns: Columns) -> tuple[Table, Columns, FloatArray]:
+def _with_shares(table: Table, score: str, passes: str | None, n_samples: str) -> tuple[Table, str, FloatArray]:
     """The table with the share of passes as its score, that column's name, and the answers of each row."""
-    assert columns.n_samples is not None
-    name = columns.passes or columns.score
-    with_roles(table, {"n_samples": columns.n_samples, "passes" if columns.passes else "score": name})
-    count = table.floats(columns.n_samples, "n_samples")
-    passes = table.floats(name, "passes" if columns.passes else "score")
-    _refuse_counts(count, (count < 1) | (count != np.rint(count)), columns.n_samples, "be whole numbers of 1 or more")
-    if columns.passes is None:
-        shares, passes = passes, np.rint(passes * count)
-        off = np.abs(shares * count - passes) > WHOLE * count
-        rule = f"with `n_samples` be shares of right answers, whole multiples of 1/{columns.n_samples}"
+    role, name = ("score", score) if passes is None else ("passes", passes)
+    with_roles(table, {"n_samples": n_samples, role: name})
+    count, right = table.floats(n_samples, "n_samples"), table.floats(name, role)
+    _refuse_counts(count, (count < 1) | (count != np.rint(count)), n_samples, "be whole numbers of 1 or more")
+    if passes is None:
+        shares, right = right, np.rint(right * count)
+        off = np.abs(shares * count - right) > WHOLE * count
+        rule = f"with `n_samples` be shares of right answers, whole multiples of 1/{n_samples}"
         _refuse_counts(shares, off, name, rule, "score")
     else:
-        _refuse_counts(passes, passes != np.rint(passes), name, "be whole numbers of right answers", "passes")
-    _refuse_counts(passes, (passes < 0) | (passes > count), name, f"lie between 0 and {columns.n_samples!r}", "passes")
-    score = f"{name}/{columns.n_samples}" if columns.passes else name
-    share = nw.new_series(score, passes / count, nw.Float64, backend=table.frame.implementation)
-    frame = table.frame.with_columns(share)
-    return Table(frame), replace(columns, score=score, passes=None, n_samples=None), count
+        _refuse_counts(right, right != np.rint(right), name, "be whole numbers of right answers", "passes")
+    _refuse_counts(right, (right < 0) | (right > count), name, f"lie between 0 and {n_samples!r}", "passes")
+    score = name if passes is None else f"{name}/{n_samples}"
+    share = nw.new_series(score, right / count, nw.Float64, backend=table.frame.implementation)
+    return Table(table.frame.with_columns(share)), score, count
 
 
 def _refuse_counts(values: FloatArray, wrong: BoolArray, name: str, rule: str, argument: str = "n_samples") -> None:
@@ -290,9 +273,9 @@ def noise(
         raise ArgumentTypeError(
             f"`groups` must name columns here; got {type(groups).__name__}. Add labels to the data."
         )
-    columns = Columns(score, model, item, sample, passes, n_samples)
+    labels = {"model": model, "item": item, "sample": sample}
     with or_one_model(model):
-        read = read_answer_table(data, columns, groups, missing)
+        read = read_answer_table(data, score, labels, passes, n_samples, groups, missing)
     asked: dict[str, Any] = {"item": item, "sample": sample, "groups": groups, "missing": missing}
     comparison = compare(read.frame, read.score, model=model, **asked) if len(read.names) > 1 and model else None
     with muted():

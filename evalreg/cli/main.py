@@ -98,6 +98,8 @@ def _computed(options: argparse.Namespace) -> int:
 
 def _check_output(options: argparse.Namespace) -> None:
     """Refuse to write over what is read, or where nothing can be written, before a large file is read."""
+    from evalreg.checks import writing  # loads numpy, which a page of help does not need
+
     files = [word.partition("=")[2] if not os.path.exists(word) else word for word in getattr(options, "files", ())]
     for name in ("output", "summary", "figure"):
         path = getattr(options, name, None)
@@ -107,19 +109,12 @@ def _check_output(options: argparse.Namespace) -> None:
             if _is_one_file(path, file):
                 raise ArgumentError(f'`{name}` must not be the file that is read; got "{path}".', parameter=name)
         folder = os.path.dirname(path) or "."
-        reason = (
-            errno.EISDIR
-            if os.path.isdir(path)
-            else errno.ENOENT
-            if not os.path.isdir(folder)
-            else 0
-            if os.access(path if os.path.exists(path) else folder, os.W_OK)
-            else errno.EACCES
-        )
-        if reason:
-            raise ArgumentError(
-                f'`{name}` must be a file to write to; "{path}" is not: {os.strerror(reason)}.', parameter=name
-            )
+        with writing(name, path):
+            os.stat(folder)
+            if os.path.isdir(path):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def _is_one_file(first: str, second: str) -> bool:

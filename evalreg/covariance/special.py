@@ -24,7 +24,7 @@ from evalreg.errors import (
     RepairWarning,
     SparseBoardWarning,
 )
-from evalreg.estimate import PLAIN, About, Estimate, Population, Samples
+from evalreg.estimate import PLAIN, About, Cells, Estimate, Population, Samples
 from evalreg.numerics.limits import FULL_LEVERAGE, ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
@@ -405,18 +405,13 @@ RULE_OF_THREE = 3.0
 MATTERS = 1.1
 
 
-def one_way_notes(estimate: Estimate, cov: Covariance) -> list[Note]:
+def one_way_notes(estimate: Estimate, cells: Cells, cov: Covariance) -> list[Note]:
     """What to say about win rates and means over strata of which some pair or stratum shows no variance.
 
     With w the weight of a pair (a stratum) of n rows and s^2 the variance within those of the mean, pooled, it would
     have V + sum w^2 s^2/n over such pairs, and no more than the sum over all its pairs; times the design effect.
     """
-    cells, board = estimate.cells, estimate.kind == "board"
-    if cells is None or estimate.coefficient_map is None or estimate.scores.paired:
-        return []
-    # Score intervals of means over strata allow for it.
-    if not (estimate.bounded if board else cells.stratum is not None and estimate.family.single is None):
-        return []
+    board = estimate.kind == "board"
     flat, count = (cells.low == cells.high) & (cells.count > 0), np.maximum(cells.count, 1.0)
     for axis in cov.axes if board and flat.any() else ():  # The jackknife leaves out a pair that met under one cluster.
         share = scale_rows(identity(flat.size), 1.0 / cells.weight)

@@ -626,7 +626,7 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
     naive = naive_term(estimate)
     if not axes or not options.kind.needs_clusters:
         rows = _of_rows(estimate, axes, options, naive, notes)
-        if estimate.kind != "board" and (notes := one_way_notes(estimate, rows)):
+        if estimate.kind != "board" and (notes := _notes_of_parts(estimate, rows)):
             rows = replace(rows, notes=(*rows.notes, *notes))
         return _floored(rows, estimate, axes, options)
     terms = [one_term(estimate, axes, dims, options, naive.matrix) for dims in subsets(len(axes))]
@@ -657,14 +657,25 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
     )
     if estimate.kind == "board":
         notes = [*notes, *thin_notes(estimate, axes, options)]
-    notes = [*notes, *one_way_notes(estimate, result)]
+    notes += _notes_of_parts(estimate, result)
     # What has no variance of its own has none in a difference either, where the other's would stand for both.
     unknown = np.isnan(result.variance()) & result._in_one_cell(np.eye(estimate.n_params))
     if unknown.any():
         result = replace(result, withheld=unknown)
-    if notes := [*notes, *term_notes(result)]:
+    if result.change or any(term.lost.any() or term.blind is not None for term in result.one_way):
+        notes += term_notes(result)
+    if notes:
         result = replace(result, notes=tuple(notes))
     return _floored(result, estimate, axes, options)
+
+
+def _notes_of_parts(estimate: Estimate, cov: Covariance) -> list[Note]:
+    """What to say about win rates and means over strata; score intervals of these allow for it."""
+    cells, family = estimate.cells, estimate.family
+    if cells is None or estimate.coefficient_map is None or estimate.scores.paired:
+        return []
+    parted = estimate.bounded if estimate.kind == "board" else cells.stratum is not None and family.single is None
+    return one_way_notes(estimate, cells, cov) if parted else []
 
 
 def _has_lone_pairs(estimate: Estimate, terms: list[Term]) -> bool:

@@ -12,7 +12,7 @@ from evalreg.boards.judged import JudgedRows, adjusted_tests, cell_errors, promp
 from evalreg.checks import FloatArray, IntArray
 from evalreg.covariance.options import ResolvedCov
 from evalreg.errors import NotAvailableError
-from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE
+from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE, ROUNDING
 from evalreg.numerics.matrices import Matrix, difference_rows
 from evalreg.numerics.moments import moment_equations, solve_components
 from evalreg.scores.base import cell_sums
@@ -165,7 +165,7 @@ def _within_pairs(rows: JudgedRows, values: FloatArray) -> FloatArray:
     """Deviations from the mean of each pair, exactly zero where it does not vary."""
     count = np.bincount(rows.pair)
     deviation = values - (np.bincount(rows.pair, values) / count)[rows.pair]
-    return np.where(np.abs(deviation) < 1e-12, 0.0, deviation)
+    return np.where(np.abs(deviation) < ROUNDING, 0.0, deviation)
 
 
 def _one_hot(keys: IntArray, values: FloatArray) -> Matrix:

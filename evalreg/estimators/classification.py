@@ -41,6 +41,7 @@ from evalreg.estimators.cells import (
 from evalreg.estimators.ratio import solve
 from evalreg.inference.intervals import Behind
 from evalreg.inference.wald import joint_test, joint_test_p
+from evalreg.numerics.limits import ROUNDING
 from evalreg.numerics.student import logit_interval, proportion_interval
 from evalreg.results.results import Results, chooses_rows, results_of
 from evalreg.scores.score_interval import FEW_EXPECTED
@@ -262,8 +263,9 @@ def kappa(split: Split, truth: IntArray, predicted: IntArray, n_classes: int) ->
     true, said = ([share(split, codes == c) for c in range(n_classes)] for codes in (truth, predicted))
     t, q = (np.stack([part.params for part in which]) for which in (true, said))
     chance = (t * q).sum(axis=0)
-    if np.any(chance >= 1 - 1e-12):
-        where = [name for name, flat in zip(split.names, chance >= 1 - 1e-12, strict=True) if flat]
+    always = chance >= 1 - ROUNDING
+    if always.any():
+        where = [name for name, flat in zip(split.names, always, strict=True) if flat]
         raise DataError(
             f"kappa needs at least two classes; all labels of {listed(where)} are one, in both columns, so that chance "
             'agrees always. Use metric="accuracy".',
@@ -478,8 +480,8 @@ def _hits(negative: Pair, positive: Pair, rate: float) -> tuple[Pair, float]:
     above = above[np.searchsorted(ranked, ranked, "right") - 1]
 
     def flagged(scores: FloatArray, share: float) -> FloatArray:
-        # Above the lowest negative that leaves at most this share above it; 1e-12 for rounding of sums of weights.
-        return np.asarray(scores > ranked[np.flatnonzero(above <= share + 1e-12)[0]], dtype=np.float64)
+        # Above the lowest negative that leaves at most this share above it, but for rounding of sums of weights.
+        return np.asarray(scores > ranked[np.flatnonzero(above <= share + ROUNDING)[0]], dtype=np.float64)
 
     h = WINDOW * np.sqrt(rate * (1 - rate) / ranked.size)
     low, high = max(rate - h, 0.0), min(rate + h, 1.0)

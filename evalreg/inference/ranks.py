@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -213,24 +212,16 @@ def _by_model(family: ContrastFamily, alpha: float) -> tuple[BoolArray, BoolArra
     return np.asarray(decided & ahead), np.asarray(decided.T & ahead)
 
 
-@dataclass(frozen=True, eq=False)
-class SeparatedPairs:
-    """Which pairs of models are separated, all at one family-wise level."""
+def _separated(params: Any, cov: Any, alpha: float, dof: Any, seed: Seed) -> tuple[pd.Index[Any], list[int], BoolArray]:
+    """Names of the models, their places from the best down, and which are apart, (n_models, n_models), in that order.
 
-    names: pd.Index[Any]  # of the models, as the parameters have them
-    order: tuple[int, ...]  # their places, the largest estimate first
-    apart: BoolArray  # (n_models, n_models), in that order
-
-
-def separated(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, seed: Seed = 0) -> SeparatedPairs:
-    """Pairs that the comparison of all pairs separates, as ranks do; one without a p-value is not."""
+    As ranks have it; a pair without a p-value is not.
+    """
     alpha = fraction("alpha", alpha)
-    base, _ = base_seed(seed)
-    family, p, _ = deciding(params, cov, alpha, base, dof)
-    better = _ahead(family, p <= alpha)
-    names, theta = family.params.index, family.params.to_numpy(np.float64)
+    family, p, _ = deciding(params, cov, alpha, base_seed(seed)[0], dof)
+    better, names, theta = _ahead(family, p <= alpha), family.params.index, family.params.to_numpy(np.float64)
     order = sorted(range(theta.size), key=lambda i: (-theta[i], str(names[i])))
-    return SeparatedPairs(names, tuple(order), np.logical_or(better, better.T)[np.ix_(order, order)])
+    return names, order, np.logical_or(better, better.T)[np.ix_(order, order)]
 
 
 def letters(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, seed: Seed = 0) -> pd.Series[str]:
@@ -243,13 +234,11 @@ def letters(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, se
     need are named. Piepho (2004), Journal of Computational and Graphical Statistics 13(2), 456-466. Shapes: params
     (n_models,), cov (n_models, n_models).
     """
-    found = separated(params, cov, alpha=alpha, dof=dof, seed=seed)
-    held = groups_of_unseparated(found.apart)
-    labels = [_letter(i) for i in range(len(held))]
-    between = " " if len(held) > 26 else ""
-    places = range(len(found.order))
-    own = [between.join(labels[i] for i, group in enumerate(held) if place in group) for place in places]
-    return pd.Series(dict(zip(found.order, own, strict=True)), name="letters").sort_index().set_axis(found.names)
+    names, order, apart = _separated(params, cov, alpha, dof, seed)
+    groups = groups_of_unseparated(apart)
+    between = " " if len(groups) > 26 else ""
+    shown = [between.join(_letter(i) for i, group in enumerate(groups) if k in group) for k in range(len(order))]
+    return pd.Series(dict(zip(order, shown, strict=True)), name="letters").sort_index().set_axis(names)
 
 
 def tiers(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, seed: Seed = 0) -> pd.Series[int]:
@@ -257,9 +246,8 @@ def tiers(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, seed
 
     Indexed by model. Arguments as in `letters`; no two models of different tiers share a letter.
     """
-    found = separated(params, cov, alpha=alpha, dof=dof, seed=seed)
-    own = dict(zip(found.order, tiers_of(found.apart).tolist(), strict=True))
-    return pd.Series(own, name="tier", dtype=np.intp).sort_index().set_axis(found.names)
+    names, order, apart = _separated(params, cov, alpha, dof, seed)
+    return pd.Series(tiers_of(apart), order, name="tier", dtype=np.intp).sort_index().set_axis(names)
 
 
 def tiers_of(apart: BoolArray) -> IntArray:

@@ -15,12 +15,7 @@ from evalreg.data.clusters import Axis, Codes, Groups, as_codes, axis_name, fact
 from evalreg.data.formula import ParsedFormula, absorbed_factors, formula_columns, names_in
 from evalreg.data.frame import DESIGNS, GRAMS, Table, Values, are_numbers, object_floats, refuse_larger
 from evalreg.data.rows import ReadRows, Roles, read_rows
-from evalreg.errors import (
-    EmptyDataError,
-    FormulaError,
-    NonFiniteError,
-    NonNumericError,
-)
+from evalreg.errors import EmptyDataError, FormulaError, NonFiniteError, NonNumericError
 
 NEITHER = {
     "complex": "complex numbers",

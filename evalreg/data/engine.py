@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -26,9 +26,6 @@ from evalreg.errors import (
     NotAvailableError,
 )
 from evalreg.numerics.matrices import Matrix, in_rows, single_column
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 
 def is_spark(frame: nw.LazyFrame[Any]) -> bool:

@@ -17,14 +17,7 @@ from evalreg.data.engine import FAR, KEY, ROWS, SUM, CellKeys, Grouped, Measure,
 from evalreg.data.frame import Table, differing_labels, refuse_larger
 from evalreg.data.rows import CellRows, Roles, power_of_weights, read_cells, refuse_filters
 from evalreg.data.sums import refuse_repeats
-from evalreg.errors import (
-    ArgumentError,
-    DataError,
-    EmptyDataError,
-    NonFiniteError,
-    NotAvailableError,
-    RowList,
-)
+from evalreg.errors import ArgumentError, DataError, EmptyDataError, NonFiniteError, NotAvailableError, RowList
 
 # Where squares are taken about: the middle of scores from 0 to 1.
 MIDDLE = 0.5

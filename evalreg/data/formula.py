@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evalreg.checks import nearest
-from evalreg.data.clusters import no_column, parse_groups
+from evalreg.data.clusters import Axis, no_column, parse_groups
 from evalreg.errors import ArgumentError, ArgumentTypeError, FormulaError, MissingColumnError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from evalreg.data.clusters import Axis
-
 
 _OPEN, _CLOSE, _QUOTES = "([{", ")]}", "\"'`"
 _LIKE = '"score ~ x | question", "| question + judge" for two factors, or "| language:question" for their joint levels'

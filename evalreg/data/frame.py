@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import cached_property
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -49,10 +49,6 @@ from evalreg.errors import (
     ScoreRangeError,
     TooLargeError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 GIB = 2.0**30
 # Where the system does not say how much it has.

@@ -183,9 +183,27 @@ def in_set(values: FloatArray, member: BoolArray | None) -> FloatArray:
 
 
 def compared_pairs(answers: Answers, model: str, baseline: str | None, *, paired: bool) -> ModelPairs:
-    """The pairs of models with their shared questions, the better model first unless there is a baseline."""
-    left, right = asked_pairs(answers.models, answers.order, model, baseline)
-    return _oriented(answers, left, right, swap=paired and baseline is None)
+    """The pairs of models with their shared questions, the better model on these first, or against the baseline."""
+    names, ranked = answers.models, np.array(answers.order)
+    if baseline is not None and str(baseline) not in names:
+        hint = nearest(baseline, names) or f" The models are {listed(names)}."
+        raise MissingColumnError(
+            f'`baseline` must be a model in column {model!r}; "{baseline}" is not.{hint}', column=model
+        )
+    if baseline is None:
+        left, right = (ranked[place] for place in np.triu_indices(ranked.size, 1))
+    else:
+        against = names.index(str(baseline))
+        left, right = ranked[ranked != against], np.full(ranked.size - 1, against)
+    sets, of_set = _shared(answers.present, left, right)
+    if not paired or baseline is not None:
+        return ModelPairs(left, right, of_set, sets)
+    totals = np.array([in_set(answers.values, member).sum(axis=1) for member in sets])
+    worse = totals[of_set, left] < totals[of_set, right]
+    left, right = np.where(worse, right, left), np.where(worse, left, right)
+    rank = np.argsort(ranked)
+    order = np.lexsort((rank[right], rank[left]))
+    return ModelPairs(left[order], right[order], of_set[order], sets)
 
 
 def in_use(answers: Answers, pairs: ModelPairs, is_paired: BoolArray) -> tuple[Answers, ModelPairs]:
@@ -198,43 +216,6 @@ def in_use(answers: Answers, pairs: ModelPairs, is_paired: BoolArray) -> tuple[A
         return answers, pairs
     sets = tuple(member if member is None else member[used] for member in pairs.sets)
     return answers.only(used), replace(pairs, sets=sets)
-
-
-def asked_pairs(
-    models: Sequence[str], order: Sequence[int], model: str, baseline: str | None
-) -> tuple[IntArray, IntArray]:
-    """Models of each pair, `order` being from the best own mean down: the better one first, or against the baseline."""
-    if baseline is None:
-        first, second = np.triu_indices(len(order), 1)
-        ranked = np.array(order)
-        return ranked[first], ranked[second]
-    if str(baseline) not in models:
-        hint = nearest(baseline, models) or f" The models are {listed(models)}."
-        raise MissingColumnError(
-            f'`baseline` must be a model in column {model!r}; "{baseline}" is not.{hint}', column=model
-        )
-    against = models.index(str(baseline))
-    others = np.array([i for i in order if i != against])
-    return others, np.full(others.size, against)
-
-
-def by_rank(left: IntArray, right: IntArray, order: Sequence[int]) -> IntArray:
-    """The order of pairs by the rank of their models."""
-    rank = np.empty(len(order), dtype=np.intp)
-    rank[np.asarray(order)] = np.arange(rank.size)
-    return np.lexsort((rank[right], rank[left]))
-
-
-def _oriented(answers: Answers, left: IntArray, right: IntArray, *, swap: bool) -> ModelPairs:
-    """The pairs with their shared questions; on request the better model on those first, and sorted."""
-    sets, of_set = _shared(answers.present, left, right)
-    if not swap:
-        return ModelPairs(left, right, of_set, sets)
-    totals = np.array([in_set(answers.values, member).sum(axis=1) for member in sets])
-    worse = totals[of_set, left] < totals[of_set, right]
-    left, right = np.where(worse, right, left), np.where(worse, left, right)
-    order = by_rank(left, right, answers.order)
-    return ModelPairs(left[order], right[order], of_set[order], sets)
 
 
 def _shared(present: BoolArray, left: IntArray, right: IntArray) -> tuple[tuple[BoolArray | None, ...], IntArray]:

@@ -135,11 +135,7 @@ def as_pandas(frame: nw.LazyFrame[Any]) -> pd.DataFrame:
     found = found.assign(**{name: found[name].dt.date for name in days if found[name].dtype.kind == "M"})
     # DuckDB gives arrays of bytes, which are no keys.
     binary = [name for name, kind in schema.items() if kind == nw.Binary]
-    return found.assign(**{name: found[name].map(_key, na_action="ignore") for name in binary})
-
-
-def _key(one: Any) -> Any:
-    return bytes(one) if isinstance(one, bytearray) else one
+    return found.assign(**{name: found[name].map(bytes, na_action="ignore") for name in binary})
 
 
 Measure: TypeAlias = tuple[nw.Expr, Literal["sum", "min", "max"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -62,20 +62,17 @@ def answered(indicator: Any, names: tuple[str, ...]) -> Answered:
     return Answered(names, indicator, family, np.bincount(of_item, minlength=int(family.max()) + 1)[family])
 
 
-WithoutWorst: TypeAlias = tuple[list[str], int]
-"""Models to leave out, and the questions that all others answered."""
+def without_worst(found: Answered) -> tuple[list[str], int] | None:
+    """Models to leave out, until half of the questions are shared, and the questions that all others answered.
 
-
-def without_worst(found: Answered) -> WithoutWorst | None:
-    """Models to leave out, those that cost most shared questions first, until half of the questions are shared.
-
-    Questions that all others answered; None in place of both where leaving out half does not help.
+    Those that cost most shared questions go first; None where leaving out half, or all but two, does not help.
     """
     by_model, keep = transposed(found.indicator), np.ones(len(found.names), dtype=bool)
     held = np.asarray(found.indicator.sum(axis=1)).ravel()
     order = np.argsort(found.count, kind="stable")
     left: list[str] = []
-    for worst in order[: most_left_out(len(found.names))]:
+    n_models = len(found.names)
+    for worst in order[: min(n_models // 2, n_models - 2)]:
         held[by_model.indices[by_model.indptr[worst] : by_model.indptr[worst + 1]]] -= 1
         keep[worst] = False
         left.append(found.names[worst])
@@ -83,11 +80,6 @@ def without_worst(found: Answered) -> WithoutWorst | None:
         if 2 * shared >= int(np.sum(held > 0)):
             return left, shared
     return None
-
-
-def most_left_out(n_models: int) -> int:
-    """Models that may be left out: half of them, but for two."""
-    return min(n_models // 2, n_models - 2)
 
 
 def shared_rows(models: Codes, names: tuple[str, ...], items: Codes, item: str) -> tuple[BoolArray, str]:

@@ -150,7 +150,7 @@ def rectified_mean(
     >>> log["human"] = log["score"].where(rng.random(len(log)) < 0.25)
     >>> log["judge"] = np.where(rng.random(len(log)) < 0.9, log["score"], 1 - log["score"])
     >>> results = er.rectified_mean(log, judge="judge", human="human", groups="passage")
-    >>> results.rectification()[["lambda", "human_se", "se"]].round(3).to_dict("list")
+    >>> results.to_frame()[["lambda", "human_se", "se"]].round(3).to_dict("list")
     {'lambda': [0.667], 'human_se': [0.028], 'se': [0.022]}
     """
     asked = check_cov_options(cov, ssc, dof, repair)
@@ -359,7 +359,7 @@ def rectified_win_rate(
     >>> log["human"] = log["human"].where(rng.random(len(log)) < 0.2)
     >>> sides = {"left": "left", "right": "right", "judge": "judge", "human": "human"}
     >>> results = er.rectified_win_rate(log, **sides, groups="prompt")
-    >>> table = results.rectification()
+    >>> table = results.to_frame()
     >>> bool((table["se"] < table["human_se"]).all())
     True
     """

@@ -440,7 +440,8 @@ class Results(Resampled, Predicted, Diagnosed, Tabulated, Hinting):
             return short(self.summary()).as_text()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "estimate": replace(self.estimate, scores=self.estimate.scores.detached())}
+        estimate = replace(self.estimate, scores=self.estimate.scores.detached(), fitted=None)
+        return {**self.__dict__, "estimate": estimate}
 
 
 ResultsT = TypeVar("ResultsT", bound=Results)

@@ -58,6 +58,10 @@ def test_reports_that_contradict_themselves_are_refused(tmp_path):
     with pytest.raises(LogFormatError, match="counts 50 as resolved and lists 5"):
         er.read_log(path)
     assert len(er.read_log(path, broken="skip").frame) == 15
+    for name in OUTCOMES:
+        report(path, **{f"{name}_ids": None, f"{name}_instances": 0})
+        with pytest.raises(LogFormatError, match=f"no list {name}_ids"):
+            er.read_log(path, broken="skip")
     report(path, error_ids=["django__django-1000", "x-1", "x-2"])
     with pytest.raises(LogFormatError):
         er.read_log(path)

@@ -291,8 +291,9 @@ def _pandalm_parts(source: Source, choice: Choice) -> Iterator[Part]:
 
     def joined() -> Iterator[tuple[str, Record | None]]:
         for place, record in records(source, choice.broken):
-            verdicts = [value for key, value in (record or {}).items() if re.fullmatch(r"\w+_result", key)]
-            item = by_number.get(str((record or {}).get("idx")))
+            row = record if isinstance(record, dict) else {}
+            verdicts = [value for key, value in row.items() if re.fullmatch(r"\w+_result", key)]
+            item = by_number.get(str(row.get("idx")))
             whole = item is not None and len(verdicts) == 1
             yield place, {**(item or {}), "#judge": judge, "#verdict": verdicts[0]} if whole else None
 

@@ -153,15 +153,16 @@ def _whole_file(format: Format, source: Source, choice: Choice) -> Part:
         return Part(source, records=records(source, choice.broken))
     whole = document(source)
     lists = {re.split(r"[.|]", path)[-1]: at(whole, path) for path in format.rows}
-    if not any(lists.values()) or not all(isinstance(held, list | dict | None) for held in lists.values()):
-        raise LogFormatError(
-            f"{format.title} hold {' and '.join(lists)}; {source.path} does not. {format.empty}".strip()
-        )
+    odd = [kind for kind, held in lists.items() if not isinstance(held, list | dict | None)]
+    if odd or not any(lists.values()):
+        what = f"{odd[0]} is not a list." if odd else f"there are none{f': {format.empty}' if format.empty else '.'}"
+        raise LogFormatError(f"Records of {format.title} stand in {listed(lists)}; in {source.path} {what}")
     part, rows = format.run(whole, source, choice), []
     for kind, held in lists.items():
-        for name, row in held.items() if isinstance(held, dict) else enumerate(held or ()):
+        for number, (name, row) in enumerate(held.items() if isinstance(held, dict) else enumerate(held or ()), 1):
             known = row if isinstance(row, dict) else {"#value": row}
-            rows.append((f"entry {name!r} of {kind}", {**known, "#list": kind, "#name": str(name)}))
+            place = repr(name) if isinstance(held, dict) else number
+            rows.append((f"entry {place} of {kind}", {**known, "#list": kind, "#name": str(name)}))
     part.records = rows
     return part
 

@@ -59,7 +59,9 @@ _OUTCOMES |= {"error": Failed(), "incomplete": Failed(reason="cancelled")}
 def _swe_bench_run(whole: Record, source: Source, choice: Choice) -> Part:
     """The run of a report, whose lists and counts must agree; model and run are in the file's name."""
     for outcome in _OUTCOMES:
-        n_listed = len(items(whole, f"{outcome}_ids"))
+        if not isinstance(whole.get(f"{outcome}_ids"), list):  # a rate without it has another denominator
+            raise BadRecordError(f"has no list {outcome}_ids. Make the report again")
+        n_listed = len(whole[f"{outcome}_ids"])
         if whole.get(f"{outcome}_instances", n_listed) != n_listed and choice.broken == "raise":
             raise BadRecordError(
                 f"counts {whole[f'{outcome}_instances']} as {outcome} and lists {n_listed}. Make the report again, or "

@@ -90,6 +90,9 @@ def engine_answers(frame: nw.LazyFrame[Any], what: str) -> Iterator[None]:
 
 def fetched(frame: nw.LazyFrame[Any], backend: Literal["pandas", "pyarrow", "polars"]) -> Any:
     """What a query gives, as a frame of that library."""
+    if backend == "pyarrow" and frame.implementation.is_ibis():
+        schema = frame.to_native().schema().to_pyarrow()
+        return _arrow().concat_tables([schema.empty_table(), *batches(frame)])
     with engine_answers(frame, "finish a query"):
         if backend == "pyarrow" and _arrow() and frame.implementation.is_duckdb():
             return in_batches(frame.to_native())
@@ -407,13 +410,21 @@ def batches(frame: nw.LazyFrame[Any], lines: int = LINES) -> Iterator[Any]:
             for batch in reader(lines):
                 yield pa.Table.from_batches([batch])
         elif frame.implementation.is_ibis():
-            for batch in native.to_pyarrow_batches(chunk_size=lines):
-                yield pa.Table.from_batches([batch])
+            yield from _ibis_tables(native, lines)
         else:
             backend: Literal["polars", "pyarrow"] = "polars" if frame.implementation.is_polars() else "pyarrow"
             every = frame.collect(backend).to_arrow()
             for first in range(0, every.num_rows, lines):
                 yield every.slice(first, lines)
+
+
+def _ibis_tables(native: Any, lines: int) -> Iterator[Any]:
+    """What Ibis gives, as tables of Arrow; whole numbers of SQLite, floats beside NULL there, by way of text."""
+    schema = native.schema()
+    whole = [name for name, kind in schema.items() if kind.is_integer()]
+    exact = native.cast(dict.fromkeys(whole, "string")) if native.get_backend().name == "sqlite" else native
+    for batch in exact.to_pyarrow_batches(chunk_size=lines):
+        yield _arrow().Table.from_batches([batch]).cast(schema.to_pyarrow())
 
 
 def whole_clusters(tables: Iterator[Any], keys: Sequence[str]) -> Iterator[Any]:

@@ -6,7 +6,11 @@ import sys
 
 import cases
 import spark_part
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
+
+# The server has no such module; what is folded goes to it by value.
+cloudpickle.register_pickle_by_value(spark_part)
 
 
 def main() -> None:

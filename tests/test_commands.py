@@ -116,6 +116,7 @@ def test_a_command_whose_words_got_lost_is_no_gate_that_held(run, name):
         ("mean logs/passages.csv --metric acc", "--metric"),
         ("mean logs/passages.csv --gate 'mean >= 1'", "--gate"),
         ("mean logs/passages.csv -o nowhere/at/all.txt", "--output"),
+        ("components logs/pilot.csv", "--facets"),
     ],
 )
 def test_an_error_names_the_option_whose_rule_is_broken(run, line, flag):

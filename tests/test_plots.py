@@ -15,6 +15,7 @@ from evalreg.errors import (
     MissingColumnError,
     NotAvailableError,
 )
+from evalreg.plots import pairs_axes
 
 plt = pytest.importorskip("matplotlib.pyplot")
 plt.switch_backend("agg")
@@ -181,3 +182,10 @@ def test_long_names_stand_inside_a_narrow_figure_and_can_be_told_apart(kind):
     assert len({label.get_text() for label in labels}) == len(labels) == 3
     assert min(label.get_window_extent().x0 for label in labels) >= 0
     plt.close(ax.figure)
+
+
+def test_pairs_that_never_met_are_hatched_in_vector_figures(tmp_path):
+    pairs = pd.MultiIndex.from_tuples([("a", "b"), ("b", "c")])
+    ax = pairs_axes(pd.DataFrame({"difference": [0.1, 0.3], "p_value": [0.6, 0.01]}, index=pairs))
+    ax.figure.savefig(tmp_path / "pairs.svg")
+    assert "<pattern" in (tmp_path / "pairs.svg").read_text()

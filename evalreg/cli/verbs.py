@@ -16,6 +16,7 @@ from evalreg.cli.commands import Command
 from evalreg.cli.options import options_of, words
 from evalreg.cli.reading import Rows, defaults, named_files, read, with_hint, written
 from evalreg.errors import ArgumentError, EvalregError, issue, muted
+from evalreg.logs.reading import ROLES
 
 # Options that ask the result, and the method that answers.
 LATER = {"ranks": "leaderboard", "tiers": "leaderboard", "best": "winner", "joint": "joint_test", "wild": "wild_test"}
@@ -82,6 +83,9 @@ def explained(rows: Rows) -> Iterator[None]:
 def call(function: str, rows: Rows, options: Mapping[str, Any]) -> Any:
     """A public function of rows: by the method of a log of a harness, else with the roles that columns have."""
     with explained(rows):
+        for option in options_of(function):
+            if option.required and option.name not in {"data", "formula", *ROLES, *options}:
+                raise ArgumentError("it has no default, and must be named.", parameter=option.name)
         if rows.harness is not None and hasattr(rows.harness, function):
             return getattr(rows.harness, function)(**options)
         if rows.harness is not None:

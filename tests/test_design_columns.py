@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import patsy
 import pytest
+import statsmodels.formula.api as smf
 
 import evalreg as er
 from evalreg.data.formula import parse_formula
@@ -64,3 +65,10 @@ def test_patsy_walks_over_the_labels_of_no_row(frame: pd.DataFrame, monkeypatch:
     monkeypatch.setattr(patsy.NAAction, "is_categorical_NA", lambda self, x: calls.append(x) or own(self, x))
     er.fit("score ~ x + C(model) + family + C(shots)", frame, groups="passage", cov="CR1")
     assert not calls
+
+
+@pytest.mark.parametrize("term", ["C(half)", "C(whole - 1)", "C(np.floor(half * 3))", "C(flag)", "C(half, Sum)"])
+def test_levels_of_numbers_are_named_as_statsmodels_names_them(rng, term):
+    log = pd.DataFrame({"score": rng.normal(size=40), "half": rng.integers(0, 3, 40) / 2, "whole": np.arange(40) % 4})
+    log["flag"] = log["half"] > 0
+    assert list(er.fit(f"score ~ {term}", log).params.index) == list(smf.ols(f"score ~ {term}", log).fit().params.index)

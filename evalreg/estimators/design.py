@@ -187,7 +187,8 @@ def _array(parsed: ParsedFormula, column: pd.Series[Any]) -> Any:
     """Numbers or categories; whole numbers that are levels alone as categories, over whose rows patsy need not walk."""
     if column.name in parsed.whole - parsed.plain and column.dtype.kind == "i":
         return pd.Categorical(column)
-    return column.array if isinstance(column.dtype, pd.CategoricalDtype) else column.to_numpy()
+    # A Series gives patsy levels as Python writes them: C(x)[T.1.0], and not what NumPy calls a number.
+    return column.array if isinstance(column.dtype, pd.CategoricalDtype) else column
 
 
 def _values(factor: Any, info: Any, columns: dict[Any, Any]) -> Any:

@@ -264,3 +264,14 @@ def test_intervals_hold_together_at_their_stated_rate(rng):
         hits += bool(np.all(np.abs(gaps) <= c * se + 1e-12))
     low, high = stats.binom.ppf([0.0005, 0.9995], runs, 0.95)
     assert low <= hits <= high
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.IndependenceWarning")
+@pytest.mark.parametrize("groups", [None, "prompt"])
+@pytest.mark.parametrize("estimator", [er.win_rate, er.bradley_terry])
+def test_bands_of_models_that_met_equally_often_do_not_depend_on_the_order_of_rows(rng, estimator, groups):
+    sides = [(a, b) for a in "abcdef" for b in "abcdef" if a != b for _ in range(10)]
+    log = pd.DataFrame(sides, columns=["left", "right"]).assign(score=lambda log: rng.integers(0, 2, len(log)) * 1.0)
+    log["prompt"] = rng.integers(0, 200, len(log))
+    boards = [estimator(rows, left="left", right="right", score="score", groups=groups) for rows in (log, log[::-1])]
+    pd.testing.assert_frame_equal(*(board.simultaneous() for board in boards), rtol=1e-12)

@@ -420,7 +420,9 @@ def _of_matrix(cov: FloatArray, C: Matrix, dof: Any) -> tuple[Widths, FloatArray
 def _factor(matrix: FloatArray, values: FloatArray, *, centred: bool) -> FloatArray:
     """A with A A' the matrix, shape (n_params, rank); for contrasts that sum to zero, of the centred matrix."""
     known = np.isfinite(np.diag(matrix))
-    # Parameters enter by size, so that neither their order nor their names change the draws.
+    # Parameters enter by size, so that neither their order nor their names change the draws; and without the digits in
+    # which the order of rows shows, since it turns the axes of eigenvalues that are equal.
+    values, matrix = _to_rounding(values), _to_rounding(np.where(np.isfinite(matrix), matrix, 0.0))
     order = np.lexsort((np.diag(matrix), values))
     order = order[known[order]]  # the others keep a row of zeros
     factor = np.zeros((len(matrix), max(order.size, 1)))
@@ -435,6 +437,12 @@ def _factor(matrix: FloatArray, values: FloatArray, *, centred: bool) -> FloatAr
     positive = values > ROUNDING * max(values[-1], 0.0)
     factor[order, : int(positive.sum())] = axes[:, positive] * np.sqrt(values[positive])
     return factor[:, : max(int(positive.sum()), 1)]
+
+
+def _to_rounding(values: FloatArray) -> FloatArray:
+    """Numbers to ROUNDING of the largest, in a power of two as unit: the same bits where they are equal but for it."""
+    unit = np.exp2(np.frexp(np.max(np.abs(values), initial=0.0))[1])
+    return np.asarray(np.round(values / unit / ROUNDING) * ROUNDING * unit)
 
 
 def _chunks(C: Matrix) -> list[Matrix]:

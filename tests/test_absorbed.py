@@ -212,3 +212,15 @@ def test_more_levels_than_can_be_adjusted_for_are_refused_with_what_works(monkey
         warnings.simplefilter("ignore")
         assert er.fit("score ~ x | question", crossed, groups="judge", cov="CR1").bse["x"] > 0
     assert er.fit("score ~ x | question", crossed, groups="question").bse["x"] > 0
+
+
+@pytest.mark.parametrize("weights", [None, "w"])
+@pytest.mark.parametrize("cov", ["CR1", "CR2", "CR3"])
+def test_an_absorbed_factor_of_one_level_adds_nothing(rng, cov, weights):
+    log = pd.DataFrame(
+        {"item": np.arange(120) // 5, "model": np.arange(120) % 5, "one": "t", "y": rng.normal(size=120)}
+    )
+    log = log.assign(w=rng.choice([0.5, 1.0, 2.0], 120), group=log["item"] // 3)
+    options = {"groups": "group", "weights": weights, "cov": cov}
+    alone, beside = (er.fit(f"y ~ model | {factors}", log, **options) for factors in ("item", "item + one"))
+    np.testing.assert_allclose([beside.bse, beside.dof], [alone.bse, alone.dof], rtol=1e-10)

@@ -11,6 +11,7 @@ from engines.lazy import in_duckdb, in_engines, in_one_engine, readable
 import evalreg as er
 from evalreg.errors import (
     ArgumentTypeError,
+    DuplicateRowsError,
     NotAvailableError,
     TooLargeError,
 )
@@ -140,3 +141,13 @@ def test_averages_of_equal_answers_do_not_vary_by_their_rounding(engine):
     duels = pd.DataFrame({"a": "ada", "b": rng.choice(list("xyz"), 200), "score": 0.7, "prompt": np.arange(200) % 12})
     for data in (duels, engine(duels)):
         assert (er.win_rate(data, left="a", right="b", score="score", groups="prompt").bse == 0).all()
+
+
+@in_engines
+def test_copies_of_samples_are_counted_as_in_memory(log, engine):
+    rows = log.dropna()
+    rows = pd.concat([rows, rows, rows[rows["question"] == rows["question"].iloc[0]]], ignore_index=True)
+    for data in (rows, engine(rows)):
+        with pytest.raises(DuplicateRowsError) as error:
+            er.compare(data, item="question", sample="attempt")
+        assert error.value.count == rows.duplicated(["model", "question", "attempt"]).sum()

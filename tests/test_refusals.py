@@ -357,6 +357,7 @@ REFUSED = {
         er.win_rate(duels(), **sides | {"groups": "prompt + judge"}).judges(min_shared=0)
         er.win_rate(duels(), **sides | {"groups": "prompt + judge"}).judges(alpha=1.5)
         er.from_influence([0.5], np.ones((40, 2)))
+        er.from_influence([], np.ones((40, 0)))
         er.fit("score ~ x", log, groups="passage").t_test("x = 1e400")
     """,
     "DataError": """

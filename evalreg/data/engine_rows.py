@@ -380,8 +380,9 @@ def _lines(used: Query, roles: Roles, names: tuple[str, ...]) -> pd.DataFrame:
     within = Query(used.grouped(tuple(dict.fromkeys((*names, roles.sample))), {TOTAL: score}))
     keys = {f"{KEY}{i}": name for i, name in enumerate(names)}
     total, rows = nw.col(f"{SUM}0"), nw.col(ROWS)
-    lines = within.table(tuple(keys), {TOTAL: (total, "sum"), ANSWERS: (rows, "sum"), COPIES: (rows, "max")})
-    lines = lines.rename(columns=keys)
-    copies = lines[lines[COPIES] > 1]
-    refuse_repeats(copies, key, item, COPIES, "Remove the copies in the engine.", (*key, roles.sample))
-    return lines.drop(columns=[ROWS, COPIES])
+    lines = within.table(tuple(keys), {TOTAL: (total, "sum"), ANSWERS: (rows, "sum")}).rename(columns=keys)
+    if (lines[ANSWERS] > lines[ROWS]).any():
+        samples = lines.groupby(list(key), as_index=False, sort=False, observed=True)[[ANSWERS, ROWS]].sum()
+        samples[COPIES] = samples[ANSWERS] - samples[ROWS] + 1
+        refuse_repeats(samples, key, item, COPIES, "Remove the copies in the engine.", (*key, roles.sample))
+    return lines.drop(columns=[ROWS])

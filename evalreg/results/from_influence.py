@@ -123,8 +123,8 @@ def _matched(
     params = pd.Series(params) if isinstance(params, dict) else params
     own = [str(name) for name in params.index] if isinstance(params, pd.Series) else None
     theta = _numbers(np.atleast_1d(np.asarray(params)), "params")
-    if theta.ndim != 1:
-        raise ArgumentError(f"`params` must be one number for each parameter; got shape {theta.shape}.")
+    if theta.ndim != 1 or not theta.size:
+        raise ArgumentError(f"`params` must be one number for each of at least 1 parameter; got shape {theta.shape}.")
     if isinstance(influence, pd.DataFrame):
         columns = [str(name) for name in influence.columns]
         found = [str(name) for name in names] if own is None and names is not None else own or columns

@@ -122,13 +122,17 @@ class Absorbed:
                 'cov="CR1", or clusters that hold whole levels.'
             )
         columns = [np.eye(self.codes[i].n_clusters)[self.codes[i].codes] for i in spanning]
-        D = np.hstack(columns)
+        D, root = np.hstack(columns), 1.0 if self.weights is None else np.sqrt(self.weights)[:, None]
+        whole = np.linalg.norm(D * root, axis=0)
         if inside.any():
             D = within([_partition(self.codes[i]) for i in np.flatnonzero(inside)], self.weights)(D)
-        if self.weights is not None:
-            D = D * np.sqrt(self.weights)[:, None]
-        size = np.sqrt(np.einsum("ij,ij->j", D, D))
-        D = D[:, size > 0] / size[size > 0]
+        D = D * root
+        size = np.linalg.norm(D, axis=0)
+        # What is left of a level that the others hold, as of one level for all rows, is rounding.
+        added = size > IN_SPAN * whole
+        if not added.any():
+            return None
+        D = D[:, added] / size[added]
         values, axes = np.linalg.eigh(D.T @ D)
         kept = values > REDUNDANT * values[-1]
         Z = D @ (axes[:, kept] / np.sqrt(values[kept]))

@@ -390,6 +390,8 @@ def needed(record: Any, path: str) -> Any:
             return holder[key]
         if isinstance(holder, list) and key.isdigit() and int(key) < len(holder):
             return holder[int(key)]
+    if isinstance(record, Mapping) and "#value" in record:  # an entry of a list that is no object
+        raise BadRecordError(f"is {type(record['#value']).__name__}, not an object")
     raise BadRecordError(f"has no {path.replace('|', ' or ')!r}")
 
 

@@ -410,7 +410,8 @@ def _openai_parts(source: Source, choice: Choice) -> Iterator[Part]:
     spec = next((record for _, record in lines if record is not None), {}).get("spec")
     if not isinstance(spec, dict):
         raise LogFormatError(f"A log of evals begins with the specification of its run; {source.path} does not.")
-    models = at(spec, "completion_fns|model_names.completions|model_name|run_config.completion_fns")
+    paths = ("completion_fns", "model_names.completions", "model_name", "run_config.completion_fns")
+    models = next(filter(None, (at(spec, path) for path in paths)), None)
     model = ", ".join(str(name) for name in (models if isinstance(models, list) else [models]) if name)
     details = {key: spec[key] for key in ("created_at", "split", "base_eval") if spec.get(key)} | {"reported": {}}
     details |= {"seed": seed} if (seed := at(spec, "run_config.seed")) is not None else {}

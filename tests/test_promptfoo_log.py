@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import evalreg as er
-from evalreg.errors import ArgumentError
+from evalreg.errors import ArgumentError, LogFormatError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -99,6 +99,14 @@ def test_a_test_without_an_assertion_is_no_score(tmp_path):
     log = er.read_log(document(tmp_path / "out.json", results(change=change)))
     assert log.left_out.to_dict() == {"unscored": 8}
     assert any("without an assertion (8) as passed" in note for note in log.notes)
+
+
+@pytest.mark.parametrize("place", ["", [1], None])
+def test_a_column_that_is_no_number_is_refused(tmp_path, place):
+    rows = results()
+    path = document(tmp_path / "out.json", [rows[0] | {"promptIdx": place}, *rows[1:]])
+    with pytest.raises(LogFormatError, match="'promptIdx', where a whole number is needed"):
+        er.read_log(path)
 
 
 def test_scores_that_differ_are_chosen_from(tmp_path):

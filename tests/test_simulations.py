@@ -102,7 +102,8 @@ def test_joint_statements_hold_together_and_equal_models_are_not_told_apart(shor
 @pytest.mark.slow
 def test_warnings_of_dominant_clusters_are_recorded(short):
     lines = claims.bounded(short)
-    warned = lines[lines["G"] == 10].groupby("sizes")["warned"].agg(" ".join)
+    lines = lines[lines["G"] == 10].fillna({"warned": ""})
+    warned = lines.groupby("sizes")["warned"].agg(" ".join)
     assert "DominantCluster" in warned["dominant"]
     assert "DominantCluster" not in warned["balanced"]
 

@@ -289,7 +289,7 @@ def short() -> list[Cell]:
         ),
         *odds(40, prompts=(50,), rate=(0.9,)),
         Cell("question", (("of", "failed answers"),), 40),
-        Cell("question", (("of", "winner, 10 clusters, 5 models, lead 1, correlation 0.7"),), 40),
+        Cell("question", (("of", "winner, 20 clusters, 5 models, lead 1, correlation 0.7"),), 40),
     ]
 
 

@@ -37,6 +37,7 @@ from evalreg.logs.reading import (
     counted,
 )
 from evalreg.logs.records import Long, as_column, at, cell, document, leaves, nested_value, printable, records
+from evalreg.numerics.limits import ROUNDING
 
 # What, besides the two models, makes a comparison the same one; and what makes an answer the same one.
 _SAME_GAME = ("left", "right", "prompt", "judge", "order", "turn", "iteration", "idx", "id")
@@ -580,7 +581,7 @@ def _compared(
     ]
     tool = format.title.split(" (")[0].rpartition(" of ")[2]
     failed = table[table["zero"].notna() & table["drop"].isna()]
-    if len(failed) and by_item.round(12).nunique() > 1:
+    if len(failed) and float(by_item.max()) - float(by_item.min()) > ROUNDING:
         each = ", ".join(f'{mean:.4g} with failed="{rule}"' for rule, mean in by_item.items())
         note = (
             f"{counted(len(failed), 'sample')} of {part.source.path} ended in error, {failed['keep'].count()} after a "

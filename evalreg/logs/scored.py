@@ -302,7 +302,8 @@ def _promptfoo_parts(source: Source, choice: Choice) -> Iterator[Part]:
         states[_promptfoo_state(record)] += 1
         prompt, model = _prompt(record), _provider(record)
         part.header[prompt[0]].add(prompt[1])
-        part.header[model, *prompt].add(record.get("promptIdx", 0))
+        if isinstance(place := record.get("promptIdx", 0), int):
+            part.header[model, *prompt].add(place)
     if states["errored"] + states["unscored"]:
         part.notes.append(
             f'promptfoo\'s own pass rate counts errors ({states["errored"]}) as failures, as failed="zero" does, and '
@@ -368,6 +369,8 @@ def _promptfoo(record: Record, part: Part) -> Iterator[Answer]:
     values: dict[Name, Any] = {("", name): number_at(record, name) for name in ("score", "success")}
     values |= {("", printable(name)): as_score(value, name) for name, value in named.items()} | values
     prompt, place = _prompt(record), record.get("promptIdx", 0)
+    if not isinstance(place, int):
+        raise unfit(place, "promptIdx", "a whole number")
     ids, columns = part.header[prompt[0]], sorted(part.header[model, *prompt])
     row = {
         "model": model + (f" ({columns.index(place) + 1})" if len(columns) > 1 else ""),

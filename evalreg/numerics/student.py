@@ -47,7 +47,8 @@ def dof_of_quantile(critical: FloatArray, alpha: float) -> FloatArray:
     """Degrees of freedom at which the two-sided critical value of t is as given; inf at the normal's and below."""
 
     def room(log_dof: FloatArray) -> FloatArray:
-        return np.asarray(np.log(critical) - np.log(t_quantile(alpha, np.exp(log_dof))))
+        with np.errstate(divide="ignore", invalid="ignore"):  # critical values of 0, where there is no variance
+            return np.asarray(np.log(critical) - np.log(t_quantile(alpha, np.exp(log_dof))))
 
     low, high = np.full(critical.shape, -4.0), np.full(critical.shape, 25.0)
     dof = np.exp(crossings(room, low, high, room(low), room(high), LAST_DIGITS))

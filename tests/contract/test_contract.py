@@ -194,8 +194,8 @@ def _summary(results):
 
 
 def _as_said(name):
-    """A parameter as tables name it: `model=bob` for `C(model)[T.bob]`."""
-    return re.sub(r"C\((\w+)\)\[T\.(\w+)\]", r"\1=\2", " ".join(str(name).split()))
+    """A parameter as tables name it: `model=bob` for `C(model)[T.bob]` and `model[T.bob]`."""
+    return re.sub(r"(?:C\()?(\w+)\)?\[T\.(\w+)\]", r"\1=\2", " ".join(str(name).split()))
 
 
 def _weighted(case, unit):

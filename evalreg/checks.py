@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import sys
 import unicodedata
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property, wraps
 from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from evalreg.errors import ArgumentError, ArgumentTypeError, EvalregError, NotAvailableError
+from evalreg.errors import ArgumentError, ArgumentTypeError, EvalregError, NotAvailableError, Note
 
 T = TypeVar("T")
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -233,3 +236,38 @@ def _view(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+_MUTED: ContextVar[bool] = ContextVar("evalreg_muted", default=False)
+
+
+@contextmanager
+def muted() -> Iterator[None]:
+    """Results made inside issue no warnings, but keep their notes; in this thread or task alone.
+
+    `warnings.catch_warnings` changes the filters of the whole process, and threads that leave it in another order than
+    they entered it leave them changed.
+    """
+    token = _MUTED.set(True)
+    try:
+        yield
+    finally:
+        _MUTED.reset(token)
+
+
+def issue(notes: Iterable[Note]) -> None:
+    """Issue notes as warnings that point at the caller outside the package.
+
+    Parameters
+    ----------
+    notes : iterable of (category, text)
+        What to say.
+    """
+    if _MUTED.get():
+        return
+    depth, frame = 1, sys._getframe().f_back
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "evalreg":
+        depth, frame = depth + 1, frame.f_back
+    depth += 1
+    for category, text in notes:
+        warnings.warn(text, category, stacklevel=depth)

@@ -52,11 +52,7 @@ which knows nothing about evalreg catches it where it would expect to::
 from __future__ import annotations
 
 import re
-import sys
-import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -289,38 +285,3 @@ class EvalregDeprecationWarning(EvalregWarning, FutureWarning):
 
 Note: TypeAlias = tuple[type[EvalregWarning], str]
 """A category and a sentence, kept with a result and issued as a warning."""
-
-
-_MUTED: ContextVar[bool] = ContextVar("evalreg_muted", default=False)
-
-
-@contextmanager
-def muted() -> Iterator[None]:
-    """Results made inside issue no warnings, but keep their notes; in this thread or task alone.
-
-    `warnings.catch_warnings` changes the filters of the whole process, and threads that leave it in another order than
-    they entered it leave them changed.
-    """
-    token = _MUTED.set(True)
-    try:
-        yield
-    finally:
-        _MUTED.reset(token)
-
-
-def issue(notes: Iterable[Note]) -> None:
-    """Issue notes as warnings that point at the caller outside the package.
-
-    Parameters
-    ----------
-    notes : iterable of (category, text)
-        What to say.
-    """
-    if _MUTED.get():
-        return
-    depth, frame = 1, sys._getframe().f_back
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "evalreg":
-        depth, frame = depth + 1, frame.f_back
-    depth += 1
-    for category, text in notes:
-        warnings.warn(text, category, stacklevel=depth)

@@ -13,9 +13,9 @@ from typing import Any, get_args
 
 import pandas as pd
 
-from evalreg.checks import CovName, fraction, option
+from evalreg.checks import CovName, fraction, muted, option
 from evalreg.covariance.options import documented
-from evalreg.errors import ArgumentError, ArgumentTypeError, TooFewClustersError, muted
+from evalreg.errors import ArgumentError, ArgumentTypeError, TooFewClustersError
 from evalreg.estimators.mean import mean
 from evalreg.logs.inspect_log import as_number
 from evalreg.logs.records import readings

@@ -9,6 +9,7 @@ import scipy.optimize
 import scipy.stats
 
 import evalreg as er
+from evalreg.checks import muted
 
 EXACT = 1e-10
 pytestmark = pytest.mark.filterwarnings(
@@ -114,7 +115,7 @@ def test_in_a_crossed_score_interval_judges_keep_their_design_effect():
     y = (rng.random((P, J)) < 0.8 + 0.5 * rng.normal(0, 0.2, (P, 1)) + taste) * 1.0
     prompt, judge = np.indices((P, J)).reshape(2, -1)
     frame = pd.DataFrame({"prompt": prompt, "judge": judge, "score": y.ravel()})
-    with er.errors.muted():
+    with muted():
         low, high = er.mean(frame, groups="prompt + judge").conf_int().iloc[0]
     n, p = P * J, y.mean()
     e = (y - p) / n

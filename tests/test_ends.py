@@ -10,6 +10,7 @@ import pytest
 from scipy import optimize, stats
 
 import evalreg as er
+from evalreg.checks import muted
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -170,7 +171,7 @@ def test_models_whose_pairs_met_once_have_the_errors_of_the_jackknife():
     order = rng.permutation(left.size)
     log = pd.DataFrame({"left": left[order], "right": right[order], "prompt": np.arange(15) // 3})
     log["score"] = np.where(log["left"] == "a", 1.0, (rng.random(15) < 0.5) * 1.0)
-    with er.errors.muted():
+    with muted():
         board = er.win_rate(log, left="left", right="right", score="score", groups="prompt")
 
     def rate(rows, model):

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import evalreg as er
+from evalreg.checks import muted
 from evalreg.errors import FewClustersWarning, SkewedScoresWarning
 
 # Numbers in messages have two digits.
@@ -64,7 +65,7 @@ def test_the_interval_with_rows_as_clusters_holds_where_the_plain_one_does_not(r
     held = np.zeros(2)
     for _ in range(250):
         log = treated(rng, 3)
-        with er.errors.muted():
+        with muted():
             plain = er.fit("y ~ t", log)
             ends = [one.conf_int().loc["t"] for one in (plain, plain.with_cov(groups="row"))]
         held += [low <= 0 <= high for low, high in ends]

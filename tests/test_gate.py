@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 
 import evalreg as er
-from evalreg.errors import FormulaError, muted
+from evalreg.checks import muted
+from evalreg.errors import FormulaError
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
+from evalreg.checks import muted
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
@@ -174,7 +175,7 @@ def test_long_names_stand_inside_a_narrow_figure_and_can_be_told_apart(kind):
         model=lambda rows: "organisation/" + rows["model"] + "-instruct-with-a-long-name-2025"
     )
     roles = {"item": "question", "groups": "passage"}
-    with er.errors.muted():
+    with muted():
         means, pairs = er.mean(log, by="model", **roles), er.compare(log, **roles)
         ax = pairs.plot(figsize=3.3) if kind == "differences" else means.plot(kind, figsize=3.3)
     ax.figure.canvas.draw()

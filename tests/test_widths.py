@@ -8,8 +8,7 @@ import pytest
 from scipy import optimize, stats
 
 import evalreg as er
-from evalreg.covariance.crossed import Widths, crossed_widths, subset_signs
-from evalreg.numerics.student import dof_of_quantile, t_pvalues, t_quantile
+from evalreg.covariance.crossed import Widths, crossed_widths, dof_of_quantile, subset_signs, t_pvalues, t_quantile
 
 TWO = [(0,), (1,), (0, 1)]
 THREE = [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)]

@@ -10,6 +10,7 @@ import pandas as pd
 
 from evalreg.boards.pairs import Pairs
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
+from evalreg.covariance.crossed import t_pvalues
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.special import FEW_CLUSTERS, LARGEST_SINGLE, sparsity
 from evalreg.covariance.terms import assemble, errors_by_cell
@@ -19,9 +20,8 @@ from evalreg.estimate import Cells, Estimate, Refit
 from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.numerics.limits import EQUAL
 from evalreg.numerics.matrices import Matrix, compressed, difference_rows, scale_columns, scale_rows, transposed
-from evalreg.numerics.student import t_pvalues
-from evalreg.scores.base import CellSums, cell_sums
-from evalreg.scores.cells import GONE, CellScores, SummedPairScores
+from evalreg.scores.base import CellScores, CellSums, cell_sums
+from evalreg.scores.stacking import GONE, SummedPairScores
 
 # What the clusters are called in here, whatever their columns.
 PROMPT: Axis = ("prompt",)

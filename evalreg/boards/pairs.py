@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, hold
+from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, hold, issue
+from evalreg.covariance.crossed import logit_interval
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import CellErrors, errors_by_cell
 from evalreg.data.clusters import Axis, Groups, Labels, axis_name, union
@@ -25,14 +26,13 @@ from evalreg.data.engine_pairs import (
 )
 from evalreg.data.pairs import PairRoles, PairRows, open_pairs, read_pairs
 from evalreg.data.sums import SummedLog, with_joint
-from evalreg.errors import NotAvailableError, Note, issue
+from evalreg.errors import NotAvailableError, Note
 from evalreg.inference.dependence import correlation_columns, refuse_without_clusters, sums_of_cells
 from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.numerics.moments import icc_of
-from evalreg.numerics.student import logit_interval
-from evalreg.scores.base import CellSums, cell_sums
-from evalreg.scores.cells import CellScores, SummedPairScores
+from evalreg.scores.base import CellScores, CellSums, cell_sums
 from evalreg.scores.engine import EngineScores, Measured
+from evalreg.scores.stacking import SummedPairScores
 
 
 @dataclass(frozen=True, eq=False)

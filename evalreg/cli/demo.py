@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 import evalreg as er
-from evalreg.checks import writing
-from evalreg.errors import ArgumentError, muted
+from evalreg.checks import muted, writing
+from evalreg.errors import ArgumentError
 from evalreg.report.tables import WIDTH, Grid, in_lines, number
 
 BEST = "model-01"

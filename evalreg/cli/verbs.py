@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import evalreg as er
-from evalreg.checks import fraction, writing
+from evalreg.checks import fraction, issue, muted, writing
 from evalreg.cli.commands import Command
 from evalreg.cli.options import options_of, words
 from evalreg.cli.reading import Rows, defaults, named_files, read, with_hint, written
-from evalreg.errors import ArgumentError, EvalregError, issue, muted
+from evalreg.errors import ArgumentError, EvalregError
 from evalreg.logs.reading import ROLES
 
 # Options that ask the result, and the method that answers.

@@ -1,43 +1,28 @@
-"""Clusterings that cross: terms, the loop of inclusion-exclusion over them, and widths as sums of t^2 V."""
+"""Student's t, and widths of clusterings that cross: the signs of inclusion-exclusion, and sums of t^2 V over terms."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import combinations
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, RepairName, frozen
-from evalreg.covariance.leverage import (
-    CellLeverage,
-    FixedDof,
-    Leverage,
-    Projected,
-    WelchDof,
-    quadratic,
-)
-from evalreg.data.clusters import Axis, axis_name
+from evalreg.checks import FloatArray, IntArray, RepairName
+from evalreg.data.clusters import Axis
 from evalreg.estimate import Estimate, effective_clusters
-from evalreg.numerics.limits import LAST_DIGITS, ROOT_OF_ROUNDING, ROUNDING
+from evalreg.numerics.limits import LAST_DIGITS, ROUNDING
 from evalreg.numerics.matrices import (
-    DENSE_SHARE,
     Matrix,
     absolute_entries,
     compressed,
     dense,
-    is_identity,
-    of_columns,
     signs_of_entries,
-    sum_blocks,
     times,
     transposed,
     without_zeros,
 )
-from evalreg.numerics.student import crossings, dof_of_quantile, proportion_interval, t_pvalues, t_quantile
 from evalreg.scores.score_interval import NullVariance
 
 Dims: TypeAlias = tuple[int, ...]
@@ -83,208 +68,162 @@ def crossed_variance(each: FloatArray, dims: Sequence[Dims], repair: RepairName)
     return np.asarray(np.max(sums_of(dims, repair) @ each, axis=0))
 
 
-@dataclass(frozen=True, eq=False)
-class Centring:
-    """Maps from parameters to others that do not depend on which model is the reference, and back, both (n, n)."""
-
-    there: FloatArray
-    back: FloatArray
-
-
-def centring_of(rated: BoolArray, zero: int | None, units: FloatArray) -> Centring:
-    """To ratings in log-odds that sum to zero.
-
-    `rated` are the parameters that are ratings, shape (n,), `zero` is the one that is 0 (None: they sum to zero) and
-    `units` that of a log-odds in each parameter, shape (n,).
-    """
-    n_rated = np.count_nonzero(rated)
-    there, back = np.eye(rated.size), np.eye(rated.size)
-    there[np.ix_(rated, rated)] -= 1.0 / n_rated
-    if zero is None:
-        back = there.copy()
-    else:
-        back[rated, zero] -= 1.0
-    return Centring(there / units, back * units[:, None])
-
-
-def crossed_matrix(
-    matrices: Sequence[FloatArray], dims: Sequence[Dims], repair: RepairName, centring: Centring | None = None
-) -> tuple[FloatArray | None, str]:
-    """The matrix that variances come from, shape (n, n), or None (from the terms); and what the repair changed.
-
-    Eigenvalues depend on the parameters that they are of; `centring` has those in which they are cut.
-    """
-    raw = sum_blocks(sign(one) * V for one, V in zip(dims, matrices, strict=True))
-    if repair == "none":
-        return raw, ""
-    if repair == "two-term":
-        one_way = (V for one, V in zip(dims, matrices, strict=True) if len(one) == 1)
-        return sum_blocks(one_way), "the intersection terms were left out"
-    if repair == "max":
-        largest = crossed_variance(np.array([np.diag(V) for V in matrices]), dims, "max")
-        raised = int(np.sum(np.diag(raw) < largest * (1 - 1e-12)))
-        fewer = "one-way variance" if max(map(len, dims)) == 2 else "variance of fewer axes"
-        return None, f"{raised} of {raw.shape[0]} variances were raised to the largest {fewer}" if raised else ""
-    centred = raw if centring is None else centring.there @ raw @ centring.there.T
-    values, axes = np.linalg.eigh((centred + centred.T) / 2)
-    # Win rates add up to a constant, whose eigenvalue of zero is rounding of either sign.
-    negative = values < -1e-14 * max(values[-1], 0.0)
-    if not negative.any():
-        return raw, ""
-    cut = int(np.sum(negative))
-    share = -values[values < 0].sum() / np.abs(values).sum()
-    repaired = (axes * np.clip(values, 0.0, None)) @ axes.T
-    if centring is not None:
-        repaired = centring.back @ repaired @ centring.back.T
-    return repaired, f"{cut} negative eigenvalue{'s' if cut > 1 else ''} ({share:.2g} of the total) set to zero"
-
-
-def touching(C: Matrix, which: BoolArray | None) -> BoolArray:
-    """Contrasts (m, n_params) that some of these parameters enter, shape (m,); None is none of them."""
-    if which is None or not which.any():
-        return np.zeros(C.shape[0], dtype=bool)
-    return np.asarray((C != 0) @ which, dtype=bool)
-
-
 # What statements are made at if nothing else is asked for.
 USUAL_LEVEL = 0.05
 
 
-@dataclass(frozen=True, eq=False)
-class Term:
-    """The covariance on one clustering, a term of inclusion-exclusion.
+# The normal's two-sided critical value at 5%.
+NORMAL = 1.959963984540054
 
-    Parameters
-    ----------
-    by : Axis
-        Columns whose joint values are the clusters.
-    dims : tuple of int
-        The axes that it intersects; one for an axis itself, none for the naive covariance.
-    n_clusters : int
-        G_A.
-    matrix : ndarray, shape (n_params, n_params)
-        V_A with its small-sample factor.
-    leverage : Leverage, optional
-        Degrees of freedom of contrasts of the coefficients.
-    contrasts : ndarray or sparse array, shape (n_params, n_columns), optional
-        The parameters as contrasts of the coefficients.
-    lost : ndarray of bool, shape (n_params,)
-        Parameters with cells that rest on a single cluster.
-    blind : ndarray, shape (n_params, n_directions), optional
-        What single clusters alone determine in a regression: how the parameters move along each such direction. A
-        contrast that moves has no variance; one in which it cancels has.
+
+def t_quantile(alpha: float | FloatArray, dof: FloatArray) -> FloatArray:
+    """Two-sided critical values of t, the normal's where dof is infinite, NaN where it is; right at small levels."""
+    from scipy import special
+
+    dof = np.asarray(dof, dtype=float)
+    # From the lower tail: 1 - alpha/2 would lose the digits of a small alpha.
+    tail = np.asarray(alpha, dtype=float) / 2
+    if tail.ndim == 0 and dof.size > 1 and np.all(dof == dof.flat[0]):
+        return np.full(dof.shape, -_of_each(special.ndtri, special.stdtrit, np.asarray(dof.flat[0]), tail))
+    return -_of_each(special.ndtri, special.stdtrit, dof, tail)
+
+
+def t_pvalues(statistic: FloatArray, dof: FloatArray) -> FloatArray:
+    """Two-sided p-values of t, the normal's where dof is infinite; right in the tails, NaN where an input is."""
+    from scipy import special
+
+    return 2 * _of_each(special.ndtr, special.stdtr, np.asarray(dof, dtype=float), -np.abs(statistic))
+
+
+def _of_each(normal: Any, of_t: Any, dof: FloatArray, values: FloatArray) -> FloatArray:
+    """The normal's function where degrees of freedom are infinite, that of t elsewhere; only those that are needed."""
+    infinite = np.isinf(dof)
+    if infinite.all():
+        return np.asarray(normal(values + np.zeros(dof.shape)))
+    if not infinite.any():
+        return np.asarray(of_t(dof, values))
+    return np.asarray(np.where(infinite, normal(values), of_t(np.where(infinite, 1.0, dof), values)))
+
+
+def dof_of_quantile(critical: FloatArray, alpha: float) -> FloatArray:
+    """Degrees of freedom at which the two-sided critical value of t is as given; inf at the normal's and below."""
+
+    def room(log_dof: FloatArray) -> FloatArray:
+        with np.errstate(divide="ignore", invalid="ignore"):  # critical values of 0, where there is no variance
+            return np.asarray(np.log(critical) - np.log(t_quantile(alpha, np.exp(log_dof))))
+
+    low, high = np.full(critical.shape, -4.0), np.full(critical.shape, 25.0)
+    dof = np.exp(crossings(room, low, high, room(low), room(high), LAST_DIGITS))
+    normal = t_quantile(alpha, np.full(critical.shape, np.inf))
+    return np.where(np.isnan(critical), np.nan, np.where(critical > normal * (1 + ROUNDING), dof, np.inf))
+
+
+def crossings(
+    function: Callable[[FloatArray], FloatArray],
+    low: FloatArray,
+    high: FloatArray,
+    at_low: FloatArray,
+    at_high: FloatArray,
+    width: float,
+) -> FloatArray:
+    """The ends `high` of brackets, once these are narrower than `width`; any shape, either end the larger number.
+
+    The function is at most 0 at `low` and above 0 at `high`, and stays so; where it is not, `high` says nothing. NaN
+    counts as at most 0. Regula falsi, in which an end that stays a second time counts half (Illinois; Dowell and
+    Jarratt 1971, BIT 11, 168-174), with every third step a bisection: no function takes more than three times the
+    steps of halving. SciPy's floor has no root finder for arrays.
     """
-
-    by: Axis
-    dims: tuple[int, ...]
-    n_clusters: int
-    matrix: FloatArray
-    leverage: Leverage | None
-    contrasts: Matrix | None
-    lost: BoolArray
-    blind: FloatArray | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "matrix", frozen(self.matrix))
-
-    @property
-    def name(self) -> str:
-        """Columns joined by a colon; "rows" for the naive covariance."""
-        return axis_name(self.by) if self.by else "rows"
-
-    @property
-    def sign(self) -> int:
-        """(-1)^(|A|+1)."""
-        return sign(self.dims)
-
-    @property
-    def dof_name(self) -> str:
-        """What the degrees of freedom are, in a word."""
-        if isinstance(self.leverage, WelchDof):
-            single = self.contrasts is None or bool(np.all(np.count_nonzero(dense(self.contrasts), axis=1) == 1))
-            return "n - 1" if single else "Welch-Satterthwaite"
-        return "n - k" if isinstance(self.leverage, FixedDof) else "G - 1"
-
-    def variance(self, C: Matrix) -> FloatArray:
-        """Diagonal of C V_A C'."""
-        return quadratic(C, self.matrix)
-
-    def dof(self, C: Matrix) -> FloatArray:
-        """Degrees of freedom of each contrast of the parameters."""
-        if self.leverage is None or C.shape[0] == 0:
-            return np.full(C.shape[0], float(self.n_clusters - 1))
-        if self.contrasts is None:
-            return self.leverage.dof(dense(C))
-        found = None
-        if isinstance(self.leverage, CellLeverage):
-            if self.leverage.parameters is not None and is_identity(C):
-                return self.leverage.parameters
-            if _many_pairs(C, self.contrasts):
-                found = self.leverage.of_pairs(C, self._projected)
-        return self.leverage.dof(self._product(C)) if found is None else found
-
-    def _product(self, C: Matrix) -> Matrix:
-        """C times the contrasts; sparse where both may be, as differences of many models touch few of the cells."""
-        if sparse.issparse(self.contrasts) or (sparse.issparse(C) and self._thin is not None):
-            return of_columns(compressed(C), self._thin)
-        if C.size > 1 << 14 and self._thin is not None and np.count_nonzero(C) < DENSE_SHARE * C.size:
-            return dense(of_columns(compressed(C), self._thin))  # the parameters themselves, of which there are many
-        return np.asarray(C @ self.contrasts)
-
-    @cached_property
-    def _thin(self) -> Matrix | None:
-        """The contrasts in compressed sparse rows; None where they are dense."""
-        own: Matrix = self.contrasts
-        if not sparse.issparse(own) and np.count_nonzero(own) >= DENSE_SHARE * own.size:
-            return None
-        return compressed(own)
-
-    @cached_property
-    def _projected(self) -> Projected:
-        assert isinstance(self.leverage, CellLeverage)
-        return self.leverage.project(self.contrasts)
-
-    def hotelling(self, C: FloatArray) -> float:
-        """eta of the approximate Hotelling test of contrasts of the parameters; G - 1 without leverages."""
-        if self.leverage is None:
-            return float(self.n_clusters - 1)
-        return self.leverage.hotelling(C if self.contrasts is None else dense(C @ self.contrasts))
-
-    def linear(self, C: FloatArray) -> Term:
-        """The same term for contrasts of the parameters."""
-        contrasts = None if self.contrasts is None else C @ self.contrasts
-        blind = None if self.blind is None else _moved(C, self.blind)
-        leverage = self.leverage.linear() if isinstance(self.leverage, CellLeverage) else self.leverage
-        return replace(
-            self,
-            matrix=C @ self.matrix @ C.T,
-            leverage=leverage,
-            contrasts=contrasts,
-            lost=(C != 0) @ self.lost,
-            blind=blind,
-        )
-
-    def undetermined(self, C: Matrix) -> BoolArray:
-        """Contrasts of a regression that some cluster alone determines, wholly or in part, shape (m,)."""
-        if self.blind is None:
-            return np.zeros(C.shape[0], dtype=bool)
-        return np.asarray(np.any(_moved(C, self.blind) != 0, axis=1))
+    low, high = np.broadcast_arrays(low, high)
+    widest = float(np.max(np.abs(high - low), initial=width))
+    most = 3 * int(np.ceil(np.log2(widest / width)) + 1) if np.isfinite(widest) else 0
+    stayed = np.zeros(low.shape)  # 1 where `high` moved last, -1 where `low` did
+    for step in range(1, most + 1):
+        gap = high - low
+        if not np.any((np.abs(gap) > width) & (at_high > 0)):
+            break
+        with np.errstate(all="ignore"):
+            share = at_high / (at_high - at_low)
+        # Never quite at an end, so that the bracket closes from both sides.
+        least = np.minimum(width / (2 * np.maximum(np.abs(gap), width)), 0.5)
+        share = np.where(np.isfinite(share) & (step % 3 > 0), np.clip(share, least, 1 - least), 0.5)
+        new = high - gap * share
+        value = function(new)
+        above = value > 0
+        at_low = np.where(above, np.where(stayed > 0, at_low / 2, at_low), value)
+        at_high = np.where(above, value, np.where(stayed < 0, at_high / 2, at_high))
+        low, high, stayed = np.where(above, low, new), np.where(above, new, high), np.where(above, 1.0, -1.0)
+    return high
 
 
-def _many_pairs(C: Matrix, contrasts: Matrix) -> bool:
-    """Whether there are more combinations than contrasts, of two of them each."""
-    return (
-        sparse.issparse(contrasts)
-        and C.shape[0] > C.shape[1]
-        and bool(np.all(np.isin(np.diff(compressed(C).indptr), (1, 2))))
-    )
+def logit_interval(mean: FloatArray, se: FloatArray, critical: FloatArray) -> FloatArray:
+    """Interval built on the logit scale, inside (0, 1).
+
+    Korn and Graubard (1998), Survey Methodology 24, 193-201; Agresti (2013), Categorical Data Analysis, section 3.1.6.
+    Shapes: mean, se (m,), critical (m,); returns (m, 2).
+    """
+    from scipy import special
+
+    half = critical * se / (mean * (1 - mean))
+    centre = special.logit(mean)
+    return np.column_stack([special.expit(centre - half), special.expit(centre + half)])
 
 
-def _moved(C: Matrix, directions: FloatArray) -> FloatArray:
-    """C D, zero where it cancels."""
-    moved = C @ directions
-    moved[np.abs(moved) <= ROOT_OF_ROUNDING * (abs(C) @ np.abs(directions))] = 0.0
-    return np.asarray(moved)
+def logit_statistic(mean: FloatArray, se: FloatArray, value: FloatArray) -> FloatArray:
+    """Distance of a mean from a value on the logit scale, in standard errors there.
+
+    (logit p - logit p0) p (1 - p)/SE: beyond the critical value where `logit_interval` leaves the value out. Shapes:
+    mean, se (m,), value (m,); returns (m,).
+    """
+    from scipy import special
+
+    return np.asarray((special.logit(mean) - special.logit(value)) * mean * (1 - mean) / se)
+
+
+def effective_n(
+    mean: FloatArray,
+    variance: FloatArray,
+    n: FloatArray,
+    critical: FloatArray,
+    fallback: FloatArray,
+    alpha: float | FloatArray,
+) -> FloatArray:
+    """Number of independent 0/1 trials with the same variance, with Korn and Graubard's t correction.
+
+    Korn and Graubard (1998), Survey Methodology 24, 193-201. Shapes: mean, variance (m,), n (m,), critical (m,),
+    fallback (m,), alpha (m,); returns (m,).
+    """
+    degenerate = (mean <= 0) | (mean >= 1) | ~(variance > 0)
+    safe = np.where(degenerate, 1.0, variance)
+    ratio = (t_quantile(alpha, np.maximum(n - 1, 1)) / critical) ** 2
+    return np.where(degenerate, fallback, np.minimum(n, mean * (1 - mean) / safe * ratio))
+
+
+def proportion_interval(mean: FloatArray, n: FloatArray, alpha: float | FloatArray, method: str) -> FloatArray:
+    """Wilson, Clopper-Pearson or Jeffreys interval, as `proportion_confint` of statsmodels has them.
+
+    Here because that function takes half a second to load. Bowyer, Aitchison and Ivanova (2025), arXiv:2503.01747;
+    Brown, Cai and DasGupta (2001), Statistical Science 16(2). Shapes: mean (m,), n (m,), alpha (m,); returns (m, 2).
+    """
+    from scipy import special
+
+    # A mean of fractions may lie past its bound by rounding.
+    k, tail = np.clip(mean, 0.0, 1.0) * n, np.asarray(alpha) / 2
+    if method == "wilson":
+        z2 = special.ndtri(tail) ** 2
+        centre, half = k + z2 / 2, np.sqrt(z2 * (k * (n - k) / n + z2 / 4))
+        return np.clip(np.column_stack([centre - half, centre + half]) / (n + z2)[:, None], 0.0, 1.0)
+    if method == "jeffreys":
+        low = special.betaincinv(k + 0.5, n - k + 0.5, tail)
+        high = special.betainccinv(k + 0.5, n - k + 0.5, tail)
+    else:  # Clopper and Pearson's, which without a success or without a failure is a power of the tail.
+        k, n, tail = np.broadcast_arrays(k, n, tail)
+        low, high, inner = np.zeros(k.shape), np.ones(k.shape), (k > 0) & (k < n)
+        none, all_of_them = k <= 0, k >= n
+        low[all_of_them] = tail[all_of_them] ** (1 / n[all_of_them])
+        high[none] = -np.expm1(np.log(tail[none]) / n[none])
+        low[inner] = special.betaincinv(k[inner], n[inner] - k[inner] + 1, tail[inner])
+        high[inner] = special.betainccinv(k[inner] + 1, n[inner] - k[inner], tail[inner])
+    return np.column_stack([low, high]).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, listed
-from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.crossed import Term, touching
+from evalreg.covariance.covariance import Covariance, Term, touching
 from evalreg.covariance.leverage import quadratic
 from evalreg.covariance.options import ResolvedCov
 from evalreg.data.clusters import Axis, axis_name

@@ -8,21 +8,16 @@ from typing import TypeAlias
 
 import numpy as np
 
-from evalreg.checks import BoolArray, FloatArray, SscName, listed
+from evalreg.checks import BoolArray, FloatArray, SscName, issue, listed
 from evalreg.covariance.absorbed import Directions, adjusted_clusters, directions_of
-from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.covariance import Covariance, Term, touching
 from evalreg.covariance.crossed import (
-    Centring,
-    Term,
     Widths,
-    centring_of,
-    crossed_matrix,
     crossed_variance,
     crossed_widths,
     ends_of,
     one_t,
     subsets,
-    touching,
 )
 from evalreg.covariance.leverage import (
     CellLeverage,
@@ -71,7 +66,7 @@ from evalreg.covariance.special import (
 )
 from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.data.frame import GRAMS, refuse_larger
-from evalreg.errors import NotAvailableError, Note, TooFewClustersError, issue
+from evalreg.errors import NotAvailableError, Note, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, LeaveOut
 from evalreg.numerics.limits import HELD, LAST_DIGITS, ROUNDING
 from evalreg.numerics.matrices import (
@@ -89,8 +84,7 @@ from evalreg.numerics.matrices import (
     totals_of_columns,
     without_zeros,
 )
-from evalreg.scores.base import EVERY_ROW, Block, Scores, with_every_row
-from evalreg.scores.cells import CellScores
+from evalreg.scores.base import EVERY_ROW, Block, CellScores, Scores, with_every_row
 from evalreg.scores.differences import PairScores
 from evalreg.scores.engine import EngineMoments, EngineScores
 
@@ -752,21 +746,51 @@ def _constants(estimate: Estimate) -> BoolArray | None:
 
 
 def _repaired(estimate: Estimate, terms: list[Term], options: ResolvedCov) -> tuple[FloatArray | None, str]:
+    """The matrix that variances come from, shape (n, n), or None (from the terms); and what the repair changed."""
     if options.alike is not None:
         return None, f"two terms, that of {options.alike} pooled over models"
     if len(terms) == 1:
         return terms[0].matrix, ""
-    matrices, dims = [term.matrix for term in terms], [term.dims for term in terms]
-    return crossed_matrix(matrices, dims, options.repair, _centring(estimate))
+    raw = sum_blocks(term.sign * term.matrix for term in terms)
+    one_way = [term.matrix for term in terms if len(term.dims) == 1]
+    if options.repair == "none":
+        return raw, ""
+    if options.repair == "two-term":
+        return sum_blocks(iter(one_way)), "the intersection terms were left out"
+    if options.repair == "max":
+        each = np.array([np.diag(term.matrix) for term in terms])
+        largest = crossed_variance(each, [term.dims for term in terms], "max")
+        raised = int(np.sum(np.diag(raw) < largest * (1 - 1e-12)))
+        fewer = "one-way variance" if len(one_way) == 2 else "variance of fewer axes"
+        return None, f"{raised} of {raw.shape[0]} variances were raised to the largest {fewer}" if raised else ""
+    # Eigenvalues depend on the parameters that they are of.
+    centring, back = _centring(estimate)
+    centred = centring @ raw @ centring.T
+    values, axes = np.linalg.eigh((centred + centred.T) / 2)
+    # Win rates add up to a constant, whose eigenvalue of zero is rounding of either sign.
+    negative = values < -1e-14 * max(values[-1], 0.0)
+    if not negative.any():
+        return raw, ""
+    cut, share = int(np.sum(negative)), -values[values < 0].sum() / np.abs(values).sum()
+    repaired = (axes * np.clip(values, 0.0, None)) @ axes.T
+    text = f"{cut} negative eigenvalue{'s' if cut > 1 else ''} ({share:.2g} of the total) set to zero"
+    return back @ repaired @ back.T, text
 
 
-def _centring(estimate: Estimate) -> Centring | None:
-    """To ratings that sum to zero, whatever their reference and scale; None where parameters are no ratings."""
-    ratings = None if estimate.refit is None else estimate.refit.ratings
+def _centring(estimate: Estimate) -> tuple[FloatArray, FloatArray]:
+    """Maps from the parameters to ratings in log-odds that sum to zero, whatever their reference and scale, and back.
+
+    Both (n, n); parameters that are no ratings stay as they are.
+    """
+    n, ratings = estimate.n_params, None if estimate.refit is None else estimate.refit.ratings
     if ratings is None:
-        return None
-    zero = None if ratings.zero is None else estimate.names.index(ratings.zero)
-    return centring_of(np.isin(estimate.names, ratings.names), zero, ratings.units)
+        return np.eye(n), np.eye(n)
+    rated, centring = np.isin(estimate.names, ratings.names), np.eye(n)
+    centring[np.ix_(rated, rated)] -= 1.0 / np.count_nonzero(rated)
+    back = centring.copy() if ratings.zero is None else np.eye(n)
+    if ratings.zero is not None:
+        back[rated, estimate.names.index(ratings.zero)] -= 1.0
+    return centring / ratings.units, back * ratings.units[:, None]
 
 
 # Matrices of parameters by parameters that exist at once, as measured on means of 2,000 models.

@@ -21,8 +21,7 @@ from evalreg.data.sums import HIGH, LOW, ROWS, SQUARES, TOTAL, UNSUMMED, Lines, 
 from evalreg.errors import ConstantScoreError, DataError, IndependenceWarning, NotAvailableError, Note, ScoreRangeError
 from evalreg.estimate import About, Cells, Estimate, Family, of_means, on_one_side, same_questions
 from evalreg.numerics.matrices import Matrix, compressed
-from evalreg.scores.base import CellSums, cell_sums
-from evalreg.scores.cells import CellScores, LinearizedScores
+from evalreg.scores.base import CellScores, CellSums, LinearizedScores, cell_sums
 from evalreg.scores.differences import paired_answers
 from evalreg.scores.engine import EngineScores, Measured, SummedRows, engine_scores
 from evalreg.scores.score_interval import SingleMeans, StratifiedMeans

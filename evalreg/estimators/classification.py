@@ -23,6 +23,7 @@ from evalreg.checks import (
     nearest,
     option,
 )
+from evalreg.covariance.crossed import logit_interval, proportion_interval
 from evalreg.covariance.options import CovOptions, check_cov_options, documented, resolve_cov
 from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import joint
@@ -42,7 +43,6 @@ from evalreg.estimators.ratio import solve
 from evalreg.inference.intervals import Behind
 from evalreg.inference.wald import joint_test, joint_test_p
 from evalreg.numerics.limits import ROUNDING
-from evalreg.numerics.student import logit_interval, proportion_interval
 from evalreg.results.results import Results, chooses_rows, results_of
 from evalreg.scores.score_interval import FEW_EXPECTED
 

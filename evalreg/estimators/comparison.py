@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import CovName, DofName, FloatArray, RepairName, SscName, fraction, listed
-from evalreg.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    FewCarriersWarning,
-    NotAvailableError,
-    ScoreRangeError,
-    issue,
-)
+from evalreg.checks import CovName, DofName, FloatArray, RepairName, SscName, fraction, issue, listed
+from evalreg.errors import ArgumentError, ArgumentTypeError, FewCarriersWarning, NotAvailableError, ScoreRangeError
 from evalreg.estimate import same_questions
 from evalreg.estimators.comparison_page import comparison_brief, comparison_summary, difference_page
 from evalreg.estimators.pair_tables import sign_pvalues

@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from evalreg.checks import MOST_LISTED, few_of
+from evalreg.checks import MOST_LISTED, few_of, muted
 from evalreg.data.clusters import axis_name
-from evalreg.errors import muted
 from evalreg.inference.ranks import unadjusted_text
 from evalreg.inference.wald import POWER
 from evalreg.planning.power import detectable

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, IntArray, MissingName, fraction, listed, nearest, option
+from evalreg.checks import FloatArray, IntArray, MissingName, fraction, issue, listed, nearest, option
 from evalreg.data.clusters import (
     Codes,
     Groups,
@@ -35,7 +35,6 @@ from evalreg.errors import (
     ScoreRangeError,
     SkewedScoresWarning,
     TooFewClustersError,
-    issue,
 )
 from evalreg.inference.sequential import bounds, mixture_rho, path_of_totals, roughness, running_intersection
 

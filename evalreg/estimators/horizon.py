@@ -10,11 +10,11 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import CovName, DofName, MissingName, RepairName, SscName, fraction, listed
+from evalreg.checks import CovName, DofName, MissingName, RepairName, SscName, fraction, listed, muted
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Groups, with_roles
 from evalreg.data.frame import Table, open_frame
-from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, MissingColumnError, muted
+from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, MissingColumnError
 from evalreg.estimate import About
 from evalreg.estimators.cells import function_of, in_memory, refuse_values
 from evalreg.estimators.regression import fit

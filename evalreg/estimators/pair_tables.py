@@ -14,11 +14,11 @@ import pandas as pd
 from scipy import sparse, special
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
+from evalreg.covariance.crossed import t_pvalues
 from evalreg.data.answers import ModelPairs, in_set, in_use
 from evalreg.data.clusters import EXACT, Codes, as_codes, joint
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError
 from evalreg.numerics.matrices import dense
-from evalreg.numerics.student import t_pvalues
 from evalreg.scores.differences import by_set, chunks, differences, paired_differences
 
 if TYPE_CHECKING:

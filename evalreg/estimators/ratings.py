@@ -62,10 +62,9 @@ from evalreg.numerics.matrices import (
     weighted_gram,
 )
 from evalreg.results.results import chooses_rows
-from evalreg.scores.base import cell_sums
-from evalreg.scores.cells import CellScores, beside_ties
+from evalreg.scores.base import CellScores, cell_sums
 from evalreg.scores.engine import EngineScores
-from evalreg.scores.stacking import Information, MappedScores, flattened, squared
+from evalreg.scores.stacking import Information, MappedScores, beside_ties, flattened, squared
 
 # Name of Davidson's parameter, log nu: 0 where equals tie as often as either wins.
 TIE = "log_tie"

@@ -9,17 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FULL, THESE, FloatArray, IntArray, StrataWeightsName, listed
+from evalreg.checks import FULL, THESE, FloatArray, IntArray, StrataWeightsName, issue, listed, muted
 from evalreg.data.clusters import Axis, axis_name, find_axis
-from evalreg.errors import (
-    AlignmentError,
-    ArgumentError,
-    DataError,
-    IndependenceWarning,
-    NotAvailableError,
-    issue,
-    muted,
-)
+from evalreg.errors import AlignmentError, ArgumentError, DataError, IndependenceWarning, NotAvailableError
 from evalreg.estimate import Estimate, Family, Population, Samples, same_questions
 from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores.differences import paired_answers

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, fraction
+from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, issue
 from evalreg.data.clusters import Axis, axis_name
-from evalreg.errors import NotAvailableError, Note, ZeroVarianceWarning, issue
+from evalreg.errors import NotAvailableError, Note, ZeroVarianceWarning
 from evalreg.numerics.matrices import (
     Matrix,
     absolute_entries,

@@ -10,15 +10,14 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.covariance.absorbed import adjusted_clusters, affordable, directions_of
 from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.crossed import t_quantile
 from evalreg.covariance.leverage import adjust_cell_totals, root_of
 from evalreg.covariance.special import FEW_CLUSTERS, LARGEST_SHARE
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import DominantClusterWarning, FewClustersWarning, Note, SkewedScoresWarning
 from evalreg.estimate import Estimate, LeaveOut
 from evalreg.numerics.matrices import Matrix, absolute_entries, compressed, dense, signs_of_entries
-from evalreg.numerics.student import t_quantile
-from evalreg.scores.base import Block
-from evalreg.scores.cells import CellScores
+from evalreg.scores.base import Block, CellScores
 from evalreg.scores.rows import RegressionScores
 from evalreg.scores.score_interval import FEW_EXPECTED
 

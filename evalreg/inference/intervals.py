@@ -10,13 +10,13 @@ import numpy as np
 
 from evalreg.checks import INTERVALS, BoolArray, FloatArray, IntArray, fraction, option
 from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.crossed import effective_n, logit_interval, logit_statistic, proportion_interval, t_quantile
 from evalreg.covariance.terms import assemble
 from evalreg.errors import NotAvailableError, ScoreRangeError
 from evalreg.estimate import PLAIN, Estimate, Family, Scale, effective_clusters, selects
 from evalreg.inference.rectification import human_labels, labelled_means
 from evalreg.inference.wald import Contrasts, as_t_results
 from evalreg.numerics.matrices import Matrix, absolute_entries, compressed, dense, signs_of_entries, without_zeros
-from evalreg.numerics.student import effective_n, logit_interval, logit_statistic, proportion_interval, t_quantile
 from evalreg.scores.rows import RowScores
 from evalreg.scores.score_interval import ICC_MEAN, SingleMeans
 

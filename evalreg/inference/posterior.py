@@ -12,12 +12,12 @@ import pandas as pd
 from scipy import special
 
 from evalreg.checks import FloatArray, IntArray, fraction, listed, option
+from evalreg.covariance.crossed import crossings
 from evalreg.data.clusters import Axis, axis_name, rows_where
 from evalreg.errors import ArgumentError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import Cells, Estimate
 from evalreg.numerics.limits import LAST_DIGITS, ROOT_OF_ROUNDING
 from evalreg.numerics.matrices import dense
-from evalreg.numerics.student import crossings
 
 if TYPE_CHECKING:
     from scipy.interpolate import PPoly

@@ -18,8 +18,7 @@ from evalreg.errors import NotAvailableError, Note, RectificationWarning, TooFew
 from evalreg.estimate import Cells, Estimate, Family, of_means
 from evalreg.numerics.limits import LAST_DIGITS
 from evalreg.numerics.matrices import Matrix, dense, scale_columns
-from evalreg.scores.base import cell_sums
-from evalreg.scores.cells import CellScores
+from evalreg.scores.base import CellScores, cell_sums
 
 if TYPE_CHECKING:
     from evalreg.covariance.leverage import Leverage

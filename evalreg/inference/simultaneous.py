@@ -19,13 +19,12 @@ import scipy
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, adjustment, fraction, listed
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.crossed import Widths, joined, one_t
+from evalreg.covariance.crossed import Widths, joined, one_t, t_quantile
 from evalreg.covariance.leverage import quadratic
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
 from evalreg.inference.wald import parse_contrasts
 from evalreg.numerics.limits import HELD, ROUNDING
 from evalreg.numerics.matrices import Matrix, dense, difference_rows, squared_entries
-from evalreg.numerics.student import t_quantile
 
 AdjustName: TypeAlias = Literal["holm", "fdr_bh", "bh", "bonferroni"]
 ADJUSTMENTS: tuple[AdjustName, ...] = ("holm", "fdr_bh", "bonferroni")

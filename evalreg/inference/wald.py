@@ -15,7 +15,8 @@ from scipy import special
 
 from evalreg.checks import FloatArray, fraction, listed, nearest, option
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.crossed import SMALLEST_LEVEL, USUAL_LEVEL
+from evalreg.covariance.crossed import NORMAL, SMALLEST_LEVEL, USUAL_LEVEL, t_quantile
+from evalreg.covariance.crossed import t_pvalues as t_pvalues
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -27,8 +28,6 @@ from evalreg.errors import (
 )
 from evalreg.estimate import Estimate
 from evalreg.numerics.limits import ROUNDING
-from evalreg.numerics.student import NORMAL, t_quantile
-from evalreg.numerics.student import t_pvalues as t_pvalues
 
 if TYPE_CHECKING:
     from statsmodels.stats.contrast import ContrastResults

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_float_dtype, is_numeric_dtype
 
-from evalreg.checks import listed
+from evalreg.checks import listed, muted
 from evalreg.data.clusters import quoted_pair, spelled_alike
-from evalreg.errors import EvalregError, muted
+from evalreg.errors import EvalregError
 from evalreg.inference.questions import mixed_scales
 from evalreg.logs.reading import ROLES
 from evalreg.logs.table_log import likely_roles

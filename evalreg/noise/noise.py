@@ -13,21 +13,13 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, fraction, listed, option
+from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, fraction, listed, muted, option
 from evalreg.data.answers import NOBODY
 from evalreg.data.clusters import Axis, Codes, Groups, axis_name, joint, or_one_model, rows_where, with_roles
 from evalreg.data.engine import Query
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import Roles, cells_of, one_row_an_item, read_rows
-from evalreg.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    EvalregWarning,
-    NotAvailableError,
-    Note,
-    ScoreRangeError,
-    muted,
-)
+from evalreg.errors import ArgumentError, ArgumentTypeError, EvalregWarning, NotAvailableError, Note, ScoreRangeError
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.difference import compare
 from evalreg.estimators.mean import mean

@@ -9,10 +9,10 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.covariance.crossed import t_quantile
 from evalreg.data.clusters import Codes
 from evalreg.numerics.limits import EQUAL, HELD, ROUNDING
 from evalreg.numerics.matrices import Matrix
-from evalreg.numerics.student import t_quantile
 
 # A share of the variance below which more answers buy next to nothing.
 ENOUGH = 0.05

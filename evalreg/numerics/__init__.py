@@ -1,1 +1,1 @@
-"""Arithmetic that keeps its digits: orthonormal columns, least squares, Newton steps, Student's t."""
+"""Arithmetic that keeps its digits: orthonormal columns, least squares, Newton steps."""

@@ -12,7 +12,6 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.numerics.limits import HELD, ROUNDING
 from evalreg.numerics.matrices import Matrix
-from evalreg.numerics.student import t_quantile
 
 # Components whose expected products lie this near to a combination of the others' are one to the log.
 ALIASED = 1e-7
@@ -196,7 +195,7 @@ def icc_interval(sums: ClusterSums, alpha: float) -> tuple[FloatArray, FloatArra
     squares, fourth = sums.add(change**2), sums.add(change**4)
     effective = np.divide(squares**2, fourth, out=np.ones(G.size), where=fourth > 0)
     variance = (G - 1) / np.maximum(G, 1) * squares
-    half = t_quantile(alpha, np.clip(2 * effective - 1, 1.0, np.maximum(G - 1, 1.0))) * np.sqrt(variance)
+    half = -special.stdtrit(np.clip(2 * effective - 1, 1.0, np.maximum(G - 1, 1.0)), alpha / 2) * np.sqrt(variance)
     known = np.isfinite(half) & np.isfinite(F)
     k, g = np.where(known, N - G, 2.0), np.where(known, G - 1, 1.0)
     ends = [F / special.fdtri(g, k, p) for p in (1 - alpha / 2, alpha / 2)]

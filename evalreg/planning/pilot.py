@@ -12,6 +12,7 @@ import scipy
 
 from evalreg.checks import MissingName, fraction, option
 from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.crossed import t_quantile
 from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.covariance.terms import assemble
 from evalreg.data.answers import PairedAnswers, read_paired_answers
@@ -20,7 +21,6 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
 from evalreg.estimate import Estimate, rows_behind
 from evalreg.numerics.limits import EQUAL, ROUNDING
 from evalreg.numerics.matrices import compressed
-from evalreg.numerics.student import t_quantile
 from evalreg.planning.power import (
     checked_delta,
     fewest,

@@ -16,11 +16,11 @@ import scipy
 from scipy import sparse
 
 from evalreg.checks import FloatArray, fraction
+from evalreg.covariance.crossed import crossings, t_quantile
 from evalreg.covariance.leverage import cell_pieces, own_dof
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.inference.simultaneous import BLOCK, base_seed, block_stream
 from evalreg.numerics.limits import EQUAL, HELD, LAST_DIGITS, ROUNDING
-from evalreg.numerics.student import crossings, t_quantile
 
 if TYPE_CHECKING:
     from evalreg.covariance.crossed import Widths

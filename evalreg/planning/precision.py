@@ -12,10 +12,10 @@ import scipy
 from scipy.special import bdtr, ndtr
 
 from evalreg.checks import FloatArray, fraction
+from evalreg.covariance.crossed import t_quantile
 from evalreg.data.clusters import EXACT
 from evalreg.errors import ArgumentError
 from evalreg.numerics.limits import EQUAL, ROUNDING
-from evalreg.numerics.student import t_quantile
 from evalreg.planning.pilot import pilot_of
 from evalreg.planning.power import (
     checked_at_least,

@@ -12,12 +12,11 @@ import pandas as pd
 import scipy
 
 from evalreg.checks import FloatArray, fraction, keeps, listed
-from evalreg.covariance.crossed import crossed_widths, sums_of
+from evalreg.covariance.crossed import crossed_widths, sums_of, t_quantile
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
 from evalreg.inference.fragile import FEW_CROSSED
 from evalreg.numerics.limits import EQUAL
-from evalreg.numerics.student import t_quantile
 from evalreg.planning.pilot import Pilot, is_estimated, pilot_of, touched
 from evalreg.planning.power import (
     PILOT_NODES,

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, frozen, keeps, listed, option
+from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, frozen, issue, keeps, listed, option
 from evalreg.covariance.options import Groups, check_two_clusters, drop_nested, resolve_groups
 from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.covariance.terms import naive_term
@@ -26,7 +26,6 @@ from evalreg.errors import (
     NotAvailableError,
     Note,
     TooFewClustersError,
-    issue,
 )
 from evalreg.inference.simultaneous import base_seed
 from evalreg.numerics.fitting import Progress

@@ -17,6 +17,7 @@ from evalreg.checks import (
     IntArray,
     MissingName,
     fraction,
+    issue,
     keeps,
     listed,
     nearest,
@@ -35,7 +36,6 @@ from evalreg.errors import (
     Note,
     TooFewClustersError,
     UnknownLabelError,
-    issue,
 )
 from evalreg.inference.simultaneous import Seed, base_seed
 from evalreg.numerics.fitting import Progress

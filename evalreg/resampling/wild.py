@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray, SscName, fraction, option
+from evalreg.checks import FloatArray, IntArray, SscName, fraction, issue, option
 from evalreg.covariance.absorbed import refuse_spanning
-from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.crossed import Term, subset_signs
+from evalreg.covariance.covariance import Covariance, Term
+from evalreg.covariance.crossed import subset_signs
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import assemble, counts_of
 from evalreg.data.clusters import Axis, union
@@ -39,7 +39,6 @@ from evalreg.errors import (
     Note,
     TooFewClustersError,
     ZeroVarianceWarning,
-    issue,
 )
 from evalreg.estimate import Estimate
 from evalreg.inference.simultaneous import Seed, base_seed

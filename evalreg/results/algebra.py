@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalreg.checks import FloatArray, IntervalName, few_of, listed
+from evalreg.checks import FloatArray, IntervalName, few_of, issue, listed
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import Axis, axis_name
-from evalreg.errors import ArgumentError, ArgumentTypeError, CovarianceWarning, Note, ZeroVarianceWarning, issue
+from evalreg.errors import ArgumentError, ArgumentTypeError, CovarianceWarning, Note, ZeroVarianceWarning
 from evalreg.estimate import Estimate, Scale, rows_behind
 from evalreg.inference.fragile import few_left, few_rows, fragility, skewed_means
 from evalreg.inference.intervals import intervals, through

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import FloatArray, fraction, listed, nearest
+from evalreg.checks import FloatArray, fraction, issue, listed, nearest
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import known_columns
 from evalreg.data.rows import joint_names
@@ -22,7 +22,6 @@ from evalreg.errors import (
     MissingLabelsError,
     NotAvailableError,
     TooFewClustersError,
-    issue,
 )
 from evalreg.estimate import Estimate
 from evalreg.inference.wald import NO_DOF, JointTest, critical_value, few_notes, joint_test, joint_test_p

@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import fraction, writing
+from evalreg.checks import fraction, muted, writing
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import axis_name
-from evalreg.errors import ArgumentError, EvalregError, muted
+from evalreg.errors import ArgumentError, EvalregError
 from evalreg.inference.intervals import tested_against
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.documents import SCHEMA_VERSION, as_json, records, summary_document, versions

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import fraction, option, writing
+from evalreg.checks import fraction, muted, option, writing
 from evalreg.data.clusters import axis_name
-from evalreg.errors import ArgumentError, EvalregError, muted
+from evalreg.errors import ArgumentError, EvalregError
 from evalreg.inference.dependence import design_effect, standard_error_ratios
 from evalreg.inference.fragile import cluster_sizes
 from evalreg.inference.simultaneous import Seed

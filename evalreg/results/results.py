@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import CovName, DofName, RepairName, SscName, option
+from evalreg.checks import CovName, DofName, RepairName, SscName, issue, muted, option
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import (
     CovOptions,
@@ -25,7 +25,7 @@ from evalreg.covariance.options import (
 )
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.where import open_subset
-from evalreg.errors import EvalregError, Note, issue, muted
+from evalreg.errors import EvalregError, Note
 from evalreg.estimate import Estimate
 from evalreg.hints import Hinting, with_hints
 from evalreg.inference.intervals import against_null, against_value, intervals, t_tests

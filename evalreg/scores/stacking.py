@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray
+from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, Labels
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.limits import HELD
@@ -25,7 +25,9 @@ from evalreg.numerics.matrices import (
 )
 from evalreg.numerics.moments import ClusterSums
 from evalreg.scores.base import (
+    EVERY_ROW,
     Block,
+    CellScores,
     ColumnSums,
     NarrowClusters,
     RowsInCells,
@@ -541,3 +543,112 @@ def _squares_of_parts(rows: RowsInCells) -> FloatArray:
     value = rows.weight * rows.values
     size = np.abs(value) + np.abs(value - rows.scores)
     return np.asarray(np.bincount(rows.cell, size**2, minlength=rows.n_cells))
+
+
+GONE = "a log of sums no longer has its rows: {what} needs them. Take the log itself."
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SummedPairScores(CellScores):
+    """Scores of lines that comparisons were summed to: `values` are means of lines, `weights` their sums of weights.
+
+    What clusters need is exact; what needs single rows is refused. All arrays have shape (n_lines,).
+    """
+
+    stackable: ClassVar[bool] = False
+    cell: IntArray
+    weights: FloatArray
+    # Rows of each line, and the sum over them of w (value - mean of the line)^2.
+    count: FloatArray
+    within: FloatArray
+    # Sums over the rows of each line of w^2, the mean of the values with these weights, and squares about it.
+    weight2: FloatArray
+    mean2: FloatArray
+    within2: FloatArray
+    # The largest weight of a row of each line.
+    heaviest: FloatArray
+
+    @property
+    def n_rows(self) -> int:
+        """Comparisons that were summed."""
+        return int(self.count.sum())
+
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)'; of independent rows by the squares of cells."""
+        if by is not None:
+            return super().meat(by, bread)
+        scaled = np.sqrt(self.row_moments()[0])[:, None] * dense(bread)
+        return np.asarray(scaled.T @ scaled)
+
+    def row_moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Sums over the rows of each cell of s^2, s w and w^2."""
+        w2, away = self.weight2, self.mean2 - self.fitted[self.cell]
+        lines = self.within2 + w2 * away**2, w2 * away, w2
+        ss, sw, ww = (np.bincount(self.cell, one, self.n_columns).astype(float, copy=False) for one in lines)
+        return ss, sw, ww
+
+    def squares_in_cells(self, by: Axis) -> Matrix:
+        """Sums of w e^2 within (cluster, cell)."""
+        codes = self.labels.codes(by)
+        within = sparse.coo_array((self.within, (codes.codes, self.cell)), (codes.n_clusters, self.n_columns))
+        return super().squares_in_cells(by) + within.tocsr()
+
+    def heaviest_rows(self) -> FloatArray:
+        """The largest weight of a row in each cell."""
+        largest = np.zeros(self.n_columns)
+        np.maximum.at(largest, self.cell, self.heaviest)
+        return largest
+
+    def turned(self, which: BoolArray, cell: IntArray, fitted: FloatArray) -> SummedPairScores:
+        """The same lines in other cells, some as scores of the other side."""
+        values, mean2 = (np.where(which, 1.0 - one, one) for one in (self.values, self.mean2))
+        return replace(self, values=values, mean2=mean2, cell=cell, fitted=fitted)
+
+    def in_cells(self) -> tuple[RowsInCells, ...]:
+        """No rows are known."""
+        return ()
+
+    def row_influence(self, bread: Matrix) -> FloatArray:
+        """Refused: there are no rows."""
+        raise NotAvailableError(GONE.format(what="influence of single rows") + " Or name a clustering in `by`.")
+
+    def with_labels(self, more: dict[str, Any]) -> CellScores:
+        """Refused: labels given as arrays follow rows."""
+        raise NotAvailableError(GONE.format(what="labels given as arrays"))
+
+    def relabelled(self, change: Callable[[Labels], Labels]) -> CellScores:
+        """The same scores with the labels of their lines changed; rows cannot be told apart."""
+        labels = change(self.labels)
+        if EVERY_ROW[0] in labels.held:
+            raise NotAvailableError(GONE.format(what="the leverage of single rows"))
+        return replace(self, labels=labels)
+
+
+@dataclass(frozen=True, eq=False)
+class SummedOutcomes(StackedScores):
+    """Scores of lines, each of one outcome, and whether that is a tie, side by side."""
+
+    first: SummedPairScores
+    second: SummedPairScores
+    stackable = False
+
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)'; a line's rows are alike, so that their squares are w^2 times one."""
+        if by is not None:
+            return super().meat(by, bread)
+        parts = []
+        for part in (self.first, self.second):
+            scores = np.sqrt(part.weight2) * (part.values - part.fitted[part.cell])
+            parts.append(RowsInCells(part.values, scores, part.cell, part.weights, part.n_columns))
+        return meat_of_cell_rows(tuple(parts), bread)
+
+    def heaviest_rows(self) -> FloatArray:
+        """The largest weight of a row in each cell."""
+        return self.first.heaviest_rows()
+
+
+def beside_ties(rows: CellScores, tie: FloatArray, fitted: FloatArray) -> StackedScores:
+    """Scores of verdicts and of whether each is a tie, side by side; `fitted` is the share of ties of each cell."""
+    if not isinstance(rows, SummedPairScores):
+        return StackedScores(rows, CellScores(tie, fitted, rows.labels, rows.cell, rows.weights))
+    return SummedOutcomes(rows, replace(rows, values=tie, mean2=tie, fitted=fitted))

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
 
-from evalreg.checks import FloatArray, adjustment, fraction, listed, nearest, option
-from evalreg.errors import ArgumentError, ArgumentTypeError, FewClustersWarning, NotAvailableError, Note, issue
+from evalreg.checks import FloatArray, adjustment, fraction, issue, listed, nearest, option
+from evalreg.covariance.crossed import t_pvalues, t_quantile
+from evalreg.errors import ArgumentError, ArgumentTypeError, FewClustersWarning, NotAvailableError, Note
 from evalreg.inference.simultaneous import adjust_pvalues
-from evalreg.numerics.student import t_pvalues, t_quantile
 from evalreg.report.answer import ranks_text
 from evalreg.report.shown import whole
 from evalreg.report.tables import Grid, Printed, Summary, dof_texts, error_text, interval_text, number, p_value

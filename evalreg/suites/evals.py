@@ -12,7 +12,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import adjustment, fraction, keeps, listed, option
+from evalreg.checks import adjustment, fraction, issue, keeps, listed, muted, option
 from evalreg.data.clusters import axis_name
 from evalreg.errors import (
     ArgumentError,
@@ -24,8 +24,6 @@ from evalreg.errors import (
     NotAvailableError,
     Note,
     UnlikeScalesWarning,
-    issue,
-    muted,
 )
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.comparison_page import by_part, comparison_summary

@@ -188,8 +188,9 @@ SIDES: dict[str, Any] = {"left": "left", "right": "right", "score": "score", "gr
 
 
 def new_process(statement: str) -> Run:
-    """A statement in a new process of Python."""
-    return lambda _: subprocess.run([sys.executable, "-c", statement], check=True)
+    """A statement in a new process of Python, with the bytecode that an installation has."""
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": ""}
+    return lambda _: subprocess.run([sys.executable, "-c", statement], check=True, env=environment)
 
 
 CASES = [

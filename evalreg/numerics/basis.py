@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse import csgraph
 
 from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.errors import CollinearityError, ConvergenceError
@@ -427,5 +426,7 @@ def _components(first: Partition, second: Partition) -> int:
     met = sparse.coo_array(
         (np.ones(first.codes.size, dtype=np.int8), (first.codes, second.codes + first.n_levels)), (n_levels, n_levels)
     )
-    count, _ = csgraph.connected_components(met.tocsr(), directed=False)
+    from scipy.sparse.csgraph import connected_components  # its solvers take an eighth of the time of a first mean
+
+    count, _ = connected_components(met.tocsr(), directed=False)
     return int(count)

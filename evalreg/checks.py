@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 import sys
 import unicodedata
 import warnings
@@ -271,3 +272,17 @@ def issue(notes: Iterable[Note]) -> None:
     depth += 1
     for category, text in notes:
         warnings.warn(text, category, stacklevel=depth)
+
+
+# What a terminal obeys instead of showing it, what changes the direction of writing, and what has no width.
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def visible(text: str, keep: str = "") -> str:
+    r"""Return a text whose control characters are spelled out, so that a label cannot steer a terminal.
+
+    Escapes, ends of lines, tabs, marks of writing direction and of no width as Python writes them.
+    """
+    return _HIDDEN.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)

@@ -1,7 +1,8 @@
-"""What public functions take besides their own words: logs for rows, and names of other packages, told in ours."""
+"""Help at the prompt: logs taken for rows, names of other packages told in ours, frames that print every column."""
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import os
@@ -9,7 +10,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
 
-from evalreg.checks import COVS, listed, nearest
+import pandas as pd
+
+from evalreg.checks import COVS, listed, nearest, visible
 from evalreg.errors import ArgumentTypeError
 
 P = ParamSpec("P")
@@ -90,6 +93,8 @@ ATTRIBUTES = _by_word(
         "with_cov(groups=...)": "get_robustcov_results vcov_cluster",
         "wild_test(hypothesis)": "wildboottest wild_bootstrap",
         "to_json()": "save to_pickle",
+        'to_code("R")': "to_r",
+        'to_code("Stata")': "to_stata",
         "statsmodels": "rsquared rsquared_adj fvalue f_pvalue aic bic llf resid fittedvalues df_model mse_resid scale "
         "ssr model",
     }
@@ -235,3 +240,45 @@ def _attribute_hint(kind: type[Hinting], name: str) -> str:
         return ""
     rest = f".{name}" if ours == "statsmodels" else ""
     return f"; it is `{kind._called}{'' if own else '.results'}.{ours}{rest}` here."
+
+
+class _AnyFrame(type):
+    """Every data frame counts as a `WholeFrame`: they differ in print alone, and are equal to `assert_frame_equal`."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, pd.DataFrame)
+
+
+class WholeFrame(pd.DataFrame, metaclass=_AnyFrame):
+    """A data frame that prints every column, where pandas would leave the middle ones out.
+
+    Columns that do not fit the width stand in blocks below each other; rows, digits and the width are as the options of
+    pandas say. What is made of it (rows, columns, rounded numbers) prints so too. Pickles hold a plain data frame.
+    """
+
+    @property
+    def _constructor(self) -> type[WholeFrame]:
+        return WholeFrame
+
+    def __repr__(self) -> str:
+        """All columns as text."""
+        with pd.option_context("display.max_columns", None):
+            return visible(super().__repr__(), keep="\n")
+
+    def _repr_html_(self) -> str | None:
+        with pd.option_context("display.max_columns", None):
+            found: str | None = super()._repr_html_()  # type: ignore[misc]
+        return found
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """A plain frame, which opens where evalreg is not installed."""
+        plain = pd.DataFrame(self)
+        plain.attrs = self.attrs
+        return copy.copy, (plain,)
+
+
+def whole(table: pd.DataFrame) -> pd.DataFrame:
+    """The same table, with its attributes, that prints every column."""
+    found = WholeFrame(table)
+    found.attrs = table.attrs
+    return found

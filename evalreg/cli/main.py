@@ -158,7 +158,7 @@ def _fail(message: str) -> int:
 
 def _visible(text: str, keep: str = "") -> str:
     """Text with its control characters spelled out; what does so loads data frames, so not before it is needed."""
-    from evalreg.report.tables import visible
+    from evalreg.checks import visible
 
     return visible(text, keep)
 

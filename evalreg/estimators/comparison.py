@@ -10,18 +10,18 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import CovName, DofName, FloatArray, RepairName, SscName, fraction, issue, listed
+from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, FewCarriersWarning, NotAvailableError, ScoreRangeError
-from evalreg.estimate import same_questions
+from evalreg.estimate import clusters_behind, same_questions
 from evalreg.estimators.comparison_page import comparison_brief, comparison_summary, difference_page
 from evalreg.estimators.pair_tables import sign_pvalues
-from evalreg.hints import Hinting, with_hints
+from evalreg.hints import Hinting, whole, with_hints
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.inference.simultaneous import adjust_pvalues, base_seed, family_of
 from evalreg.inference.wald import Contrasts
 from evalreg.report.answer import short
 from evalreg.report.axes import estimates_axes
 from evalreg.report.sentences import MarkupName, caption_text, difference_sentences, sample_of
-from evalreg.report.shown import whole
 from evalreg.report.summaries import covariance_text, not_allowed_for
 from evalreg.report.tables import Printed, Summary, level_text
 from evalreg.results.document import checked_levels, results_document, written
@@ -117,8 +117,8 @@ class Comparison(Printed, Hinting):
         elif adjust is not None:
             columns["p_adjusted"] = adjust_pvalues(p, adjust)
         correlation, saved = facts.correlations
-        clusters = sample_of(results.estimate, cov, "questions", None).clusters.values()
-        fewest = np.min([*clusters] or [facts.n], axis=0)
+        clusters = [clusters_behind(results.estimate, axis, cov.n_clusters[axis_name(axis)]) for axis in cov.axes]
+        fewest = np.min(clusters or [facts.n], axis=0)
         columns |= {"correlation": correlation, "n": facts.n, "n_clusters": fewest, "dof": cov.dof()}
         columns |= {"variance_saved": saved, "n_unpaired": facts.n_unpaired, "paired": facts.paired}
         table = pd.DataFrame(columns, index=facts.index)

@@ -1,4 +1,4 @@
-"""Influence of rows and clusters, and warnings where few, unequal or skewed ones tell an estimate."""
+"""Influence of rows and clusters; a covariance with its warnings where few, unequal or skewed ones tell an estimate."""
 
 from __future__ import annotations
 
@@ -7,14 +7,23 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, listed
+from evalreg.checks import BoolArray, FloatArray, few_of, issue, listed
 from evalreg.covariance.absorbed import adjusted_clusters, affordable, directions_of
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import t_quantile
 from evalreg.covariance.leverage import adjust_cell_totals, root_of
+from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.covariance.special import FEW_CLUSTERS, LARGEST_SHARE
+from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import Axis, axis_name
-from evalreg.errors import DominantClusterWarning, FewClustersWarning, Note, SkewedScoresWarning
+from evalreg.errors import (
+    CovarianceWarning,
+    DominantClusterWarning,
+    FewClustersWarning,
+    Note,
+    SkewedScoresWarning,
+    ZeroVarianceWarning,
+)
 from evalreg.estimate import Estimate, LeaveOut
 from evalreg.numerics.matrices import Matrix, absolute_entries, compressed, dense, signs_of_entries
 from evalreg.scores.base import Block, CellScores
@@ -135,6 +144,55 @@ def solved_again(leave_out: LeaveOut, block: Block, contrasts: Matrix | None) ->
         return change
     unsolved = np.asarray(np.isnan(change).astype(float) @ (abs(contrasts) > 0).T) > 0
     return np.where(unsolved, np.nan, np.asarray(np.nan_to_num(change) @ contrasts.T))
+
+
+def assembled(
+    estimate: Estimate, axes: tuple[Axis, ...] | None, asked: CovOptions, notes: tuple[Note, ...] = ()
+) -> tuple[Covariance, tuple[Note, ...]]:
+    """The covariance that was asked for, and all notes, which are issued; `axes` is None for independent rows."""
+    options = resolve_cov(asked, axes is not None, default="CR1" if estimate.refit is None else "CR2")
+    cov = assemble(estimate, axes or (), options)
+    thin = (*few_rows(estimate, cov), *few_left(estimate, cov), *skewed_means(estimate, cov))
+    fragile = (*cov.notes, *fragility(estimate, cov), *thin, *variance_notes(cov))
+    found = (*notes, *_lost_notes(estimate, cov, asked), *fragile)
+    issue(found)
+    return cov, found
+
+
+def _lost_notes(estimate: Estimate, cov: Covariance, asked: CovOptions) -> tuple[Note, ...]:
+    """Say that the default is not CR2 here, as it was of the parts."""
+    if asked.cov is not None or not cov.axes or not estimate.lost:
+        return ()
+    text = (
+        f"the covariance is CR1, and not CR2, since {estimate.lost}: with few or unequal clusters its standard errors "
+        "are too small. Take the estimates one by one for CR2, or fit them as one model."
+    )
+    return ((CovarianceWarning, text),)
+
+
+def variance_notes(cov: Covariance) -> tuple[Note, ...]:
+    """Parameters without a positive variance, by reason."""
+    by_reason: dict[tuple[str, bool, bool], list[str]] = {}
+    scored = None if np.all(cov.variance() > 0) else cov.widths().scored
+    tested = set() if scored is None else {cov.names[i] for i in scored.rows}
+    for name, reason, variance in zip(cov.names, cov.reasons(), cov.variance(), strict=True):
+        if reason:
+            by_reason.setdefault((reason, bool(variance == 0), name in tested), []).append(name)
+    notes = []
+    for (reason, is_zero, is_tested), names in by_reason.items():
+        some = few_of(names)
+        text = f"{some}: no test, because {reason}; t and p are NaN."
+        if is_tested:
+            text = f"{some}: no standard error, because {reason}; the interval and tests are by the score test alone."
+        elif cov.bounded and is_zero:
+            text = (
+                f"{some}: {reason}, so the standard error is 0, t and p are NaN, and the interval is Clopper-Pearson "
+                "on the effective number of clusters."
+            )
+            if cov.ends is not None and cov.paired is None:
+                text += " Differences from others allow for the end of such an interval, so that they are not too sure."
+        notes.append((ZeroVarianceWarning, text))
+    return tuple(notes)
 
 
 def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:

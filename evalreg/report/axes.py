@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, option
+from evalreg.checks import FloatArray, option, visible
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
@@ -23,7 +23,7 @@ from evalreg.errors import (
     MissingColumnError,
     NotAvailableError,
 )
-from evalreg.report.tables import shorten, visible
+from evalreg.report.tables import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,8 +11,9 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+from evalreg.checks import visible
 from evalreg.errors import NotAvailableError
-from evalreg.report.tables import Grid, latex_text, markdown_text, visible
+from evalreg.report.tables import Grid, latex_text, markdown_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template

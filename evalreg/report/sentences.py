@@ -10,14 +10,14 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, option
+from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, option, visible
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError
-from evalreg.estimate import NOT_GIVEN, Estimate
+from evalreg.estimate import NOT_GIVEN, Estimate, clusters_behind
 from evalreg.inference.intervals import intervals
 from evalreg.inference.rectification import human_labels, rectification_table
-from evalreg.report.tables import latex_text, markdown_text, p_value, visible
+from evalreg.report.tables import latex_text, markdown_text, p_value
 
 MarkupName: TypeAlias = Literal["text", "markdown", "latex", "html"]
 MARKUPS: tuple[MarkupName, ...] = ("text", "markdown", "latex", "html")
@@ -119,12 +119,8 @@ def _one(value: float, digits: int, mark: str) -> str:
 
 def sample_of(estimate: Estimate, cov: Covariance, rows: str, counts: FloatArray | None) -> RestsOn:
     """What the parameters rest on: of a mean its own rows and clusters, of a regression all."""
-    A, n = estimate.coefficient_map, estimate.n_params
-    clusters = {}
-    for axis in cov.axes:
-        every = np.full(n, cov.n_clusters[axis_name(axis)], dtype=np.intp)
-        own = A is not None and estimate.kind in ("mean", "board")
-        clusters[axis_name(axis)] = estimate.scores.clusters_reached(axis, A) if own else every
+    names = {axis_name(axis): axis for axis in cov.axes}
+    clusters = {name: clusters_behind(estimate, axis, cov.n_clusters[name]) for name, axis in names.items()}
     return RestsOn(rows, counts, clusters)
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evalreg.checks import visible
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -30,10 +32,6 @@ NEGLIGIBLE = 1e-6
 NO_LIMIT = "no limit"
 # What is nearer to a whole number is one.
 WHOLE = 1e-6
-# What a terminal obeys instead of showing it, what changes the direction of writing, and what has no width.
-_HIDDEN = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-)
 LATEX = {
     **{ord(mark): f"\\{mark}" for mark in "&%$#_{}"},
     **{ord(mark): f"${mark}$" for mark in "<>|"},
@@ -44,14 +42,6 @@ LATEX = {
 # In Markdown: marks of emphasis and code, links, and HTML. An underscore inside a word is one.
 _MARKS = re.compile(r"([\\`*|~]|(?<![^\W_])_|_(?![^\W_])|(?<=\])\()")
 _TAG = re.compile(r"<(?=[A-Za-z/!?])|&(?=#?\w+;)")
-
-
-def visible(text: str, keep: str = "") -> str:
-    r"""Return a text whose control characters are spelled out, so that a label cannot steer a terminal.
-
-    Escapes, ends of lines, tabs, marks of writing direction and of no width as Python writes them.
-    """
-    return _HIDDEN.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
 
 
 def spreadsheet(text: str) -> str:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalreg.checks import FloatArray, IntervalName, few_of, issue, listed
+from evalreg.checks import FloatArray, listed
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.options import CovOptions, resolve_cov
-from evalreg.covariance.terms import assemble
+from evalreg.covariance.options import CovOptions
 from evalreg.data.clusters import Axis, axis_name
-from evalreg.errors import ArgumentError, ArgumentTypeError, CovarianceWarning, Note, ZeroVarianceWarning
+from evalreg.errors import ArgumentError, ArgumentTypeError, Note
 from evalreg.estimate import Estimate, Scale, rows_behind
-from evalreg.inference.fragile import few_left, few_rows, fragility, skewed_means
-from evalreg.inference.intervals import intervals, through
+from evalreg.inference.fragile import assembled, variance_notes
+from evalreg.inference.intervals import through
 from evalreg.inference.wald import in_order, parse_contrasts
 from evalreg.scores.base import Scores
 
@@ -35,35 +33,7 @@ class Algebra:
     @property
     def params(self) -> pd.Series:
         """Estimates, by parameter."""
-        return self._series(self.estimate.params)
-
-    def conf_int(self, alpha: float = 0.05, method: IntervalName | None = None) -> pd.DataFrame:
-        """Confidence intervals.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Level; 0.05 gives 95% intervals.
-        method : {"wald", "logit", "wilson", "clopper-pearson", "jeffreys"}, optional
-            By default score intervals with a design effect: Wilson's for unweighted means of scores in [0, 1], Tango's
-            for differences on the same questions. Other means in [0, 1] and win rates have "logit", at whose ends odds
-            and net benefits of a board have theirs; everything else has "wald". The last three treat the mean as a
-            proportion of the effective number of rows, at most the rows there are (Korn and Graubard).
-
-        Returns
-        -------
-        DataFrame
-            Columns 0 and 1, one row a parameter. Where a mean of scores in [0, 1] has no variance, Clopper-Pearson on
-            the effective number of clusters.
-
-        Raises
-        ------
-        ScoreRangeError
-            If a proportion's interval is asked of something that is not a mean of scores in [0, 1].
-        """
-        return pd.DataFrame(
-            intervals(self.estimate, self.cov, alpha, method), index=list(self.estimate.names), columns=[0, 1]
-        )
+        return pd.Series(self.estimate.params, index=list(self.estimate.names))
 
     def _derived(self, estimate: Estimate, cov: Covariance, notes: tuple[Note, ...]) -> Self:
         """Results of something computed from the parameters; of a board a board without its pairs of models."""
@@ -75,9 +45,6 @@ class Algebra:
         """The function of which these are values, and results of its arguments; None of other parameters."""
         found, same = through(self.estimate, self.cov), cast("Any", self)
         return None if found is None else (found.scale, replace(same, estimate=found.estimate, cov=found.cov))
-
-    def _series(self, values: FloatArray) -> pd.Series:
-        return pd.Series(values, index=_index_of(self.estimate.names).view())
 
     @property
     def _counts(self) -> FloatArray | None:
@@ -302,61 +269,6 @@ class Algebra:
     def _joined(self, estimate: Estimate) -> Self:
         cov, notes = assembled(estimate, self.axes or None, self.asked)
         return self._derived(estimate, cov, notes)
-
-
-def assembled(
-    estimate: Estimate, axes: tuple[Axis, ...] | None, asked: CovOptions, notes: tuple[Note, ...] = ()
-) -> tuple[Covariance, tuple[Note, ...]]:
-    """The covariance that was asked for, and all notes, which are issued; `axes` is None for independent rows."""
-    options = resolve_cov(asked, axes is not None, default="CR1" if estimate.refit is None else "CR2")
-    cov = assemble(estimate, axes or (), options)
-    thin = (*few_rows(estimate, cov), *few_left(estimate, cov), *skewed_means(estimate, cov))
-    fragile = (*cov.notes, *fragility(estimate, cov), *thin, *variance_notes(cov))
-    found = (*notes, *_lost_notes(estimate, cov, asked), *fragile)
-    issue(found)
-    return cov, found
-
-
-def _lost_notes(estimate: Estimate, cov: Covariance, asked: CovOptions) -> tuple[Note, ...]:
-    """Say that the default is not CR2 here, as it was of the parts."""
-    if asked.cov is not None or not cov.axes or not estimate.lost:
-        return ()
-    text = (
-        f"the covariance is CR1, and not CR2, since {estimate.lost}: with few or unequal clusters its standard errors "
-        "are too small. Take the estimates one by one for CR2, or fit them as one model."
-    )
-    return ((CovarianceWarning, text),)
-
-
-def variance_notes(cov: Covariance) -> tuple[Note, ...]:
-    """Parameters without a positive variance, by reason."""
-    by_reason: dict[tuple[str, bool, bool], list[str]] = {}
-    scored = None if np.all(cov.variance() > 0) else cov.widths().scored
-    tested = set() if scored is None else {cov.names[i] for i in scored.rows}
-    for name, reason, variance in zip(cov.names, cov.reasons(), cov.variance(), strict=True):
-        if reason:
-            by_reason.setdefault((reason, bool(variance == 0), name in tested), []).append(name)
-    notes = []
-    for (reason, is_zero, is_tested), names in by_reason.items():
-        some = few_of(names)
-        text = f"{some}: no test, because {reason}; t and p are NaN."
-        if is_tested:
-            text = f"{some}: no standard error, because {reason}; the interval and tests are by the score test alone."
-        elif cov.bounded and is_zero:
-            text = (
-                f"{some}: {reason}, so the standard error is 0, t and p are NaN, and the interval is Clopper-Pearson "
-                "on the effective number of clusters."
-            )
-            if cov.ends is not None and cov.paired is None:
-                text += " Differences from others allow for the end of such an interval, so that they are not too sure."
-        notes.append((ZeroVarianceWarning, text))
-    return tuple(notes)
-
-
-@lru_cache(maxsize=32)
-def _index_of(names: tuple[str, ...]) -> pd.Index[Any]:
-    """The index of parameters; a view of it is given away, whose name a caller may set."""
-    return pd.Index(list(names))
 
 
 def _clusters(axes: tuple[Axis, ...]) -> str:

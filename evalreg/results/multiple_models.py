@@ -9,10 +9,10 @@ import pandas as pd
 
 from evalreg.covariance.covariance import Covariance
 from evalreg.estimate import Estimate
+from evalreg.hints import whole
 from evalreg.inference.intervals import intervals
 from evalreg.inference.ranks import PairAdjustName, letters, pairwise_table, rank_sets, tiers
 from evalreg.inference.simultaneous import Seed, simultaneous
-from evalreg.report.shown import whole
 from evalreg.report.summaries import choice_sentence, rating_reach
 from evalreg.results.algebra import Algebra
 from evalreg.results.winner import BestName, Winner, WinnerName, find_winner
@@ -224,7 +224,8 @@ def leaderboard_table(models: MultipleModels, alpha: float, seed: Seed) -> pd.Da
     """
     names, cov = models._compared[0].index, models._compared[1]
     joint, ranks = models.simultaneous(alpha, seed=seed), models.ranks(alpha, seed=seed)
-    own = models.conf_int(alpha).loc[names]
+    ends = intervals(models.estimate, models.cov, alpha, None)
+    own = pd.DataFrame(ends, index=models.params.index).loc[names]
     table = pd.DataFrame(
         {
             "rank": ranks["rank"],

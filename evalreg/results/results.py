@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import CovName, DofName, RepairName, SscName, issue, muted, option
+from evalreg.checks import CovName, DofName, FloatArray, IntervalName, RepairName, SscName, issue, muted, option
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import (
     CovOptions,
@@ -28,6 +28,7 @@ from evalreg.data.where import open_subset
 from evalreg.errors import EvalregError, Note
 from evalreg.estimate import Estimate
 from evalreg.hints import Hinting, with_hints
+from evalreg.inference.fragile import assembled
 from evalreg.inference.intervals import against_null, against_value, intervals, t_tests
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
@@ -44,7 +45,6 @@ from evalreg.report.answer import short
 from evalreg.report.axes import FigSize
 from evalreg.report.figures import FigureName, plot_results
 from evalreg.report.summaries import covariance_text
-from evalreg.results.algebra import assembled
 from evalreg.results.bridge import line_of, to_statsmodels, with_own_dof
 from evalreg.results.diagnosed import Diagnosed, Resampled
 from evalreg.results.fitted import design_rows
@@ -157,41 +157,60 @@ class Results(Resampled, Predicted, Diagnosed, Tabulated, Hinting):
         made = to_statsmodels(fitted, self.cov.matrix, float(np.min(self.cov.dof())), covariance_text(self.cov))
         return with_own_dof(made, fitted.model, self.cov.dof, design_rows)
 
-    def to_stata(self) -> str:
-        """The line of Stata that gives these standard errors, or a sentence why none does.
+    def to_code(self, program: Literal["Stata", "R"]) -> str:
+        """The lines of another program that give these standard errors, or a sentence why none do.
+
+        Parameters
+        ----------
+        program : {"Stata", "R"}
+            CR2 with its degrees of freedom needs Stata 18, two clusterings the package vcemway. R is by sandwich and
+            clubSandwich, with the rows as the data frame `log`.
 
         Returns
         -------
         str
-            Of means and least squares by rows, with one or two clusterings; the columns keep their names. CR2 with its
-            degrees of freedom needs Stata 18, two clusterings the package vcemway.
+            Of means and least squares by rows; the columns keep their names.
 
         Examples
         --------
         >>> import evalreg as er
         >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
-        >>> print(er.fit("score ~ n_words", log, groups="passage", cov="CR1").to_stata())
-        regress score n_words, vce(cluster passage)
-        """
-        return line_of(self.estimate, self.cov, "Stata")
-
-    def to_r(self) -> str:
-        """The lines of R that give these standard errors, or a sentence why none do.
-
-        Returns
-        -------
-        str
-            By sandwich and clubSandwich, with the rows as the data frame `log`.
-
-        Examples
-        --------
-        >>> import evalreg as er
-        >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
-        >>> print(er.fit("score ~ n_words", log, groups="passage").to_r())
+        >>> results = er.fit("score ~ n_words", log, groups="passage")
+        >>> print(results.to_code("Stata"))
+        regress score n_words, vce(hc2 passage, dfadjust)
+        >>> print(results.to_code("R"))
         fit <- lm(score ~ n_words, data = log)
         clubSandwich::coef_test(fit, vcov = "CR2", cluster = with(log, passage), test = "Satterthwaite")
         """
-        return line_of(self.estimate, self.cov, "R")
+        return line_of(self.estimate, self.cov, option("program", program, ("Stata", "R")))
+
+    def conf_int(self, alpha: float = 0.05, method: IntervalName | None = None) -> pd.DataFrame:
+        """Confidence intervals.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level; 0.05 gives 95% intervals.
+        method : {"wald", "logit", "wilson", "clopper-pearson", "jeffreys"}, optional
+            By default score intervals with a design effect: Wilson's for unweighted means of scores in [0, 1], Tango's
+            for differences on the same questions. Other means in [0, 1] and win rates have "logit", at whose ends odds
+            and net benefits of a board have theirs; everything else has "wald". The last three treat the mean as a
+            proportion of the effective number of rows, at most the rows there are (Korn and Graubard).
+
+        Returns
+        -------
+        DataFrame
+            Columns 0 and 1, one row a parameter. Where a mean of scores in [0, 1] has no variance, Clopper-Pearson on
+            the effective number of clusters.
+
+        Raises
+        ------
+        ScoreRangeError
+            If a proportion's interval is asked of something that is not a mean of scores in [0, 1].
+        """
+        return pd.DataFrame(
+            intervals(self.estimate, self.cov, alpha, method), index=list(self.estimate.names), columns=[0, 1]
+        )
 
     def cov_params(self) -> pd.DataFrame:
         """Covariance of the parameters, both axes named.
@@ -434,6 +453,9 @@ class Results(Resampled, Predicted, Diagnosed, Tabulated, Hinting):
             return plot_predictions(self, by, alpha, figsize, ax)
         options: dict[str, Any] = {"alpha": alpha, "adjust": adjust, "ranks": ranks, "by": by, "seed": seed}
         return plot_results(self, covariance_text(self.cov), kind, **options, figsize=figsize, ax=ax)
+
+    def _series(self, values: FloatArray) -> pd.Series:
+        return pd.Series(values, index=list(self.estimate.names))
 
     def __repr__(self) -> str:
         with muted():

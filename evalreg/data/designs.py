@@ -246,7 +246,10 @@ def read_design(
     rows = read_rows(
         table,
         {"score": parsed.outcome} if plain else {},
-        present={"score": () if plain else left, "covariate": right},
+        absent={
+            "score": {} if plain else {name: table.missing(name) for name in left},
+            "covariate": {name: table.missing(name) for name in right},
+        },
         labels=levels,
         weights=roles.weights,
         groups=groups,

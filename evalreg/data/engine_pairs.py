@@ -27,7 +27,15 @@ from evalreg.data.clusters import (
 )
 from evalreg.data.designs import sides_design
 from evalreg.data.engine import CellKeys, Grouped, Measure, Query, floats_of, kind_of, schema_of
-from evalreg.data.engine_rows import REASON, refuse_far_weights, refuse_infinite_ends, used_columns, weight_of
+from evalreg.data.engine_rows import (
+    REASON,
+    columns_in,
+    marked,
+    refuse_far_weights,
+    refuse_infinite_ends,
+    used_columns,
+    weight_of,
+)
 from evalreg.data.frame import as_query
 from evalreg.data.pairs import (
     OTHER_KEY,
@@ -42,6 +50,7 @@ from evalreg.data.pairs import (
     sides_of,
     verdict_scores,
 )
+from evalreg.data.rows import dropped_rows
 from evalreg.data.sums import (
     PAIR_COLUMNS,
     ROWS,
@@ -98,16 +107,16 @@ class PairsInEngine(PairCells):
 def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> PairsInEngine:
     """Comparisons sorted into pairs of models, of which no row leaves the engine."""
     labels = (roles.left, roles.right, *roles.key, roles.strata)
-    needed = used_columns(table, {"score": roles.score}, labels, groups, roles.missing, roles.weights, roles.winner)
+    columns, axes = used_columns(table, {"score": roles.score}, labels, groups, roles.weights, roles.winner)
     table = _in_one_order(table, roles)
     weight = weight_of(table, roles.weights)
-    kinds = _kinds(needed.marked(table), roles, weight)
-    n, why, exchanged = kinds.numbers["n"], kinds.values(REASON), kinds.values(EXCHANGED) == 1
+    kinds = _kinds(marked(table, columns), roles, weight)
+    n, why, exchanged = kinds.numbers["n"], kinds.values(REASON).astype(int), kinds.values(EXCHANGED) == 1
     # The rules of rows in memory, on the labels of the kinds.
     (first, second), names = sides_of((kinds.keys[FIRST], kinds.keys[SECOND]), roles)
     value, named = _left_scores(kinds, roles, first, second, exchanged, names)
     why = np.where(np.isnan(value) if roles.winner is not None else why == 1, 1, why)
-    dropped, used = needed.dropped(why, n), why == 0
+    dropped, used = dropped_rows(why, columns, roles.missing, n), why == 0
     first, second = first[used], second[used]
     if (same := first == second).any():
         raise self_comparison({names[code] for code in first[same]}, RowList((), int(n[used][same].sum())), roles)
@@ -116,7 +125,7 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
         codes, labels = kinds.keys[roles.strata]
         strata = labels, codes[used]
     pairs = pair_cells(first, second, names, strata)
-    found = _in_use(table.present(needed.names), roles, kinds, named, value)
+    found = _in_use(table.present(columns_in(columns)), roles, kinds, named, value)
     if roles.key and (repeats := int(n[used].sum()) - found.n_clusters((roles.left, roles.right, *roles.key))):
         raise repeated_rows((roles.left, roles.right, *roles.key), roles.key[0], repeats, OTHER_KEY)
     entry = np.unique(pairs.cell, return_index=True)[1]
@@ -130,7 +139,7 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
         cells=kinds.cells((FIRST, SECOND, *_strata_of(roles)), np.flatnonzero(used)[entry]),
         n_given=np.unique(np.stack([pairs.cell, exchanged[used]]), axis=1).shape[1],
         sums=_sums(kinds, used, value, roles),
-        axes=needed.axes,
+        axes=axes,
         dropped=dropped,
         weight=weight,
     )

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import MISSING, BoolArray, FloatArray, IntArray, MissingName, listed, option
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis, Groups, as_text, factorize, known_column, parse_groups, repeated_rows, union
 from evalreg.data.dialects import refuse_unreadable
 from evalreg.data.engine import FAR, KEY, ROWS, SUM, CellKeys, Grouped, Measure, Query, floats_of
 from evalreg.data.frame import Table, differing_labels, refuse_larger
-from evalreg.data.rows import CellRows, Roles, power_of_weights, read_cells, refuse_filters
+from evalreg.data.rows import REASONS, CellRows, Roles, dropped_rows, power_of_weights, read_cells, refuse_filters
 from evalreg.data.sums import refuse_repeats
-from evalreg.errors import ArgumentError, DataError, EmptyDataError, NonFiniteError, NotAvailableError, RowList
+from evalreg.errors import ArgumentError, DataError, NonFiniteError, NotAvailableError, RowList
 
 # Where squares are taken about: the middle of scores from 0 to 1.
 MIDDLE = 0.5
@@ -25,47 +25,8 @@ MIDDLE = 0.5
 REASON = "__reason"
 
 
-@dataclass(frozen=True)
-class UsedColumns:
-    """The columns of the roles, by the reason for which a row without one is not in use, and the clusterings.
-
-    Of a row that lacks several the first reason counts.
-    """
-
-    columns: dict[str, list[str]]
-    axes: tuple[Axis, ...] | None
-    missing: MissingName
-
-    @property
-    def names(self) -> list[str]:
-        """All of the columns."""
-        return list(dict.fromkeys(name for names in self.columns.values() for name in names))
-
-    def marked(self, table: Query) -> Query:
-        """The table with the number of the reason for which a row is not in use, 0 where it is."""
-        reason = nw.lit(0)
-        for number, names in reversed(list(enumerate(self.columns.values(), 1))):
-            if names:
-                reason = nw.when(table.absent(names)).then(nw.lit(number)).otherwise(reason)
-        return table.each(lambda frame: frame.with_columns(reason.alias(REASON)))
-
-    def dropped(self, why: Any, rows: FloatArray) -> dict[str, int]:
-        """Rows not in use by reason, from the number of the reason of each entry and its rows; some must be in use."""
-        counts = {reason: int(rows[why == number].sum()) for number, reason in enumerate(self.columns, 1)}
-        lost, n_rows = {reason: count for reason, count in counts.items() if count}, int(rows.sum())
-        if lost and self.missing == "raise":
-            reason, count = next(iter(lost.items()))
-            raise NonFiniteError(
-                f'nothing may be missing under `missing="raise"`; {count} of {n_rows} rows have no {reason} '
-                f'({listed(self.columns[reason])}). Fill the values in, or pass missing="drop" to leave the rows out, '
-                "counted.",
-                count=count,
-            )
-        if not (why == 0).any():
-            said = ", ".join(f"{count} without a {reason}" for reason, count in lost.items())
-            what = f"no row is left: all {n_rows} have something missing ({said})" if n_rows else "`data` has no rows"
-            raise EmptyDataError(f"{what}.", count=n_rows)
-        return counts
+Columns: TypeAlias = list[tuple[str, list[str]]]
+"""The columns of the roles, by the reason for which a row without one is not in use."""
 
 
 def used_columns(
@@ -73,25 +34,39 @@ def used_columns(
     numbers: Mapping[str, str | None],
     labels: Sequence[str | None],
     groups: Groups,
-    missing: MissingName,
     weights: object = None,
     verdicts: str | None = None,
-) -> UsedColumns:
-    """The columns of the roles, each of which the engine must have as its role needs it; numbers by argument."""
-    option("missing", missing, MISSING)
+) -> tuple[Columns, tuple[Axis, ...] | None]:
+    """Columns of the roles, each of which the engine must have as its role needs it, and the clusterings.
+
+    Numbers are by argument.
+    """
     refuse_arrays_of_weights(weights)
     for argument, name in {**numbers, "weights": weights}.items():
         if name is not None:
             table.check_numeric(known_column(name, table.columns, argument), argument)
     axes = None if groups is None else parse_groups(groups, table.columns)
-    columns = {
-        "score": [name for name in (*numbers.values(), verdicts) if name is not None],
-        "covariate": [str(name) for name in (*labels, weights) if name is not None],
-        "group": list(union(*(axes or ()))),
-    }
-    needed = UsedColumns(columns, axes, missing)
-    refuse_unreadable(table, needed.names)
-    return needed
+    roles = ((*numbers.values(), verdicts), (*labels, weights), union(*(axes or ())))
+    columns = [
+        (reason, [str(name) for name in names if name is not None])
+        for reason, names in zip(REASONS, roles, strict=True)
+    ]
+    refuse_unreadable(table, columns_in(columns))
+    return columns, axes
+
+
+def columns_in(columns: Columns) -> list[str]:
+    """All of the columns."""
+    return list(dict.fromkeys(name for _, names in columns for name in names))
+
+
+def marked(table: Query, columns: Columns) -> Query:
+    """The table with the number of the reason for which a row is not in use, 0 where it is."""
+    reason = nw.lit(0)
+    for number, (_, names) in reversed(list(enumerate(columns, 1))):
+        if names:
+            reason = nw.when(table.absent(names)).then(nw.lit(number)).otherwise(reason)
+    return table.each(lambda frame: frame.with_columns(reason.alias(REASON)))
 
 
 def refuse_arrays_of_weights(weights: object) -> None:
@@ -194,21 +169,21 @@ def read_in_engine(
     """
     values = {"score": roles.score} if values is None else values
     labels = (*roles.cell_columns, roles.item, roles.sample, *covariates)
-    needed = used_columns(table, values, labels, groups, roles.missing, roles.weights)
+    columns, axes = used_columns(table, values, labels, groups, roles.weights)
     w = weight_of(table, roles.weights)
     measured = measures(*map(floats_of, values.values()), w)
     if w is not None:
         measured |= {"w": (w, "sum"), "heavy": (w, "max")}
-    found = needed.marked(table).lines((REASON, *roles.cell_columns), measured)
-    used = found.values(REASON) == 0
-    dropped = needed.dropped(found.values(REASON), found.numbers["n"])
+    found = marked(table, columns).lines((REASON, *roles.cell_columns), measured)
+    why = found.values(REASON).astype(int)
+    used, dropped = why == 0, dropped_rows(why, columns, roles.missing, found.numbers["n"])
     if any(dropped.values()):
-        table = table.present(needed.names)
+        table = table.present(columns_in(columns))
     cells, sums = _cells(found, roles.cell_columns, used)
     refuse_filters(table, None, (*roles.cell_columns, *covariates))
     if roles.item is not None and not repeats:
         _refuse_repeats(table, roles, int(sums["n"].sum()))
-    return EngineRows(table, needed.axes, dropped, w, cells, sums, _absent(found, roles.by, used))
+    return EngineRows(table, axes, dropped, w, cells, sums, _absent(found, roles.by, used))
 
 
 def measured_cells(

@@ -434,12 +434,12 @@ def read_pairs(table: Table, roles: PairRoles, groups: Groups) -> PairRows:
     verdict = str(roles.score or roles.winner)
     labels = {name: "key" if name in roles.key else "by" for name in (*roles.key, roles.strata) if name is not None}
     covariates = () if roles.sides is None else formula_columns(roles.sides, table.columns)[1]
+    sides = {name: side < 0 for name, side in zip((roles.left, roles.right), codes, strict=True)}
     rows = read_rows(
         table,
-        made={verdict: left_scores(table, roles, codes, names)},
+        {verdict: left_scores(table, roles, codes, names)},
         labels=labels,
-        present={"covariate": covariates},
-        absent={name: side < 0 for name, side in zip((roles.left, roles.right), codes, strict=True)},
+        absent={"covariate": sides | {name: table.missing(name) for name in covariates}},
         weights=roles.weights,
         groups=groups,
         missing=roles.missing,
@@ -450,7 +450,7 @@ def read_pairs(table: Table, roles: PairRoles, groups: Groups) -> PairRows:
     alike = _check_repeats(left, right, len(names), rows.used, roles)
     of = None if roles.strata is None else rows.used[roles.strata]
     cells = pair_cells(left, right, names, None if of is None else (of.labels, of.codes))
-    side_names, sides = _side_terms(rows, roles, covariates)
+    side_names, terms = _side_terms(rows, roles, covariates)
     swapped = left > right
     return PairRows(
         **vars(cells),
@@ -459,7 +459,7 @@ def read_pairs(table: Table, roles: PairRoles, groups: Groups) -> PairRows:
         values=np.where(swapped, 1.0 - values, values),
         alike=alike,
         side_names=side_names,
-        sides=sides,
+        sides=terms,
     )
 
 

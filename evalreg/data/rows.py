@@ -43,6 +43,7 @@ from evalreg.errors import (
     NonFiniteError,
     NonNumericError,
     NotAvailableError,
+    RowList,
 )
 
 
@@ -264,13 +265,11 @@ class ReadRows:
 
 def read_rows(
     table: Table,
-    numbers: Mapping[str, str] = NONE,
+    numbers: Mapping[str, str | FloatArray],
     *,
-    made: Mapping[str, FloatArray] = NONE,
     texts: Mapping[str, str] = NONE,
     labels: Mapping[str, str] = NONE,
-    present: Mapping[str, Collection[str]] = NONE,
-    absent: Mapping[str, BoolArray] = NONE,
+    absent: Mapping[str, Mapping[str, BoolArray]] = NONE,
     weights: Any = None,
     groups: Groups = None,
     missing: str = "drop",
@@ -283,16 +282,14 @@ def read_rows(
     ----------
     table : Table
         The data.
-    numbers, texts : mapping of str to str
-        Columns of scores, and of labels that are what is scored, by the argument that names them.
-    made : mapping of str to ndarray, shape (table.n_rows,)
-        Scores made of columns already (verdicts), NaN where there is none, by column.
+    numbers : mapping of str to str, or to ndarray, shape (table.n_rows,)
+        Columns of scores by the argument that names them; or by column scores that are made of it, NaN for none.
+    texts : mapping of str to str
+        Columns of labels that are what is scored, by the argument that names them.
     labels : mapping of str to str
         Columns of labels, and the argument that names each.
-    present : mapping of str to collection of str
-        Columns of a formula, by the reason for which a row without them is dropped: "score" or "covariate".
-    absent : mapping of str to ndarray of bool, shape (table.n_rows,)
-        Further columns that are looked at already: where each is missing.
+    absent : mapping of str to mapping of str to ndarray of bool, shape (table.n_rows,)
+        Where further columns are missing, by the reason for which such a row is dropped: "score" or "covariate".
     weights, groups : as passed by the user
         Sampling weights; clusters, whose missing ids count among the missing values.
     missing : {"drop", "raise"}
@@ -307,29 +304,25 @@ def read_rows(
     ReadRows
         Aligned with each other.
     """
-    option("missing", missing, MISSING)
-    values = {argument: table.floats(name, argument) for argument, name in numbers.items()}
+    values = {key: table.floats(of, key) if isinstance(of, str) else of for key, of in numbers.items()}
     row_weights = checked_weights(table, weights)
     scored = {name: table.labels(name, argument) for argument, name in texts.items()}
     columns = {name: table.labels(name, argument) for name, argument in labels.items()}
     axes, of_groups = group_labels(table, groups)
     refuse_name_in_use(of_groups, {**scored, **columns}, {**texts, **labels})
     new = {name: found for name, found in of_groups.items() if name not in {**scored, **columns}}
-    gone = {f"score: {numbers[argument]}": np.isnan(column) for argument, column in values.items()}
-    gone |= {f"score: {name}": np.isnan(column) for name, column in made.items()}
-    gone |= {f"score: {name}": table.missing(name) for name in present.get("score", ())}
-    gone |= _without("score", scored)
-    gone |= {f"covariate: {name}": mask for name, mask in absent.items()}
-    gone |= _without("covariate", columns)
-    gone |= {f"covariate: {name}": table.missing(name) for name in present.get("covariate", ())}
+    names = {key: of if isinstance(of, str) else key for key, of in numbers.items()}
+    gone = [("score", names[key], np.isnan(column)) for key, column in values.items()]
+    gone += [(reason, name, mask) for reason, masks in absent.items() for name, mask in masks.items()]
     if row_weights is not None:
-        gone[f"covariate: {weights_name(weights)}"] = np.isnan(row_weights)
-    gone |= _without("group", of_groups)
+        gone.append(("covariate", weights_name(weights), np.isnan(row_weights)))
+    for reason, coded in (("score", scored), ("covariate", columns), ("group", of_groups)):
+        gone += [(reason, name, codes < 0) for name, (codes, _) in coded.items()]
     keep, dropped = keep_rows(gone, table.n_rows, missing, within)
     if split is not None:
         refuse_filters(table, keep, split)
     return ReadRows(
-        values={name: restrict(column, keep) for name, column in {**values, **made}.items()},
+        values={key: restrict(column, keep) for key, column in values.items()},
         weights=restrict(row_weights, keep),
         used={
             name: used_codes(name, restrict(codes, keep), names, every_row=keep is None)
@@ -355,41 +348,54 @@ def refuse_name_in_use(
             raise name_in_use(name, arguments[name])
 
 
-def _without(reason: str, labels: Mapping[str, tuple[IntArray, Any]]) -> dict[str, BoolArray]:
-    """Where labels are missing, by "<reason>: <column>"."""
-    return {f"{reason}: {name}": codes < 0 for name, (codes, _) in labels.items()}
+# Why rows are not in use. Of a row that lacks several columns the first reason counts.
+REASONS = ("score", "covariate", "group")
 
 
 def keep_rows(
-    missing: dict[str, BoolArray], n_rows: int, rule: str, within: BoolArray | None = None
+    gone: Sequence[tuple[str, str, BoolArray]], n_rows: int, missing: str, within: BoolArray | None = None
 ) -> tuple[BoolArray | None, dict[str, int]]:
     """Rows without missing values (None for all), and how many of those `within` were dropped for which reason.
 
-    Masks go by "<reason>" or "<reason>: <column>"; a row counts once, with the first reason in their order.
+    `gone` are the reason, the column, and where it is missing.
     """
-    gone = np.zeros(n_rows, dtype=bool)
-    dropped = {"score": 0, "covariate": 0, "group": 0}
-    for name, missed in missing.items():
-        mask = missed if within is None else missed & within
-        if not mask.any():
-            continue
-        reason, _, column = name.partition(": ")
-        if rule == "raise":
-            rows = rows_where(mask)
-            raise NonFiniteError(
-                f'nothing may be missing under `missing="raise"`; the {reason} column {column!r} is missing in '
-                f'{rows}. Fill the values in, or pass missing="drop" to leave the rows out, counted.',
-                column=column,
-                rows=rows,
-            )
-        dropped[reason] += int(np.count_nonzero(mask & ~gone))
-        gone |= mask
-    if gone.all():
-        counts = ", ".join(f"{count} without a {reason}" for reason, count in dropped.items() if count)
-        raise EmptyDataError(f"no row is left: all {n_rows} have something missing ({counts}).", count=n_rows)
-    if within is not None:
-        gone |= ~within
-    return (~gone if gone.any() else None), dropped
+    gone = sorted(gone, key=lambda part: REASONS.index(part[0]))
+    why = np.zeros(n_rows, dtype=np.intp)
+    for number, (_, _, mask) in reversed(list(enumerate(gone, 1))):
+        why[mask if within is None else mask & within] = number
+    dropped = dropped_rows(why, [(reason, [name]) for reason, name, _ in gone], missing)
+    keep = why == 0 if within is None else (why == 0) & within
+    return (None if keep.all() else keep), dropped
+
+
+def dropped_rows(
+    why: IntArray, columns: Sequence[tuple[str, list[str]]], missing: str, rows: FloatArray | None = None
+) -> dict[str, int]:
+    """Rows not in use by reason; some must be in use, and under `missing="raise"` all.
+
+    `why` is the number in `columns`, from 1, of what an entry lacks, 0 where it is in use. An entry is a row in memory,
+    or so many `rows` of an engine.
+    """
+    option("missing", missing, MISSING)
+    counts = np.bincount(why, rows, len(columns) + 1).astype(int)
+    dropped, n_rows = dict.fromkeys(REASONS, 0), int(counts.sum())
+    for (reason, _), count in zip(columns, counts[1:], strict=True):
+        dropped[reason] += int(count)
+    if missing == "raise" and counts[1:].any():
+        number = int(np.flatnonzero(counts[1:])[0])
+        reason, names = columns[number]
+        where = RowList((), int(counts[number + 1])) if rows is not None else rows_where(why == number + 1)
+        raise NonFiniteError(
+            f'nothing may be missing under `missing="raise"`; the {reason} ({listed(names)}) is missing in '
+            f'{where} of {n_rows}. Fill the values in, or pass missing="drop" to leave the rows out, counted.',
+            column=names[0] if len(names) == 1 else None,
+            rows=where,
+        )
+    if not counts[0]:
+        said = ", ".join(f"{count} without a {reason}" for reason, count in dropped.items() if count)
+        what = f"no row is left: all {n_rows} have something missing ({said})" if n_rows else "`data` has no rows"
+        raise EmptyDataError(f"{what}.", count=n_rows)
+    return dropped
 
 
 # A search for the column that tells repeats apart looks at so many columns, and at pairs of so many.

@@ -160,7 +160,7 @@ def _together(
     values[at], part[at] = answers.values["judge"], 0 if cell is None else cell
     values[others], part[others] = verdict == truth, n + truth
     both = pd.concat([one.to_pandas(shared, None) for one in (table, labelled)], ignore_index=True)
-    rows = read_rows(Table(nw.from_native(both)), made={judge: values}, groups=groups, missing=missing)
+    rows = read_rows(Table(nw.from_native(both)), {judge: values}, groups=groups, missing=missing)
     # Those without a verdict were counted by both readings.
     dropped = {reason: count + known.dropped[reason] for reason, count in answers.dropped.items()}
     rows = replace(rows, dropped=dropped | {"group": rows.dropped["group"]})

@@ -184,7 +184,7 @@ def _gather(
     has_label = ~np.isnan(marks)
     check_marks(scores, has_label, judge, human)
     labels = dict.fromkeys(by, "by")
-    rows = read_rows(table, made={judge: scores}, labels=labels, groups=groups, missing=missing)
+    rows = read_rows(table, {judge: scores}, labels=labels, groups=groups, missing=missing)
     keys, model = cells_of(rows.used, by)
     scores, marks, has_label = rows.values[judge], rows.restrict(marks), rows.restrict(has_label)
     judged = LabelledRows(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -42,7 +42,6 @@ from evalreg.errors import (
     EmptyDataError,
     NonFiniteError,
     NonNumericError,
-    NotAvailableError,
     RowList,
 )
 
@@ -175,8 +174,6 @@ class Roles:
         Sampling weights.
     missing : {"drop", "raise"}
         What to do about missing values.
-    combine : callable, optional
-        What is made of the answers to an item, from the answers and the item of each; their mean by default.
     questions : {"own", "shared"}
         Whether only items that all models have are in use.
     """
@@ -188,7 +185,6 @@ class Roles:
     strata: str | None = None
     weights: Any = None
     missing: MissingName = "drop"
-    combine: Callable[[FloatArray, Codes], FloatArray] | None = None
     questions: QuestionsName = "own"
 
     @property
@@ -403,7 +399,7 @@ MOST_COLUMNS, MOST_IN_PAIRS = 40, 8
 
 
 def one_row_an_item(rows: ReadRows, roles: Roles) -> ReadRows:
-    """Average declared repeats within (by, item), or combine them; refuse undeclared ones."""
+    """Average declared repeats within (by, item); refuse undeclared ones."""
     assert roles.item is not None
     values, weights, used = rows.values["score"], rows.weights, rows.used
     key = joint([used[name] for name in (*roles.by, roles.item)])
@@ -411,7 +407,7 @@ def one_row_an_item(rows: ReadRows, roles: Roles) -> ReadRows:
         return rows
     full = key if roles.sample is None else joint([key, used[roles.sample]])
     refuse_repeats(full, values, roles, rows.source)
-    means = np.bincount(key.codes, values) / key.counts if roles.combine is None else roles.combine(values, key)
+    means = np.bincount(key.codes, values) / key.counts
     places = rows.source.positions()
     others = {name: codes for name, codes in used.items() if name != roles.sample}
     by_item = {name: codes_of_items(name, codes, key, places, roles.item) for name, codes in others.items()}
@@ -596,27 +592,3 @@ def joint_names(models: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
             count=len(alike),
         )
     return tuple(names)
-
-
-def read_noise(table: Table | Query, roles: Roles, groups: Groups) -> CellRows:
-    """One row for each model and question: the variance of the mean of its answers."""
-    if isinstance(table, Query):
-        raise NotAvailableError(
-            'target="the full benchmark" with `sample` needs the variance of the answers to each question, and so '
-            "rows in memory: collect the columns first."
-        )
-    return read_cells(table, replace(roles, combine=_noise_of_answers), groups)
-
-
-def _noise_of_answers(values: FloatArray, key: Codes) -> FloatArray:
-    """s^2/k of the k answers to each question."""
-    if np.min(key.counts) < 2:
-        raise NotAvailableError(
-            'target="the full benchmark" with `sample` needs two answers or more of every model to every question, '
-            "because the noise of an answer shows only beside another; of "
-            f"{np.count_nonzero(key.counts < 2)} of {key.n_clusters} there is one. Leave out such questions for all "
-            "models; or average the answers first and leave `sample` out: the result then speaks of the answers as "
-            "they came."
-        )
-    away = values - (np.bincount(key.codes, values) / key.counts)[key.codes]
-    return np.asarray(np.bincount(key.codes, away**2) / (key.counts - 1) / key.counts)

@@ -31,7 +31,7 @@ from evalreg.data.clusters import Axis, quoted_pair, refuse_same, spelled_alike,
 from evalreg.data.engine import Query
 from evalreg.data.engine_rows import read_answers
 from evalreg.data.frame import open_frame
-from evalreg.data.rows import CellRows, Roles, read_cells, read_noise
+from evalreg.data.rows import CellRows, Roles, read_cells
 from evalreg.data.sums import SummedLog, lines_as_rows, lines_of
 from evalreg.errors import ArgumentTypeError, IndependenceWarning, NotAvailableError, Note, UnlikeScalesWarning
 from evalreg.estimate import PLAIN, About, Cells, Estimate, of_means, same_questions
@@ -42,6 +42,7 @@ from evalreg.estimators.pair_tables import Facts, facts_of
 from evalreg.estimators.targets import (
     PopulationSize,
     counts_clusters,
+    noise_of_answers,
     noise_of_differences,
     of_benchmark,
 )
@@ -252,7 +253,8 @@ def compare(
     facts = facts_of(answers, pairs, bool(paired))
     noise = None
     if n_population is not None and sample is not None:
-        noise = noise_of_differences(answers_of(read_noise(table, roles, groups), roles).values, pairs)
+        of_answers = replace(read.rows, values={"score": noise_of_answers(read.rows.source, score)})
+        noise = noise_of_differences(answers_of(replace(read, rows=of_answers), roles).values, pairs)
     if paired:
         answers, facts = facts.in_use(answers)
     unit = bool(np.min(answers.values) >= 0 and np.max(answers.values) <= 1)

@@ -37,7 +37,7 @@ from evalreg.data.clusters import Groups, refuse_same, with_roles
 from evalreg.data.engine import Query
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.questions import shared_rows
-from evalreg.data.rows import Roles, joint_names, read_noise
+from evalreg.data.rows import Roles, joint_names
 from evalreg.data.sums import Lines, SummedLog, lines_of, refuse_unsummed
 from evalreg.errors import ArgumentError, DataError, Note
 from evalreg.estimate import About, Estimate
@@ -307,10 +307,10 @@ def mean(
     estimate, axes = estimate_cells(
         table, roles, groups, partial(solve, n_by=len(by_columns), strata_weights=shares, argument=named), about
     )
+    noise = None if n_population is None or sample is None else noise_of_means(estimate.scores, score)
     if shares == "as_sampled" and not whole:
         estimate = estimated_shares(estimate)
     if n_population is not None:
-        noise = None if sample is None else noise_of_means(read_noise(table, roles, groups))
         drawn: dict[str, Any] = {"item": item, "sample": sample, "whole": whole, "shares": strata_weights}
         estimate = of_benchmark(estimate, axes, n_population, **drawn, noise=noise)
     notes: tuple[Note, ...] = ()

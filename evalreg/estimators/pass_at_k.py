@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from evalreg.checks import CovName, DofName, FloatArray, MissingName, RepairName, SscName, listed, option
 from evalreg.covariance.options import check_cov_options, clustered_by_items, documented
-from evalreg.data.clusters import Axis, Codes, Groups, known_column, names_of, rows_where, with_roles
+from evalreg.data.clusters import Groups, known_column, names_of, rows_where, with_roles
 from evalreg.data.engine import Query
 from evalreg.data.engine_rows import EngineAnswers, read_used, used_answers
-from evalreg.data.frame import Table, open_frame
-from evalreg.data.rows import Roles, read_cells
+from evalreg.data.frame import Table, open_frame, restrict
+from evalreg.data.rows import CellRows, Roles, read_cells
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, NotAvailableError, RowList, ScoreRangeError
 from evalreg.estimate import About, Estimate, same_questions
 from evalreg.estimators.cells import estimate_read, single_means, titled
@@ -154,10 +154,22 @@ def pass_at_k(
             f"several `k` need rows in memory, and these are in an engine. Collect the columns {listed(roles.labels)} "
             f"and {score!r} first, or pass one `k` at a time."
         )
-    parts = [_of_one(table, roles, clusters, one, require) for one in every]
-    estimate, axes = parts[0]
+    read, right, answers, label = _counted(table, roles, clusters)
+    estimates, what = [], "all right or all wrong" if require == "same" else f"with {require} right"
+    for one in every:
+        shares = _shares(right, answers, label, score, one, require)
+        rows = replace(read, rows=replace(read.rows, values={"score": shares}))
+        name, what = (
+            f"{CALLED[require]}{one}",
+            "all right or all wrong" if require == "same" else f"with {require} right",
+        )
+        line = f"A row is one {item}: the share of the sets of {one} of its answers ({sample}) {what}."
+        about = About(model=titled(name, by_columns), outcome=score, interval="logit", icc=ICC_MEAN, lines=(line,))
+        solved = partial(solve, n_by=len(by_columns), strata_weights=None, name=name)
+        estimates.append(estimate_read(rows, roles, solved, about)[0])
+    estimate, axes = estimates[0], read.rows.axes
     if len(every) > 1:
-        models, estimates = estimate.names, [part for part, _ in parts]
+        models = estimate.names
         if by_columns:
             named = zip(estimates, every, strict=True)
             estimates = [replace(part, names=tuple(f"{model}:{one}" for model in models)) for part, one in named]
@@ -172,45 +184,32 @@ def pass_at_k(
         return results_of(estimate, axes, asked, unequal_notes(estimate, item, axes) if by_columns else ())
 
 
-def _of_one(
-    table: Table | Query, roles: Roles, clusters: Groups, k: int, require: RequireName
-) -> tuple[Estimate, tuple[Axis, ...] | None]:
-    """The estimate of one k, and the clusterings."""
-    name, what = f"{CALLED[require]}{k}", "all right or all wrong" if require == "same" else f"with {require} right"
-    about = About(
-        model=titled(name, roles.by),
-        outcome=roles.score,
-        interval="logit",
-        icc=ICC_MEAN,
-        lines=(f"A row is one {roles.item}: the share of the sets of {k} of its answers ({roles.sample}) {what}.",),
-    )
-    solved = partial(solve, n_by=len(roles.by), strata_weights=None, name=name)
-
-    def combine(values: FloatArray, key: Codes) -> FloatArray:
+def _counted(
+    table: Table | Query, roles: Roles, groups: Groups
+) -> tuple[CellRows, FloatArray, FloatArray, Callable[[int], str]]:
+    """The questions of each model; how many answers to each are right, and how many there are; and its label."""
+    if isinstance(table, Query):
+        used = used_answers(table, roles, groups)
+        if n_other := int(used.sums["other"].sum()):
+            raise _no_right_or_wrong(roles.score, f"{n_other} of the rows in use", RowList((), n_other))
+        read = read_used(used, roles, groups)
+        lines = read.rows.source.table
+        assert isinstance(lines, EngineAnswers)
+        keys = [read.rows.used[name] for name in lines.key]
+        counts, label = lines.answers, lambda line: ":".join(key.label(int(key.codes[line])) for key in keys)
+    else:
+        read = read_cells(table, roles, groups)
+        source = read.rows.source
+        assert source.item is not None
+        values = restrict(table.floats(roles.score, "score"), source.keep)
         other = (values != 0) & (values != 1)
         if other.any():
             rows = rows_where(other)
             first = f"{rows} of those in use (the first is {values[rows.first[0]]:g})"
             raise _no_right_or_wrong(roles.score, first, rows)
-        right = np.bincount(key.codes, values, key.n_clusters).astype(float)
-        return _shares(right, key.counts.astype(float), key.label, roles.score, k, require)
-
-    if not isinstance(table, Query):
-        return estimate_read(read_cells(table, replace(roles, combine=combine), clusters), roles, solved, about)
-    # The engine counts right and all answers to each question.
-    used = used_answers(table, roles, clusters)
-    if n_other := int(used.sums["other"].sum()):
-        raise _no_right_or_wrong(roles.score, f"{n_other} of the rows in use", RowList((), n_other))
-    read = read_used(used, roles, clusters)
-    lines = read.rows.source.table
-    assert isinstance(lines, EngineAnswers)
-    answers, keys = lines.answers.astype(float), [read.rows.used[name] for name in lines.key]
-
-    def label(line: int) -> str:
-        return ":".join(key.label(int(key.codes[line])) for key in keys)
-
-    shares = _shares(np.rint(read.values * answers), answers, label, roles.score, k, require)
-    return estimate_read(replace(read, rows=replace(read.rows, values={"score": shares})), roles, solved, about)
+        counts, label = source.item.counts, source.item.label
+    answers = counts.astype(float)
+    return read, np.rint(read.values * answers), answers, label
 
 
 def _each(k: object) -> list[int]:

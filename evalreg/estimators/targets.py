@@ -11,6 +11,7 @@ from scipy import sparse
 
 from evalreg.checks import FULL, THESE, FloatArray, IntArray, StrataWeightsName, issue, listed, muted
 from evalreg.data.clusters import Axis, axis_name, find_axis
+from evalreg.data.frame import UsedRows, restrict
 from evalreg.errors import AlignmentError, ArgumentError, DataError, IndependenceWarning, NotAvailableError
 from evalreg.estimate import Estimate, Family, Population, Samples, same_questions
 from evalreg.numerics.matrices import Matrix, compressed, dense
@@ -20,7 +21,6 @@ from evalreg.scores.stacking import SampledShares
 if TYPE_CHECKING:
     from evalreg.data.answers import ModelPairs
     from evalreg.data.clusters import Groups
-    from evalreg.data.rows import CellRows
     from evalreg.results.results import Results
 
 PopulationSize: TypeAlias = int | Mapping[str, int] | Mapping[str, Mapping[str, int]]
@@ -77,10 +77,35 @@ def these_questions(of: Callable[..., Results], item: str | None, sample: str | 
 # A finite benchmark.
 
 
-def noise_of_means(read: CellRows) -> Matrix:
-    """Variance of the total of each cell that the answers alone make: of each question s^2/k, summed."""
-    cell = np.zeros(read.values.size, dtype=np.intp) if read.cell is None else read.cell
-    return sparse.diags_array(np.bincount(cell, read.values, len(read.keys)), format="csr")
+def noise_of_answers(source: UsedRows, score: str) -> FloatArray:
+    """s^2/k of the k answers to each question (of each model), in the order of the rows that they were averaged to."""
+    if source.item is None:
+        raise NotAvailableError(
+            'target="the full benchmark" with `sample` needs the variance of the answers to each question, and so '
+            "rows in memory: collect the columns first."
+        )
+    values, code, counts = (
+        restrict(source.table.floats(score, "score"), source.keep),
+        source.item.codes,
+        source.item.counts,
+    )
+    if np.min(counts) < 2:
+        raise NotAvailableError(
+            'target="the full benchmark" with `sample` needs two answers or more of every model to every question, '
+            "because the noise of an answer shows only beside another; of "
+            f"{np.count_nonzero(counts < 2)} of {counts.size} there is one. Leave out such questions for all "
+            "models; or average the answers first and leave `sample` out: the result then speaks of the answers as "
+            "they came."
+        )
+    away = values - (np.bincount(code, values) / counts)[code]
+    return np.asarray(np.bincount(code, away**2) / (counts - 1) / counts)
+
+
+def noise_of_means(scores: Any, score: str) -> Matrix:
+    """Variance of the total of each cell that the answers alone make: that of each question, summed."""
+    noise = noise_of_answers(scores.row_labels().source, score)
+    cell = np.zeros(noise.size, dtype=np.intp) if scores.cell is None else scores.cell
+    return sparse.diags_array(np.bincount(cell, noise, scores.n_columns), format="csr")
 
 
 def noise_of_differences(noise: FloatArray, pairs: ModelPairs) -> Matrix:

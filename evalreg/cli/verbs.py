@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import evalreg as er
-from evalreg.checks import fraction, issue, muted, writing
+from evalreg.checks import issue, muted, writing
 from evalreg.cli.commands import Command
 from evalreg.cli.options import options_of, words
 from evalreg.cli.reading import Rows, defaults, named_files, read, with_hint, written
@@ -319,24 +319,17 @@ def evals(asked: Request) -> Found:
 
 def report(asked: Request) -> Found:
     """The report of a board, of means or of differences."""
-    from evalreg.estimators.comparison_page import difference_page
-    from evalreg.results.reporting import asked_format, report_page, write_page
+    from evalreg.results.reporting import write_report
 
     rows = read(asked.files, asked.given)
     function, options = ("compare", asked.of("compare")) if "baseline" in asked.given else board_asked(asked, rows)
     result, seed = call(function, rows, options), asked.get("seed", 0)
     output = str(asked.get("output", ""))
-    form = asked_format(asked.get("format") or ("md" if output.endswith((".md", ".markdown")) else "html"), None)
+    form: Any = asked.get("format") or ("md" if output.endswith((".md", ".markdown")) else "html")
     reported = {"alpha": asked.alpha} | ({} if function == "compare" else {"seed": seed})
     reported |= {"title": asked.given["title"]} if "title" in asked.given else {}
-    fraction("alpha", asked.alpha)
-    code = _in_python(asked, rows, function, options, reported)
-    told: dict[str, Any] = {"title": asked.get("title"), "command": asked.typed, "code": code}
-    if function == "compare":
-        page = difference_page(result, asked.alpha, **told, pictures=form == "html")
-    else:
-        page = report_page(subject_of(result, rows), asked.alpha, seed, **told, pictures=form == "html")
-    return Found(write_page(page, None, form))
+    told = {"command": asked.typed, "code": _in_python(asked, rows, function, options, reported)}
+    return Found(write_report(subject_of(result, rows), None, form, asked.alpha, seed, asked.get("title"), **told))
 
 
 def _in_python(

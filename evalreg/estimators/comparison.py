@@ -26,7 +26,7 @@ from evalreg.report.summaries import covariance_text, not_allowed_for
 from evalreg.report.tables import Printed, Summary, level_text
 from evalreg.results.document import checked_levels, results_document, written
 from evalreg.results.gate import Gate, decided
-from evalreg.results.reporting import asked_format, write_page
+from evalreg.results.reporting import write_report
 from evalreg.results.results import KEPT, Results, _Kept
 from evalreg.results.sources import methods_text
 from evalreg.scores.score_interval import checked_icc
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from evalreg.inference.simultaneous import Seed
     from evalreg.inference.wald import EquivalenceName
     from evalreg.report.axes import FigSize
-    from evalreg.report.rendering import ReportFormat
+    from evalreg.report.rendering import Page, ReportFormat
     from evalreg.resampling.draws import WildWeightsName
     from evalreg.results.winner import BestName, Winner, WinnerName
 
@@ -331,9 +331,10 @@ class Comparison(Printed, Hinting):
         `new` less `old` is 12.7 percentage points (95% CI 3.2 to 22.5).
         `new` has the higher `score` (at the 5% level); p = 0.013.
         """
-        fraction("alpha", alpha)
-        form = asked_format(format, path)
-        return write_page(difference_page(self, alpha, title=title, pictures=form == "html"), path, form)
+        return write_report(self, path, format, alpha, 0, title)
+
+    def _page(self, alpha: float, seed: Seed, *, pictures: bool) -> Page:
+        return difference_page(self, alpha, seed, pictures=pictures)
 
     @with_hints
     def with_cov(

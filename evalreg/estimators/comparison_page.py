@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,7 +17,7 @@ from evalreg.inference.ranks import unadjusted_text
 from evalreg.inference.wald import POWER
 from evalreg.planning.power import detectable
 from evalreg.report.answer import MOST_NOTES, few, notes_of, rests_on, rule_text, value_text
-from evalreg.report.documents import as_compact_json, versions
+from evalreg.report.documents import as_compact_json
 from evalreg.report.rendering import Page, named
 from evalreg.report.sentences import direction, p_text, unit_of, with_interval
 from evalreg.report.summaries import covariance_text, few_seen, rather_few, score_text
@@ -33,18 +34,12 @@ from evalreg.report.tables import (
     number,
     p_value,
 )
-from evalreg.results.reporting import (
-    design_sentences,
-    drawing,
-    dropped_told,
-    further_grids,
-    inflation_figures,
-    options_told,
-)
-from evalreg.results.sources import all_sources, formulas_of, methods_of, sources_of
+from evalreg.results.reporting import common_page, drawing, inflation_figures, options_told
+from evalreg.results.sources import all_sources
 
 if TYPE_CHECKING:
     from evalreg.inference.ranks import PairAdjustName
+    from evalreg.inference.simultaneous import Seed
 
 # `Comparison`, whose module imports this one.
 Compared: TypeAlias = Any
@@ -173,21 +168,8 @@ def _printed_facts(comparison: Compared) -> list[tuple[str, str]]:
 _JOINT = "joint: c in place of t, with P(max over differences of |T| <= c) = 1 - alpha"
 
 
-def difference_page(
-    comparison: Compared,
-    alpha: float,
-    *,
-    title: str | None = None,
-    left_out: tuple[str, ...] = (),
-    command: str = "",
-    code: str = "",
-    more: dict[str, Any] | None = None,
-    pictures: bool = True,
-) -> Page:
-    """What a report says about differences; `left_out` are sentences on how the log was read.
-
-    `pictures` is whether figures are drawn, which HTML alone shows.
-    """
+def difference_page(comparison: Compared, alpha: float, seed: Seed, *, pictures: bool) -> Page:
+    """What a report says about differences; `pictures` is whether figures are drawn, which HTML alone shows."""
     results, adjust, missing = comparison.results, comparison.adjust, list[str]()
     draw = drawing(missing, pictures)
     with muted():
@@ -196,44 +178,39 @@ def difference_page(
             "intervals", "Differences with their intervals", None, "", lambda: comparison.plot(alpha=alpha)
         )
         figures = (*([intervals] if intervals.image else []), *inflation_figures(results, draw, missing))
-        design = (*design_sentences(results, "questions"), _pairing(table), *_detectable(comparison, table))
-        grids = further_grids(results, None, results.summary(alpha, details=True).grids, table, alpha)
+        of_results = results.summary(alpha, details=True)
+    page = common_page(results, alpha, replace(summary, grids=of_results.grids), table, None, "questions")
     joint, n, baselines = adjust == "single-step", len(table), table.index.get_level_values(1).unique()
     baseline = named(baselines[0]) if len(baselines) == 1 else None
-    adjusted, note = "", f"Each difference is the model less {baseline or 'the baseline'}."
+    methods, note = page.methods, f"Each difference is the model less {baseline or 'the baseline'}."
     if n > 1:
         both = "p-values and intervals are" if joint or adjust is None else "p-values, not intervals, are"
         how = "not adjusted" if adjust is None else f"adjusted ({adjust})"
-        adjusted = f"{both} {how} for the number of differences ({n})."
+        methods = (*methods, f"{both} {how} for the number of differences ({n}).")
         level = level_text(alpha)
         each = f" Each {level} interval is that of one difference by itself; it does not allow for their number."
         note += f" The intervals hold for all {n} differences at once, at {level}." if joint else each
-    from_baseline = "" if baseline is None else f" from {baseline}"
-    redo = (
-        "import evalreg as er\n\n"
-        f"# comparison: what er.compare gave, with adjust={adjust!r} and the options listed under Methods\n"
-        f'comparison.report("report.html", alpha={alpha:g})'
-    )
-    return Page(
-        title=title or f"Differences in {named(results.estimate.about.outcome)}{from_baseline}",
+    return replace(
+        page,
+        heading="Differences",
+        title=f"Differences in {named(results.estimate.about.outcome)}{f' from {baseline}' if baseline else ''}",
         answer=_answer(comparison, table),
         scores=_grid(table, adjust, baseline is None),
         scores_note=(note,),
         figures=figures,
         missing=tuple(missing),
-        left_out=(*left_out, *_unpaired(table), dropped_told(results, "questions")),
-        design=design,
-        notes=tuple(summary.sentences),
-        grids=grids,
-        methods=(*methods_of(results, alpha, False), *filter(None, [adjusted])),
-        formulas=(*formulas_of(results, False), *([_JOINT] if joint else [])),
-        sources=(*sources_of(results, False), *([all_sources()["joint"].text] if joint else [])),
-        options=(*options_told(results, alpha, 0, joint), ("adjust", str(adjust))),
-        versions=tuple(versions().items()),
-        command=command,
-        code=code or redo,
-        document=as_compact_json({**comparison._document((alpha,)), **(more or {})}),
-        heading="Differences",
+        left_out=(*_unpaired(table), *page.left_out),
+        design=(*page.design, _pairing(table), *_detectable(comparison, table)),
+        methods=methods,
+        formulas=(*page.formulas, *([_JOINT] if joint else [])),
+        sources=(*page.sources, *([all_sources()["joint"].text] if joint else [])),
+        options=(*options_told(results, alpha, seed if joint else None), ("adjust", str(adjust))),
+        code=(
+            "import evalreg as er\n\n"
+            f"# comparison: what er.compare gave, with adjust={adjust!r} and the options listed under Methods\n"
+            f'comparison.report("report.html", alpha={alpha:g})'
+        ),
+        document=as_compact_json(comparison._document((alpha,))),
     )
 
 

@@ -53,29 +53,32 @@ class Figure:
     told: str = ""  # a sentence on that table
 
 
+NOTHING = Grid((), ())
+
+
 @dataclass(frozen=True)
 class Page:
     """What a report says, in the order in which it says it; sentences may hold names marked by `named`."""
 
-    title: str
-    answer: tuple[str, ...]  # two sentences
-    scores: Grid
-    scores_note: tuple[str, ...]
-    figures: tuple[Figure, ...]
-    missing: tuple[str, ...]  # what could not be drawn or computed
-    left_out: tuple[str, ...]  # what was read of the log, and what was not used
-    design: tuple[str, ...]  # rows, clusters and what they do, in plain words
-    notes: tuple[str, ...]  # sentences of the summary, warnings among them
-    grids: tuple[tuple[str, Grid], ...]  # dependence and clusters, each under a title
-    methods: tuple[str, ...]
-    formulas: tuple[str, ...]  # in plain text
-    sources: tuple[str, ...]
-    options: tuple[tuple[str, str], ...]  # as resolved
-    versions: tuple[tuple[str, str], ...]
-    command: str  # on one line; empty where the report was not made by one
-    code: str
-    document: str  # the results as JSON
+    title: str = ""
     heading: str = "Scores"  # above the table
+    answer: tuple[str, ...] = ()  # two sentences
+    scores: Grid = NOTHING
+    scores_note: tuple[str, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    missing: tuple[str, ...] = ()  # what could not be drawn or computed
+    left_out: tuple[str, ...] = ()  # what was read of the log, and what was not used
+    design: tuple[str, ...] = ()  # rows, clusters and what they do, in plain words
+    notes: tuple[str, ...] = ()  # sentences of the summary, warnings among them
+    grids: tuple[tuple[str, Grid], ...] = ()  # dependence and clusters, each under a title
+    methods: tuple[str, ...] = ()
+    formulas: tuple[str, ...] = ()  # in plain text
+    sources: tuple[str, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()  # as resolved
+    versions: tuple[tuple[str, str], ...] = ()
+    command: str = ""  # on one line; empty where the report was not made by one
+    code: str = ""
+    document: str = ""  # the results as JSON
 
 
 def rendered_page(page: Page, form: ReportFormat) -> str:

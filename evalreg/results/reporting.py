@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from evalreg.report.rendering import (
 )
 from evalreg.report.sentences import PERCENT, PLAIN, POINTS, unit_of, with_interval
 from evalreg.report.summaries import DROPPED_WORDS, limit_sentence
-from evalreg.report.tables import Grid, ends_text, fixed, level_text, number, p_value
+from evalreg.report.tables import Grid, Summary, ends_text, fixed, level_text, number, p_value
 from evalreg.results.document import AnyResults, resolved_options, results_document
 from evalreg.results.sources import formulas_of, methods_of, sources_of
 
@@ -43,24 +44,18 @@ FORMAT_OF = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".
 
 
 def write_report(
-    results: AnyResults,
-    path: Any,
-    form: ReportFormat | None,
-    alpha: float,
-    seed: Seed,
-    title: str | None,
+    subject: Any, path: Any, form: ReportFormat | None, alpha: float, seed: Seed, title: str | None, **told: str
 ) -> str:
-    """The report of `Results.report`."""
+    """The report of results or of a comparison as text in a format, in a file too where one is named.
+
+    `told` are the command that makes it again, and its lines of Python.
+    """
     fraction("alpha", alpha)
     asked = asked_format(form, path)
     if isinstance(seed, np.random.Generator):
         raise ArgumentError("`seed` of a report must be a number, so that the report can be made again.")
-    return write_page(report_page(results, alpha, seed, title=title, pictures=asked == "html"), path, asked)
-
-
-def write_page(page: Page, path: Any, form: ReportFormat) -> str:
-    """A page as text in a format, in a file too where one is named."""
-    text = rendered_page(page, form)
+    page = subject._page(alpha, seed, pictures=asked == "html")
+    text = rendered_page(replace(page, **told, **({"title": title} if title else {})), asked)
     if path is not None:
         with writing("path", path):
             Path(path).write_text(text, encoding="utf-8", errors="replace", newline="\n")
@@ -96,65 +91,55 @@ def format_of(path: Any, argument: str = "path") -> ReportFormat:
     return found
 
 
-def report_page(
-    results: AnyResults,
-    alpha: float,
-    seed: Seed,
-    *,
-    title: str | None = None,
-    ranked: bool = True,
-    left_out: tuple[str, ...] = (),
-    command: str = "",
-    code: str = "",
-    more: dict[str, Any] | None = None,
-    pictures: bool = True,
-) -> Page:
+def report_page(results: AnyResults, alpha: float, seed: Seed, *, pictures: bool) -> Page:
     """What a report says about results.
 
-    `ranked` is whether several models are a board; `left_out` are sentences on how the log was read; `more` goes into
-    the document. `pictures` is whether figures are drawn, which HTML alone shows; their tables are there either way.
+    `pictures` is whether figures are drawn, which HTML alone shows; their tables are there either way.
     """
-    about, missing = results.estimate.about, []
+    missing = list[str]()
     with muted():
         board = None
-        if ranked and about.n_models > 1:
+        if results.estimate.about.n_models > 1:
             try:
                 board = results.leaderboard(alpha, seed)
             except EvalregError as error:
                 missing.append(f"There are no ranks and no joint intervals: {error}")
-        summary = results.summary(alpha, details=True)
+        summary, frame = results.summary(alpha, details=True), results.to_frame(alpha)
         figures = [*_figures(results, board, alpha, seed, drawing(missing, pictures), missing)]
         document = results_document(results, (alpha,))
         if board is not None:
             document |= {"kind": "board", "leaderboard": records(board, "model"), "seed": board.attrs["seed"]}
-        frame = results.to_frame(alpha)
         answer = answer_of(results, frame, board, alpha)
     scores = _estimate_grid(frame, alpha) if board is None else board_grid(board, separating_column(board))
-    return Page(
-        title=title or _title(results),
+    page = common_page(results, alpha, summary, frame, board)
+    return replace(
+        page,
+        title=f"{results.estimate.about.model} of {named(results.estimate.about.outcome)}",
         answer=answer,
         scores=scores,
         scores_note=(*(_score_notes(board, alpha) if len(frame) > 1 else ()), *limit_sentence([scores])),
         figures=tuple(figures),
         missing=tuple(missing),
-        left_out=(*left_out, dropped_told(results)),
-        design=design_sentences(results),
+        options=options_told(results, alpha, seed if board is not None else None),
+        code=_code(results, alpha, seed),
+        document=as_compact_json(document),
+    )
+
+
+def common_page(
+    results: AnyResults, alpha: float, summary: Summary, frame: pd.DataFrame, board: Any, rows: str = "rows"
+) -> Page:
+    """What reports of scores and of differences both say: rows, clusters, notes, methods and their sources."""
+    return Page(
+        left_out=(dropped_told(results, rows),),
+        design=design_sentences(results, rows),
         notes=tuple(summary.sentences),
         grids=further_grids(results, board, summary.grids, frame, alpha),
         methods=methods_of(results, alpha, board is not None),
         formulas=formulas_of(results, board is not None),
         sources=sources_of(results, board is not None),
-        options=options_told(results, alpha, seed, board is not None),
         versions=tuple(versions().items()),
-        command=command,
-        code=code or _code(results, alpha, seed),
-        document=as_compact_json({**document, **(more or {})}),
     )
-
-
-def _title(results: AnyResults) -> str:
-    about = results.estimate.about
-    return f"{about.model} of {named(about.outcome)}"
 
 
 # The answer
@@ -258,11 +243,10 @@ def dropped_told(results: AnyResults, rows: str = "rows") -> str:
     return f"{sum(counts.values()):,} rows were dropped ({parts}); {results.nobs:,} {rows} are in use."
 
 
-def options_told(results: AnyResults, alpha: float, seed: Seed, simulated: bool) -> tuple[tuple[str, str], ...]:
-    """The options of a covariance as resolved, and those of the report."""
-    found = {name: value for name, value in resolved_options(results.cov).items() if value is not None}
-    found |= {"alpha": f"{alpha:g}"} | ({"seed": str(seed)} if simulated else {})
-    return tuple((name, str(value)) for name, value in found.items())
+def options_told(results: AnyResults, alpha: float, seed: Seed | None) -> tuple[tuple[str, str], ...]:
+    """The options of a covariance as resolved, and those of the report; with a seed where something was drawn."""
+    options = {**resolved_options(results.cov), "alpha": f"{alpha:g}", "seed": seed}
+    return tuple((name, str(value)) for name, value in options.items() if value is not None)
 
 
 def _code(results: AnyResults, alpha: float, seed: Seed) -> str:

@@ -13,13 +13,13 @@ from evalreg.inference.dependence import design_effect, effective_rows
 from evalreg.inference.rectification import human_labels, rectification_table
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.answer import brief
-from evalreg.report.rendering import ReportFormat
+from evalreg.report.rendering import Page, ReportFormat
 from evalreg.report.sentences import MarkupName, RestsOn, caption_text, named, result_sentences, sample_of
 from evalreg.report.summaries import coefficient_frame, summarize
 from evalreg.report.tables import Printed, Summary
 from evalreg.results.document import board_document, checked_levels, results_document, written
 from evalreg.results.multiple_models import MultipleModels
-from evalreg.results.reporting import write_report
+from evalreg.results.reporting import report_page, write_report
 from evalreg.results.sources import bibliography_of, methods_text, source_names
 
 
@@ -251,3 +251,6 @@ class Tabulated(MultipleModels, Printed):
         ## New against old
         """
         return write_report(self, path, format, alpha, seed, title)
+
+    def _page(self, alpha: float, seed: Seed, *, pictures: bool) -> Page:
+        return report_page(self, alpha, seed, pictures=pictures)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from math import comb, prod
 from typing import Any, Literal, TypeAlias, get_args
@@ -39,7 +38,7 @@ from evalreg.errors import (
 )
 from evalreg.inference.simultaneous import Seed, base_seed
 from evalreg.numerics.fitting import Progress
-from evalreg.numerics.limits import EQUAL, HELD
+from evalreg.numerics.limits import EQUAL
 from evalreg.report.tables import Grid, Shown, Summary, fixed, number, p_value
 from evalreg.resampling.bootstrap import refuse_few
 from evalreg.resampling.draws import Drawn, blocks, seed_text, whole_number
@@ -132,38 +131,28 @@ class RandomisationTest(Shown):
         Summary
             Prints as text; also `as_markdown()`, `as_latex()` and `as_html()`.
         """
-        what = "rows" if self.by == "row" else f"{self.by} clusters"
+        rows, what = self.by == "row", _units(self.by)
+        counts = (f"{name}: {n}" + f" ({self.n_rows[name]} rows)" * (not rows) for name, n in self.n_clusters.items())
         within = "" if self.strata is None else f", within {self.n_strata} values of {self.strata}"
-        each = ", ".join(
-            f"{name}: {n}" + ("" if self.by == "row" else f" ({self.n_rows[name]} rows)")
-            for name, n in self.n_clusters.items()
-        )
-        if self.enumerated:
-            how = f"all {self.n_assignments:,}, each once"
-        else:
-            there = f"{self.n_assignments:,}" if self.n_assignments < 10**12 else "more than 10^12"
-            how = f"{self.draws:,} drawn of {there}, {seed_text(self.seed)}"
-        ends = tuple(number(end) for end in self.interval)
-        facts = [
+        how = f"all {self.n_assignments:,}, each once"
+        if not self.enumerated:
+            of = f"{self.n_assignments:,}" if self.n_assignments < 10**12 else "more than 10^12"
+            how = f"{self.draws:,} drawn of {of}, {seed_text(self.seed)}"
+        facts = (
             ("Null", "no effect on any row"),
             ("Assigned", what + within),
-            (f"{what[:1].upper()}{what[1:]}", each),
+            (f"{what[:1].upper()}{what[1:]}", ", ".join(counts)),
             ("Assignments", how),
             ("Statistic", "difference over its clustered error" if self.statistic == "t" else "difference"),
             ("Smallest possible p", p_value(self.smallest_p)),
-        ]
-        headers = (
-            "effect",
-            "estimate",
-            "clustered SE",
-            "t",
-            "p",
-            f"[{self.alpha / 2:.3g}",
-            f"{1 - self.alpha / 2:.3g}]",
         )
-        numbers = (number(self.estimate), number(self.se), fixed(self.t, 3), p_value(self.p_value), *ends)
-        grid = Grid(headers, ((self.name, *numbers),))
-        return Summary("Randomisation test", tuple(facts), (grid,), tuple(text for _, text in self.notes))
+        ends = f"[{self.alpha / 2:.3g}", f"{1 - self.alpha / 2:.3g}]"
+        row = (number(self.estimate), number(self.se), fixed(self.t, 3), p_value(self.p_value))
+        grid = Grid(
+            ("effect", "estimate", "clustered SE", "t", "p", *ends),
+            ((self.name, *row, *map(number, self.interval)),),
+        )
+        return Summary("Randomisation test", facts, (grid,), tuple(text for _, text in self.notes))
 
 
 StatisticName: TypeAlias = Literal["t", "difference"]
@@ -177,133 +166,112 @@ class Allocation:
     treated: BoolArray  # (n_clusters,)
     stratum: IntArray  # (n_clusters,): from 0, in order
     n_rows: FloatArray  # (n_clusters,): rows of each cluster
+    totals: FloatArray  # (n_clusters,): of the score
 
-    @cached_property
-    def starts(self) -> IntArray:
-        """First cluster of each stratum."""
-        return np.flatnonzero(np.diff(self.stratum, prepend=-1))
-
-    @cached_property
-    def n_clusters(self) -> IntArray:
-        """Clusters of each stratum."""
-        return np.bincount(self.stratum)
-
-    @cached_property
-    def n_treated(self) -> IntArray:
-        """Treated clusters of each stratum."""
-        return np.bincount(self.stratum, weights=self.treated).astype(np.intp)
-
-    @cached_property
-    def small(self) -> BoolArray:
-        """Strata with both arms and one cluster in some arm."""
-        least = np.minimum(self.n_treated, self.n_clusters - self.n_treated)
-        return np.asarray(least == 1)
+    def counts(self) -> tuple[IntArray, IntArray]:
+        """Clusters of each stratum, and how many of them are treated."""
+        return np.bincount(self.stratum), np.bincount(self.stratum, weights=self.treated).astype(np.intp)
 
     @property
     def n_assignments(self) -> int:
         """How many assignments treat as many clusters in each stratum."""
-        return prod(comb(int(n), int(k)) for n, k in zip(self.n_clusters, self.n_treated, strict=True))
+        return prod(comb(int(n), int(k)) for n, k in zip(*self.counts(), strict=True))
 
-    @property
-    def mirrored(self) -> bool:
-        """Whether treated and untreated may change places, so that |t| comes in pairs."""
-        return bool(np.all(2 * self.n_treated == self.n_clusters))
-
-    def enumerated(self) -> Iterator[BoolArray]:
-        """All assignments, some at a time."""
-        tables = [_choices(int(n), int(k)) for n, k in zip(self.n_clusters, self.n_treated, strict=True)]
-        sizes = [len(table) for table in tables]
-        step = max(1, HELD // self.treated.size)
-        for first in range(0, self.n_assignments, step):
-            numbers = np.arange(first, min(first + step, self.n_assignments))
-            digits = np.unravel_index(numbers, sizes)
-            yield np.hstack([table[digit] for table, digit in zip(tables, digits, strict=True)])
-
-    def drawn(self, draws: int, base: int) -> Iterator[BoolArray]:
-        """Random assignments, some at a time; each block of draws has a stream of its own."""
-        G = self.treated.size
-        place = np.arange(G) - np.repeat(self.starts, self.n_clusters)
-        chosen = place < np.repeat(self.n_treated, self.n_clusters)
-        for _, n, rng in blocks(draws, base):
+    def assignments(self, draws: int, base: int | None) -> Iterator[BoolArray]:
+        """Random assignments, some at a time; without a base all there are, each once. Shapes: yields (n, G)."""
+        sizes, treated = self.counts()
+        tables = [] if base is not None else [_choices(int(n), int(k)) for n, k in zip(sizes, treated, strict=True)]
+        place = np.concatenate([np.arange(size) for size in sizes])
+        for first, n, rng in blocks(draws, base or 0):
+            if tables:
+                digits = np.unravel_index(np.arange(first, first + n), [len(table) for table in tables])
+                yield np.hstack([table[digit] for table, digit in zip(tables, digits, strict=True)])
+                continue
             # Sorted by stratum and a random number within it: its first places are treated.
-            order = np.argsort(self.stratum + rng.random((n, G)), axis=1)
-            found = np.zeros((n, G), dtype=bool)
-            np.put_along_axis(found, order[:, chosen], True, axis=1)
-            yield found
+            order = np.argsort(self.stratum + rng.random((n, place.size)), axis=1)
+            chosen = np.zeros(order.shape, dtype=bool)
+            np.put_along_axis(chosen, order[:, place < treated[self.stratum]], True, axis=1)
+            yield chosen
 
 
 def _choices(n: int, k: int) -> BoolArray:
     """All ways to treat k of n clusters, one a row."""
     places = np.array(list(combinations(range(n), k)), dtype=np.intp).reshape(comb(n, k), k)
-    found = np.zeros((len(places), n), dtype=bool)
-    np.put_along_axis(found, places, True, axis=1)
-    return found
+    return np.asarray(np.eye(n, dtype=bool)[places].any(axis=1))
 
 
-def effects(
-    design: Allocation, totals: FloatArray, assignments: Iterator[BoolArray], enumerated: bool, progress: Progress
-) -> tuple[float, Drawn]:
+def effects(design: Allocation, n_draws: int, base: int | None) -> tuple[float, Drawn]:
     """The difference of treated and untreated rows within strata, with its variance by clusters, and under assignments.
 
     Under an effect of the same size in all rows, what a cluster's total would have been without the treatment is known;
-    under each assignment the effect, and each share of its error, is linear in that size. Shapes: totals (n_clusters,).
+    under each assignment the effect, and each share of its error, is linear in that size. `base`: of the draws; None
+    where all assignments are used, each once.
     """
-    own = design.treated[None, :]
-    at = _effect(design, totals, own)[0][0]
-    moved = design.n_rows * design.treated
-    rest = totals - at * moved
-    variance = float(_squares(design, own, _effect(design, rest, own)[1])[0])
+    data, moved = design.treated[None, :], design.n_rows * design.treated
+    estimate = _shares(design, design.totals[None, :], data)[0][0, 0]
+    totals = np.array([design.totals - estimate * moved, moved])
+    variance = float(_squares(design, data, _shares(design, totals, data)[1])[0, 0])
     numerators, squares = [], []
-    for D in assignments:
-        (a, s), (b, m) = _effect(design, rest, D), _effect(design, moved, D)
-        numerators.append(np.array([a, b]))
-        squares.append(np.array([_squares(design, D, s), _squares(design, D, s, m), _squares(design, D, m)]))
-        progress.advance(len(D))
-    found = np.hstack(squares)
+    with Progress(n_draws) as progress:
+        for D in design.assignments(n_draws, base):
+            numerator, shares = _shares(design, totals, D)
+            numerators.append(numerator)
+            squares.append(_squares(design, D, shares))
+            progress.advance(len(D))
+    powers = np.hstack(squares)
     for power in (0, 2):
         # Sums of squares this far below the largest are rounding: the assignment of the data, and its mirror image.
-        tiny = found[power] <= EQUAL**2 * np.max(found[power])
-        found[power, tiny], found[1, tiny] = 0.0, 0.0
+        tiny = powers[power] <= EQUAL**2 * np.max(powers[power])
+        powers[power, tiny], powers[1, tiny] = 0.0, 0.0
     # Of scores that do not vary within an arm nothing but rounding is left.
-    level = np.sum(np.abs(totals)) / np.sum(design.n_rows)
+    level = np.sum(np.abs(design.totals)) / np.sum(design.n_rows)
     variance = 0.0 if variance <= (EQUAL * level) ** 2 else variance
-    return float(at), Drawn(np.hstack(numerators), found[None], variance, enumerated)
+    return float(estimate), Drawn(np.hstack(numerators), powers[None], variance, base is None)
 
 
-def _effect(design: Allocation, totals: FloatArray, treated: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """The effect, shape (n,), and the shares of its error, of clusters and then of small strata, shape (n, G + S).
+def _shares(design: Allocation, totals: FloatArray, treated: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Effects, shape (m, n), and the shares of their errors, of clusters and then of small strata, (m, n, G + S).
 
     Least squares with an effect of each stratum, which is averaged with weight n_s p_s (1 - p_s), p_s the share of its
-    n_s rows that is treated: sum(x y)/sum(x^2), x the treatment less p_s.
+    n_s rows that is treated: sum(x y)/sum(x^2), x the treatment less p_s. Shapes: totals (m, G), treated (n, G).
     """
-    n, spread = design.n_rows, design.stratum
-    size = np.add.reduceat(n, design.starts)
-    centred = totals - n * (np.add.reduceat(totals, design.starts) / size)[spread]
-    x = treated - (np.add.reduceat(treated * n, design.starts, axis=1) / size)[:, spread]
-    product = np.add.reduceat(x * centred, design.starts, axis=1)
-    square = np.add.reduceat(x**2 * n, design.starts, axis=1)
+    n, within, starts = design.n_rows, design.stratum, np.flatnonzero(np.diff(design.stratum, prepend=-1))
+
+    def summed(of_clusters: FloatArray) -> FloatArray:
+        return np.asarray(np.add.reduceat(of_clusters, starts, axis=-1))
+
+    size = summed(n)
+    centred = (totals - n * (summed(totals) / size)[:, within])[:, None, :]
+    x = treated - (summed(treated * n) / size)[:, within]
+    product, square = summed(x * centred), summed(x**2 * n)
     whole = square.sum(axis=1)
-    effect = product.sum(axis=1) / whole
-    of_stratum = np.divide(product, square, out=np.zeros_like(square), where=square > 0)
-    clusters = x * (centred - n * of_stratum[:, spread] * x) * ~design.small[spread]
-    strata = (product - effect[:, None] * square) * design.small
-    return effect, np.hstack([clusters, strata]) / whole[:, None]
+    effect = product.sum(axis=2) / whole
+    of_stratum = np.divide(product, square, out=np.zeros_like(product), where=square > 0)
+    small = _small(design)
+    clusters = x * (centred - n * of_stratum[:, :, within] * x) * ~small[within]
+    strata = (product - effect[:, :, None] * square) * small
+    return effect, np.concatenate([clusters, strata], axis=2) / whole[:, None]
 
 
-def _squares(
-    design: Allocation, treated: BoolArray, shares: FloatArray, others: FloatArray | None = None
-) -> FloatArray:
-    """Sums of products of shares, each with its factor; shape (n,).
+def _squares(design: Allocation, treated: BoolArray, shares: FloatArray) -> FloatArray:
+    """Sums of squares and products of the first and last of (m, n, G + S) shares, each with its factor; shape (3, n).
 
     In a stratum with two clusters or more in both arms the factor is G/(G - 1) of its arm (Imbens and Rubin 2015,
     section 9.5). Clusters of pairs and other small strata say nothing alone: their strata are compared with each other
     (section 10.5).
     """
-    one, zero = (_factor(count)[design.stratum] for count in (design.n_treated, design.n_clusters - design.n_treated))
-    product = shares * (shares if others is None else others)
-    G = treated.shape[1]
-    of_strata = product[:, G:].sum(axis=1) * _factor(np.array([max(2, int(design.small.sum()))]))
-    return np.asarray(np.sum(np.where(treated, one, zero) * product[:, :G], axis=1) + of_strata)
+    sizes, count = design.counts()
+    clusters = np.where(treated, _factor(count)[design.stratum], _factor(sizes - count)[design.stratum])
+    strata = _factor(np.full(sizes.size, max(2, np.count_nonzero(_small(design)))))
+    factors = np.hstack([clusters, np.broadcast_to(strata, (len(treated), sizes.size))])
+    pairs = ((0, 0), (0, -1), (-1, -1))
+    return np.array([np.sum(shares[a] * shares[b] * factors, axis=1) for a, b in pairs])
+
+
+def _small(design: Allocation) -> BoolArray:
+    """Strata with both arms and one cluster in some arm."""
+    sizes, treated = design.counts()
+    return np.asarray(np.minimum(treated, sizes - treated) == 1)
 
 
 def _factor(count: IntArray) -> FloatArray:
@@ -409,23 +377,27 @@ def randomisation_test(
     refuse_few(draws, alpha)
     base, printed = base_seed(seed)
     rows, by = _read(data, score, treatment, groups, strata, missing)
-    arms = _two_arms(rows, treatment, levels)
-    rows = rows.only(arms.kept)
-    design, totals = _design(rows, arms, treatment, strata, by)
-    notes = [*_dropped_notes(rows, arms), *_checked(design, arms, statistic, strata, by)]
+    names, arm, notes = _two_arms(rows, treatment, levels)
+    rows, is_treated = rows.only(arm >= 0), arm[arm >= 0]
+    design = _design(rows, is_treated, treatment, strata, by)
+    n_rows = {name: int(np.count_nonzero(is_treated == side)) for name, side in zip(names, (1, 0), strict=True)}
+    n_clusters = {name: int(np.count_nonzero(design.treated == side)) for name, side in zip(names, (1, 0), strict=True)}
+    notes += _checked(design, n_clusters, statistic, strata, by)
     values = rows.values["score"]
     if values.min() == values.max():
         raise ConstantScoreError(
             f"scores must differ for a test; column {score!r} is {values[0]:g} in all {values.size} rows in use.",
             column=score,
         )
-    enumerated = design.n_assignments <= draws
-    n = design.n_assignments if enumerated else draws
-    with Progress(n) as progress:
-        assignments = design.enumerated() if enumerated else design.drawn(draws, base)
-        estimate, drawn = effects(design, totals, assignments, enumerated, progress)
+    n_assignments = design.n_assignments
+    enumerated = n_assignments <= draws
+    n = n_assignments if enumerated else draws
+    estimate, drawn = effects(design, n, None if enumerated else base)
     p, interval = _inverted(estimate, drawn, statistic, alpha)
-    smallest = (1 + design.mirrored) / n if enumerated else 1 / (n + 1)
+    sizes, treated = design.counts()
+    # Where treated and untreated may change places, |t| comes in pairs.
+    mirrored = bool(np.all(2 * treated == sizes))
+    smallest = (1 + mirrored) / n if enumerated else 1 / (n + 1)
     if smallest > alpha:
         text = (
             f"there are {n} assignments, so that the smallest possible p-value is {smallest:.4g}, above alpha = "
@@ -434,9 +406,8 @@ def randomisation_test(
         notes.append((EvalregWarning, text))
     issue(notes)
     se = float(np.sqrt(drawn.variance))
-    treated, n_rows = design.treated, design.n_rows
     return RandomisationTest(
-        name=f"{arms.treated} - {arms.reference}",
+        name=" - ".join(names),
         estimate=estimate,
         se=se,
         t=estimate / se if se > 0 else np.nan,
@@ -444,29 +415,23 @@ def randomisation_test(
         interval=interval,
         alpha=alpha,
         statistic=statistic,
-        n_assignments=design.n_assignments,
+        n_assignments=n_assignments,
         draws=n,
         enumerated=enumerated,
         smallest_p=smallest,
-        n_clusters={arms.treated: int(treated.sum()), arms.reference: int((~treated).sum())},
-        n_rows={arms.treated: int(n_rows[treated].sum()), arms.reference: int(n_rows[~treated].sum())},
+        n_clusters=n_clusters,
+        n_rows=n_rows,
         by=by,
         strata=strata,
-        n_strata=design.n_clusters.size,
+        n_strata=sizes.size,
         seed=None if enumerated else printed,
         notes=tuple(notes),
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Arms:
-    """The two labels that are compared."""
-
-    treated: str
-    reference: str
-    is_treated: BoolArray  # of the rows kept
-    kept: BoolArray  # rows with one of the two labels
-    others: tuple[str, ...]  # labels that take no part
+def _units(by: str) -> str:
+    """What was assigned, in words."""
+    return "rows" if by == "row" else f"{by} clusters"
 
 
 def _read(
@@ -489,77 +454,81 @@ def _read(
     return rows, axis_name(axes[0]) if axes else "row"
 
 
-def _two_arms(rows: ReadRows, treatment: str, levels: Sequence[Any] | None) -> _Arms:
-    """The labels that are compared, and their rows."""
+def _two_arms(
+    rows: ReadRows, treatment: str, levels: Sequence[Any] | None
+) -> tuple[tuple[str, str], IntArray, list[Note]]:
+    """The treated label and the other; the arm of each row, 1, 0, or -1 for neither; and which rows take no part."""
     codes = rows.used[treatment]
-    names = [
-        str(codes.labels[code]) if codes.labels is not None else codes.label(code) for code in range(codes.n_clusters)
-    ]
-    if levels is None:
-        if len(names) != 2:
-            raise ArgumentError(
-                f"`treatment` must have two labels; column {treatment!r} has {len(names)}: {listed(sorted(names))}. "
-                "Pass levels=(treated, reference) with two of several."
-            )
-        reference, treated = sorted(names)
-    else:
-        if isinstance(levels, str) or len(levels) != 2 or str(levels[0]) == str(levels[1]):
-            raise ArgumentError(f"`levels` must be two labels, (treated, reference); got {levels!r}.")
-        treated, reference = (str(level) for level in levels)
-        for level in (treated, reference):
-            if level not in names:
-                hint = nearest(level, names) or f" The labels are {listed(sorted(names))}."
-                raise UnknownLabelError(f"`levels` names {level!r}, which {treatment!r} does not hold.{hint}")
-    is_treated = codes.codes == names.index(treated)
-    kept = is_treated | (codes.codes == names.index(reference))
-    others = tuple(sorted(set(names) - {treated, reference}))
-    return _Arms(treated, reference, is_treated[kept], kept, others)
+    names = [codes.label(code) for code in range(codes.n_clusters)]
+    if levels is not None and (isinstance(levels, str) or len(levels) != 2 or str(levels[0]) == str(levels[1])):
+        raise ArgumentError(f"`levels` must be two labels, (treated, reference); got {levels!r}.")
+    if levels is None and len(names) != 2:
+        raise ArgumentError(
+            f"`treatment` must have two labels; column {treatment!r} has {len(names)}: {listed(sorted(names))}. "
+            "Pass levels=(treated, reference) with two of several."
+        )
+    treated, reference = sorted(names, reverse=True) if levels is None else map(str, levels)
+    for level in (treated, reference):
+        if level not in names:
+            hint = nearest(level, names) or f" The labels are {listed(sorted(names))}."
+            raise UnknownLabelError(f"`levels` names {level!r}, which {treatment!r} does not hold.{hint}")
+    arm_of_label = np.full(len(names), -1)
+    arm_of_label[[names.index(reference), names.index(treated)]] = 0, 1
+    arm, notes = arm_of_label[codes.codes], list[Note]()
+    dropped = {reason: n for reason, n in rows.dropped.items() if n}
+    if dropped:
+        each = (f"{n} without {'an id' if reason == 'group' else 'a ' + reason}" for reason, n in dropped.items())
+        text = (
+            f"{sum(dropped.values())} rows are left out ({', '.join(each)}). The test assumes that they would be "
+            "missing under every assignment."
+        )
+        notes.append((EvalregWarning, text))
+    if len(names) > 2:
+        others = listed(sorted(set(names) - {treated, reference}))
+        text = f"{np.count_nonzero(arm < 0)} rows under {others} take no part: their clusters keep their assignment."
+        notes.append((EvalregWarning, text))
+    return (treated, reference), arm, notes
 
 
-def _design(rows: ReadRows, arms: _Arms, treatment: str, strata: str | None, by: str) -> tuple[Allocation, FloatArray]:
-    """Clusters sorted by stratum, and their totals of the score."""
+def _design(rows: ReadRows, is_treated: IntArray, treatment: str, strata: str | None, by: str) -> Allocation:
+    """Clusters sorted by stratum."""
     n = rows.n_rows
     units = rows.labels().codes(rows.axes[0]) if rows.axes else Codes(np.arange(n), n)
-    treated = _of_clusters(units, arms.is_treated.astype(np.intp), treatment, by)
+    advice = (
+        f"Name in `groups` what was assigned. Where rows were assigned one by one within clusters, groups=None with "
+        f'strata="{by}" is that design; where every question was asked under both, `er.compare` pairs them.'
+    )
+    rule = "a treatment that was assigned to clusters is one label in each"
+    treated = _of_clusters(units, is_treated, treatment, by, rule, advice)
     stratum = np.zeros(units.n_clusters, dtype=np.intp)
     if strata is not None:
-        stratum = _of_clusters(units, rows.used[strata].codes, strata, by, is_stratum=True)
+        advice = f'Where ids are used again in another stratum, groups="{strata}:{by}" tells the clusters apart.'
+        stratum = _of_clusters(units, rows.used[strata].codes, strata, by, "a cluster lies in one stratum", advice)
     order = np.argsort(stratum, kind="stable")
     totals: FloatArray = np.bincount(units.codes, weights=rows.values["score"])[order].astype(np.float64)
-    return Allocation(treated[order] == 1, stratum[order], units.counts[order].astype(np.float64)), totals
+    return Allocation(treated[order] == 1, stratum[order], units.counts[order].astype(np.float64), totals)
 
 
-def _of_clusters(units: Codes, codes: IntArray, column: str, by: str, *, is_stratum: bool = False) -> IntArray:
+def _of_clusters(units: Codes, codes: IntArray, column: str, by: str, rule: str, advice: str) -> IntArray:
     """The label of each cluster, which must be the same in all its rows."""
-    own = codes[units.first]
-    differs = np.bincount(units.codes, weights=codes != own[units.codes]) > 0
-    if differs.any():
-        some = [units.label(int(g)) for g in np.flatnonzero(differs)[:3]]
-        more = ", ..." if differs.sum() > len(some) else ""
-        what = f"{int(differs.sum())} of {units.n_clusters} {by} clusters ({listed(some)}{more})"
-        if is_stratum:
-            raise DataError(
-                f"a cluster lies in one stratum; {column!r} varies within {what}. Where ids are used again in another "
-                f'stratum, groups="{column}:{by}" tells the clusters apart.',
-                column=column,
-                count=int(differs.sum()),
-            )
+    of_cluster = codes[units.first]
+    differs = np.flatnonzero(np.bincount(units.codes, weights=codes != of_cluster[units.codes]))
+    if differs.size:
+        some = listed([units.label(int(g)) for g in differs[:3]]) + (", ..." if differs.size > 3 else "")
         raise DataError(
-            f"a treatment that was assigned to clusters is one label in each; {column!r} varies within {what}. Name in "
-            f"`groups` what was assigned. Where rows were assigned one by one within clusters, groups=None with "
-            f'strata="{by}" is that design; where every question was asked under both, `er.compare` pairs them.',
+            f"{rule}; {column!r} varies within {differs.size} of {units.n_clusters} {by} clusters ({some}). {advice}",
             column=column,
-            count=int(differs.sum()),
+            count=differs.size,
         )
-    return own
+    return of_cluster
 
 
-def _checked(design: Allocation, arms: _Arms, statistic: StatisticName, strata: str | None, by: str) -> list[Note]:
+def _checked(
+    design: Allocation, n_clusters: dict[str, int], statistic: StatisticName, strata: str | None, by: str
+) -> list[Note]:
     """What to say about the design; raises where there is nothing to test."""
-    counts = {arms.treated: int(design.treated.sum()), arms.reference: int((~design.treated).sum())}
-    what = "rows" if by == "row" else f"{by} clusters"
-    least = 2 if statistic == "t" else 1
-    for name, count in counts.items():
+    what, least = _units(by), 2 if statistic == "t" else 1
+    for name, count in n_clusters.items():
         if count < least:
             advice = ' Pass statistic="difference", which needs one.' if count else ""
             raise TooFewClustersError(
@@ -568,7 +537,8 @@ def _checked(design: Allocation, arms: _Arms, statistic: StatisticName, strata: 
                 column=by,
                 count=count,
             )
-    one_sided = (design.n_treated == 0) | (design.n_treated == design.n_clusters)
+    sizes, treated = design.counts()
+    one_sided = (treated == 0) | (treated == sizes)
     if one_sided.all():
         raise TooFewClustersError(
             f"treatment must vary within some stratum; each of the {one_sided.size} values of {strata!r} has one label "
@@ -578,36 +548,18 @@ def _checked(design: Allocation, arms: _Arms, statistic: StatisticName, strata: 
         )
     notes: list[Note] = []
     if one_sided.any():
-        n = int(np.sum(design.n_rows[one_sided[design.stratum]]))
         text = (
             f"{int(one_sided.sum())} of {one_sided.size} values of {strata} have one label of the treatment only: "
-            f"their {n} rows say nothing about the effect, and are not used."
+            f"their {design.n_rows @ one_sided[design.stratum]:.0f} rows say nothing about the effect, and are not "
+            "used."
         )
         notes.append((EvalregWarning, text))
-    if statistic == "difference" and counts[arms.treated] != counts[arms.reference]:
+    first, second = n_clusters.values()
+    if statistic == "difference" and first != second:
         text = (
-            f'statistic="difference" with {counts[arms.treated]} and {counts[arms.reference]} {what}: the p-value is '
-            "for no effect on any row. Where the treatment changes the scatter of scores and not their mean, it "
-            "rejects too often."
+            f'statistic="difference" with {first} and {second} {what}: the p-value is for no effect on any row. Where '
+            "the treatment changes the scatter of scores and not their mean, it rejects too often."
         )
-        notes.append((EvalregWarning, text))
-    return notes
-
-
-def _dropped_notes(rows: ReadRows, arms: _Arms) -> list[Note]:
-    """Rows that take no part."""
-    notes = list[Note]()
-    gone = {reason: n for reason, n in rows.dropped.items() if n}
-    if gone:
-        each = ", ".join(f"{n} without {'an id' if reason == 'group' else 'a ' + reason}" for reason, n in gone.items())
-        text = (
-            f"{sum(gone.values())} rows are left out ({each}). The test assumes that they would be missing under "
-            "every assignment."
-        )
-        notes.append((EvalregWarning, text))
-    if arms.others:
-        n = int(np.count_nonzero(~arms.kept))
-        text = f"{n} rows under {listed(arms.others)} take no part: their clusters keep their assignment."
         notes.append((EvalregWarning, text))
     return notes
 

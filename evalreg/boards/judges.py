@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -42,10 +41,13 @@ def short_names(n: pd.Series[int]) -> dict[str, str]:
     return {name: f"#{place}" for place, name in enumerate(order, 1)}
 
 
-def first_rows(headers: tuple[str, ...], table: pd.DataFrame, cells: Callable[[Any], tuple[str, ...]]) -> Grid:
-    """The rows of a table that most comparisons are behind, each in some words; the names of the index are columns."""
-    first = table.sort_values("n", ascending=False, kind="stable").head(MOST_ROWS).reset_index()
-    return Grid(headers, tuple(cells(row) for row in first.to_dict("records")))
+def first_rows(headers: tuple[str, ...], names: list[str], table: pd.DataFrame, digits: dict[str, int]) -> Grid:
+    """The rows of a table that most comparisons are behind, under some names, columns with so many digits."""
+    first = table.assign(shown=names).sort_values("n", ascending=False, kind="stable").head(MOST_ROWS)
+    cells = [
+        [p_value(v) if column == "p_adjusted" else fixed(v, n) for v in first[column]] for column, n in digits.items()
+    ]
+    return Grid(headers, tuple(zip(first["shown"], *cells, strict=True)))
 
 
 def wide_grid(corner: str, values: pd.Series[float], stands: pd.Series[bool] | None, keys: dict[str, str]) -> Grid:
@@ -54,23 +56,18 @@ def wide_grid(corner: str, values: pd.Series[float], stands: pd.Series[bool] | N
     `stands` marks values; without it models come in the order of their mean.
     """
     wide: pd.DataFrame = values.unstack("judge").dropna(how="all")
-    judges = [name for name in keys if name in wide.columns][:MOST_COLUMNS]
-    wide = wide[judges].dropna(how="all")
-    order = pd.DataFrame({"judges": wide.notna().sum(axis=1), "mean": wide.mean(axis=1) if stands is None else 0.0})
-    wide = wide.loc[order.sort_values(["judges", "mean"], ascending=False, kind="stable").index].head(MOST_ROWS)
-    marked = set() if stands is None else set(stands.index[stands])
-    space = "" if stands is None else " "
-    rows = [
-        (
-            str(model),
-            *(
-                fixed(value, 3) + ("*" if (judge, model) in marked else space)
-                for judge, value in zip(judges, line, strict=True)
-            ),
-        )
-        for model, line in zip(wide.index, wide.to_numpy(), strict=True)
+    wide = wide[[name for name in keys if name in wide.columns][:MOST_COLUMNS]].dropna(how="all")
+    mean = wide.mean(axis=1) if stands is None else np.zeros(len(wide))
+    wide = wide.iloc[np.lexsort((-mean, -wide.notna().sum(axis=1)))[:MOST_ROWS]]
+    marks, space = np.full(wide.shape, ""), "" if stands is None else " "
+    if stands is not None:
+        marks = np.where(stands.unstack("judge", fill_value=False).loc[wide.index, wide.columns], "*", " ")
+    cells = [
+        [fixed(value, 3) + mark for value, mark in zip(*line, strict=True)]
+        for line in zip(wide.to_numpy(), marks, strict=True)
     ]
-    return Grid((corner, *(keys[judge] + space for judge in judges)), tuple(rows))
+    rows = tuple((str(model), *line) for model, line in zip(wide.index, cells, strict=True))
+    return Grid((corner, *(keys[judge] + space for judge in wide.columns)), rows)
 
 
 @keeps("agreement", "overall", "boards", "ranks", "effects", "position", "variance")
@@ -234,40 +231,30 @@ def judging(pairs: Pairs, options: ResolvedCov, judge: str, prompt: str, min_sha
 def summarize_judging(found: Judging) -> Summary:
     """Tables and sentences on judges."""
     overall, keys = found.overall, short_names(found.position["n"])
-    facts = [
+    facts = (
         ("Judges", f"{found.n_judges} ({found.judge})"),
         ("Prompts", f"{found.n_prompts} ({found.prompt})"),
         ("Comparisons", str(found.n_rows)),
         ("Errors", f"{found.options.cov} by {found.prompt}"),
         ("Agreement", f"{number(overall['agreement'])} (se {number(overall['se'])})"),
         ("Krippendorff's alpha", number(overall["krippendorff"])),
-    ]
+    )
+    agreement = found.agreement.join(found.ranks["kendall"]).dropna(subset=["agreement"])
     by_judge = first_rows(
         ("judge", "left - 1/2", "bias", "std err", "adj. p", "same both ways", "n"),
+        [name if keys[name] == name else f"{keys[name]} {name}" for name in found.position.index],
         found.position,
-        lambda row: (
-            row["judge"] if keys[row["judge"]] == row["judge"] else f"{keys[row['judge']]} {row['judge']}",
-            *(fixed(row[name], 3) for name in ("left", "bias", "se")),
-            p_value(row["p_adjusted"]),
-            fixed(row["consistent"], 2),
-            f"{row['n']:.0f}",
-        ),
+        {"left": 3, "bias": 3, "se": 3, "p_adjusted": 3, "consistent": 2, "n": 0},
     )
-    agreement = found.agreement.join(found.ranks["kendall"])
     by_two = first_rows(
         ("two judges", "agree", "std err", "kappa", "tau", "n"),
-        agreement[agreement["agreement"].notna()],
-        lambda row: (
-            f"{keys[row['judge']]}, {keys[row['other']]}",
-            *(fixed(row[name], 3) for name in ("agreement", "se", "kappa")),
-            fixed(row["kendall"], 2),
-            f"{row['n']:.0f}",
-        ),
+        [f"{keys[one]}, {keys[other]}" for one, other in agreement.index],
+        agreement,
+        {"agreement": 3, "se": 3, "kappa": 3, "kendall": 2, "n": 0},
     )
     components = tuple(
         (str(name), number(variance), fixed(100.0 * share, 1), number(sd), f"{levels:.0f}")
-        for name, variance, share, sd, levels in found.variance.itertuples()
-        if np.isfinite(variance)
+        for name, variance, share, sd, levels in found.variance.dropna(subset=["variance"]).itertuples()
     )
     grids = (
         by_judge,
@@ -276,110 +263,96 @@ def summarize_judging(found: Judging) -> Summary:
         wide_grid("judge - mean", found.effects["effect"], found.effects["stands"], keys),
         Grid(("component", "variance", "share, %", "sd of an effect", "levels"), components),
     )
-    kept = tuple(grid for grid in grids if grid.rows)
     sentences = (*_on_agreement(found), *_on_position(found), *_on_effects(found), *_on_variance(found))
-    return Summary("evalreg judges", tuple(facts), kept, sentences)
+    return Summary("evalreg judges", facts, tuple(grid for grid in grids if grid.rows), sentences)
 
 
-def _on_agreement(found: Judging) -> list[str]:
-    n, overall = found.agreement["n"], found.overall
-    lines = []
+def _on_agreement(found: Judging) -> Iterator[str]:
+    n, overall, least = found.agreement["n"], found.overall, found.min_shared
     if found.n_prompts < FEW_CLUSTERS:
-        lines.append(f"{found.n_prompts} prompts are few for errors by prompt, which may be too small.")
-    lines += [
+        yield f"{found.n_prompts} prompts are few for errors by prompt, which may be too small."
+    yield (
         "Verdicts are compared by (prompt, pair of models), one a judge: the model with the higher mean score over the "
         "judge's rows, both orders together, and a tie where that is one half. kappa is Cohen's; tau is Kendall's "
         "between the judges' boards. Errors are for these judges."
-    ]
-    none, few = int(np.sum(n == 0)), int(np.sum((n > 0) & (n < found.min_shared)))
+    )
+    none, few, enough = (int(np.sum(which)) for which in (n == 0, (n > 0) & (n < least), n >= least))
     if none or few:
-        lines.append(
-            f"{none} of {n.size} pairs of judges share no comparison and {few} share fewer than `min_shared`, "
-            f"{found.min_shared}; their agreement is NaN."
+        yield (
+            f"{none} of {n.size} pairs of judges share no comparison and {few} share fewer than `min_shared`, {least}; "
+            "their agreement is NaN."
         )
     if found.n_judges > MOST_JUDGES:
-        lines.append(f"Of over {MOST_JUDGES} judges only pairs that share {found.min_shared} are listed.")
-    shown = int(np.sum(n >= found.min_shared))
-    if shown > MOST_ROWS:
-        lines.append(f"{MOST_ROWS} of {shown} pairs of judges are shown, those who share most; see `agreement`.")
+        yield f"Of over {MOST_JUDGES} judges only pairs that share {least} are listed."
+    if enough > MOST_ROWS:
+        yield f"{MOST_ROWS} of {enough} pairs of judges are shown, those who share most; see `agreement`."
     if np.isfinite(overall["fleiss"]):
-        lines.append(f"Fleiss' kappa over all judges is {number(overall['fleiss'], 3)}.")
+        yield f"Fleiss' kappa over all judges is {number(overall['fleiss'], 3)}."
     elif overall["fewest_judges"] < found.n_judges:
-        lines.append(
-            f"No Fleiss' kappa, which needs every judge on every (prompt, pair): they had "
-            f"{overall['fewest_judges']:.0f} to {overall['most_judges']:.0f} of {found.n_judges}. Krippendorff's alpha "
+        had = f"{overall['fewest_judges']:.0f} to {overall['most_judges']:.0f} of {found.n_judges}"
+        yield (
+            f"No Fleiss' kappa, which needs every judge on every (prompt, pair): they had {had}. Krippendorff's alpha "
             "allows for that."
         )
-    return lines
 
 
-def _on_position(found: Judging) -> list[str]:
-    table = found.position
+def _on_position(found: Judging) -> Iterator[str]:
+    table, least, n = found.position, found.min_shared, found.n_judges
     without = list(table.index[table["bias"].isna()])
-    if len(without) == found.n_judges:
-        return [
-            f"No position bias: no judge has {found.min_shared} comparisons of pairs seen in both orders, so that "
-            "left - 1/2 is also how good the models on the left are."
-        ]
-    balanced = int(table["balanced"].sum())
-    text = (
-        "every judge saw every pair as often either way, so bias is the mean score of the left model minus 1/2"
-        if balanced == found.n_judges
-        else f"{balanced} of {found.n_judges} judges saw every pair as often either way; bias compares both orders "
-        "within a judge's pairs"
+    if len(without) == n:
+        yield (
+            f"No position bias: no judge has {least} comparisons of pairs seen in both orders, so that left - 1/2 is "
+            "also how good the models on the left are."
+        )
+        return
+    balanced, stand = int(table["balanced"].sum()), int(table["stands"].sum())
+    which, so = "every judge", ", so bias is the mean score of the left model minus 1/2"
+    if balanced < n:
+        which, so = f"{balanced} of {n} judges", "; bias compares both orders within a judge's pairs"
+    yield (
+        f"Position: {which} saw every pair as often either way{so}. {stand} of {n - len(without)} are significant at "
+        f"{found.alpha:g} (Holm)."
     )
-    stand = int(table["stands"].sum())
-    lines = [f"Position: {text}. {stand} of {found.n_judges - len(without)} are significant at {found.alpha:g} (Holm)."]
     if np.isfinite(table["consistent"]).any():
-        lines.append("same both ways: the share of (prompt, pair) seen in both orders whose verdict did not turn.")
+        yield "same both ways: the share of (prompt, pair) seen in both orders whose verdict did not turn."
     if without:
-        lines.append(
-            f"No position bias of {listed(without)}: they have fewer than {found.min_shared} comparisons of pairs "
-            "seen in both orders."
-        )
-    if len(table) > MOST_ROWS:
-        lines.append(f"Position: {MOST_ROWS} of {len(table)} judges are shown; see `position`.")
-    return lines
+        few = f"they have fewer than {least} comparisons of pairs seen in both orders"
+        yield f"No position bias of {listed(without)}: {few}."
+    if n > MOST_ROWS:
+        yield f"Position: {MOST_ROWS} of {n} judges are shown; see `position`."
 
 
-def _on_effects(found: Judging) -> list[str]:
-    table = found.effects
-    lines = []
-    if len(table):
-        tested = int(table["p_adjusted"].notna().sum())
-        lines.append(
+def _on_effects(found: Judging) -> Iterator[str]:
+    effects, boards = found.effects, found.boards
+    judges, models = (boards.index.get_level_values(level).nunique() for level in ("judge", "model"))
+    if len(effects):
+        yield (
             "judge - mean is how much more a judge gives a model than the mean of the judges, opponent by opponent; "
-            f"{int(table['stands'].sum())} of {tested} are significant at {found.alpha:g} (Holm over all), marked *."
+            f"{int(effects['stands'].sum())} of {int(effects['p_adjusted'].notna().sum())} are significant at "
+            f"{found.alpha:g} (Holm over all), marked *."
         )
-    without = found.n_judges - found.boards.index.get_level_values("judge").nunique()
-    if without:
-        lines.append(f"{without} judges with fewer than {found.min_shared} comparisons have no board and no effects.")
-    unknown = int(found.boards["se"].isna().sum())
-    if unknown:
-        lines.append(
-            f"{unknown} of {len(found.boards)} win rates by judge have no error: over 2% of their weight lies on pairs "
-            "that the judge saw under one prompt, or their pairs are concentrated on a few, or they do not vary."
+    if without := found.n_judges - judges:
+        yield f"{without} judges with fewer than {found.min_shared} comparisons have no board and no effects."
+    if unknown := int(boards["se"].isna().sum()):
+        yield (
+            f"{unknown} of {len(boards)} win rates by judge have no error: over 2% of their weight lies on pairs that "
+            "the judge saw under one prompt, or their pairs are concentrated on a few, or they do not vary."
         )
-    shown = min(found.boards.index.get_level_values("judge").nunique(), MOST_COLUMNS)
-    if shown < found.n_judges or found.boards.index.get_level_values("model").nunique() > MOST_ROWS:
-        lines.append(f"At most {MOST_COLUMNS} judges and {MOST_ROWS} models are shown; see `boards` and `effects`.")
-    return lines
+    if min(judges, MOST_COLUMNS) < found.n_judges or models > MOST_ROWS:
+        yield f"At most {MOST_COLUMNS} judges and {MOST_ROWS} models are shown; see `boards` and `effects`."
 
 
-def _on_variance(found: Judging) -> list[str]:
-    table = found.variance
-    lines = [
+def _on_variance(found: Judging) -> Iterator[str]:
+    variance = found.variance["variance"]
+    yield (
         "Shares are of the variance of one comparison around its pair's mean, by moments (MINQUE(0)): unbiased, so "
         "small ones may be negative. What a prompt or judge adds to all models alike cancels out of a comparison; "
         "prompt, judge and prompt x judge are by how much each favours the left side. There are no error bars; a "
         "component is known no better than its levels allow."
-    ]
-    if (table["variance"].reindex([PAIR_BOTH]) < 0).any():
-        lines.append(f"{PAIR_BOTH} is negative where a judge's verdicts turn with the order.")
-    together = [str(name) for name in table.index if " + " in str(name)]
-    if together:
-        lines.append(f"This log tells only the sum of {'; of '.join(together)}.")
-    if table["variance"].isna().any():
-        names = ", ".join(map(str, table.index[table["variance"].isna()]))
-        lines.append(f"No shares of {names}: too few pairs were seen in both orders to tell position from models.")
-    return lines
+    )
+    if variance.get(PAIR_BOTH, 0.0) < 0:
+        yield f"{PAIR_BOTH} is negative where a judge's verdicts turn with the order."
+    if together := [name for name in map(str, variance.index) if " + " in name]:
+        yield f"This log tells only the sum of {'; of '.join(together)}."
+    if unseen := ", ".join(map(str, variance.index[variance.isna()])):
+        yield f"No shares of {unseen}: too few pairs were seen in both orders to tell position from models."

@@ -13,13 +13,12 @@ from evalreg.boards.judges import Judging, judging
 from evalreg.boards.pairs import Pairs, condorcet_cycles, head_to_head, pair_dependence
 from evalreg.checks import FloatArray, fraction, option
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.options import CovOptions
 from evalreg.covariance.special import TOO_FEW_EFFECTIVE, sparsity
-from evalreg.data.clusters import Groups, axis_name, find_axis
-from evalreg.errors import IndependenceWarning, MissingColumnError, NotAvailableError, Note
+from evalreg.data.clusters import axis_name, find_axis
+from evalreg.errors import MissingColumnError, NotAvailableError
 from evalreg.estimate import NET_BENEFIT, ODDS, Estimate, Monotone, Scale
 from evalreg.results.multiple_models import Together
-from evalreg.results.results import Results, results_of
+from evalreg.results.results import Results
 
 T = TypeVar("T")
 
@@ -213,13 +212,9 @@ class Board(Results):
         return self._once("compared", lambda: of_models(self, self.cov))
 
     @property
-    def _family(self) -> Together:
-        return self._compared
-
-    @property
     def _ranked(self) -> Together:
         if self.pairs is None:
-            return super()._ranked if self._behind is not None else self._family
+            return super()._ranked if self._behind is not None else self._compared
         return self._once("ranked", lambda: of_models(self, ranked_cov(self, self.cov)))
 
     def _once(self, name: str, make: Callable[[], T]) -> T:
@@ -316,25 +311,6 @@ class Board(Results):
 
     def _head_to_head(self, alpha: float | None = None) -> pd.DataFrame:
         return head_to_head(self._pairs, self._pairs.errors(self.cov.axes, self.cov.options), alpha)
-
-
-def board_of(estimate: Estimate, pairs: Pairs, asked: CovOptions, groups: Groups) -> Board:
-    """A board with the covariance and all notes of an estimate; the warnings are issued."""
-    results = results_of(estimate, pairs.axes, asked, independence_notes(groups))
-    # What differs between the sides is in the scores already.
-    held = replace(pairs, side_names=(), sides=pairs.sides[:0])
-    return Board(results.estimate, results.cov, results.axes, results.asked, results.notes, held)
-
-
-def independence_notes(groups: Groups) -> tuple[Note, ...]:
-    """What to warn of where comparisons are treated as independent."""
-    if groups is not None:
-        return ()
-    text = (
-        "no `groups`: comparisons are treated as independent, which they are not where one answer meets several "
-        'others or one judge decides many. Name the prompts and judges, such as groups="prompt + judge".'
-    )
-    return ((IndependenceWarning, text),)
 
 
 def of_models(board: Results, cov: Covariance) -> Together:

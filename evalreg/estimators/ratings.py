@@ -17,7 +17,7 @@ import pandas as pd
 import scipy
 from scipy import sparse
 
-from evalreg.boards.board import Board, board_of
+from evalreg.boards.board import Board
 from evalreg.boards.pairs import Pairs, gather_pairs
 from evalreg.checks import (
     SCALES,
@@ -49,7 +49,7 @@ from evalreg.errors import (
     ScoreRangeError,
 )
 from evalreg.estimate import About, Estimate, Ratings, Refit
-from evalreg.estimators.win_rate import ModelMeans
+from evalreg.estimators.win_rate import board_of, model_means
 from evalreg.numerics.basis import basis_of, refuse_singular
 from evalreg.numerics.fitting import newton
 from evalreg.numerics.matrices import (
@@ -473,17 +473,16 @@ def averages_at_zero(contest: Contest, fit: Fit, pairs: Pairs, about: About) -> 
     K, p = len(contest.models), beta.size
     strength = np.append(0.0, beta[: K - 1])
     chance = scipy.special.expit(strength[contest.first] - strength[contest.second])
-    means = ModelMeans.of(contest.first, contest.second, chance, contest.weight, K)
+    params, weight, side, counted, beyond = model_means(contest.first, contest.second, chance, contest.weight, K)
     # d p_r / d strengths is p (1 - p) times the row's design, with the other sign for the second model.
-    slope = scale_rows(means.side, contest.weight * chance * (1 - chance))
     J = np.zeros((K, p))
-    J[:, : K - 1] = dense(means.side.T @ slope)[:, 1:] / means.weight[:, None]
-    inverse = scipy.linalg.block_diag(of_fit, np.diag(1.0 / means.weight))
+    J[:, : K - 1] = dense(side.T @ scale_rows(side, contest.weight * chance * (1 - chance)))[:, 1:] / weight[:, None]
+    inverse = scipy.linalg.block_diag(of_fit, np.diag(1.0 / weight))
     coefficient_map = np.hstack([J, np.eye(K)])
     return Estimate(
         names=contest.models,
-        params=means.params,
-        scores=_beside(scores, means.beyond, means.counted),
+        params=params,
+        scores=_beside(scores, beyond, counted),
         bread=inverse @ coefficient_map.T,
         kind="likelihood",
         coefficient_map=coefficient_map,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evalreg.boards.board import independence_notes
 from evalreg.boards.pairs import Pairs, gather_pairs
 from evalreg.checks import (
     OPPONENTS,
@@ -55,7 +54,7 @@ from evalreg.errors import (
 )
 from evalreg.estimate import About, on_one_side
 from evalreg.estimators.cells import independence_note, titled
-from evalreg.estimators.win_rate import never_met
+from evalreg.estimators.win_rate import independence_notes, never_met
 from evalreg.inference.rectification import (
     LabelledCells,
     LabelledRows,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import sparse
 
-from evalreg.boards.board import Board, board_of
+from evalreg.boards.board import Board
 from evalreg.boards.pairs import Pairs, gather_pairs
 from evalreg.checks import (
     OPPONENTS,
@@ -28,10 +28,11 @@ from evalreg.checks import (
     nearest,
     option,
 )
-from evalreg.covariance.options import check_cov_options, documented
+from evalreg.covariance.options import CovOptions, check_cov_options, documented
 from evalreg.data.clusters import Groups
 from evalreg.data.pairs import PairRoles, as_name, as_names
-from evalreg.errors import ArgumentError, ArgumentTypeError, DataError
+from evalreg.data.rows import joint_names
+from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, IndependenceWarning, Note
 from evalreg.estimate import About, Cells, Estimate, Refit
 from evalreg.numerics.limits import FULL_LEVERAGE
 from evalreg.numerics.matrices import (
@@ -40,12 +41,11 @@ from evalreg.numerics.matrices import (
     dense,
     difference_rows,
     scale_columns,
-    scale_rows,
     times,
     transposed,
     with_entries,
 )
-from evalreg.results.results import chooses_rows
+from evalreg.results.results import chooses_rows, results_of
 from evalreg.scores.base import Block
 from evalreg.scores.stacking import MappedScores
 
@@ -54,14 +54,14 @@ Mix: TypeAlias = str | Mapping[str, float] | None
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Win rates S = T (sum of w psi / sum of w) over pairs, solved with all rows, and again without each cluster.
+    """Win rates S = T (sum of w psi) over pairs, solved with all rows, and again without each cluster.
 
     A rate is that of a model in a stratum; T mixes the strata.
     """
 
     names: tuple[str, ...]
-    # (n_rates, n_cells): weight of each pair in each rate, before it is divided by their sum; negative where the rate's
-    # model is the pair's second, so that it moves with 1 - psi
+    # (n_rates, n_cells): w, the share of each pair in each rate; negative where the rate's model is the pair's second,
+    # so that it moves with 1 - psi
     signed: Matrix
     mix: Matrix  # T, (n_params, n_rates); the identity without a mix
     mean: FloatArray  # (n_cells,): psi
@@ -72,30 +72,20 @@ class Schedule:
     of_rate: IntArray | None = None
 
     @cached_property
-    def weights(self) -> Matrix:
-        """Weight of each pair in each rate, (n_rates, n_cells)."""
+    def shares_of_pairs(self) -> Matrix:
+        """w, without the sign that tells the two models of a pair apart."""
         return abs(self.signed)
-
-    @cached_property
-    def total(self) -> FloatArray:
-        """Sum of the weights of each rate, shape (n_rates,)."""
-        return np.asarray(self.weights.sum(axis=1))
 
     @cached_property
     def oriented(self) -> Matrix:
         """psi of each rate's model in each of its cells, weighted; shape (n_rates, n_cells)."""
-        of_first, weight = self.mean[self.signed.indices], self.signed.data
-        return with_entries(self.signed, np.where(weight > 0, weight * of_first, -weight * (1.0 - of_first)))
+        of_first, share = self.mean[self.signed.indices], self.signed.data
+        return with_entries(self.signed, np.where(share > 0, share * of_first, -share * (1.0 - of_first)))
 
     @cached_property
     def rates(self) -> FloatArray:
         """Win rates of the models in the strata, shape (n_rates,)."""
-        return np.asarray(self.oriented.sum(axis=1)) / self.total
-
-    @property
-    def coefficient_map(self) -> Matrix:
-        """The parameters as a linear map of the cells' means, but for a constant; shape (n_params, n_cells)."""
-        return times(compressed(self.mix), scale_rows(self.signed, 1.0 / self.total))
+        return np.asarray(self.oriented.sum(axis=1))
 
     def mixed(self, rates: FloatArray, weight: FloatArray) -> FloatArray:
         """Parameters from rates (m, n_rates), where cells have these weights, (m, n_cells)."""
@@ -103,18 +93,17 @@ class Schedule:
             return np.asarray(rates @ self.mix.T)
         by_stratum = np.asarray(weight @ self.members)
         share = by_stratum / by_stratum.sum(axis=1, keepdims=True)
-        pattern = with_entries(self.mix, np.ones(self.mix.nnz))
-        return np.asarray((rates * share[:, self.of_rate]) @ pattern.T)
+        return np.asarray((rates * share[:, self.of_rate]) @ (self.mix != 0).astype(float).T)
 
     def _again(self, moved: Matrix, gone: Matrix, weight: FloatArray) -> FloatArray:
         """Parameters where the means of pairs moved, or pairs are gone; all (m, n_cells), result (m, n_params).
 
         The opponents that are left have all of the weight; NaN where none is.
         """
-        top = self.rates * self.total + dense(moved @ self.signed.T) - dense(gone @ self.oriented.T)
-        bottom = self.total - dense(gone @ self.weights.T)
-        unsolved = bottom <= FULL_LEVERAGE * self.total
-        result = self.mixed(np.where(unsolved, 0.0, top / np.where(unsolved, 1.0, bottom)), weight)
+        top = self.rates + dense(moved @ self.signed.T) - dense(gone @ self.oriented.T)
+        left = 1.0 - dense(gone @ self.shares_of_pairs.T)
+        unsolved = left <= FULL_LEVERAGE
+        result = self.mixed(np.where(unsolved, 0.0, top / np.where(unsolved, 1.0, left)), weight)
         result[np.asarray(unsolved.astype(float) @ abs(self.mix).T) > 0] = np.nan
         return result
 
@@ -129,9 +118,8 @@ class Schedule:
         moved = with_entries(gram, np.where(gone, 0.0, -totals.data / np.where(gone, 1.0, left)))
         weight = self.weight[None, :]
         rest = weight if self.members is None else weight - dense(gram)
-        return self._again(moved, with_entries(gram, gone.astype(float)), rest) - self.mixed(
-            self.rates[None, :], weight
-        )
+        again = self._again(moved, with_entries(gram, gone.astype(float)), rest)
+        return again - self.mixed(self.rates[None, :], weight)
 
     def resolve(self, moved: FloatArray, weight: FloatArray) -> FloatArray:
         """Win rates where the means of pairs moved and have these weights, both (n_cells, m): shape (m, n_params)."""
@@ -143,8 +131,8 @@ class Schedule:
         if self.members is not None:
             return None
         gone = weight <= FULL_LEVERAGE * self.weight[:, None]
-        bottom = self.total[:, None] - self.weights @ gone.astype(float)
-        left = np.where(bottom <= FULL_LEVERAGE * self.total[:, None], np.inf, bottom)
+        left = 1.0 - self.shares_of_pairs @ gone.astype(float)
+        left = np.where(left <= FULL_LEVERAGE, np.inf, left)
         return np.where(gone, 0.0, self.signed.T @ ((of @ self.mix)[:, None] / left))
 
 
@@ -153,41 +141,27 @@ def make_schedule(pairs: Pairs, opponents: str | pd.DataFrame, mix: Mix) -> tupl
 
     `mix` None gives each stratum parameters of its own.
     """
-    n_models, n_cells = len(pairs.models), pairs.first.size
+    n_models, n_strata, n_cells = len(pairs.models), len(pairs.strata), pairs.first.size
     cell = np.tile(np.arange(n_cells), 2)
     model, other = np.append(pairs.first, pairs.second), np.append(pairs.second, pairs.first)
     weight = np.ones(2 * n_cells) if isinstance(opponents, str) else _given(pairs, opponents)[model, other]
     present, row = np.unique(np.tile(pairs.stratum, 2) * n_models + model, return_inverse=True)
-    order, starts = np.lexsort((cell, row)), np.append(0, np.cumsum(np.bincount(row)))
-    side = np.repeat([1.0, -1.0], n_cells)
-    signed = sparse.csr_array(((weight * side)[order], cell[order], starts), (present.size, n_cells))
     of_stratum, of_model = present // n_models, present % n_models
-    lines = never_met(pairs, isinstance(opponents, str))
-    weightless = np.flatnonzero(~(np.asarray(abs(signed).sum(axis=1)) > 0))
-    if weightless.size:
-        names = [pairs.models[m] for m in of_model[weightless]]
+    total = np.bincount(row, weight)
+    if not np.all(total > 0):
+        names = [pairs.models[m] for m in of_model[~(total > 0)]]
         raise ArgumentError(
-            f"`opponents` must give each model some weight on an opponent that it met; {listed(names)} "
-            f"{'has' if len(names) == 1 else 'have'} none.",
-            count=int(weightless.size),
+            f"`opponents` must give each model some weight on an opponent that it met; {_each(names)} none.",
+            count=len(names),
         )
-    known = pairs.mean, pairs.sums.weight
+    share = np.repeat([1.0, -1.0], n_cells) * weight / total[row]
+    signed = sparse.coo_array((share, (row, cell)), (present.size, n_cells)).tocsr()
+    lines, known = never_met(pairs, isinstance(opponents, str)), (pairs.mean, pairs.sums.weight)
     if mix is None:
-        names = [pairs.models[m] for m in of_model]
-        if pairs.strata != ("",):
-            names = [f"{name}:{pairs.strata[s]}" for name, s in zip(names, of_stratum, strict=True)]
-        alike = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-        if alike:
-            raise DataError(
-                f"the joint labels of model and stratum must be distinct as text; {listed(alike)} would name different "
-                "ones. Rename labels that contain a colon.",
-                count=len(alike),
-            )
-        return Schedule(tuple(names), signed, sparse.eye_array(present.size, format="csr"), *known), lines
-    share = _shares(pairs, mix)
-    where = (of_model, np.arange(present.size))
-    T = sparse.coo_array((share[of_stratum], where), shape=(n_models, present.size)).tocsr()
-    compared = np.zeros((n_models, share.size), dtype=bool)
+        strata = [()] if pairs.strata == ("",) else [(name,) for name in pairs.strata]
+        keys = [(pairs.models[m], *strata[s]) for m, s in zip(of_model, of_stratum, strict=True)]
+        return Schedule(joint_names(keys), signed, sparse.eye_array(present.size, format="csr"), *known), lines
+    compared = np.zeros((n_models, n_strata), dtype=bool)
     compared[of_model, of_stratum] = True
     lacking = np.flatnonzero(~compared.all(axis=1))
     if lacking.size:
@@ -198,15 +172,22 @@ def make_schedule(pairs: Pairs, opponents: str | pd.DataFrame, mix: Mix) -> tupl
             f"{listed(absent)}). Leave out these models or strata.",
             count=int(lacking.size),
         )
-    each = ", ".join(f"{name} {value:.3g}" for name, value in list(zip(pairs.strata, share, strict=True))[:6])
-    listing = f"{each}{', ...' if len(share) > 6 else ''}"
+    shares = _shares(pairs, mix)
+    T = sparse.coo_array((shares[of_stratum], (of_model, np.arange(present.size))), (n_models, present.size)).tocsr()
+    listing = ", ".join(f"{name} {value:.3g}" for name, value in list(zip(pairs.strata, shares, strict=True))[:6])
+    listing += ", ..." if n_strata > 6 else ""
     if mix != "observed":
         lines.append(f"Standardised to a mix of strata that is held fixed: {listing}.")
         return Schedule(pairs.models, signed, T, *known), lines
     lines.append(f"Standardised to the strata as observed: {listing}. Their shares vary with the rows.")
     cells = (np.arange(n_cells), pairs.stratum)
-    members = sparse.coo_array((np.ones(n_cells), cells), shape=(n_cells, share.size)).tocsr()
+    members = sparse.coo_array((np.ones(n_cells), cells), shape=(n_cells, n_strata)).tocsr()
     return Schedule(pairs.models, signed, T, *known, members, of_stratum), lines
+
+
+def _each(names: list[str]) -> str:
+    """Names and the verb that goes with as many of them."""
+    return f"{listed(names)} {'has' if len(names) == 1 else 'have'}"
 
 
 def _given(pairs: Pairs, opponents: pd.DataFrame) -> FloatArray:
@@ -216,36 +197,28 @@ def _given(pairs: Pairs, opponents: pd.DataFrame) -> FloatArray:
             '`opponents` must be "uniform", "as_sampled" or a pandas DataFrame of weights, models in rows and '
             f"opponents in columns; got a {type(opponents).__name__} of {type(opponents).__module__.partition('.')[0]}."
         )
-    frame = opponents.copy()
-    frame.index, frame.columns = frame.index.map(as_name), frame.columns.map(as_name)
+    frame = opponents.rename(index=as_name, columns=as_name)
     for where, names in (("row", frame.index), ("column", frame.columns)):
-        if not names.is_unique:
-            twice = list(dict.fromkeys(names[names.duplicated()]))
-            raise ArgumentError(
-                f"`opponents` must have one {where} for each model; {listed(twice)} "
-                f"{'has' if len(twice) == 1 else 'have'} more than one.",
-                count=len(twice),
-            )
+        twice = list(dict.fromkeys(names[names.duplicated()]))
         absent = [model for model in pairs.models if model not in names]
-        if absent:
+        if wrong := twice or absent:
+            problem, hint = ("more than one", "") if twice else ("none", nearest(absent[0], list(names)))
             raise ArgumentError(
-                f"`opponents` must have a {where} for every model of the log; {listed(absent)} "
-                f"{'has' if len(absent) == 1 else 'have'} none."
-                f"{nearest(absent[0], list(names))}",
-                count=len(absent),
+                f"`opponents` must have one {where} for each model of the log; {_each(wrong)} {problem}.{hint}",
+                count=len(wrong),
             )
     try:
         values = frame.loc[list(pairs.models), list(pairs.models)].to_numpy(dtype=np.float64).copy()
     except (TypeError, ValueError) as error:
         raise ArgumentTypeError(f"`opponents` must hold numbers ({error}).") from None
     np.fill_diagonal(values, 0.0)
-    wrong = ~(values >= 0) | ~np.isfinite(values)
-    if wrong.any():
-        i, j = np.argwhere(wrong)[0]
+    wrong_values = ~(values >= 0) | ~np.isfinite(values)
+    if wrong_values.any():
+        i, j = np.argwhere(wrong_values)[0]
         raise ArgumentError(
             f"`opponents` must hold weights of zero or more; that of {pairs.models[j]!r} for {pairs.models[i]!r} is "
-            f"{values[i, j]:g} ({int(wrong.sum())} such).",
-            count=int(wrong.sum()),
+            f"{values[i, j]:g} ({int(wrong_values.sum())} such).",
+            count=int(wrong_values.sum()),
         )
     return values
 
@@ -272,36 +245,37 @@ def never_met(pairs: Pairs, alike: bool = True) -> list[str]:
 
 def _shares(pairs: Pairs, mix: str | Mapping[str, float]) -> FloatArray:
     """Shares of the strata, which sum to one."""
-    if isinstance(mix, str):
-        if mix not in ("uniform", "observed"):
-            raise ArgumentError(f'`standardise` must be "uniform", "observed" or a mapping; got {mix!r}.')
+    if not isinstance(mix, Mapping):
+        if not isinstance(mix, str):
+            what = type(mix).__name__
+            raise ArgumentTypeError(f'`standardise` must be "uniform", "observed" or a mapping; got {what}.')
+        option("standardise", mix, ("uniform", "observed"), " Or give a mapping of shares.")
         by_stratum = np.bincount(pairs.stratum, pairs.sums.weight, len(pairs.strata))
         share = np.ones(len(pairs.strata)) if mix == "uniform" else by_stratum
         return np.asarray(share / share.sum())
-    if not isinstance(mix, Mapping):
-        raise ArgumentTypeError(f'`standardise` must be "uniform", "observed" or a mapping; got {type(mix).__name__}.')
-    given = {str(name): value for name, value in mix.items()}
-    unknown = [name for name in given if name not in pairs.strata]
-    absent = [name for name in pairs.strata if name not in given]
-    if unknown or absent:
-        problem = f"{listed(unknown)} is not among them" if unknown else f"{listed(absent)} has no share"
+    shares = {str(name): value for name, value in mix.items()}
+    unknown = [name for name in shares if name not in pairs.strata]
+    absent = [name for name in pairs.strata if name not in shares]
+    problem = "some of those given are the same as text" if len(shares) < len(mix) else ""
+    problem = (
+        f"{listed(unknown)} is not among them" if unknown else f"{listed(absent)} has no share" if absent else problem
+    )
+    if problem:
         raise ArgumentError(
             f"`standardise` must name each stratum once; they are {listed(pairs.strata)}, and {problem}."
         )
-    if len(given) < len(mix):
-        raise ArgumentError(f"`standardise` must name each stratum once; some of {listed(mix)} are the same as text.")
     try:
-        share = np.array([float(given[name]) for name in pairs.strata])
+        share = np.array([float(shares[name]) for name in pairs.strata])
     except (TypeError, ValueError):
-        raise ArgumentTypeError(f"`standardise` must hold numbers; got {given}.") from None
+        raise ArgumentTypeError(f"`standardise` must hold numbers; got {shares}.") from None
     if not np.all(np.isfinite(share)) or np.any(share < 0) or not share.sum() > 0:
-        raise ArgumentError(f"`standardise` must hold shares of zero or more, not all of them zero; got {given}.")
+        raise ArgumentError(f"`standardise` must hold shares of zero or more, not all of them zero; got {shares}.")
     return np.asarray(share / share.sum())
 
 
 def solve(pairs: Pairs, schedule: Schedule, about: About) -> Estimate:
     """Win rates with fixed weights: a linear map of the means of the pairs."""
-    A, sums = schedule.coefficient_map, pairs.sums
+    A, sums = times(compressed(schedule.mix), schedule.signed), pairs.sums
     fixed = Estimate(
         names=schedule.names,
         params=np.asarray(schedule.mix @ schedule.rates),
@@ -323,25 +297,20 @@ def _with_shares(fixed: Estimate, pairs: Pairs, schedule: Schedule, members: Mat
 
     The shares are means over all rows, one column each; S_a = sum_s pi_s S_as is linearised in them (delta method).
     """
-    weight = pairs.sums.weight
+    sums, whole = pairs.sums, float(pairs.sums.weight.sum())
     n_cells, n_strata = members.shape
-    whole = float(weight.sum())
-    share = np.asarray(members.T @ weight) / whole
+    share = np.asarray(members.T @ sums.weight) / whole
     rates = np.zeros((len(schedule.names), n_strata))
     model, rate = schedule.mix.tocoo().coords
     assert schedule.of_rate is not None
     rates[model, schedule.of_rate[rate]] = schedule.rates[rate]
     beyond = rates - fixed.params[:, None]
-    every = sparse.eye_array(n_cells, format="csr")
-    around = sparse.csr_array(members.toarray() - share)
-    nothing, ones = sparse.csr_array((n_cells, n_strata)), sparse.csr_array(np.ones((n_cells, n_strata)))
-    sums = fixed.cells
-    assert sums is not None
-    assert fixed.refit is not None
+    every, nothing = sparse.eye_array(n_cells, format="csr"), sparse.csr_array((n_cells, n_strata))
+    around, ones = (sparse.csr_array(one) for one in (members.toarray() - share, np.ones((n_cells, n_strata))))
     zero, total = np.zeros(n_strata), np.full(n_strata, whole)
+    assert fixed.cells is not None
     # Rows count once: with their pair, not with the shares.
-    parts = ((sums.count, zero), (sums.weight, total), (sums.mean, share), (sums.squares, whole * share * (1 - share)))
-    count, size, mean, squares = (np.concatenate(pair) for pair in parts)
+    cells = fixed.cells.beside(Cells(zero, total, share, whole * share * (1 - share), zero, zero + 1))
     return replace(
         fixed,
         scores=MappedScores(
@@ -352,30 +321,25 @@ def _with_shares(fixed: Estimate, pairs: Pairs, schedule: Schedule, members: Mat
         ),
         bread=sparse.vstack([fixed.bread, sparse.csr_array(beyond.T / whole)]).tocsr(),
         coefficient_map=sparse.hstack([compressed(fixed.coefficient_map), sparse.csr_array(beyond)]).tocsr(),
-        refit=replace(fixed.refit, inverse_gram=np.append(fixed.refit.inverse_gram, 1.0 / total)),
-        cells=Cells(count, size, mean, squares, np.append(sums.low, zero), np.append(sums.high, zero + 1)),
+        refit=Refit(np.append(1.0 / sums.weight, 1.0 / total), leave_out=schedule),
+        cells=cells,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class ModelMeans:
-    """The mean of what a first model scores, or 1 less that, over the comparisons that each model happened to have."""
+def model_means(
+    first: IntArray, second: IntArray, score: FloatArray, weight: FloatArray, n_models: int
+) -> tuple[FloatArray, FloatArray, Matrix, Matrix, Matrix]:
+    """The mean of what a first model scores, or 1 less that, over the comparisons that each model happened to have.
 
-    side: Matrix  # (n_cells, n_models): one for the first model, minus one for the second
-    counted: Matrix  # (n_cells, n_models): one for both
-    weight: FloatArray  # (n_models,): of the comparisons of each
-    params: FloatArray  # (n_models,)
-    beyond: Matrix  # (n_cells, n_models): what a cell has beyond the mean of each of its models
-
-    @classmethod
-    def of(cls, first: IntArray, second: IntArray, score: FloatArray, weight: FloatArray, n_models: int) -> ModelMeans:
-        """Those of cells with some weight, in which the first model has some score; shapes (n_cells,)."""
-        side = difference_rows(first, second, n_models)
-        counted, psi = with_entries(side, np.abs(side.data)), np.repeat(score, 2)
-        psi = np.where(side.data > 0, psi, 1.0 - psi)
-        total = np.asarray(counted.T @ weight)
-        params = np.asarray(with_entries(side, psi).T @ weight) / total
-        return cls(side, counted, total, params, with_entries(side, psi - params[side.indices]))
+    Means and weights of the models, and (n_cells, n_models): one for the first model and minus one for the second, one
+    for both, and what a cell has beyond the mean of each of its models. First models score `score`, shape (n_cells,).
+    """
+    side = difference_rows(first, second, n_models)
+    counted, psi = with_entries(side, np.abs(side.data)), np.repeat(score, 2)
+    psi = np.where(side.data > 0, psi, 1.0 - psi)
+    total = np.asarray(counted.T @ weight)
+    params = np.asarray(with_entries(side, psi).T @ weight) / total
+    return params, total, side, counted, with_entries(side, psi - params[side.indices])
 
 
 def solve_as_sampled(pairs: Pairs, about: About) -> Estimate:
@@ -384,27 +348,45 @@ def solve_as_sampled(pairs: Pairs, about: About) -> Estimate:
     A row's scores are s - S_a for its first model and (1 - s) - S_b for its second.
     """
     K, sums = len(pairs.models), pairs.sums
-    means = ModelMeans.of(pairs.first, pairs.second, pairs.mean, sums.weight, K)
-    moved = np.asarray(means.beyond.multiply(means.beyond).tocsr().T @ sums.weight)
+    params, weight, side, counted, beyond = model_means(pairs.first, pairs.second, pairs.mean, sums.weight, K)
     low, high = np.full(K, np.inf), np.full(K, -np.inf)
     sides = ((pairs.first, sums.low, sums.high), (pairs.second, 1.0 - sums.high, 1.0 - sums.low))
     for model, least, most in sides:
         np.minimum.at(low, model, least)
         np.maximum.at(high, model, most)
-    count, squares = means.counted.T @ sums.count, means.counted.T @ Cells.of_sums(sums).squares + moved
+    squares = counted.T @ Cells.of_sums(sums).squares + beyond.multiply(beyond).tocsr().T @ sums.weight
     return Estimate(
         names=pairs.models,
-        params=means.params,
-        scores=MappedScores(pairs.scores, means.side, offset=means.beyond, counted=means.counted),
-        bread=np.diag(1.0 / means.weight),
+        params=params,
+        scores=MappedScores(pairs.scores, side, offset=beyond, counted=counted),
+        bread=np.diag(1.0 / weight),
         kind="board",
         coefficient_map=np.eye(K),
-        refit=Refit(1.0 / means.weight),
-        cells=Cells(count, means.weight, means.params, squares, low, high),
+        refit=Refit(1.0 / weight),
+        cells=Cells(counted.T @ sums.count, weight, params, squares, low, high),
         bounded=True,
         dropped=pairs.dropped,
         about=about,
     )
+
+
+def board_of(estimate: Estimate, pairs: Pairs, asked: CovOptions, groups: Groups) -> Board:
+    """A board with the covariance and all notes of an estimate; the warnings are issued."""
+    results = results_of(estimate, pairs.axes, asked, independence_notes(groups))
+    # What differs between the sides is in the scores already.
+    held = replace(pairs, side_names=(), sides=pairs.sides[:0])
+    return Board(results.estimate, results.cov, results.axes, results.asked, results.notes, held)
+
+
+def independence_notes(groups: Groups) -> tuple[Note, ...]:
+    """What to warn of where comparisons are treated as independent."""
+    if groups is not None:
+        return ()
+    text = (
+        "no `groups`: comparisons are treated as independent, which they are not where one answer meets several "
+        'others or one judge decides many. Name the prompts and judges, such as groups="prompt + judge".'
+    )
+    return ((IndependenceWarning, text),)
 
 
 @chooses_rows

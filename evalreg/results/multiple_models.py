@@ -26,12 +26,7 @@ class MultipleModels(Algebra):
 
     @property
     def _compared(self) -> Together:
-        """Models and their covariance, pair by pair."""
-        return self.params, self.cov
-
-    @property
-    def _family(self) -> Together:
-        """Models and their covariance, behind statements that hold for all at once."""
+        """Models and their covariance."""
         return self.params, self.cov
 
     @property
@@ -46,8 +41,7 @@ class MultipleModels(Algebra):
         ----------
         adjust : {"holm", "fdr_bh", "bonferroni", "single-step", "step-down"}, optional
             How `p_adjusted` allows for the number of pairs ("bh" is "fdr_bh"); not at all by default, and the column is
-            left out. "step-down" decides ranks and letters. On sparse boards all but "fdr_bh" and "bonferroni" take the
-            standard errors of bands and ranks, which have a floor.
+            left out. "step-down" decides ranks and letters.
         alpha : float, optional
             Level of the intervals.
         seed : int or Generator, optional
@@ -59,9 +53,7 @@ class MultipleModels(Algebra):
             Indexed by (left, right), columns difference, se, lower, upper and p_value; p_adjusted where `adjust` is
             given. Otherwise `attrs["note"]` says how many pairs there are.
         """
-        # What bands and ranks rest on, so that all of them decide alike on sparse boards.
-        together = self._family if adjust in ("single-step", "step-down", "holm") else self._compared
-        return whole(pairwise_table(*together, adjust, alpha, seed=seed))
+        return whole(pairwise_table(*self._compared, adjust, alpha, seed=seed))
 
     def simultaneous(
         self, alpha: float = 0.05, contrasts: Any = None, stepdown: bool = False, seed: Seed = 0
@@ -85,7 +77,7 @@ class MultipleModels(Algebra):
         DataFrame
             Columns estimate, se, lower, upper and p_adjusted; `attrs` holds critical_value and monte_carlo_error.
         """
-        params, cov = self._family
+        params, cov = self._compared
         bands = simultaneous(params, cov, contrasts=contrasts, alpha=alpha, stepdown=stepdown, seed=seed)
         return bands if contrasts is not None else on_scale(bands, self.estimate, cov, self.cov)
 

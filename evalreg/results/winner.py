@@ -156,7 +156,7 @@ def find_winner(models: AnyModels, alpha: float, method: WinnerName | None, best
         option("method", method, METHODS)
     if models._behind is not None:
         return _carried(models, find_winner(models._behind[1], alpha, method, best, seed))
-    params, cov = models._family
+    params, cov = models._compared
     theta, variance = _checked(params, cov)
     sign = 1.0 if best == "largest" else -1.0
     w, names, se = int(np.argmax(sign * theta)), [str(label) for label in params.index], np.sqrt(variance)

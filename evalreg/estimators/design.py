@@ -48,14 +48,27 @@ def estimate_of_family(model: Any, formula: str) -> Estimate:
     except (ValueError, FloatingPointError, np.linalg.LinAlgError, Warning) as error:
         raise ConvergenceError(f"the fit of {formula!r} with {words} failed: {error}.") from None
     weight = np.asarray(family.weights(result.fittedvalues), dtype=np.float64)
-    inside = weight > SEPARATED * np.max(weight, initial=0.0)
-    part = model.exog[inside] / np.max(np.abs(model.exog), axis=0)
-    if not np.isfinite(weight).all() or np.linalg.matrix_rank(part) < part.shape[1]:
-        raise ConvergenceError(
-            f"the covariates of {formula!r} separate the outcomes perfectly, or predict some with certainty, so that "
-            f"no finite estimate exists with {words}. Drop the covariate or level that separates them."
-        )
+    refuse_separated(weight, model.exog / np.max(np.abs(model.exog), axis=0), formula, words)
     return from_statsmodels(result)
+
+
+def refuse_separated(weight: FloatArray, columns: FloatArray, formula: str, words: str = "") -> None:
+    """Raise where a coefficient rests on rows that are fitted without error alone: it would grow without bound."""
+    inside = weight > SEPARATED * np.max(weight, initial=0.0)
+    part = columns[inside]
+    if not np.isfinite(weight).all() or (
+        not inside.all() and np.linalg.matrix_rank(part.T @ part, hermitian=True) < part.shape[1]
+    ):
+        raise separated(formula, words)
+
+
+def separated(formula: str, words: str = "") -> ConvergenceError:
+    """The error for covariates that separate the outcomes; `words` name another family and its link."""
+    return ConvergenceError(
+        f"the covariates of {formula!r} separate the outcomes perfectly, or predict some with certainty, so that no "
+        f"finite estimate exists{f' with {words}' if words else ''}. Drop the covariate or level that separates them"
+        f"{'' if words else ', or use family=' + repr('gaussian')}."
+    )
 
 
 # In which outcomes of a family lie: from here on, and up to there.

@@ -28,8 +28,7 @@ from evalreg.estimators.design import (
     evaluated,
     statsmodels_model,
 )
-from evalreg.estimators.engine_fit import fit_in_engine
-from evalreg.estimators.solving import shown, solve_absorbed, solve_glm, solve_linear, unequal
+from evalreg.estimators.solving import fit_in_engine, shown, solve_absorbed, solve_glm, solve_linear, unequal
 from evalreg.hints import family_hint
 from evalreg.numerics.basis import basis_of
 from evalreg.results.results import Results, chooses_rows, results_of

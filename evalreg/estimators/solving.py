@@ -1,25 +1,40 @@
-"""Regressions solved: in sums of cells and moments where rows are few numbers in few cells, row by row elsewhere."""
+"""Regressions solved: in sums of cells and moments where rows are few numbers in few cells, row by row elsewhere.
+
+Sums of cells are made in memory or by the engine that holds the rows; what is solved from them is the same.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, TypeAlias
+from functools import reduce
+from operator import mul
+from typing import Any, Literal, TypeAlias
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
 from evalreg.checks import FamilyName, FloatArray, IntArray, listed
-from evalreg.data.clusters import Axis, Labels, axis_name
-from evalreg.data.designs import levels_of
-from evalreg.data.formula import ParsedFormula
+from evalreg.data.clusters import Axis, Groups, Labels, axis_name
+from evalreg.data.designs import as_labels, for_formula, levels_of, refuse_large_design
+from evalreg.data.engine import ROWS, CellKeys, Query, floats_of, schema_of
+from evalreg.data.engine_rows import EngineRows, read_in_engine, refuse_arrays_of_weights
+from evalreg.data.formula import ParsedFormula, whole_column
 from evalreg.data.frame import refuse_extreme
-from evalreg.data.rows import ReadRows
-from evalreg.errors import CollinearityError, ConstantScoreError, ConvergenceError, DataError, FormulaError
+from evalreg.data.rows import ReadRows, Roles
+from evalreg.errors import (
+    CollinearityError,
+    ConstantScoreError,
+    ConvergenceError,
+    DataError,
+    FormulaError,
+    NonFiniteError,
+    NotAvailableError,
+)
 from evalreg.estimate import About, Estimate, Refit
-from evalreg.estimators.design import Design, evaluated, statsmodels_model
+from evalreg.estimators.design import Design, evaluated, refuse_separated, separated, statsmodels_model
 from evalreg.numerics.basis import Partition, basis_of, redundant_levels, within
 from evalreg.numerics.fitting import (
-    SEPARATED,
     Fitted,
     canonical,
     least_squares,
@@ -31,6 +46,7 @@ from evalreg.numerics.fitting import (
 from evalreg.numerics.limits import IN_SPAN, LAST_DIGITS, ROUNDING, SQUARED_CONDITION
 from evalreg.results.bridge import shown_fit
 from evalreg.scores.base import Scores
+from evalreg.scores.engine import MOST_CELLS, EngineMoments, EngineScores, MeasuredNumbers, engine_scores, first_moments
 from evalreg.scores.rows import Absorbed, CodedRows, MomentScores, RegressionScores, RowScores, roots, solved
 
 Solution: TypeAlias = tuple[FloatArray, FloatArray, RegressionScores]
@@ -49,14 +65,18 @@ def shown(parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | None,
 
 
 def solve_linear(design: Design, labels: Labels, weights: FloatArray | None, about: About) -> Estimate:
-    """The estimate of least squares."""
-    params, T, scores = _in_moments(design, labels, weights) or _row_by_row(design, labels, weights)
+    """The estimate of least squares, from sums of cells or, where these are no shorter or too near collinear, rows."""
     low, high = float(design.outcome.min()), float(design.outcome.max())
+    found = _in_moments(design, labels, weights)
+    if found is None:
+        fitted = least_squares(design.rows, design.outcome, design.names, weights)
+        found = fitted.params, fitted.basis.map, _of_rows(fitted, labels, weights)
+    scores, total = found[2], float(design.outcome @ design.outcome)
     assert scores.residual is not None
-    left, total = float(scores.residual @ scores.residual), float(design.outcome @ design.outcome)
+    left = float(scores.residual @ scores.residual)
     perfect = left <= ROUNDING**2 * total * (1.0 if weights is None else float(weights.max()))
     refuse_flat(about.outcome, low, high, perfect)
-    return estimate_in_basis(design.names, params, T, scores, True, about, (low, high))
+    return estimate_in_basis(design.names, *found, True, about, (low, high))
 
 
 def refuse_flat(outcome: str, low: float, high: float, perfect: bool, what: str = "the covariates") -> None:
@@ -67,11 +87,6 @@ def refuse_flat(outcome: str, low: float, high: float, perfect: bool, what: str 
             f"`score` must vary about its fitted values; {outcome!r} {is_so}, so that there is no error bar.",
             column=outcome,
         )
-
-
-def _row_by_row(design: Design, labels: Labels, weights: FloatArray | None) -> Solution:
-    fitted = least_squares(design.rows, design.outcome, design.names, weights)
-    return fitted.params, fitted.basis.map, _of_rows(fitted, labels, weights)
 
 
 def _in_moments(design: Design, labels: Labels, weights: FloatArray | None) -> Solution | None:
@@ -87,15 +102,12 @@ def _in_moments(design: Design, labels: Labels, weights: FloatArray | None) -> S
     scaled = tuple((z - c) / s for z, c, s in zip(design.numbers, centre, spread, strict=True))
     cells = CodedRows(n, design.cell, n_cells, scaled, weights)
     # Where there is a constant, it takes the mean of the scores.
-    constant = design.constant
-    level = float(design.outcome.mean()) if constant >= 0 else 0.0
+    level = float(design.outcome.mean()) if design.constant >= 0 else 0.0
     error = design.outcome - level
-    moved = solve_moments(design, centre, spread, *cells.sums(None, error))
-    if moved is None:
+    moments = solve_moments(design, (centre, spread), level, *cells.sums(None, error))
+    if moments is None:
         return None
-    T, A, map_, turned = moved
-    B = A @ map_
-    F = B @ turned
+    params, T, B, F, _ = moments
     for rows in cells.blocks():
         error[rows] -= cells.combined(rows, F)
 
@@ -104,23 +116,20 @@ def _in_moments(design: Design, labels: Labels, weights: FloatArray | None) -> S
         return np.asarray(np.abs(u * F[0 if design.cell is None else design.cell[rows]]).sum(axis=1))
 
     error = without_rounding(error, design.outcome, terms)
-    params = T @ turned
-    if constant >= 0:
-        params[constant] += level
     residual = error if weights is None else error * np.sqrt(weights)
     return params, T, MomentScores(cells, error, B, labels, residual, weights)
 
 
 def solve_moments(
-    design: Design, centre: FloatArray, spread: FloatArray, M: FloatArray, m: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
-    """Least squares from the sums of w u u' and of w u y by cell, by statsmodels on rows that have these squares.
+    design: Design, scales: tuple[FloatArray, FloatArray], level: float, M: FloatArray, m: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray] | None:
+    """Least squares from the sums of w u u' and of w u (y - level) by cell, by statsmodels on rows of these squares.
 
-    What maps the basis to coefficients of the design's own columns, (k, k); what centred columns are of u in each cell,
-    (n_cells, K, k); what maps the basis to these, (k, k); and coefficients in the basis, (k,). None where the condition
-    of the columns is too large for sums of products, or infinite.
+    Coefficients of the design's own columns, (k,), and what maps the basis to them, (k, k); by cell what columns of the
+    basis are of u, (n_cells, K, k), the fitted value as one of u, (n_cells, K), and what each column adds to it,
+    (n_cells, K, k). None where the condition of the columns is too large for sums of products, or infinite.
     """
-    A, back = _in_parts(design, centre, spread)
+    A, back = _in_parts(design, *scales)
     R = roots(M)
     try:
         basis = basis_of((R @ A).reshape(-1, A.shape[2]), design.names)
@@ -130,9 +139,12 @@ def solve_moments(
         return None
     turned, _ = residuals_of(basis, solved(R, m).ravel())
     # Once more takes away what rounding left.
-    B = A @ basis.map
+    T, B = back @ basis.map, A @ basis.map
     turned = turned + np.einsum("cj,cjk->k", m - np.einsum("cij,cj->ci", M, B @ turned), B)
-    return back @ basis.map, A, basis.map, turned
+    params = T @ turned
+    if design.constant >= 0:
+        params[design.constant] += level
+    return params, T, B, B @ turned, A * (basis.map @ turned)
 
 
 def _in_parts(design: Design, centre: FloatArray, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -157,63 +169,29 @@ def _in_parts(design: Design, centre: FloatArray, spread: FloatArray) -> tuple[F
     return A, back
 
 
-def solve_glm(
-    design: Design,
-    labels: Labels,
-    weights: FloatArray | None,
-    family: FamilyName,
-    about: About,
-) -> Estimate:
+def solve_glm(design: Design, labels: Labels, weights: FloatArray | None, family: FamilyName, about: About) -> Estimate:
     """The estimate of a GLM with its canonical link; of factors alone from the means of the cells."""
-    n, n_cells = design.outcome.size, design.coding.shape[0]
-    if design.cell is None or design.numbers or 2 * n_cells > n:
-        fitted = _solved_glm(design.rows, design.outcome, design.names, family, weights, about.formula)
-        scores: RegressionScores = _of_rows(fitted, labels, weights)
+    n_cells, y, cell = design.coding.shape[0], design.outcome, design.cell
+    if cell is None or design.numbers or 2 * n_cells > y.size:
+        cell, rows, outcome, size = None, design.rows, y, weights
     else:
-        weight = np.bincount(design.cell, weights, n_cells).astype(np.float64)
-        weighted = design.outcome if weights is None else design.outcome * weights
-        means = np.bincount(design.cell, weighted, n_cells) / weight
-        fitted = _solved_glm(design.coding, means, design.names, family, weight, about.formula)
-        assert fitted.index is not None
-        root = np.sqrt(mean_and_variance(fitted.index, family)[1])
-        error = residual_of(design.outcome, fitted.index[design.cell], family) / root[design.cell]
-        cells = CodedRows(n, design.cell, n_cells, (), weights)
-        scores = MomentScores(
-            cells, error, (fitted.basis.rows / np.sqrt(weight)[:, None])[:, None], labels, None, weights
-        )
-    ends = float(design.outcome.min()), float(design.outcome.max())
-    return estimate_in_basis(design.names, fitted.params, fitted.basis.map, scores, False, about, ends)
-
-
-def _solved_glm(
-    rows: FloatArray,
-    outcome: FloatArray,
-    names: tuple[str, ...],
-    family: FamilyName,
-    weights: FloatArray | None,
-    formula: str,
-) -> Fitted:
+        rows, size = design.coding, np.bincount(cell, weights, n_cells).astype(np.float64)
+        outcome = np.bincount(cell, y if weights is None else y * weights, n_cells) / size
     try:
-        fitted = canonical(rows, outcome, names, family, weights)
+        fitted = canonical(rows, outcome, design.names, family, size)
     except ConvergenceError:
-        fitted = None
-    if fitted is None or _is_separated(fitted, family):
-        raise ConvergenceError(
-            f"the covariates of {formula!r} separate the outcomes perfectly, or predict some with certainty, so that "
-            "no finite estimate exists. Drop the covariate or level that separates them, or use family='gaussian'."
-        )
-    return fitted
-
-
-def _is_separated(fitted: Fitted, family: FamilyName) -> bool:
-    """Whether a coefficient rests on rows that are fitted without error alone: it would grow without bound."""
+        raise separated(about.formula) from None
     assert fitted.index is not None
     variance = mean_and_variance(fitted.index, family)[1]
-    inside = variance > SEPARATED * variance.max()
-    if inside.all():
-        return False
-    part = fitted.basis.rows[inside]
-    return bool(np.linalg.matrix_rank(part.T @ part, hermitian=True) < part.shape[1])
+    refuse_separated(variance, fitted.basis.rows, about.formula)
+    if cell is None:
+        scores: RegressionScores = _of_rows(fitted, labels, weights)
+    else:
+        error = residual_of(y, fitted.index[cell], family) / np.sqrt(variance)[cell]
+        columns = (fitted.basis.rows / np.sqrt(np.bincount(cell, weights))[:, None])[:, None]
+        scores = MomentScores(CodedRows(y.size, cell, n_cells, (), weights), error, columns, labels, None, weights)
+    ends = float(y.min()), float(y.max())
+    return estimate_in_basis(design.names, fitted.params, fitted.basis.map, scores, False, about, ends)
 
 
 def _of_rows(fitted: Fitted, labels: Labels, weights: FloatArray | None) -> RowScores:
@@ -322,3 +300,171 @@ def _check_left(columns: FloatArray, left: FloatArray, names: list[str], what: s
             column=lost[0],
             count=len(lost),
         )
+
+
+# Rows that stay in an engine: least squares from sums of their numbers by (cluster, cell).
+
+
+def fit_in_engine(
+    parsed: ParsedFormula,
+    table: Query,
+    columns: tuple[tuple[str, ...], tuple[str, ...]],
+    roles: Roles,
+    groups: Groups,
+    family: Any,
+) -> tuple[Estimate, tuple[Axis, ...] | None]:
+    """The regression on covariates of rows that stay in an engine, and the clusterings asked for."""
+    _refuse_in_memory_only(parsed, columns, roles.weights, family)
+    keys, products = _factors(parsed, schema_of(table.frame))
+    numbers = tuple(dict.fromkeys(name for product in products.values() for name in product))
+    rows = read_in_engine(table, replace(roles, by=keys), groups, covariates=numbers)
+    design = _of_cells(parsed, rows.cells, columns[1])
+    factors = [products[codes] for codes in design.products]
+    expressions = [reduce(mul, map(floats_of, names)) for names in factors]
+    centre, spread = _scales(rows.table, expressions, [":".join(codes) for codes in design.products])
+    scaled = tuple((z - c) / s for z, c, s in zip(expressions, centre.tolist(), spread.tolist(), strict=True))
+    measured = MeasuredNumbers(rows.table, floats_of(parsed.outcome), weight=rows.weight, numbers=scaled)
+    scores = engine_scores(measured, rows.cells, rows.sums, parsed.outcome)
+    about = About("OLS" if roles.weights is None else "WLS", parsed.outcome, parsed.text)
+    return _solve(design, scores, measured, rows, (centre, spread), about), rows.axes
+
+
+def _refuse_in_memory_only(
+    parsed: ParsedFormula, columns: tuple[tuple[str, ...], tuple[str, ...]], weights: Any, family: Any
+) -> None:
+    """Raise where a regression needs more than sums by cell."""
+    names = listed(list(dict.fromkeys((*columns[0], *columns[1]))))
+    if family != "gaussian":
+        raise NotAvailableError(
+            f"rows in an engine can be regressed by least squares; got family={family!r}, whose weights change with "
+            f"every step. Collect the columns {names} and those of `groups` first."
+        )
+    refuse_arrays_of_weights(weights)
+    if not parsed.columns_only:
+        raise NotAvailableError(
+            f"formulas of rows in an engine hold columns, C(...) of them and products of these; got {parsed.text!r}. "
+            f"Make the column in the engine first and name it, or collect the columns {names}."
+        )
+
+
+def _factors(parsed: ParsedFormula, schema: Any) -> tuple[tuple[str, ...], dict[tuple[str, ...], tuple[str, ...]]]:
+    """Columns of the factors that are labels; and by the codes of numbers multiplied in a term, their columns."""
+    import patsy
+
+    keys, products = set[str](), dict[tuple[str, ...], tuple[str, ...]]()
+    for term in patsy.ModelDesc.from_formula(parsed.text).rhs_termlist:
+        codes = []
+        for factor in term.factors:
+            name, kind = whole_column(factor.code), schema[whole_column(factor.code)]
+            if factor.code.startswith("C(") or not kind.is_numeric():
+                keys.add(name)
+            else:
+                codes.append(factor.code)
+        products[tuple(sorted(codes))] = tuple(whole_column(code) for code in sorted(codes))
+    return tuple(name for name in parsed.covariate_names if name in keys), products
+
+
+def _of_cells(parsed: ParsedFormula, cells: CellKeys, covariates: tuple[str, ...]) -> Design:
+    """What patsy makes of the labels of the cells, one row each; numbers are 1."""
+    n = len(cells.labels)
+    columns: dict[str, Any] = dict.fromkeys((*covariates, parsed.outcome), np.ones(n))
+    for name, labels in zip(cells.columns, zip(*cells.labels, strict=True), strict=True):
+        column = pd.Series(list(labels))
+        if pd.api.types.infer_dtype(column) == "date":  # as frames in memory have them
+            column = pd.to_datetime(column)
+        columns[name] = as_labels(for_formula(column, name, name in parsed.plain), name in parsed.whole)
+    frame = pd.DataFrame(columns, index=range(n))
+    refuse_large_design(parsed, frame, 0)
+    design = evaluated(parsed, frame)
+    return design if design.cell is None else replace(design, coding=design.coding[design.cell], cell=None)
+
+
+_ENDS: tuple[Literal["min", "max"], ...] = ("min", "max")
+
+
+def _scales(table: Query, numbers: list[nw.Expr], names: list[str]) -> tuple[FloatArray, FloatArray]:
+    """Middle and half the range of each number; one query. Refuses what is not finite or does not vary."""
+    if not numbers:
+        return np.zeros(0), np.zeros(0)
+    found = table.table((), {f"{end}{j}": (z, end) for j, z in enumerate(numbers) for end in _ENDS})
+    low, high = (np.array([float(found[f"{end}{j}"].iloc[0]) for j in range(len(numbers))]) for end in _ENDS)
+    for name, z, *own in zip(names, numbers, low, high, strict=True):
+        if not np.isfinite(own).all():
+            bad = nw.when(z.is_finite()).then(nw.lit(0)).otherwise(nw.lit(1))
+            count = int(table.table((), {"bad": (bad, "sum")})["bad"].iloc[0])
+            raise NonFiniteError(
+                f"terms of the formula must be finite; {name!r} is missing or infinite in {count} of "
+                f"{int(found[ROWS].iloc[0])} rows in use. Leave such rows out, or change the transformation.",
+                column=name,
+                count=count,
+            )
+        refuse_extreme(np.array(own), name, "terms of the formula")
+    spread = (high - low) / 2
+    return low + spread, np.where(spread > 0, spread, 1.0)
+
+
+def _solve(
+    design: Design,
+    scores: EngineScores,
+    measured: MeasuredNumbers,
+    rows: EngineRows,
+    scales: tuple[FloatArray, FloatArray],
+    about: About,
+) -> Estimate:
+    sums, k = scores.sums, len(design.names)
+    n, low, high = int(sums.count.sum()), float(sums.low.min()), float(sums.high.max())
+    if n <= k:
+        raise DataError(f"there must be more rows than coefficients; got {n} rows and {k} coefficients.", count=n)
+    refuse_flat(about.outcome, low, high, perfect=False)
+    weight = float(sums.weight.sum())
+    level = float(sums.total.sum()) / weight if design.constant >= 0 else 0.0
+    centre = np.full(sums.count.size, level)
+    if measured.numbers:
+        M, m, squares = first_moments(measured, rows.cells, centre)
+    else:
+        away = sums.mean - centre
+        M, m = sums.weight[:, None, None], (sums.weight * away)[:, None]
+        squares = float(sums.squares.sum() + sums.weight @ away**2)
+    moments = solve_moments(design, scales, level, M, m)
+    if moments is None:
+        names = listed(list(design.names[1:] if design.constant == 0 else design.names))
+        raise CollinearityError(
+            f"covariates must not determine each other; some of {names} can be computed from the others, or nearly, "
+            "and sums of an engine leave no digits to tell them apart. Drop one of them; if only nearly so, subtract a "
+            "typical value in the engine before products are formed, or collect the columns first.",
+            column=design.names[-1],
+        )
+    params, T, B, fitted, parts = moments
+    left = float(squares - np.sum(fitted * (2 * m - np.einsum("cij,cj->ci", M, fitted))))
+    farthest = max(abs(low - level), abs(high - level))
+    refuse_flat(about.outcome, low, high, left <= ROUNDING * farthest**2 * weight)
+    whole, terms = fitted[:, 0] + level, _by_term(design, rows.cells, parts) if measured.numbers else ()
+    if measured.numbers:
+        inner = EngineScores(measured, rows.cells, sums, whole, centre, scores.weighted)
+    else:  # what is known of the cells is about their own centres
+        inner, fitted = replace(scores, fitted=whole), (whole - scores.centre)[:, None]
+    inner = replace(inner, heaviest=rows.sums.get("heavy"))
+    scores_in_basis = EngineMoments(inner, B, fitted, terms, left, np.ones(1 + len(measured.numbers)))
+    estimate = estimate_in_basis(design.names, params, T, scores_in_basis, True, about, (low, high))
+    return replace(estimate, dropped=rows.dropped)
+
+
+def _by_term(design: Design, cells: CellKeys, parts: FloatArray) -> tuple[tuple[CellKeys, FloatArray], ...]:
+    """The fitted values of u as a sum over sets of factors, each of the joint labels of its own columns."""
+    found = []
+    for factors in dict.fromkeys(design.terms):
+        places = [i for i, own in enumerate(design.terms) if own == factors]
+        columns = [i for i, name in enumerate(cells.columns) if name in {whole_column(code) for code in factors}]
+        first: dict[tuple[str, ...], int] = {}
+        for number, key in enumerate(cells.keys):
+            first.setdefault(tuple(key[i] for i in columns), number)
+        if len(first) > MOST_CELLS:
+            names = listed([cells.columns[i] for i in columns])
+            raise NotAvailableError(
+                f"beside numbers, a regression of rows in an engine takes factors of at most {MOST_CELLS} levels; "
+                f"{names} have {len(first):,}. Merge levels, or collect the columns of the formula first."
+            )
+        labels = tuple(tuple(cells.labels[number][i] for i in columns) for number in first.values())
+        own = parts[:, :, places].sum(axis=2)[list(first.values())]
+        found.append((CellKeys(tuple(cells.columns[i] for i in columns), labels), own))
+    return tuple(found)

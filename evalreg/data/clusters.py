@@ -468,6 +468,8 @@ def names_of(table: Named) -> tuple[str, ...]:
 
 
 Groups: TypeAlias = Any
+# A plus outside of backticks, which an even number of them follows.
+_CROSS = re.compile(r"\+(?=(?:[^`]*`[^`]*`)*[^`]*$)")
 
 
 def parse_groups(groups: object, columns: Sequence[str]) -> tuple[Axis, ...]:
@@ -475,15 +477,13 @@ def parse_groups(groups: object, columns: Sequence[str]) -> tuple[Axis, ...]:
 
     Plus crosses, the colon joins; backticks go around a name that contains either.
     """
-    for name in [groups] if isinstance(groups, str) else groups if isinstance(groups, list | tuple) else ():
-        if isinstance(name, str):
-            refuse_ambiguous(name, columns, "groups")
     if isinstance(groups, str):
-        axes = [(groups,)] if groups in columns else [_parse_axis(part, columns) for part in _split(groups, "+")]
+        crossed = [groups] if groups in columns else _CROSS.split(groups)
+        axes = [_parse_axis(part, columns, groups) for part in crossed]
     elif isinstance(groups, list | tuple) and not groups:
         raise ArgumentError("`groups` is an empty list; pass groups=None for independent rows.")
     elif isinstance(groups, list | tuple) and all(isinstance(name, str) for name in groups):
-        axes = [(name,) if name in columns else _parse_axis(name, columns) for name in groups]
+        axes = [_parse_axis(name, columns, name) for name in groups]
     else:
         raise ArgumentTypeError(
             '`groups` must name columns here: one, a text such as "prompt + judge", or a list; got '
@@ -497,24 +497,15 @@ def parse_groups(groups: object, columns: Sequence[str]) -> tuple[Axis, ...]:
     return tuple(axes)
 
 
-def _split(text: str, separator: str) -> list[str]:
-    pieces = re.findall(rf"(?:`[^`]*`|[^`{re.escape(separator)}])+", text)
-    if text.count("`") % 2 or len(pieces) != len(re.sub(r"`[^`]*`", "x", text).split(separator)):
-        raise ArgumentError(f'`groups` must read like "prompt + judge" or "language:question"; got "{text}".')
-    if not all(piece.strip() for piece in pieces):
-        raise ArgumentError(f'`groups` must read like "prompt + judge" or "language:question"; got "{text}".')
-    return [piece.strip() for piece in pieces]
-
-
-def _parse_axis(text: str, columns: Sequence[str]) -> Axis:
+def _parse_axis(text: str, columns: Sequence[str], whole: str) -> Axis:
     refuse_ambiguous(text, columns, "groups")
     if text in columns:
         return (text,)
-    names = [name[1:-1] if name.startswith("`") and name.endswith("`") else name for name in _split(text, ":")]
-    for name in names:
-        if name not in columns:
-            known_column(name, columns, "groups")
-    return tuple(names)
+    text = text.strip()
+    parts = joint_parts(text) or ((text,) if text and not set(text) & set(":`") else ())
+    if not parts:
+        raise ArgumentError(f'`groups` must read like "prompt + judge" or "language:question"; got "{whole}".')
+    return tuple(known_column(name, columns, "groups") for name in parts)
 
 
 def same_partition(codes: IntArray, other: IntArray) -> bool:
@@ -572,20 +563,6 @@ def _in_python(labels: Any) -> Any:
     return labels.to_list() if type(labels).__module__.partition(".")[0] == "polars" else labels
 
 
-class LabelSource(Protocol):
-    """Where the labels of the rows in use come from."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns there are."""
-
-    def codes(self, column: str) -> Codes:
-        """Codes of a column on the rows in use."""
-
-    def align(self, name: str, labels: Any) -> Codes:
-        """Codes of an array (by length) or a Series (by index) on the rows in use."""
-
-
 @dataclass(frozen=True, eq=False)
 class Labels:
     """Codes of the rows in use by column, made when first asked for and then kept.
@@ -596,7 +573,7 @@ class Labels:
         Number of rows in use.
     held : dict of str to Codes
         Columns made so far.
-    source : LabelSource, optional
+    source : UsedRows or the like, optional
         Makes the codes of further columns; dropped by pickle and copy.
     rows : ndarray of int, shape (n_rows,), optional
         Positions of the rows in the data, kept where the source is dropped.
@@ -604,7 +581,7 @@ class Labels:
 
     n_rows: int
     held: dict[str, Codes] = field(default_factory=dict)
-    source: LabelSource | None = None
+    source: Any = None
     joined: dict[Axis, Codes] = field(default_factory=dict)
     rows: IntArray | None = None
 
@@ -634,7 +611,8 @@ class Labels:
     def align(self, name: str, labels: Any) -> Codes:
         """Return the codes of labels given as an array (by length) or a Series (by index)."""
         if self.source is not None:
-            return self.source.align(name, labels)
+            aligned: Codes = self.source.align(name, labels)
+            return aligned
         if isinstance(labels, pd.Series):
             raise NotAvailableError(
                 f'`groups` "{name}" is a Series, which is aligned by the index of the data, and this result no '
@@ -651,9 +629,8 @@ class Labels:
 
     def positions(self) -> IntArray:
         """Positions of the rows in the data, shape (n_rows,)."""
-        known = getattr(self.source, "positions", None)
-        if known is not None:
-            return np.asarray(known())
+        if self.source is not None:
+            return np.asarray(self.source.positions())
         return np.arange(self.n_rows) if self.rows is None else self.rows
 
     def with_held(self, more: dict[str, Codes]) -> Labels:

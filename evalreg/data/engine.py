@@ -15,7 +15,16 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
-from evalreg.data.clusters import MADE, Axis, as_text, factorize, known_column, refuse_inexact, refuse_nested
+from evalreg.data.clusters import (
+    MADE,
+    Axis,
+    as_text,
+    factorize,
+    known_column,
+    refuse_inexact,
+    refuse_nested,
+    repeated_rows,
+)
 from evalreg.errors import (
     ArgumentError,
     DataError,
@@ -397,6 +406,18 @@ class Query:
         """Rows and sums by (cluster, cell), sorted by cluster."""
         columns = tuple(dict.fromkeys((*by, *cells.columns)))
         return self.grouped(columns, {name: (value.cast(nw.Float64), "sum") for name, value in values.items()}, by)
+
+
+def refuse_repeats(table: Query, key: Axis, column: str, remedy: str) -> None:
+    """Raise unless there is one row for each joint value of a key; `column` is the one that may be wrong."""
+    again = table.grouped(key, {}).filter(nw.col(ROWS) > 1)
+    found = fetched(again.select(nw.col(ROWS).sum().alias("rows"), nw.len().alias("keys")), "pyarrow")
+    n_keys = int(found["keys"][0].as_py())
+    if n_keys:
+        names = [f"{KEY}{i}" for i in range(len(key))]
+        first = as_pandas(again.sort(*names).head(3))[names].itertuples(index=False, name=None)
+        shown = listed(":".join(map(str, labels)) for labels in first)
+        raise repeated_rows(key, column, int(found["rows"][0].as_py()) - n_keys, remedy, shown=shown)
 
 
 def batches(frame: nw.LazyFrame[Any], lines: int = LINES) -> Iterator[Any]:

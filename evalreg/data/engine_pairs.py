@@ -23,10 +23,9 @@ from evalreg.data.clusters import (
     joint,
     known_column,
     parse_groups,
-    repeated_rows,
 )
 from evalreg.data.designs import sides_design
-from evalreg.data.engine import CellKeys, Grouped, Measure, Query, floats_of, kind_of, schema_of
+from evalreg.data.engine import CellKeys, Grouped, Measure, Query, floats_of, kind_of, refuse_repeats, schema_of
 from evalreg.data.engine_rows import (
     REASON,
     columns_in,
@@ -126,8 +125,8 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
         strata = labels, codes[used]
     pairs = pair_cells(first, second, names, strata)
     found = _in_use(table.present(columns_in(columns)), roles, kinds, named, value)
-    if roles.key and (repeats := int(n[used].sum()) - found.n_clusters((roles.left, roles.right, *roles.key))):
-        raise repeated_rows((roles.left, roles.right, *roles.key), roles.key[0], repeats, OTHER_KEY)
+    if roles.key:
+        refuse_repeats(found, (roles.left, roles.right, *roles.key), roles.key[0], OTHER_KEY)
     entry = np.unique(pairs.cell, return_index=True)[1]
     # The models of a cell in the engine's order.
     other, one, two = (first > second)[entry], pairs.first, pairs.second

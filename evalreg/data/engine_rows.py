@@ -11,12 +11,11 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
-from evalreg.data.clusters import Axis, Groups, as_text, factorize, known_column, parse_groups, repeated_rows, union
+from evalreg.data.clusters import Axis, Groups, as_text, factorize, known_column, parse_groups, union
 from evalreg.data.dialects import refuse_unreadable
-from evalreg.data.engine import FAR, KEY, ROWS, SUM, CellKeys, Grouped, Measure, Query, floats_of
+from evalreg.data.engine import FAR, KEY, ROWS, SUM, CellKeys, Grouped, Measure, Query, floats_of, refuse_repeats
 from evalreg.data.frame import Table, differing_labels, refuse_larger
 from evalreg.data.rows import REASONS, CellRows, Roles, dropped_rows, power_of_weights, read_cells, refuse_filters
-from evalreg.data.sums import refuse_repeats
 from evalreg.errors import ArgumentError, DataError, NonFiniteError, NotAvailableError, RowList
 
 # Where squares are taken about: the middle of scores from 0 to 1.
@@ -182,7 +181,9 @@ def read_in_engine(
     cells, sums = _cells(found, roles.cell_columns, used)
     refuse_filters(table, None, (*roles.cell_columns, *covariates))
     if roles.item is not None and not repeats:
-        _refuse_repeats(table, roles, int(sums["n"].sum()))
+        remedy = "Average repeated answers first (`sample` of `mean` does), remove copies, and where models or tasks "
+        remedy += f'tell rows apart name these in `by`, or join them as in item="task:{roles.item}".'
+        refuse_repeats(table, (*roles.by, roles.item), roles.item, remedy)
     return EngineRows(table, axes, dropped, w, cells, sums, _absent(found, roles.by, used))
 
 
@@ -214,20 +215,11 @@ def _absent(found: Grouped, by: tuple[str, ...], used: BoolArray) -> tuple[str, 
     return tuple(sorted(names(np.flatnonzero(known)) - names(np.flatnonzero(used))))
 
 
-def _refuse_repeats(table: Query, roles: Roles, n_rows: int) -> None:
-    columns = (*roles.by, str(roles.item))
-    repeats = n_rows - table.n_clusters(columns)
-    if repeats:
-        remedy = "Average repeated answers first (`sample` of `mean` does), remove copies, and where models or tasks "
-        remedy += f'tell rows apart name these in `by`, or join them as in item="task:{roles.item}".'
-        raise repeated_rows(columns, roles.item, repeats, remedy)
-
-
 # Bytes of a line while it is read, those that the engine sorts it in included: 640 on a million lines of DuckDB with
 # ids of 13 characters.
 LINE = 700
 # Names of what is counted and summed; no label is called so.
-ANSWERS, TOTAL, COPIES = "__answers", "__total", "__copies"
+ANSWERS, TOTAL = "__answers", "__total"
 
 
 @dataclass(frozen=True, eq=False)
@@ -350,14 +342,12 @@ def _lines(used: Query, roles: Roles, names: tuple[str, ...]) -> pd.DataFrame:
         remedy = "Name the column of repeated answers in `sample`, which averages them first, or remove copies in the "
         if lines[ANSWERS].max() > 1 or lines.duplicated(list(key)).any():
             # One row a question was to be; that its rows have several labels is the smaller fault.
-            refuse_repeats(lines, key, item, ANSWERS, f"{remedy}engine.")
+            refuse_repeats(used, key, item, f"{remedy}engine.")
         return lines
     within = Query(used.grouped(tuple(dict.fromkeys((*names, roles.sample))), {TOTAL: score}))
     keys = {f"{KEY}{i}": name for i, name in enumerate(names)}
     total, rows = nw.col(f"{SUM}0"), nw.col(ROWS)
     lines = within.table(tuple(keys), {TOTAL: (total, "sum"), ANSWERS: (rows, "sum")}).rename(columns=keys)
     if (lines[ANSWERS] > lines[ROWS]).any():
-        samples = lines.groupby(list(key), as_index=False, sort=False, observed=True)[[ANSWERS, ROWS]].sum()
-        samples[COPIES] = samples[ANSWERS] - samples[ROWS] + 1
-        refuse_repeats(samples, key, item, COPIES, "Remove the copies in the engine.", (*key, roles.sample))
+        refuse_repeats(used, (*key, roles.sample), item, "Remove the copies in the engine.")
     return lines.drop(columns=[ROWS])

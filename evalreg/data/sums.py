@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import listed
-from evalreg.data.clusters import MADE, Axis, factorize, joint_labels, joint_parts, known_columns, repeated_rows
+from evalreg.data.clusters import MADE, Axis, factorize, joint_labels, joint_parts, known_columns
 from evalreg.data.engine import ROWS as GROUPED_ROWS
-from evalreg.data.engine import Measure, Query
+from evalreg.data.engine import Measure, Query, refuse_repeats
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -188,6 +188,11 @@ def lines_of(log: SummedLog, kind: str, score: str | None = None, needs_rows: Ma
             f"{listed(asked)} {'needs' if len(asked) == 1 else 'need'} rows, which a log of sums no longer "
             "has: give them to `summarise`, or take the log itself."
         )
+    return as_engine(log)
+
+
+def as_engine(log: SummedLog) -> Lines:
+    """Its lines, of which sums are made."""
     return Lines(nw.from_native(log.lines).lazy(), log=log)
 
 
@@ -219,7 +224,7 @@ def lines_as_rows(log: SummedLog, model: str, item: str) -> pd.DataFrame:
     parts = refuse_unsummed(log, item)
     models = (model,) if model in log.roles.labels else joint_parts(model) or (model,)
     known_columns(list(models), log.roles.labels, "model")
-    refuse_repeats(log.lines, (*models, *parts), parts[0], ROWS, UNSUMMED)
+    refuse_repeats(as_engine(log), (*models, *parts), parts[0], UNSUMMED)
     rows = log.lines[list(log.roles.labels)].copy()
     rows[log.roles.outcome] = log.lines[TOTAL] / log.lines[ROWS]
     return rows
@@ -245,16 +250,6 @@ def with_joint(log: SummedLog, name: str | None) -> SummedLog:
     codes, labels = joint_labels([factorize(log.lines[part]) for part in parts])
     roles = replace(log.roles, groups=(*log.roles.groups, name))
     return replace(log, lines=log.lines.assign(**{name: labels[codes]}), roles=roles)
-
-
-def refuse_repeats(
-    lines: pd.DataFrame, key: Axis, item: str, counts: str, remedy: str, columns: Sequence[str] = ()
-) -> None:
-    """Raise unless lines count one row for each joint value of a key; `columns` are those that a row is known by."""
-    rows = lines.groupby(list(key), sort=False, observed=True)[counts].sum()
-    if (rows > 1).any():
-        shown = [":".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in rows.index[rows > 1][:3]]
-        raise repeated_rows(columns or key, item, int((rows[rows > 1] - 1).sum()), remedy, shown=listed(shown))
 
 
 def grouped_lines(table: Query, roles: SummedRoles, measures: Mapping[str, Measure]) -> pd.DataFrame:

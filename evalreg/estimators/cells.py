@@ -13,11 +13,11 @@ import numpy as np
 from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed
 from evalreg.covariance.terms import refuse_parameters
 from evalreg.data.clusters import Groups, joint_parts, parse_groups, refuse_same, rows_where, with_roles
-from evalreg.data.engine import Measure, Query, floats_of
+from evalreg.data.engine import Measure, Query, floats_of, refuse_repeats
 from evalreg.data.engine_rows import MIDDLE, measured_cells, read_answers, read_in_engine
 from evalreg.data.frame import open_frame
 from evalreg.data.rows import CellRows, ReadRows, Roles, cells_of, joint_names, one_row_an_item, read_cells, read_rows
-from evalreg.data.sums import HIGH, LOW, ROWS, SQUARES, TOTAL, UNSUMMED, Lines, refuse_repeats
+from evalreg.data.sums import HIGH, LOW, ROWS, SQUARES, TOTAL, UNSUMMED, Lines
 from evalreg.errors import ConstantScoreError, DataError, IndependenceWarning, NotAvailableError, Note, ScoreRangeError
 from evalreg.estimate import About, Cells, Estimate, Family, of_means, on_one_side, same_questions
 from evalreg.numerics.matrices import Matrix, compressed
@@ -70,7 +70,7 @@ def _of_lines(
     if roles.item is not None:
         items = joint_parts(roles.item) or (roles.item,)
         models = [part for name in roles.by for part in joint_parts(name) or (name,)]
-        refuse_repeats(table.log.lines, (*models, *items), items[0], ROWS, UNSUMMED)
+        refuse_repeats(table, (*models, *items), items[0], UNSUMMED)
     n, total, squares = (nw.col(name) for name in (ROWS, TOTAL, SQUARES))
     away = total / n - MIDDLE
     measures: dict[str, Measure] = {"t": (total, "sum"), "s": (squares + n * away * away, "sum")}

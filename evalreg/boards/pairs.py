@@ -300,7 +300,7 @@ def condorcet_cycles(table: pd.DataFrame, alpha: float) -> pd.DataFrame:
     models = list(dict.fromkeys(table.index.get_level_values("left")))
     psi = table["psi"].unstack("right").reindex(index=models, columns=models).to_numpy()
     p = table["p_value"][table.index.get_level_values("left") < table.index.get_level_values("right")]
-    adjusted = dict(zip(p.index, adjust_pvalues(p.to_numpy(), "holm").tolist(), strict=True))
+    adjusted = pd.Series(adjust_pvalues(p.to_numpy(), "holm"), p.index).to_dict()
     rows = []
     for a, b, c in cycles_of(psi > 0.5):
         edges = [(models[a], models[b]), (models[b], models[c]), (models[c], models[a])]

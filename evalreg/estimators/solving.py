@@ -112,7 +112,8 @@ def _in_moments(design: Design, labels: Labels, weights: FloatArray | None) -> S
         error[rows] -= cells.combined(rows, F)
 
     def terms(rows: IntArray) -> FloatArray:
-        u = np.column_stack([np.ones(rows.size), *(number[rows] for number in scaled)])
+        columns: list[FloatArray] = [np.ones(rows.size), *(number[rows] for number in scaled)]
+        u = np.column_stack(columns)
         return np.asarray(np.abs(u * F[0 if design.cell is None else design.cell[rows]]).sum(axis=1))
 
     error = without_rounding(error, design.outcome, terms)

@@ -589,7 +589,6 @@ def solve_facets(
     widen: Any = 1.0
     if balanced(effects, n):
         dof = W @ (levels - 1.0)
-        _refuse_few(names, dof)
         # 2 SS^2/(d + 2) is unbiased for the variance of SS. Searle, Casella and McCulloch (1992), section 4.5.
         se = np.sqrt(solution**2 @ (2.0 * squares**2 / (dof + 2.0)))
     else:
@@ -666,16 +665,6 @@ def variances_of_forms(
 def _indicator(codes: Codes, values: FloatArray | None = None) -> Matrix:
     rows = np.ones(codes.codes.size) if values is None else values
     return sparse.csr_array((rows, codes.codes, np.arange(rows.size + 1)), shape=(rows.size, codes.n_clusters))
-
-
-def _refuse_few(names: list[str], dof: FloatArray) -> None:
-    few = [name for name, d in zip(names, dof, strict=True) if d < 0.5]
-    if few:
-        raise DataError(
-            f"every component needs a degree of freedom of its own; the combinations that occur leave none for "
-            f"{listed(few)}. Add scores of combinations that are missing, or leave a facet out.",
-            count=len(few),
-        )
 
 
 def _refuse_singular(C: FloatArray, names: list[str]) -> None:

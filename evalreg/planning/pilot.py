@@ -10,14 +10,23 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from evalreg.checks import MissingName, fraction, option
+from evalreg.checks import IntArray, MissingName, fraction, listed, option
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import t_quantile
 from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.covariance.terms import assemble
-from evalreg.data.answers import PairedAnswers, read_paired_answers
-from evalreg.data.clusters import axis_name, pair_codes
-from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
+from evalreg.data.clusters import Axis, Codes, axis_name, joint, or_one_model, pair_codes, parse_groups, with_joint_ids
+from evalreg.data.frame import Table, codes_of_items, open_frame
+from evalreg.data.rows import ReadRows, Roles, cells_of, read_rows, refuse_repeats
+from evalreg.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DataError,
+    EmptyDataError,
+    MissingColumnError,
+    NotAvailableError,
+    TooFewClustersError,
+)
 from evalreg.estimate import Estimate, rows_behind
 from evalreg.numerics.limits import EQUAL, ROUNDING
 from evalreg.numerics.matrices import compressed
@@ -209,15 +218,6 @@ def touched(estimate: Estimate, axis: tuple[str, ...]) -> int:
 
 
 COLUMNS = ("omega2", "omega2_uncorrected", "sigma2_a", "sigma2_b", "k_a", "k_b", "n", "n_clusters")
-# Of one model, which is what it is against a model whose answers all score 0.
-ONE_MODEL = {
-    "omega2": "omega2",
-    "omega2_uncorrected": "omega2_uncorrected",
-    "sigma2_a": "sigma2",
-    "k_a": "k",
-    "n": "n",
-    "n_clusters": "n_clusters",
-}
 
 
 def components(
@@ -319,43 +319,159 @@ def components(
     (0.08333333333333333, ('model-1', 'model-2'))
     """
     option("ssc", ssc, ("none", "G"))
-    answers, attrs = read_paired_answers(data, score, (model, item, sample), groups, baseline, missing)
-    if ssc == "G":
-        attrs["ssc"] = ssc
-    rows = {"plain": _components(answers), "clustered": _components(answers, clustered=True, ssc=ssc)}
-    frame = pd.DataFrame.from_dict(rows, orient="index").astype({"n": int, "n_clusters": int})
-    if model is None:
-        frame = frame[list(ONE_MODEL)].rename(columns=ONE_MODEL)
-    frame.attrs.update(attrs)
+    roles = Roles(score, () if model is None else (model,), item, sample)
+    read, axis = _read(data, roles, groups, baseline, missing)
+    rows, side, models = (
+        (read, np.zeros(read.n_rows, dtype=np.intp), ()) if model is None else _both(read, roles, baseline)
+    )
+    question, answer, values = rows.used[item], rows.used[sample], rows.values["score"]
+    n, n_models = question.n_clusters, max(len(models), 1)
+    if n < 2:
+        raise DataError(f"variance over questions needs at least 2 questions; column {item!r} holds 1.", count=1)
+    refuse_repeats(joint([Codes(side, n_models), question, answer]), values, roles, rows.source)
+    of_rows = joint([rows.used[name] for name in axis])
+    cluster = codes_of_items(axis_name(axis), of_rows, question, rows.source.positions(), item)
+    cell = side * n + question.codes
+    count = np.bincount(cell, minlength=n_models * n).reshape(n_models, n)
+    _refuse_single(count, question, models)
+    if cluster.n_clusters < 2:
+        raise TooFewClustersError(
+            f'`groups="{axis_name(axis)}"` has 1 distinct value; at least 2 are needed. Use a finer column, or pass '
+            "`groups=None` to treat questions as independent.",
+            column=axis_name(axis),
+            count=1,
+        )
+    mean = np.bincount(cell, values, count.size).reshape(count.shape) / count
+    # Of the difference itself: variances less the covariance would lose digits where the models are nearly alike.
+    difference = mean[0] - mean[1:].sum(axis=0)
+    difference -= difference.mean()
+    k, residual = count.ravel()[cell], values - mean.ravel()[cell]
+    # Harmonic means, exact where all are alike.
+    least = count.min(axis=1)
+    answers = least * n / (least[:, None] / count).sum(axis=1)
+    sides = ("_a", "_b") if models else ("",)
+
+    def row(codes: IntArray, G: int, factor: float) -> dict[str, float]:
+        """Sums within clusters are squared: eq. 1 and section 5 where each question is its own, else appendix C."""
+        totals = np.bincount(codes, difference, G)
+        seen = float(totals @ totals) / n * factor
+        # The same answer id of one model within one cluster: summed before squaring, the cross terms of appendix C.
+        run = pair_codes(codes[question.codes], G, answer.codes, answer.n_clusters)
+        key = side * run.n_clusters + run.codes
+        sigma2, noise = (
+            (np.bincount(key, residual / np.sqrt(of), n_models * run.n_clusters).reshape(n_models, -1) ** 2).sum(axis=1)
+            / n
+            for of in (k - 1, k * (k - 1))
+        )
+        columns = {"omega2": seen - float(noise.sum()), "omega2_uncorrected": seen}
+        for name, of_sides in (("sigma2", sigma2), ("k", answers)):
+            columns |= {f"{name}{end}": float(value) for end, value in zip(sides, of_sides, strict=True)}
+        return columns | {"n": n, "n_clusters": G}
+
+    G = cluster.n_clusters
+    table = {
+        "plain": row(np.arange(n), n, n / (n - 1)),
+        "clustered": row(cluster.codes, G, G / (G - 1) if ssc == "G" else 1.0),
+    }
+    frame = pd.DataFrame.from_dict(table, orient="index").astype({"n": int, "n_clusters": int})
+    left_out = read.used[item].n_clusters - n
+    frame.attrs.update(
+        {"models": models, "left_out": left_out, "dropped": read.dropped} | ({"ssc": ssc} if ssc == "G" else {})
+    )
     return frame
 
 
-def _components(answers: PairedAnswers, *, clustered: bool = False, ssc: str = "none") -> dict[str, float]:
-    """One row: questions independent (Miller 2024, eq. 1 and section 5), or in clusters (appendix C)."""
-    cell, count, n = answers.cell, answers.count, answers.question.n_clusters
-    mean = np.bincount(cell, answers.score, count.size).reshape(count.shape) / count
-    # Of the difference itself: variances less the covariance would lose digits where the models are nearly alike.
-    difference = mean[0] - mean[1] - (mean[0] - mean[1]).mean()
-    k, residual = count.ravel()[cell], answers.score - mean.ravel()[cell]
-    # What is squared for sigma2 and for sigma2/K.
-    weighted, side = residual / np.sqrt([k - 1, k * (k - 1)]), answers.side
-    divisor, G = n - 1.0, n
-    if clustered:
-        divisor, G = float(n), answers.cluster.n_clusters
-        difference = np.bincount(answers.cluster.codes, difference, G)
-        # The same answer id of one model within one cluster: summed before squaring, the cross terms of appendix C.
-        sample = answers.sample
-        run = pair_codes(answers.cluster.codes[answers.question.codes], G, sample.codes, sample.n_clusters)
-        key = side * run.n_clusters + run.codes
-        weighted = np.array([np.bincount(key, row, 2 * run.n_clusters) for row in weighted])
-        side = np.repeat([0, 1], run.n_clusters)
-    seen = float(difference @ difference) / divisor * (G / (G - 1) if clustered and ssc == "G" else 1.0)
-    sigma2, noise = (np.bincount(side, squared, 2) / n for squared in weighted**2)
-    # Harmonic means, exact where all are alike.
-    least = count.min(axis=1)
-    k_a, k_b = least * n / (least[:, None] / count).sum(axis=1)
-    values = (seen - noise[0] - noise[1], seen, *sigma2, k_a, k_b, n, G)
-    return dict(zip(COLUMNS, map(float, values), strict=True))
+def _read(data: Any, roles: Roles, groups: object, baseline: object, missing: MissingName) -> tuple[ReadRows, Axis]:
+    """Rows of single answers, and the columns whose joint values are the clusters of questions."""
+    table, names = (
+        open_frame(data),
+        {"model": roles.by[0] if roles.by else None, "item": roles.item, "sample": roles.sample},
+    )
+    if not isinstance(table, Table):
+        raise ArgumentError("`data` must be in memory for variance components: collect the frame first.")
+    table = with_joint_ids(table, **names)
+    if not (groups is None or isinstance(groups, str)):
+        raise ArgumentTypeError(
+            f"`groups` must be the name of a column here; got {type(groups).__name__}. Add the labels to the data."
+        )
+    axes = ((str(roles.item),),) if groups is None else parse_groups(groups, table.columns)
+    if len(axes) > 1:
+        raise ArgumentError(
+            f"`groups` must name one clustering for variance components; got {listed(map(axis_name, axes))}. Appendix "
+            'C has no crossed form: use the one that matters most, or a joint id such as "language:question".'
+        )
+    labels = {name: role for role, name in names.items() if name is not None}
+    if len(labels) < 2 + len(roles.by):
+        raise ArgumentError(f"`model`, `item` and `sample` must be different columns; got {listed(names.values())}.")
+    if not roles.by and baseline is not None:
+        raise ArgumentError(f"`baseline` names one of two models; got {baseline!r} with model=None. Leave it out.")
+    with or_one_model(names["model"]):
+        rows = read_rows(table, {"score": roles.score}, labels=labels, groups=groups, missing=missing, split=roles.by)
+    return rows, axes[0]
+
+
+def _both(rows: ReadRows, roles: Roles, baseline: object) -> tuple[ReadRows, IntArray, tuple[str, ...]]:
+    """Rows of the questions that both models answered, the side of each, and the names of A and B."""
+    column, question = roles.by[0], rows.used[str(roles.item)]
+    keys, side = cells_of(rows.used, (column,))
+    names = [name for (name,) in keys]
+    if len(names) != 2 or side is None:
+        remedy = (
+            f"Keep the rows of two of them, such as {listed(names[:2], joiner=' and ')}."
+            if len(names) > 2
+            else "Add the answers of a second model to the same questions, or pass model=None for its own components."
+        )
+        raise DataError(
+            f"variance components of a difference need exactly 2 models; column {column!r} holds {len(names)} "
+            f"({listed(names)}). {remedy}",
+            column=column,
+            count=len(names),
+        )
+    if baseline is not None and not isinstance(baseline, str):
+        raise ArgumentTypeError(f"`baseline` must be the name of a model; got {type(baseline).__name__} {baseline!r}.")
+    if baseline is not None and baseline not in names:
+        raise MissingColumnError(
+            f"`baseline` must be one of the two models, {listed(names, joiner=' and ')}; got {baseline!r}.",
+            column=column,
+        )
+    if baseline == names[0]:
+        names, side = names[::-1], 1 - side
+    n = question.n_clusters
+    answered = np.bincount(side * n + question.codes, minlength=2 * n).reshape(2, n) > 0
+    both = answered[0] & answered[1]
+    if (n_both := int(both.sum())) < 2:
+        counts = " and ".join(
+            f"{name!r} answered {count}" for name, count in zip(names, answered.sum(axis=1), strict=True)
+        )
+        kind = DataError if n_both else EmptyDataError
+        raise kind(
+            f"at least 2 questions must have answers of both models; {n_both or 'none'} has ({counts}). A question "
+            f"needs the same id in column {roles.item!r} for both.",
+            column=roles.item,
+            count=n_both,
+        )
+    chosen = both[question.codes]
+    return rows.only(chosen), side[chosen], tuple(names)
+
+
+def _refuse_single(count: IntArray, question: Codes, models: tuple[str, ...]) -> None:
+    """Answer noise cannot be told from one answer."""
+    single = count < 2
+    if not single.any():
+        return
+    side, place = (int(index[0]) for index in np.nonzero(single))
+    first = f"{question.label(place)!r}"
+    each, units, scores = "to each question", "questions", "the scores"
+    if models:
+        first = f"{models[side]!r}, {first}"
+        each, units, scores = "of each model to each question", "pairs of model and question", "the paired differences"
+    raise DataError(
+        f"variance components need at least 2 answers {each}; {int(single.sum())} of "
+        f"{single.size} {units} have 1 (the first: {first}). Sample them again or leave those questions out. With one "
+        f"answer to every question, plan for k of 1 with the variance of {scores} as `omega2`, which holds the answer "
+        "noise: neither part can be larger than it.",
+        count=int(single.sum()),
+    )
 
 
 PLAN = ("variance", "n_eq9", "n", "n_clusters", "cluster_size", "mde")

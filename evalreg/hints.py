@@ -8,7 +8,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar, cast
 
 import pandas as pd
 
@@ -171,7 +171,8 @@ def with_hints(function: Callable[P, T], logs: bool = False) -> Callable[P, T]:
 
     With `logs` its `data` may be a log, or a mapping of names to logs.
     """
-    known = [name for name in inspect.signature(function).parameters if name != "self"]
+    signature = inspect.signature(function)
+    known = [name for name in signature.parameters if name != "self"]
     place = known.index("data") if logs and "data" in known else None
 
     @functools.wraps(function)
@@ -181,16 +182,11 @@ def with_hints(function: Callable[P, T], logs: bool = False) -> Callable[P, T]:
                 raise ArgumentTypeError(keyword_hint(name, value, function.__name__, known))
         data: Any = None if place is None else kwargs.get("data", args[place] if len(args) > place else None)
         log = None if data is None else _as_log(data)
-        if log is None or place is None:
+        if log is None:
             return function(*args, **kwargs)
-        rest: list[Any] = [value for number, value in enumerate(args) if number != place]
-        named: dict[str, Any] = {name: value for name, value in kwargs.items() if name != "data"}
-        method: Callable[..., T] | None = getattr(log, function.__name__, None)
-        if method is not None:
-            return method(*rest, **named)
-        rest.insert(min(place, len(rest)), log._rows())
-        roles = {name: role for name, role in log._arguments().items() if name in known}
-        return function(*rest, **(roles | named))
+        named = signature.bind_partial(*args, **kwargs).arguments
+        del named["data"]
+        return cast(T, sys.modules["evalreg.logs.log"].ask(log, function, named))
 
     return checked
 

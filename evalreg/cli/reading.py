@@ -7,8 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+import evalreg as er
 from evalreg.cli.options import options_of
 from evalreg.errors import ArgumentError, EvalregError, MissingColumnError
 
@@ -195,18 +197,13 @@ def text_columns(given: Mapping[str, Any]) -> list[str]:
 
 def _filtered(rows: Rows, text: str) -> Rows:
     """The rows that a filter keeps."""
-    from evalreg.data.frame import Table
-    from evalreg.data.where import open_subset
-    from evalreg.logs.log import kept_rows
+    from evalreg.logs.log import chosen_rows, kept_rows
 
     if not hasattr(rows.data, "columns"):
         raise ArgumentError(
             "`where` filters rows, and the files hold sums. Filter before they are made.", parameter="where"
         )
-    table = open_subset(rows.frame, text, "where")[0]
-    assert isinstance(table, Table)
-    assert table.chosen is not None
-    frame, kept = rows.frame, table.chosen.keep
+    frame, kept = rows.frame, chosen_rows(rows.frame, text, "where")
     told = f"{text} ({int(kept.sum()):,} of {len(frame):,} rows)"
     log = None if rows.log is None else kept_rows(rows.log, frame[kept])
     return Rows(frame[kept], log, told, rows.code)
@@ -214,24 +211,18 @@ def _filtered(rows: Rows, text: str) -> Rows:
 
 def defaults(rows: Rows, function: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """What the columns with the names of roles say of arguments that were not given: nothing is pooled unasked."""
-    names = {option.name for option in options_of(function)}
+    parameters = signature(getattr(er, function)).parameters
     roles = getattr(rows.data, "roles", None)
-    if roles is not None:
-        # A comparison that was summed is read by the columns it was summed by.
-        of_pairs = {name: getattr(roles, name) for name in ("left", "right", "winner", "score", "weights")}
-        filled = of_pairs if roles.kind == "pairs" else {"by": list(roles.by)}
-        return {name: value for name, value in filled.items() if value and name in names and name not in given}
-    from evalreg.logs.log import role_arguments
+    if rows.harness is not None:  # it knows them itself
+        return {}
+    if roles is None:
+        from evalreg.logs.log import role_arguments
 
-    judged = {"left", "right"} <= names and (function != "summarise" or rows.pairs)
-    filled = role_arguments(rows.frame, judged=judged, key=() if rows.log is None else rows.log.key)
-    if judged and {"winner", "score"} & set(given):
-        names -= {"winner", "score"}
-    if "item" not in filled and "item" not in given:
-        names -= {"sample"}
-    if function == "ratio" and "item" in filled:
-        filled["groups"] = filled["item"]
-    return {name: value for name, value in filled.items() if name in names and name not in given}
+        return role_arguments(rows.frame, parameters, given, () if rows.log is None else rows.log.key)
+    # A comparison that was summed is read by the columns it was summed by.
+    of_pairs = {name: getattr(roles, name) for name in ("left", "right", "winner", "score", "weights")}
+    filled = of_pairs if roles.kind == "pairs" else {"by": list(roles.by)}
+    return {name: value for name, value in filled.items() if value and name in parameters and name not in given}
 
 
 def with_hint(error: EvalregError, rows: Rows) -> None:

@@ -81,16 +81,13 @@ def explained(rows: Rows) -> Iterator[None]:
 
 
 def call(function: str, rows: Rows, options: Mapping[str, Any]) -> Any:
-    """A public function of rows: by the method of a log of a harness, else with the roles that columns have."""
+    """A public function of the log of a harness, or of other rows with the roles that columns have."""
     with explained(rows):
         for option in options_of(function):
             if option.required and option.name not in {"data", "formula", *ROLES, *options}:
                 raise ArgumentError("it has no default, and must be named.", parameter=option.name)
-        if rows.harness is not None and hasattr(rows.harness, function):
-            return getattr(rows.harness, function)(**options)
-        if rows.harness is not None:
-            rows.harness._one_metric(*(str(value) for value in options.values()))
-        return getattr(er, function)(data=rows.data, **defaults(rows, function, options), **options)
+        data = rows.data if rows.harness is None else rows.harness
+        return getattr(er, function)(data=data, **defaults(rows, function, options), **options)
 
 
 def refuse_pairs(rows: Rows, given: Mapping[str, Any]) -> None:
@@ -337,12 +334,9 @@ def _in_python(
 ) -> str:
     """Lines that read the files and make the report again."""
     arguments = dict(options) | ({"subset": asked.given["where"]} if "where" in asked.given else {})
-    if rows.harness is not None and hasattr(rows.harness, function):
-        called = written(f"log.{function}", **arguments)
-    else:
-        data = "rows" if rows.log is None else "log.frame"
-        called = written(f"er.{function}", **defaults(rows, function, options) | arguments)
-        called = called.replace("(", f"({data}, " if called[-2:] != "()" else f"({data}", 1)
+    arguments = defaults(rows, function, options) | arguments
+    data = "rows" if rows.log is None else "log.frame" if rows.harness is None else "log"
+    called = written(f"er.{function}", **arguments).replace("(", f"({data}, ", 1).replace(", )", ")")
     report = written("results.report", "report.html", **reported)
     return f"import evalreg as er\n{rows.code}\n\nresults = {called}\n{report}"
 
@@ -357,7 +351,7 @@ def planned(asked: Request) -> Found:
     options["alpha"] = asked.alpha
     roles = asked.of("plan.components")
     frame = rows.frame
-    item, model = roles.get("item", defaults(rows, "noise", {}).get("item", "item")), roles.get("model", "model")
+    item, model = roles.get("item", "task:item" if rows.several("task") else "item"), roles.get("model", "model")
     answered = frame.columns.intersection([*str(item).split(":"), model])
     with explained(rows):
         if roles.get("sample", "sample") in frame and frame.duplicated(list(answered)).any():

@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import narwhals.stable.v2 as nw
 import pandas as pd
 
-from evalreg.checks import listed
+from evalreg.checks import BoolArray, listed
 from evalreg.data.frame import Table
 from evalreg.data.where import open_subset
 from evalreg.errors import ArgumentError, DataError, EmptyDataError, MissingColumnError, NotAvailableError
@@ -220,16 +221,9 @@ class Log:
         ArgumentError
             If there are several prompts and `by` does not tell them apart.
         """
-        self._needs("score", "mean")
-        kept = self._kept(options)
-        several = [role for role in ("model", "task", "prompt") if kept._several(role)]
-        separated = several if by is None else [by] if isinstance(by, str) else by
-        kept._refuse_averaging("prompt", separated, f"by={[*separated, 'prompt']}")
-        kept._one_metric(*separated)
-        by = (several or None) if by is None else by
         from evalreg.estimators.mean import mean
 
-        return self._answer(mean, by=by, groups=groups, **(kept._questions() | options))
+        return ask(self, mean, {"by": by, "groups": groups} | options)
 
     def compare(self, *, groups: Any = None, **options: Any) -> Comparison:
         """Differences between the models, over the questions that both answered.
@@ -253,15 +247,9 @@ class Log:
         ArgumentError
             If the models answered several prompts, or prompts are compared over several models.
         """
-        for role in ("score", "model", "item"):
-            self._needs(role, "compare")
-        separated, kept = [options.get("model", "model")], self._kept(options)
-        kept._refuse_averaging("prompt", separated, 'model="prompt" to compare the prompts of one model')
-        kept._refuse_averaging("model", separated, 'model="model" to compare the models with one prompt')
-        kept._one_metric()
         from evalreg.estimators.difference import compare
 
-        return self._answer(compare, groups=groups, **(kept._questions() | options))
+        return ask(self, compare, {"groups": groups} | options)
 
     def noise(self, *, groups: Any = None, **options: Any) -> Noise:
         """How much of every error bar is the sampling of answers, and how much that of questions.
@@ -285,15 +273,9 @@ class Log:
         ArgumentError
             If the models answered several prompts.
         """
-        for role in ("score", "item"):
-            self._needs(role, "noise")
-        kept = self._kept(options)
-        kept._refuse_averaging("prompt", [options.get("model", "model")], 'model="prompt" for prompts of one model')
-        kept._one_metric()
-        asked = {"model": "model" if "model" in self.roles else None} | kept._questions() | options
         from evalreg.noise.noise import noise
 
-        return self._answer(noise, groups=groups, **asked)
+        return ask(self, noise, {"groups": groups} | options)
 
     def components(self, *, facets: str, **options: Any) -> FacetComponents:
         """Variance components of the scores by their facets.
@@ -317,14 +299,9 @@ class Log:
         ArgumentError
             If the log has several models or prompts, and they are not a facet.
         """
-        self._needs("score", "components")
-        named = re.findall(r"[^\s:*+]+", str(facets))
-        for role in ("model", "prompt"):
-            self._refuse_averaging(role, named, f'facets="{role} x ..." to make them a facet')
-        self._one_metric(*named)
         from evalreg.planning.facets import components
 
-        return self._answer(components, facets=facets, **options)
+        return ask(self, components, {"facets": facets} | options)
 
     def fit(self, formula: str, *, groups: Any = None, **options: Any) -> Results:
         """A regression of the scores.
@@ -343,11 +320,9 @@ class Log:
         Results
             One coefficient for each column of the design.
         """
-        refuse_empty(self)
-        self._kept(options)._one_metric(formula)
         from evalreg.estimators.regression import fit
 
-        return self._answer(fit, formula=formula, groups=groups, **options)
+        return ask(self, fit, {"formula": formula, "groups": groups} | options)
 
     def win_rate(self, *, groups: Any = None, **options: Any) -> Results:
         """Win rates of models that were compared in pairs.
@@ -371,7 +346,7 @@ class Log:
         """
         from evalreg.estimators.win_rate import win_rate
 
-        return self._answer(win_rate, **self._sides("win_rate", groups, options))
+        return ask(self, win_rate, {"groups": groups} | options)
 
     def bradley_terry(self, *, groups: Any = None, **options: Any) -> Results:
         """Bradley-Terry ratings of models that were compared in pairs.
@@ -395,7 +370,7 @@ class Log:
         """
         from evalreg.estimators.ratings import bradley_terry
 
-        return self._answer(bradley_terry, **self._sides("bradley_terry", groups, options))
+        return ask(self, bradley_terry, {"groups": groups} | options)
 
     def doctor(self) -> Diagnosis:
         """What the log holds, what may be wrong with it, and what to ask of it next.
@@ -416,103 +391,123 @@ class Log:
 
         return diagnose(self)
 
-    def _answer(self, function: Callable[..., T], **arguments: Any) -> T:
-        """A function on the rows; what is wrong with a keyword is said of the function that it was for."""
-        with naming(self._reading.frame.columns):
-            return with_hints(function)(data=self._rows(), **arguments)
-
-    def _kept(self, options: Mapping[str, Any]) -> Log:
-        """The log with the rows that `subset` keeps, where it is among the options."""
-        subset = options.get("subset")
-        if subset is None:
-            return self
-        with naming(self._reading.frame.columns):
-            table = open_subset(self._rows(), subset)[0]
-        assert isinstance(table, Table)
-        assert table.chosen is not None
-        return kept_rows(self, self._reading.frame[table.chosen.keep])
-
-    def _rows(self) -> pd.DataFrame:
-        """The rows, where a field goes by its last word too."""
-        return with_short_names(self._reading.frame)
-
     def _several(self, role: str) -> bool:
         return role in self.roles and self._reading.frame[role].nunique() > 1
 
-    def _is_role(self, name: str, role: str) -> bool:
-        """Whether a name is that of the role, or of the column that has it."""
-        rows = self._reading.frame
-        return name == role or (name in rows and rows[name].equals(rows[role]))
 
-    def _refuse_averaging(self, role: str, separated: Sequence[str], advice: str) -> None:
-        """Refuse to average over prompts, or over models, unasked."""
-        if self._several(role) and not any(self._is_role(name, role) for name in separated):
-            counts = self._reading.frame[role].value_counts(sort=False)
-            several = ", ".join(f"{name!r} ({counted(count, 'score')})" for name, count in counts.items())
-            one = "read one of them (filter=... of er.read_log)" if role == "prompt" else "keep the rows of one"
-            raise ArgumentError(f"The log has {len(counts)} {role}s: {several}. Pass {advice}, or {one}.")
+# A question asked of a log
 
-    def _needs(self, role: str, verb: str) -> None:
-        if role not in self.roles or (role == "score" and "left" in self.roles):
-            offered = "win_rate or bradley_terry" if "left" in self.roles else "mean or fit"
+
+def ask(log: Log, function: Callable[..., T], arguments: Mapping[str, Any]) -> T:
+    """A function on the rows of a log: roles fill what no argument names, and nothing is pooled unasked.
+
+    What is wrong with a keyword is said of the function that it was for.
+    """
+    given = {name: value for name, value in arguments.items() if value is not None or name not in ("by", "groups")}
+    parameters, frame = signature(function).parameters, log._reading.frame
+    _refuse_lacking(log, function.__name__, [name for name in _needed(parameters) if name not in given])
+    with naming(frame.columns):
+        rows = with_short_names(frame)
+        subset = given.get("subset")
+        kept = frame if subset is None else frame[chosen_rows(rows, subset)]
+        given = role_arguments(kept, parameters, given, log.key) | given
+        _refuse_pooling(log, kept, parameters, given)
+        return with_hints(function)(data=rows, **given)
+
+
+def chosen_rows(frame: pd.DataFrame, subset: Any, argument: str = "subset") -> BoolArray:
+    """Which rows a filter keeps."""
+    table = open_subset(frame, subset, argument)[0]
+    assert isinstance(table, Table)
+    assert table.chosen is not None
+    return table.chosen.keep
+
+
+def _needed(parameters: Mapping[str, Parameter]) -> list[str]:
+    """Roles whose columns a function cannot do without, by its signature."""
+    names = [name for name in ("left", "right", "score", "model", "item", "sample") if name in parameters]
+    return [name for name in names if parameters[name].annotation == "str"]
+
+
+def _refuse_lacking(log: Log, verb: str, needed: Sequence[str]) -> None:
+    """Refuse a log without the roles that a question needs, or without rows; scores are those of single models."""
+    for role in needed:
+        if role not in log.roles or (role == "score" and "left" in log.roles):
+            offered = "win_rate or bradley_terry" if "left" in log.roles else "mean or fit"
             raise NotAvailableError(
-                f"`{verb}` needs the role {role!r}, and this log has {listed(self.roles)}. Use {offered}, or make "
+                f"`{verb}` needs the role {role!r}, and this log has {listed(log.roles)}. Use {offered}, or make "
                 f"er.Log(frame, {role}=...) with its column."
             )
-        refuse_empty(self)
-
-    def _one_metric(self, *separated: str) -> None:
-        """Refuse to average over scores by several metrics, unless tasks or metrics are told apart."""
-        rows = self._reading.frame
-        if self.format == "frame" or "metric" not in rows or rows["metric"].nunique() < 2:
-            return
-        words = {word for text in separated for word in re.findall(r"[\w.]+", text)}
-        if not words & {"task", "metric"}:
-            tasks = dict(rows.groupby("metric")["task"].unique()) if "task" in rows else {}
-            counts = rows["metric"].value_counts(sort=False)
-            listing = "; ".join(
-                f"{metric}{f' of {listed(tasks[metric])}' if tasks else ''} ({counted(int(count), 'score')})"
-                for metric, count in counts.items()
-            )
-            advice = 'Read one by `task`, or use by="task".' if tasks else 'Keep one, or use by="metric".'
-            raise NotAvailableError(f"scores by several metrics are not averaged: {listing}. {advice}", column="metric")
-
-    def _questions(self) -> dict[str, Any]:
-        """Item and sample, by which repeats are averaged first."""
-        filled = role_arguments(self._reading.frame, judged=False)
-        return {name: filled[name] for name in ("item", "sample") if name in filled}
-
-    def _arguments(self) -> dict[str, Any]:
-        """Arguments that name columns, filled from the roles, for functions that are no method of a log."""
-        filled = role_arguments(self._reading.frame, judged="left" in self.roles)
-        return {role: role for role in ("model", "winner", "order") if role in self.roles} | {
-            name: value for name, value in filled.items() if name != "groups"
-        }
-
-    def _sides(self, verb: str, groups: Any, options: dict[str, Any]) -> dict[str, Any]:
-        """Arguments of what compares models in pairs."""
-        for role in ("left", "right"):
-            self._needs(role, verb)
-        filled = role_arguments(self._kept(options)._reading.frame, judged=True, key=self.key)
-        return filled | ({} if groups is None else {"groups": groups}) | options
+    refuse_empty(log)
 
 
-def role_arguments(frame: pd.DataFrame, *, judged: bool, key: Sequence[str] = ()) -> dict[str, Any]:
-    """Arguments of functions as columns with the names of roles fill them: nothing is pooled unasked.
+def role_arguments(
+    frame: pd.DataFrame, parameters: Mapping[str, Parameter], given: Mapping[str, Any], key: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Arguments of a function that were not given, as columns with the names of roles fill them.
 
     Comparisons are clustered by prompts, crossed with judges, where there are several. Means are those of each model,
     task and prompt; questions of several tasks are told apart by both, and repeats are named where there are some.
     """
     several = [role for role in ROLES if role in frame and frame[role].nunique() > 1]
-    if judged:
+    named = {*frame, *given}
+    filled: dict[str, Any] = {role: role for role in ("model", "order") if role in frame}
+    if "left" in parameters and ("left" in named or "left" in _needed(parameters)):
         outcome = "winner" if "winner" in frame or "score" not in frame else "score"
         axes = " + ".join(role for role in ("prompt", "judge") if role in several)
-        sides: dict[str, Any] = {"left": "left", "right": "right", outcome: outcome}
-        return sides | ({"groups": axes} if axes else {}) | ({"key": list(key)} if key else {})
-    filled: dict[str, Any] = {"sample": "sample"} if "sample" in several else {}
-    filled |= {"item": "task:item" if "task" in several else "item"} if "item" in frame else {}
-    by = [role for role in ("model", "task", "prompt") if role in several]
-    return filled | ({"by": by} if by else {})
+        filled |= {"left": "left", "right": "right", "groups": axes, "key": list(key)}
+        filled |= {} if {"winner", "score"} & set(given) else {outcome: outcome}
+    else:
+        item = "task:item" if "task" in several else "item"
+        filled |= {"by": [role for role in ("model", "task", "prompt") if role in several]}
+        filled |= {"item": item} if "item" in frame else {}
+        filled |= {"sample": "sample"} if "sample" in several and "item" in named else {}
+        filled |= {"groups": filled.get("item")} if "numerator" in parameters else {}
+    filled = {name: value for name, value in filled.items() if value}
+    if "model" not in named and "None" in str(getattr(parameters.get("model"), "annotation", "")):
+        filled["model"] = None
+    return {name: value for name, value in filled.items() if name in parameters and name not in given}
+
+
+def _refuse_pooling(
+    log: Log, frame: pd.DataFrame, parameters: Mapping[str, Parameter], given: Mapping[str, Any]
+) -> None:
+    """Refuse to average over prompts, models or metrics that no argument tells apart.
+
+    A name tells a role apart that is the role's, or that of the column which has it. Without items prompts are
+    questions.
+    """
+    if "left" in given:
+        return
+    by = given.get("by") or []
+    names = [by] if isinstance(by, str) else [str(name) for name in by]
+    advice = {"prompt": f"by={[*names, 'prompt']}"} if "by" in parameters else {}
+    if "facets" in parameters:
+        names = re.findall(r"[^\s:*+]+", str(given["facets"]))
+        advice = {role: f'facets="{role} x ..." to make them a facet' for role in ("model", "prompt")}
+    elif "model" in parameters:
+        names = [str(given.get("model"))]
+        advice = {"prompt": 'model="prompt" to compare the prompts of one model'}
+        advice |= {"model": 'model="model" to compare the models with one prompt'}
+    for role, cure in advice.items():
+        apart = (name for name in names if name == role or (name in frame and frame[name].equals(frame[role])))
+        is_question = role == "prompt" and "item" not in {*frame, *given}
+        if role not in frame or frame[role].nunique() < 2 or is_question or any(apart):
+            continue
+        counts = frame[role].value_counts(sort=False)
+        several = ", ".join(f"{name!r} ({counted(count, 'score')})" for name, count in counts.items())
+        other = "read one of them (filter=... of er.read_log)" if role == "prompt" else "keep the rows of one"
+        raise ArgumentError(f"The log has {len(counts)} {role}s: {several}. Pass {cure}, or {other}.")
+    words = set(re.findall(r"[\w.]+", " ".join([*names, str(given.get("formula"))])))
+    if log.format == "frame" or "metric" not in frame or frame["metric"].nunique() < 2 or words & {"task", "metric"}:
+        return
+    tasks = dict(frame.groupby("metric")["task"].unique()) if "task" in frame else {}
+    listing = "; ".join(
+        f"{metric}{f' of {listed(tasks[metric])}' if tasks else ''} ({counted(int(count), 'score')})"
+        for metric, count in frame["metric"].value_counts(sort=False).items()
+    )
+    cure = 'Read one by `task`, or use by="task".' if tasks else 'Keep one, or use by="metric".'
+    raise NotAvailableError(f"scores by several metrics are not averaged: {listing}. {cure}", column="metric")
 
 
 def as_pandas(frame: Any) -> pd.DataFrame:

@@ -129,30 +129,32 @@ def crossings(
     """The ends `high` of brackets, once these are narrower than `width`; any shape, either end the larger number.
 
     The function is at most 0 at `low` and above 0 at `high`, and stays so; where it is not, `high` says nothing. NaN
-    counts as at most 0. Regula falsi, in which an end that stays a second time counts half (Illinois; Dowell and
-    Jarratt 1971, BIT 11, 168-174), with every third step a bisection: no function takes more than three times the
-    steps of halving. SciPy's floor has no root finder for arrays.
+    counts as at most 0. Inverse quadratic interpolation where three points lie well for it, bisection elsewhere
+    (Chandrupatla 1997, Advances in Engineering Software 28, 145-149). SciPy's floor has no root finder for arrays.
     """
-    low, high = np.broadcast_arrays(low, high)
-    widest = float(np.max(np.abs(high - low), initial=width))
+    # The newest point a, the end b of the bracket on its other side, and the point c that the newest replaced.
+    b, a = np.broadcast_arrays(low, high)
+    at_b, at_a = np.where(np.isnan(at_low), -np.inf, at_low) + np.zeros(a.shape), at_high + np.zeros(a.shape)
+    c, at_c, reached = b, at_b, at_a > 0
+    share, widest = np.full(a.shape, 0.5), float(np.max(np.abs(b - a), initial=width))
     most = 3 * int(np.ceil(np.log2(widest / width)) + 1) if np.isfinite(widest) else 0
-    stayed = np.zeros(low.shape)  # 1 where `high` moved last, -1 where `low` did
-    for step in range(1, most + 1):
-        gap = high - low
-        if not np.any((np.abs(gap) > width) & (at_high > 0)):
-            break
-        with np.errstate(all="ignore"):
-            share = at_high / (at_high - at_low)
-        # Never quite at an end, so that the bracket closes from both sides.
-        least = np.minimum(width / (2 * np.maximum(np.abs(gap), width)), 0.5)
-        share = np.where(np.isfinite(share) & (step % 3 > 0), np.clip(share, least, 1 - least), 0.5)
-        new = high - gap * share
+    while most > 0 and np.any((np.abs(b - a) > width) & reached):
+        most -= 1
+        new = a + share * (b - a)
         value = function(new)
-        above = value > 0
-        at_low = np.where(above, np.where(stayed > 0, at_low / 2, at_low), value)
-        at_high = np.where(above, value, np.where(stayed < 0, at_high / 2, at_high))
-        low, high, stayed = np.where(above, low, new), np.where(above, new, high), np.where(above, 1.0, -1.0)
-    return high
+        stays = (value > 0) == (at_a > 0)
+        c, at_c = np.where(stays, a, b), np.where(stays, at_a, at_b)
+        b, at_b = np.where(stays, b, a), np.where(stays, at_b, at_a)
+        a, at_a = new, np.where(np.isnan(value), -np.inf, value)
+        with np.errstate(all="ignore"):
+            xi, phi = (a - b) / (c - b), (at_a - at_b) / (at_c - at_b)
+            near = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
+            share = at_a / (at_b - at_a) * at_c / (at_b - at_c)
+            share += (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (at_c - at_b)
+            least = np.minimum(width / 2 / np.abs(b - a), 0.5)
+        # Never quite at an end, so that the bracket closes from both sides.
+        share = np.where(near & np.isfinite(share), np.clip(share, least, 1 - least), 0.5)
+    return np.where(reached, np.where(at_a > 0, a, b), high)
 
 
 def logit_interval(mean: FloatArray, se: FloatArray, critical: FloatArray) -> FloatArray:

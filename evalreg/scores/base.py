@@ -1,17 +1,17 @@
 """Scores: the contributions of rows to the estimating equations, and their sums within clusters.
 
 Everything that a covariance, a diagnostic, a board or a bootstrap asks is a sum over clusters. A new kind of scores is
-a frozen dataclass: of rows in memory it takes `LabelledScores`, which needs a field `labels`, `n_columns` and `cells`;
-of the rows of other scores `SharedRows`; of anything else `Scores`. What has a default here need not be said.
+a frozen dataclass with `n_columns` and `cells`: of rows in memory a `LabelledScores`, which needs a field `labels`; of
+other scores, its fields, it needs nothing more. What has a default here need not be said.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -200,7 +200,10 @@ class ColumnSums:
 
 
 class Scores(ABC):
-    """Scores of the rows of an estimate, and their sums within clusters."""
+    """Scores of the rows of an estimate, and their sums within clusters.
+
+    Scores that are made of others ask the first of these what they say of their rows.
+    """
 
     paired: ClassVar[bool] = False
     """Whether a row is a question and a column the difference of two models on it."""
@@ -214,10 +217,7 @@ class Scores(ABC):
     residual: FloatArray | None = None
     """Residuals of rows on the scale of least squares, shape (n_rows,); None where there are none."""
 
-    @property
-    @abstractmethod
-    def n_rows(self) -> int:
-        """Rows in use."""
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     @abstractmethod
@@ -225,30 +225,73 @@ class Scores(ABC):
         """Columns of the scores."""
 
     @property
-    @abstractmethod
-    def columns(self) -> tuple[str, ...]:
-        """Columns of labels that can be clustered on."""
+    def _made_of(self) -> dict[str, Scores]:
+        """The scores that these are made of, by field."""
+        values = ((one.name, getattr(self, one.name)) for one in fields(self))
+        return {name: value for name, value in values if isinstance(value, Scores)}
 
     @property
-    @abstractmethod
+    def _rows(self) -> Scores:
+        return next(iter(self._made_of.values()))
+
+    def each(self, change: Callable[[Any], Any]) -> Self:
+        """The same with a change made to the scores that these are made of."""
+        return replace(self, **{name: change(part) for name, part in self._made_of.items()})
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in use."""
+        return self._rows.n_rows
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of labels that can be clustered on."""
+        return self._rows.columns
+
+    @property
     def has_source(self) -> bool:
         """Whether further columns can be looked up, which pickle and copy give up."""
+        return self._rows.has_source
 
-    @abstractmethod
     def n_clusters(self, by: Axis) -> int:
         """Observed joint values of some columns."""
+        return self._rows.n_clusters(by)
 
     def n_distinct(self, by: Axis) -> int:
         """The same, where no more than the count is needed."""
         return self.n_clusters(by)
 
-    @abstractmethod
     def sizes(self, by: Axis) -> FloatArray:
         """Weight of each cluster (rows, where there are no weights), shape (n_clusters,)."""
+        return self._rows.sizes(by)
 
-    @abstractmethod
     def label(self, by: Axis, code: int) -> str:
         """Label of one cluster."""
+        return self._rows.label(by, code)
+
+    def homes(self, item: Axis, by: Axis) -> IntArray | None:
+        """Cluster of each question, in the order of the clusters of `item`; None where that is not known."""
+        return self._rows.homes(item, by)
+
+    def row_labels(self) -> Labels | None:
+        """Labels of the rows; None where they are not in memory, or not of one table."""
+        return self._rows.row_labels()
+
+    def residual_sums(self, by: Axis) -> ClusterSums | None:
+        """Sums of residuals within clusters; None where there are no residuals."""
+        return self._rows.residual_sums(by)
+
+    def with_labels(self, more: dict[str, Any]) -> Scores:
+        """The same scores with further label columns, given as arrays or Series."""
+        return self.each(lambda scores: scores.with_labels(more))
+
+    def detached(self) -> Scores:
+        """The same scores without the source of further labels, as pickle and copy keep them."""
+        return self.each(lambda scores: scores.detached())
+
+    def relabelled(self, change: Callable[[Labels], Labels]) -> Scores:
+        """The same scores with the labels of their rows changed."""
+        return self.each(lambda scores: scores.relabelled(change))
 
     @abstractmethod
     def cells(self, by: Axis) -> Iterator[Block]:
@@ -263,27 +306,6 @@ class Scores(ABC):
         blocks = with_every_row(self).cells(EVERY_ROW) if by is None else self.cells(by)
         return sum_blocks(square(block.totals, bread) for block in blocks)
 
-    @abstractmethod
-    def with_labels(self, more: dict[str, Any]) -> Scores:
-        """The same scores with further label columns, given as arrays or Series."""
-
-    @abstractmethod
-    def detached(self) -> Scores:
-        """The same scores without the source of further labels, as pickle and copy keep them."""
-
-    def relabelled(self, change: Callable[[Labels], Labels]) -> Scores:
-        """The same scores with the labels of their rows changed."""
-        raise NotAvailableError("labels of rows can be changed only where the rows are in memory.")
-
-    def residual_sums(self, by: Axis) -> ClusterSums | None:
-        """Sums of residuals within clusters; None where there are no residuals."""
-        labels = self.row_labels()
-        if self.residual is None or labels is None:
-            return None
-        codes, residual = labels.codes(by), self.residual
-        total, square = (np.bincount(codes.codes, e) for e in (residual, (residual - residual.mean()) ** 2))
-        return sums_of_residuals(codes.counts, total, float(residual @ residual), square)
-
     @property
     def of_means(self) -> bool:
         """Whether the values of cells, where there are any, are averaged."""
@@ -293,14 +315,6 @@ class Scores(ABC):
     def side_by_side(self) -> tuple[Scores, ...]:
         """Scores of each of the estimates that these are side by side, in the order of the columns."""
         return (self,)
-
-    def row_labels(self) -> Labels | None:
-        """Labels of the rows; None where they are not in memory, or not of one table."""
-        return None
-
-    def homes(self, item: Axis, by: Axis) -> IntArray | None:
-        """Cluster of each question, in the order of the clusters of `item`; None where that is not known."""
-        return None
 
     def same_clusters(self, by: Axis) -> bool:
         """Whether the parts that these are made of, if there are several, have their rows in the same clusters."""
@@ -444,7 +458,6 @@ class LabelledScores(Scores):
     labels: Labels
     stackable: ClassVar[bool] = True
     weights: FloatArray | None = None
-    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def n_rows(self) -> int:
@@ -485,6 +498,14 @@ class LabelledScores(Scores):
         """Labels of the rows."""
         return self.labels
 
+    def residual_sums(self, by: Axis) -> ClusterSums | None:
+        """Sums of residuals within clusters; None where there are no residuals."""
+        if self.residual is None:
+            return None
+        codes, residual = self.labels.codes(by), self.residual
+        total, square = (np.bincount(codes.codes, e) for e in (residual, (residual - residual.mean()) ** 2))
+        return sums_of_residuals(codes.counts, total, float(residual @ residual), square)
+
     def relabelled(self, change: Callable[[Labels], Labels]) -> LabelledScores:
         """The same scores with the labels of their rows changed."""
         return replace(self, labels=change(self.labels))
@@ -496,78 +517,6 @@ class LabelledScores(Scores):
     def detached(self) -> LabelledScores:
         """The same scores without the source of further labels."""
         return self.relabelled(Labels.detached)
-
-
-class SharedRows(Scores):
-    """Scores of the rows of other scores, which answer for their labels."""
-
-    @property
-    @abstractmethod
-    def whose(self) -> Scores:
-        """Scores of the same rows."""
-
-    @abstractmethod
-    def each(self, change: Callable[[Any], Any]) -> SharedRows:
-        """The same with a change made to the scores that these are made of."""
-
-    @property
-    def n_rows(self) -> int:
-        """Rows in use."""
-        return self.whose.n_rows
-
-    @property
-    def labels(self) -> Labels:
-        """Cluster labels of the rows, which are in memory."""
-        labels = self.whose.row_labels()
-        if labels is None:
-            raise NotAvailableError("labels of single rows need the rows in memory.")
-        return labels
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns of labels that can be clustered on."""
-        return self.whose.columns
-
-    @property
-    def has_source(self) -> bool:
-        """Whether further columns can be looked up."""
-        return self.whose.has_source
-
-    def n_clusters(self, by: Axis) -> int:
-        """Observed joint values of some columns."""
-        return self.whose.n_clusters(by)
-
-    def sizes(self, by: Axis) -> FloatArray:
-        """Weight of each cluster, shape (n_clusters,)."""
-        return self.whose.sizes(by)
-
-    def label(self, by: Axis, code: int) -> str:
-        """Label of one cluster."""
-        return self.whose.label(by, code)
-
-    def homes(self, item: Axis, by: Axis) -> IntArray | None:
-        """Cluster of each question, in the order of the clusters of `item`."""
-        return self.whose.homes(item, by)
-
-    def residual_sums(self, by: Axis) -> ClusterSums | None:
-        """Sums of residuals within clusters; None where there are no residuals."""
-        return self.whose.residual_sums(by)
-
-    def row_labels(self) -> Labels | None:
-        """Labels of the rows; None where they are not in memory."""
-        return self.whose.row_labels()
-
-    def relabelled(self, change: Callable[[Labels], Labels]) -> SharedRows:
-        """The same scores with the labels of their rows changed."""
-        return self.each(lambda scores: scores.relabelled(change))
-
-    def with_labels(self, more: dict[str, Any]) -> SharedRows:
-        """The same scores with further label columns."""
-        return self.each(lambda scores: scores.with_labels(more))
-
-    def detached(self) -> SharedRows:
-        """The same scores without the source of further labels."""
-        return self.each(lambda scores: scores.detached())
 
 
 @dataclass(frozen=True, eq=False)

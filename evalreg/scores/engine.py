@@ -20,7 +20,7 @@ from evalreg.errors import NotAvailableError
 from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE, ROOT_OF_ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, square
 from evalreg.numerics.moments import ClusterSums, sums_of_residuals
-from evalreg.scores.base import Block, CellSums, Scores, SharedRows
+from evalreg.scores.base import Block, CellSums, Scores
 from evalreg.scores.rows import ByClusterRows, ClusterRows, PairSums, roots, rows_of, totals_of
 
 # Bytes of the blocks of one clustering that are held; of more, the engine is asked whenever they are needed.
@@ -373,6 +373,12 @@ class EngineScores(Scores):
         (sums,) = rows.engine.sums((), self.of, {"q": squared})
         return by_cell(sums, sums.totals["q"], self.n_columns)
 
+    def row_labels(self) -> None:
+        """None: rows are not in memory."""
+
+    def residual_sums(self, by: Axis) -> None:
+        """None: residuals are those of cells."""
+
     def heaviest_rows(self) -> FloatArray:
         """The largest weight of a row in each cell."""
         return np.ones(self.n_columns) if self.heaviest is None else self.heaviest
@@ -541,7 +547,7 @@ def squares_of(sums: Sums, K: int, name: str = "u") -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class EngineMoments(ByClusterRows, SharedRows):
+class EngineMoments(ByClusterRows):
     """Scores w e u'B_c of rows in cells, in an engine.
 
     Parameters
@@ -567,15 +573,6 @@ class EngineMoments(ByClusterRows, SharedRows):
     left: float
     reach: FloatArray
     _made: dict[float, FloatArray] = field(default_factory=dict)
-
-    @property
-    def whose(self) -> EngineScores:
-        """Scores of the same rows."""
-        return self.inner
-
-    def each(self, change: Callable[[Any], Any]) -> EngineMoments:
-        """The same with a change made to the scores of the cells."""
-        return replace(self, inner=change(self.inner))
 
     @property
     def n_columns(self) -> int:

@@ -32,27 +32,17 @@ from evalreg.scores.base import (
     NarrowClusters,
     RowsInCells,
     Scores,
-    SharedRows,
 )
 from evalreg.scores.engine import EngineScores
 
 
 @dataclass(frozen=True, eq=False)
-class StackedScores(SharedRows):
+class StackedScores(Scores):
     """Scores of two estimates of the same rows, in memory and in the same order, side by side."""
 
     first: Scores
     second: Scores
     stackable = True
-
-    @property
-    def whose(self) -> Scores:
-        """Scores of the same rows."""
-        return self.first
-
-    def each(self, change: Callable[[Any], Any]) -> StackedScores:
-        """The same with a change made to both."""
-        return StackedScores(change(self.first), change(self.second))
 
     @property
     def n_columns(self) -> int:
@@ -228,9 +218,12 @@ class ConcatScores(Scores):
         """Refused: an array cannot say which rows it labels."""
         raise NotAvailableError("labels of concatenated estimates are columns that both hold; arrays cannot be added.")
 
-    def detached(self) -> ConcatScores:
-        """The same scores without the sources of further labels."""
-        return ConcatScores(self.first.detached(), self.second.detached())
+    def relabelled(self, change: Callable[[Labels], Labels]) -> Scores:
+        """Refused: rows have the labels of two tables."""
+        raise NotAvailableError("labels of rows can be changed only where the rows are in memory.")
+
+    def row_labels(self) -> None:
+        """None: rows are of two tables."""
 
 
 def _rows_of(scores: Scores, columns: Matrix) -> FloatArray:
@@ -263,7 +256,7 @@ def concat_scores(first: Scores, second: Scores) -> Scores:
 
 
 @dataclass(frozen=True, eq=False)
-class SampledShares(SharedRows):
+class SampledShares(Scores):
     """Scores of means over strata whose clusters are drawn, so that the shares of the strata are estimated too.
 
     The total of cluster g in stratum k is sum (y - ybar), less its mean over the G_k clusters of the stratum:
@@ -286,15 +279,6 @@ class SampledShares(SharedRows):
     inner: Scores
     away: FloatArray
     weight: FloatArray
-
-    @property
-    def whose(self) -> Scores:
-        """Scores of the same rows."""
-        return self.inner
-
-    def each(self, change: Callable[[Any], Any]) -> SampledShares:
-        """The same with a change made to the residuals."""
-        return replace(self, inner=change(self.inner))
 
     @property
     def n_columns(self) -> int:
@@ -334,7 +318,7 @@ class Information:
 
 
 @dataclass(frozen=True, eq=False)
-class MappedScores(SharedRows):
+class MappedScores(Scores):
     """Scores T = R A + N B of each cluster, R its sums of residuals and N its weights in the cells.
 
     A design that is the same for all rows of a cell (a pair of models) makes the score of a row its residual times that
@@ -353,15 +337,6 @@ class MappedScores(SharedRows):
     counted: Matrix | None = None
 
     mapped = True
-
-    @property
-    def whose(self) -> Scores:
-        """Scores of the same rows."""
-        return self.inner
-
-    def each(self, change: Callable[[Any], Any]) -> MappedScores:
-        """The same with a change made to the residuals."""
-        return replace(self, inner=change(self.inner))
 
     @property
     def n_columns(self) -> int:

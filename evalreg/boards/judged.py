@@ -10,7 +10,7 @@ import pandas as pd
 
 from evalreg.boards.pairs import Pairs
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
-from evalreg.covariance.crossed import t_pvalues
+from evalreg.covariance.crossed import USUAL_LEVEL, t_pvalues
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.special import FEW_CLUSTERS, LARGEST_SINGLE, sparsity
 from evalreg.covariance.terms import assemble, errors_by_cell
@@ -151,8 +151,8 @@ def _axis(name: str, argument: str, labels: Labels) -> Axis:
 
 def cell_errors(scores: CellScores, sums: CellSums, options: ResolvedCov) -> Errors:
     """Errors of each cell's mean alone: NaN where it rests on one prompt, or where its values do not vary."""
-    errors = errors_by_cell(scores, sums.count, sums.weight, (PROMPT,), options, scores.n_rows)
-    return errors.se.copy(), errors.dof.copy()
+    widths, _ = errors_by_cell(scores, sums.count, sums.weight, (PROMPT,), options, scores.n_rows)
+    return np.sqrt(widths.variance), widths.dof(USUAL_LEVEL)
 
 
 def prompt_scores(

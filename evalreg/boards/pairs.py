@@ -11,9 +11,9 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, hold, issue
-from evalreg.covariance.crossed import logit_interval
+from evalreg.covariance.crossed import USUAL_LEVEL, Widths, logit_interval
 from evalreg.covariance.options import ResolvedCov
-from evalreg.covariance.terms import CellErrors, errors_by_cell
+from evalreg.covariance.terms import errors_by_cell
 from evalreg.data.clusters import Axis, Groups, Labels, axis_name, union
 from evalreg.data.engine import Query
 from evalreg.data.engine_pairs import (
@@ -101,7 +101,7 @@ class Pairs:
         strata = {} if self.strata == ("",) else {"stratum": np.array(self.strata, dtype=object)[self.stratum]}
         return strata | dict(zip(("left", "right"), (names[side] for side in sides), strict=True))
 
-    def errors(self, axes: tuple[Axis, ...], options: ResolvedCov) -> CellErrors:
+    def errors(self, axes: tuple[Axis, ...], options: ResolvedCov) -> tuple[Widths, FloatArray]:
         """Errors of each cell's mean alone; NaN where a cell rests on a single cluster."""
         return errors_by_cell(self.scores, self.sums.count, self.sums.weight, axes, options, self.scores.n_rows)
 
@@ -242,24 +242,25 @@ def _design_lines(
     )
 
 
-def head_to_head(pairs: Pairs, errors: CellErrors, alpha: float | None = None) -> pd.DataFrame:
+def head_to_head(pairs: Pairs, errors: tuple[Widths, FloatArray], alpha: float | None = None) -> pd.DataFrame:
     """Table of all pairs that met, both ways round, indexed by (left, right), or (stratum, left, right).
 
     `alpha` adds dof and intervals on the logit scale: NaN without a standard error, and where psi is 0 or 1. `p_value`
     is of psi = 1/2.
     """
-    se, p = errors.se, errors.widths.pvalues(pairs.mean - 0.5)
+    widths, n_clusters = errors
+    se, p = np.sqrt(widths.variance), widths.pvalues(pairs.mean - 0.5)
     sides = [(pairs.first, pairs.second, pairs.mean), (pairs.second, pairs.first, 1.0 - pairs.mean)]
     parts = []
     for left, right, psi in sides:
-        counts = {"n": pairs.sums.count.astype(int), "n_clusters": errors.n_clusters.astype(int)}
+        counts = {"n": pairs.sums.count.astype(int), "n_clusters": n_clusters.astype(int)}
         columns = {"psi": psi, "se": se, **counts, "p_value": p}
         if alpha is not None:
             fraction("alpha", alpha)
             inside, ends = (se > 0) & (psi > 0) & (psi < 1), np.full((psi.size, 2), np.nan)
-            half = errors.widths.half(alpha)[inside]
+            half = widths.half(alpha)[inside]
             ends[inside] = logit_interval(psi[inside], se[inside], half / se[inside])
-            columns |= {"dof": errors.dof, "lower": ends[:, 0], "upper": ends[:, 1]}
+            columns |= {"dof": widths.dof(USUAL_LEVEL), "lower": ends[:, 0], "upper": ends[:, 1]}
         keys = pairs.keys(left, right)
         parts.append(pd.DataFrame({**keys, **columns}).set_index(list(keys)))
     return pd.concat(parts).sort_index()
@@ -283,7 +284,7 @@ def pair_dependence(pairs: Pairs, axes: tuple[Axis, ...], options: ResolvedCov, 
     for axis in axes:
         sums = sums_of_cells(pairs.scores, pairs.sums, axis, every)
         part, found = correlation_columns(sums, icc_of(sums), alpha, axis_name(axis), index)
-        variance = pairs.errors((axis,), options).widths.variance
+        variance = pairs.errors((axis,), options)[0].variance
         parts[axis_name(axis)] = part.assign(design_effect=variance / naive, se_ratio=np.sqrt(variance / naive))
         notes += found
     issue(notes)

@@ -442,32 +442,6 @@ def _of_means(estimate: Estimate, power: float, naive: Term) -> Term:
     return replace(naive, matrix=matrix, leverage=WelchDof(variance, cells.count))
 
 
-@dataclass(frozen=True, eq=False)
-class CellErrors:
-    """Errors of the means of cells, each by itself.
-
-    Parameters
-    ----------
-    widths : Widths
-        Of the means; no variance where a cell rests on a single cluster.
-    n_clusters : ndarray, shape (n_cells,)
-        Clusters of each cell on the first axis.
-    """
-
-    widths: Widths
-    n_clusters: FloatArray
-
-    @property
-    def se(self) -> FloatArray:
-        """Standard errors, shape (n_cells,); NaN where there is none."""
-        return np.sqrt(self.widths.variance)
-
-    @property
-    def dof(self) -> FloatArray:
-        """Degrees of freedom, crossed those of 95% intervals, shape (n_cells,)."""
-        return self.widths.dof(0.05)
-
-
 def errors_by_cell(
     scores: CellScores | EngineScores,
     count: FloatArray,
@@ -475,28 +449,31 @@ def errors_by_cell(
     axes: tuple[Axis, ...],
     options: ResolvedCov,
     n_rows: int,
-) -> CellErrors:
-    """Errors of each cell's mean alone, from `count` rows of `weight` in all; `n_rows` is n of small-sample factors."""
+) -> tuple[Widths, FloatArray]:
+    """Widths of each cell's mean alone, from `count` rows of `weight` in all, and its clusters on the first axis.
+
+    There is no variance where a cell rests on a single cluster; `n_rows` is n of small-sample factors.
+    """
     if not axes:
         variance = _squares_of_rows(scores, weight, options) / weight**2
         variance *= n_rows / max(n_rows - 1, 1) if options.kind.row_factor else 1.0
-        return CellErrors(one_t(np.where((count > 1) & (variance > 0), variance, np.nan), count - 1.0), count.copy())
+        return one_t(np.where((count > 1) & (variance > 0), variance, np.nan), count - 1.0), count.copy()
     dims, smallest = subsets(len(axes)), min(scores.n_clusters(axis) for axis in axes)
-    terms = [_diagonal(scores, weight, union(*(axes[d] for d in one)), options) for one in dims]
-    counts = (Counts(scores.n_clusters(union(*(axes[d] for d in one))), smallest, n_rows) for one in dims)
-    each = np.array([options.factor(one) * term[0] for one, term in zip(counts, terms, strict=True)])
-    total, n_clusters = crossed_variance(each, dims, options.repair), [term[2] for term in terms]
+    joint = [union(*(axes[d] for d in one)) for one in dims]
+    factors = [options.factor(Counts(scores.n_clusters(by), smallest, n_rows)) for by in joint]
+    terms = np.array([_diagonal(scores, weight, by, options.kind.power) for by in joint])
+    each, dofs, n_clusters = np.array(factors)[:, None] * terms[:, 0], terms[:, 1], terms[:, 2]
+    total = crossed_variance(each, dims, options.repair)
     # Of the clusters of a cell by itself, those of the axis with fewest.
     variance = np.where((total > 0) & (np.min(n_clusters[: len(axes)], axis=0) > 1), total, np.nan)
-    # An intersection counts its clusters.
-    dofs = np.array([term[1] if len(one) == 1 else term[2] - 1.0 for one, term in zip(dims, terms, strict=True)])
     if options.dof != "satterthwaite":
         widths = one_t(variance, np.full(variance.size, fixed_dof(options.dof, smallest - 1.0)))
     elif len(axes) == 1:
         widths = one_t(variance, dofs[0])
     else:
-        widths = crossed_widths(variance, each, np.maximum(np.nan_to_num(dofs, nan=1.0), 1.0), dims, options.repair)
-    return CellErrors(widths, n_clusters[0])
+        dofs[len(axes) :] = n_clusters[len(axes) :] - 1.0  # An intersection counts its clusters.
+        widths = crossed_widths(variance, each, np.fmax(dofs, 1.0), dims, options.repair)
+    return widths, n_clusters[0]
 
 
 def _squares_of_rows(scores: CellScores | EngineScores, weight: FloatArray, options: ResolvedCov) -> FloatArray:
@@ -516,18 +493,16 @@ def _squares_of_rows(scores: CellScores | EngineScores, weight: FloatArray, opti
     return np.bincount(scores.cell, rows**2, weight.size).astype(np.float64, copy=False)
 
 
-def _diagonal(
-    scores: CellScores | EngineScores, weight: FloatArray, by: Axis, options: ResolvedCov
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Of each cell the sum of squares of adjusted totals, Satterthwaite's degrees of freedom, and its clusters."""
+def _diagonal(scores: CellScores | EngineScores, weight: FloatArray, by: Axis, power: float) -> FloatArray:
+    """Of each cell the variance of adjusted totals, Satterthwaite's degrees of freedom, and its clusters, (3, n)."""
     squares, leverages = np.zeros(weight.size), []
     for block in scores.cells(by):
         leverages.append(scale_columns(block.gram, 1.0 / weight))
-        totals = scale_columns(adjust_cell_totals(block.totals, leverages[-1], options.kind.power), 1.0 / weight)
+        totals = scale_columns(adjust_cell_totals(block.totals, leverages[-1], power), 1.0 / weight)
         squares += np.bincount(totals.indices, totals.data**2, weight.size)
     leverage = stacked(leverages)
-    n_clusters = np.bincount(leverage.indices, minlength=weight.size).astype(np.float64)
-    return squares, own_dof(*cell_pieces(leverage, weight, options.kind.power)), n_clusters
+    n_clusters = np.bincount(leverage.indices, minlength=weight.size)
+    return np.array([squares, own_dof(*cell_pieces(leverage, weight, power)), n_clusters])
 
 
 @documented
@@ -610,24 +585,30 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
 
 def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Covariance:
     """The same for a population without end."""
+    scores, family = estimate.scores, estimate.family
     if options.kind.needs_clusters:
         for axis in axes:
             check_two_clusters(estimate, axis, axes)
-    axes, notes = drop_nested(estimate.scores, axes)
+    axes, notes = drop_nested(scores, axes)
     refuse_covariance(estimate, axes, options)
     if options.alike is not None:
         check_alike(estimate, axes, options.alike)
-    naive = naive_term(estimate)
-    if not axes or not options.kind.needs_clusters:
-        rows = _of_rows(estimate, axes, options, naive, notes)
-        if estimate.kind != "board" and (notes := _notes_of_parts(estimate, rows)):
-            rows = replace(rows, notes=(*rows.notes, *notes))
-        return _floored(rows, estimate, axes, options)
-    terms = [one_term(estimate, axes, dims, options, naive.matrix) for dims in subsets(len(axes))]
-    if options.left_open and _has_lone_pairs(estimate, terms):
-        options = replace(options, cov="jackknife", dof="min" if options.dof == "satterthwaite" else options.dof)
+    naive, clustered = naive_term(estimate), bool(axes) and options.kind.needs_clusters
+    if clustered:
         terms = [one_term(estimate, axes, dims, options, naive.matrix) for dims in subsets(len(axes))]
-    n_clusters = {term.name: term.n_clusters for term in terms}
+        if options.left_open and _has_lone_pairs(estimate, terms):
+            options = replace(options, cov="jackknife", dof="min" if options.dof == "satterthwaite" else options.dof)
+            terms = [one_term(estimate, axes, dims, options, naive.matrix) for dims in subsets(len(axes))]
+        n_clusters = {term.name: term.n_clusters for term in terms}
+        smallest_dof = min(axis_dof(estimate, axis) for axis in axes)
+    else:
+        check_strata(estimate)
+        term, alone = term_of_rows(estimate, options, naive), None
+        if _has_matrices(estimate):
+            alone = directions_of(estimate, None).moves(estimate)
+        terms, n_clusters = [replace(term, blind=alone)], {axis_name(axis): scores.n_clusters(axis) for axis in axes}
+        smallest_dof = float(np.min(naive.dof(np.eye(estimate.n_params))))
+        options = replace(options, cov="naive") if options.kind.needs_clusters else options
     if options.alike is not None:
         terms = pool_models(estimate, axes, terms, options.alike)
         notes = [*notes, alike_note(options.alike, n_clusters[options.alike], estimate.about.n_models)]
@@ -635,32 +616,32 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
     result = Covariance(
         names=estimate.names,
         options=options,
-        axes=axes,
+        axes=axes if clustered else (),
         n_clusters=n_clusters,
         pieces=tuple(terms),
         naive=naive.matrix,
-        smallest_dof=min(axis_dof(estimate, axis) for axis in axes),
-        bounded=estimate.bounded and _has_bounds(estimate),
+        smallest_dof=smallest_dof,
+        # An interval in [0, 1] can take the place of a variance of zero: of means of cells, or by the family.
+        bounded=estimate.bounded and (estimate.cells is not None or family.own_range),
         fixed=_constants(estimate),
         repaired=repaired,
         change=change,
-        means=estimate.kind == "mean",
-        paired=estimate.family.paired,
-        single=estimate.family.single,
+        means=clustered and estimate.kind == "mean",
+        paired=family.paired,
+        single=family.single,
         within=_within(estimate),
     )
-    if estimate.kind == "board":
+    if clustered and estimate.kind == "board":
         notes = [*notes, *thin_notes(estimate, axes, options)]
-    notes += _notes_of_parts(estimate, result)
-    # What has no variance of its own has none in a difference either, where the other's would stand for both.
-    unknown = np.isnan(result.variance()) & result._in_one_cell(np.eye(estimate.n_params))
-    if unknown.any():
-        result = replace(result, withheld=unknown)
-    if result.change or any(term.lost.any() or term.blind is not None for term in result.one_way):
-        notes += term_notes(result)
-    if notes:
-        result = replace(result, notes=tuple(notes))
-    return _floored(result, estimate, axes, options)
+    if clustered or estimate.kind != "board":
+        notes = [*notes, *_notes_of_parts(estimate, result)]
+    if clustered:
+        # What has no variance of its own has none in a difference either, where the other's would stand for both.
+        unknown = np.isnan(result.variance()) & result._in_one_cell(np.eye(estimate.n_params))
+        result = replace(result, withheld=unknown) if unknown.any() else result
+        if result.change or any(term.lost.any() or term.blind is not None for term in result.one_way):
+            notes += term_notes(result)
+    return _floored(replace(result, notes=tuple(notes)) if notes else result, estimate, axes, options)
 
 
 def _notes_of_parts(estimate: Estimate, cov: Covariance) -> list[Note]:
@@ -676,31 +657,6 @@ def _has_lone_pairs(estimate: Estimate, terms: list[Term]) -> bool:
     """Whether a board has pairs that met under one cluster, for which CR2 does not exist and the jackknife does."""
     solved_again = estimate.kind == "board" and estimate.refit is not None and estimate.refit.leave_out is not None
     return solved_again and any(bool(term.lost.any()) for term in terms if len(term.dims) == 1)
-
-
-def _of_rows(
-    estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov, naive: Term, notes: list[Note]
-) -> Covariance:
-    """The covariance of independent rows."""
-    check_strata(estimate)
-    term = term_of_rows(estimate, options, naive)
-    alone = directions_of(estimate, None) if _has_matrices(estimate) else None
-    return Covariance(
-        names=estimate.names,
-        options=replace(options, cov="naive") if options.kind.needs_clusters else options,
-        axes=(),
-        n_clusters={axis_name(axis): estimate.scores.n_clusters(axis) for axis in axes},
-        pieces=(replace(term, blind=None if alone is None else alone.moves(estimate)),),
-        naive=naive.matrix,
-        smallest_dof=float(np.min(naive.dof(np.eye(estimate.n_params)))),
-        bounded=estimate.bounded and _has_bounds(estimate),
-        fixed=_constants(estimate),
-        repaired=term.matrix,
-        paired=estimate.family.paired,
-        single=estimate.family.single,
-        within=_within(estimate),
-        notes=tuple(notes),
-    )
 
 
 def _floored(cov: Covariance, estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Covariance:
@@ -730,11 +686,6 @@ def _within(estimate: Estimate) -> str:
     if estimate.kind == "board":
         return " within its pairs of models (a pair that met once has one verdict)"
     return " within strata" if estimate.kind == "mean" else ""
-
-
-def _has_bounds(estimate: Estimate) -> bool:
-    """Whether an interval in [0, 1] can take the place of a variance of zero: of means of cells, or by its family."""
-    return estimate.cells is not None or estimate.family.own_range
 
 
 def _constants(estimate: Estimate) -> BoolArray | None:

@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 from engines.lazy import LAZY
-from frozen.calls import RANKED, SUMMED, calls, frame, made, summed
+from frozen.calls import FAMILIES, RANKED, SUMMED, calls, clustered, frame, made, numbers
 from frozen.make import FILE
 
 import evalreg as er
@@ -18,8 +18,7 @@ import evalreg as er
 SAME = 1e-10
 SOLVED = 1e-7
 PARTS = ("params", "bse", "dof", "pvalues", "ends")
-FAMILIES = sorted({name.split(" | ")[0] for name, _, _ in calls()})
-ENGINES = sorted({name.split(" | ")[0] for name, _, _ in calls(engines=True)})
+ENGINES = sorted(family for family, (_, _, lazy, _) in FAMILIES.items() if lazy)
 
 
 @functools.cache
@@ -28,15 +27,15 @@ def frozen() -> dict[str, dict[str, object]]:
     return json.loads(FILE.read_text(encoding="utf-8"))
 
 
-def differences(name: str, numbers: dict[str, object]) -> list[str]:
+def differences(name: str, given: dict[str, object]) -> list[str]:
     """What of an entry is not as it stands in the file."""
     expected, wrong = frozen()[name], []
-    for part in expected.keys() | numbers.keys():
+    for part in expected.keys() | given.keys():
         if part not in PARTS:
-            if expected.get(part) != numbers.get(part):
-                wrong.append(f"{name}: {part} {numbers.get(part)}, not {expected.get(part)}")
+            if expected.get(part) != given.get(part):
+                wrong.append(f"{name}: {part} {given.get(part)}, not {expected.get(part)}")
             continue
-        got = np.asarray(numbers.get(part, []), dtype=float)
+        got = np.asarray(given.get(part, []), dtype=float)
         stands = np.array([np.nan if x is None else x for x in expected.get(part, [])], dtype=float)
         tolerance = SAME if part in ("params", "bse") else SOLVED
         got = np.where(np.isfinite(got), got, np.nan)
@@ -48,40 +47,48 @@ def differences(name: str, numbers: dict[str, object]) -> list[str]:
     return wrong
 
 
-def check(family: str, engines: bool, make=lambda frame: frame) -> None:
-    """Every entry of a family gives its numbers."""
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_numbers_are_those_that_are_frozen(family):
     wrong = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name, of, call in calls(engines=engines):
+        for name, of, call in calls():
             if name.split(" | ")[0] == family:
-                ranked = family in RANKED and name.endswith("| ")
-                wrong += differences(name, made(call, make(frame(of)), ranked))
+                wrong += differences(name, made(call, frame(of), family in RANKED and name.endswith("| ")))
     assert not wrong, "\n".join(wrong[:10])
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_numbers_are_those_that_are_frozen(family):
-    check(family, engines=False)
+def check(family: str, hold) -> None:
+    """Every entry of a family gives its numbers; a clustering is asked for once, and other covariances of that."""
+    of, run, _, _ = FAMILIES[family]
+    wrong = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for clustering, groups, options in clustered(family):
+            if (data := hold(frame(of), groups)) is None:
+                continue
+            results = run(data, groups=groups)
+            for name, chosen in options.items():
+                again = results.with_cov(**chosen) if chosen else results
+                wrong += differences(f"{clustering} | {name}", numbers(again, family in RANKED and not name))
+    assert not wrong, "\n".join(wrong[:10])
 
 
 @pytest.mark.parametrize("engine", LAZY)
 @pytest.mark.parametrize("family", ENGINES)
 def test_engines_give_the_frozen_numbers(family, engine):
-    check(family, engines=True, make=LAZY[engine])
+    check(family, lambda rows, groups: LAZY[engine](rows))
 
 
 @pytest.mark.parametrize("family", SUMMED)
 def test_files_of_sums_give_the_frozen_numbers(family, tmp_path):
-    wrong = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for name, of, summarise, call in summed(family):
-            summarise(frame(of), path=tmp_path / "sums.parquet")
-            wrong += differences(
-                name, made(call, er.merged([tmp_path / "sums.parquet"]), name.endswith("| ") and family in RANKED)
-            )
-    assert not wrong, "\n".join(wrong[:10])
+    def summed(rows, groups):
+        if groups is None:
+            return None
+        er.summarise(rows, path=tmp_path / "sums.parquet", groups=groups, **SUMMED[family])
+        return er.merged([tmp_path / "sums.parquet"])
+
+    check(family, summed)
 
 
 def test_each_entry_has_a_call():

@@ -325,23 +325,18 @@ def _options(clustering: str, groups: Any, family: str) -> dict[str, dict[str, A
     return CLUSTERED | (JACKKNIFE if family.startswith(("mean", "fit", "win rate", "ratings")) else {})
 
 
-def calls(engines: bool = False) -> Iterator[tuple[str, str, Call]]:
-    """Name, frame and call of each entry; with `engines` of those whose rows may stay in an engine."""
-    for family, (of, run, lazy, clusterings) in FAMILIES.items():
-        if engines and not lazy:
-            continue
-        for clustering, groups in {name: by for some in clusterings for name, by in some.items()}.items():
-            for name, options in _options(clustering, groups, family).items():
-                yield f"{family} | {clustering} | {name}", of, functools.partial(run, groups=groups, **options)
+def clustered(family: str) -> Iterator[tuple[str, Any, dict[str, dict[str, Any]]]]:
+    """Name, groups and options by name of each clustering of a family."""
+    for clustering, groups in {name: by for some in FAMILIES[family][3] for name, by in some.items()}.items():
+        yield f"{family} | {clustering}", groups, _options(clustering, groups, family)
 
 
-def summed(family: str) -> Iterator[tuple[str, str, Callable[[Any], Any], Call]]:
-    """Name, frame, what makes sums of it, and call of each entry of a family that takes files of sums."""
-    of, run, _, clusterings = FAMILIES[family]
-    for clustering, groups in {name: by for some in clusterings for name, by in some.items() if by}.items():
-        make = functools.partial(er.summarise, groups=groups, **SUMMED[family])
-        for name, options in _options(clustering, groups, family).items():
-            yield f"{family} | {clustering} | {name}", of, make, functools.partial(run, groups=groups, **options)
+def calls() -> Iterator[tuple[str, str, Call]]:
+    """Name, frame and call of each entry."""
+    for family, (of, run, _, _) in FAMILIES.items():
+        for clustering, groups, options in clustered(family):
+            for name, chosen in options.items():
+                yield f"{clustering} | {name}", of, functools.partial(run, groups=groups, **chosen)
 
 
 def numbers(results: Any, ranked: bool = False) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -32,8 +33,6 @@ from evalreg.scores.score_interval import FEW_EXPECTED
 
 # Thresholds below which a clustered result is valid but fragile.
 FEW_CROSSED = 5
-# Among a few equal clusters each has a large share; only one above this multiple of 1/G dominates.
-TIMES_EQUAL = 1.5
 
 
 @dataclass(frozen=True)
@@ -75,69 +74,49 @@ def cluster_sizes(estimate: Estimate, axis: Axis) -> SizeSummary:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class ClusterInfluence:
-    """What single clusters do to the parameters."""
+def cluster_influence(estimate: Estimate, axis: Axis, bse: FloatArray) -> dict[str, Any]:
+    """Leverage of clusters (for means the largest share of a cell), and the estimate without the most influential one.
 
-    # Largest trace of H_gg: for means, the largest share of a cell.
-    max_leverage: float
-    # The cluster whose leaving moves some parameter by most standard errors; -1 where that is not available.
-    cluster: int
-    # Parameters without that cluster; NaN where nothing is left to solve one from.
-    params_without: FloatArray
-    # Whether they are those of the rows without it. Otherwise they are one step from the estimate, which may name
-    # another cluster than solving again would.
-    solved: bool
-
-
-def cluster_influence(estimate: Estimate, axis: Axis, bse: FloatArray) -> ClusterInfluence:
-    """Leverage of clusters, and the estimate without the most influential one; NaN without `refit`.
-
-    MacKinnon, Nielsen and Webb (2023), J. Econometrics 232, sections 7 and 8.1.
+    That is the cluster whose leaving moves some parameter by most standard errors; NaN without `refit`. Solved: by the
+    rows without it, and not by one step from the estimate, which may name another cluster. MacKinnon, Nielsen and Webb
+    (2023), J. Econometrics 232, sections 7 and 8.1.
     """
-    if estimate.refit is None or (estimate.absorbed is not None and not affordable(estimate, axis)):
-        return ClusterInfluence(np.nan, -1, np.full(estimate.n_params, np.nan), solved=False)
-    unit = np.where(bse > 0, bse, np.inf)
-    best, where, without, first = -1.0, -1, np.array(estimate.params), 0
-    changes, leverage = _leave_out(estimate, axis)
-    for change in changes:
-        size = np.nan_to_num(np.abs(change) / unit)
-        moved = np.asarray(size.max(axis=1)).ravel()
-        cluster = int(np.argmax(moved))
-        if moved[cluster] > best:
-            best, where, without = float(moved[cluster]), first + cluster, estimate.params + change[cluster]
-        first += change.shape[0]
-    return ClusterInfluence(leverage, where, without, estimate.refit.exact and not estimate.refit.step)
+    refit, leverage, label, solved = estimate.refit, np.nan, None, False
+    without = np.full(estimate.n_params, np.nan)
+    if refit is not None and (estimate.absorbed is None or affordable(estimate, axis)):
+        changes, leverage = _leave_out(estimate, axis)
+        change = np.concatenate(changes)
+        cluster = int(np.argmax(np.nan_to_num(np.abs(change) / np.where(bse > 0, bse, np.inf)).max(axis=1)))
+        label, without = estimate.scores.label(axis, cluster), estimate.params + change[cluster]
+        solved = refit.exact and not refit.step
+    params = dict(zip(estimate.names, map(float, without), strict=True))
+    return {"max_leverage": leverage, "most_influential": label, "params_without": params, "solved": solved}
 
 
 def _leave_out(estimate: Estimate, axis: Axis) -> tuple[list[FloatArray], float]:
     """theta_(g) - theta of the clusters of each block, and the largest leverage."""
     refit, scores = estimate.refit, estimate.scores
     assert refit is not None
-    again = refit.leave_out
-    solved = None if again is None else [solved_again(again, b, refit.contrasts) for b in scores.sums_in_cells(axis)]
-    if refit.inverse_gram.ndim == 2:
-        root = root_of(refit.inverse_gram)[0]
-        leverage = scores.leverage_sums(axis, root)
-        assert leverage is not None
-        return solved or [_one_step(estimate, axis)], float(leverage.max())
     changes, largest = list[FloatArray](), 0.0
-    for block in scores.cells(axis):
-        share = (compressed(block.gram) @ sparse.diags_array(refit.inverse_gram)).tocsr()
-        changes.append(-dense(adjust_cell_totals(block.totals, share, 1.0) @ estimate.bread))
-        largest = max(largest, float(share.data.max()))
-    return solved or changes, largest
+    if refit.inverse_gram.ndim == 2:
+        leverage = scores.leverage_sums(axis, root_of(refit.inverse_gram)[0])
+        assert leverage is not None
+        largest = float(leverage.max())
+        if refit.leave_out is None:
+            # What a cluster alone determines stays.
+            changes.append(-adjusted_clusters(estimate, axis, 1.0, directions_of(estimate, axis)).influence)
+    else:
+        for block in scores.cells(axis):
+            share = (compressed(block.gram) @ sparse.diags_array(refit.inverse_gram)).tocsr()
+            largest = max(largest, float(share.data.max()))
+            if refit.leave_out is None:
+                changes.append(-dense(adjust_cell_totals(block.totals, share, 1.0) @ estimate.bread))
+    if refit.leave_out is not None:
+        changes = [_solved_again(refit.leave_out, block, refit.contrasts) for block in scores.sums_in_cells(axis)]
+    return changes, largest
 
 
-def _one_step(estimate: Estimate, axis: Axis) -> FloatArray:
-    """theta_(g) - theta of a regression by its leverages; what a cluster alone determines stays (n_clusters, n_params).
-
-    Matrices of columns by columns only of clusters of that many rows, as for the covariance.
-    """
-    return -adjusted_clusters(estimate, axis, 1.0, directions_of(estimate, axis)).influence
-
-
-def solved_again(leave_out: LeaveOut, block: Block, contrasts: Matrix | None) -> FloatArray:
+def _solved_again(leave_out: LeaveOut, block: Block, contrasts: Matrix | None) -> FloatArray:
     """theta_(g) - theta of the parameters, solved again; NaN where nothing is left to solve one from."""
     change = leave_out(block)
     if contrasts is None:
@@ -199,25 +178,12 @@ def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
     """Warnings about few, unequal or dominant clusters."""
     notes: list[Note] = []
     for axis in cov.axes:
-        name = ":".join(axis)
-        size = cluster_sizes(estimate, axis)
+        name, size = ":".join(axis), cluster_sizes(estimate, axis)
         G, effective = size.n_clusters, size.effective_clusters
         if G < FEW_CLUSTERS and name != cov.options.alike:
             notes.append((FewClustersWarning, _few_text(name, G, estimate, cov)))
-        elif effective < G / 2:
-            text = (
-                f"{G} {name} clusters differ so much in size that they are worth {effective:.1f} equal ones "
-                f"(G* = {effective:.1f}). Expect a rough interval."
-            )
-            notes.append((FewClustersWarning, text))
-        n_coefficients = estimate.n_coefficients if estimate.absorbed is None else estimate.absorbed.n_covariates
-        if n_coefficients >= G:
-            text = (
-                f"{G} {name} clusters for {n_coefficients} coefficients: their covariance is singular, so "
-                "that joint tests of all of them are not available."
-            )
-            notes.append((FewClustersWarning, text))
-        if size.largest_share > max(LARGEST_SHARE, TIMES_EQUAL / G):
+        # Of four each holds a large share, and the first warning says enough.
+        if size.largest_share > LARGEST_SHARE and G >= FEW_CROSSED:
             sizes = estimate.scores.sizes(axis)
             largest = estimate.scores.label(axis, int(np.argmax(sizes)))
             what = "rows" if sizes.sum() == estimate.n_rows and np.all(sizes % 1 == 0) else "weight"
@@ -226,6 +192,12 @@ def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
                 f"the {what}: the error bar rests on how that one cluster compares with the others."
             )
             notes.append((DominantClusterWarning, text))
+        elif effective < G / 2 and G >= FEW_CLUSTERS:
+            text = (
+                f"{G} {name} clusters differ so much in size that they are worth {effective:.1f} equal ones "
+                f"(G* = {effective:.1f}). Expect a rough interval."
+            )
+            notes.append((FewClustersWarning, text))
     return notes
 
 
@@ -411,21 +383,12 @@ def _of_rows(estimate: Estimate) -> tuple[FloatArray, FloatArray]:
 def _of_clusters(estimate: Estimate, axis: Axis) -> tuple[FloatArray, FloatArray]:
     """The same of means whose rows lie in clusters, and the clusters of each."""
     cubes, squares, count = np.zeros((3, estimate.n_params))
-    own = _of_own_cells(estimate)
     for block in estimate.scores.cells(axis):
-        u = compressed(block.totals) if own else compressed(compressed(block.totals) @ compressed(estimate.bread))
+        u = compressed(compressed(block.totals) @ compressed(estimate.bread))
         square = u.data * u.data
         for power, into in ((square * u.data, cubes), (square, squares), (square > 0, count)):
             into += np.bincount(u.indices, power, into.size)
     return _skewness(cubes, squares), count
-
-
-def _of_own_cells(estimate: Estimate) -> bool:
-    """Whether each parameter is of one column, in their order, so that it is as skewed as the totals there."""
-    if estimate.n_params == estimate.scores.n_columns == 1:
-        return True
-    bread = compressed(estimate.bread)
-    return bread.nnz == bread.shape[1] and np.array_equal(bread.indices, np.arange(bread.shape[0]))
 
 
 def _skewness(cubes: FloatArray, squares: FloatArray) -> FloatArray:

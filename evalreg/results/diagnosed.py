@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,20 +126,10 @@ class Diagnosed(Algebra):
 def _diagnosed(estimate: Estimate, cov: Covariance) -> pd.DataFrame:
     """The table of `Results.diagnostics`; without rows where there are no clusters."""
     se = np.sqrt(cov.variance())
-    rows = {}
-    for axis in cov.axes:
-        size = cluster_sizes(estimate, axis)
-        moved = cluster_influence(estimate, axis, se)
-        rows[axis_name(axis)] = {
-            "n_clusters": size.n_clusters,
-            "effective_clusters": size.effective_clusters,
-            "largest_share": size.largest_share,
-            "mean_size": size.mean_size,
-            "max_leverage": moved.max_leverage,
-            "most_influential": None if moved.cluster < 0 else estimate.scores.label(axis, moved.cluster),
-            "params_without": dict(zip(estimate.names, map(float, moved.params_without), strict=True)),
-            "solved": moved.solved,
-        }
+    rows = {
+        axis_name(axis): asdict(cluster_sizes(estimate, axis)) | cluster_influence(estimate, axis, se)
+        for axis in cov.axes
+    }
     columns = ["n_clusters", "effective_clusters", "largest_share", "mean_size", "max_leverage", "most_influential"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=[*columns, "params_without", "solved"])
 

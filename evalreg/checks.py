@@ -1,4 +1,4 @@
-"""Arguments checked once, at the door; the tables of options; messages in one voice."""
+"""Arguments checked once, at the door; messages in one voice."""
 
 from __future__ import annotations
 
@@ -12,47 +12,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property, wraps
-from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
+from typing import Any, TypeAlias, TypeVar, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from evalreg.choices import FULL, TargetName
 from evalreg.errors import ArgumentError, ArgumentTypeError, EvalregError, NotAvailableError, Note
 
 T = TypeVar("T")
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.intp]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
-
-CovName: TypeAlias = Literal["naive", "HC0", "HC1", "HC2", "HC3", "CR0", "CR1", "CR2", "CR3", "jackknife"]
-SscName: TypeAlias = Literal["statsmodels", "fixest", "sandwich", "G", "none"]
-DofName: TypeAlias = Literal["satterthwaite", "min", "normal"]
-RepairName: TypeAlias = Literal["max", "eigen", "two-term", "none"]
-MissingName: TypeAlias = Literal["drop", "raise"]
-OpponentsName: TypeAlias = Literal["uniform", "as_sampled"]
-TiesName: TypeAlias = Literal["half", "davidson"]
-ScaleName: TypeAlias = Literal["logit", "elo"]
-IntervalName: TypeAlias = Literal["wald", "logit", "wilson", "clopper-pearson", "jeffreys"]
-FamilyName: TypeAlias = Literal["gaussian", "binomial", "poisson"]
-StrataWeightsName: TypeAlias = Literal["micro", "macro", "as_sampled"]
-TargetName: TypeAlias = Literal["questions like these", "these questions", "the full benchmark"]
-QuestionsName: TypeAlias = Literal["own", "shared"]
-
-COVS: tuple[CovName, ...] = get_args(CovName)
-SSCS: tuple[SscName, ...] = get_args(SscName)
-DOFS: tuple[DofName, ...] = get_args(DofName)
-REPAIRS: tuple[RepairName, ...] = get_args(RepairName)
-MISSING: tuple[MissingName, ...] = get_args(MissingName)
-OPPONENTS: tuple[OpponentsName, ...] = get_args(OpponentsName)
-TIES: tuple[TiesName, ...] = get_args(TiesName)
-SCALES: tuple[ScaleName, ...] = get_args(ScaleName)
-INTERVALS: tuple[IntervalName, ...] = get_args(IntervalName)
-FAMILIES: tuple[FamilyName, ...] = get_args(FamilyName)
-STRATA_WEIGHTS: tuple[StrataWeightsName, ...] = get_args(StrataWeightsName)
-TARGETS: tuple[TargetName, ...] = get_args(TargetName)
-QUESTIONS: tuple[QuestionsName, ...] = get_args(QuestionsName)
-FULL: TargetName = "the full benchmark"
-THESE: TargetName = "these questions"
 
 # A message lists at most this many rows, names or values.
 MOST_LISTED = 5
@@ -90,8 +61,9 @@ def pointed(text: str, place: int) -> str:
     return f"    {line}\n    {' ' * sum(wide)}^"
 
 
-def option(name: str, value: object, options: Sequence[Any], hint: str = "") -> Any:
-    """Return `value` if it is one of `options`; otherwise raise with the list of them, and a hint or the nearest."""
+def option(name: str, value: object, of: Any, hint: str = "") -> Any:
+    """Return `value` if it is one of some names, a Literal or a sequence; otherwise raise with the list, and a hint."""
+    options = get_args(of) or of
     if isinstance(value, str) and value in options:
         return value
     known = ", ".join(f'"{known}"' for known in options)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar, cast
 
 import pandas as pd
 
-from evalreg.checks import COVS, listed, nearest, visible
+from evalreg.checks import listed, nearest, visible
+from evalreg.choices import COVS
 from evalreg.errors import ArgumentTypeError
 
 P = ParamSpec("P")

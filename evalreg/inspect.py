@@ -13,7 +13,8 @@ from typing import Any, get_args
 
 import pandas as pd
 
-from evalreg.checks import CovName, fraction, muted, option
+from evalreg.checks import fraction, muted, option
+from evalreg.choices import CovName
 from evalreg.covariance.options import documented
 from evalreg.errors import ArgumentError, ArgumentTypeError, TooFewClustersError
 from evalreg.estimators.mean import mean

@@ -8,7 +8,7 @@ import re
 import pytest
 
 import evalreg as er
-from evalreg.checks import COVS, REPAIRS
+from evalreg.choices import COVS, REPAIRS
 from evalreg.covariance.options import ENTRIES, KINDS
 
 

@@ -22,6 +22,7 @@ PACKAGE = TOP / "evalreg"
 ROOMS = [
     "versions",
     "errors",
+    "choices",
     "checks",
     "hints",
     "numerics",

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from evalreg.checks import FloatArray, IntArray, RepairName
+from evalreg.checks import FloatArray, IntArray
+from evalreg.choices import RepairName
 from evalreg.data.clusters import Axis
 from evalreg.estimate import Estimate, effective_clusters
 from evalreg.numerics.limits import LAST_DIGITS, ROUNDING

@@ -23,7 +23,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, DofName, FloatArray, IntArray, held_property
+from evalreg.checks import BoolArray, FloatArray, IntArray, held_property
+from evalreg.choices import DofName
 from evalreg.data.frame import refuse_larger
 from evalreg.numerics.fitting import Progress
 from evalreg.numerics.limits import FULL_LEVERAGE, HELD, SQUARED_CONDITION

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from evalreg.checks import COVS, DOFS, REPAIRS, SSCS, CovName, DofName, RepairName, SscName, listed, option
+from evalreg.checks import listed, option
+from evalreg.choices import COVS, DOFS, REPAIRS, SSCS, CovName, DofName, RepairName, SscName
 from evalreg.data.clusters import (
     Axis,
     as_label_dict,

@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from evalreg.checks import BoolArray, FloatArray, SscName, issue, listed
+from evalreg.checks import BoolArray, FloatArray, issue, listed
+from evalreg.choices import SscName
 from evalreg.covariance.absorbed import Directions, adjusted_clusters, directions_of
 from evalreg.covariance.covariance import Covariance, Term, touching
 from evalreg.covariance.crossed import (

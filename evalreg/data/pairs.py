@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed, nearest
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest
+from evalreg.choices import MissingName
 from evalreg.data.clusters import (
     Codes,
     Groups,

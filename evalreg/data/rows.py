@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import MISSING, BoolArray, FloatArray, IntArray, MissingName, QuestionsName, listed, option
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed, option
+from evalreg.choices import MissingName, QuestionsName
 from evalreg.data.clusters import (
     Axis,
     Codes,
@@ -372,7 +373,7 @@ def dropped_rows(
     `why` is the number in `columns`, from 1, of what an entry lacks, 0 where it is in use. An entry is a row in memory,
     or so many `rows` of an engine.
     """
-    option("missing", missing, MISSING)
+    option("missing", missing, MissingName)
     counts = np.bincount(why, rows, len(columns) + 1).astype(int)
     dropped, n_rows = dict.fromkeys(REASONS, 0), int(counts.sum())
     for (reason, _), count in zip(columns, counts[1:], strict=True):

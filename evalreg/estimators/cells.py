@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed
+from evalreg.choices import MissingName
 from evalreg.covariance.terms import refuse_parameters
 from evalreg.data.clusters import Groups, joint_parts, parse_groups, refuse_same, rows_where, with_roles
 from evalreg.data.engine import Measure, Query, floats_of, refuse_repeats

@@ -9,20 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from evalreg.checks import (
-    BoolArray,
-    CovName,
-    DofName,
-    FloatArray,
-    IntArray,
-    MissingName,
-    RepairName,
-    SscName,
-    fraction,
-    listed,
-    nearest,
-    option,
-)
+from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, nearest, option
+from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.crossed import logit_interval, proportion_interval
 from evalreg.covariance.options import CovOptions, check_cov_options, documented, resolve_cov
 from evalreg.covariance.terms import assemble

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import CovName, DofName, FloatArray, RepairName, SscName, fraction, issue, listed
+from evalreg.checks import FloatArray, fraction, issue, listed
+from evalreg.choices import CovName, DofName, RepairName, SscName
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, FewCarriersWarning, NotAvailableError, ScoreRangeError
 from evalreg.estimate import clusters_behind, same_questions

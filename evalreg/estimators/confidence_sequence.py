@@ -9,7 +9,8 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, IntArray, MissingName, fraction, issue, listed, nearest, option
+from evalreg.checks import FloatArray, IntArray, fraction, issue, listed, nearest, option
+from evalreg.choices import MissingName
 from evalreg.data.clusters import (
     Codes,
     Groups,

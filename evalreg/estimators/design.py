@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FamilyName, FloatArray, IntArray
+from evalreg.checks import FloatArray, IntArray
+from evalreg.choices import FamilyName
 from evalreg.data.clusters import as_codes, pair_codes, rows_where
 from evalreg.data.formula import ParsedFormula
 from evalreg.data.frame import refuse_extreme

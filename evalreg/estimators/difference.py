@@ -9,22 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import (
-    TARGETS,
-    THESE,
-    BoolArray,
-    CovName,
-    DofName,
-    IntArray,
-    MissingName,
-    RepairName,
-    SscName,
-    TargetName,
-    adjustment,
-    check_target,
-    listed,
-    option,
-)
+from evalreg.checks import BoolArray, IntArray, adjustment, check_target, listed, option
+from evalreg.choices import THESE, CovName, DofName, MissingName, RepairName, SscName, TargetName
 from evalreg.covariance.options import check_cov_options, clustered_by_items, documented
 from evalreg.data.answers import NOBODY, Answers, ModelPairs, answers_of, compared_pairs
 from evalreg.data.clusters import Axis, quoted_pair, refuse_same, spelled_alike, with_roles
@@ -229,7 +215,7 @@ def compare(
     icc = checked_icc(icc)
     if not isinstance(paired, bool | np.bool_):
         raise ArgumentTypeError(f"`paired` must be True or False; got {paired!r}.")
-    option("target", target, TARGETS)
+    option("target", target, TargetName)
     if target == THESE:
         raise NotAvailableError(
             'target="these questions" leaves nothing to pair, since only the answers vary: use '

@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import CovName, DofName, MissingName, RepairName, SscName, fraction
+from evalreg.checks import fraction
+from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Groups
 from evalreg.errors import ArgumentError

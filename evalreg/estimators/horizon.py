@@ -10,7 +10,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import CovName, DofName, MissingName, RepairName, SscName, fraction, listed, muted
+from evalreg.checks import fraction, listed, muted
+from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Groups, with_roles
 from evalreg.data.frame import Table, open_frame

@@ -10,7 +10,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import CovName, DofName, FloatArray, MissingName, RepairName, SscName, listed
+from evalreg.checks import FloatArray, listed
+from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import CovOptions, check_cov_options, documented, resolve_cov
 from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import Groups, parse_groups, with_roles

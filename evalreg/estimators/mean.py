@@ -11,26 +11,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import chdtri
 
-from evalreg.checks import (
-    QUESTIONS,
-    STRATA_WEIGHTS,
-    TARGETS,
+from evalreg.checks import FloatArray, IntArray, check_target, fraction, listed, nearest, option
+from evalreg.choices import (
     THESE,
     CovName,
     DofName,
-    FloatArray,
-    IntArray,
     MissingName,
     QuestionsName,
     RepairName,
     SscName,
     StrataWeightsName,
     TargetName,
-    check_target,
-    fraction,
-    listed,
-    nearest,
-    option,
 )
 from evalreg.covariance.options import CovOptions, check_cov_options, clustered_by_items, documented
 from evalreg.data.clusters import Groups, refuse_same, with_roles
@@ -258,8 +249,8 @@ def mean(
         if refused is not None:
             raise ArgumentError(f"`over` gives the spread of one score over templates and takes no `{refused}`.")
         return mean_over(data, score, over, item, q, groups, missing, asked)
-    option("questions", questions, QUESTIONS)
-    option("target", target, TARGETS)
+    option("questions", questions, QuestionsName)
+    option("target", target, TargetName)
     shared = "shared" if questions == "shared" else None
     if target == THESE:
         options: dict[str, Any] = {"cov": cov, "ssc": ssc, "dof": dof, "repair": repair}
@@ -274,7 +265,7 @@ def mean(
     else:
         table = open_frame(data)
     if not isinstance(strata_weights, Mapping):
-        option("strata_weights", strata_weights, STRATA_WEIGHTS)
+        option("strata_weights", strata_weights, StrataWeightsName)
     if strata is None and strata_weights != "micro":
         raise ArgumentError("`strata_weights` needs `strata`, the column that it weights.")
     if sample is not None and item is None:

@@ -11,7 +11,8 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from evalreg.checks import CovName, DofName, FloatArray, MissingName, RepairName, SscName, listed, option
+from evalreg.checks import FloatArray, listed, option
+from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, clustered_by_items, documented
 from evalreg.data.clusters import Groups, known_column, names_of, rows_where, with_roles
 from evalreg.data.engine import Query

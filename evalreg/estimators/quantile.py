@@ -10,15 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from evalreg.checks import (
-    CovName,
-    DofName,
-    FloatArray,
-    MissingName,
-    RepairName,
-    SscName,
-    fraction,
-)
+from evalreg.checks import FloatArray, fraction
+from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.errors import ConstantScoreError
 from evalreg.estimate import About, Inverted, Limits, on_one_side

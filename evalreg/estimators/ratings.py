@@ -19,23 +19,8 @@ from scipy import sparse
 
 from evalreg.boards.board import Board
 from evalreg.boards.pairs import Pairs, gather_pairs
-from evalreg.checks import (
-    SCALES,
-    TIES,
-    BoolArray,
-    CovName,
-    DofName,
-    FloatArray,
-    IntArray,
-    MissingName,
-    RepairName,
-    ScaleName,
-    SscName,
-    TiesName,
-    listed,
-    nearest,
-    option,
-)
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest, option
+from evalreg.choices import CovName, DofName, MissingName, RepairName, ScaleName, SscName, TiesName
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Groups, rows_where
 from evalreg.data.formula import parse_sides
@@ -428,8 +413,8 @@ def bradley_terry(
     {'model-01': 1, 'model-02': 2, 'model-03': 3, 'model-04': 4}
     """
     asked = check_cov_options(cov, ssc, dof, repair, alike)
-    option("ties", ties, TIES)
-    option("scale", scale, SCALES)
+    option("ties", ties, TiesName)
+    option("scale", scale, ScaleName)
     sides = None if formula is None else parse_sides(formula)
     roles = PairRoles(left, right, score, winner, labels, as_names(key), None, weights, missing, sides)
     needs_rows = "`formula`" if formula is not None else '`ties="davidson"`' if ties == "davidson" else None

@@ -10,16 +10,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
-from evalreg.checks import (
-    BoolArray,
-    CovName,
-    DofName,
-    FloatArray,
-    MissingName,
-    RepairName,
-    SscName,
-    listed,
-)
+from evalreg.checks import BoolArray, FloatArray, listed
+from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Axis, Groups, parse_groups, rows_where, with_roles
 from evalreg.data.engine import CellKeys, Measure, Query, floats_of

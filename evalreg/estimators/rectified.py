@@ -8,20 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evalreg.boards.pairs import Pairs, gather_pairs
-from evalreg.checks import (
-    OPPONENTS,
-    BoolArray,
-    CovName,
-    DofName,
-    FloatArray,
-    IntArray,
-    MissingName,
-    OpponentsName,
-    RepairName,
-    SscName,
-    listed,
-    option,
-)
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed, option
+from evalreg.choices import CovName, DofName, MissingName, OpponentsName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, resolve_cov
 from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.data.clusters import (
@@ -363,7 +351,7 @@ def rectified_win_rate(
     True
     """
     asked = check_cov_options(cov, ssc, dof, repair)
-    option("opponents", opponents, OPPONENTS)
+    option("opponents", opponents, OpponentsName)
     table = open_frame(data)
     if isinstance(table, Query):
         raise NotAvailableError("`rectified_win_rate` needs the rows in memory; collect the frame first.")

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalreg.checks import FAMILIES, CovName, DofName, FamilyName, MissingName, RepairName, SscName, option
+from evalreg.checks import option
+from evalreg.choices import CovName, DofName, FamilyName, MissingName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Axis, Groups
 from evalreg.data.designs import FormulaColumns, absorbed_columns, read_design
@@ -139,7 +140,7 @@ def fit(
 def named_family(family: Any) -> FamilyName | Family:
     """The name of a family, where it is one of ours with its canonical link; otherwise an instance of statsmodels'."""
     if isinstance(family, str):
-        option("family", family, FAMILIES, family_hint(family))
+        option("family", family, FamilyName, family_hint(family))
         return family
     from statsmodels.genmod import families
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import MissingName
+from evalreg.choices import MissingName
 from evalreg.data.clusters import parse_groups, refuse_same, with_roles
 from evalreg.data.engine import Measure, Query, changed_rows, floats_of
 from evalreg.data.engine_pairs import summarised_pairs

@@ -14,7 +14,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FamilyName, FloatArray, IntArray, listed
+from evalreg.checks import FloatArray, IntArray, listed
+from evalreg.choices import FamilyName
 from evalreg.data.clusters import Axis, Groups, Labels, axis_name
 from evalreg.data.designs import as_labels, for_formula, levels_of, refuse_large_design
 from evalreg.data.engine import ROWS, CellKeys, Query, floats_of, schema_of

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FULL, THESE, FloatArray, IntArray, StrataWeightsName, issue, listed, muted
+from evalreg.checks import FloatArray, IntArray, issue, listed, muted
+from evalreg.choices import FULL, THESE, StrataWeightsName
 from evalreg.data.clusters import Axis, axis_name, find_axis
 from evalreg.data.frame import UsedRows, restrict
 from evalreg.errors import AlignmentError, ArgumentError, DataError, IndependenceWarning, NotAvailableError

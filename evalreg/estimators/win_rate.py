@@ -14,20 +14,8 @@ from scipy import sparse
 
 from evalreg.boards.board import Board
 from evalreg.boards.pairs import Pairs, gather_pairs
-from evalreg.checks import (
-    OPPONENTS,
-    CovName,
-    DofName,
-    FloatArray,
-    IntArray,
-    MissingName,
-    OpponentsName,
-    RepairName,
-    SscName,
-    listed,
-    nearest,
-    option,
-)
+from evalreg.checks import FloatArray, IntArray, listed, nearest, option
+from evalreg.choices import CovName, DofName, MissingName, OpponentsName, RepairName, SscName
 from evalreg.covariance.options import CovOptions, check_cov_options, documented
 from evalreg.data.clusters import Groups
 from evalreg.data.pairs import PairRoles, as_name, as_names
@@ -490,7 +478,7 @@ def win_rate(
     """
     asked = check_cov_options(cov, ssc, dof, repair, alike)
     if isinstance(opponents, str):
-        option("opponents", opponents, OPPONENTS)
+        option("opponents", opponents, OpponentsName)
     if standardise is not None and by is None:
         raise ArgumentError("`standardise` needs `by`, the column of the strata that it mixes.")
     sampled = isinstance(opponents, str) and opponents == "as_sampled"

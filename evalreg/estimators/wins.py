@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from evalreg.boards.board import Board
-from evalreg.checks import CovName, DofName, IntArray, MissingName, RepairName, SscName, listed
+from evalreg.checks import IntArray, listed
+from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import documented
 from evalreg.data.clusters import Groups, joint_parts, names_of, parse_groups
 from evalreg.data.rows import ReadRows

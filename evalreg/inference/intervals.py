@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evalreg.checks import INTERVALS, BoolArray, FloatArray, IntArray, fraction, option
+from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, option
+from evalreg.choices import IntervalName
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import effective_n, logit_interval, logit_statistic, proportion_interval, t_quantile
 from evalreg.covariance.terms import assemble
@@ -52,7 +53,7 @@ def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | N
     """
     fraction("alpha", alpha)
     if method is not None:
-        option("method", method, INTERVALS)
+        option("method", method, IntervalName)
     if method not in (None, "wald") and not estimate.bounded:
         raise ScoreRangeError(
             f'`method="{method}"` is for means of scores that all lie in [0, 1]; this is {estimate.about.model} of '

@@ -13,7 +13,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, fraction, listed, muted, option
+from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, muted, option
+from evalreg.choices import MissingName
 from evalreg.data.answers import NOBODY
 from evalreg.data.clusters import Axis, Codes, Groups, axis_name, joint, or_one_model, rows_where, with_roles
 from evalreg.data.engine import Query

@@ -11,7 +11,8 @@ from typing import TextIO, TypeAlias
 
 import numpy as np
 
-from evalreg.checks import FamilyName, FloatArray, IntArray
+from evalreg.checks import FloatArray, IntArray
+from evalreg.choices import FamilyName
 from evalreg.errors import ConvergenceError
 from evalreg.numerics.basis import Basis, basis_of
 from evalreg.numerics.limits import ROUNDING, SETTLED, SINGULAR

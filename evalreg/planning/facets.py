@@ -13,16 +13,8 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import (
-    BoolArray,
-    FloatArray,
-    MissingName,
-    fraction,
-    keeps,
-    listed,
-    nearest,
-    option,
-)
+from evalreg.checks import BoolArray, FloatArray, fraction, keeps, listed, nearest, option
+from evalreg.choices import MissingName
 from evalreg.covariance.options import MOST_AXES
 from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.data.clusters import Codes, joint

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from evalreg.checks import IntArray, MissingName, fraction, listed, option
+from evalreg.checks import IntArray, fraction, listed, option
+from evalreg.choices import MissingName
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import t_quantile
 from evalreg.covariance.options import CovOptions, resolve_cov

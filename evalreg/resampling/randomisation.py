@@ -10,18 +10,8 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from evalreg.checks import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    MissingName,
-    fraction,
-    issue,
-    keeps,
-    listed,
-    nearest,
-    option,
-)
+from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, issue, keeps, listed, nearest, option
+from evalreg.choices import MissingName
 from evalreg.data.clusters import Codes, Groups, axis_name, with_roles
 from evalreg.data.engine import Query
 from evalreg.data.frame import open_frame

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray, SscName, fraction, issue, option
+from evalreg.checks import FloatArray, IntArray, fraction, issue, option
+from evalreg.choices import SscName
 from evalreg.covariance.absorbed import refuse_spanning
 from evalreg.covariance.covariance import Covariance, Term
 from evalreg.covariance.crossed import subset_signs

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import CovName, DofName, FloatArray, IntervalName, RepairName, SscName, issue, muted, option
+from evalreg.checks import FloatArray, issue, muted, option
+from evalreg.choices import CovName, DofName, IntervalName, RepairName, SscName
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import (
     CovOptions,

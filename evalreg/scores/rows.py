@@ -16,7 +16,8 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, SscName, held_property, hold, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, held_property, hold, listed
+from evalreg.choices import SscName
 from evalreg.data.clusters import Axis, Codes, Labels, axis_name, pair_codes
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.basis import MOST_ENTRIES, Partition, Within, within

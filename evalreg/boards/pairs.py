@@ -14,17 +14,16 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, hold, issu
 from evalreg.covariance.crossed import USUAL_LEVEL, Widths, logit_interval
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import errors_by_cell
-from evalreg.data.clusters import Axis, Groups, Labels, axis_name, union
+from evalreg.data.clusters import Axis, Codes, Groups, Labels, axis_name, union
 from evalreg.data.engine import Query
 from evalreg.data.engine_pairs import (
     EXCHANGED,
     FIRST_SCORE,
     PairsInEngine,
-    SummedPairCells,
     read_pairs_in_engine,
     read_summed_pairs,
 )
-from evalreg.data.pairs import PairRoles, PairRows, open_pairs, read_pairs
+from evalreg.data.pairs import PairCells, PairRoles, open_pairs, read_pairs
 from evalreg.data.sums import SummedLog, with_joint
 from evalreg.errors import NotAvailableError, Note
 from evalreg.inference.dependence import correlation_columns, refuse_without_clusters, sums_of_cells
@@ -126,43 +125,42 @@ def gather_pairs(data: Any, roles: PairRoles, groups: Groups, needs_rows: str | 
     """
     if isinstance(data, SummedLog):
         data = with_joint(data, roles.strata)
-        return _of_lines(read_summed_pairs(data, roles, groups, needs_rows), data.dropped)
+        return _of_lines(*read_summed_pairs(data, roles, groups, needs_rows), data.dropped)
     table, roles = open_pairs(data, roles, groups, needs_rows)
     if isinstance(table, Query):
         return _of_engine(read_pairs_in_engine(table, roles, groups), roles)
-    read = read_pairs(table, roles, groups)
-    rows, values = read.rows, read.values
-    sums = cell_sums(values, read.cell, read.first.size, rows.weights)
-    scores = CellScores(values, sums.mean, rows.labels(), read.cell, rows.weights)
+    cells, rows, values = read_pairs(table, roles, groups)
+    sums = cell_sums(values, cells.cell, cells.first.size, rows.weights)
+    scores = CellScores(values, sums.mean, rows.labels(), cells.cell, rows.weights)
     counts = {"n": np.ones(values.size), "tied": values == 0.5}
-    held = {"axes": rows.axes, "dropped": rows.dropped, "side_names": read.side_names, "sides": read.sides}
-    return _pairs(read, sums, scores, counts, read.alike, swapped=read.swapped, **held)
+    return _pairs(cells, sums, scores, counts, rows.axes, rows.dropped, cells.swapped)
 
 
 def _pairs(
-    read: PairRows | PairsInEngine | SummedPairCells,
+    read: PairCells,
     sums: CellSums,
     scores: CellScores | EngineScores,
     counts: dict[str, Any],
-    alike: int,
-    **held: Any,
+    axes: tuple[Axis, ...] | None,
+    dropped: dict[str, int],
+    swapped: BoolArray | None = None,
 ) -> Pairs:
-    """The cells; `counts` are rows and ties of each row, line or kind, for what is said of the schedule."""
+    """The cells; `counts` are rows and ties of each entry, for what is said of the schedule."""
     every = np.bincount(read.cell, counts["n"])
     turned = np.bincount(read.cell, np.where(read.swapped, counts["n"], 0.0))
     tied, rarer = (part.sum() / every.sum() for part in (counts["tied"], np.minimum(turned, every - turned)))
-    lines = _design_lines(len(read.models), len(read.strata), sums.count, tied, rarer, alike)
+    lines = _design_lines(len(read.models), len(read.strata), sums.count, tied, rarer, read.alike)
     cells = (read.models, read.strata, read.first, read.second, read.stratum)
-    return Pairs(*cells, scores, sums, lines=lines, **held)
+    return Pairs(*cells, scores, sums, axes, dropped, lines, swapped, read.side_names, read.sides)
 
 
 def _of_engine(read: PairsInEngine, roles: PairRoles) -> Pairs:
     """Rows that stay in an engine, from the sums of their kinds."""
-    kinds, sums = read.sums, _added(read)
-    sign = np.where(read.swapped, -1.0, 1.0)
+    pairs, kinds, sums = read.pairs, read.sums, _added(read.pairs, read.sums)
+    sign = np.where(pairs.swapped, -1.0, 1.0)
     moments = {"ee": kinds["wwvv"], "ed": sign * kinds["wwv"], "dd": kinds["ww"]}
     heaviest = np.zeros(sums.count.size)
-    np.maximum.at(heaviest, read.cell, kinds["heaviest"])
+    np.maximum.at(heaviest, pairs.cell, kinds["heaviest"])
     exchanged = None if roles.key else nw.col(EXCHANGED)
     scores = EngineScores(
         Measured(read.table, nw.col(FIRST_SCORE), weight=read.weight, exchanged=exchanged),
@@ -172,28 +170,34 @@ def _of_engine(read: PairsInEngine, roles: PairRoles) -> Pairs:
         centre=np.full(sums.count.size, 0.5),
         weighted=read.weight is not None,
         heaviest=heaviest,
-        _moments=[{name: np.bincount(read.cell, values).astype(float) for name, values in moments.items()}],
+        _moments=[{name: np.bincount(pairs.cell, values).astype(float) for name, values in moments.items()}],
     )
     alike = 0
     if not roles.key and (read.axes is not None or roles.strata is not None):
         alike = scores.n_rows - (read.n_given if read.axes is None else scores.n_entries(union(*read.axes)))
-    return _pairs(read, sums, scores, kinds, alike, axes=read.axes, dropped=read.dropped)
+    return _pairs(replace(pairs, alike=alike), sums, scores, kinds, read.axes, read.dropped)
 
 
-def _of_lines(read: SummedPairCells, dropped: dict[str, int]) -> Pairs:
+def _of_lines(
+    cells: PairCells,
+    labels: dict[str, Codes],
+    axes: tuple[Axis, ...] | None,
+    lines: dict[str, FloatArray],
+    dropped: dict[str, int],
+) -> Pairs:
     """Lines that were summed of comparisons."""
-    lines, sums = read.sums, _added(read)
+    sums = _added(cells, lines)
     constant = lines["low"] == lines["high"]
     means, within = [], []
     for w, wv, wvv in (("w", "wv", "wvv"), ("ww", "wwv", "wwvv")):
         mean = np.where(constant, lines["low"], lines[wv] / lines[w] + 0.5)
-        means.append(np.where(read.swapped, 1.0 - mean, mean))
+        means.append(np.where(cells.swapped, 1.0 - mean, mean))
         within.append(np.where(constant, 0.0, np.maximum(lines[wvv] - lines[wv] ** 2 / lines[w], 0.0)))
     scores = SummedPairScores(
         values=means[0],
         fitted=sums.mean,
-        labels=Labels(read.cell.size, read.labels),
-        cell=read.cell,
+        labels=Labels(cells.cell.size, labels),
+        cell=cells.cell,
         weights=lines["w"],
         within=within[0],
         count=lines["n"],
@@ -202,13 +206,12 @@ def _of_lines(read: SummedPairCells, dropped: dict[str, int]) -> Pairs:
         within2=within[1],
         heaviest=lines["heaviest"],
     )
-    held = {"axes": read.axes, "dropped": dropped, "side_names": read.side_names, "sides": read.sides}
-    return _pairs(read, sums, scores, lines, read.alike, swapped=read.swapped, **held)
+    return _pairs(cells, sums, scores, lines, axes, dropped, cells.swapped)
 
 
-def _added(read: PairsInEngine | SummedPairCells) -> CellSums:
+def _added(read: PairCells, kinds: dict[str, FloatArray]) -> CellSums:
     """Sums of cells, as scores of their first models, from those of kinds or lines, v being the left score less 1/2."""
-    kinds, swapped, n_cells = read.sums, read.swapped, read.first.size
+    swapped, n_cells = read.swapped, read.first.size
     turned = {**kinds, "wv": np.where(swapped, -kinds["wv"], kinds["wv"])}
     n, w, wv, wvv = (np.bincount(read.cell, turned[name], n_cells).astype(float) for name in ("n", "w", "wv", "wvv"))
     low, high = np.full(n_cells, np.inf), np.full(n_cells, -np.inf)

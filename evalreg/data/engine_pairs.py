@@ -6,7 +6,7 @@ as any others, whose sums the engine makes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -68,14 +68,14 @@ SCORE, FIRST_SCORE = "__score", "__first_score"
 FIRST, SECOND, EXCHANGED = "__first", "__second", "__exchanged"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PairsInEngine(PairCells):
-    """The same in an engine, of kinds of rows: (first, second, exchanged, stratum, verdict).
-
-    The models of a cell are in the engine's order, and `swapped` is of shape (n_kinds,).
+@dataclass(frozen=True, eq=False)
+class PairsInEngine:
+    """Comparisons of an engine, of kinds of rows: (first, second, exchanged, stratum, verdict).
 
     Parameters
     ----------
+    pairs : PairCells
+        The kinds in cells, whose models are in the engine's order.
     table : Query
         The comparisons in use, with both sides in one order and the scores of the left and of the first model.
     cells : CellKeys
@@ -93,8 +93,8 @@ class PairsInEngine(PairCells):
         Sampling weights.
     """
 
+    pairs: PairCells
     table: Query
-    swapped: BoolArray
     cells: CellKeys
     n_given: int
     sums: dict[str, FloatArray]
@@ -130,17 +130,16 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
     entry = np.unique(pairs.cell, return_index=True)[1]
     # The models of a cell in the engine's order.
     other, one, two = (first > second)[entry], pairs.first, pairs.second
-    pairs = replace(pairs, first=np.where(other, two, one), second=np.where(other, one, two))
+    one, two = np.where(other, two, one), np.where(other, one, two)
     return PairsInEngine(
-        **vars(pairs),
-        table=found,
-        swapped=exchanged[used],
-        cells=kinds.cells((FIRST, SECOND, *_strata_of(roles)), np.flatnonzero(used)[entry]),
-        n_given=np.unique(np.stack([pairs.cell, exchanged[used]]), axis=1).shape[1],
-        sums=_sums(kinds, used, value, roles),
-        axes=axes,
-        dropped=dropped,
-        weight=weight,
+        replace(pairs, first=one, second=two, swapped=exchanged[used]),
+        found,
+        kinds.cells((FIRST, SECOND, *_strata_of(roles)), np.flatnonzero(used)[entry]),
+        np.unique(np.stack([pairs.cell, exchanged[used]]), axis=1).shape[1],
+        _sums(kinds, used, value, roles),
+        axes,
+        dropped,
+        weight,
     )
 
 
@@ -307,58 +306,27 @@ def _summed_lines(table: Query, own: SummedRoles, w: nw.Expr | None) -> pd.DataF
     return grouped_lines(table, own, {columns[name]: measure for name, measure in measures.items()})
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SummedPairCells(PairCells):
-    """Lines of comparisons sorted into pairs of models, scored for the left model.
-
-    Where all scores are wins, ties and losses, each line stands once for each of these that it has.
-
-    Parameters
-    ----------
-    swapped : ndarray of bool, shape (n_lines,)
-        Whether a line's left model is the cell's second.
-    labels : dict of str to Codes
-        Labels of the lines by column.
-    axes : tuple of Axis or None
-        The clusterings asked for.
-    sums : dict of str to ndarray, shape (n_lines,)
-        As `PairsInEngine` has them of its kinds.
-    """
-
-    swapped: BoolArray
-    labels: dict[str, Codes]
-    axes: tuple[Axis, ...] | None
-    sums: dict[str, FloatArray]
-    alike: int
-    side_names: tuple[str, ...] = ()
-    sides: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
-
-
 def read_summed_pairs(
     log: SummedLog, roles: PairRoles, groups: Groups, needs_rows: str | None = None
-) -> SummedPairCells:
-    """Lines of summed comparisons as cells, of any strata and clusters that they were summed by."""
+) -> tuple[PairCells, dict[str, Codes], tuple[Axis, ...] | None, dict[str, FloatArray]]:
+    """Lines of summed comparisons in cells, their labels, the clusterings asked for, and sums as of an engine's kinds.
+
+    Lines are of any strata and clusters that they were summed by. Where all scores are wins, ties and losses, each
+    line stands once for each of these that it has.
+    """
     own = _checked(log, roles, needs_rows)
     axes = None if groups is None else parse_groups(groups, own.labels)
     line, sums = _outcomes(_sums_of(log.lines, own.weights is not None), needs_rows)
     codes = {name: factorize(log.lines[name]) for name in own.labels}
     labels = {name: Codes(of[line], len(names), names) for name, (of, names) in codes.items()}
     (left, right), names = sides_of((codes[roles.left], codes[roles.right]), roles)
-    left, right = left[line], right[line]
     of = None if roles.strata is None else labels[roles.strata]
-    cells = pair_cells(left, right, names, None if of is None else (of.labels, of.codes))
-    read = SummedPairCells(
-        **vars(cells),
-        swapped=left > right,
-        labels=labels,
-        axes=axes,
-        sums=sums,
-        alike=0 if own.key else _alike(log, roles, axes),
-    )
-    if roles.sides is None:
-        return read
-    side_names, terms = sides_design(roles.sides, pd.DataFrame(), line.size)
-    return replace(read, side_names=side_names, sides=terms)
+    cells = pair_cells(left[line], right[line], names, None if of is None else (of.labels, of.codes))
+    cells = replace(cells, alike=0 if own.key else _alike(log, roles, axes))
+    if roles.sides is not None:
+        side_names, terms = sides_design(roles.sides, pd.DataFrame(), line.size)
+        cells = replace(cells, side_names=side_names, sides=terms)
+    return cells, labels, axes, sums
 
 
 def _checked(log: SummedLog, roles: PairRoles, needs_rows: str | None) -> SummedRoles:

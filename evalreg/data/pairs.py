@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -361,6 +361,8 @@ OTHER_KEY = "Remove the copies, or name in `key` what tells them apart."
 class PairCells:
     """Comparisons in cells, one a pair of models (of each stratum), scored for the model that sorts first.
 
+    Entries are rows, lines of sums, or kinds of rows of an engine.
+
     Parameters
     ----------
     models : tuple of str
@@ -369,8 +371,16 @@ class PairCells:
         Those that occur, sorted as text; one unnamed without strata.
     first, second, stratum : ndarray of int, shape (n_cells,)
         The models of each cell, in memory first before second in the order of their text, and its stratum.
-    cell : ndarray of int, shape (n_rows,)
-        Cell of each row, in the order of (stratum, first, second).
+    cell : ndarray of int, shape (n_entries,)
+        Cell of each entry, in the order of (stratum, first, second).
+    swapped : ndarray of bool, shape (n_entries,)
+        Whether an entry's left model is the cell's second.
+    alike : int
+        Rows that equal an earlier one in all named columns, where no `key` says what a comparison is.
+    side_names : tuple of str
+        Terms that differ between the two sides.
+    sides : ndarray, shape (n_entries, n_terms)
+        Those terms, left minus right.
     """
 
     models: tuple[str, ...]
@@ -379,6 +389,10 @@ class PairCells:
     second: IntArray
     stratum: IntArray
     cell: IntArray
+    swapped: BoolArray
+    alike: int = 0
+    side_names: tuple[str, ...] = ()
+    sides: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
 
 
 def pair_cells(left: IntArray, right: IntArray, names: list[str], strata: tuple[Any, IntArray] | None) -> PairCells:
@@ -398,39 +412,11 @@ def pair_cells(left: IntArray, right: IntArray, names: list[str], strata: tuple[
     keys, cell = ordered(key)
     pair = keys % n**2
     models = tuple(names[i] for i in np.flatnonzero(present))
-    return PairCells(models, texts, pair // n, pair % n, keys // n**2, cell)
+    return PairCells(models, texts, pair // n, pair % n, keys // n**2, cell, left > right)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PairRows(PairCells):
-    """The same with the rows as they were read.
-
-    Parameters
-    ----------
-    swapped : ndarray of bool, shape (n_rows,)
-        Whether a row's left model is the cell's second.
-    rows : ReadRows
-        The comparisons in use.
-    values : ndarray, shape (n_rows,)
-        Scores of the first model.
-    alike : int
-        Rows that equal an earlier one in all named columns, where no `key` says what a comparison is.
-    side_names : tuple of str
-        Terms that differ between the two sides.
-    sides : ndarray, shape (n_rows, n_terms)
-        Those terms, left minus right.
-    """
-
-    swapped: BoolArray
-    rows: ReadRows
-    values: FloatArray
-    alike: int
-    side_names: tuple[str, ...]
-    sides: FloatArray
-
-
-def read_pairs(table: Table, roles: PairRoles, groups: Groups) -> PairRows:
-    """Comparisons sorted into pairs of models, cells in the order of stratum, first and second model."""
+def read_pairs(table: Table, roles: PairRoles, groups: Groups) -> tuple[PairCells, ReadRows, FloatArray]:
+    """Comparisons in cells, the rows in use, and the scores of their cells' first models."""
     codes, names = sides_of(_sides(table, roles), roles)
     verdict = str(roles.score or roles.winner)
     labels = {name: "key" if name in roles.key else "by" for name in (*roles.key, roles.strata) if name is not None}
@@ -448,28 +434,14 @@ def read_pairs(table: Table, roles: PairRoles, groups: Groups) -> PairRows:
     values, (left, right) = rows.values[verdict], (rows.restrict(side) for side in codes)
     if (same := left == right).any():
         raise self_comparison({names[code] for code in np.unique(left[same])}, rows_where(same), roles)
-    alike = _check_repeats(left, right, len(names), rows.used, roles)
     of = None if roles.strata is None else rows.used[roles.strata]
-    cells = pair_cells(left, right, names, None if of is None else (of.labels, of.codes))
-    side_names, terms = _side_terms(rows, roles, covariates)
-    swapped = left > right
-    return PairRows(
-        **vars(cells),
-        swapped=swapped,
-        rows=rows,
-        values=np.where(swapped, 1.0 - values, values),
-        alike=alike,
-        side_names=side_names,
-        sides=terms,
-    )
-
-
-def _side_terms(rows: ReadRows, roles: PairRoles, covariates: tuple[str, ...]) -> tuple[tuple[str, ...], FloatArray]:
-    """Names and values of what differs between the two sides; none without a formula."""
-    if roles.sides is None:
-        return (), np.zeros((rows.n_rows, 0))
-    frame = design_frame(rows, covariates, roles.sides) if covariates else pd.DataFrame()
-    return sides_design(roles.sides, frame, rows.n_rows)
+    alike = _check_repeats(left, right, len(names), rows.used, roles)
+    cells = replace(pair_cells(left, right, names, None if of is None else (of.labels, of.codes)), alike=alike)
+    if roles.sides is not None:
+        frame = design_frame(rows, covariates, roles.sides) if covariates else pd.DataFrame()
+        side_names, terms = sides_design(roles.sides, frame, rows.n_rows)
+        cells = replace(cells, side_names=side_names, sides=terms)
+    return cells, rows, np.where(cells.swapped, 1.0 - values, values)
 
 
 def read_scores(table: Table, roles: PairRoles) -> FloatArray:

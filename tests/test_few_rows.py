@@ -60,18 +60,19 @@ def test_weights_of_a_regression_count_as_those_of_the_mean(rng):
         assert abs(number_before(" degrees of freedom", text) - dof) < SHOWN
 
 
-def test_the_interval_with_rows_as_clusters_holds_where_the_plain_one_does_not(rng):
+@pytest.mark.parametrize("draws", [80, pytest.param(250, marks=pytest.mark.slow)])
+def test_the_interval_with_rows_as_clusters_holds_where_the_plain_one_does_not(rng, draws):
     """Coverage of a slope of three treated rows; binomial bounds of four standard errors."""
     held = np.zeros(2)
-    for _ in range(250):
+    for _ in range(draws):
         log = treated(rng, 3)
         with muted():
             plain = er.fit("y ~ t", log)
             ends = [one.conf_int().loc["t"] for one in (plain, plain.with_cov(groups="row"))]
         held += [low <= 0 <= high for low, high in ends]
-    plain, clustered = held / 250
-    assert plain < 0.95 - 4 * np.sqrt(0.95 * 0.05 / 250)
-    assert clustered > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 250)
+    plain, clustered = held / draws
+    assert plain < 0.95 - 4 * np.sqrt(0.95 * 0.05 / draws)
+    assert clustered > 0.95 - 4 * np.sqrt(0.95 * 0.05 / draws)
 
 
 def test_the_skewness_of_a_mean_is_that_of_its_rows_over_the_root_of_their_number(rng):

@@ -56,6 +56,7 @@ def test_joint_sets_count_the_pairs_that_the_simultaneous_intervals_separate(rng
     assert sets.attrs["critical_value"] == bands.attrs["critical_value"]
 
 
+@pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("own", [False, True])
 def test_marginal_sets_use_the_differences_with_one_model_alone(rng, own):
     params, V = board(rng, 5, spread=2.0)

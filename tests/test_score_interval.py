@@ -72,12 +72,12 @@ class ByHand:
         critical, ends = stats.t.isf(alpha / 2, self.dof), []
         for end in (-1.0 if self.signed else 0.0, 1.0):
             grid = np.linspace(self.theta, end, 20001)[1:]
-            out = [x for x in grid if self.variance(x) == 0 or self.t(x) > critical]
-            if not out or self.theta == end:
+            out = next((x for x in grid if self.variance(x) == 0 or self.t(x) > critical), None)
+            if out is None or self.theta == end:
                 ends.append(end)
                 continue
-            inside = out[0] - (grid[1] - grid[0])
-            ends.append(optimize.brentq(lambda x: self.t(x) - critical, inside, out[0], xtol=1e-14))
+            inside = out - (grid[1] - grid[0])
+            ends.append(optimize.brentq(lambda x: self.t(x) - critical, inside, out, xtol=1e-14))
         return ends
 
 
@@ -115,8 +115,8 @@ def test_the_interval_of_a_difference_is_the_formula_by_hand(kind: str, rng: np.
     log = pd.DataFrame({"model": np.repeat(["new", "old"], 180), "item": np.tile(np.arange(180), 2)})
     log = log.assign(passage=np.tile(cluster, 2), score=np.append(new, old))
     expected = ByHand(new - old, cluster, 0.5, signed=True)
-    row = er.compare(log, groups="passage", baseline="old").table.iloc[0]
-    np.testing.assert_allclose(row[["lower", "upper"]].astype(float), expected.limits(), rtol=1e-7, atol=1e-12)
+    row, limits = er.compare(log, groups="passage", baseline="old").table.iloc[0], expected.limits()
+    np.testing.assert_allclose(row[["lower", "upper"]].astype(float), limits, rtol=1e-7, atol=1e-12)
     assert row["p_value"] == pytest.approx(expected.p(0.0) if np.any(new != old) else 1.0)
     # Every door to the same pair gives the same.
     means = er.mean(log, by="model", item="item", groups="passage")
@@ -131,7 +131,7 @@ def test_the_interval_of_a_difference_is_the_formula_by_hand(kind: str, rng: np.
         "selected": er.compare(log, groups="passage", baseline="old").results.contrast(np.eye(1)).conf_int().iloc[0],
     }
     for door, ends in doors.items():
-        np.testing.assert_allclose(np.asarray(ends, float), expected.limits(), rtol=1e-7, atol=1e-12, err_msg=door)
+        np.testing.assert_allclose(np.asarray(ends, float), limits, rtol=1e-7, atol=1e-12, err_msg=door)
     shown = one.equivalence(0.03, kind="non-inferiority")["p_value"].iloc[0]
     against = expected.p(-0.03) / 2
     assert shown == pytest.approx(against if one.params.iloc[0] > -0.03 else 1 - against)

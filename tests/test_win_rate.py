@@ -97,6 +97,7 @@ def test_random_schedules_agree_with_r(golden: Callable[[str], Golden], name: st
 
 
 @pytest.mark.pairwise
+@pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("reference", ["z", "t"])
 @pytest.mark.parametrize("weights", ["uniform", "count"])
 @pytest.mark.parametrize("name", JUDGED)

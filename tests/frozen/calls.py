@@ -328,7 +328,7 @@ def _options(clustering: str, groups: Any, family: str) -> dict[str, dict[str, A
 def clustered(family: str) -> Iterator[tuple[str, Any, dict[str, dict[str, Any]]]]:
     """Name, groups and options by name of each clustering of a family."""
     for clustering, groups in {name: by for some in FAMILIES[family][3] for name, by in some.items()}.items():
-        yield f"{family} | {clustering}", groups, _options(clustering, groups, family)
+        yield clustering, groups, _options(clustering, groups, family)
 
 
 def calls() -> Iterator[tuple[str, str, Call]]:
@@ -336,7 +336,7 @@ def calls() -> Iterator[tuple[str, str, Call]]:
     for family, (of, run, _, _) in FAMILIES.items():
         for clustering, groups, options in clustered(family):
             for name, chosen in options.items():
-                yield f"{clustering} | {name}", of, functools.partial(run, groups=groups, **chosen)
+                yield f"{family} | {clustering} | {name}", of, functools.partial(run, groups=groups, **chosen)
 
 
 def numbers(results: Any, ranked: bool = False) -> dict[str, Any]:

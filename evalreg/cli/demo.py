@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -55,83 +56,77 @@ def text(seed: int = 0) -> str:
     """The demonstration, in lines of at most 80 columns."""
     made = logs(seed)
     head = f"Three simulated evals whose true values are known (seed {seed})."
-    return "\n\n".join(
-        [head, _mean(made["passages.csv"], seed), _difference(made["models.csv"]), _board(made["judge_log.csv"]), NEXT]
-    )
+    with muted():
+        parts = [_mean(made["passages.csv"], seed), _difference(made["models.csv"]), _board(made["judge_log.csv"])]
+    return "\n\n".join([head, *parts, NEXT])
 
 
-def _wrapped(paragraph: str) -> str:
-    return "\n".join(in_lines(paragraph, WIDTH, ""))
+def _part(said: str, header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """A paragraph and its table."""
+    return "\n".join([*in_lines(said, WIDTH, ""), "", Grid(header, tuple(rows)).text(WIDTH)])
 
 
-def _held(results: er.Results, truth: float) -> bool:
-    low, high = results.conf_int().iloc[0]
-    return bool(low <= truth <= high)
+def _interval(low: float, high: float) -> str:
+    return f"{number(low)} to {number(high)}"
 
 
 def _mean(log: pd.DataFrame, seed: int) -> str:
     """One mean: how often 95% intervals hold the truth on more such logs, clustered and taken to be independent."""
-    kept = np.zeros(2, dtype=int)
-    with muted():
-        for i in range(N_MORE):
-            more = passages(np.random.default_rng([seed, i]))
-            truth, results = float(more.attrs["truth"]["mean"]), er.fit("score ~ 1", more, groups="passage")
-            kept += [_held(results, truth), _held(results.with_cov(groups=None), truth)]
-        results = er.fit("score ~ 1", log, groups="passage")
-    rows = []
-    for name, found, times in (
-        ("clustered by passage", results, kept[0]),
-        ("taken to be independent", results.with_cov(groups=None), kept[1]),
-    ):
-        ends = " to ".join(map(number, found.conf_int().iloc[0]))
-        rows.append((name, number(found.params.iloc[0]), number(found.bse.iloc[0]), ends, f"{times} of {N_MORE}"))
+    held = np.zeros(2, dtype=int)
+    for i in range(N_MORE):
+        more = passages(np.random.default_rng([seed, i]))
+        ends = [found.conf_int().iloc[0] for found in _with_and_without(more)]
+        held += [bool(low <= more.attrs["truth"]["mean"] <= high) for low, high in ends]
     said = (
         f"1. An error bar. One model answers {len(log)} questions on {log['passage'].nunique()} passages; a hard "
         f"passage lowers all its scores together. On {N_MORE} more such logs the 95% interval of clustered rows holds "
-        f"the truth {kept[0]} times, that of rows taken to be independent {kept[1]} times."
+        f"the truth {held[0]} times, that of rows taken to be independent {held[1]} times."
     )
-    table = Grid(("", "mean", "std err", "95% interval", "holds the truth"), tuple(rows))
-    return f"{_wrapped(said)}\n\n{table.text(WIDTH)}\n(true mean {log.attrs['truth']['mean']:.4f})"
+    names = ("clustered by passage", "taken to be independent")
+    rows = (
+        (name, *map(number, (found.params.iloc[0], found.bse.iloc[0])), _interval(*found.conf_int().iloc[0]), times)
+        for name, found, times in zip(names, _with_and_without(log), (f"{n} of {N_MORE}" for n in held), strict=True)
+    )
+    header = ("", "mean", "std err", "95% interval", "holds the truth")
+    return f"{_part(said, header, rows)}\n(true mean {log.attrs['truth']['mean']:.4f})"
+
+
+def _with_and_without(log: pd.DataFrame) -> tuple[er.Results, er.Results]:
+    """The mean clustered by passage, and of rows taken to be independent."""
+    results = er.fit("score ~ 1", log, groups="passage")
+    return results, results.with_cov(groups=None)
 
 
 def _difference(log: pd.DataFrame) -> str:
     """Two models on the same questions, paired and not."""
-    truth, rows = float(log.attrs["truth"]["difference"]), []
-    with muted():
-        for name, paired in (("question by question", True), ("as two separate means", False)):
-            found = er.compare(log, item="question", groups="passage", paired=paired).table.iloc[0]
-            ends = f"{number(found['lower'])} to {number(found['upper'])}"
-            rows.append((name, number(found["difference"]), number(found["se"]), ends))
+    rows = []
+    for name, paired in (("question by question", True), ("as two separate means", False)):
+        row = er.compare(log, item="question", groups="passage", paired=paired).table.iloc[0]
+        rows.append((name, number(row["difference"]), number(row["se"]), _interval(row["lower"], row["upper"])))
     said = (
         f"2. A against B. Two models answer the same {log['question'].nunique()} questions. What is hard for one is "
         "often hard for the other, so the difference is taken question by question."
     )
-    table = Grid(("new - old", "difference", "std err", "95% interval"), tuple(rows))
-    return f"{_wrapped(said)}\n\n{table.text(WIDTH)}\n(true difference {truth:.4f})"
+    header = ("new - old", "difference", "std err", "95% interval")
+    return f"{_part(said, header, rows)}\n(true difference {log.attrs['truth']['difference']:.4f})"
 
 
 def _board(log: pd.DataFrame) -> str:
     """A leaderboard with the ranks that are not excluded, beside the truth."""
-    with muted():
-        board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt + judge").leaderboard()
-    rows = tuple(
-        (
-            str(name),
-            str(row["rank"]),
-            f"{row['rank_lower']}-{row['rank_upper']}",
-            number(row["estimate"]),
-            f"{number(row['joint_lower'])} to {number(row['joint_upper'])}",
-            number(log.attrs["truth"]["win_rate"][name]),
-        )
-        for name, row in board.iterrows()
+    board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt + judge").leaderboard()
+    truth, ranks = (
+        log.attrs["truth"]["win_rate"],
+        board["rank_lower"].astype(str) + "-" + board["rank_upper"].astype(str),
     )
+    joint = map(_interval, board["joint_lower"], board["joint_upper"])
     said = (
         f"3. A leaderboard. {log['judge'].nunique()} judges compare {log['left'].nunique()} models on "
         f"{log['prompt'].nunique()} prompts. Rows share prompts and judges, and another log would bring others. The "
         "ranks are those that the log does not exclude."
     )
-    table = Grid(("", "rank", "ranks", "win rate", "joint 95% interval", "true"), rows)
-    return f"{_wrapped(said)}\n\n{table.text(WIDTH)}"
+    rates, true = map(number, board["estimate"]), (number(truth[name]) for name in board.index)
+    rows = zip(board.index, board["rank"].astype(str), ranks, rates, joint, true, strict=True)
+    return _part(said, ("", "rank", "ranks", "win rate", "joint 95% interval", "true"), rows)
 
 
 def write(folder: Path, seed: int = 0) -> str:

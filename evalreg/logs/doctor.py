@@ -14,9 +14,9 @@ from pandas.api.types import is_float_dtype, is_numeric_dtype
 from evalreg.checks import listed, muted
 from evalreg.data.clusters import quoted_pair, spelled_alike
 from evalreg.errors import EvalregError
-from evalreg.inference.questions import mixed_scales
 from evalreg.logs.reading import ROLES
 from evalreg.logs.table_log import likely_roles
+from evalreg.report.answer import MOST_NOTES
 from evalreg.report.tables import Grid, Summary, number
 
 # A `Log`, whose module imports this one.
@@ -125,18 +125,21 @@ def _grid(table: pd.DataFrame, first: str) -> Grid:
 def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) -> Diagnosis:
     """The diagnosis of a log; `say` words a question with its arguments as a command, by default they are Python."""
     frame, clusters = log._reading.frame, candidate_clusters(log)
-    questions = [(verb, options, python, _tried(ask)[1]) for verb, options, python, ask in _asked(log, clusters)]
-    commands = [say(verb, options) if say else python for verb, options, python, error in questions if error is None]
+    questions = [(verb, options, python, *_tried(ask)) for verb, options, python, ask in _asked(log, clusters)]
+    commands = [say(verb, options) if say else python for verb, options, python, _, error in questions if error is None]
     unnamed = unnamed_question(log)
     if unnamed is not None:
         roles = ",".join(f"{role}={column}" for role, column in [*((r, r) for r in log.roles), ("item", unnamed)])
         python = f"er.Log(log.frame, item={unnamed!r}).doctor()"
         commands.insert(0, say("doctor", ["--roles", roles]) if say else python)
     n_questions = len(frame[question(log)].drop_duplicates()) if question(log) else 0
-    remarks = [*log.notes, *_remarks(log, clusters.index.tolist())]
+    # What an estimate says of the log is said by it alone.
+    answers = [result for *_, result, error in questions if error is None]
+    notes = [text for _, text in answers[0].notes[:MOST_NOTES]] if answers else []
+    if not answers and len(frame) > 1:
+        notes = [f"No estimate can be had before this is settled: {questions[0][-1]}"]
+    remarks = [*log.notes, *_remarks(log, clusters.index.tolist()), *notes]
     remarks += [*_read(clusters, n_questions), *_alike(log, clusters)]
-    if all(error is not None for *_, error in questions) and len(frame) > 1:
-        remarks.append(f"No estimate can be had before this is settled: {questions[0][-1]}")
     return Diagnosis(
         counts=_counts(log),
         left_out={str(reason): int(count) for reason, count in log.left_out.items()},
@@ -302,73 +305,27 @@ def _remarks(log: AnyLog, clusters: Sequence[str]) -> Iterator[str]:
                 "if they are the same."
             )
     if "left" in roles:
-        if count := int((frame["left"] == frame["right"]).sum()):
-            rows, them = ("1 row compares", "it") if count == 1 else (f"{count} rows compare", "them")
-            yield f"{rows} a model with itself; a board refuses {them}."
-        yield from _twice(frame, [role for role in ("left", "right", "prompt", "judge", "order") if role in roles])
+        ids = [role for role in ("left", "right", "prompt", "judge", "order") if role in roles]
+        if count := int(frame.duplicated(ids).sum()):
+            first = " ".join(map(str, frame[ids][frame.duplicated(ids)].iloc[0]))
+            rows = "1 row repeats" if count == 1 else f"{count} rows repeat"
+            yield f"{rows} {listed(ids, joiner=' and ')} of a row above, first {first}."
         yield from _position(frame)
         yield from _sparse(frame)
         return
-    yield from _outcome(frame)
     if "item" not in roles:
         unnamed = unnamed_question(log)
         name = "" if unnamed is None else f' "{unnamed}" seems to be it: see the first command.'
         yield f"No column has the role of the question (item): models cannot be compared on the same questions.{name}"
         return
-    yield from _twice(frame, [role for role in ("model", "prompt", "task", "item", "sample") if role in roles])
-    yield from _unequal(frame, [*question(log), *(["prompt"] if "prompt" in roles else [])], "model" in roles)
+    yield from _within(frame, [*question(log), *(["prompt"] if "prompt" in roles else [])])
     if not clusters:
         yield "No field groups several questions: questions are the clusters."
 
 
-def _outcome(frame: pd.DataFrame) -> Iterator[str]:
-    score = frame["score"]
-    if missing := int(score.isna().sum()):
-        have = "has" if missing == 1 else "have"
-        yield f"{missing} of {len(frame)} rows {have} no score; estimates count and leave them out."
-    if not is_numeric_dtype(score):
-        yield f"Scores are text, such as {listed(score.dropna().unique()[:3].tolist())}: they need numbers."
-        return
-    if "model" in frame:
-        by = score.groupby(frame["model"], observed=True)
-        low, high = (ends.dropna() for ends in (by.min(), by.max()))
-        if unlike := mixed_scales([str(name) for name in low.index], low.to_numpy(float), high.to_numpy(float)):
-            yield f"S{unlike[1:]}"
-    if score.nunique() == 1:
-        yield f"All scores are {score.dropna().iloc[0]:g}: an interval rests on their number alone."
-
-
-def _twice(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
-    """Rows that repeat the ids of another, and the first column that tells them apart."""
-    again = frame.duplicated(ids)
-    if not again.any():
-        return
-    hint = "" if {"sample", "left"} & set(ids) else " If they are repeats, a column `sample` should say so."
-    for column in map(str, frame.columns[:MOST_COLUMNS]):
-        plain = all(isinstance(value, str | int | np.generic) for value in frame[column].head(100))
-        label = plain and column not in (*ids, "score", "winner") and not is_float_dtype(frame[column])
-        if label and not frame.duplicated([*ids, column]).any():
-            hint = f' Column "{column}" tells them apart.'
-            break
-    count = f"{int(again.sum())} rows repeat" if again.sum() > 1 else "1 row repeats"
-    first = " ".join(map(str, frame[ids][again].iloc[0]))
-    yield f"{count} {listed(ids, joiner=' and ')} of a row above, first {first}.{hint}"
-
-
-def _unequal(frame: pd.DataFrame, ids: list[str], models: bool) -> Iterator[str]:
-    """Questions that not all models answered, answers of unequal number, and fields that differ within a question."""
-    if models and frame["model"].nunique() > 1:
-        asked = frame.drop_duplicates(["model", *ids])
-        per_model = asked.groupby("model", observed=True).size()
-        answered = asked.groupby(ids, observed=True).size()
-        total, shared = len(answered), int((answered == len(per_model)).sum())
-        if shared < total:
-            yield (
-                f"Models have unequal questions: {shared} of {total} were answered by all ({per_model.idxmin()} has "
-                f"{per_model.min()}, {per_model.idxmax()} has {per_model.max()}). A comparison uses those that both "
-                "answered."
-            )
-    if models and "sample" in frame:
+def _within(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
+    """Answers of unequal number, and fields that differ within a question."""
+    if "model" in frame and "sample" in frame:
         count = frame.groupby(["model", *ids], observed=True).size()
         if count.min() < count.max():
             yield f"Questions have {count.min()} to {count.max()} answers of a model; each question weighs the same."
@@ -383,28 +340,15 @@ def _unequal(frame: pd.DataFrame, ids: list[str], models: bool) -> Iterator[str]
 
 def _position(frame: pd.DataFrame) -> Iterator[str]:
     """How often the left side wins, and by how many standard errors that is more than half."""
-    if "winner" in frame.columns:
-        winner = frame["winner"]
-        left, right = ((winner == side) | (winner == frame[side]) for side in ("left", "right"))
-        known = left | right | (winner == "tie")
-        other = winner[~known].dropna().value_counts()
-        if len(other):
-            words = ", ".join(f"{verdict} ({count})" for verdict, count in other.head(5).items())
-            more = f" and {len(other) - 5} more" if len(other) > 5 else ""
-            yield (
-                f"Verdicts that are not left, right, tie or one of the two models: {words}{more}. A board refuses them "
-                "until `labels` say what they mean."
-            )
-            return
-        won = pd.Series(np.where(left, 1.0, np.where(right, 0.0, 0.5)), frame.index).where(known)
-    elif is_numeric_dtype(frame["score"]):
-        won = frame["score"].astype(float)
-    else:
-        return
     from evalreg.estimators.mean import mean
 
-    by = "prompt" if "prompt" in frame else None
-    results, _ = _tried(lambda: mean(frame.assign(won=won), score="won", groups=by))
+    won = frame["winner" if "winner" in frame else "score"]
+    if "winner" in frame:
+        winner = won.mask(won == frame["left"], "left").mask(won == frame["right"], "right")
+        won = winner.map({"left": 1.0, "tie": 0.5, "right": 0.0})
+        if won.count() < winner.count():  # a verdict of another kind, which an estimate refuses
+            return
+    results, _ = _tried(lambda: mean(frame.assign(won=won), "won", groups="prompt" if "prompt" in frame else None))
     if results is None:
         return
     pairs = frame[["left", "right"]].drop_duplicates()
@@ -418,23 +362,21 @@ def _position(frame: pd.DataFrame) -> Iterator[str]:
 
 
 def _sparse(frame: pd.DataFrame) -> Iterator[str]:
-    """Pairs of models that never met, or met on one prompt only; and few judges."""
-    sides = frame[["left", "right"]].astype(str).to_numpy()
-    first, second = pd.Series(sides.min(axis=1), frame.index), pd.Series(sides.max(axis=1), frame.index)
-    models = pd.unique(sides.ravel())
+    """Pairs of models that never met, or met on one prompt only; and a judge alone."""
+    pairs = pd.DataFrame(np.sort(frame[["left", "right"]].astype(str), axis=1), frame.index, ["first", "second"])
+    by_pair = frame.groupby([pairs["first"], pairs["second"]])
+    prompts = by_pair["prompt"].nunique() if "prompt" in frame else by_pair.size()
+    models = pd.unique(pairs.to_numpy().ravel())
     possible = len(models) * (len(models) - 1) // 2
-    pairs = frame.assign(first=first, second=second).groupby(["first", "second"])
-    prompts = pairs["prompt"].nunique() if "prompt" in frame.columns else pairs.size()
-    centre = [name for name in models if ((first == name) | (second == name)).all()]
+    centre = [name for name in models if (pairs == name).any(axis=1).all()]
     if centre and len(models) > 2:
         yield f"Every comparison is with {centre[0]}: other models never met, and share its answers."
     elif len(prompts) < possible:
         yield f"{possible - len(prompts)} of {possible} pairs of models never met."
     if alone := int((prompts == 1).sum()):
         yield f"{alone} of {len(prompts)} pairs met on a single prompt: their own error bars say little."
-    if "judge" in frame and (n_judges := frame["judge"].nunique()) < 5:
-        says = "One judge" if n_judges == 1 else f"{n_judges} judges"
-        yield f"{says}: what holds for these judges is better known than what holds for others."
+    if "judge" in frame and frame["judge"].nunique() == 1:
+        yield "There is one judge: what others would say is not known."
 
 
 # What to ask next

@@ -33,6 +33,7 @@ from evalreg.report.tables import (
     level_text,
     number,
     p_value,
+    span,
 )
 from evalreg.results.reporting import common_page, drawing, inflation_figures, options_told
 from evalreg.results.sources import all_sources
@@ -103,7 +104,7 @@ def comparison_summary(
         for label, value in _printed_facts(part):
             facts.setdefault(label, {})[name] = value
         estimate, cov = part.results.estimate, part.results.cov
-        few_rows = [*filter(None, [score_text(cov)]), *rather_few(estimate, cov)]
+        few_rows = filter(None, [score_text(cov), rather_few(estimate, cov)])
         said[name] = [*estimate.about.lines, *few_rows, *(text for _, text in part.results.notes)]
     sentences = by_part(said)
     adjusted = together is not None or any(part.adjust for part in parts.values())
@@ -174,10 +175,8 @@ def difference_page(comparison: Compared, alpha: float, seed: Seed, *, pictures:
     draw = drawing(missing, pictures)
     with muted():
         table, summary = comparison.to_frame(alpha), comparison.summary(alpha, details=True)
-        intervals = draw(
-            "intervals", "Differences with their intervals", None, "", lambda: comparison.plot(alpha=alpha)
-        )
-        figures = (*([intervals] if intervals.image else []), *inflation_figures(results, draw, missing))
+        intervals = draw("Differences with their intervals", lambda: comparison.plot(alpha=alpha))
+        figures = (*intervals, *inflation_figures(results, draw))
         of_results = results.summary(alpha, details=True)
     page = common_page(results, alpha, replace(summary, grids=of_results.grids), table, None, "questions")
     joint, n, baselines = adjust == "single-step", len(table), table.index.get_level_values(1).unique()
@@ -260,18 +259,11 @@ def _pairing(table: pd.DataFrame) -> str:
     """How alike the models of a pair answer, and what that is worth."""
     if not table["paired"].any():
         return "The models are compared as if they had answered different questions (not paired)."
-    r, saved = (_span(table.loc[table["paired"], name].dropna(), ".2f") for name in ("correlation", "variance_saved"))
+    known = [table.loc[table["paired"], name].dropna() for name in ("correlation", "variance_saved")]
+    r, saved = (span(f"{some.min():.2f}", f"{some.max():.2f}") if len(some) else "" for some in known)
     alike = f" The scores of two models correlate by {r} over their questions." if r else ""
     worth = f" Were questions independent, {saved} of the variance would be saved by this." if saved else ""
     return f"Differences are taken question by question (paired).{alike}{worth}"
-
-
-def _span(values: Any, form: str) -> str:
-    """The smallest and the largest, or one number; empty of none."""
-    if not len(values):
-        return ""
-    low, high = f"{values.min():{form}}", f"{values.max():{form}}"
-    return low if low == high else f"{low} to {high}"
 
 
 def _unpaired(table: pd.DataFrame) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,13 +19,15 @@ from evalreg.inference.dependence import design_effect
 from evalreg.inference.intervals import tested_against
 from evalreg.report.sentences import named, reference_text
 from evalreg.report.summaries import (
-    DROPPED_WORDS,
+    INDEPENDENT,
     as_mean_text,
     coefficient_frame,
     covariance_text,
+    dropped_text,
     estimate_grid,
     few_seen,
     reference_fact,
+    score_kinds,
 )
 from evalreg.report.tables import Grid, Summary, ends_text, level_text, number, short_name
 
@@ -54,10 +56,8 @@ def rule_text(estimate: Estimate, cov: Covariance) -> str:
     scored, null = cov.widths().scored, tested_against(estimate)
     scale = ", on the logit scale" if estimate.bounded and estimate.about.interval != "wald" else ""
     if scored is not None:
-        kinds = [
-            word for word, which in (("Wilson's", ~scored.null.signed), ("Tango's", scored.null.signed)) if which.any()
-        ]
-        scale = f", {' and '.join(kinds)} score interval with a design effect"
+        kinds = " and ".join(f"{name}'s" for name in score_kinds(scored.null))
+        scale = f", {kinds} score interval with a design effect"
     carried = f", intervals of the {estimate.family.monotone.scale.of}" if estimate.family.monotone else ""
     tested = f", t and p against {null:g}" if null else ""
     repaired = f", {cov.change}" if cov.crossed and cov.change else ""
@@ -71,10 +71,8 @@ def rests_on(estimate: Estimate, cov: Covariance, n: int | None = None, rows: st
     counts = [f"{cov.n_clusters[axis_name(axis)]:,} {axis_name(axis)}" for axis in cov.axes]
     crossed = ", crossed" if len(counts) > 1 else ""
     where = f" in {' and '.join(counts)} clusters{crossed}" if counts else ", independent"
-    dropped = {reason: count for reason, count in estimate.dropped.items() if count}
-    reasons = (f"{count:,} {DROPPED_WORDS.get(reason, f'without {reason}')}" for reason, count in dropped.items())
-    parts = ", ".join(reasons)
-    left_out = f"; {sum(dropped.values()):,} rows dropped ({parts})" if dropped else ""
+    parts = dropped_text(estimate.dropped)
+    left_out = f"; {sum(estimate.dropped.values()):,} rows dropped ({parts})" if parts else ""
     return f"{estimate.n_rows if n is None else n:,} {rows}{where}{left_out}"
 
 
@@ -128,10 +126,7 @@ def notes_of(cov: Covariance, notes: Sequence[Note], more: Sequence[str] = ()) -
     told = sorted(notes, key=lambda note: rank.get(note[0], len(SEVERITY)))
     texts = [text for _, text in told]
     if not cov.axes:
-        texts.insert(
-            sum(rank.get(category, len(SEVERITY)) < 2 for category, _ in told),
-            "Rows are treated as independent; if they share passages, prompts or judges, name them in `groups`.",
-        )
+        texts.insert(sum(rank.get(category, len(SEVERITY)) < 2 for category, _ in told), INDEPENDENT)
     return list(dict.fromkeys([*texts, *more]))
 
 
@@ -166,7 +161,7 @@ def brief(
     else:
         grid = board_grid(board)
     lines = [f"Rows: {estimate.about.subset}."] if estimate.about.subset else []
-    lines += [*filter(None, [few_seen(cov), as_mean_text(estimate, cov, alpha)]), *estimate.about.lines]
+    lines += filter(None, [few_seen(cov), as_mean_text(estimate, cov, alpha), *estimate.about.lines])
     most = MOST_NOTES if board is None else MOST_BOARD_NOTES
     said = few(notes_of(cov, notes, lines), most)
     if board is not None:
@@ -186,14 +181,18 @@ def board_grid(board: pd.DataFrame, column: str = "") -> Grid:
 
     `column` is a further one that says which models are separated: "letters", under the header "groups", or "tier".
     """
-    rows, reach, level = [], board.attrs["reach"], level_text(board.attrs["alpha"])
-    for name, row in board.iterrows():
-        cells = [f"{row['rank']}", ranks_text(row), number(row["estimate"])]
-        cells += [ends_text(row[f"{a}lower"], row[f"{a}upper"], row["estimate"], reach) for a in ("", "joint_")]
-        rows.append((str(name), *cells, *(f"{row[one]}" for one in (column, "n") if one in board)))
-    more = (*([column.replace("letters", "groups")] if column else []), *(("n",) if "n" in board else ()))
-    headers = ("", "rank", "ranks", "estimate", f"{level} interval", "joint interval", *more)
-    return Grid(headers, tuple(rows))
+    reach, level = board.attrs["reach"], level_text(board.attrs["alpha"])
+    own, joint = (board[[f"{kind}lower", f"{kind}upper", "estimate"]].to_numpy(float) for kind in ("", "joint_"))
+    columns: dict[str, Iterable[str]] = {
+        "": map(str, board.index),
+        "rank": map(str, board["rank"]),
+        "ranks": map(ranks_text, board.to_dict("records")),
+        "estimate": map(number, board["estimate"]),
+        f"{level} interval": (ends_text(low, high, value, reach) for low, high, value in own),
+        "joint interval": (ends_text(low, high, value, reach) for low, high, value in joint),
+    }
+    columns |= {name.replace("letters", "groups"): map(str, board[name]) for name in (column, "n") if name in board}
+    return Grid.of(columns)
 
 
 def ranks_text(row: pd.Series[Any] | Mapping[Any, Any]) -> str:

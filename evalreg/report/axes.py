@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -43,28 +44,6 @@ DIVERGING = ("#d9822b", "#f3cfa6", "#ffffff", "#bcdcf2", "#6fb1e0")
 NAME_WIDTH, MOST_NAMED, FEW_ROWS = 40, 250, 40
 # Inches of a new figure across, and characters of a note to an inch.
 USUAL_WIDTH, NOTE_LETTERS = 6.5, 17
-STYLE: Any = {
-    "text.usetex": False,
-    "text.parse_math": False,
-    "text.color": INK,
-    "axes.grid": False,
-    # Figures have decimal points, as tables have.
-    "axes.formatter.use_locale": False,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.facecolor": "white",
-    "axes.labelsize": 8.5,
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "figure.facecolor": "white",
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "legend.fontsize": 8,
-    "legend.frameon": False,
-}
 # Points between lines of small text.
 LINE_HEIGHT = 9.5
 # p-values below this are drawn at it.
@@ -81,9 +60,9 @@ PARTS = (
 
 def size_asked(figsize: FigSize, height: float) -> tuple[float, float]:
     """Width and height of a new figure in inches."""
-    given: Any = figsize
-    width, asked = given if isinstance(given, tuple | list) and len(given) == 2 else (given, None)
-    sides: list[Any] = [USUAL_WIDTH if given is None else width, height if asked is None else asked]
+    pair = isinstance(figsize, tuple | list) and len(figsize) == 2
+    width, asked = figsize if pair else (figsize, None)  # type: ignore[misc]
+    sides: list[Any] = [USUAL_WIDTH if figsize is None else width, height if asked is None else asked]
     if not all(_is_length(side) for side in sides) or sides[0] < 2:
         raise ArgumentError(
             "`figsize` must be a width in inches, such as 3.3, of 2 to 500, or width and height, such as (3.3, 4); "
@@ -93,7 +72,7 @@ def size_asked(figsize: FigSize, height: float) -> tuple[float, float]:
 
 
 def _is_length(side: Any) -> bool:
-    return type(side) is not bool and isinstance(side, Real) and bool(1 <= float(side) <= 500)
+    return type(side) is not bool and isinstance(side, Real) and 1 <= float(side) <= 500
 
 
 @contextmanager
@@ -113,7 +92,7 @@ def canvas(ax: Axes | None, height: float, note: str = "", figsize: FigSize = No
         raise ArgumentTypeError(f"`ax` must be matplotlib Axes; got {type(ax).__name__}.")
     if ax is not None and figsize is not None:
         raise ArgumentError("`figsize` is the size of a new figure, and `ax` has one. Leave one of them out.")
-    with plt.rc_context(STYLE):
+    with plt.style.context(Path(__file__).with_name("templates") / "figures.mplstyle"):
         if ax is not None:
             yield ax
             return
@@ -579,7 +558,7 @@ def errors_axes(
             if np.isfinite(y).any():
                 fill = colour if name == "se_total" else "white"
                 ax.plot(x, y, marker, color=colour, mfc=fill, ms=size, mew=1.0, label=label, clip_on=False)
-        low, high = _widened(x)
+        low, high = limits(x)
         if n is not None:
             p = np.linspace(max(low, 0.0), min(high, 1.0), 201)
             ax.plot(p, np.sqrt(p * (1 - p) / n), color=MUTED, lw=1.0, ls=DOTTED, label="one 0/1 answer each")
@@ -669,7 +648,7 @@ def dependence_axes(table: pd.DataFrame, *, note: str = "", figsize: FigSize = N
     names = known.index.get_level_values(0)
     with canvas(ax, 4.0, note, figsize) as ax:
         size, ends = 5.0 if len(known) <= 40 else 3.0, known[["icc", "lower", "upper"]].to_numpy(dtype=float)
-        low, high = _widened(np.append(ends, 0.0))
+        low, high = limits(np.append(ends, 0.0))
         for k, name in enumerate(dict.fromkeys(names)):
             own, colour, shape = known[names == name], COLOURS[k % 6], "os^DvP"[k % 6]
             x, y, m = (own[column].to_numpy(dtype=float) for column in ("icc", "se_ratio", "mean_size"))
@@ -686,12 +665,6 @@ def dependence_axes(table: pd.DataFrame, *, note: str = "", figsize: FigSize = N
         )
         legend_above(ax)
     return ax
-
-
-def _widened(x: FloatArray) -> tuple[float, float]:
-    low, high = float(np.nanmin(x)), float(np.nanmax(x))
-    room = max(0.08 * (high - low), 0.02 * max(abs(low), abs(high), 1e-6))
-    return low - room, high + room
 
 
 # Pairs

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from evalreg.checks import visible
 from evalreg.errors import NotAvailableError
+from evalreg.report.documents import versions
 from evalreg.report.tables import Grid, latex_text, markdown_text
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ def words_of(text: str) -> str:
 class Figure:
     """A figure, and the table that says the same."""
 
-    name: str
     title: str
     image: str  # its source; empty where it could not be drawn
     table: Grid | None  # None where the table of scores says the same
@@ -75,7 +75,6 @@ class Page:
     formulas: tuple[str, ...] = ()  # in plain text
     sources: tuple[str, ...] = ()
     options: tuple[tuple[str, str], ...] = ()  # as resolved
-    versions: tuple[tuple[str, str], ...] = ()
     command: str = ""  # on one line; empty where the report was not made by one
     code: str = ""
     document: str = ""  # the results as JSON
@@ -137,7 +136,7 @@ def _html_template() -> Template:
 
 
 def _html(page: Page) -> str:
-    text = _html_template().render(page=page)
+    text = _html_template().render(page=page, versions=versions())
     # Lines that are empty stay so in code.
     parts = re.split(r"(<pre.*?</pre>)", text, flags=re.DOTALL)
     return "".join(part if i % 2 else re.sub(r"\n{2,}", "\n", part) for i, part in enumerate(parts))

@@ -17,7 +17,7 @@ from evalreg.errors import ArgumentError
 from evalreg.estimate import NOT_GIVEN, Estimate, clusters_behind
 from evalreg.inference.intervals import intervals
 from evalreg.inference.rectification import human_labels, rectification_table
-from evalreg.report.tables import latex_text, markdown_text, p_value
+from evalreg.report.tables import latex_text, markdown_text, p_value, span
 
 MarkupName: TypeAlias = Literal["text", "markdown", "latex", "html"]
 MARKUPS: tuple[MarkupName, ...] = ("text", "markdown", "latex", "html")
@@ -243,8 +243,7 @@ def reference_text(dofs: FloatArray, about: str = "") -> str:
         return "no degrees of freedom"
     if np.isinf(known).all():
         return "normal"
-    low, high = _dof_text(known.min()), _dof_text(known.max())
-    return f"t with {about}{low if low == high else f'{low} to {high}'} degrees of freedom"
+    return f"t with {about}{span(_dof_text(known.min()), _dof_text(known.max()))} degrees of freedom"
 
 
 def _dof_text(dof: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -30,6 +30,7 @@ from evalreg.report.tables import (
     number,
     p_value,
     short_name,
+    span,
 )
 from evalreg.scores.score_interval import FEW_EXPECTED, NullVariance
 
@@ -60,14 +61,18 @@ def few_seen(cov: Covariance) -> str:
     return f"{cov.names[scored.rows[fewest]]}: {tells(null, fewest)}."
 
 
+def score_kinds(null: NullVariance) -> list[str]:
+    """Whose score intervals parameters have."""
+    return [name for name, which in (("Wilson", ~null.signed), ("Tango", null.signed)) if which.any()]
+
+
 def score_text(cov: Covariance) -> str:
     """What score intervals are, and what they grant to what was not seen; empty where there are none."""
     scored = cov.widths().scored
     if scored is None:
         return ""
     null, names = scored.null, [cov.names[row] for row in scored.rows]
-    kinds = [word for word, which in (("Wilson", ~null.signed), ("Tango", null.signed)) if which.any()]
-    sentences = [f"Score intervals ({' and '.join(kinds)}): the variance grows towards the value tested."]
+    sentences = [f"Score intervals ({' and '.join(score_kinds(null))}): the variance grows towards the value tested."]
     sentences += filter(None, [few_seen(cov)])
     granted = null.effect / null.design_effect
     most = int(np.argmax(granted))
@@ -121,15 +126,15 @@ def reference_fact(cov: Covariance) -> str:
         return "t, without degrees of freedom"
     if np.all(np.isinf(dofs)):
         return "normal"
-    low, high = np.nanmin(dofs), np.nanmax(dofs)
-    ends = [f"{end:.4g}" if end < 1000 or np.isinf(end) else f"{end:.0f}" for end in (low, high)]
-    spread = ends[0] if ends[0] == ends[1] else " to ".join(ends)
+    ends = (np.nanmin(dofs), np.nanmax(dofs))
+    spread = span(*(f"{end:.4g}" if end < 1000 or np.isinf(end) else f"{end:.0f}" for end in ends))
     if cov.summed:  # Banerjee's sum under the largest of MacKinnon, Nielsen and Webb: these dof are those of 95%
         return f"sum of t^2 V, max rule (as t {spread})"
     words = {"satterthwaite": "Satterthwaite", "min": "G - 1" if cov.axes else cov.pieces[0].dof_name}
-    return f"t, dof {spread} ({words.get(rule, 'given') if isinstance(rule, str) else 'given'})"
+    return f"t, dof {spread} ({words.get(str(rule), 'given')})"
 
 
+INDEPENDENT = "Rows are treated as independent; if they share passages, prompts or judges, name them in `groups`."
 # A design effect below this is not worth a sentence.
 LITTLE_DEPENDENCE = 1.1
 # Differences that are named one by one.
@@ -168,6 +173,13 @@ def coefficient_frame(
     return pd.DataFrame(columns, index=list(estimate.names))
 
 
+def dropped_text(dropped: Mapping[str, int]) -> str:
+    """Rows left out by reason: "3 without score, 1 left out by subset"; empty where there are none."""
+    return ", ".join(
+        f"{count:,} {DROPPED_WORDS.get(reason, f'without {reason}')}" for reason, count in dropped.items() if count
+    )
+
+
 def summarize(
     estimate: Estimate,
     cov: Covariance,
@@ -178,46 +190,43 @@ def summarize(
 ) -> Summary:
     """The summary of an estimate under a covariance; `counts` are the rows behind each parameter."""
     about, clusterings = estimate.about, cov.axes or axes
-    dropped = {reason: count for reason, count in estimate.dropped.items() if count}
-    facts = [("Score", about.outcome), ("Rows", f"{estimate.n_rows}"), ("Model", about.model)]
-    if about.subset:
-        facts.append(("Subset", about.subset))
-        dropped.pop("subset", None)
-    if about.formula:
-        facts.append(("Formula", about.formula))
-    facts += [("Covariance", covariance_text(cov)), ("Reference", reference_fact(cov))]
-    facts.append(("Factor", cov.options.factor_words))
-    parts = ", ".join(f"{count} {DROPPED_WORDS.get(reason, f'without {reason}')}" for reason, count in dropped.items())
-    if estimate.absorbed is not None:
-        facts.append(("Absorbed", estimate.absorbed.text))
-    facts.append(("Rows dropped", f"{sum(dropped.values())} ({parts})" if dropped else "none"))
-    if cov.crossed:
-        name = "alike" if cov.options.alike is not None else cov.options.repair
-        facts.append(("Repair", f"{name}: {cov.change or 'nothing changed'}"))
+    dropped = {reason: count for reason, count in estimate.dropped.items() if reason != "subset" or not about.subset}
+    left, repair = dropped_text(dropped), "alike" if cov.options.alike is not None else cov.options.repair
+    facts = {
+        "Score": about.outcome,
+        "Rows": f"{estimate.n_rows}",
+        "Model": about.model,
+        "Subset": about.subset,
+        "Formula": about.formula,
+        "Covariance": covariance_text(cov),
+        "Reference": reference_fact(cov),
+        "Factor": cov.options.factor_words,
+        "Absorbed": "" if estimate.absorbed is None else estimate.absorbed.text,
+        "Rows dropped": f"{sum(dropped.values()):,} ({left})" if left else "none",
+        "Repair": f"{repair}: {cov.change or 'nothing changed'}" if cov.crossed else "",
+    }
     # How many rows there are of each is a question where there are several models.
-    frame = coefficient_frame(estimate, cov, alpha, counts if estimate.about.n_models > 1 else None)
-    order = best_first(estimate)
+    frame = coefficient_frame(estimate, cov, alpha, counts if about.n_models > 1 else None)
     # The rows of each model stand in the second table where there is one: the first is full.
     first = frame.drop(columns="n", errors="ignore") if clusterings else frame
     grids, icc = [estimate_grid(estimate, first, alpha)], np.full(estimate.n_params, np.nan)
     if human_labels(estimate) is not None:
-        grids.append(_human_grid(rectification_table(estimate, cov), order))
+        grids.append(_human_grid(rectification_table(estimate, cov).iloc[best_first(estimate)]))
     if clusterings:
         with suppress(NotAvailableError):  # A copy without its rows may not know it; all else stands.
             icc = intraclass_correlation(estimate, clusterings[0])
-        grids += [_dependence_grid(frame, order, estimate, cov, icc, counts), _cluster_grid(estimate, clusterings)]
-    sentences = [*limit_sentence(grids), *_sentences(estimate, cov, alpha, clusterings, icc)]
-    sentences += choice_sentence(estimate)
-    sentences += [text for _, text in notes]
-    return Summary("evalreg results", tuple(facts), tuple(grids), tuple(sentences))
+        grids += [_dependence_grid(frame, estimate, cov, icc, counts), _cluster_grid(estimate, clusterings)]
+    said = [limit_sentence(grids), *_sentences(estimate, cov, alpha, clusterings, icc), choice_sentence(estimate)]
+    sentences = (*filter(None, said), *(text for _, text in notes))
+    return Summary("evalreg results", tuple(fact for fact in facts.items() if fact[1]), tuple(grids), sentences)
 
 
-def choice_sentence(estimate: Estimate) -> list[str]:
-    """What to say about the first place of three models or more: one sentence, none for fewer."""
+def choice_sentence(estimate: Estimate) -> str:
+    """What to say about the first place of three models or more; empty for fewer."""
     n = estimate.about.n_models
     if n < CHOSEN_FROM:
-        return []
-    return [f"The best of {n} was also lucky, so its estimate is too high on average: {CORRECTED_BY} corrects for it."]
+        return ""
+    return f"The best of {n} was also lucky, so its estimate is too high on average: {CORRECTED_BY} corrects for it."
 
 
 def rating_reach(estimate: Estimate) -> float:
@@ -228,122 +237,101 @@ def rating_reach(estimate: Estimate) -> float:
     return float(np.log(1e6) * (400 / np.log(10) if elo else 1.0))
 
 
-def limit_sentence(grids: Iterable[Grid]) -> list[str]:
+def limit_sentence(grids: Iterable[Grid]) -> str:
     """What "no limit" means, where a table says so."""
-    if not any(cell == NO_LIMIT for grid in grids for row in grid.rows for cell in row):
-        return []
-    return [f"{NO_LIMIT}: the interval reaches beyond odds of a million to one, where a limit tells nothing more."]
+    if not any(NO_LIMIT in row for grid in grids for row in grid.rows):
+        return ""
+    return f"{NO_LIMIT}: the interval reaches beyond odds of a million to one, where a limit tells nothing more."
 
 
 def estimate_grid(estimate: Estimate, frame: pd.DataFrame, alpha: float, effect: FloatArray | None = None) -> Grid:
-    """A line an estimate, models from the best down; `effect` adds design effects, and "n" in the frame the rows."""
-    reach, rated = rating_reach(estimate), range(estimate.about.n_models)
-    reaches = [reach if i in rated else np.inf for i in range(estimate.n_params)]
-    return coefficient_grid(frame, best_first(estimate), alpha, tested_against(estimate) is not None, reaches, effect)
+    """A line an estimate, models from the best down; `effect` adds design effects, and "n" in the frame the rows.
 
-
-def coefficient_grid(
-    frame: pd.DataFrame,
-    order: Sequence[int],
-    alpha: float,
-    tests: bool,
-    reach: Sequence[float] | None = None,
-    effect: FloatArray | None = None,
-) -> Grid:
-    """Estimates and intervals of the rows in `order`; t and p where `tests` says that they tell something.
-
-    `reach` is how far from each row's estimate a limit is one.
+    t and p stand where they tell something.
     """
-    ends = (f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.3g}]")
-    more = (*(("deff",) if effect is not None else ()), *(("n",) if "n" in frame else ()))
-    rows, dofs = [], dof_texts(frame["dof"], whole=False)
-    for i in order:
-        row = frame.iloc[i]
-        cells = [number(row["estimate"]), number(row["se"])]
-        cells += [fixed(row["t"], 2), p_value(row["p_value"], alpha)] if tests else []
-        cells += limits(row["lower"], row["upper"], row["estimate"], np.inf if reach is None else reach[i])
-        cells += [dofs[i], *([fixed(effect[i], 2)] if effect is not None else [])]
-        rows.append((short_name(str(frame.index[i])), *cells, *([f"{row['n']:.0f}"] if "n" in frame else [])))
-    return Grid(("", "coef", "std err", *(("t", "P>|t|") if tests else ()), *ends, "dof", *more), tuple(rows))
+    order = best_first(estimate)
+    table = frame.iloc[order]
+    reach = np.where(np.array(order) < estimate.about.n_models, rating_reach(estimate), np.inf)
+    ends = [limits(*row) for row in zip(table["lower"], table["upper"], table["estimate"], reach, strict=True)]
+    columns: dict[str, Iterable[str]] = {
+        "": (short_name(str(name)) for name in table.index),
+        "coef": map(number, table["estimate"]),
+        "std err": map(number, table["se"]),
+    }
+    if tested_against(estimate) is not None:
+        columns |= {"t": (fixed(t, 2) for t in table["t"]), "P>|t|": (p_value(p, alpha) for p in table["p_value"])}
+    columns |= {f"[{alpha / 2:.3g}": (low for low, _ in ends), f"{1 - alpha / 2:.3g}]": (high for _, high in ends)}
+    columns["dof"] = dof_texts(table["dof"], whole=False)
+    columns |= {} if effect is None else {"deff": (fixed(value, 2) for value in effect[order])}
+    return Grid.of(columns | _counted(table))
+
+
+def _counted(table: pd.DataFrame) -> dict[str, Iterable[str]]:
+    """The column of rows, where the table has one."""
+    return {"n": (f"{n:.0f}" for n in table["n"])} if "n" in table else {}
 
 
 def _dependence_grid(
-    frame: pd.DataFrame,
-    order: list[int],
-    estimate: Estimate,
-    cov: Covariance,
-    icc: FloatArray,
-    counts: FloatArray | None,
+    frame: pd.DataFrame, estimate: Estimate, cov: Covariance, icc: FloatArray, counts: FloatArray | None
 ) -> Grid:
-    effect, n_eff = design_effect(cov), dof_texts(effective_rows(estimate, cov, counts), whole=False)
-    known = bool(np.any(np.isfinite(icc)))
-    counted = "n" in frame
-    some = (*(("n",) if counted else ()), "naive SE", "clustered", "deff", "eff. n", *(("ICC",) if known else ()))
-    headers = ("", *some)
-    rows = tuple(
-        (
-            str(frame.index[i]),
-            *((f"{frame['n'].iloc[i]:.0f}",) if counted else ()),
-            number(frame["naive_se"].iloc[i]),
-            number(frame["se"].iloc[i]),
-            UNKNOWN if np.isnan(effect[i]) else fixed(effect[i], 2),
-            n_eff[i].replace("nan", UNKNOWN),
-            *((UNKNOWN if np.isnan(icc[i]) else f"{round(float(icc[i]), 3) + 0.0:.3f}",) if known else ()),
-        )
-        for i in order
+    """What clustering does to the standard error of each estimate, and how alike the rows of a cluster are."""
+    order = best_first(estimate)
+    table, n_eff = frame.iloc[order], dof_texts(effective_rows(estimate, cov, counts)[order], whole=False)
+    columns = {"": map(str, table.index), **_counted(table)}
+    columns |= {"naive SE": map(number, table["naive_se"]), "clustered": map(number, table["se"])}
+    columns["deff"] = (UNKNOWN if np.isnan(value) else fixed(value, 2) for value in design_effect(cov)[order])
+    columns["eff. n"] = (text.replace("nan", UNKNOWN) for text in n_eff)
+    if np.any(np.isfinite(icc)):
+        columns["ICC"] = (UNKNOWN if np.isnan(value) else fixed(value, 3) for value in icc[order])
+    return Grid.of(columns)
+
+
+def _human_grid(table: pd.DataFrame) -> Grid:
+    return Grid.of(
+        {
+            "": map(str, table.index),
+            "lambda": (fixed(value, 3) for value in table["lambda"]),
+            "labelled": (f"{n:.0f}" for n in table["n_labelled"]),
+            "unlabelled": (f"{n:.0f}" for n in table["n_unlabelled"]),
+            "human mean": map(number, table["human_mean"]),
+            "human SE": map(number, table["human_se"]),
+            "eff. labels": (fixed(n, 1) for n in table["effective_labels"]),
+        }
     )
-    return Grid(headers, rows)
-
-
-def _human_grid(table: pd.DataFrame, order: list[int]) -> Grid:
-    headers = ("", "lambda", "labelled", "unlabelled", "human mean", "human SE", "eff. labels")
-    rows = []
-    for i in order:
-        row = table.iloc[i]
-        counts = [f"{row[name]:.0f}" for name in ("n_labelled", "n_unlabelled")]
-        alone = [number(row[name]) for name in ("human_mean", "human_se")]
-        rows.append((str(table.index[i]), fixed(row["lambda"], 3), *counts, *alone, fixed(row["effective_labels"], 1)))
-    return Grid(headers, tuple(rows))
 
 
 def _cluster_grid(estimate: Estimate, axes: tuple[Axis, ...]) -> Grid:
-    rows = []
-    for axis in axes:
-        size = cluster_sizes(estimate, axis)
-        cells = (f"{size.effective_clusters:.1f}", f"{size.largest_share:.1%}", f"{size.mean_size:.1f}")
-        rows.append((axis_name(axis), str(size.n_clusters), *cells))
-    return Grid(("clusters", "G", "effective G*", "largest share", "mean size"), tuple(rows))
+    sizes = [cluster_sizes(estimate, axis) for axis in axes]
+    return Grid.of(
+        {
+            "clusters": map(axis_name, axes),
+            "G": (str(size.n_clusters) for size in sizes),
+            "effective G*": (f"{size.effective_clusters:.1f}" for size in sizes),
+            "largest share": (f"{size.largest_share:.1%}" for size in sizes),
+            "mean size": (f"{size.mean_size:.1f}" for size in sizes),
+        }
+    )
 
 
 def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Axis, ...], icc: FloatArray) -> list[str]:
-    sentences = [
-        *_inflation(estimate, cov),
-        *_absorbed_text(estimate),
-        *estimate.about.lines,
-        *filter(None, [score_text(cov)]),
-    ]
-    if not cov.axes:
-        sentences.append(
-            "Rows are treated as independent; if they share passages, prompts or judges, name them in `groups`."
-        )
-    sentences += rather_few(estimate, cov)
+    about, carried, alike, tested = estimate.about, carried_text(estimate), "", ""
     if np.any(np.isfinite(icc)):
-        name = axis_name(axes[0])
         what = "rows" if estimate.kind == "mean" else "residuals"
-        sentences.append(
+        alike = (
             "deff = (clustered SE / naive SE) squared. eff. n = how many independent rows would give this error bar. "
-            f"ICC = how alike the {what} of one {name} are: 0 is not at all, 1 is the same."
+            f"ICC = how alike the {what} of one {axis_name(axes[0])} are: 0 is not at all, 1 is the same."
         )
-    carried = carried_text(estimate)
     if carried:
-        sentences.append(f"{carried}; t and p test each against {estimate.about.null:g}, as the interval does.")
-    elif estimate.bounded and estimate.about.interval == "logit" and cov.single is None:
+        tested = f"{carried}; t and p test each against {about.null:g}, as the interval does."
+    elif estimate.bounded and about.interval == "logit" and cov.single is None:
         null = tested_against(estimate)
         said = "`t_test` tests a value, as the interval does" if null is None else f"t and p test each against {null:g}"
-        sentences.append(f"Intervals are built on the logit scale; {said}.")
-    elif estimate.about.null:
-        sentences.append(f"t and p test each against {estimate.about.null:g}.")
-    return [*sentences, *filter(None, [as_mean_text(estimate, cov, alpha)])]
+        tested = f"Intervals are built on the logit scale; {said}."
+    elif about.null:
+        tested = f"t and p test each against {about.null:g}."
+    clustered = [_inflation(estimate, cov), _absorbed_text(estimate), *about.lines, score_text(cov)]
+    independent = "" if cov.axes else INDEPENDENT
+    return [*clustered, independent, rather_few(estimate, cov), alike, tested, as_mean_text(estimate, cov, alpha)]
 
 
 def as_mean_text(estimate: Estimate, cov: Covariance, alpha: float) -> str:
@@ -357,54 +345,49 @@ def as_mean_text(estimate: Estimate, cov: Covariance, alpha: float) -> str:
     )
 
 
-def _inflation(estimate: Estimate, cov: Covariance) -> list[str]:
+def _inflation(estimate: Estimate, cov: Covariance) -> str:
     """Of a leaderboard by how much clustering widens the error bars, and why."""
     effect = np.sqrt(design_effect(cov)) if estimate.about.one_board and cov.axes else np.array([])
     effect = effect[np.isfinite(effect)]
     if not effect.size:
-        return []
+        return ""
     sizes = {axis_name(axis): cov.n_clusters[axis_name(axis)] for axis in cov.axes}
     finest = max(sizes, key=sizes.__getitem__)
-    per = estimate.n_rows / sizes[finest]
-    text = (
-        f"Standard errors are {np.median(effect):.2f} times the naive ones (from {effect.min():.2f} to "
-        f"{effect.max():.2f}): the {sizes[finest]} {finest} clusters hold {per:.0f} "
-        f"comparison{'s' if round(per) != 1 else ''} each"
+    per, typical, why = estimate.n_rows / sizes[finest], np.median(effect), ""
+    if per != 1:
+        why = ", which share answers" + " that largely cancel within a cluster" * bool(typical < 0.9)
+    if per != 1 and typical > 1.2:
+        why += ", so that the effective number of comparisons is nearer to that of clusters than of rows"
+    return (
+        f"Standard errors are {typical:.2f} times the naive ones (from {effect.min():.2f} to {effect.max():.2f}): "
+        f"the {sizes[finest]} {finest} clusters hold {per:.0f} comparison{'s' * (round(per) != 1)} each{why}."
     )
-    if per == 1:
-        return [f"{text}."]
-    if np.median(effect) > 1.2:
-        more = "so that the effective number of comparisons is nearer to that of clusters than of rows"
-        return [f"{text}, which share answers, {more}."]
-    return [f"{text}, which share answers{' that largely cancel within a cluster' * bool(np.median(effect) < 0.9)}."]
 
 
-def _absorbed_text(estimate: Estimate) -> list[str]:
+def _absorbed_text(estimate: Estimate) -> str:
     """What absorbed levels count as, and what the covariates explain beside them."""
     absorbed = estimate.absorbed
     if absorbed is None:
-        return []
+        return ""
     count = f"{'' if absorbed.exact else 'at most '}{absorbed.rank:,}"
-    return [
+    return (
         f"Coefficients compare rows within levels of what is absorbed. The covariates explain {absorbed.r2_within:.1%} "
         f"of the variation within levels (R-squared within); the levels count as {count} coefficients."
-    ]
+    )
 
 
-def rather_few(estimate: Estimate, cov: Covariance) -> list[str]:
-    """What is done about 10 to 29 clusters, which the literature calls few: one sentence, none for other numbers."""
+def rather_few(estimate: Estimate, cov: Covariance) -> str:
+    """What is done about 10 to 29 clusters, which the literature calls few; empty for other numbers."""
     low, high = RATHER_FEW
     counts = {axis_name(axis): cov.n_clusters[axis_name(axis)] for axis in cov.axes}
     few = [f"{count} {name} clusters" for name, count in counts.items() if low <= count <= high]
     if not few:
-        return []
-    done = (
-        "CR2 and its Satterthwaite degrees of freedom allow for it"
-        if cov.options.kind.dof == cov.options.dof == "satterthwaite"
-        else 'cov="CR2" with its Satterthwaite degrees of freedom, the default, allows for it'
-    )
+        return ""
+    done = 'cov="CR2" with its Satterthwaite degrees of freedom, the default, allows for it'
+    if cov.options.kind.dof == cov.options.dof == "satterthwaite":
+        done = "CR2 and its Satterthwaite degrees of freedom allow for it"
     refit, cells = estimate.refit, estimate.cells
     resolved = refit is not None and refit.linear and estimate.coefficient_map is not None
     has_wild_test = resolved and (cells is None or cells.stratum is None)
     check = ", and `wild_test` checks a result without them" if has_wild_test else ""
-    return [f"{' and '.join(few)}: fewer than the {high + 1} of a usual rule. {done}{check}."]
+    return f"{' and '.join(few)}: fewer than the {high + 1} of a usual rule. {done}{check}."

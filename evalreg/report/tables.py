@@ -6,7 +6,7 @@ import html
 import re
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -96,6 +96,11 @@ def ends_text(low: float, high: float, estimate: float, reach: float = np.inf) -
     return "none" if np.isnan(low) or np.isnan(high) else " to ".join(limits(low, high, estimate, reach))
 
 
+def span(low: str, high: str) -> str:
+    """The smallest and the largest, or one number."""
+    return low if low == high else f"{low} to {high}"
+
+
 def fixed(value: float, digits: int) -> str:
     """Return a statistic with so many decimals whatever its size; none from a thousand on."""
     if abs(value) >= 1 or not np.isfinite(value):
@@ -162,6 +167,11 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]  # row name and cells
     blocks: bool = False  # whether columns that do not fit the width of a text stand in blocks below each other
     rule: int = 0  # above which row there is a line, 0 for none
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Iterable[str]]) -> Grid:
+        """A table by its columns, the names of rows first."""
+        return cls(tuple(columns), tuple(zip(*columns.values(), strict=True)))
 
     def __post_init__(self) -> None:
         """Refuse what is not text here, and not where a format happens to trip over it."""

@@ -26,9 +26,16 @@ MOST_PAIRED = 64
 
 
 def results_document(
-    results: AnyResults, alphas: Sequence[float], printed: Any = None, table: pd.DataFrame | None = None
+    results: AnyResults,
+    alphas: Sequence[float],
+    printed: Any = None,
+    table: pd.DataFrame | None = None,
+    board: pd.DataFrame | None = None,
 ) -> dict[str, Any]:
-    """Everything but the board: `printed` is what has the summary, `table` its rows (indexed as it indexes them)."""
+    """Everything that is kept.
+
+    `printed` is what has the summary, `table` its rows (indexed as it indexes them), `board` the leaderboard.
+    """
     cov, alpha = results.cov, alphas[0]
     with muted():
         summary, whole = ((printed or results).summary(alpha, details=details) for details in (False, True))
@@ -42,7 +49,7 @@ def results_document(
         "dropped": {str(reason): int(count) for reason, count in results.dropped.items()},
         "formula": results.estimate.about.formula,
         "intervals": _ends(results, alphas),
-        "kind": "results",
+        "kind": "results" if board is None else "board",
         "model": results.estimate.about.model,
         "n_clusters": results.n_clusters,
         "nobs": results.nobs,
@@ -52,11 +59,11 @@ def results_document(
         "parameters": rows.to_dict("records"),
         "schema_version": SCHEMA_VERSION,
         "score": results.estimate.about.outcome,
-        "seed": None,
+        "seed": None if board is None else board.attrs["seed"],
         "summary": summary_document(summary),
         "tested_against": tested_against(results.estimate),
         "versions": versions(),
-    }
+    } | ({} if board is None else {"leaderboard": records(board, "model")})
 
 
 def resolved_options(cov: Covariance) -> dict[str, Any]:
@@ -118,16 +125,15 @@ def _pairs(results: AnyResults, alphas: Sequence[float]) -> dict[str, Any] | Non
     return {"left": left.tolist(), "right": right.tolist(), "intervals": _ends(found, alphas), **columns}
 
 
-def board_document(results: AnyResults, alpha: float, seed: Seed) -> dict[str, Any]:
-    """Ranks and joint intervals of several models; nothing for anything else."""
+def board_of(results: AnyResults, alpha: float, seed: Seed) -> tuple[pd.DataFrame | None, str]:
+    """The leaderboard of several models; where they have none, why not."""
     if results.estimate.about.n_models < 2:
-        return {}
+        return None, ""
     with muted():
         try:
-            table = results.leaderboard(alpha, seed)
-        except EvalregError:
-            return {}
-    return {"kind": "board", "leaderboard": records(table, "model"), "seed": table.attrs["seed"]}
+            return results.leaderboard(alpha, seed), ""
+        except EvalregError as error:
+            return None, str(error)
 
 
 def checked_levels(alpha: float | Sequence[float]) -> tuple[float, ...]:

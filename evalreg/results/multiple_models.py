@@ -239,5 +239,5 @@ def leaderboard_table(models: MultipleModels, alpha: float, seed: Seed) -> pd.Da
     table = table.sort_values("estimate", ascending=False, kind="stable")
     table.attrs = {"alpha": alpha, "seed": joint.attrs["seed"], "monte_carlo_error": joint.attrs["monte_carlo_error"]}
     table.attrs |= {"reach": rating_reach(models.estimate)}
-    table.attrs["note"] = " ".join(choice_sentence(models.estimate))
+    table.attrs["note"] = choice_sentence(models.estimate)
     return table

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -22,7 +21,7 @@ from evalreg.inference.fragile import cluster_sizes
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.answer import answer_text, board_grid, ranks_told, separating_column
 from evalreg.report.axes import as_image
-from evalreg.report.documents import as_compact_json, records, versions
+from evalreg.report.documents import as_compact_json
 from evalreg.report.rendering import (
     REPORT_FORMATS,
     Figure,
@@ -33,14 +32,14 @@ from evalreg.report.rendering import (
     rendered_page,
 )
 from evalreg.report.sentences import PERCENT, PLAIN, POINTS, unit_of, with_interval
-from evalreg.report.summaries import DROPPED_WORDS, limit_sentence
-from evalreg.report.tables import Grid, Summary, ends_text, fixed, level_text, number, p_value
-from evalreg.results.document import AnyResults, resolved_options, results_document
+from evalreg.report.summaries import dropped_text, limit_sentence
+from evalreg.report.tables import Grid, Summary, ends_text, fixed, level_text, number, p_value, span
+from evalreg.results.document import AnyResults, board_of, resolved_options, results_document
 from evalreg.results.sources import formulas_of, methods_of, sources_of
 
 # Of so many models all pairs are drawn; and of so many they are listed one below the other.
 MOST_DRAWN, MOST_LISTED = 60, 12
-FORMAT_OF = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".json": "json"}
+FORMAT_OF: dict[str, ReportFormat] = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".json": "json"}
 
 
 def write_report(
@@ -69,25 +68,16 @@ def asked_format(form: ReportFormat | None, path: Any) -> ReportFormat:
     """
     if path is not None and not isinstance(path, str | os.PathLike):
         raise ArgumentError(f"`path` must be a file to write to; got {path!r}.")
-    if form is None:
-        form = "html" if path is None else format_of(path)
-    found: ReportFormat = option("format", form, REPORT_FORMATS)
+    end = ".html" if path is None else Path(path).suffix.lower()
+    if form is None and end not in FORMAT_OF:
+        raise ArgumentError(
+            f'`path` must end in one of {", ".join(FORMAT_OF)}, or `format` must be given; got "{path}".'
+        )
+    found: ReportFormat = option("format", FORMAT_OF[end] if form is None else form, REPORT_FORMATS)
     check_renders(found)
     if path is not None and not Path(path).parent.is_dir():
         with writing("path", path):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-    return found
-
-
-def format_of(path: Any, argument: str = "path") -> ReportFormat:
-    """The format that the end of a file's name says."""
-    end = Path(path).suffix.lower()
-    if end not in FORMAT_OF:
-        other = "`--format`" if argument.startswith("-") else "`format`"
-        raise ArgumentError(
-            f'`{argument}` must end in one of {", ".join(FORMAT_OF)}, or {other} must be given; got "{path}".'
-        )
-    found: ReportFormat = option("format", FORMAT_OF[end], REPORT_FORMATS)
     return found
 
 
@@ -98,17 +88,12 @@ def report_page(results: AnyResults, alpha: float, seed: Seed, *, pictures: bool
     """
     missing = list[str]()
     with muted():
-        board = None
-        if results.estimate.about.n_models > 1:
-            try:
-                board = results.leaderboard(alpha, seed)
-            except EvalregError as error:
-                missing.append(f"There are no ranks and no joint intervals: {error}")
+        board, why = board_of(results, alpha, seed)
+        if why:
+            missing.append(f"There are no ranks and no joint intervals: {why}")
         summary, frame = results.summary(alpha, details=True), results.to_frame(alpha)
-        figures = [*_figures(results, board, alpha, seed, drawing(missing, pictures), missing)]
-        document = results_document(results, (alpha,))
-        if board is not None:
-            document |= {"kind": "board", "leaderboard": records(board, "model"), "seed": board.attrs["seed"]}
+        figures = _figures(results, board, alpha, seed, drawing(missing, pictures), missing)
+        document = results_document(results, (alpha,), board=board)
         answer = answer_of(results, frame, board, alpha)
     scores = _estimate_grid(frame, alpha) if board is None else board_grid(board, separating_column(board))
     page = common_page(results, alpha, summary, frame, board)
@@ -117,8 +102,8 @@ def report_page(results: AnyResults, alpha: float, seed: Seed, *, pictures: bool
         title=f"{results.estimate.about.model} of {named(results.estimate.about.outcome)}",
         answer=answer,
         scores=scores,
-        scores_note=(*(_score_notes(board, alpha) if len(frame) > 1 else ()), *limit_sentence([scores])),
-        figures=tuple(figures),
+        scores_note=tuple(filter(None, [_score_note(board, alpha) * (len(frame) > 1), limit_sentence([scores])])),
+        figures=figures,
         missing=tuple(missing),
         options=options_told(results, alpha, seed if board is not None else None),
         code=_code(results, alpha, seed),
@@ -138,7 +123,6 @@ def common_page(
         methods=methods_of(results, alpha, board is not None),
         formulas=formulas_of(results, board is not None),
         sources=sources_of(results, board is not None),
-        versions=tuple(versions().items()),
     )
 
 
@@ -179,14 +163,12 @@ def design_sentences(results: Any, rows: str = "rows") -> tuple[str, ...]:
     effect = np.sqrt(design_effect(cov))
     effect = effect[np.isfinite(effect)]
     if effect.size:
-        low, high = f"{effect.min():.2f}", f"{effect.max():.2f}"
-        times = f"{low} times" if low == high else f"{low} to {high} times"
-        found.append(f"The standard errors are {times} those of independent {rows}.")
+        times = span(f"{effect.min():.2f}", f"{effect.max():.2f}")
+        found.append(f"The standard errors are {times} times those of independent {rows}.")
     dof = cov.dof()
     dof = dof[np.isfinite(dof)]
     if dof.size:
-        low, high = f"{dof.min():,.1f}", f"{dof.max():,.1f}"
-        spread = low if low == high else f"{low} to {high}"
+        spread = span(f"{dof.min():,.1f}", f"{dof.max():,.1f}")
         found.append(f"Intervals take t with {spread} degrees of freedom; fewer make them longer.")
     return tuple(found)
 
@@ -194,27 +176,23 @@ def design_sentences(results: Any, rows: str = "rows") -> tuple[str, ...]:
 # Tables
 
 
-def _score_notes(board: pd.DataFrame | None, alpha: float) -> tuple[str, ...]:
-    level = level_text(alpha)
+def _score_note(board: pd.DataFrame | None, alpha: float) -> str:
     if board is None:
-        return (f"Each {level} interval is that of one estimate by itself; it does not allow for their number.",)
-    return (f"The {level} interval is that of one model by itself. {ranks_told(board)}",)
+        return (
+            f"Each {level_text(alpha)} interval is that of one estimate by itself; it does not allow for their number."
+        )
+    return f"The {level_text(alpha)} interval is that of one model by itself. {ranks_told(board)}"
 
 
 def _estimate_grid(frame: pd.DataFrame, alpha: float) -> Grid:
-    counted = "n" in frame
-    headers = ("name", "estimate", "standard error", f"{level_text(alpha)} interval", *(("rows",) if counted else ()))
-    rows = [
-        (
-            str(name),
-            number(row["estimate"]),
-            number(row["se"]),
-            ends_text(row["lower"], row["upper"], row["estimate"]),
-            *((f"{row['n']:.0f}",) if counted else ()),
-        )
-        for name, row in frame.iterrows()
-    ]
-    return Grid(headers, tuple(rows))
+    ends = frame[["lower", "upper", "estimate"]].to_numpy(float)
+    columns: dict[str, Iterable[str]] = {
+        "name": map(str, frame.index),
+        "estimate": map(number, frame["estimate"]),
+        "standard error": map(number, frame["se"]),
+        f"{level_text(alpha)} interval": (ends_text(*row) for row in ends),
+    }
+    return Grid.of(columns | ({"rows": map(str, frame["n"])} if "n" in frame else {}))
 
 
 def further_grids(
@@ -236,11 +214,10 @@ def further_grids(
 
 def dropped_told(results: AnyResults, rows: str = "rows") -> str:
     """Rows that were dropped, and why; `rows` is what one of those in use is."""
-    counts = {str(reason): int(count) for reason, count in results.dropped.items() if count}
-    if not counts:
+    parts = dropped_text(results.estimate.dropped)
+    if not parts:
         return f"No row was dropped for a missing value; {results.nobs:,} {rows} are in use."
-    parts = ", ".join(f"{count:,} {DROPPED_WORDS.get(reason, f'without {reason}')}" for reason, count in counts.items())
-    return f"{sum(counts.values()):,} rows were dropped ({parts}); {results.nobs:,} {rows} are in use."
+    return f"{results.dropped.sum():,} rows were dropped ({parts}); {results.nobs:,} {rows} are in use."
 
 
 def options_told(results: AnyResults, alpha: float, seed: Seed | None) -> tuple[tuple[str, str], ...]:
@@ -267,13 +244,30 @@ def _code(results: AnyResults, alpha: float, seed: Seed) -> str:
 # Figures
 
 
-@contextmanager
-def _saying(missing: list[str], what: str) -> Iterator[None]:
-    """Say of a figure that cannot be drawn why."""
+def drawing(missing: list[str], pictures: bool) -> Callable[..., tuple[Figure, ...]]:
+    """What makes a figure of a page out of a table and axes; `missing` says why where one cannot be made."""
+    can_draw = pictures
     try:
-        yield
-    except EvalregError as error:
-        missing.append(f"There is no figure of {what}: {error}")
+        import matplotlib  # noqa: F401
+    except ImportError:
+        can_draw = False
+        missing.append(
+            'The figures are missing: matplotlib is not installed. Run: pip install "evalreg[plot]". The tables hold '
+            "what they would show."
+        )
+
+    def draw(
+        title: str, axes: Callable[[], Any], table: Callable[[], Grid] | None = None, told: str = ""
+    ) -> tuple[Figure, ...]:
+        image, grid = "", None
+        try:
+            grid = None if table is None else table()
+            image = as_image(axes()) if can_draw else ""
+        except EvalregError as error:
+            missing.append(f"There is no figure of {title[0].lower()}{title[1:]}: {error}")
+        return (Figure(title, image, grid, told),) if image or grid else ()
+
+    return draw
 
 
 def _figures(
@@ -281,76 +275,39 @@ def _figures(
     board: pd.DataFrame | None,
     alpha: float,
     seed: Seed,
-    draw: Callable[..., Figure],
+    draw: Callable[..., tuple[Figure, ...]],
     missing: list[str],
-) -> Iterator[Figure]:
-    ranked = board is not None
-    intervals = draw(
-        "intervals",
-        "Intervals and ranks" if ranked else "Intervals",
-        None,
-        "",
-        lambda: results.plot(alpha=alpha, seed=seed, ranks=None if ranked else False),
-    )
-    if intervals.image:
-        yield intervals
-    if board is not None and len(board) > MOST_DRAWN:
+) -> tuple[Figure, ...]:
+    """Intervals with ranks, the differences of all pairs, and what clustering does."""
+    if board is None:
+        intervals = draw("Intervals", lambda: results.plot(alpha=alpha, seed=seed, ranks=False))
+        return (*intervals, *inflation_figures(results, draw))
+    figures = draw("Intervals and ranks", lambda: results.plot(alpha=alpha, seed=seed))
+    if len(board) > MOST_DRAWN:
         missing.append(
             f"The differences of all pairs are left out: of {len(board)} models there are "
             f"{len(board) * (len(board) - 1) // 2:,}, and up to {MOST_DRAWN} models are drawn. "
             "`results.pairwise()` has them all."
         )
-    elif board is not None and len(board) > 2:
-        with _saying(missing, "pairs of models"):
-            yield draw(
-                "pairs",
-                "Differences of all pairs",
-                _pair_grid(results, list(board.index), alpha, seed),
-                "Better model less the other. Intervals and p-values allow for the number of pairs. The sign of a "
-                "difference is told where p is below alpha. With clusters as few as here, p-values go step by step "
-                "(Holm), as ranks and groups do. So they can separate a pair whose joint interval still holds zero.",
-                lambda: results.plot("pairs", alpha=alpha, seed=seed, adjust="step-down"),
-            )
-    yield from inflation_figures(results, draw, missing)
-
-
-def drawing(missing: list[str], pictures: bool = True) -> Callable[..., Figure]:
-    """What makes a figure of a page out of the axes that a function draws; says why where one cannot be drawn."""
-    can_draw = _can_draw(missing) and pictures
-
-    def draw(name: str, title: str, table: Grid | None, told: str, make: Callable[[], Any]) -> Figure:
-        image = ""
-        if can_draw:
-            with _saying(missing, title[0].lower() + title[1:]):
-                image = as_image(make())
-        return Figure(name, title, image, table, told)
-
-    return draw
-
-
-def inflation_figures(results: AnyResults, draw: Callable[..., Figure], missing: list[str]) -> Iterator[Figure]:
-    """What clustering does to standard errors, where there are clusters."""
-    if results.cov.axes:
-        with _saying(missing, "what clustering does to standard errors"):
-            yield draw(
-                "inflation",
-                "What clustering does to standard errors",
-                _inflation_grid(results),
-                "1 is the standard error of independent rows. Each column takes rows to depend within one clustering.",
-                lambda: results.plot("inflation"),
-            )
-
-
-def _can_draw(missing: list[str]) -> bool:
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        missing.append(
-            'The figures are missing: matplotlib is not installed. Run: pip install "evalreg[plot]". The tables hold '
-            "what they would show."
+    elif len(board) > 2:
+        figures += draw(
+            "Differences of all pairs",
+            lambda: results.plot("pairs", alpha=alpha, seed=seed, adjust="step-down"),
+            lambda: _pair_grid(results, list(board.index), alpha, seed),
+            "Better model less the other. Intervals and p-values allow for the number of pairs. The sign of a "
+            "difference is told where p is below alpha. With clusters as few as here, p-values go step by step "
+            "(Holm), as ranks and groups do. So they can separate a pair whose joint interval still holds zero.",
         )
-        return False
-    return True
+    return (*figures, *inflation_figures(results, draw))
+
+
+def inflation_figures(results: AnyResults, draw: Callable[..., tuple[Figure, ...]]) -> tuple[Figure, ...]:
+    """What clustering does to standard errors, where there are clusters."""
+    if not results.cov.axes:
+        return ()
+    told = "1 is the standard error of independent rows. Each column takes rows to depend within one clustering."
+    title = "What clustering does to standard errors"
+    return draw(title, lambda: results.plot("inflation"), lambda: _inflation_grid(results), told)
 
 
 def _pair_grid(results: AnyResults, order: list[str], alpha: float, seed: Seed) -> Grid:
@@ -360,28 +317,30 @@ def _pair_grid(results: AnyResults, order: list[str], alpha: float, seed: Seed) 
     columns = ["difference", "lower", "upper", "p_adjusted"]
     found = {pair: tuple(row) for pair, row in zip(table.index, table[columns].to_numpy(), strict=True)}
     found |= {(right, left): (-d, -high, -low, p) for (left, right), (d, low, high, p) in found.items()}
-    rows = [(i, j, *found[order[i], order[j]]) for i, j in combinations(range(len(order)), 2)]
     if len(order) <= MOST_LISTED:
         headers = ("better", "other", "difference", f"joint {level_text(alpha)}", "p, adjusted")
+        rows = [(*pair, *found[pair]) for pair in combinations(order, 2)]
         cells = [
-            (order[i], order[j], number(d), ends_text(a, b, d), "none" if np.isnan(p) else p_value(p, alpha))
-            for i, j, d, a, b, p in rows
+            (better, other, number(d), ends_text(low, high, d), "none" if np.isnan(p) else p_value(p, alpha))
+            for better, other, d, low, high, p in rows
         ]
         return Grid(headers, tuple(cells))
-    square = [["" for _ in order] for _ in order]
-    for i, j, difference, _low, _high, p in rows:
-        mark = "" if np.isnan(p) or p >= alpha else "*"
-        square[i][j] = "none" if np.isnan(p) else f"{fixed(difference, 3)}{mark}"
-    names: tuple[str, ...] = ("row less column; * separated", *(f"{i}. {name}" for i, name in enumerate(order[1:], 2)))
-    return Grid(names, tuple((f"{i}. {name}", *square[i - 1][1:]) for i, name in enumerate(order[:-1], 1)))
+
+    def cell(better: str, other: str) -> str:
+        d, _, _, p = found[better, other]
+        return "none" if np.isnan(p) else f"{fixed(d, 3)}{'*' * bool(p < alpha)}"
+
+    square = {"row less column; * separated": [f"{i}. {name}" for i, name in enumerate(order[:-1], 1)]}
+    for j, other in enumerate(order[1:], 1):
+        square[f"{j + 1}. {other}"] = [cell(name, other) if i < j else "" for i, name in enumerate(order[:-1])]
+    return Grid.of(square)
 
 
 def _inflation_grid(results: AnyResults) -> Grid:
     table = standard_error_ratios(results.cov)
     if results.estimate.about.n_models:
         table = table.loc[results.params.sort_values(ascending=False, kind="stable").index]
-    rows = tuple(
-        (str(name), *("none" if np.isnan(value) else fixed(value, 2) for value in row))
-        for name, row in zip(table.index, table.to_numpy(), strict=True)
-    )
-    return Grid(("standard error / that of independent rows", *map(str, table.columns)), rows)
+    columns: dict[str, Iterable[str]] = {"standard error / that of independent rows": map(str, table.index)}
+    for name, ratios in table.items():
+        columns[str(name)] = ["none" if np.isnan(ratio) else fixed(ratio, 2) for ratio in ratios]
+    return Grid.of(columns)

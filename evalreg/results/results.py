@@ -452,8 +452,7 @@ class Results(Resampled, Predicted, Diagnosed, Tabulated, Hinting):
         """
         if by is not None and kind == "predictions":
             return plot_predictions(self, by, alpha, figsize, ax)
-        options: dict[str, Any] = {"alpha": alpha, "adjust": adjust, "ranks": ranks, "by": by, "seed": seed}
-        return plot_results(self, covariance_text(self.cov), kind, **options, figsize=figsize, ax=ax)
+        return plot_results(self, kind, alpha, adjust, ranks, by, seed, figsize=figsize, ax=ax)
 
     def _series(self, values: FloatArray) -> pd.Series:
         return pd.Series(values, index=list(self.estimate.names))

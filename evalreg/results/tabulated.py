@@ -17,7 +17,7 @@ from evalreg.report.rendering import Page, ReportFormat
 from evalreg.report.sentences import MarkupName, RestsOn, caption_text, named, result_sentences, sample_of
 from evalreg.report.summaries import coefficient_frame, summarize
 from evalreg.report.tables import Printed, Summary
-from evalreg.results.document import board_document, checked_levels, results_document, written
+from evalreg.results.document import board_of, checked_levels, results_document, written
 from evalreg.results.multiple_models import MultipleModels
 from evalreg.results.reporting import report_page, write_report
 from evalreg.results.sources import bibliography_of, methods_text, source_names
@@ -199,7 +199,7 @@ class Tabulated(MultipleModels, Printed):
         [0.726, 0.858]
         """
         levels = checked_levels(alpha)
-        return written(results_document(self, levels) | board_document(self, levels[0], seed), path)
+        return written(results_document(self, levels, board=board_of(self, levels[0], seed)[0]), path)
 
     def report(
         self,

@@ -312,10 +312,10 @@ def components(
     >>> import evalreg as er
     >>> pilot = er.datasets.sampled(n_questions=400, n_samples=5, n_models=2, correlation=0.5, icc=0.2, seed=1)
     >>> found = er.plan.components(pilot, item="question", groups="passage")
-    >>> print(found[["omega2", "omega2_uncorrected", "sigma2_a", "sigma2_b"]].round(4).to_string())
-               omega2  omega2_uncorrected  sigma2_a  sigma2_b
-    plain      0.0740              0.1419    0.1715     0.168
-    clustered  0.0954              0.1604    0.1637     0.161
+    >>> print(found[["omega2", "omega2_uncorrected", "sigma2_a", "sigma2_b"]].round(5).to_string())
+                omega2  omega2_uncorrected  sigma2_a  sigma2_b
+    plain      0.07405             0.14195   0.17150     0.168
+    clustered  0.09542             0.16037   0.16375     0.161
     >>> pilot.attrs["truth"]["omega2"], found.attrs["models"]
     (0.08333333333333333, ('model-1', 'model-2'))
     """

@@ -13,7 +13,6 @@ from scipy import special, stats
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
-from evalreg.inference import ranks as tiers
 from evalreg.inference.ranks import groups_of_unseparated, letters, pairwise_table, rank_sets
 from evalreg.inference.simultaneous import simultaneous
 
@@ -157,14 +156,6 @@ def cliques(apart):
     return sorted(tuple(sorted(one)) for one in free if not any(one < other for other in free))
 
 
-@given(st.integers(1, 7), st.randoms(use_true_random=False))
-def test_groups_are_all_maximal_sets_without_a_separated_pair(n, random):
-    apart = np.zeros((n, n), dtype=bool)
-    for i, j in combinations(range(n), 2):
-        apart[i, j] = apart[j, i] = random.random() < 0.5
-    assert groups_of_unseparated(apart) == cliques(apart)
-
-
 def together(groups, n):
     """Which two models share a group, (n, n)."""
     shared = np.zeros((n, n), dtype=bool)
@@ -174,13 +165,11 @@ def together(groups, n):
 
 
 @given(st.integers(1, 7), st.randoms(use_true_random=False))
-def test_of_too_many_groups_those_that_are_made_are_enough(n, random):
+def test_groups_are_maximal_sets_without_a_separated_pair_and_enough_of_them(n, random):
     apart = np.zeros((n, n), dtype=bool)
     for i, j in combinations(range(n), 2):
         apart[i, j] = apart[j, i] = random.random() < 0.5
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiers, "MOST_SETS", 0)
-        found = groups_of_unseparated(apart)
+    found = groups_of_unseparated(apart)
     assert set(found) <= set(cliques(apart))
     assert found == sorted(set(found))
     np.testing.assert_array_equal(together(found, n), ~apart)

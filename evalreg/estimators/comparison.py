@@ -18,7 +18,7 @@ from evalreg.estimators.comparison_page import comparison_brief, comparison_summ
 from evalreg.estimators.pair_tables import sign_pvalues
 from evalreg.hints import Hinting, whole, with_hints
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
-from evalreg.inference.simultaneous import adjust_pvalues, base_seed, family_of
+from evalreg.inference.simultaneous import adjust_pvalues, family_of
 from evalreg.inference.wald import Contrasts
 from evalreg.report.answer import short
 from evalreg.report.axes import estimates_axes
@@ -111,10 +111,10 @@ class Comparison(Printed, Hinting):
         se = np.where(variance > 0, np.sqrt(variance), np.nan)
         columns = {"difference": theta, "se": se, "lower": ends[:, 0], "upper": ends[:, 1], "p_value": p}
         if adjust == "single-step" or adjust == "step-down":
-            family, base = family_of(results.params, cov), base_seed(0)[0]
-            columns["p_adjusted"] = family.adjusted(base) if adjust == "single-step" else family.stepdown(base)
+            family = family_of(results.params, cov)
+            columns["p_adjusted"] = family.adjusted() if adjust == "single-step" else family.stepdown()
             if adjust == "single-step":
-                columns["lower"], columns["upper"] = family.widths.limits(theta, family.level(alpha, base)).T
+                columns["lower"], columns["upper"] = family.widths.limits(theta, family.level(alpha)).T
         elif adjust is not None:
             columns["p_adjusted"] = adjust_pvalues(p, adjust)
         correlation, saved = facts.correlations

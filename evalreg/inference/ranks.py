@@ -25,8 +25,6 @@ from evalreg.numerics.limits import HELD
 
 PairAdjustName: TypeAlias = Literal["holm", "fdr_bh", "bh", "bonferroni", "single-step", "step-down"]
 PAIR_ADJUSTMENTS: tuple[PairAdjustName, ...] = (*ADJUSTMENTS, "single-step", "step-down")
-# Of largest sets beyond so many for each model, of which there can be millions, as many are made as pairs need (limit).
-MOST_SETS = 2
 
 
 def pairwise_table(
@@ -51,24 +49,20 @@ def pairwise_table(
     alpha = fraction("alpha", alpha)
     adjust = adjustment("adjust", adjust, PAIR_ADJUSTMENTS)
     base, printed = base_seed(seed)
-    family = family_of(params, cov, "pairs", dof)
-    p_value, at = family.p_value, alpha
-    p_adjusted = p_value
-    if adjust == "single-step":
-        at, p_adjusted = family.level(alpha, base), family.adjusted(base)
-    elif adjust == "step-down":
-        p_adjusted = deciding(params, cov, alpha, base, dof)[1]
-    elif adjust is not None:
-        p_adjusted = adjust_pvalues(p_value, adjust)
+    family = family_of(params, cov, "pairs", dof, base)
+    at = family.level(alpha) if adjust == "single-step" else alpha
     ends = np.where(family.inside[:, None], family.widths.limits(family.effect, at), np.nan)
     columns = {"difference": family.effect, "se": family.se, "lower": ends[:, 0], "upper": ends[:, 1]}
-    columns["p_value"] = p_value
-    if adjust is not None:
-        columns["p_adjusted"] = p_adjusted
-    table = pd.DataFrame(columns, index=family.names)
+    table = pd.DataFrame(columns | {"p_value": family.p_value}, index=family.names)
+    if adjust == "single-step":
+        table["p_adjusted"] = family.adjusted()
+    elif adjust == "step-down":
+        table["p_adjusted"] = deciding(family, alpha)[0]
+    elif adjust is not None:
+        table["p_adjusted"] = adjust_pvalues(family.p_value, adjust)
+    note = unadjusted_text(family.count) if adjust is None else ""
     table.attrs = {"adjust": adjust, "alpha": alpha, "seed": printed, "left_out": dict(family.reasons)}
-    table.attrs["n_pairs"] = int(family.inside.sum())
-    table.attrs["note"] = unadjusted_text(table.attrs["n_pairs"]) if adjust is None else ""
+    table.attrs |= {"n_pairs": family.count, "note": note}
     return table
 
 
@@ -139,47 +133,44 @@ def rank_sets(
     """
     alpha = fraction("alpha", alpha)
     base, printed = base_seed(seed)
-    family = family_of(params, cov, "pairs", dof)
-    theta = family.params.to_numpy(np.float64)
+    family = family_of(params, cov, "pairs", dof, base)
+    theta, by, error = family.params.to_numpy(np.float64), "pairs", 0.0
     if joint:
-        _, p, by = deciding(params, cov, alpha, base, dof)
-        sides = (_ahead(family, p <= alpha),) * 2
+        p, by = deciding(family, alpha)
+        above = below = _ahead(family, p <= alpha)
+        error = family.error(alpha)
     else:
-        sides, by = _by_model(family, alpha), "pairs"
+        above, below = _by_model(family, alpha)
     table = pd.DataFrame(
         {
             "rank": 1 + np.count_nonzero(theta > theta[:, None], axis=1),
-            "lower": 1 + np.count_nonzero(sides[1], axis=0),
-            "upper": theta.size - np.count_nonzero(sides[0], axis=1),
+            "lower": 1 + np.count_nonzero(below, axis=0),
+            "upper": theta.size - np.count_nonzero(above, axis=1),
         },
         index=family.params.index,
     )
-    error = family.error(alpha, base) if joint else 0.0
-    table.attrs = {"critical_value": family.critical(alpha, base), "monte_carlo_error": error, "alpha": alpha}
+    table.attrs = {"critical_value": family.critical(alpha), "monte_carlo_error": error, "alpha": alpha}
     table.attrs |= {"seed": printed, "joint": joint, "by": by, "undecided": dict(family.reasons)}
     return table
 
 
-def deciding(
-    params: Any, cov: Any, alpha: float, base: int, dof: Any = np.inf
-) -> tuple[ContrastFamily, FloatArray, str]:
-    """All pairs, the adjusted p-values that decide them everywhere, and what these come from: "pairs" or "bands".
+def deciding(family: ContrastFamily, alpha: float) -> tuple[FloatArray, str]:
+    """The adjusted p-values that decide all pairs everywhere, and what these come from: "pairs" or "bands".
 
     Where the joint intervals of the models are the sharper statement by widths, which do not know who is ahead (an
     interval is one of K, a pair one of K (K - 1)/2), a pair takes the smaller of both: intervals of equal models lie
     apart in so few logs (.007 at most where .05 is asked) that the two together keep the level
     (docs/decisions/joint-statements.md). So no p-value is above Holm's.
     """
-    family = family_of(params, cov, "pairs", dof)
-    n, p = family.params.size, family.stepdown(base)
-    if isinstance(cov, Covariance) and family.count and n > 2:
-        own, (left, right) = family_of(params, cov), pair_positions(n)
-        if own.count == n:
-            half, each = own.widths.half(own.level(alpha, base)), family.widths.half(family.level(alpha, base))
-            if np.nanmedian((half[left] + half[right]) / np.where(each > 0, each, np.nan)) < 1:
-                apart = own.adjusted(base, _overlap_levels(own.widths, np.abs(family.effect), left, right))
-                return family, np.minimum(p, apart), "bands"
-    return family, p, "pairs"
+    n, p = family.params.size, family.stepdown()
+    if isinstance(family.cov, Covariance) and family.count and n > 2:
+        each, (left, right) = family_of(family.params, family.cov, base=family.base), pair_positions(n)
+        if each.count == n:
+            half, of_pairs = each.widths.half(each.level(alpha)), family.widths.half(family.level(alpha))
+            if np.nanmedian((half[left] + half[right]) / np.where(of_pairs > 0, of_pairs, np.nan)) < 1:
+                apart = each.adjusted(_overlap_levels(each.widths, np.abs(family.effect), left, right))
+                return np.minimum(p, apart), "bands"
+    return p, "pairs"
 
 
 def _overlap_levels(widths: Widths, gap: FloatArray, left: IntArray, right: IntArray) -> FloatArray:
@@ -218,8 +209,9 @@ def _separated(params: Any, cov: Any, alpha: float, dof: Any, seed: Seed) -> tup
     As ranks have it; a pair without a p-value is not.
     """
     alpha = fraction("alpha", alpha)
-    family, p, _ = deciding(params, cov, alpha, base_seed(seed)[0], dof)
-    better, names, theta = _ahead(family, p <= alpha), family.params.index, family.params.to_numpy(np.float64)
+    family = family_of(params, cov, "pairs", dof, base_seed(seed)[0])
+    better = _ahead(family, deciding(family, alpha)[0] <= alpha)
+    names, theta = family.params.index, family.params.to_numpy(np.float64)
     order = sorted(range(theta.size), key=lambda i: (-theta[i], str(names[i])))
     return names, order, np.logical_or(better, better.T)[np.ix_(order, order)]
 
@@ -230,9 +222,8 @@ def letters(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, se
     Separated is as rank sets have it. A pair without a p-value is not.
 
     Indexed by model; "a" holds the largest estimate. With more than 26 groups names go on with "aa", and a space stands
-    between those of one model. Groups are as large as can be; of more than two for each model only those that pairs
-    need are named. Piepho (2004), Journal of Computational and Graphical Statistics 13(2), 456-466. Shapes: params
-    (n_models,), cov (n_models, n_models).
+    between those of one model. Groups are as large as can be, and no more than the pairs need. Piepho (2004), Journal
+    of Computational and Graphical Statistics 13(2), 456-466. Shapes: params (n_models,), cov (n_models, n_models).
     """
     names, order, apart = _separated(params, cov, alpha, dof, seed)
     groups = groups_of_unseparated(apart)
@@ -264,45 +255,14 @@ def tiers_of(apart: BoolArray) -> IntArray:
 
 
 def groups_of_unseparated(apart: BoolArray) -> list[tuple[int, ...]]:
-    """The largest sets of models without two that are separated; where they are many, enough of them.
+    """Largest sets of models without two that are separated, so that every two that are not share one.
 
-    In lexicographic order. Every two models that are not separated share a set; no separated two do. Shapes: apart
-    (n_models, n_models).
+    In lexicographic order; models stand from the best down. Each set begins with the first two that share none yet and
+    takes in, best first, what fits: those that share none yet with the first, then any. Of the largest sets of all
+    there can be millions. Shapes: apart (n_models, n_models).
     """
+    # A set is a number whose bits are its models; of each model those that it is not separated from, itself too.
     near = [sum(1 << int(other) for other in np.flatnonzero(~row)) for row in apart]
-    sets = _largest_sets(near)
-    return sorted(_members(group) for group in (_enough_sets(near) if sets is None else sets))
-
-
-def _largest_sets(near: list[int]) -> list[int] | None:
-    """All of them, None where there are too many; a set is a number whose bits are its models.
-
-    `near` holds, for each model, the set of those it is not separated from, itself among them.
-    """
-    sets: list[int] = []
-    for model, others in enumerate(near):
-        # Insert the model where it fits; a set that holds a separated model keeps its own, and gives a smaller one.
-        whole = [group | 1 << model for group in sets if not group & ~others]
-        parts = {group & others | 1 << model for group in sets if group & ~others} or {1 << model}
-        sets = [group for group in sets if group & ~others]
-        held = whole
-        # Absorb: what lies inside another set goes.
-        for part in sorted(parts - set(whole), key=int.bit_count, reverse=True):
-            if all(part & ~group for group in held):
-                held.append(part)
-        sets += held
-        # Each stays, or grows, with every further model.
-        if len(sets) > MOST_SETS * len(near):
-            return None
-    return sets
-
-
-def _enough_sets(near: list[int]) -> list[int]:
-    """Some of the largest sets, so that every two models that are not separated share one.
-
-    Each begins with the first two that share none yet and takes in, best first, what fits: those that share none yet
-    with the first, then any.
-    """
     sets: list[int] = []
     shared = [0] * len(near)
     for model, others in enumerate(near):
@@ -315,7 +275,7 @@ def _enough_sets(near: list[int]) -> list[int]:
             for member in _members(group):
                 shared[member] |= group
             sets.append(group)
-    return sets
+    return sorted(map(_members, sets))
 
 
 def _members(group: int) -> tuple[int, ...]:

@@ -155,17 +155,16 @@ def simultaneous(
     """
     alpha = fraction("alpha", alpha)
     base, printed = base_seed(seed)
-    family = family_of(params, cov, contrasts, dof)
-    p = family.stepdown(base) if stepdown else family.adjusted(base)
-    at = family.level(alpha, base)
+    family = family_of(params, cov, contrasts, dof, base)
+    p, at = family.stepdown() if stepdown else family.adjusted(), family.level(alpha)
     estimate = family.matrix @ family.params.to_numpy()
     ends = np.where(family.inside[:, None], family.widths.limits(estimate, at), np.nan)
     columns = {"estimate": estimate, "se": family.se, "lower": ends[:, 0], "upper": ends[:, 1]}
     table = pd.DataFrame(columns | {"p_adjusted": p}, index=family.names)
     table.attrs = {
-        "critical_value": family.critical(alpha, base),
+        "critical_value": family.critical(alpha),
         "level": at,
-        "monte_carlo_error": family.error(alpha, base),
+        "monte_carlo_error": family.error(alpha),
         "draws": DRAWS if family.drawn else 0,
         "seed": printed,
         "alpha": alpha,
@@ -239,6 +238,8 @@ class ContrastFamily:
     draw_dof: float  # of the multivariate t; inf where contrasts are mapped to normals
     factor: FloatArray | None  # maps independent normals to the contrasts, or to the models of pairs; None: no draws
     pairs: bool
+    cov: Covariance | FloatArray  # of the parameters
+    base: int  # the root of the random streams
 
     @property
     def drawn(self) -> bool:
@@ -260,47 +261,46 @@ class ContrastFamily:
         """Of each contrast by itself, shape (m,); NaN outside the family."""
         return np.where(self.inside, self.widths.pvalues(self.effect), np.nan)
 
-    def level(self, alpha: float, base: int) -> float:
+    def level(self, alpha: float) -> float:
         """alpha*, at which each contrast is judged so that all hold together; at most alpha."""
         if not self.count:
             return float("nan")
-        drawn = self.largest(base).level(alpha) if self.drawn else 0.0
+        drawn = self.largest.level(alpha) if self.drawn else 0.0
         return min(max(alpha / self.count, drawn), alpha)
 
-    def critical(self, alpha: float, base: int) -> float:
+    def critical(self, alpha: float) -> float:
         """The critical value of t with `draw_dof` at that level."""
-        return float(t_quantile(self.level(alpha, base), np.array([self.draw_dof]))[0])
+        return float(t_quantile(self.level(alpha), np.array([self.draw_dof]))[0])
 
-    def error(self, alpha: float, base: int) -> float:
+    def error(self, alpha: float) -> float:
         """Standard error of the critical value from the simulation; 0 where contrasts are counted."""
-        return self.largest(base).error(alpha) if self.drawn and self.count else 0.0 if self.count else float("nan")
+        return self.largest.error(alpha) if self.drawn and self.count else 0.0 if self.count else float("nan")
 
-    def adjusted(self, base: int, p: FloatArray | None = None) -> FloatArray:
+    def adjusted(self, p: FloatArray | None = None) -> FloatArray:
         """Single-step p-values: p_adjusted <= alpha just where p, by default that of each contrast, <= level(alpha)."""
         p = self.p_value if p is None else p
-        found = np.minimum(self.count * p, 1.0)
+        single = np.minimum(self.count * p, 1.0)
         if self.drawn and self.count:
-            found = np.minimum(found, self.largest(base).adjusted(p))
-        return np.asarray(np.maximum(found, p))
+            single = np.minimum(single, self.largest.adjusted(p))
+        return np.asarray(np.maximum(single, p))
 
-    def stepdown(self, base: int) -> FloatArray:
+    def stepdown(self) -> FloatArray:
         """Step-down p-values: Holm's, or those of the joint level where they are smaller.
 
         A true null is rejected only below alpha over their number, or below the joint level: the larger holds alone.
         """
-        return np.asarray(np.fmin(adjust_pvalues(self.p_value, "holm"), self.adjusted(base)))
+        return np.asarray(np.fmin(adjust_pvalues(self.p_value, "holm"), self.adjusted()))
 
-    def largest(self, base: int) -> Largest:
+    @cached_property
+    def largest(self) -> Largest:
         """The distribution of the largest statistic, drawn once for all statements of this family."""
-        if base not in self._draws:
-            assert self.factor is not None
-            rank, extents = self.factor.shape[1], []
-            for block in range(DRAWS // BLOCK):
-                normals = block_stream(base, block).standard_normal((BLOCK, rank))
-                normals /= np.sqrt(np.einsum("ij,ij->i", normals, normals))[:, None]
-                extents.append(self._extent(self.factor @ normals.T))
-            self._draws[base] = Largest(np.concatenate(extents), rank, self.draw_dof)
-        return self._draws[base]
+        assert self.factor is not None
+        rank, extents = self.factor.shape[1], []
+        for block in range(DRAWS // BLOCK):
+            normals = block_stream(self.base, block).standard_normal((BLOCK, rank))
+            normals /= np.sqrt(np.einsum("ij,ij->i", normals, normals))[:, None]
+            extents.append(self._extent(self.factor @ normals.T))
+        return Largest(np.concatenate(extents), rank, self.draw_dof)
 
     def _extent(self, values: FloatArray) -> FloatArray:
         """Largest absolute statistic in each draw, from factor @ normals, shape (n_draws,)."""
@@ -323,10 +323,6 @@ class ContrastFamily:
         spread = _spreads(self.factor, pairs=self.pairs)
         return np.where(self.inside & (spread > 0), 1 / np.sqrt(np.where(spread > 0, spread, 1.0)), 0.0)
 
-    @cached_property
-    def _draws(self) -> dict[int, Largest]:
-        return {}
-
 
 def _spreads(factor: FloatArray, *, pairs: bool) -> FloatArray:
     """Variances of what is drawn of each contrast."""
@@ -342,23 +338,23 @@ def pair_positions(n: int) -> tuple[IntArray, IntArray]:
     return np.triu_indices(n, 1)
 
 
-def family_of(params: Any, cov: Any, contrasts: Any = None, dof: Any = np.inf) -> ContrastFamily:
+def family_of(params: Any, cov: Any, contrasts: Any = None, dof: Any = np.inf, base: int = 0) -> ContrastFamily:
     """The family of contrasts, from parameters and their covariance; arguments are those of `simultaneous`.
 
     Contrasts without a p-value are outside it, with a reason. Bands, ranks, letters and pairs of the same results rest
     on one family, and on the same draws.
     """
     theta = _check_params(params, cov)
-    named = contrasts is None or (isinstance(contrasts, str) and contrasts == "pairs")
-    if not isinstance(cov, Covariance) or not named:
-        return _made(theta, cov, contrasts, dof)
+    if not (isinstance(cov, Covariance) and (contrasts is None or isinstance(contrasts, str))):
+        return _family(theta, cov, contrasts, dof, base)
     held: ContrastFamily | None = cov.kept.get(f"family of {contrasts}")
-    if held is None or not (held.params.index.identical(theta.index) and np.array_equal(held.params, theta)):
-        held = cov.kept[f"family of {contrasts}"] = _made(theta, cov, contrasts, dof)
+    same = held is not None and held.base == base and held.params.index.identical(theta.index)
+    if held is None or not (same and np.array_equal(held.params, theta)):
+        held = cov.kept[f"family of {contrasts}"] = _family(theta, cov, contrasts, dof, base)
     return held
 
 
-def _made(theta: pd.Series[float], cov: Any, contrasts: Any, dof: Any) -> ContrastFamily:
+def _family(theta: pd.Series[float], cov: Any, contrasts: Any, dof: Any, base: int) -> ContrastFamily:
     names, C, null = _check_contrasts(contrasts, theta.index)
     cov = _check_cov(cov, theta.index)
     effect, pairs = C @ theta.to_numpy() - null, isinstance(contrasts, str) and contrasts == "pairs"
@@ -391,9 +387,8 @@ def _made(theta: pd.Series[float], cov: Any, contrasts: Any, dof: Any) -> Contra
         # A contrast that varies on no axis but a smaller one, or not at all, cannot be drawn: contrasts are counted.
         if np.any(inside & ~(_spreads(factor, pairs=pairs) > ROUNDING * scale)):
             factor = None
-    return ContrastFamily(
-        theta, names, C, effect, widths, inside, reasons, shared if factor is not None else np.inf, factor, pairs
-    )
+    draw_dof = np.inf if factor is None else shared
+    return ContrastFamily(theta, names, C, effect, widths, inside, reasons, draw_dof, factor, pairs, cov, base)
 
 
 def _few(cov: Any, widths: Widths, inside: BoolArray) -> bool:

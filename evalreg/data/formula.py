@@ -14,7 +14,7 @@ from evalreg.checks import nearest
 from evalreg.data.clusters import Axis, no_column, parse_groups
 from evalreg.errors import ArgumentError, ArgumentTypeError, FormulaError, MissingColumnError
 
-_OPEN, _CLOSE, _QUOTES = "([{", ")]}", "\"'`"
+_QUOTED, _BRACKETS = re.compile(r"""(["'`]).*?\1""", re.DOTALL), re.compile(r"[(\[{][^()\[\]{}]*[)\]}]")
 _LIKE = '"score ~ x | question", "| question + judge" for two factors, or "| language:question" for their joint levels'
 
 
@@ -42,19 +42,15 @@ def split_bar(formula: str) -> tuple[str, str]:
 
 
 def _bars(formula: str) -> list[int]:
-    found, depth, quote = [], 0, ""
-    for place, character in enumerate(formula):
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in _QUOTES:
-            quote = character
-        elif character in _OPEN:
-            depth += 1
-        elif character in _CLOSE:
-            depth -= 1
-        elif character == "|" and depth == 0:
-            found.append(place)
-    return found
+    """Places of the bars outside of quotes and brackets, which are blanked out from the inside."""
+    masked = _QUOTED.sub(_blank, formula)
+    while _BRACKETS.search(masked):
+        masked = _BRACKETS.sub(_blank, masked)
+    return [bar.start() for bar in re.finditer(r"\|", masked)]
+
+
+def _blank(text: re.Match[str]) -> str:
+    return " " * len(text[0])
 
 
 def absorbed_factors(behind: str, columns: Sequence[str]) -> tuple[Axis, ...]:
@@ -167,15 +163,26 @@ def names_in(codes: list[str]) -> Names:
     return names
 
 
-def _check(node: ast.expr, code: str, names: Names) -> None:
-    """Refuse what is neither a value nor made of values; collect names."""
+def _check(node: ast.expr, code: str, names: Names, place: str = "value") -> None:
+    """Refuse what is neither a value nor made of values; collect names.
+
+    In the place of an "argument" of patsy's functions also texts and lists are fine, in that of a "contrast" these too.
+    """
+    contrast, argument = place == "contrast", place != "value"
     match node:
+        case ast.Name(id=name) if contrast and name in CONTRASTS:
+            names.functions.add(name)
         case ast.Name(id=name):
             names.columns.add(name)
             names.plain.add(name)
+        case ast.Constant(value=None | str() | bool()) if argument:
+            pass
         case ast.Constant():
             if type(node.value) not in (int, float):
                 raise _refused(f"{ast.unparse(node)} where a column or a number is needed", code)
+        case ast.List() | ast.Tuple() if argument:
+            for entry in node.elts:
+                _check(entry, code, names, "argument")
         case ast.BinOp():
             _check_arithmetic(node, code)
             _check(node.left, code, names)
@@ -187,6 +194,8 @@ def _check(node: ast.expr, code: str, names: Names) -> None:
             for side in (node.left, *node.comparators):
                 if not (isinstance(side, ast.Constant) and isinstance(side.value, str)):
                     _check(side, code, names)
+        case ast.Call(func=ast.Name(id=name)) if contrast and name in CONTRASTS:
+            _check_arguments(node, code, names)
         case ast.Call():
             _check_call(node, code, names)
         case ast.Attribute(value=ast.Name(id="np"), attr=name) if name in CONSTANTS:
@@ -243,13 +252,11 @@ def _check_call(node: ast.Call, code: str, names: Names) -> None:
             names.functions.add("Q")
         case ast.Name(id="C"):
             inside = Names(functions=names.functions)
-            _check_arguments(node, code, inside, contrasts=True)
+            _check_arguments(node, code, inside, "contrast")
             names.columns |= inside.columns
             names.factors |= inside.columns
-            names.functions.add("C")
         case ast.Name(id=name) if name in PATSY:
-            _check_arguments(node, code, names, contrasts=False)
-            names.functions.add(name)
+            _check_arguments(node, code, names)
         case ast.Attribute(value=ast.Name(id="np"), attr=name) if name in NUMPY:
             fewest, most = NUMPY[name]
             if node.keywords or not fewest <= len(node.args) <= most:
@@ -270,27 +277,12 @@ def _quoted_name(node: ast.AST) -> str | None:
     return None
 
 
-def _check_arguments(node: ast.Call, code: str, names: Names, contrasts: bool) -> None:
+def _check_arguments(node: ast.Call, code: str, names: Names, place: str = "argument") -> None:
+    names.functions.add(ast.unparse(node.func))
     if any(keyword.arg is None for keyword in node.keywords):
         raise _refused("two stars", code)
     for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
-        _check_argument(argument, code, names, contrasts)
-
-
-def _check_argument(node: ast.expr, code: str, names: Names, contrasts: bool) -> None:
-    match node:
-        case ast.Constant(value=None | str() | bool()):
-            pass
-        case ast.List() | ast.Tuple():
-            for entry in node.elts:
-                _check_argument(entry, code, names, False)
-        case ast.Name(id=name) if contrasts and name in CONTRASTS:
-            names.functions.add(name)
-        case ast.Call(func=ast.Name(id=name)) if contrasts and name in CONTRASTS:
-            names.functions.add(name)
-            _check_arguments(node, code, names, contrasts=False)
-        case _:
-            _check(node, code, names)
+        _check(argument, code, names, place)
 
 
 def _unknown(node: ast.Call, code: str) -> FormulaError:

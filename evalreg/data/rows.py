@@ -67,10 +67,9 @@ def checked_weights(table: Table, weights: Any) -> FloatArray | None:
         values = table.floats(weights, "weights")
     else:
         values = _weight_array(table, weights)
-    present = values[~np.isnan(values)]
-    if not present.size:
+    if np.isnan(values).all():
         return values
-    power = power_of_weights(float(present.min()), float(present.max()), weights_name(weights), values)
+    power = power_of_weights(float(np.nanmin(values)), float(np.nanmax(values)), weights_name(weights), values)
     # In two steps: the power itself may be no float.
     return np.ldexp(np.ldexp(values, power // 2), power - power // 2) if power else values
 
@@ -80,22 +79,19 @@ def power_of_weights(light: float, heavy: float, column: str, values: FloatArray
 
     Only their ratios matter. Raises unless they are positive, and not too unlike; with the rows whose `values` are not.
     """
-
-    def refused(rule: str, wrong: Any, found: str, remedy: str) -> ArgumentError:
-        rows = None if values is None else rows_where(wrong)
-        where = "" if rows is None else f" ({rows})"
-        text = f"`weights` must {rule}; {found}{where}. {remedy}."
-        return ArgumentError(text, column=column, rows=rows)
-
     of = np.zeros(0) if values is None else values
     if not light > 0:
+        rule, found, wrong = "be positive", f"the smallest is {light:g}", of <= 0
         remedy = "Check the signs" if light < 0 else "A row of weight zero is not an observation: leave it out"
-        raise refused("be positive", of <= 0, f"the smallest is {light:g}", remedy)
-    if light / heavy < FAR**-2:
+    elif light / heavy < FAR**-2:
+        rule, wrong = f"lie within a factor of {FAR**2:.0e} of each other", of / heavy < FAR**-2
         found = f"they are from {light:g} to {heavy:g}"
         remedy = "Rows so much lighter than the heaviest say nothing: leave them out"
-        raise refused(f"lie within a factor of {FAR**2:.0e} of each other", of / heavy < FAR**-2, found, remedy)
-    return 0 if 1 / FAR < heavy < FAR else -int(np.frexp(heavy)[1])
+    else:
+        return 0 if 1 / FAR < heavy < FAR else -int(np.frexp(heavy)[1])
+    rows = None if values is None else rows_where(wrong)
+    where = "" if rows is None else f" ({rows})"
+    raise ArgumentError(f"`weights` must {rule}; {found}{where}. {remedy}.", column=column, rows=rows)
 
 
 def _weight_array(table: Table, weights: Any) -> FloatArray:

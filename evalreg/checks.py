@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import numbers
 import re
 import sys
 import unicodedata
@@ -89,6 +90,15 @@ def adjustment(name: str, value: object, options: Sequence[Any]) -> Any:
     meant = isinstance(value, str) and value.lower() in ("fdr", "bh", "fdr_bh")
     hint = ' For the false discovery rate write "fdr_bh", or "bh" for short.' if meant else ""
     return option(name, "fdr_bh" if value == "bh" else value, options, hint)
+
+
+def whole_number(name: str, value: object, least: int = 1) -> int:
+    """Return `value` as an int of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise ArgumentTypeError(f"`{name}` must be a whole number; got {value!r}.")
+    if int(value) < least:
+        raise ArgumentError(f"`{name}` must be at least {least}; got {value!r}.")
+    return int(value)
 
 
 def fraction(name: str, value: object) -> float:

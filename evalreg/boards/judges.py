@@ -20,10 +20,10 @@ from evalreg.boards.judged import (
 )
 from evalreg.boards.pairs import Pairs
 from evalreg.boards.position import PAIR_BOTH, board_variances, position_table, variance_table
-from evalreg.checks import fraction, keeps, listed
+from evalreg.checks import fraction, keeps, listed, whole_number
 from evalreg.covariance.options import CovOptions, ResolvedCov, resolve_cov
 from evalreg.covariance.special import FEW_CLUSTERS
-from evalreg.errors import ArgumentError, ArgumentTypeError, EvalregWarning, NotAvailableError
+from evalreg.errors import EvalregWarning, NotAvailableError
 from evalreg.report.tables import MOST_ROWS, Grid, Shown, Summary, fixed, number, p_value
 
 # Judges beside each other, and the longest name of one, that fit into 80 characters.
@@ -198,15 +198,12 @@ def judging(pairs: Pairs, options: ResolvedCov, judge: str, prompt: str, min_sha
     The default covariance for clusters takes the place of "naive".
     """
     fraction("alpha", alpha)
-    if isinstance(min_shared, bool) or not isinstance(min_shared, int | np.integer):
-        raise ArgumentTypeError(f"`min_shared` must be a whole number; got {min_shared!r}.")
-    if min_shared < 1:
-        raise ArgumentError(f"`min_shared` must be at least 1; got {min_shared}.")
+    min_shared = whole_number("min_shared", min_shared)
     rows = judged_rows(pairs, judge, prompt)
     if not options.kind.needs_clusters:
         options = resolve_cov(CovOptions(), clustered=True)
     has_board = np.bincount(rows.judge) >= min_shared
-    agreement, overall = agreement_table(rows, options, int(min_shared))
+    agreement, overall = agreement_table(rows, options, min_shared)
     boards = board_table(rows, has_board, options)
     return Judging(
         judge=judge,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, IntArray, fraction, issue, listed, nearest, option
+from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, issue, listed, nearest, option, whole_number
 from evalreg.choices import MissingName
 from evalreg.data.clusters import (
     Codes,
@@ -22,7 +21,7 @@ from evalreg.data.clusters import (
 )
 from evalreg.data.engine import Query
 from evalreg.data.frame import Table, open_frame
-from evalreg.data.rows import read_rows
+from evalreg.data.rows import cells_of, read_rows
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -133,7 +132,7 @@ def confidence_sequence(
     >>> looks.loc[[30, 60], ["estimate", "lower", "upper"]].round(3).values.tolist()
     [[-0.067, -0.212, 0.079], [-0.02, -0.112, 0.072]]
     """
-    alpha, t0, start = fraction("alpha", alpha), _whole("t0", t0, 1), _whole("start", start, 2)
+    alpha, t0, start = fraction("alpha", alpha), whole_number("t0", t0), whole_number("start", start, 2)
     if not isinstance(running, bool | np.bool_):
         raise ArgumentTypeError(f"`running` must be True or False; got {running!r}.")
     if method is not None:
@@ -189,14 +188,6 @@ def confidence_sequence(
     return frame
 
 
-def _whole(name: str, value: object, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise ArgumentTypeError(f"`{name}` must be a whole number of clusters; got {value!r}.")
-    if int(value) < least:
-        raise ArgumentError(f"`{name}` must be at least {least} cluster{'s' if least > 1 else ''}; got {value!r}.")
-    return int(value)
-
-
 def _rough_notes(totals: FloatArray, counts: FloatArray, start: int, score: str, bounded: bool) -> list[Note]:
     """Warn where the normal approximation is far off: skewed scores without bounds, or one dominant cluster."""
     contrast = np.array([1.0, -1.0])[: totals.shape[1]]
@@ -231,60 +222,53 @@ def _totals(
 ) -> tuple[FloatArray, FloatArray, dict[str, int], tuple[float, float]]:
     """Sums and numbers of rows of each cluster in order, a column a model; rows dropped; lowest and highest score."""
     known_column(score, table.columns, "score")
-    part = _parts(table, model, pair)
+    models, within = _pair(table, model, pair)
     # Rows of other models are none of this comparison's, and are not counted as dropped.
     labels = {} if model is None else {model: "model"}
-    used = read_rows(table, {"score": score}, labels=labels, groups=groups, missing=missing, within=part >= 0)
-    rows, axes = used.source.positions(), used.axes or ()
+    used = read_rows(table, {"score": score}, labels=labels, groups=groups, missing=missing, within=within)
+    keys, cell = cells_of(used.used, tuple(labels))
+    axes, rows = used.axes or (), used.source.places()
     if len(axes) > 1:
         raise ArgumentError(
             f"`groups` must name one clustering, since clusters are complete one after another; got {len(axes)}. "
             f'Use the one whose clusters come in one by one, such as groups="{axis_name(axes[0])}".'
         )
     place = np.arange(rows.size) if order is None else _places(table, order, rows)
-    values, part, cluster = used.values["score"][place], part[rows[place]], np.arange(rows.size)
+    part = (
+        np.zeros(rows.size, dtype=np.intp) if cell is None else np.array([models.index(name) for (name,) in keys])[cell]
+    )
+    cluster = np.arange(rows.size)
     if axes:
         cluster = _in_order(joint([used.used[name] for name in used.held]), place, axis_name(axes[0]))
-    shape = (int(cluster.max(initial=-1)) + 1, 1 if model is None else 2)
-    number, size = cluster * shape[1] + part, shape[0] * shape[1]
+    values, shape = used.values["score"][place], (int(cluster.max(initial=-1)) + 1, max(len(models), 1))
+    number, size = cluster * shape[1] + part[place], shape[0] * shape[1]
     totals, counts = np.bincount(number, values, size), np.bincount(number, minlength=size)
     ends = (float(np.min(values, initial=np.inf)), float(np.max(values, initial=-np.inf)))
     return totals.astype(float).reshape(shape), counts.astype(float).reshape(shape), used.dropped, ends
 
 
-def _parts(table: Table, model: str | None, pair: Sequence[Any] | None) -> IntArray:
-    """0 for rows of the first model of the pair, 1 for those of the second, -1 for others.
+def _pair(table: Table, model: str | None, pair: Sequence[Any] | None) -> tuple[tuple[str, ...], BoolArray | None]:
+    """The two models of the difference, none of a mean; and which rows are theirs.
 
     A row without a model is one of the pair's: it is dropped and counted, whichever it was.
     """
     if model is None:
         if pair is not None:
             raise ArgumentError("`pair` names two models; name their column in `model`.")
-        return np.zeros(table.n_rows, dtype=np.intp)
+        return (), None
     codes, names = table.labels(known_column(model, names_of(table), "model"), "model")
     known = [str(name) for name in names]
-    if pair is None and len(known) == 2:
+    models = tuple(map(str, pair)) if isinstance(pair, list | tuple) else ()
+    if len(models) != 2 or models[0] == models[1]:
         raise ArgumentError(
-            f'`model` needs `pair`, which says whose mean is subtracted: pair=("{known[0]}", "{known[1]}"), or the '
-            "other way round."
+            f"`pair` must be two different models of {model!r}, which has {listed(known)}, the second of which is "
+            f"subtracted from the first; got {pair!r}."
         )
-    if not isinstance(pair, list | tuple) or len(pair) != 2 or str(pair[0]) == str(pair[1]):
-        raise ArgumentError(
-            f"`pair` must be two different models of {model!r}, which has {listed(known)}; got {pair!r}."
-        )
-    part_of = np.append(np.full(len(known), -1), 0)
-    for part, name in enumerate(map(str, pair)):
+    for name in models:
         if name not in known:
             hint = nearest(name, known) or f" The models are {listed(known)}."
             raise MissingColumnError(f'`pair` names "{name}", which is not in column {model!r}.{hint}', column=model)
-        if known.count(name) > 1:
-            raise DataError(
-                f"models must be distinct as text; different values of {model!r} all read {name!r}. Convert the column "
-                "to one type first.",
-                column=model,
-            )
-        part_of[known.index(name)] = part
-    return part_of[codes]
+    return models, np.append(np.isin(known, models), True)[codes]
 
 
 def _places(table: Table, order: str, rows: IntArray) -> IntArray:

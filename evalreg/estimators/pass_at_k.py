@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
@@ -11,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from evalreg.checks import FloatArray, listed, option
+from evalreg.checks import FloatArray, listed, option, whole_number
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, clustered_by_items, documented
 from evalreg.data.clusters import Groups, known_column, names_of, rows_where, with_roles
@@ -19,7 +18,7 @@ from evalreg.data.engine import Query
 from evalreg.data.engine_rows import EngineAnswers, read_used, used_answers
 from evalreg.data.frame import Table, open_frame, restrict
 from evalreg.data.rows import CellRows, Roles, read_cells
-from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, NotAvailableError, RowList, ScoreRangeError
+from evalreg.errors import ArgumentError, DataError, NotAvailableError, RowList, ScoreRangeError
 from evalreg.estimate import About, Estimate, same_questions
 from evalreg.estimators.cells import estimate_read, single_means, titled
 from evalreg.estimators.mean import solve
@@ -140,7 +139,9 @@ def pass_at_k(
     """
     asked = check_cov_options(cov, ssc, dof, repair)
     option("require", require, REQUIRES)
-    every = _each(k)
+    every = [whole_number("k", one) for one in (k if isinstance(k, list | tuple | range | np.ndarray) else [k])]
+    if not every or len(set(every)) < len(every):
+        raise ArgumentError(f"`k` must name each number of answers once, and at least one; got {k!r}.")
     table, by_columns = with_roles(open_frame(data), {"score": score}, by=by, item=item, sample=sample)
     for column, argument in ((item, "item"), (sample, "sample")):
         known_column(column, names_of(table), argument)  # None is no column
@@ -211,26 +212,6 @@ def _counted(
         counts, label = source.item.counts, source.item.label
     answers = counts.astype(float)
     return read, np.rint(read.values * answers), answers, label
-
-
-def _each(k: object) -> list[int]:
-    """One k, or several that differ."""
-    if not isinstance(k, list | tuple | range | np.ndarray):
-        return [_whole(k)]
-    every = [_whole(one) for one in k]
-    if not every or len(set(every)) < len(every):
-        raise ArgumentError(f"`k` must name each number of answers once, and at least one; got {listed(k) or '[]'}.")
-    return every
-
-
-def _whole(k: object) -> int:
-    if isinstance(k, bool) or not isinstance(k, numbers.Integral):
-        raise ArgumentTypeError(f"`k` must be a whole number of answers; got {k!r}.")
-    if int(k) < 1:
-        raise ArgumentError(
-            f"`k` must be at least 1, the number of answers of which any or all must be right; got {k}."
-        )
-    return int(k)
 
 
 def _no_right_or_wrong(score: str, where: str, rows: RowList) -> ScoreRangeError:

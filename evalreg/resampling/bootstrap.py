@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, frozen, issue, keeps, listed, option
+from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, frozen, issue, keeps, listed, option, whole_number
 from evalreg.covariance.options import Groups, check_two_clusters, drop_nested, resolve_groups
 from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.covariance.terms import naive_term
@@ -38,7 +38,6 @@ from evalreg.resampling.draws import (
     boot_chunks,
     run_blocks,
     seed_text,
-    whole_number,
 )
 from evalreg.resampling.solvers import meetings, solver_of
 from evalreg.scores.rows import InfluenceScores

@@ -10,7 +10,6 @@ from typing import Literal, TypeAlias, TypeVar, get_args
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray
-from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.inference.simultaneous import block_stream
 from evalreg.numerics.limits import EQUAL, HELD
 
@@ -50,15 +49,6 @@ def run_blocks(
 def seed_text(seed: int | None) -> str:
     """The seed of some draws in words; None where a Generator was given, whose state is not known."""
     return "from a Generator" if seed is None else f"seed {seed}"
-
-
-def whole_number(name: str, value: object) -> int:
-    """A number of draws or workers, at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise ArgumentTypeError(f"`{name}` must be a whole number; got {value!r}.")
-    if value < 1:
-        raise ArgumentError(f"`{name}` must be 1 or more; got {value}.")
-    return int(value)
 
 
 def vectors(weights: WildWeightsName, n_clusters: int, most: int) -> int | None:

@@ -10,7 +10,18 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, issue, keeps, listed, nearest, option
+from evalreg.checks import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    fraction,
+    issue,
+    keeps,
+    listed,
+    nearest,
+    option,
+    whole_number,
+)
 from evalreg.choices import MissingName
 from evalreg.data.clusters import Codes, Groups, axis_name, with_roles
 from evalreg.data.engine import Query
@@ -31,7 +42,7 @@ from evalreg.numerics.fitting import Progress
 from evalreg.numerics.limits import EQUAL
 from evalreg.report.tables import Grid, Shown, Summary, fixed, number, p_value
 from evalreg.resampling.bootstrap import refuse_few
-from evalreg.resampling.draws import Drawn, blocks, seed_text, whole_number
+from evalreg.resampling.draws import Drawn, blocks, seed_text
 
 
 @keeps("n_clusters", "n_rows")

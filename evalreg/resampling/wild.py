@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray, fraction, issue, option
+from evalreg.checks import FloatArray, IntArray, fraction, issue, option, whole_number
 from evalreg.choices import SscName
 from evalreg.covariance.absorbed import refuse_spanning
 from evalreg.covariance.covariance import Covariance, Term
@@ -55,7 +55,6 @@ from evalreg.resampling.draws import (
     seed_text,
     share,
     vectors,
-    whole_number,
     wild_blocks,
 )
 from evalreg.resampling.solvers import meetings

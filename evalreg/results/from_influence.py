@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import FloatArray, listed
+from evalreg.checks import FloatArray, listed, whole_number
 from evalreg.data.clusters import Labels, rows_where
 from evalreg.data.frame import refuse_larger
 from evalreg.errors import (
@@ -94,9 +94,7 @@ def from_influence(
     """
     values, theta, found = _matched(params, influence, names)
     _refuse_off(values, found)
-    count: Any = n_coefficients
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-        raise ArgumentError(f"`n_coefficients` must be a whole number of at least 1; got {n_coefficients!r}.")
+    n_coefficients = whole_number("n_coefficients", n_coefficients)
     if values.shape[0] <= n_coefficients:
         raise DataError(
             f"there must be more rows than coefficients; got {values.shape[0]} rows and {n_coefficients} coefficients.",

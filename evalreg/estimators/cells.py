@@ -32,16 +32,8 @@ if TYPE_CHECKING:
     from evalreg.data.frame import Table
 
 
-@dataclass(frozen=True, eq=False)
-class Solved:
-    """What a `solve` makes of the sums of the cells."""
-
-    names: tuple[str, ...]
-    # Params as a linear function of the cells' means, (n_params, n_cells).
-    coefficient_map: Matrix
-
-
-Solve = Callable[[list[tuple[str, ...]], CellSums], Solved]
+# Names of the parameters, and what they are of the means of the cells: a linear map, (n_params, n_cells).
+Solve = Callable[[list[tuple[str, ...]], CellSums], tuple[tuple[str, ...], Matrix]]
 
 
 def estimate_cells(
@@ -104,16 +96,16 @@ def estimate_sums(
 ) -> Estimate:
     """The same of sums that were made already: parameters, and what has a score interval where scores lie in [0, 1]."""
     refuse_parameters(len({key[: len(roles.by)] for key in keys}))
-    solved = solve(keys, sums)
+    names, maps = solve(keys, sums)
     bounded = bool(np.min(sums.low) >= 0 and np.max(sums.high) <= 1)
     if not bounded:
-        _refuse_constant(sums, solved, roles.score)
+        _refuse_constant(sums, names, maps, roles.score)
     strata = sorted({key[-1] for key in keys}) if roles.strata is not None else []
     stratum = np.array([strata.index(key[-1]) for key in keys]) if strata else None
     cells = Cells.of_sums(sums, stratum, tuple(strata))
     estimate = of_means(
-        solved.names,
-        solved.coefficient_map,
+        names,
+        maps,
         cells,
         replace(scores, fitted=cells.mean),
         bounded=bounded,
@@ -141,12 +133,12 @@ def single_means(estimate: Estimate) -> SingleMeans | None:
     return SingleMeans(estimate.scores, cells.mean, cells.count, cells.squares, A, icc)
 
 
-def _refuse_constant(sums: CellSums, solved: Solved, score: str) -> None:
+def _refuse_constant(sums: CellSums, names: tuple[str, ...], maps: Matrix, score: str) -> None:
     """Scores outside [0, 1] that do not vary have no error bar."""
-    varies = np.asarray((solved.coefficient_map != 0) @ (sums.low < sums.high)).astype(bool)
+    varies = np.asarray((maps != 0) @ (sums.low < sums.high)).astype(bool)
     if varies.all():
         return
-    alike = [name for name, is_varied in zip(solved.names, varies, strict=True) if not is_varied]
+    alike = [name for name, is_varied in zip(names, varies, strict=True) if not is_varied]
     value = sums.low[np.flatnonzero(sums.low == sums.high)[0]]
     raise ConstantScoreError(
         f"`score` must vary; column {score!r} is {value:g} in every row of {listed(alike)}, and scores outside [0, 1] "

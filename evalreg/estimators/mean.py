@@ -33,7 +33,6 @@ from evalreg.data.sums import Lines, SummedLog, lines_of, refuse_unsummed
 from evalreg.errors import ArgumentError, DataError, Note
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import (
-    Solved,
     Split,
     answers_of,
     estimate_cells,
@@ -65,7 +64,7 @@ def solve(
     strata_weights: Shares | None,
     name: str = "mean",
     argument: str = "strata_weights",
-) -> Solved:
+) -> tuple[tuple[str, ...], FloatArray]:
     """Means by model as a linear function of the means of the cells.
 
     `keys` holds the labels of each cell: those of `by`, then the stratum. `strata_weights` is None without strata, and
@@ -78,13 +77,13 @@ def solve(
     member = np.zeros((len(names), len(keys)))
     member[row, np.arange(len(keys))] = 1.0
     if strata_weights is None:
-        return Solved(names, member)
+        return names, member
     if strata_weights in ("micro", "as_sampled"):
         weight = sums.weight
     else:
         weight = _given_weights(names, row, [key[-1] for key in keys], strata_weights, argument)
     member = member * weight
-    return Solved(names, member / member.sum(axis=1, keepdims=True))
+    return names, member / member.sum(axis=1, keepdims=True)
 
 
 def _given_weights(

@@ -43,14 +43,7 @@ from evalreg.errors import (
 from evalreg.estimate import About, on_one_side
 from evalreg.estimators.cells import independence_note, titled
 from evalreg.estimators.win_rate import independence_notes, never_met
-from evalreg.inference.rectification import (
-    LabelledCells,
-    LabelledRows,
-    clusters_per_cell,
-    labelled_cells,
-    rectify,
-    tune,
-)
+from evalreg.inference.rectification import LabelledRows, rectify, tune
 from evalreg.results.results import Results, chooses_rows, results_of
 
 if TYPE_CHECKING:
@@ -148,9 +141,8 @@ def rectified_mean(
     if isinstance(table, Query):
         raise NotAvailableError("`rectified_mean` needs the rows in memory; collect the frame first.")
     judged, axes, dropped = _gather(table, judge, human, by_columns, groups, missing)
-    parts = labelled_cells(judged)
-    few = check_labelled(judged, parts, axes or ())
-    weight, lines, notes = tune(judged, parts, axes or (), options)
+    few = check_labelled(judged, axes or ())
+    weight, lines, notes = tune(judged, axes or (), options)
     marks_in_use = judged.human[judged.labelled]
     about = About(
         model=titled("Rectified mean", by_columns),
@@ -159,7 +151,7 @@ def rectified_mean(
         lines=lines,
         levels=on_one_side(marks_in_use, marks_in_use),
     )
-    estimate = rectify(judged, parts, weight, dropped=dropped, about=about)
+    estimate = rectify(judged, weight, dropped=dropped, about=about)
     return results_of(estimate, axes, asked, (*notes, *few, *independence_note(by_columns, groups, "means")))
 
 
@@ -206,10 +198,9 @@ def check_marks(scores: FloatArray, has_label: BoolArray, judge: str, human: str
         )
 
 
-def check_labelled(judged: LabelledRows, parts: LabelledCells, axes: tuple[Axis, ...]) -> tuple[Note, ...]:
+def check_labelled(judged: LabelledRows, axes: tuple[Axis, ...]) -> tuple[Note, ...]:
     """Refuse a mean without labelled rows in two clusters; warnings of those with fewer than ten labelled clusters."""
-    counts = clusters_per_cell(judged.labels, parts, axes)
-    n_labelled = parts.pick(True) @ counts
+    n_labelled = judged.n_clusters(axes, True)
     without = [name for name, count in zip(judged.names, n_labelled, strict=True) if count == 0]
     if without:
         raise DataError(
@@ -367,9 +358,8 @@ def rectified_win_rate(
     pairs = gather_pairs(data, by_judge, groups, "`rectified_win_rate`")
     axes: tuple[Axis, ...] = ((_unused(COMPARISON, table),),) if groups is None else pairs.axes or ()
     judged, lines = _both_sides(pairs, marks, opponents, axes[0][0] if groups is None else "")
-    parts = labelled_cells(judged)
-    few = check_labelled(judged, parts, axes)
-    weight, of_lambda, notes = tune(judged, parts, axes, resolve_cov(asked, True), pooled=True)
+    few = check_labelled(judged, axes)
+    weight, of_lambda, notes = tune(judged, axes, resolve_cov(asked, True), pooled=True)
     model = "Rectified win rate" if opponents == "uniform" else "Rectified win rate, as sampled"
     about = About(
         model=model,
@@ -379,7 +369,7 @@ def rectified_win_rate(
         n_models=len(judged.names),
         null=0.5,
     )
-    estimate = rectify(judged, parts, weight, dropped=pairs.dropped, about=about)
+    estimate = rectify(judged, weight, dropped=pairs.dropped, about=about)
     return results_of(estimate, axes, asked, (*notes, *few, *independence_notes(groups)))
 
 

@@ -21,7 +21,7 @@ from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentTypeError, NotAvailableError
 from evalreg.estimate import About, Estimate
-from evalreg.estimators.cells import Solved, estimate_cells
+from evalreg.estimators.cells import estimate_cells
 from evalreg.estimators.design import (
     Family,
     check_outcomes,
@@ -186,9 +186,9 @@ def _fit_absorbed(
     return solve_absorbed(design, rows, factors, parsed), rows.axes
 
 
-def solve_intercept(keys: list[tuple[str, ...]], sums: Any) -> Solved:
+def solve_intercept(keys: list[tuple[str, ...]], sums: Any) -> tuple[tuple[str, ...], Any]:
     """The regression on a constant: one cell, one coefficient, named as patsy names it."""
-    return Solved(("Intercept",), np.ones((1, 1)))
+    return ("Intercept",), np.ones((1, 1))
 
 
 def _fit_mean(parsed: ParsedFormula, table: Table | Query, roles: Roles, groups: Groups) -> Made:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -167,7 +168,10 @@ def rectification_table(estimate: Estimate, cov: Covariance) -> pd.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
-    """Rows that a judge scored, some with a human label too."""
+    """Rows that a judge scored, some with a human label too, in cells of labelled and of unlabelled rows of each mean.
+
+    The cells stand in the order of the means, without those that no row falls into.
+    """
 
     judge: FloatArray
     # 0 where a row has no human label.
@@ -179,32 +183,40 @@ class LabelledRows:
     labels: Labels
     weights: FloatArray | None = None
 
+    @cached_property
+    def cell(self) -> IntArray:
+        """The cell of each row."""
+        return as_codes(2 * self.model + ~self.labelled).codes
 
-@dataclass(frozen=True, eq=False)
-class LabelledCells:
-    """Cells of labelled and of unlabelled rows of each mean."""
-
-    # The cell of each row.
-    cell: IntArray
-    # Of each cell: whether its rows have human labels, and the mean that it belongs to.
-    labelled: BoolArray
-    model: IntArray
+    @cached_property
+    def kinds(self) -> tuple[BoolArray, IntArray]:
+        """Of each cell: whether its rows have human labels, and the mean that it belongs to."""
+        number = np.unique(2 * self.model + ~self.labelled)
+        return number % 2 == 0, number // 2
 
     def pick(self, labelled: bool) -> FloatArray:
         """Which cell is the labelled (or unlabelled) one of each mean, shape (n_means, n_cells)."""
-        own = np.arange(np.max(self.model) + 1)[:, None] == self.model
-        return np.asarray(own & (self.labelled == labelled), dtype=np.float64)
+        is_labelled, model = self.kinds
+        means = np.arange(len(self.names))[:, None] == model
+        return np.asarray(means & (is_labelled == labelled), dtype=np.float64)
 
+    def means(self, values: FloatArray, coefficient_map: FloatArray, names: Sequence[str], **more: Any) -> Estimate:
+        """Linear combinations of the means that values have in the cells."""
+        return means_of_cells(values, self.cell, self.labels, coefficient_map, tuple(names), self.weights, **more)
 
-def labelled_cells(judged: LabelledRows) -> LabelledCells:
-    """Cells of labelled and of unlabelled rows, in the order of the means, without those that no row falls into."""
-    number = 2 * judged.model + ~judged.labelled
-    present = np.flatnonzero(np.bincount(number))
-    return LabelledCells(as_codes(number).codes, present % 2 == 0, present // 2)
+    def n_clusters(self, axes: tuple[Axis, ...], labelled: bool) -> FloatArray:
+        """Clusters with labelled (or unlabelled) rows of each mean, the fewest over axes; rows without axes."""
+        n_cells = self.kinds[1].size
+        counts = [np.bincount(self.cell, minlength=n_cells)]
+        for axis in axes:
+            codes = self.labels.codes(axis)
+            pairs = pair_codes(codes.codes, codes.n_clusters, self.cell, n_cells)
+            counts.append(np.bincount(self.cell[pairs.first], minlength=n_cells))
+        return np.asarray(self.pick(labelled) @ np.min(counts, axis=0), dtype=np.float64)
 
 
 def tune(
-    judged: LabelledRows, parts: LabelledCells, axes: tuple[Axis, ...], options: ResolvedCov, pooled: bool = False
+    judged: LabelledRows, axes: tuple[Axis, ...], options: ResolvedCov, pooled: bool = False
 ) -> tuple[FloatArray, tuple[str, ...], tuple[Note, ...]]:
     """lambda of each mean, how far to follow the judge; what a summary says of it; and what is warned of.
 
@@ -213,16 +225,15 @@ def tune(
     sum of their variances smallest. Several clusterings enter by the sum of their one-way covariances, which is
     positive semi-definite. Angelopoulos, Duchi and Zrnic (2023), arXiv:2311.01453, section 6, for independent rows.
     """
-    n_means, w = len(judged.names), judged.weights
-    has_rest = np.asarray(parts.pick(False).any(axis=1), dtype=bool)
-    D = np.where(has_rest[:, None], parts.pick(True) - parts.pick(False), 0.0)
-    human = means_of_cells(judged.human, parts.cell, judged.labels, parts.pick(True), _marked("human", judged.names), w)
-    judge = means_of_cells(judged.judge, parts.cell, judged.labels, D, _marked("judge", judged.names), w)
+    n_means = len(judged.names)
+    has_rest = np.asarray(judged.pick(False).any(axis=1), dtype=bool)
+    D = np.where(has_rest[:, None], judged.pick(True) - judged.pick(False), 0.0)
+    human = judged.means(judged.human, judged.pick(True), [f"human {name}" for name in judged.names])
+    judge = judged.means(judged.judge, D, [f"judge {name}" for name in judged.names])
     cov = assemble(human.stack(judge), axes, options)
     together, at, gap_at = cov.sum_one_way, np.arange(n_means), n_means + np.arange(n_means)
     spread, common = together[gap_at, gap_at], together[at, gap_at]
-    counts = clusters_per_cell(judged.labels, parts, axes)
-    alone = has_rest & (parts.pick(False) @ counts < 2)
+    alone = has_rest & (judged.n_clusters(axes, False) < 2)
     # Variances that are rounding, where the judge's scores (or their sums within clusters) do not vary.
     naive = np.diag(cov.naive)
     varies = spread > LAST_DIGITS * np.maximum(naive[gap_at], np.finfo(float).tiny)
@@ -259,10 +270,6 @@ def tune(
     return weight, tuple(lines), tuple(notes)
 
 
-def _marked(what: str, names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(f"{what} {name}" for name in names)
-
-
 def _unused_notes(reasons: dict[str, BoolArray], names: Sequence[str]) -> list[Note]:
     notes: list[Note] = []
     for reason, where in reasons.items():
@@ -288,18 +295,7 @@ def _gap_notes(names: Sequence[str], gap: FloatArray, t: FloatArray, p: FloatArr
     return [(RectificationWarning, text)]
 
 
-def clusters_per_cell(labels: Labels, parts: LabelledCells, axes: tuple[Axis, ...]) -> IntArray:
-    """Clusters with rows in each cell, the fewest over axes; rows without axes."""
-    n_cells = parts.labelled.size
-    counts = [np.bincount(parts.cell, minlength=n_cells)]
-    for axis in axes:
-        codes = labels.codes(axis)
-        pairs = pair_codes(codes.codes, codes.n_clusters, parts.cell, n_cells)
-        counts.append(np.bincount(parts.cell[pairs.first], minlength=n_cells))
-    return np.asarray(np.min(counts, axis=0))
-
-
-def rectify(judged: LabelledRows, parts: LabelledCells, weight: FloatArray, **more: Any) -> Estimate:
+def rectify(judged: LabelledRows, weight: FloatArray, **more: Any) -> Estimate:
     """Means corrected by the human labels, lambda (`weight`) held fixed.
 
     The value of a labelled row is y - lambda f, that of an unlabelled one f; the estimate is the mean of the former
@@ -307,13 +303,11 @@ def rectify(judged: LabelledRows, parts: LabelledCells, weight: FloatArray, **mo
     the judge's scores lie in [0, 1]. `more` are further fields of the estimate.
     """
     values = np.where(judged.labelled, judged.human - weight[judged.model] * judged.judge, judged.judge)
-    coefficient_map = parts.pick(True) + weight[:, None] * parts.pick(False)
-    human = HumanLabels(judged.human, parts.labelled, parts.model)
+    coefficient_map = judged.pick(True) + weight[:, None] * judged.pick(False)
+    human = HumanLabels(judged.human, *judged.kinds)
     # Labels outside [0, 1] may be missing by chance; the judge scores all rows on the same scale.
     both = np.concatenate([judged.human[judged.labelled], judged.judge])
-    found = means_of_cells(
-        values, parts.cell, judged.labels, coefficient_map, judged.names, judged.weights, family=human, **more
-    )
+    found = judged.means(values, coefficient_map, judged.names, family=human, **more)
     # Without a cluster lambda would be another one, which no leverage tells.
     refit = found.refit and replace(found.refit, linear=False)
     return replace(found, refit=refit, bounded=bool(both.min() >= 0 and both.max() <= 1))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise, product
+from itertools import chain, combinations, pairwise, product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -41,8 +41,11 @@ Contrast: TypeAlias = str | float | tuple[Any, Any]
 OF_LABELS = ("reference", "pairwise", "sequential")
 OF_NUMBERS = ("sd", "iqr", "minmax")
 
+Variables: TypeAlias = str | Sequence[str] | Mapping[str, Any] | None
 # Averages of the mean over rows, shape (n_groups,), and their derivatives, shape (n_groups, k).
 Averages: TypeAlias = tuple[FloatArray, FloatArray]
+# Several, with their names.
+Averaged: TypeAlias = tuple[FloatArray, FloatArray, tuple[str, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,63 +117,56 @@ def _rows_by(estimate: Estimate, by: str | list[str]) -> tuple[Any, Any]:
     return place[found.codes], tuple(groups[i] for i in order)
 
 
-def average_predictions(
-    fitted: FittedMean, variables: str | Sequence[str] | Mapping[str, Any] | None
-) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
-    """Average expected scores of groups of rows, at each joint value of `variables`; derivatives and names."""
+def average_predictions(fitted: FittedMean, variables: Variables) -> Averaged:
+    """Average expected scores of groups of rows, at each joint value of `variables`."""
     asked = values_asked(fitted, variables)
-    found, names = [], []
+    averages, names = [], []
     for values in product(*asked.values()):
-        found.append(fitted.at(**dict(zip(asked, values, strict=True))))
-        names += [
-            (*group, *(f"{value:g}" if isinstance(value, float) else str(value) for value in values))
-            for group in fitted.groups
-        ]
-    return (*_together(found), joint_names(names) if asked or fitted.groups != ((),) else ("average",))
+        averages.append(fitted.at(**dict(zip(asked, values, strict=True))))
+        texts = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
+        names += [(*group, *texts) for group in fitted.groups]
+    return _together(averages, joint_names(names) if asked or fitted.groups != ((),) else ("average",))
 
 
-def values_asked(fitted: FittedMean, variables: str | Sequence[str] | Mapping[str, Any] | None) -> dict[str, list[Any]]:
+def values_asked(fitted: FittedMean, variables: Variables) -> dict[str, list[Any]]:
     """Values at which the covariates are put."""
-    if variables is None:
-        return {}
-    given = variables if isinstance(variables, Mapping) else {}
-    found = {}
-    for name in asked_covariates(fitted.model, fitted.frame, _as_list(variables)):
+    asked = {}
+    for name, value in _by_covariate(fitted, variables).items() if variables is not None else ():
         column = fitted.frame[name]
-        if name in given:
-            several = isinstance(given[name], Sequence | np.ndarray) and not isinstance(given[name], str)
-            values = list(given[name]) if several else [given[name]]
-            if not values:
+        if value is not None:
+            several = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
+            asked[name] = [_level(fitted, name, each) for each in (value if several else [value])]
+            if not asked[name]:
                 raise ArgumentError(f'`variables` gives no value for "{name}".')
-            found[name] = [_level(fitted, name, value) for value in values]
-        elif not fitted.labels(name):
+        elif fitted.labels(name):
+            asked[name] = _levels(column)
+        else:
             raise ArgumentError(
                 f'`variables` must say at which values of the number "{name}" predictions are wanted, such as '
                 f'{{"{name}": [{column.min():g}, {column.max():g}]}}.'
             )
-        else:
-            found[name] = _levels(column)
-    return found
+    return asked
+
+
+def _by_covariate(fitted: FittedMean, variables: Variables) -> dict[str, Any]:
+    """The covariates that are asked for, with what was given for each, None without."""
+    given = variables if isinstance(variables, Mapping) else {}
+    names: Any = list(variables) if isinstance(variables, Mapping) else variables
+    return {name: given.get(name) for name in asked_covariates(fitted.model, fitted.frame, names)}
 
 
 # Step of a central difference, in standard deviations; its square is the relative error of a curved term.
 STEP = 1e-4
 
 
-def average_slopes(
-    fitted: FittedMean, variables: str | list[str] | None
-) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
-    """Average slopes of numbers, and differences of labels to the first; their derivatives and names."""
-    found, names = [], []
-    for name in asked_covariates(fitted.model, fitted.frame, variables):
-        if fitted.labels(name):
-            for label, (value, slope), (other, other_slope) in _between_levels(fitted, name, None):
-                found.append((value - other, slope - other_slope))
-                names.append(f"{name}[{label}]")
-        else:
-            found.append(_derivative(fitted, name))
-            names.append(name)
-    return (*_together(found), tuple(names))
+def average_slopes(fitted: FittedMean, variables: str | list[str] | None) -> Averaged:
+    """Average slopes of numbers, and differences of labels to the first."""
+    averages, names = [], []
+    for name in _by_covariate(fitted, variables):
+        each = _differences(fitted, name, None) if fitted.labels(name) else [(name, _derivative(fitted, name))]
+        names += [label for label, _ in each]
+        averages += [average for _, average in each]
+    return _together(averages, names)
 
 
 def _derivative(fitted: FittedMean, name: str) -> Averages:
@@ -188,88 +184,84 @@ def _derivative(fitted: FittedMean, name: str) -> Averages:
     return fitted.shares @ (slope * moved), fitted.shares @ (slope[:, None] * D + (curve * moved)[:, None] * X)
 
 
-def average_comparisons(
-    fitted: FittedMean, variables: str | Sequence[str] | Mapping[str, Any] | None, contrast: Contrast | None
-) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
-    """Average differences of expected scores between two values of a covariate; their derivatives and names."""
-    given = dict(variables) if isinstance(variables, Mapping) else {}
-    names_asked = asked_covariates(fitted.model, fitted.frame, _as_list(variables))
-    labels = {name: fitted.labels(name) for name in names_asked}
+def average_comparisons(fitted: FittedMean, variables: Variables, contrast: Contrast | None) -> Averaged:
+    """Average differences of expected scores between two values of a covariate."""
+    given = _by_covariate(fitted, variables)
     if contrast is not None:
-        fits = [name for name in names_asked if name not in given and _fits(contrast, labels[name])]
+        fits = [name for name, value in given.items() if value is None and _fits(contrast, fitted.labels(name))]
         if not fits:
             what = "labels" if _fits(contrast, True) else "numbers"
             raise ArgumentError(
-                f"`contrast={contrast!r}` compares {what}, and is none for {listed(names_asked)}. Of labels it is one "
+                f"`contrast={contrast!r}` compares {what}, and is none for {listed(given)}. Of labels it is one "
                 f"of {listed(OF_LABELS)} or (level, other level), of numbers a step, (high, low) or one of "
                 f"{listed(OF_NUMBERS)}."
             )
         given |= dict.fromkeys(fits, contrast)
-    found, names = [], []
-    for name in names_asked:
-        of_name = _between_levels if labels[name] else _between_numbers
-        for label, (value, slope), (other, other_slope) in of_name(fitted, name, given.get(name)):
-            found.append((value - other, slope - other_slope))
-            names += [f"{':'.join(group)}{': ' if group else ''}{name}[{label}]" for group in fitted.groups]
-    return (*_together(found), tuple(names))
+    averages, names = [], []
+    for name, of_name in given.items():
+        for label, average in _differences(fitted, name, of_name):
+            averages.append(average)
+            names += [f"{':'.join(group)}{': ' if group else ''}{label}" for group in fitted.groups]
+    return _together(averages, names)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 def _fits(contrast: Any, labels: bool) -> bool:
     """Whether a contrast is one of labels, or of numbers."""
     if isinstance(contrast, str):
         return contrast in (OF_LABELS if labels else OF_NUMBERS)
-    if isinstance(contrast, int | float | np.number) and not isinstance(contrast, bool):
-        return not labels
-    return labels or all(isinstance(end, int | float | np.number) for end in contrast)
+    return not labels if _is_number(contrast) else labels or all(map(_is_number, contrast))
 
 
-def _between_levels(fitted: FittedMean, name: str, contrast: Any) -> list[tuple[str, Averages, Averages]]:
-    """Averages at two levels of labels each."""
-    levels = _levels(fitted.frame[name])
-    pairs: list[tuple[Any, Any]]
-    if contrast is None or (isinstance(contrast, str) and contrast == "reference"):
-        pairs = [(level, levels[0]) for level in levels[1:]]
-    elif isinstance(contrast, str) and contrast in OF_LABELS:
-        pairs = [(b, a) for a, b in (combinations(levels, 2) if contrast == "pairwise" else pairwise(levels))]
+def _differences(fitted: FittedMean, name: str, contrast: Any) -> list[tuple[str, Averages]]:
+    """Differences of the averages between two levels of labels, or two values of a number, each under its name."""
+    if fitted.labels(name):
+        pairs = _level_pairs(fitted, name, contrast)
+        at = {level: fitted.at(**{name: level}) for level in dict.fromkeys(chain.from_iterable(pairs))}
+        ends = [(f"{high} - {low}", at[high], at[low]) for high, low in pairs]
     else:
+        label, high, low = _two_values(fitted, name, contrast)
+        ends = [(label, fitted.at(**{name: high}), fitted.at(**{name: low}))]
+    return [(f"{name}[{label}]", (high[0] - low[0], high[1] - low[1])) for label, high, low in ends]
+
+
+def _level_pairs(fitted: FittedMean, name: str, contrast: Any) -> list[tuple[Any, Any]]:
+    """The levels that are compared, the first less the second."""
+    levels = _levels(fitted.frame[name])
+    if contrast is not None and not (isinstance(contrast, str) and contrast in OF_LABELS):
         high, low = _two_ends(name, contrast, f"one of {listed(OF_LABELS)}, or (level, other level)")
-        pairs = [(_level(fitted, name, high), _level(fitted, name, low))]
-    if not pairs:
+        return [(_level(fitted, name, high), _level(fitted, name, low))]
+    if len(levels) < 2:
         raise ConstantScoreError(f'"{name}" has one level, {levels[0]!r}, and nothing to compare it with.', column=name)
-    at = {level: fitted.at(**{name: level}) for level in dict.fromkeys(end for pair in pairs for end in pair)}
-    return [(f"{high} - {low}", at[high], at[low]) for high, low in pairs]
+    if contrast is None or contrast == "reference":
+        return [(level, levels[0]) for level in levels[1:]]
+    return [(b, a) for a, b in (combinations(levels, 2) if contrast == "pairwise" else pairwise(levels))]
 
 
-def _between_numbers(fitted: FittedMean, name: str, contrast: Any) -> list[tuple[str, Averages, Averages]]:
-    """Averages at two values of a number."""
+def _two_values(fitted: FittedMean, name: str, contrast: Any) -> tuple[str, Any, Any]:
+    """What a contrast of numbers is called, and its two values, each one number or one a row."""
     x = fitted.frame[name].to_numpy(dtype=float)
     how = f"a step, (high, low), or one of {listed(OF_NUMBERS)}"
-    label, ends = "+1", (x + 0.5, x - 0.5)
     if isinstance(contrast, str):
         if contrast not in OF_NUMBERS:
             hint = nearest(contrast, OF_NUMBERS)
             raise ArgumentError(f'the contrast of the number "{name}" must be {how}; got {contrast!r}.{hint}')
-        label, ends = _SPANS[contrast](x)
-    elif isinstance(contrast, int | float | np.number) and not isinstance(contrast, bool):
-        if not (np.isfinite(contrast) and contrast != 0):
-            raise ArgumentError(f'the step of "{name}" must be finite and not 0; got {contrast!r}.')
-        label, ends = f"{contrast:+g}", (x + contrast / 2, x - contrast / 2)
-    elif contrast is not None:
-        high, low = (_level(fitted, name, end) for end in _two_ends(name, contrast, how))
-        label, ends = f"{high:g} - {low:g}", (high, low)
-    return [(label, fitted.at(**{name: ends[0]}), fitted.at(**{name: ends[1]}))]
-
-
-def _sd(x: FloatArray) -> tuple[str, tuple[Any, Any]]:
-    half = np.std(x, ddof=1) / 2
-    return "+sd", (x + half, x - half)
-
-
-_SPANS: dict[str, Callable[[FloatArray], tuple[str, tuple[Any, Any]]]] = {
-    "sd": _sd,
-    "iqr": lambda x: ("Q3 - Q1", (float(np.quantile(x, 0.75)), float(np.quantile(x, 0.25)))),
-    "minmax": lambda x: ("max - min", (float(x.max()), float(x.min()))),
-}
+        if contrast == "iqr":
+            return "Q3 - Q1", float(np.quantile(x, 0.75)), float(np.quantile(x, 0.25))
+        if contrast == "minmax":
+            return "max - min", float(x.max()), float(x.min())
+        half = np.std(x, ddof=1) / 2
+        return "+sd", x + half, x - half
+    if contrast is None or _is_number(contrast):
+        step = 1.0 if contrast is None else contrast
+        if not (np.isfinite(step) and step != 0):
+            raise ArgumentError(f'the step of "{name}" must be finite and not 0; got {step!r}.')
+        return f"{step:+g}", x + step / 2, x - step / 2
+    high, low = (_level(fitted, name, end) for end in _two_ends(name, contrast, how))
+    return f"{high:g} - {low:g}", high, low
 
 
 def _two_ends(name: str, contrast: Any, how: str) -> tuple[Any, Any]:
@@ -278,12 +270,9 @@ def _two_ends(name: str, contrast: Any, how: str) -> tuple[Any, Any]:
     raise ArgumentError(f'the contrast of "{name}" must be {how}; got {contrast!r}.')
 
 
-def _together(found: list[Averages]) -> tuple[FloatArray, FloatArray]:
-    return np.concatenate([one[0] for one in found]), np.concatenate([one[1] for one in found])
-
-
-def _as_list(variables: Any) -> Any:
-    return list(variables) if isinstance(variables, Mapping) else variables
+def _together(averages: list[Averages], names: Sequence[str]) -> Averaged:
+    values, derivatives = zip(*averages, strict=True)
+    return np.concatenate(values), np.concatenate(derivatives), tuple(names)
 
 
 def _levels(column: pd.Series) -> list[Any]:
@@ -296,7 +285,7 @@ def _levels(column: pd.Series) -> list[Any]:
 def _level(fitted: FittedMean, name: str, value: Any) -> Any:
     """A value that a covariate can be put at."""
     if not fitted.labels(name):
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
+        if not _is_number(value) or not np.isfinite(value):
             raise ArgumentError(f'values of "{name}" must be finite numbers; got {value!r}.')
         return float(value)
     levels = _levels(fitted.frame[name])
@@ -321,24 +310,17 @@ def term_tests(estimate: Estimate, cov: Covariance, alpha: float) -> pd.DataFram
             "`from_statsmodels` by formula (contrasts, copies, unpickled results and fits of rows in an engine hold "
             "none). `wald_test` takes any coefficients by name."
         )
-    unit = np.eye(estimate.n_params)
-    tests = {name: _tested(estimate, cov, unit[part]) for name, part in info.term_name_slices.items()}
+    tests = {}
+    for name, part in info.term_name_slices.items():
+        C = np.eye(estimate.n_params)[part]
+        try:
+            tests[name] = joint_test(estimate, cov, C)
+        except TooFewClustersError:
+            text = f"{float(cov.smallest_dof):.3g} {NO_DOF} {len(C)} contrasts jointly"
+            tests[name] = JointTest(float("nan"), len(C), float("nan"), text)
     issue([(kind, f'term "{name}": {text}') for name, test in tests.items() for kind, text in few_notes(test)])
-    rows = {name: _row(test, alpha) for name, test in tests.items()}
+    rows = {}
+    for name, test in tests.items():
+        q, dof = test.df_num, test.df_denom
+        rows[name] = test.statistic, q, dof, joint_test_p(test), critical_value(q, dof, alpha), test.reason
     return pd.DataFrame.from_dict(rows, orient="index", columns=list(COLUMNS))
-
-
-def _tested(estimate: Estimate, cov: Covariance, C: FloatArray) -> JointTest:
-    """The joint test, with the reason where clusters are too few for any."""
-    try:
-        return joint_test(estimate, cov, C)
-    except TooFewClustersError:
-        q, dof = C.shape[0], float(cov.smallest_dof)
-        text = f"{dof:.3g} {NO_DOF} {q} contrasts jointly"
-        return JointTest(float("nan"), q, float("nan"), text)
-
-
-def _row(test: JointTest, alpha: float) -> tuple[float | int | str, ...]:
-    """One row: F with its reference, its p-value, and the F from which it is significant."""
-    q, dof, F = test.df_num, test.df_denom, test.statistic
-    return F, q, dof, joint_test_p(test), critical_value(q, dof, alpha), test.reason

@@ -30,6 +30,7 @@ from evalreg.results.gate import Gate, decided
 from evalreg.results.reporting import write_report
 from evalreg.results.results import KEPT, Results, _Kept
 from evalreg.results.sources import methods_text
+from evalreg.scores.differences import paired_differences
 from evalreg.scores.score_interval import checked_icc
 
 if TYPE_CHECKING:
@@ -368,8 +369,8 @@ class Comparison(Printed, Hinting):
         if groups is None:
             groups = list(results.estimate.item)
         if not isinstance(icc, _Kept):
-            given = self.facts.family(results.estimate, checked_icc(icc))
-            estimate = replace(results.estimate, family=same_questions(given))
+            allowed = paired_differences(results.estimate, checked_icc(icc), self.facts.pairs, self.facts.paired)
+            estimate = replace(results.estimate, family=same_questions(allowed))
             results = replace(results, estimate=estimate)
         return replace(self, results=results.with_cov(groups=groups, cov=cov, ssc=ssc, dof=dof, repair=repair))
 
@@ -562,7 +563,7 @@ class Comparison(Printed, Hinting):
         (2, 0.008)
         """
         facts, chosen = self.facts, np.eye(len(self.facts.index))
-        n, (left, right) = len(chosen), (np.array(side) for side in facts.sides)
+        n, (left, right) = len(chosen), (facts.index.get_level_values(side) for side in (0, 1))
         if n < 2:
             raise ArgumentError(
                 "a joint test is of two or more differences; here is one, which the table tests by itself."

@@ -12,7 +12,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, IntArray, adjustment, check_target, listed, option
 from evalreg.choices import THESE, CovName, DofName, MissingName, RepairName, SscName, TargetName
 from evalreg.covariance.options import check_cov_options, clustered_by_items, documented
-from evalreg.data.answers import NOBODY, Answers, ModelPairs, answers_of, compared_pairs
+from evalreg.data.answers import NOBODY, Answers, ModelPairs, answers_of, compared_pairs, in_use
 from evalreg.data.clusters import Axis, quoted_pair, refuse_same, spelled_alike, with_roles
 from evalreg.data.engine import Query
 from evalreg.data.engine_rows import read_answers
@@ -37,7 +37,7 @@ from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.numerics.limits import CONSTANT
 from evalreg.numerics.matrices import Matrix
 from evalreg.results.results import chooses_rows, results_of
-from evalreg.scores.differences import PairScores, pair_sums
+from evalreg.scores.differences import PairScores, pair_sums, paired_differences
 from evalreg.scores.score_interval import ICC_DIFFERENCE, checked_icc
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def paired_estimate(answers: Answers, facts: Facts, about: About, icc: float | N
     cells = Cells.of_sums(replace(sums, high=np.where(flat, sums.low, sums.high)), stratum, strata)
     scores = PairScores(answers.values, columns, cells.mean, answers.labels, flat)
     estimate = of_means(facts.names, coefficients, cells, scores, dropped=answers.dropped, about=about)
-    return replace(estimate, family=same_questions(facts.family(estimate, icc)))
+    return replace(estimate, family=same_questions(paired_differences(estimate, icc, facts.pairs, facts.paired)))
 
 
 def _columns(answers: Answers, facts: Facts) -> tuple[ModelPairs, Matrix, IntArray | None]:
@@ -242,7 +242,8 @@ def compare(
         of_answers = replace(read.rows, values={"score": noise_of_answers(read.rows.source, score)})
         noise = noise_of_differences(answers_of(replace(read, rows=of_answers), roles).values, pairs)
     if paired:
-        answers, facts = facts.in_use(answers)
+        answers, pairs = in_use(answers, pairs, facts.paired)
+        facts = replace(facts, values=answers.values, pairs=pairs)
     unit = bool(np.min(answers.values) >= 0 and np.max(answers.values) <= 1)
     notes = () if unit else _scale_notes(answers)
     about = About(model="Difference", outcome=score, lines=_lines(answers, facts, roles, bool(paired)), unit=unit)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,16 +13,15 @@ import pandas as pd
 from scipy import sparse, special
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
-from evalreg.covariance.crossed import t_pvalues
-from evalreg.data.answers import ModelPairs, in_set, in_use
+from evalreg.covariance.crossed import subsets, t_pvalues
+from evalreg.data.answers import ModelPairs, in_set
 from evalreg.data.clusters import EXACT, Codes, as_codes, joint
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError
 from evalreg.numerics.matrices import dense
-from evalreg.scores.differences import by_set, chunks, differences, paired_differences
+from evalreg.scores.differences import by_set, chunks, differences
 
 if TYPE_CHECKING:
     from evalreg.data.answers import Answers
-    from evalreg.scores.score_interval import Paired
 
 
 @dataclass(frozen=True)
@@ -117,7 +115,7 @@ def _count(name: str, value: object) -> int:
 class Facts:
     """What is known of each pair of models whatever the covariance, one entry for each pair."""
 
-    sides: tuple[tuple[str, ...], tuple[str, ...]]  # models and their baselines
+    index: pd.MultiIndex  # (model, baseline)
     names: tuple[str, ...]  # of the differences
     # Questions that the difference is over, and those that one of the two answered and the other did not.
     n: IntArray
@@ -125,16 +123,6 @@ class Facts:
     paired: BoolArray  # whether it is over shared questions
     values: FloatArray  # (n_models, n_questions): scores of the questions in use
     pairs: ModelPairs
-
-    def in_use(self, answers: Answers) -> tuple[Answers, Facts]:
-        """Answers and facts without the questions that no difference is over."""
-        answers, pairs = in_use(answers, self.pairs, self.paired)
-        return answers, replace(self, values=answers.values, pairs=pairs)
-
-    @cached_property
-    def index(self) -> pd.MultiIndex:
-        """Labels (model, baseline)."""
-        return pd.MultiIndex.from_arrays([list(side) for side in self.sides], names=["model", "baseline"])
 
     @cached_property
     def correlations(self) -> tuple[FloatArray, FloatArray]:
@@ -172,48 +160,38 @@ class Facts:
         return pd.DataFrame(table, self.index, [*kinds, "right"]).astype(kinds)
 
     def clustered_sign(self, axes: Sequence[Codes]) -> dict[str, FloatArray]:
-        """Tests of each pair that wins are as likely as losses, where questions of a cluster may go together."""
-        found = np.full((2, len(self.index)), np.nan)
+        """Statistic of each pair and its two-sided p-value by t with the fewest clusters less one; NaN where none is.
+
+        That wins are as likely as losses. With every question its own cluster, the statistic is McNemar's
+        (wins - losses)^2/(wins + losses). McNemar (1947), Psychometrika 12, 153-157. In clusters, the square of the sum
+        of the clusters' surplus of wins over the sum of their squares; crossed, by inclusion and exclusion, not below
+        the largest one-way variance.
+        """
+        z, p = np.full((2, len(self.index)), np.nan)
         for columns, member in self._shared():
             sign = np.sign(differences(self.values, self.pairs, columns, member))
-            inside = axes if member is None else [as_codes(codes.codes[member]) for codes in axes]
-            found[:, columns] = _clustered_sign(sign, inside)
-        return {"clustered_statistic": found[0], "clustered_p_value": found[1]}
+            every = [codes.codes for codes in axes] or [np.arange(self.values.shape[1])]
+            inside = [as_codes(codes if member is None else codes[member]) for codes in every]
+            terms = []
+            for dims in subsets(len(inside)):
+                cluster = joint([inside[d] for d in dims])
+                n = cluster.codes.size
+                members = sparse.csr_array((np.ones(n), cluster.codes, np.arange(n + 1)))
+                terms.append((-1) ** (len(dims) + 1) * np.sum(dense(sign @ members) ** 2, axis=1))
+            variance = np.max([np.sum(terms, axis=0), *terms[: len(inside)]], axis=0)
+            dof = min(codes.n_clusters for codes in inside) - 1.0
+            z[columns] = sign.sum(axis=1) / np.sqrt(np.where((variance > 0) & (dof > 0), variance, np.nan))
+            p[columns] = t_pvalues(z[columns], np.full(len(sign), dof))
+        return {"clustered_statistic": z**2, "clustered_p_value": p}
 
     def _shared(self) -> list[tuple[IntArray, BoolArray | None]]:
         parts = chunks(self.pairs, self.values.shape[1])
         return [(columns, member) for columns, member in parts if self.paired[columns].all()]
 
-    def family(self, estimate: Any, icc: float | None) -> Paired | None:
-        """What the differences allow for that was not seen."""
-        return paired_differences(estimate, icc, self.pairs, self.paired)
-
-
-def _clustered_sign(sign: FloatArray, axes: Sequence[Codes]) -> tuple[FloatArray, FloatArray]:
-    """Statistic and two-sided p-value by t with the fewest clusters less one, NaN where there is none; sign (m, n).
-
-    With every question its own cluster, the statistic is McNemar's (wins - losses)^2/(wins + losses). McNemar (1947),
-    Psychometrika 12, 153-157. In clusters, the square of the sum of the clusters' surplus of wins over the sum of their
-    squares; crossed, by inclusion and exclusion, not below the largest one-way variance.
-    """
-    surplus, n = sign.sum(axis=1), sign.shape[1]
-    one_way, together = [] if axes else [np.abs(sign).sum(axis=1)], np.zeros(len(sign))
-    for size in range(1, len(axes) + 1):
-        for some in combinations(axes, size):
-            cluster = joint(some)
-            members = sparse.csr_array((np.ones(n), (np.arange(n), cluster.codes)), (n, cluster.n_clusters))
-            squares = np.sum(dense(sign @ members) ** 2, axis=1)
-            together -= (-1) ** size * squares
-            one_way += [squares] if size == 1 else []
-    variance = np.max([together, *one_way], axis=0)
-    dof = min([codes.n_clusters for codes in axes], default=n) - 1.0
-    z = surplus / np.sqrt(np.where((variance > 0) & (dof > 0), variance, np.nan))
-    return z**2, t_pvalues(z, np.full(z.shape, dof))
-
 
 def facts_of(answers: Answers, pairs: ModelPairs, paired: bool) -> Facts:
     """The facts of pairs, from the answers of all models; unless `paired`, no pair counts as sharing questions."""
-    sides = tuple(answers.models[i] for i in pairs.left), tuple(answers.models[i] for i in pairs.right)
+    sides = [[answers.models[i] for i in side] for side in (pairs.left, pairs.right)]
     names = tuple(map(" - ".join, zip(*sides, strict=True)))
     if len(set(names)) < len(names):
         alike = [name for i, name in enumerate(names) if name in names[:i]]
@@ -227,4 +205,5 @@ def facts_of(answers: Answers, pairs: ModelPairs, paired: bool) -> Facts:
     own = answers.present.sum(axis=1)
     either, is_paired = own[pairs.left] + own[pairs.right], (shared > 0) & paired
     n = np.where(is_paired, shared, either)
-    return Facts(sides, names, n, either - 2 * shared, is_paired, answers.values, pairs)
+    index = pd.MultiIndex.from_arrays(sides, names=["model", "baseline"])
+    return Facts(index, names, n, either - 2 * shared, is_paired, answers.values, pairs)

@@ -45,7 +45,7 @@ Variables: TypeAlias = str | Sequence[str] | Mapping[str, Any] | None
 # Averages of the mean over rows, shape (n_groups,), and their derivatives, shape (n_groups, k).
 Averages: TypeAlias = tuple[FloatArray, FloatArray]
 # Several, with their names.
-Averaged: TypeAlias = tuple[FloatArray, FloatArray, tuple[str, ...]]
+NamedAverages: TypeAlias = tuple[FloatArray, FloatArray, tuple[str, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +117,7 @@ def _rows_by(estimate: Estimate, by: str | list[str]) -> tuple[Any, Any]:
     return place[found.codes], tuple(groups[i] for i in order)
 
 
-def average_predictions(fitted: FittedMean, variables: Variables) -> Averaged:
+def average_predictions(fitted: FittedMean, variables: Variables) -> NamedAverages:
     """Average expected scores of groups of rows, at each joint value of `variables`."""
     asked = values_asked(fitted, variables)
     averages, names = [], []
@@ -159,7 +159,7 @@ def _by_covariate(fitted: FittedMean, variables: Variables) -> dict[str, Any]:
 STEP = 1e-4
 
 
-def average_slopes(fitted: FittedMean, variables: str | list[str] | None) -> Averaged:
+def average_slopes(fitted: FittedMean, variables: str | list[str] | None) -> NamedAverages:
     """Average slopes of numbers, and differences of labels to the first."""
     averages, names = [], []
     for name in _by_covariate(fitted, variables):
@@ -184,7 +184,7 @@ def _derivative(fitted: FittedMean, name: str) -> Averages:
     return fitted.shares @ (slope * moved), fitted.shares @ (slope[:, None] * D + (curve * moved)[:, None] * X)
 
 
-def average_comparisons(fitted: FittedMean, variables: Variables, contrast: Contrast | None) -> Averaged:
+def average_comparisons(fitted: FittedMean, variables: Variables, contrast: Contrast | None) -> NamedAverages:
     """Average differences of expected scores between two values of a covariate."""
     given = _by_covariate(fitted, variables)
     if contrast is not None:
@@ -270,7 +270,7 @@ def _two_ends(name: str, contrast: Any, how: str) -> tuple[Any, Any]:
     raise ArgumentError(f'the contrast of "{name}" must be {how}; got {contrast!r}.')
 
 
-def _together(averages: list[Averages], names: Sequence[str]) -> Averaged:
+def _together(averages: list[Averages], names: Sequence[str]) -> NamedAverages:
     values, derivatives = zip(*averages, strict=True)
     return np.concatenate(values), np.concatenate(derivatives), tuple(names)
 

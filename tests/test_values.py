@@ -155,10 +155,8 @@ def test_constant_bounded_scores_have_no_p_value_but_a_real_interval(
 def few_clusters(**options: Any) -> er.Results:
     """Five coefficients, four clusters."""
     frame = put(passage=np.where(LOG["passage"] < "p3", LOG["passage"], "p3"))
-    with pytest.warns(FewClustersWarning, match="4 passage clusters for 5 coefficients.*singular") as record:
-        results = er.fit("score ~ x + w + C(judge)", frame, groups="passage", **options)
-    assert any("4 passage clusters: " in str(one.message) for one in record)
-    return results
+    with pytest.warns(FewClustersWarning, match="4 passage clusters: "):
+        return er.fit("score ~ x + w + C(judge)", frame, groups="passage", **options)
 
 
 @pytest.mark.parametrize("cov", ["CR0", "CR1", "CR2", "CR3"])

@@ -195,32 +195,20 @@ def wild_test(
     undefined = next(filter(None, cov.reasons(C)), "")
     if not undefined and np.isnan(drawing.statistic):
         undefined = "the covariance of these contrasts is singular"
-    tests = [_axis_test(drawing, carrier, alpha, bool(undefined)) for carrier in carriers]
+    pairs = zip(hypotheses.names, value, strict=True)
+    null_text = ", ".join(name if "=" in name else f"{name} = {c:g}" for name, c in pairs)
+    tests = [_axis_test(drawing, carrier, null_text, alpha, printed, undefined) for carrier in carriers]
     # Of several axes the largest p-values, and the smallest interval that holds those of all.
     largest = tests[0] if undefined else max(tests, key=lambda test: test.p_value)
-    notes = next(filter(None, (_notes(test, alpha, undefined) for test in tests)), [])
+    notes: tuple[Note, ...] = next(filter(None, (test.notes for test in tests)), ())
     issue(notes)
-    single = len(C) == 1
-    centre = float(C[0] @ estimate.params) if single else np.nan
-    low, high = min(test.gaps[0] for test in tests), max(test.gaps[1] for test in tests)
-    nulls = (name if "=" in name else f"{name} = {c:g}" for name, c in zip(hypotheses.names, value, strict=True))
-    return WildTest(
-        statistic=np.nan if undefined else drawing.statistic,
-        p_value=largest.p_value,
+    ends = [test.interval for test in tests if test.interval is not None]
+    return replace(
+        largest,
         p_equal_tailed=max(test.p_equal_tailed for test in tests),
-        interval=(centre - high, centre - low) if single else None,
-        draws=largest.draws,
-        enumerated=largest.enumerated,
-        weights=largest.weights,
-        null=", ".join(nulls),
-        impose_null=drawing.imposed,
-        alpha=alpha,
-        seed=None if largest.enumerated else printed,
-        estimate=centre,
-        by=largest.by,
-        n_clusters=largest.n_clusters,
+        interval=(min(low for low, _ in ends), max(high for _, high in ends)) if ends else None,
         p_by_axis=tuple((test.by, test.p_value) for test in tests),
-        notes=tuple(notes),
+        notes=notes,
     )
 
 
@@ -272,54 +260,59 @@ class _Drawing:
         return np.array([options.factor(count) for count in counts])
 
 
-@dataclass(frozen=True)
-class _AxisTest:
+def _axis_test(drawing: _Drawing, carrier: int, null: str, alpha: float, seed: int | None, undefined: str) -> WildTest:
     """The test in which the clusters of one axis carry the weights."""
-
-    by: str
-    n_clusters: int
-    weights: WildWeightsName
-    draws: int
-    enumerated: bool
-    smallest: float  # p-value there can be
-    p_value: float = np.nan
-    p_equal_tailed: float = np.nan
-    gaps: tuple[float, float] = (np.nan, np.nan)  # ends of the interval, as distances below the estimate
-    far: float = 0.0  # p however far the hypothesised value lies
-
-
-def _axis_test(drawing: _Drawing, carrier: int, alpha: float, undefined: bool) -> _AxisTest:
     cov, gap, term, kind = drawing.cov, drawing.gap, drawing.cov.one_way[carrier], drawing.weights
     if kind == "auto":
         kind = "webb" if term.n_clusters <= WEBB_UP_TO else "rademacher"
     every = vectors(kind, term.n_clusters, drawing.draws)
     n, enumerated = every or drawing.draws, every is not None
-    # Multiples of the vector of ones give the statistic of the data itself, where the null is imposed.
-    multiples = {"rademacher": 2, "webb": 6}[kind] if enumerated and drawing.imposed else 0
-    test = _AxisTest(term.name, term.n_clusters, kind, n, enumerated, multiples / n if enumerated else 1 / (n + 1))
+    single = gap.size == 1
+    centre = float(drawing.C[0] @ drawing.estimate.params) if single else np.nan
+    test = WildTest(
+        statistic=np.nan if undefined else drawing.statistic,
+        p_value=np.nan,
+        p_equal_tailed=np.nan,
+        interval=(np.nan, np.nan) if single else None,
+        draws=n,
+        enumerated=enumerated,
+        weights=kind,
+        null=null,
+        impose_null=drawing.imposed,
+        alpha=alpha,
+        seed=None if enumerated else seed,
+        estimate=centre,
+        by=term.name,
+        n_clusters=term.n_clusters,
+    )
     if undefined:
-        return test
+        text = f"no test, because {undefined}; statistic, p-value and interval are NaN."
+        return replace(test, notes=((ZeroVarianceWarning, text),))
     blocks = wild_blocks(kind, term.n_clusters, n, enumerated, drawing.base)
-    if gap.size > 1:
+    if not single:
         factors, least = drawing.factors(cov.one_way), drawing.statistic * gap.size * (1 - EQUAL) ** 2
         less = [
             np.count_nonzero(wald_quadratic(numerator, np.einsum("t,tijn->nij", factors, squares)) < least)
             for numerator, squares in _draws(drawing, carrier, cov.one_way, blocks)
         ]  # a draw whose covariance is singular is as extreme as can be
-        return replace(test, p_value=share(n - int(sum(less)), n, enumerated))
+        return replace(test, p_value=share(n - int(sum(less)), n, enumerated), notes=_notes(test, 0.0))
     parts = list(_draws(drawing, carrier, cov.pieces, blocks))
-    numerator, square = (
-        np.concatenate([part[0] for part in parts]).T,
-        np.concatenate([part[1] for part in parts], axis=3),
-    )
+    numerator = np.concatenate([part[0] for part in parts]).T
+    square = np.concatenate([part[1] for part in parts], axis=3)
     # Statistics of all draws as polynomials in d, and the variances whose largest is taken.
     rules = np.asarray(subset_signs([term.dims for term in cov.pieces]) * drawing.factors(cov.pieces))
     powers = [rules @ square[:, a, b] for a, b in ((0, 0), (0, 1), (1, 1))]
     drawn = Drawn(numerator, np.stack(powers, axis=1), float(cov.variance(drawing.C)[0]), enumerated)
-    d, t, se = float(gap[0]), drawing.statistic, float(np.sqrt(drawn.variance))
+    d = float(gap[0])
     # The ends are looked for beside the gaps of the value 0 and of the hypothesised one.
-    gaps = drawn.gaps(se, alpha, (float(drawing.C[0] @ drawing.estimate.params), d))
-    return replace(test, p_value=drawn.p(d), p_equal_tailed=drawn.p_equal_tailed(d, t), gaps=gaps, far=drawn.p_far())
+    low, high = drawn.gaps(float(np.sqrt(drawn.variance)), alpha, (centre, d))
+    return replace(
+        test,
+        p_value=drawn.p(d),
+        p_equal_tailed=drawn.p_equal_tailed(d, drawing.statistic),
+        interval=(centre - high, centre - low),
+        notes=_notes(test, drawn.p_far()),
+    )
 
 
 def _draws(
@@ -421,11 +414,12 @@ def _squares(form: _SquareForm, V: FloatArray, pulled: FloatArray) -> FloatArray
     return np.asarray(squares * (varies[:, None] & varies))
 
 
-def _notes(test: _AxisTest, alpha: float, undefined: str) -> list[Note]:
-    """What makes a test fragile, or leaves it undefined."""
-    smallest, clusters = test.smallest, f"{test.n_clusters} {test.by} clusters"
-    if undefined:
-        return [(ZeroVarianceWarning, f"no test, because {undefined}; statistic, p-value and interval are NaN.")]
+def _notes(test: WildTest, far: float) -> tuple[Note, ...]:
+    """What makes a test fragile; `far` is p however far the hypothesised value lies."""
+    clusters, alpha = f"{test.n_clusters} {test.by} clusters", test.alpha
+    # Multiples of the vector of ones give the statistic of the data itself, where the null is imposed.
+    multiples = {"rademacher": 2, "webb": 6}[test.weights] if test.enumerated and test.impose_null else 0
+    smallest = multiples / test.draws if test.enumerated else 1 / (test.draws + 1)
     if smallest > alpha and test.enumerated:
         more = ' weights="webb" has 6^G vectors.' if test.weights == "rademacher" else ""
         text = (
@@ -433,14 +427,14 @@ def _notes(test: _AxisTest, alpha: float, undefined: str) -> list[Note]:
             f"{smallest:.3g}, above alpha = {alpha:g}, so that nothing can be rejected and the interval is "
             f"infinite.{more}"
         )
-        return [(FewClustersWarning, text)]
+        return ((FewClustersWarning, text),)
     if smallest > alpha:
         text = f"{test.draws} draws: the smallest possible p-value is {smallest:.3g}, above alpha = {alpha:g}."
-        return [(EvalregWarning, text)]
-    if test.far > alpha:
+        return ((EvalregWarning, text),)
+    if far > alpha:
         text = (
-            f"the parameter rests on so few of the {clusters} that p stays at {test.far:.3g} or more however far the "
+            f"the parameter rests on so few of the {clusters} that p stays at {far:.3g} or more however far the "
             f"hypothesised value lies, above alpha = {alpha:g}: the interval is infinite."
         )
-        return [(LeverageWarning, text)]
-    return []
+        return ((LeverageWarning, text),)
+    return ()

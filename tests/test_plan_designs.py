@@ -16,7 +16,7 @@ from statsmodels.stats.power import TTestPower
 
 import evalreg as er
 from evalreg.planning.power import t_power, t_units
-from evalreg.planning.separation import CrossedDesign, CrossedPilot, crossed_power, expected_error
+from evalreg.planning.separation import CrossedPilot, crossed_power, expected_error, grid
 
 SIGMAS = 4
 VARIANCES: dict[str, Any] = {"omega2": 1 / 9, "sigma2_a": 1 / 6, "sigma2_b": 1 / 6}
@@ -152,8 +152,8 @@ def test_enough_answers_leave_the_share_of_noise_asked_for():
 # --- prompts and judges -----------------------------------------------------------------------------------------------
 
 
-def known_board(parts: tuple[float, float, float], prompts: int, judges: int) -> tuple[CrossedPilot, CrossedDesign]:
-    design, twice = CrossedDesign(prompts, judges, prompts * judges), (2 * parts[0], 2 * parts[1], 2 * parts[2])
+def known_board(parts: tuple[float, float, float], prompts: int, judges: int) -> tuple[CrossedPilot, np.ndarray]:
+    design, twice = grid(prompts, judges), (2 * parts[0], 2 * parts[1], 2 * parts[2])
     return CrossedPilot(design, twice, twice, (INF, INF)), design
 
 

@@ -13,11 +13,11 @@ import evalreg as er
 from evalreg.planning import separation as crossed_powers
 from evalreg.planning.power import fewest
 from evalreg.planning.separation import (
-    CrossedDesign,
     CrossedPilot,
     _crossed_pilot,
     crossed_power,
     expected_terms,
+    grid,
     split,
 )
 
@@ -77,9 +77,9 @@ def test_the_power_for_known_parts_is_that_of_simulated_logs(parts, judges):
     n, prompts, delta = 8000, 30, 0.15
     mean, terms = drawn(np.random.default_rng(5), parts, prompts, judges, n)
     found = np.mean(np.abs(mean + delta) > half_width(terms, prompts, judges, 0.05))
-    design = CrossedDesign(prompts, judges, prompts * judges)
+    design = grid(prompts, judges)
     # A pilot so large that its variances are known, of the same mix of sizes.
-    large = CrossedDesign(KNOWN, KNOWN, KNOWN**2)
+    large = grid(KNOWN, KNOWN)
     pilot = CrossedPilot(large, parts, parts, (KNOWN - 1, KNOWN - 1), "max")
     power = crossed_power(pilot, design, delta, 0.05)
     assert abs(found - power) < SIGMAS * np.sqrt(power * (1 - power) / n) + 0.004
@@ -100,7 +100,7 @@ def test_parts_are_found_from_terms_without_bias_on_full_grids_and_at_random(sha
         frame = pd.DataFrame({"prompt": p, "judge": j, "score": y[p, j]})
         results = er.fit("score ~ 1", frame, groups="prompt + judge")
         terms = results.cov.widths().terms[:, 0]
-        solved = split(terms, CrossedDesign(len(set(p)), len(set(j)), len(frame)))[1]
+        solved = split(terms, np.array([len(set(p)), len(set(j)), len(frame)]))[1]
         seen.append(solved)
     error = np.std(seen, axis=0) / np.sqrt(len(seen))
     # Clusters of unlike sizes are not quite what their number says.
@@ -109,7 +109,7 @@ def test_parts_are_found_from_terms_without_bias_on_full_grids_and_at_random(sha
 
 
 def test_the_terms_of_a_grid_are_those_of_an_anova():
-    terms, design = np.array([0.004, 0.003, 0.0011]), CrossedDesign(20, 5, 100)
+    terms, design = np.array([0.004, 0.003, 0.0011]), grid(20, 5)
     weights = expected_terms(design)
     np.testing.assert_allclose(weights @ np.array(split(terms, design)[1]), terms, rtol=SAME)
     # MS_P = J V_P P, MS_J = P V_J J; the rest from the sums of squares: Searle, Casella and McCulloch (1992), ch. 4.
@@ -125,7 +125,7 @@ def test_the_plan_has_the_power_asked_for_and_one_prompt_less_has_not(board):
     assert names == ("prompt", "judge")
     assert dict(plan.design) == {"prompt": 60, "judge": 10}
     prompts = int(plan.table["prompts"][0])
-    powers = [crossed_power(pilot, CrossedDesign(n, 20, 20 * n), 0.2, 0.05) for n in (prompts - 1, prompts)]
+    powers = [crossed_power(pilot, grid(n, 20), 0.2, 0.05) for n in (prompts - 1, prompts)]
     assert powers[0] < 0.8 <= powers[1] + 1e-9
     assert crossed_power(pilot, pilot.design, plan.detectable, 0.05) == pytest.approx(0.8, abs=1e-5)
     assert crossed_power(pilot, pilot.design, 0.2, 0.05) == plan.power_now
@@ -150,15 +150,13 @@ def test_parts_over_all_pairs_are_the_components_of_the_board(board):
 def test_real_power_is_that_asked_for_on_average_over_pilots(judges):
     parts, prompts, delta, new, n = (0.05, 0.002, 0.1), 60, 0.2, 10, 60
     _, terms = drawn(np.random.default_rng(judges), parts, prompts, judges, n)
-    design, powers = CrossedDesign(prompts, judges, prompts * judges), []
-    large = CrossedPilot(CrossedDesign(KNOWN, KNOWN, KNOWN**2), parts, parts, (KNOWN - 1, KNOWN - 1), "max")
+    design, powers = grid(prompts, judges), []
+    large = CrossedPilot(grid(KNOWN, KNOWN), parts, parts, (KNOWN - 1, KNOWN - 1), "max")
     for column in terms.T:
         kept, solved = split(column, design)
         pilot = CrossedPilot(design, kept, solved, (prompts - 1.0, judges - 1.0), "max")
-        count = fewest(
-            lambda c, p=pilot: crossed_power(p, CrossedDesign(c, new, c * new), delta, 0.05) >= 0.8, 2, 1_000_000
-        )
-        powers.append(crossed_power(large, CrossedDesign(count, new, count * new), delta, 0.05) if count else np.nan)
+        count = fewest(lambda c, p=pilot: crossed_power(p, grid(c, new), delta, 0.05) >= 0.8, 2, 1_000_000)
+        powers.append(crossed_power(large, grid(count, new), delta, 0.05) if count else np.nan)
     powers = np.array(powers)
     assert np.nanmean(powers) > 0.78
 

@@ -130,7 +130,7 @@ def board(
         )
     normal_quantiles(alpha, power)
     # A difference has the effects of two models.
-    known = CrossedPilot(CrossedDesign(2, 2, 4), 2 * parts, 2 * parts, (np.inf, np.inf))
+    known = CrossedPilot(grid(2, 2), 2 * parts, 2 * parts, (np.inf, np.inf))
     rows = []
     for count in numbers:
         if count == 1 or parts[1] == 0:
@@ -344,19 +344,19 @@ def _crossed(
 ) -> dict[str, Any]:
     """Prompts for several numbers of judges."""
     pilot, names = _crossed_pilot(difference, judge)
-    own = pilot.design
+    n_prompts, n_judges, n_cells = map(round, pilot.design)
     if judges is None:
-        numbers = [round(own.judges) * times for times in (1, 2, 3)]
+        numbers = [n_judges * times for times in (1, 2, 3)]
     else:
         numbers = checked_counts("judges", judges, 2, "judges, since one says nothing about others")
     parts = dict(zip(("prompt", "judge", "rest"), map(float, pilot.parts), strict=True))
     return {
-        "power_now": crossed_power(pilot, own, delta, alpha, assurance),
-        "detectable": _detected(pilot, own, alpha, power, assurance),
-        "design": {names[0]: round(own.prompts), names[1]: round(own.judges)},
+        "power_now": crossed_power(pilot, pilot.design, delta, alpha, assurance),
+        "detectable": _detected(pilot, pilot.design, alpha, power, assurance),
+        "design": {names[0]: n_prompts, names[1]: n_judges},
         "parts": parts,
         "negative": tuple(name for name, value in zip(parts, pilot.solved, strict=True) if value < 0),
-        "combinations": round(own.cells),
+        "combinations": n_cells,
         "table": _typed([_row(pilot, count, delta, alpha, power, assurance) for count in numbers]),
     }
 
@@ -388,14 +388,14 @@ def _crossed_pilot(difference: Any, judge: str | None) -> tuple[CrossedPilot, tu
     # The terms by prompt, by judge and by their combinations.
     by_dims = {term.dims: place for place, term in enumerate(cov.pieces)}
     places = [by_dims[dims] for dims in ((1 - few,), (few,), (0, 1))]
-    design = CrossedDesign(counts[1 - few], counts[few], touched(difference.estimate, cov.pieces[places[2]].by))
-    full = design.prompts * design.judges
-    if 2 * design.cells < full:
+    n_cells, full = touched(difference.estimate, cov.pieces[places[2]].by), counts[0] * counts[1]
+    if 2 * n_cells < full:
         raise NotAvailableError(
-            f"the log has {design.cells:.0f} of the {full:.0f} combinations of {prompts} and {judges}, fewer than "
+            f"the log has {n_cells} of the {full} combinations of {prompts} and {judges}, fewer than "
             f"half: it says too little about what prompts and judges add. Keep the {judges} values that saw most of "
             f'the {prompts} values, or pass results.with_cov(groups="{prompts}"), which holds {judges} fixed.'
         )
+    design = np.array([counts[1 - few], counts[few], n_cells], dtype=np.float64)
     parts, solved = split(widths.terms[places, 0], design)
     if not parts.any():
         raise ArgumentError("the variance parts of prompts, judges and the rest all came out at 0 or below.")
@@ -592,25 +592,16 @@ def _of_judges(plan: Separation) -> list[str]:
 # The power of the crossed test
 
 
-@dataclass(frozen=True)
-class CrossedDesign:
-    """So many prompts and judges, and combinations of them with scores."""
-
-    prompts: float
-    judges: float
-    cells: float
-
-    @property
-    def sizes(self) -> FloatArray:
-        """All three."""
-        return np.array([self.prompts, self.judges, self.cells])
+def grid(prompts: float, judges: float) -> FloatArray:
+    """A design: numbers of prompts, of judges, and of their combinations with scores; here all of them."""
+    return np.array([prompts, judges, prompts * judges], dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class CrossedPilot:
     """What a pilot on prompts and judges says about a difference."""
 
-    design: CrossedDesign
+    design: FloatArray
     # Variance of the difference in one combination, by prompt, by judge and by what is left: at least 0.
     parts: FloatArray
     # The same before negative ones were set to 0.
@@ -619,33 +610,33 @@ class CrossedPilot:
     dofs: tuple[float, float]
     repair: str = "max"
 
-    def dofs_at(self, design: CrossedDesign) -> FloatArray:
+    def dofs_at(self, design: FloatArray) -> FloatArray:
         """Those of another design with the pilot's mix of sizes, one less than equal clusters; and of combinations."""
-        dofs, (*new, cells) = np.array(self.dofs), design.sizes
-        axes = np.where(np.isinf(dofs), new, (dofs + 1) * new / self.design.sizes[:2]) - 1
-        return np.array([*np.maximum(axes, EQUAL), max(cells - 1.0, 1.0)])
+        dofs, axes = np.array(self.dofs), design[:2]
+        axes = np.where(np.isinf(dofs), axes, (dofs + 1) * axes / self.design[:2]) - 1
+        return np.array([*np.maximum(axes, EQUAL), max(design[2] - 1.0, 1.0)])
 
 
-def expected_terms(design: CrossedDesign) -> FloatArray:
+def expected_terms(design: FloatArray) -> FloatArray:
     """What each part adds to the variances by prompt, by judge and by combination, shape (3 terms, 3 parts).
 
     Scores are a prompt's effect, a judge's and the rest, combinations are at random among all, and their mean is taken
     off: the sample variance of M combinations holds 1 - 1/P of the prompts' variance, the mean of a prompt's judges
     their effects where not all judge all.
     """
-    P, J, M = design.sizes
+    P, J, M = design
     gap = 1 / M - 1 / (P * J)
-    return np.array([[1 / P, gap, 1 / M], [gap, 1 / J, 1 / M], (1 - 1 / design.sizes) / (M - 1)])
+    return np.array([[1 / P, gap, 1 / M], [gap, 1 / J, 1 / M], (1 - 1 / design) / (M - 1)])
 
 
-def split(terms: FloatArray, design: CrossedDesign) -> tuple[FloatArray, FloatArray]:
+def split(terms: FloatArray, design: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Variance parts from the three terms of a pilot, those below 0 set to 0; and as estimated."""
     solved = np.asarray(np.linalg.solve(expected_terms(design), terms), dtype=np.float64)
     # Where the rest is cut, the axes keep what was seen of them.
     return _parts(terms[:2, None], max(solved[2], 0.0), design)[:, 0], solved
 
 
-def _parts(terms: FloatArray, rest: float, design: CrossedDesign) -> FloatArray:
+def _parts(terms: FloatArray, rest: float, design: FloatArray) -> FloatArray:
     """Parts at least 0, shape (3, m), from the terms by prompt and by judge, shape (2, m), and the part of the rest."""
     W = expected_terms(design)[:2]
     axes = np.linalg.solve(W[:, :2], terms - W[:, 2:] * rest)
@@ -653,7 +644,7 @@ def _parts(terms: FloatArray, rest: float, design: CrossedDesign) -> FloatArray:
 
 
 def crossed_power(
-    pilot: CrossedPilot, design: CrossedDesign, delta: float, alpha: float, assurance: float | None = None
+    pilot: CrossedPilot, design: FloatArray, delta: float, alpha: float, assurance: float | None = None
 ) -> float:
     """Probability that the test of `groups="prompt + judge"` finds a true difference.
 
@@ -678,7 +669,7 @@ def crossed_power(
     return float(np.interp(assurance, np.cumsum(weights[order]), power[order]))
 
 
-def _power_of(parts: FloatArray, pilot: CrossedPilot, design: CrossedDesign, delta: float, alpha: float) -> FloatArray:
+def _power_of(parts: FloatArray, pilot: CrossedPilot, design: FloatArray, delta: float, alpha: float) -> FloatArray:
     """Power for each column of parts, shape (m,)."""
     dofs = pilot.dofs_at(design)
     t2 = t_quantile(alpha, dofs) ** 2
@@ -686,10 +677,10 @@ def _power_of(parts: FloatArray, pilot: CrossedPilot, design: CrossedDesign, del
     n_nodes = PILOT_NODES if parts.shape[1] == 1 else NODES
     (prompt, w_prompt), (judge, w_judge) = (chi_nodes(float(dof), n_nodes) for dof in dofs[:2])
     # In units of the true variance.
-    variance = (1 / design.sizes) @ parts
+    variance = (1 / design) @ parts
     expected = expected_terms(design) @ parts / variance
     # The sum of squares of combinations is that of prompts, of judges and of the rest.
-    u, w = (design.sizes[:2] - 1) / (design.cells - 1)
+    u, w = (design[:2] - 1) / (design[2] - 1)
     rest = np.maximum(expected[2] - u * expected[0] - w * expected[1], 0.0)[:, None]
     V_P, V_J = expected[0][:, None] * prompt**2, expected[1][:, None] * judge**2
     H2: Any = 0.0
@@ -703,7 +694,7 @@ def _power_of(parts: FloatArray, pilot: CrossedPilot, design: CrossedDesign, del
     return np.asarray((power @ w_judge) @ w_prompt)
 
 
-def expected_error(pilot: CrossedPilot, design: CrossedDesign, alpha: float) -> tuple[float, float]:
+def expected_error(pilot: CrossedPilot, design: FloatArray, alpha: float) -> tuple[float, float]:
     """Standard error of the difference on a design, and the degrees of freedom that its half-width is expected to have.
 
     The half-width is H with the expected terms, in these standard errors.
@@ -711,10 +702,10 @@ def expected_error(pilot: CrossedPilot, design: CrossedDesign, alpha: float) -> 
     terms = (expected_terms(design) @ pilot.parts)[:, None]
     shown = np.max(sums_of(DIMS, pilot.repair) @ terms, axis=0)
     widths = crossed_widths(shown, terms, pilot.dofs_at(design)[:, None], DIMS, pilot.repair)
-    return math.sqrt(pilot.parts @ (1 / design.sizes)), float(widths.dof(alpha)[0])
+    return math.sqrt(pilot.parts @ (1 / design)), float(widths.dof(alpha)[0])
 
 
-def _detected(pilot: CrossedPilot, design: CrossedDesign, alpha: float, power: float, assurance: float | None) -> float:
+def _detected(pilot: CrossedPilot, design: FloatArray, alpha: float, power: float, assurance: float | None) -> float:
     """The difference that a design finds with the power asked for; infinite where none is found."""
     se, _ = expected_error(pilot, design, alpha)
     return reached(lambda delta: crossed_power(pilot, design, delta, alpha, assurance), power, 0.0, se)
@@ -725,15 +716,12 @@ def _row(
 ) -> list[Any]:
     """One row of the table."""
 
-    def grid(prompts: float) -> CrossedDesign:
-        return CrossedDesign(prompts, judges, prompts * judges)
-
     def enough(prompts: int) -> bool:
-        return crossed_power(pilot, grid(prompts), delta, alpha, assurance) >= power - EQUAL
+        return crossed_power(pilot, grid(prompts, judges), delta, alpha, assurance) >= power - EQUAL
 
-    smallest = _detected(pilot, grid(ENDLESS), alpha, power, assurance)
+    smallest = _detected(pilot, grid(ENDLESS, judges), alpha, power, assurance)
     prompts = fewest(enough, 2, MOST_PROMPTS) if delta > smallest else 0
-    se, dof = expected_error(pilot, grid(prompts or ENDLESS), alpha)
+    se, dof = expected_error(pilot, grid(prompts or ENDLESS, judges), alpha)
     return [judges, prompts or None, prompts * judges or None, se, dof, smallest]
 
 

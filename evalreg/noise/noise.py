@@ -262,7 +262,8 @@ def noise(
         return found
     alpha = fraction("alpha", alpha)
     normal_quantiles(alpha, power)
-    if not (groups is None or isinstance(groups, str) or _all_text(groups)):
+    columns = groups if isinstance(groups, list | tuple) else () if groups is None else (groups,)
+    if not all(isinstance(name, str) for name in columns):
         raise ArgumentTypeError(
             f"`groups` must name columns here; got {type(groups).__name__}. Add labels to the data."
         )
@@ -273,46 +274,28 @@ def noise(
     comparison = compare(read.frame, read.score, model=model, **asked) if len(read.names) > 1 and model else None
     with muted():
         results = mean(read.frame, read.score, by=model, **asked)
-    left = np.arange(len(read.names))
-    of_models = _parts_of(read, left, np.full(left.size, NOBODY), np.array(results.bse.reindex(read.names)) ** 2)
-    of_pairs = None if comparison is None else _of_pairs(read, comparison, of_models)
+    names = pd.Index(read.names)
+    alone = np.arange(names.size), np.full(names.size, NOBODY)
+    of_models, of_pairs = _parts_of(read, *alone, np.array(results.bse.reindex(names)) ** 2), None
+    if comparison is not None:
+        index = comparison.facts.index
+        left, right = (names.get_indexer(index.get_level_values(side).map(str)) for side in (0, 1))
+        of_pairs = _parts_of(read, left, right, comparison.results.cov.variance(), of_models)
     return Noise(results, comparison, of_models, of_pairs, read, alpha, power)
 
 
-def _all_text(groups: object) -> bool:
-    return isinstance(groups, list | tuple) and all(isinstance(name, str) for name in groups)
-
-
-def _parts_of(read: ReadAnswers, left: IntArray, right: IntArray, variance: FloatArray) -> Parts:
-    """Parts of the variances that the results report."""
+def _parts_of(
+    read: ReadAnswers, left: IntArray, right: IntArray, variance: FloatArray, of_models: Parts | None = None
+) -> Parts:
+    """Parts of the variances that the results report; of two models without a shared question those of both."""
     parts = noise_parts(read.table, left, right, read.cluster)
-    total = np.where(variance > 0, variance, np.nan)
+    if of_models is not None:
+        apart = parts.n == 0
+        counted = {name: (getattr(of_models, name), getattr(parts, name)) for name in ("prediction", "n", "n_single")}
+        both = {name: np.where(apart, of[left] + of[right], shared) for name, (of, shared) in counted.items()}
+        parts = replace(parts, sigma2=np.where(apart, np.nan, parts.sigma2), **both)
     error = np.full(left.size, np.nan) if read.crossed else parts.share_se
-    return replace(parts, share=parts.prediction / total, share_se=error)
-
-
-def _of_pairs(read: ReadAnswers, comparison: Comparison, of_models: Parts) -> Parts:
-    """Parts of the differences; of two models without a shared question those of both models."""
-    place = {name: i for i, name in enumerate(read.names)}
-    left, right = (np.array([place[name] for name in side], dtype=np.intp) for side in _sides(comparison))
-    variance = comparison.results.cov.variance()
-    parts = _parts_of(read, left, right, variance)
-    apart = ~comparison.facts.paired
-    if not apart.any():
-        return parts
-    both = {name: getattr(of_models, name)[left] + getattr(of_models, name)[right] for name in SUMMED}
-    changed = {name: np.where(apart, both[name], getattr(parts, name)) for name in SUMMED}
-    changed["share"] = changed["prediction"] / np.where(variance > 0, variance, np.nan)
-    changed |= {name: np.where(apart, np.nan, getattr(parts, name)) for name in ("sigma2", "share_se")}
-    return replace(parts, **changed)
-
-
-SUMMED = ("prediction", "n", "n_single")
-
-
-def _sides(comparison: Comparison) -> list[list[str]]:
-    index = comparison.facts.index
-    return [[str(name) for name in index.get_level_values(side)] for side in (0, 1)]
+    return replace(parts, share=parts.prediction / np.where(variance > 0, variance, np.nan), share_se=error)
 
 
 NoiseFigureName: TypeAlias = Literal["errors", "differences", "significance"]

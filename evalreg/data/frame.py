@@ -273,17 +273,20 @@ class Table:
         Names of labels that are made of several columns.
     chosen : Chosen, optional
         Which rows of the caller's frame these are, where `subset` chose among them.
+    every : tuple of str
+        Names of the columns in the engine that some were read from; none where no engine is behind.
     """
 
     frame: nw.DataFrame[Any]
     _labels: dict[str, tuple[IntArray, Any]] = field(default_factory=dict)
     made: tuple[str, ...] = ()
     chosen: Chosen | None = None
+    every: tuple[str, ...] = ()
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
-        return tuple(str(name) for name in self.frame.columns)
+        return self.every or tuple(str(name) for name in self.frame.columns)
 
     @property
     def n_rows(self) -> int:
@@ -327,7 +330,15 @@ class Table:
     def labels(self, name: str, argument: str) -> tuple[IntArray, Any]:
         """Integer codes of a column with -1 for missing, and the label of each code."""
         if name not in self._labels:
-            column = self.frame.get_column(known_column(name, (*self.columns, *self.frame.columns), argument))
+            here = tuple(self.frame.columns)
+            if name in self.every and name not in here:
+                raise NotAvailableError(
+                    f'`{argument}` names "{name}", which is still in the engine: of its rows only the columns that the '
+                    f"call named were collected, {listed(here)}. Add it to the `groups` of that call, of which "
+                    "`with_cov` takes any later; or collect the frame first.",
+                    column=name,
+                )
+            column = self.frame.get_column(known_column(name, (*self.columns, *here), argument))
             refuse_nested(name, column.dtype, type_outside(column))
             try:
                 self._labels[name] = factorize(values_of(column))
@@ -574,30 +585,6 @@ def open_frame(data: Any) -> Table | Query:
 MOST_COLLECTED = 1_000_000
 
 
-@dataclass(frozen=True, eq=False)
-class CollectedTable(Table):
-    """Columns that a call named, of rows in an engine; the others stayed there."""
-
-    every: tuple[str, ...] = ()
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns in the engine."""
-        return self.every
-
-    def labels(self, name: str, argument: str) -> tuple[IntArray, Any]:
-        """Integer codes of a column with -1 for missing, and the label of each code."""
-        here = tuple(self.frame.columns)
-        if name in self.every and name not in here and name not in self._labels:
-            raise NotAvailableError(
-                f'`{argument}` names "{name}", which is still in the engine: of its rows only the columns that the '
-                f"call named were collected, {listed(here)}. Add it to the `groups` of that call, of which "
-                "`with_cov` takes any later; or collect the frame first.",
-                column=name,
-            )
-        return super().labels(name, argument)
-
-
 def collected_at_most(table: Query, names: Sequence[str], labels: Set[str | None], needs: str) -> Table:
     """Those of some columns that are there, in memory (polars or pandas), refused above MOST_COLLECTED rows.
 
@@ -614,13 +601,13 @@ def collected_at_most(table: Query, names: Sequence[str], labels: Set[str | None
     known = [name for name in names if name in table.columns]
     if table.frame.implementation.is_polars():
         own = nw.from_native(fetched(table.frame.select(known), "polars"), eager_only=True)
-        return CollectedTable(own, every=table.columns)
+        return Table(own, every=table.columns)
     schema = schema_of(table.frame)
     columns = [
         nw.col(name).cast(nw.String) if name in labels and schema[name].is_integer() else nw.col(name) for name in known
     ]
     own = nw.from_native(as_pandas(table.frame.select(*columns)), eager_only=True)
-    return CollectedTable(own, every=table.columns)
+    return Table(own, every=table.columns)
 
 
 def as_query(table: Table | Query, numbers: Mapping[str, str | None]) -> Query:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from evalreg.noise.noise import Noise as Noise
     from evalreg.noise.noise import noise as noise
     from evalreg.planning.facets import components as components
-    from evalreg.report.shown import show as show
+    from evalreg.report.tables import show as show
     from evalreg.resampling.bootstrap import bootstrap as bootstrap
     from evalreg.resampling.randomisation import randomisation_test as randomisation_test
     from evalreg.results.bridge import from_statsmodels as from_statsmodels
@@ -105,7 +105,7 @@ _NAMES = {
     "planning": "plan",
     "planning.facets": "components",
     "plots": "plots",
-    "report.shown": "show",
+    "report.tables": "show",
     "resampling.bootstrap": "bootstrap",
     "resampling.randomisation": "randomisation_test",
     "results.bridge": "from_statsmodels",

@@ -119,23 +119,22 @@ def _matched(
 ) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
     """Influence with a column for each parameter, the parameters, and their names."""
     params = pd.Series(params) if isinstance(params, dict) else params
-    own = [str(name) for name in params.index] if isinstance(params, pd.Series) else None
     theta = _numbers(np.atleast_1d(np.asarray(params)), "params")
     if theta.ndim != 1 or not theta.size:
         raise ArgumentError(f"`params` must be one number for each of at least 1 parameter; got shape {theta.shape}.")
+    own = list(map(str, params.index)) if isinstance(params, pd.Series) else []
+    asked = [] if names is None else list(map(str, names))
+    columns = list(map(str, influence.columns)) if isinstance(influence, pd.DataFrame) else []
+    found = own or asked or columns or [f"theta{i}" for i in range(theta.size)]
     if isinstance(influence, pd.DataFrame):
-        columns = [str(name) for name in influence.columns]
-        found = [str(name) for name in names] if own is None and names is not None else own or columns
         if sorted(columns) != sorted(found):
             raise MissingColumnError(
                 f"columns of `influence` must be the parameters; got {listed(columns)} for {listed(found)}."
             )
         influence = influence.to_numpy()[:, [columns.index(name) for name in found]]
-    else:
-        found = own or ([f"theta{i}" for i in range(theta.size)] if names is None else [str(name) for name in names])
-    if names is not None and [str(name) for name in names] != found:
-        raise ArgumentError(f"`names` must be those of `params`, {listed(found)}; got {listed(names)}. Leave them out.")
-    if _is_sparse(influence):
+    if names is not None and asked != found:
+        raise ArgumentError(f"`names` must be those of `params`, {listed(found)}; got {listed(asked)}. Leave them out.")
+    if bool(sparse.issparse(influence)):
         refuse_larger(
             8.0 * influence.shape[0] * influence.shape[1],
             f"the influence of {influence.shape[0]:,} rows on {influence.shape[1]:,} parameters",
@@ -151,10 +150,6 @@ def _matched(
             f"parameters; got shape {values.shape} and {len(found)} names."
         )
     return values, theta, tuple(found)
-
-
-def _is_sparse(influence: object) -> bool:
-    return bool(sparse.issparse(influence))
 
 
 def _numbers(values: np.ndarray[Any, Any], argument: str) -> FloatArray:
@@ -192,12 +187,10 @@ def _refuse_off(values: FloatArray, names: tuple[str, ...]) -> None:
 
 def _rows_of(influence: Any, n_rows: int, data: Any, index: Any) -> FittedRows:
     """Where labels of the rows come from."""
-    if isinstance(influence, pd.DataFrame):
-        if index is not None:
-            raise ArgumentError("`index` labels the rows of an array; `influence` is a frame, which has its own index.")
-        labels: pd.Index | None = influence.index
-    else:
-        labels = None if index is None else pd.Index(index)
+    is_frame = isinstance(influence, pd.DataFrame)
+    if is_frame and index is not None:
+        raise ArgumentError("`index` labels the rows of an array; `influence` is a frame, which has its own index.")
+    labels: pd.Index | None = influence.index if is_frame else None if index is None else pd.Index(index)
     if labels is not None and len(labels) != n_rows:
         raise ArgumentError(f"`index` must have one label for each row; got {len(labels)} for {n_rows} rows.")
     if data is None:
@@ -211,7 +204,7 @@ def _rows_of(influence: Any, n_rows: int, data: Any, index: Any) -> FittedRows:
                 count=len(frame),
             )
         return FittedRows(frame.copy(deep=False), frame.index, None, n_rows)
-    by_position = isinstance(influence, pd.DataFrame) and influence.attrs.get("index") == "position in the data"
+    by_position = is_frame and influence.attrs.get("index") == "position in the data"
     own = pd.RangeIndex(len(frame)) if by_position else frame.index
     if not own.is_unique or not labels.is_unique:
         raise AlignmentError(

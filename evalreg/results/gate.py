@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import numpy as np
 
-from evalreg.checks import fraction, listed, nearest, pointed
+from evalreg.checks import FloatArray, fraction, listed, nearest, pointed
 from evalreg.data.clusters import axis_name
 from evalreg.errors import FormulaError, MissingColumnError
 from evalreg.inference.wald import POWER, Verdict
@@ -101,37 +101,20 @@ class Gate:
         return self.line
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A claim as read: "left > bound", or "left - right > bound"."""
-
-    text: str
-    left: str
-    right: str | None
-    operator: Literal[">", "<"]
-    bound: float
-
-
-def read_claim(text: str) -> Claim:
-    """The claim that a text makes; what cannot be read is refused with the reason."""
-    match = _CLAIM.fullmatch(text)
-    if match is None:
-        _refuse(text)
-    left, right = match[1] or match[2], match[3] or match[4]
-    if left == right:
-        raise _unreadable(text, f'"{left}" is on both sides')
-    operator: Literal[">", "<"] = ">" if match[5] == ">" else "<"
-    return Claim(" ".join(text.split()), left, right, operator, float(match[6]))
-
-
-def _refuse(text: str) -> NoReturn:
+def read_claim(text: str) -> tuple[str, str | None, Literal[">", "<"], float]:
+    """A claim "left > bound", or "left - right > bound"; what cannot be read is refused with the reason."""
+    if (match := _CLAIM.fullmatch(text)) is not None:
+        left, right = match[1] or match[2], match[3] or match[4]
+        if left == right:
+            raise _unreadable(text, f'"{left}" is on both sides')
+        return left, right, ">" if match[5] == ">" else "<", float(match[6])
     outside = re.sub(r"`[^`]*`", lambda name: "x" * len(name[0]), text)
     sign = re.search(r"[<>]", outside)
     if not text.strip():
         raise _unreadable(text, "it is empty")
     if "=" in outside:
         raise _unreadable(text, 'write ">" or "<" alone: an estimate is never known to a point', outside.index("="))
-    if outside.count("`"):
+    if "`" in outside:
         raise _unreadable(text, "a name in backticks needs one on both sides", outside.index("`"))
     if sign is None:
         raise _unreadable(text, 'expected ">" or "<" and a number', len(text.rstrip()))
@@ -149,65 +132,48 @@ def _unreadable(text: str, problem: str, place: int | None = None) -> FormulaErr
     )
 
 
-def unknown_name(name: str, known: Sequence[str]) -> MissingColumnError:
-    """The refusal of a claim about something that is not estimated."""
-    hint = nearest(name, known) or f" There are {listed(known)}."
-    return MissingColumnError(f'`claim` names "{name}", which is not estimated.{hint}', column=name, parameter="claim")
-
-
 def decided(results: Any, text: str, alpha: float, n_of: Callable[[str], int] | None = None) -> Gate:
     """The gate of `Results.gate`: the verdict is that of the interval at 1 - 2 alpha of an estimate or a contrast.
 
     `n_of` says how many rows are behind an estimate, where that is not all of them.
     """
     fraction("alpha", alpha)
-    claim = read_claim(text)
-    names = list(results.estimate.names)
+    left, right, operator, bound = read_claim(text)
     # A parameter may itself be called "new - old".
-    name = claim.left if claim.right is None else f"{claim.left} - {claim.right}"
-    if name not in names and claim.right is not None:
-        backwards = f"{claim.right} - {claim.left}"
-        weights = np.zeros((1, len(names)))
-        if backwards in names:
-            weights[0, names.index(backwards)] = -1.0
-        elif {claim.left, claim.right} <= set(names):
-            weights[0, [names.index(claim.left), names.index(claim.right)]] = 1.0, -1.0
-        else:
-            halves = {half for pair in names for half in pair.split(" - ")}
-            raise unknown_name(next((m for m in (claim.left, claim.right) if m not in halves), name), names)
-        results = results.contrast(weights, name)
-    elif name not in names:
-        raise unknown_name(name, names)
-    return _of(results, name, claim, alpha, int(results.nobs) if n_of is None else n_of(name))
-
-
-def _of(results: Any, name: str, claim: Claim, alpha: float, n: int) -> Gate:
+    name = left if right is None else f"{left} - {right}"
+    if name not in results.estimate.names:
+        results = results.contrast(_difference(results.estimate.names, name, left, right), name)
     estimate, se = float(results.params[name]), float(results.bse[name])
     lower, upper = map(float, results.conf_int(2 * alpha).loc[name])
-    above, below = lower > claim.bound, upper < claim.bound
-    holds, fails = (above, below) if claim.operator == ">" else (below, above)
+    above, below = lower > bound, upper < bound
+    holds, fails = (above, below) if operator == ">" else (below, above)
     verdict: Verdict = "shown" if holds else "shown to fail" if fails else "cannot tell"
+    n = int(results.nobs) if n_of is None else n_of(name)
     counts = {axis_name(axis): int(results.cov.n_clusters[axis_name(axis)]) for axis in results.cov.axes}
     wanted = dict[str, int]()
     if verdict == "cannot tell" and results.estimate.population is None:
         row = np.eye(len(results.params))[[results.params.index.get_loc(name)]]
         widths, dof = results.cov.widths(row), float(results.dof[name])
-        factor = multiple_to_tell(estimate, widths, dof, claim.bound, alpha, POWER)
+        factor = multiple_to_tell(estimate, widths, dof, bound, alpha, POWER)
         if math.isfinite(factor):
             grouped = {axis: count for axis, count in counts.items() if count < n}
             wanted = {axis: math.ceil(count * factor) for axis, count in (grouped or {"rows": n}).items()}
-    return Gate(
-        claim=claim.text,
-        name=name,
-        operator=claim.operator,
-        bound=claim.bound,
-        estimate=estimate,
-        se=se,
-        lower=lower,
-        upper=upper,
-        alpha=alpha,
-        verdict=verdict,
-        n=n,
-        n_clusters=counts,
-        wanted=wanted,
+    claim = " ".join(text.split())
+    return Gate(claim, name, operator, bound, estimate, se, lower, upper, alpha, verdict, n, counts, wanted)
+
+
+def _difference(names: tuple[str, ...], name: str, left: str, right: str | None) -> FloatArray:
+    """The contrast of a claim on a difference, shape (1, n_params); refuses names that are not estimated."""
+    weights = np.zeros((1, len(names)))
+    if f"{right} - {left}" in names:
+        weights[0, names.index(f"{right} - {left}")] = -1.0
+        return weights
+    if right is not None and {left, right} <= set(names):
+        weights[0, [names.index(left), names.index(right)]] = 1.0, -1.0
+        return weights
+    halves = {half for pair in names for half in pair.split(" - ")}
+    missing = name if right is None else next((model for model in (left, right) if model not in halves), name)
+    hint = nearest(missing, names) or f" There are {listed(list(names))}."
+    raise MissingColumnError(
+        f'`claim` names "{missing}", which is not estimated.{hint}', column=missing, parameter="claim"
     )

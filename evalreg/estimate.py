@@ -995,14 +995,6 @@ def rows_behind(estimate: Estimate) -> FloatArray | None:
     return np.asarray(touches(A) @ cells.count, dtype=np.float64)
 
 
-def clusters_behind(estimate: Estimate, axis: Axis, n_clusters: int) -> IntArray:
-    """Clusters with rows behind each estimate, (n_params,): of a mean its own, of anything else all `n_clusters`."""
-    A = estimate.coefficient_map
-    if A is None or estimate.kind not in ("mean", "board"):
-        return np.full(estimate.n_params, n_clusters, dtype=np.intp)
-    return estimate.scores.clusters_reached(axis, A)
-
-
 def of_means(
     names: tuple[str, ...], A: Matrix, cells: Cells, scores: Scores, *, linear: bool = True, **more: Any
 ) -> Estimate:

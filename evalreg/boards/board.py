@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar, cast
+from typing import ClassVar, Literal, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -54,6 +54,7 @@ class Board(Results):
     """
 
     pairs: Pairs | None = None
+    _rows_word: ClassVar[str] = "comparisons"
 
     @property
     def _counts(self) -> FloatArray | None:
@@ -65,10 +66,6 @@ class Board(Results):
         each = np.bincount(sides, np.tile(pairs.sums.count, 2), len(pairs.models))
         of_model = dict(zip(pairs.models, each, strict=True))
         return np.array([of_model.get(name, float(self.estimate.n_rows)) for name in names])
-
-    @property
-    def _rows_word(self) -> str:
-        return "comparisons"
 
     def head_to_head(self, alpha: float | None = None) -> pd.DataFrame:
         """How often each model beat each other one, a tie being one half.

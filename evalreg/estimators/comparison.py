@@ -11,18 +11,18 @@ import pandas as pd
 
 from evalreg.checks import FloatArray, fraction, issue, listed
 from evalreg.choices import CovName, DofName, RepairName, SscName
-from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, FewCarriersWarning, NotAvailableError, ScoreRangeError
-from evalreg.estimate import clusters_behind, same_questions
+from evalreg.estimate import same_questions
 from evalreg.estimators.comparison_page import comparison_brief, comparison_summary, difference_page
 from evalreg.estimators.pair_tables import sign_pvalues
 from evalreg.hints import Hinting, whole, with_hints
+from evalreg.inference.fragile import clusters_behind
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.inference.simultaneous import adjust_pvalues, family_of
 from evalreg.inference.wald import Contrasts
 from evalreg.report.answer import short
 from evalreg.report.axes import estimates_axes
-from evalreg.report.sentences import MarkupName, caption_text, difference_sentences, sample_of
+from evalreg.report.sentences import MarkupName, caption_text, difference_sentences
 from evalreg.report.summaries import covariance_text, not_allowed_for
 from evalreg.report.tables import Printed, Summary, level_text
 from evalreg.results.document import checked_levels, results_document, written
@@ -119,8 +119,7 @@ class Comparison(Printed, Hinting):
         elif adjust is not None:
             columns["p_adjusted"] = adjust_pvalues(p, adjust)
         correlation, saved = facts.correlations
-        clusters = [clusters_behind(results.estimate, axis, cov.n_clusters[axis_name(axis)]) for axis in cov.axes]
-        fewest = np.min(clusters or [facts.n], axis=0)
+        fewest = np.min([*clusters_behind(results.estimate, cov).values()] or [facts.n], axis=0)
         columns |= {"correlation": correlation, "n": facts.n, "n_clusters": fewest, "dof": cov.dof()}
         columns |= {"variance_saved": saved, "n_unpaired": facts.n_unpaired, "paired": facts.paired}
         table = pd.DataFrame(columns, index=facts.index)
@@ -187,16 +186,14 @@ class Comparison(Printed, Hinting):
         p = 0.013). new has the higher score (at the 5% level).
         """
         results, table = self.results, self.to_frame(alpha)
-        sample = sample_of(results.estimate, results.cov, "questions", table["n"].to_numpy(np.float64))
         note = unadjusted_text(len(table)) if self.adjust is None else ""
-        return difference_sentences(table, results.estimate, results.cov, sample, note, markup, name)
+        return difference_sentences(table, results.estimate, results.cov, note, markup, name)
 
     def _caption(self, alpha: float) -> str:
         """What to write below the table of differences, as LaTeX."""
         results, joint = self.results, " joint" if self.adjust == "single-step" else ""
-        sample = sample_of(results.estimate, results.cov, "questions", None)
         what = f"Differences in {results.estimate.about.outcome}, model less baseline,"
-        text = caption_text(results.estimate, results.cov, sample, alpha, what, joint)
+        text = caption_text(results.estimate, results.cov, "questions", alpha, what, joint)
         n, adjust = len(self.facts.index), self.adjust
         if n == 1:
             return text

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, few_of, issue, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, few_of, issue, listed
 from evalreg.covariance.absorbed import adjusted_clusters, affordable, directions_of
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import t_quantile
@@ -123,6 +123,14 @@ def _solved_again(leave_out: LeaveOut, block: Block, contrasts: Matrix | None) -
         return change
     unsolved = np.asarray(np.isnan(change).astype(float) @ (abs(contrasts) > 0).T) > 0
     return np.where(unsolved, np.nan, np.asarray(np.nan_to_num(change) @ contrasts.T))
+
+
+def clusters_behind(estimate: Estimate, cov: Covariance) -> dict[str, IntArray]:
+    """Clusters with rows behind each estimate, (n_params,), by axis: of a mean its own, of anything else all."""
+    A, n = estimate.coefficient_map, cov.n_clusters
+    if A is None or estimate.kind not in ("mean", "board"):
+        return {name: np.full(estimate.n_params, n[name], dtype=np.intp) for name in map(axis_name, cov.axes)}
+    return {axis_name(axis): estimate.scores.clusters_reached(axis, A) for axis in cov.axes}
 
 
 def assembled(

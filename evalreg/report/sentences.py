@@ -10,11 +10,12 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, option, visible
+from evalreg.checks import FloatArray, fraction, listed, option, visible
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError
-from evalreg.estimate import NOT_GIVEN, Estimate, clusters_behind
+from evalreg.estimate import NOT_GIVEN, Estimate
+from evalreg.inference.fragile import clusters_behind
 from evalreg.inference.intervals import intervals
 from evalreg.inference.rectification import human_labels, rectification_table
 from evalreg.report.tables import latex_text, markdown_text, p_value, span
@@ -51,15 +52,6 @@ class Unit:
 PERCENT = Unit(100.0, "%", least=1, lines=SHARE_LINES)
 POINTS = Unit(100.0, word=" percentage points", least=1)
 PLAIN = Unit()
-
-
-@dataclass(frozen=True)
-class RestsOn:
-    """What estimates rest on; one entry a parameter."""
-
-    rows: str  # what a row is: "rows", "questions", "comparisons"
-    counts: FloatArray | None  # rows behind each; None where that is not known
-    clusters: dict[str, IntArray]  # by axis, those with rows behind each
 
 
 def unit_of(estimate: Estimate) -> Unit:
@@ -117,71 +109,56 @@ def _one(value: float, digits: int, mark: str) -> str:
     return f"{round(float(value), digits) + 0.0:,.{digits}f}{mark}"
 
 
-def sample_of(estimate: Estimate, cov: Covariance, rows: str, counts: FloatArray | None) -> RestsOn:
-    """What the parameters rest on: of a mean its own rows and clusters, of a regression all."""
-    names = {axis_name(axis): axis for axis in cov.axes}
-    clusters = {name: clusters_behind(estimate, axis, cov.n_clusters[name]) for name, axis in names.items()}
-    return RestsOn(rows, counts, clusters)
-
-
 def result_sentences(
-    estimate: Estimate, cov: Covariance, sample: RestsOn, alpha: float, name: str | None, markup: MarkupName
+    estimate: Estimate,
+    cov: Covariance,
+    rows: str,
+    counts: FloatArray | None,
+    alpha: float,
+    name: str | None,
+    markup: MarkupName,
 ) -> str:
-    """A sentence for each parameter, models from the best down; of `name` alone where it is given."""
+    """A sentence for each parameter, models from the best down; of `name` alone where it is given.
+
+    `rows` is what a row is ("rows", "comparisons"), `counts` how many are behind each.
+    """
     fraction("alpha", alpha)
     escape = _ESCAPES[option("markup", markup, MARKUPS)]
     ends, theta = intervals(estimate, cov, alpha, None), np.array(estimate.params)
-    fixed = np.zeros(theta.size, dtype=bool) if cov.fixed is None else cov.fixed
     chosen = [_place(estimate.names, name)] if name is not None else best_first(estimate)
-    about = estimate.about
+    about, what, unit, lines = estimate.about, named(estimate), unit_of(estimate), []
     several = estimate.n_params > 1 or about.n_models > 0 or bool(about.contrast or about.formula)
-    what = named(estimate)
-    unit, how, lines = unit_of(estimate), _how(estimate, cov), []
-    details, rough = _details(estimate, cov, sample), _rough(sample, estimate.n_params)
+    rests, rough = _rests_on(estimate, cov, rows, counts)
     for i in chosen:
         own = what if i < about.n_models or not about.n_models else "Coefficient"
         lead = f"{estimate.names[i]}: {_lowered(own)} " if several else f"{what}: "
-        if fixed[i]:
+        if cov.fixed is not None and cov.fixed[i]:
             lines.append(f"{lead}{printed((theta[i],) * 3, unit)[0]}, which the others are relative to.")
-            continue
-        value = with_interval(theta[i], ends[i], unit, alpha)
-        lines.append(f"{lead}{value}; {details[i]}; {how[i]}).{rough[i]}")
+        else:
+            lines.append(f"{lead}{with_interval(theta[i], ends[i], unit, alpha)}; {rests[i]}).{rough[i]}")
     scale = [line for line in about.lines if line.startswith("Ratings in")]
     return "\n".join(escape(visible(line)) for line in [*lines, *scale])
 
 
 def difference_sentences(
-    table: pd.DataFrame,
-    estimate: Estimate,
-    cov: Covariance,
-    sample: RestsOn,
-    note: str,
-    markup: MarkupName,
-    name: str | None,
+    table: pd.DataFrame, estimate: Estimate, cov: Covariance, note: str, markup: MarkupName, name: str | None
 ) -> str:
     """A sentence for each row of the table of `Comparison.to_frame`, and what is to be said of all of them."""
     escape, alpha = _ESCAPES[option("markup", markup, MARKUPS)], table.attrs["alpha"]
     adjusted, unit, lines = table.attrs["adjust"], unit_of(estimate), []
-    how, details, rough = _how(estimate, cov), _details(estimate, cov, sample), _rough(sample, estimate.n_params)
-    outcome = estimate.about.outcome
     chosen = range(len(table)) if name is None else [_place(estimate.names, name)]
-    note = note if name is None else ""
-    for i, ((model, baseline), row) in enumerate(zip(table.index, table.to_dict("records"), strict=True)):
-        if i not in chosen:
-            continue
+    rests, rough = _rests_on(estimate, cov, "questions", table["n"].to_numpy(np.float64))
+    rows = list(zip(table.index, table.to_dict("records"), strict=True))
+    for i in chosen:
+        (model, baseline), row = rows[i]
         ends = np.array([row["lower"], row["upper"]])
         value = with_interval(row["difference"], ends, unit, alpha, together=adjusted == "single-step")
         p = row["p_value"] if adjusted is None else row["p_adjusted"]
         word = "p" if adjusted is None else f"{adjusted}-adjusted p"
         test = f"; {word} {p_text(p, alpha)}" if np.isfinite(p) else ""
-        said = direction(model, baseline, outcome, row["difference"], p, alpha)
-        lines.append(f"{model} - {baseline}: {value}; {details[i]}; {how[i]}{test}). {said}{rough[i]}")
-    return "\n".join(escape(visible(line)) for line in [*lines, *([note] if note else [])])
-
-
-def escaped(text: str, markup: MarkupName) -> str:
-    """A sentence with names and signs escaped for a markup."""
-    return _ESCAPES[option("markup", markup, MARKUPS)](visible(text))
+        said = direction(model, baseline, estimate.about.outcome, row["difference"], p, alpha)
+        lines.append(f"{model} - {baseline}: {value}; {rests[i]}{test}). {said}{rough[i]}")
+    return "\n".join(escape(visible(line)) for line in [*lines, *([note] if note and name is None else [])])
 
 
 def p_text(p: float, alpha: float) -> str:
@@ -208,32 +185,21 @@ def with_interval(theta: float, ends: FloatArray, unit: Unit, alpha: float, *, t
     return f"{value}{unit.word} ({100 * (1 - alpha):g}% {joint}CI {low} to {high}"
 
 
-def _how(estimate: Estimate, cov: Covariance) -> list[str]:
+def _how(cov: Covariance) -> list[str]:
     """How each interval was made: "CR2, t with 59 degrees of freedom"; where there is none, why."""
-    variance, dof, reasons = cov.variance(), cov.dof(), cov.reasons()
-    few = score_rows(cov)
-    boundary = cov.bounded & (variance == 0)
-    texts = []
-    for i, (v, d, reason) in enumerate(zip(variance, dof, reasons, strict=True)):
-        about = "about " if cov.summed else ""
-        text = f"{cov.options.cov}, {reference_text(np.array([d]), about)}"
-        if boundary[i] and not few[i]:
-            text = f"{reason}, so the interval is Clopper and Pearson's on the effective number of clusters"
-            text = text if cov.axes else f"{reason}, so the interval is Clopper and Pearson's"
-        elif not v > 0:
-            text = f"{reason}, and the interval is a score interval" if few[i] else reason
-        elif few[i]:
+    variance, dof, scored, texts = cov.variance(), cov.dof(), cov.widths().scored, []
+    for i, reason in enumerate(cov.reasons()):
+        few = scored is not None and i in scored.rows
+        text = f"{cov.options.cov}, {reference_text(dof[i : i + 1], 'about ' if cov.summed else '')}"
+        if cov.bounded and variance[i] == 0 and not few:
+            where = " on the effective number of clusters" if cov.axes else ""
+            text = f"{reason}, so the interval is Clopper and Pearson's{where}"
+        elif not variance[i] > 0:
+            text = f"{reason}, and the interval is a score interval" if few else reason
+        elif few:
             text += ", score interval"
         texts.append(text)
     return texts
-
-
-def score_rows(cov: Covariance) -> BoolArray:
-    """Parameters that have a score interval."""
-    scored, chosen = cov.widths().scored, np.zeros(len(cov.names), dtype=bool)
-    if scored is not None:
-        chosen[scored.rows] = True
-    return chosen
 
 
 def reference_text(dofs: FloatArray, about: str = "") -> str:
@@ -250,38 +216,26 @@ def _dof_text(dof: float) -> str:
     return f"{dof:,.0f}" if np.isinf(dof) or dof >= 10 or abs(dof - round(dof)) < 0.05 else f"{dof:.1f}"
 
 
-def _details(estimate: Estimate, cov: Covariance, sample: RestsOn) -> list[str]:
-    """What each estimate rests on: "480 rows in 60 passage clusters"."""
-    n = estimate.n_params
-    counts = np.full(n, float(estimate.n_rows)) if sample.counts is None else sample.counts
-    rows = [f"{count:,.0f} {sample.rows if count != 1 else sample.rows[:-1]}" for count in counts]
+def _rests_on(estimate: Estimate, cov: Covariance, rows: str, counts: FloatArray | None) -> tuple[list[str], list[str]]:
+    """What each estimate rests on and how its interval was made; and a sentence more where few clusters are behind it.
+
+    "480 rows in 60 passage clusters; CR2, t with 59 degrees of freedom".
+    """
+    counts = np.full(estimate.n_params, float(estimate.n_rows)) if counts is None else counts
+    behind = [f"{count:,.0f} {rows if count != 1 else rows[:-1]}" for count in counts]
     if human_labels(estimate) is not None:
-        table = rectification_table(estimate, cov)
-        labels = table[["n_labelled", "n_unlabelled"]].to_numpy()
-        rows = [f"{a:,.0f} human labels and {b:,.0f} rows that the judge alone scored" for a, b in labels]
-    texts = []
-    for i, text in enumerate(rows):
-        held = [(axis, int(some[i])) for axis, some in sample.clusters.items()]
-        if not held:
-            texts.append(f"{text}, taken to be independent")
-        elif len(held) == 1:
-            axis, count = held[0]
-            texts.append(f"{text} in {count:,} {axis} cluster{'' if count == 1 else 's'}")
-        else:
-            parts = " and ".join(f"{count:,} {axis}" for axis, count in held)
-            texts.append(f"{text} in {parts} clusters, crossed")
-    return texts
-
-
-def _rough(sample: RestsOn, n_params: int) -> list[str]:
-    """A further sentence where there are few clusters behind an estimate; else nothing."""
-    if not sample.clusters:
-        return [""] * n_params
-    texts = []
-    for counts in zip(*sample.clusters.values(), strict=True):
-        few = [f"{c} {axis}" for axis, c in zip(sample.clusters, counts, strict=True) if 1 < c < ROUGH]
-        texts.append(f" With only {' and '.join(few)} clusters the interval is rough." if few else "")
-    return texts
+        labels = rectification_table(estimate, cov)[["n_labelled", "n_unlabelled"]].to_numpy()
+        behind = [f"{a:,.0f} human labels and {b:,.0f} rows that the judge alone scored" for a, b in labels]
+    rests, rough, reached = [], [], clusters_behind(estimate, cov)
+    for i, (text, how) in enumerate(zip(behind, _how(cov), strict=True)):
+        clusters = {axis: int(some[i]) for axis, some in reached.items()}
+        where = " and ".join(f"{count:,} {axis}" for axis, count in clusters.items())
+        crossed, plural = ", crossed" * (len(clusters) > 1), "s" * (list(clusters.values()) != [1])
+        place = f" in {where} cluster{plural}{crossed}" if clusters else ", taken to be independent"
+        few = " and ".join(f"{count} {axis}" for axis, count in clusters.items() if 1 < count < ROUGH)
+        rests.append(f"{text}{place}; {how}")
+        rough.append(f" With only {few} clusters the interval is rough." if few else "")
+    return rests, rough
 
 
 def named(estimate: Estimate) -> str:
@@ -332,11 +286,11 @@ def interval_text(estimate: Estimate, cov: Covariance) -> str:
     return "on the logit scale" if cov.single is None else "Wilson's, with a design effect"
 
 
-def caption_text(estimate: Estimate, cov: Covariance, sample: RestsOn, alpha: float, what: str, joint: str = "") -> str:
+def caption_text(estimate: Estimate, cov: Covariance, rows: str, alpha: float, what: str, joint: str = "") -> str:
     """What is below a table, as LaTeX: what is estimated, with which intervals, from how many rows and clusters."""
     level = 100 * (1 - fraction("alpha", alpha))
     axes = [f"{axis_name(axis)} ({cov.n_clusters[axis_name(axis)]:,} clusters)" for axis in cov.axes]
-    by = f"clustered by {' and '.join(axes)}" if axes else f"{sample.rows} taken to be independent"
+    by = f"clustered by {' and '.join(axes)}" if axes else f"{rows} taken to be independent"
     t = reference_text(cov.dof(), "about " if cov.summed else "")
     lines = [f"{what} with{joint} {level:g}% confidence intervals.", f"Standard errors: {cov.options.cov}, {by}; {t}."]
     if carried_text(estimate):
@@ -345,5 +299,5 @@ def caption_text(estimate: Estimate, cov: Covariance, sample: RestsOn, alpha: fl
         lines.append(f"Intervals are {rule}.")
     lines += [line for line in estimate.about.lines if line.startswith("Ratings in")]
     left = sum(count for reason, count in estimate.dropped.items() if reason != "subset")
-    lines.append(f"{estimate.n_rows:,} {sample.rows}; {f'{left:,} left out' if left else 'none left out'}.")
+    lines.append(f"{estimate.n_rows:,} {rows}; {f'{left:,} left out' if left else 'none left out'}.")
     return latex_text(visible(" ".join(lines)))

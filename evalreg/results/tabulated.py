@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pandas as pd
 
@@ -14,7 +14,7 @@ from evalreg.inference.rectification import human_labels, rectification_table
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.answer import brief
 from evalreg.report.rendering import Page, ReportFormat
-from evalreg.report.sentences import MarkupName, RestsOn, caption_text, named, result_sentences, sample_of
+from evalreg.report.sentences import MarkupName, caption_text, named, result_sentences
 from evalreg.report.summaries import coefficient_frame, summarize
 from evalreg.report.tables import Printed, Summary
 from evalreg.results.document import board_of, checked_levels, results_document, written
@@ -27,6 +27,7 @@ class Tabulated(MultipleModels, Printed):
     """Methods that put an estimate and its covariance into tables."""
 
     notes: tuple[Note, ...]
+    _rows_word: ClassVar[str] = "rows"  # what a row is
 
     def summary(self, alpha: float = 0.05, *, details: bool = False, ranks: bool = False, seed: Seed = 0) -> Summary:
         """The answer in a sentence, its table, and at most three notes, worst first.
@@ -77,16 +78,6 @@ class Tabulated(MultipleModels, Printed):
             return table
         return table.join(rectification_table(estimate, cov).drop(columns="se"))
 
-    @property
-    def _sample(self) -> RestsOn:
-        """What the parameters rest on."""
-        return sample_of(self.estimate, self.cov, self._rows_word, self._counts)
-
-    @property
-    def _rows_word(self) -> str:
-        """What a row is."""
-        return "rows"
-
     def sentence(self, name: str | None = None, *, alpha: float = 0.05, markup: MarkupName = "text") -> str:
         r"""The result in words, to be pasted into a text: estimate, interval, what it rests on, how it was made.
 
@@ -122,14 +113,14 @@ class Tabulated(MultipleModels, Printed):
         200 rows in 40 passage clusters;
         CR2, t with 39 degrees of freedom, score interval).
         """
-        return result_sentences(self.estimate, self.cov, self._sample, alpha, name, markup)
+        return result_sentences(self.estimate, self.cov, self._rows_word, self._counts, alpha, name, markup)
 
     def _caption(self, alpha: float) -> str:
         """What to write below the table, as LaTeX."""
         about = self.estimate.about
         what = f"{about.model} of {about.formula}" if about.formula else named(self.estimate)
         what += " by model" if about.n_models > 1 else ""
-        return caption_text(self.estimate, self.cov, self._sample, alpha, what)
+        return caption_text(self.estimate, self.cov, self._rows_word, alpha, what)
 
     def methods(self, *, alpha: float = 0.05, markup: MarkupName | Literal["bibtex"] = "text") -> str:
         r"""How the results were made, as a paragraph for a paper: estimates, clusters, degrees of freedom, sources.

@@ -28,11 +28,11 @@ from evalreg.errors import (
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.comparison_page import by_part, comparison_summary
 from evalreg.inference.dependence import design_effect
+from evalreg.inference.fragile import clusters_behind
 from evalreg.report.axes import INK, FigSize, estimates_axes
 from evalreg.report.documents import SCHEMA_VERSION, summary_document, versions
-from evalreg.report.sentences import sample_of
 from evalreg.report.summaries import covariance_text
-from evalreg.report.tables import Grid, Printed, Summary, error_text, fixed, in_lines, number, whole_columns
+from evalreg.report.tables import Grid, Printed, Summary, error_text, fixed, in_lines, number, span, whole_columns
 from evalreg.results.document import checked_levels, written
 from evalreg.results.results import Results
 from evalreg.suites.average import (
@@ -316,15 +316,14 @@ def _score_frame(part: Results, alpha: float) -> pd.DataFrame:
     """The scores of one eval."""
     frame = part.to_frame(alpha)[["estimate", "se", "lower", "upper", "naive_se", "dof"]]
     n = np.full(len(frame), part.nobs) if part._counts is None else part._counts.astype(np.intp)
-    fewest = np.min([n, *sample_of(part.estimate, part.cov, "rows", None).clusters.values()], axis=0)
+    fewest = np.min([n, *clusters_behind(part.estimate, part.cov).values()], axis=0)
     frame.insert(5, "ratio", np.sqrt(design_effect(part.cov)))
     return frame.assign(n=n, n_clusters=fewest)
 
 
 def _range(counts: Any) -> str:
     """One number, or the smallest and the largest."""
-    low, high = int(counts.min()), int(counts.max())
-    return str(low) if low == high else f"{low} to {high}"
+    return span(f"{counts.min():.0f}", f"{counts.max():.0f}")
 
 
 def _clustered_grid(table: pd.DataFrame) -> Grid:

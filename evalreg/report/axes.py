@@ -755,13 +755,12 @@ def _square(
     index: pd.Index[Any], values: FloatArray, order: Sequence[Any] | None
 ) -> tuple[list[Any], FloatArray, FloatArray]:
     """Names, differences (row minus column) and p-values of all pairs, NaN where there is none."""
-    left, right = index.get_level_values(0), index.get_level_values(1)
-    names = list(dict.fromkeys([*left, *right])) if order is None else list(order)
-    places = pd.Index(names)
-    i, j = places.get_indexer(left), places.get_indexer(right)
-    if (i < 0).any() or (j < 0).any():
-        missing = left[i < 0].append(right[j < 0])[0]
-        raise MissingColumnError(f"`order` must hold every name of the table; {missing!r} is missing.")
+    sides = [*index.get_level_values(0), *index.get_level_values(1)]
+    names = list(dict.fromkeys(sides)) if order is None else list(order)
+    missing = [name for name in sides if name not in names]
+    if missing:
+        raise MissingColumnError(f"`order` must hold every name of the table; {missing[0]!r} is missing.")
+    i, j = pd.Index(names).get_indexer(sides).reshape(2, -1)
     difference, p = np.full((2, len(names), len(names)), np.nan)
     difference[i, j], difference[j, i] = values[:, 0], -values[:, 0]
     p[i, j] = p[j, i] = values[:, 1]

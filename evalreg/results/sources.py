@@ -11,13 +11,11 @@ from typing import Any, TypeAlias
 
 from evalreg.checks import fraction, option
 from evalreg.data.clusters import axis_name
-from evalreg.report.documents import versions
 from evalreg.report.rendering import marked_up, named
 from evalreg.report.sentences import MARKUPS, MarkupName, carried_text
+from evalreg.report.summaries import score_kinds
 from evalreg.report.tables import level_text
-
-_BOUNDED = "Intervals are built on the logit scale, so that they stay between 0 and 1"
-
+from evalreg.versions import version_of
 
 # By p of (I - H)^-p: the formula of an adjustment, and where it comes from.
 _ADJUSTED = {0.5: ("(I - H)^(-1/2)", "symmetric"), 1.0: ("(I - H)^(-1)", "left out")}
@@ -76,27 +74,31 @@ def methods_of(results: Any, alpha: float, ranked: bool) -> tuple[str, ...]:
 
 def cited_methods(results: Any, alpha: float, ranked: bool) -> list[list[Cited]]:
     """The sentences of both paragraphs with their sources."""
-    found = [_estimated(results)]
-    return [*found, _together(level_text(alpha))] if ranked else found
+    return [_estimated(results), *([_together(level_text(alpha))] if ranked else [])]
 
 
 def _estimated(results: Any) -> list[Cited]:
     """What was estimated, and its standard errors."""
-    about, cov = results.estimate.about, results.cov
+    about, cov, model = results.estimate.about, results.cov, results.estimate.about.model.lower()
     options, names = cov.options, [named(axis_name(axis)) for axis in cov.axes]
+    scored, carried = cov.widths().scored, carried_text(results.estimate)
     formula = f", with the formula {named(about.formula)}" if about.formula else ""
+    by = f"are clustered by {' and '.join(names)}" if names else "take rows to be independent"
+    adjusted = (_ADJUSTED[options.kind.power][1],) if options.kind.power in _ADJUSTED else ()
+    of_estimates = ("means",) * (results.estimate.kind == "mean" or "win rate" in model)
     sentences: list[Cited] = [
-        (f"The estimates are: {about.model} of {named(about.outcome)}{formula}.", _of_estimates(results))
+        (
+            f"The estimates are: {about.model} of {named(about.outcome)}{formula}.",
+            (*of_estimates, *(("ratings",) if "bradley" in model else ())),
+        ),
+        (
+            f"Standard errors {by} ({options.cov}; factor {options.factor_words}).",
+            ("sandwich" if names else "rows", *adjusted),
+        ),
     ]
-    adjusted = tuple(source for power, (_, source) in _ADJUSTED.items() if power == options.kind.power)
-    if names:
-        by = f"Standard errors are clustered by {' and '.join(names)} ({options.cov}; factor {options.factor_words})."
-        sentences.append((by, ("sandwich", *adjusted)))
+    if cov.crossed:
         twice = "The variances of the clusterings are added, and what they share is subtracted (inclusion-exclusion)."
-        sentences += [(twice, ("crossed", "repair"))] if cov.crossed else []
-    else:
-        alone = f"Standard errors take rows to be independent ({options.cov}; factor {options.factor_words})."
-        sentences.append((alone, ("rows", *adjusted)))
+        sentences.append((twice, ("crossed", "repair")))
     if cov.summed:
         text = (
             "Half-widths are the root of the sum of t^2 V over the clusterings and what they share, each with its own "
@@ -110,27 +112,14 @@ def _estimated(results: Any) -> list[Cited]:
     elif names:
         clusters = "Tests and intervals use t with the number of clusters less one as degrees of freedom."
         sentences.append((clusters, ()))
-    scored = cov.widths().scored
     if scored is not None:
-        signed = scored.null.signed
         text = "Their variance grows towards the value tested, as in a score test, times a design effect in clusters."
-        names = [name for name, which in (("wilson", ~signed), ("tango", signed)) if which.any()]
-        sentences.append((text, (*names, "rao")))
-    if carried_text(results.estimate):
-        sentences.append((f"{carried_text(results.estimate)}.", ()))
+        sentences.append((text, (*map(str.lower, score_kinds(scored.null)), "rao")))
+    if carried:
+        sentences.append((f"{carried}.", ()))
     elif results.estimate.bounded and about.interval != "wald" and cov.single is None:
-        sentences.append((f"{_BOUNDED}.", ()))
+        sentences.append(("Intervals are built on the logit scale, so that they stay between 0 and 1.", ()))
     return sentences
-
-
-def _of_estimates(results: Any) -> tuple[str, ...]:
-    """Where the estimates come from."""
-    model, names = results.estimate.about.model.lower(), []
-    if results.estimate.kind == "mean" or "win rate" in model:
-        names.append("means")
-    if "bradley" in model:
-        names.append("ratings")
-    return tuple(names)
 
 
 def _together(level: str) -> list[Cited]:
@@ -195,7 +184,8 @@ def methods_text(results: Any, alpha: float, markup: MarkupName, more: tuple[str
     ranked, level = results.estimate.about.n_models > 1, fraction("alpha", alpha)
     option("markup", markup, MARKUPS)
     parts = cited_methods(results, level, ranked)
-    parts[0] += [(text, ()) for text in (*more, _made_with())]
+    made_with = f"Computed with evalreg {version_of('evalreg')} and statsmodels {version_of('statsmodels')}."
+    parts[0] += [(text, ()) for text in (*more, made_with)]
     paragraphs = [" ".join(_with_sources(sentence, names, markup) for sentence, names in part) for part in parts]
     if markup == "latex":
         return "\n\n".join(paragraphs)
@@ -216,9 +206,3 @@ def _with_sources(sentence: str, names: tuple[str, ...], markup: MarkupName) -> 
         return f"{body}~\\cite{{{','.join(all_sources()[name].key for name in names)}}}{point}"
     brackets = "; ".join(all_sources()[name].in_brackets for name in names)
     return f"{body} ({marked_up(brackets, markup)}){point}"
-
-
-def _made_with() -> str:
-    """The versions that matter to a reader."""
-    found = versions()
-    return f"Computed with evalreg {found['evalreg']} and statsmodels {found['statsmodels']}."

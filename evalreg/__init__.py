@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from evalreg.estimators.pair_tables import sign_test as sign_test
     from evalreg.estimators.pass_at_k import pass_at_k as pass_at_k
     from evalreg.estimators.quantile import quantile as quantile
+    from evalreg.estimators.ratings import ability as ability
     from evalreg.estimators.ratings import bradley_terry as bradley_terry
     from evalreg.estimators.ratings import controlled_win_rate as controlled_win_rate
+    from evalreg.estimators.ratings import wins as wins
     from evalreg.estimators.ratio import ratio as ratio
     from evalreg.estimators.rectified import rectified_mean as rectified_mean
     from evalreg.estimators.rectified import rectified_win_rate as rectified_win_rate
@@ -38,8 +40,6 @@ if TYPE_CHECKING:
     from evalreg.estimators.shards import merged as merged
     from evalreg.estimators.shards import summarise as summarise
     from evalreg.estimators.win_rate import win_rate as win_rate
-    from evalreg.estimators.wins import ability as ability
-    from evalreg.estimators.wins import wins as wins
     from evalreg.inference.posterior import posterior as posterior
     from evalreg.inference.ranks import rank_sets as rank_sets
     from evalreg.inference.simultaneous import simultaneous as simultaneous
@@ -88,13 +88,12 @@ _NAMES = {
     "estimators.pair_tables": "sign_test",
     "estimators.pass_at_k": "pass_at_k",
     "estimators.quantile": "quantile",
-    "estimators.ratings": "bradley_terry controlled_win_rate",
+    "estimators.ratings": "ability bradley_terry controlled_win_rate wins",
     "estimators.ratio": "ratio",
     "estimators.rectified": "rectified_mean rectified_win_rate",
     "estimators.regression": "fit",
     "estimators.shards": "merged summarise",
     "estimators.win_rate": "win_rate",
-    "estimators.wins": "ability wins",
     "inference.posterior": "posterior",
     "inference.ranks": "rank_sets",
     "inference.simultaneous": "simultaneous",

@@ -9,13 +9,14 @@ import numpy as np
 import pandas as pd
 
 from evalreg.boards.pairs import Pairs
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.covariance.crossed import USUAL_LEVEL, t_pvalues
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.special import FEW_CLUSTERS, LARGEST_SINGLE, sparsity
 from evalreg.covariance.terms import assemble, errors_by_cell
-from evalreg.data.clusters import Axis, Codes, Labels, as_codes, known_column, no_source, parse_groups
-from evalreg.errors import ArgumentError, DataError, NotAvailableError, TooFewClustersError
+from evalreg.data.clusters import Axis, Codes, Labels, as_codes, joint_parts, known_column, no_source
+from evalreg.data.rows import cells_of, joint_names
+from evalreg.errors import ArgumentError, NotAvailableError, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, Refit
 from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.numerics.limits import EQUAL
@@ -85,11 +86,13 @@ def judged_rows(pairs: Pairs, judge: str, prompt: str) -> JudgedRows:
     if isinstance(scores, SummedPairScores):
         raise NotAvailableError(GONE.format(what="comparing judges"))
     labels = scores.labels
-    judges, prompts = (labels.codes(_axis(*role, labels)) for role in ((judge, "judge"), (prompt, "prompt")))
-    if judges.n_clusters < 2:
+    by, prompts = _axis(judge, "judge", labels), labels.codes(_axis(prompt, "prompt", labels))
+    keys, number = cells_of({name: labels.codes((name,)) for name in by}, by)
+    judges = joint_names(keys)
+    if len(judges) < 2 or number is None:
         raise NotAvailableError(
             f'`judge="{judge}"` must have at least 2 distinct values for judges to be set against each other; all '
-            f'{judges.codes.size} rows are by "{judges.label(0)}". What one judge says is the board itself: summary(), '
+            f'{scores.values.size} rows are by "{judges[0]}". What one judge says is the board itself: summary(), '
             "ranks() and head_to_head() remain available.",
             column=judge,
             count=1,
@@ -101,26 +104,15 @@ def judged_rows(pairs: Pairs, judge: str, prompt: str) -> JudgedRows:
             column=prompt,
             count=1,
         )
-    names = [judges.label(code) for code in range(judges.n_clusters)]
-    alike = [name for name in dict.fromkeys(names) if names.count(name) > 1] if len(set(names)) < len(names) else []
-    if alike:
-        raise DataError(
-            f"judges' names must be distinct as text; different values of {judge!r} all read {listed(alike)}. Convert "
-            "the column to one type first.",
-            column=judge,
-            count=len(alike),
-        )
-    order = sorted(range(len(names)), key=names.__getitem__)
     size = len(pairs.models)
-    met, number = np.unique(pairs.first * size + pairs.second, return_inverse=True)
-    cell = np.zeros(scores.n_rows, dtype=np.intp) if scores.cell is None else scores.cell
+    met, pooled = np.unique(pairs.first * size + pairs.second, return_inverse=True)
     return JudgedRows(
         models=pairs.models,
-        judges=tuple(names[code] for code in order),
+        judges=judges,
         first=met // size,
         second=met % size,
-        pair=number[cell],
-        judge=np.argsort(order)[judges.codes],
+        pair=pooled[np.zeros(scores.n_rows, dtype=np.intp) if scores.cell is None else scores.cell],
+        judge=number,
         prompt=Codes(prompts.codes, prompts.n_clusters),
         values=scores.values,
         side=np.where(pairs.left_second, -1.0, 1.0),
@@ -128,14 +120,10 @@ def judged_rows(pairs: Pairs, judge: str, prompt: str) -> JudgedRows:
     )
 
 
-def _axis(name: str, argument: str, labels: Labels) -> Axis:
+def _axis(name: object, argument: str, labels: Labels) -> Axis:
     """The columns that a name stands for."""
-    if name not in labels.columns and hasattr(name, "partition"):
-        if ":" in name and "+" not in name:
-            for column in name.replace("`", "").split(":"):
-                known_column(column.strip(), labels.columns, argument)
-            (axis,) = parse_groups(name, labels.columns)
-            return axis
+    parts = (name,) if name in labels.columns else joint_parts(name) or (name,)
+    if isinstance(name, str) and parts == (name,) and name not in labels.columns:
         if "+" in name:
             raise ArgumentError(
                 f'`{argument}` must name one clustering, a column or several joined by colons; got "{name}", which '
@@ -143,7 +131,7 @@ def _axis(name: str, argument: str, labels: Labels) -> Axis:
             )
         if labels.source is None:
             raise no_source(name, tuple(labels.held))
-    return (known_column(name, labels.columns, argument),)
+    return tuple(known_column(part, labels.columns, argument) for part in parts)
 
 
 # Means of cells, and functions of them, with errors by prompt
@@ -363,7 +351,7 @@ def rank_table(boards: pd.DataFrame) -> pd.DataFrame:
     Kendall's is tau-b. Of over 100 judges those with most comparisons are compared.
     """
     n = boards["n"].groupby(level="judge").sum().sort_values(ascending=False, kind="stable")
-    judges = sorted(n.index[:MOST_RANKED])
+    judges = [name for name in boards.index.unique("judge") if name in n.index[:MOST_RANKED]]
     wide = boards["estimate"].unstack("judge")[judges].round(12)
     first, second = np.triu_indices(len(judges), 1)
     known = wide.notna().to_numpy(dtype=float)

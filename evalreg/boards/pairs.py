@@ -29,7 +29,7 @@ from evalreg.errors import NotAvailableError, Note
 from evalreg.inference.dependence import correlation_columns, refuse_without_clusters, sums_of_cells
 from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.numerics.moments import icc_of
-from evalreg.scores.base import CellScores, CellSums, cell_sums
+from evalreg.scores.base import CellScores, CellSums, cell_sums, extremes
 from evalreg.scores.engine import EngineScores, Measured
 from evalreg.scores.stacking import SummedPairScores
 
@@ -214,9 +214,8 @@ def _added(read: PairCells, kinds: dict[str, FloatArray]) -> CellSums:
     swapped, n_cells = read.swapped, read.first.size
     turned = {**kinds, "wv": np.where(swapped, -kinds["wv"], kinds["wv"])}
     n, w, wv, wvv = (np.bincount(read.cell, turned[name], n_cells).astype(float) for name in ("n", "w", "wv", "wvv"))
-    low, high = np.full(n_cells, np.inf), np.full(n_cells, -np.inf)
-    np.minimum.at(low, read.cell, np.where(swapped, 1 - kinds["high"], kinds["low"]))
-    np.maximum.at(high, read.cell, np.where(swapped, 1 - kinds["low"], kinds["high"]))
+    least = np.where(swapped, 1 - kinds["high"], kinds["low"])
+    low, high = extremes(read.cell, least, np.where(swapped, 1 - kinds["low"], kinds["high"]), n_cells)
     squares = np.where(low == high, 0.0, np.maximum(wvv - wv**2 / w, 0.0))
     return CellSums(n, w, wv + w / 2, squares, low, high)
 

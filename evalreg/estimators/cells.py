@@ -22,7 +22,7 @@ from evalreg.data.sums import HIGH, LOW, ROWS, SQUARES, TOTAL, UNSUMMED, Lines
 from evalreg.errors import ConstantScoreError, DataError, IndependenceWarning, NotAvailableError, Note, ScoreRangeError
 from evalreg.estimate import About, Cells, Estimate, Family, of_means, on_one_side, same_questions
 from evalreg.numerics.matrices import Matrix, compressed
-from evalreg.scores.base import CellScores, CellSums, LinearizedScores, cell_sums
+from evalreg.scores.base import CellScores, CellSums, LinearizedScores, cell_sums, extremes
 from evalreg.scores.differences import paired_answers
 from evalreg.scores.engine import EngineScores, Measured, SummedRows, engine_scores
 from evalreg.scores.score_interval import SingleMeans, StratifiedMeans
@@ -248,7 +248,7 @@ def linearized_estimate(split: Split, found: Linearized, about: About, column: s
     # Rows without any part in the statistic (neither numerator nor denominator) are not observations of it.
     count = np.bincount(codes, (found.share != 0) | (found.influence != 0), n_cells).astype(float)
     if not found.bounded:
-        low, high = _extremes(found.influence, codes, n_cells)
+        low, high = extremes(codes, found.influence, found.influence, n_cells)
         refuse_constant([name for name, flat in zip(split.names, low == high, strict=True) if flat], column)
         low, high, spread = found.params + low, found.params + high, None
     else:
@@ -273,20 +273,13 @@ def linearized_estimate(split: Split, found: Linearized, about: About, column: s
     )
 
 
-def _extremes(values: FloatArray, codes: IntArray, n_cells: int) -> tuple[FloatArray, FloatArray]:
-    low, high = np.full(n_cells, np.inf), np.full(n_cells, -np.inf)
-    np.minimum.at(low, codes, values)
-    np.maximum.at(high, codes, values)
-    return low, high
-
-
 def _values(split: Split, found: Linearized) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Lowest and highest of the values whose weighted means the statistics are, and their weighted variances."""
     n_cells, codes = len(split.names), split.codes
     if found.value is None:
         return np.zeros(n_cells), np.ones(n_cells), found.params * (1 - found.params)
     some = found.share > 0
-    low, high = _extremes(found.value[some], codes[some], n_cells)
+    low, high = extremes(codes[some], found.value[some], found.value[some], n_cells)
     deviation = np.where(some, found.value - found.params[codes], 0.0)
     return low, high, split.total(found.share * deviation**2) / split.total(found.share)
 

@@ -34,7 +34,7 @@ from evalreg.numerics.matrices import (
     with_entries,
 )
 from evalreg.results.results import chooses_rows, results_of
-from evalreg.scores.base import Block
+from evalreg.scores.base import Block, extremes
 from evalreg.scores.stacking import MappedScores
 
 Mix: TypeAlias = str | Mapping[str, float] | None
@@ -337,11 +337,8 @@ def solve_as_sampled(pairs: Pairs, about: About) -> Estimate:
     """
     K, sums = len(pairs.models), pairs.sums
     params, weight, side, counted, beyond = model_means(pairs.first, pairs.second, pairs.mean, sums.weight, K)
-    low, high = np.full(K, np.inf), np.full(K, -np.inf)
-    sides = ((pairs.first, sums.low, sums.high), (pairs.second, 1.0 - sums.high, 1.0 - sums.low))
-    for model, least, most in sides:
-        np.minimum.at(low, model, least)
-        np.maximum.at(high, model, most)
+    sides = np.append(sums.low, 1.0 - sums.high), np.append(sums.high, 1.0 - sums.low)
+    low, high = extremes(np.append(pairs.first, pairs.second), *sides, K)
     squares = counted.T @ Cells.of_sums(sums).squares + beyond.multiply(beyond).tocsr().T @ sums.weight
     return Estimate(
         names=pairs.models,

@@ -13,6 +13,7 @@ from evalreg.data.questions import Answered, answered, quoted, without_worst
 from evalreg.errors import Note, UnequalQuestionsWarning, UnlikeScalesWarning
 from evalreg.estimate import Estimate, touches
 from evalreg.numerics.matrices import Matrix, compressed, scale_columns, stacked, times, transposed
+from evalreg.scores.base import extremes
 
 
 def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] | None) -> tuple[Note, ...]:
@@ -155,8 +156,6 @@ def scale_notes(estimate: Estimate) -> tuple[Note, ...]:
         return ()
     found = touches(A)
     row, column = found.nonzero()
-    low, high = np.full(found.shape[0], np.inf), np.full(found.shape[0], -np.inf)
-    np.minimum.at(low, row, cells.low[column])
-    np.maximum.at(high, row, cells.high[column])
-    text = mixed_scales(estimate.names, low, high)
+    ends = extremes(row, cells.low[column], cells.high[column], found.shape[0])
+    text = mixed_scales(estimate.names, *ends)
     return ((UnlikeScalesWarning, text),) if text else ()

@@ -149,10 +149,15 @@ def cell_sums(values: FloatArray, cell: IntArray | None, n_cells: int, weights: 
     total = _sums(cell, values if weights is None else weights * values, n_cells)
     squared = (values - (total / weight)[cell]) ** 2
     squares = _sums(cell, squared if weights is None else weights * squared, n_cells)
-    low, high = np.full(n_cells, np.inf), np.full(n_cells, -np.inf)
-    np.minimum.at(low, cell, values)
-    np.maximum.at(high, cell, values)
-    return CellSums(count, weight, total, squares, low, high)
+    return CellSums(count, weight, total, squares, *extremes(cell, values, values, n_cells))
+
+
+def extremes(cell: IntArray, low: FloatArray, high: FloatArray, n_cells: int) -> tuple[FloatArray, FloatArray]:
+    """The smallest of `low` and the largest of `high` in each cell, both (n_cells,)."""
+    least, most = np.full(n_cells, np.inf), np.full(n_cells, -np.inf)
+    np.minimum.at(least, cell, low)
+    np.maximum.at(most, cell, high)
+    return least, most
 
 
 def _sums(cell: IntArray, values: FloatArray, n_cells: int) -> FloatArray:

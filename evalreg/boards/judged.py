@@ -111,11 +111,11 @@ def judged_rows(pairs: Pairs, judge: str, prompt: str) -> JudgedRows:
         judges=judges,
         first=met // size,
         second=met % size,
-        pair=pooled[np.zeros(scores.n_rows, dtype=np.intp) if scores.cell is None else scores.cell],
+        pair=pooled[pairs.cell],
         judge=number,
         prompt=Codes(prompts.codes, prompts.n_clusters),
         values=scores.values,
-        side=np.where(pairs.left_second, -1.0, 1.0),
+        side=np.where(pairs.swapped, -1.0, 1.0),
         weights=scores.weights,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, hold, issue
+from evalreg.checks import FloatArray, IntArray, fraction, hold, issue
 from evalreg.covariance.crossed import USUAL_LEVEL, Widths, logit_interval
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import errors_by_cell
@@ -34,16 +34,12 @@ from evalreg.scores.engine import EngineScores, Measured
 from evalreg.scores.stacking import SummedPairScores
 
 
-@dataclass(frozen=True, eq=False)
-class Pairs:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Pairs(PairCells):
     """Comparisons by pair of models, scored for the first of the two; their arrays are read-only.
 
     Parameters
     ----------
-    models, strata : tuple of str
-        Sorted as text; one unnamed stratum where there are none.
-    first, second, stratum : ndarray of int, shape (n_cells,)
-        The models of each cell, in memory in the order of their text, and its stratum.
     scores : CellScores or EngineScores
         Of the rows in their cells, fitted by the mean of each.
     sums : CellSums
@@ -54,25 +50,13 @@ class Pairs:
         Rows dropped, by reason.
     lines : tuple of str
         What the schedule looks like, in words.
-    swapped : ndarray of bool, shape (n_rows,), or None
-        Whether a row's left model is its cell's second; None where rows stay in an engine.
-    side_names, sides : tuple of str, and ndarray, shape (n_rows, n_terms)
-        Terms that differ between the two sides, left minus right.
     """
 
-    models: tuple[str, ...]
-    strata: tuple[str, ...]
-    first: IntArray
-    second: IntArray
-    stratum: IntArray
     scores: CellScores | EngineScores
     sums: CellSums
     axes: tuple[Axis, ...] | None
     dropped: dict[str, int]
     lines: tuple[str, ...]
-    swapped: BoolArray | None = None
-    side_names: tuple[str, ...] = ()
-    sides: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
 
     def __post_init__(self) -> None:
         hold(self)
@@ -87,12 +71,6 @@ class Pairs:
         """The scores, of rows in memory."""
         assert isinstance(self.scores, CellScores)
         return self.scores
-
-    @property
-    def left_second(self) -> BoolArray:
-        """Whether a row's left model is the cell's second, of rows in memory."""
-        assert self.swapped is not None
-        return self.swapped
 
     def keys(self, *sides: IntArray) -> dict[str, Any]:
         """Names of the strata, where there are some, and of the left and right models, by column."""
@@ -133,7 +111,7 @@ def gather_pairs(data: Any, roles: PairRoles, groups: Groups, needs_rows: str | 
     sums = cell_sums(values, cells.cell, cells.first.size, rows.weights)
     scores = CellScores(values, sums.mean, rows.labels(), cells.cell, rows.weights)
     counts = {"n": np.ones(values.size), "tied": values == 0.5}
-    return _pairs(cells, sums, scores, counts, rows.axes, rows.dropped, cells.swapped)
+    return _pairs(cells, sums, scores, counts, rows.axes, rows.dropped)
 
 
 def _pairs(
@@ -143,15 +121,13 @@ def _pairs(
     counts: dict[str, Any],
     axes: tuple[Axis, ...] | None,
     dropped: dict[str, int],
-    swapped: BoolArray | None = None,
 ) -> Pairs:
     """The cells; `counts` are rows and ties of each entry, for what is said of the schedule."""
     every = np.bincount(read.cell, counts["n"])
     turned = np.bincount(read.cell, np.where(read.swapped, counts["n"], 0.0))
     tied, rarer = (part.sum() / every.sum() for part in (counts["tied"], np.minimum(turned, every - turned)))
     lines = _design_lines(len(read.models), len(read.strata), sums.count, tied, rarer, read.alike)
-    cells = (read.models, read.strata, read.first, read.second, read.stratum)
-    return Pairs(*cells, scores, sums, axes, dropped, lines, swapped, read.side_names, read.sides)
+    return Pairs(**vars(read), scores=scores, sums=sums, axes=axes, dropped=dropped, lines=lines)
 
 
 def _of_engine(read: PairsInEngine, roles: PairRoles) -> Pairs:
@@ -206,7 +182,7 @@ def _of_lines(
         within2=within[1],
         heaviest=lines["heaviest"],
     )
-    return _pairs(cells, sums, scores, lines, axes, dropped, cells.swapped)
+    return _pairs(cells, sums, scores, lines, axes, dropped)
 
 
 def _added(read: PairCells, kinds: dict[str, FloatArray]) -> CellSums:

@@ -88,14 +88,12 @@ def contest_of(pairs: Pairs) -> Contest:
     first, second, weight, scores = pairs.first, pairs.second, pairs.sums.weight, pairs.scores
     sides, units, scaled = np.empty((first.size, 0)), np.eye(0), []
     if pairs.side_names:
-        rows, swapped = pairs.rows, pairs.left_second
-        assert rows.cell is not None
-        patterns = pd.DataFrame(np.column_stack([rows.cell, swapped, pairs.sides]))
+        patterns = pd.DataFrame(np.column_stack([pairs.cell, pairs.swapped, pairs.sides]))
         cell: IntArray = np.asarray(patterns.groupby(list(patterns), sort=False).ngroup(), dtype=np.intp)
         of = np.flatnonzero(~patterns.duplicated())  # a row of each pattern
-        left, right, other = first[rows.cell[of]], second[rows.cell[of]], swapped[of]
-        first, second = np.where(other, right, left), np.where(other, left, right)
-        turned = rows.turned(swapped, cell, np.zeros(of.size))
+        one, two, turned_over = first[pairs.cell[of]], second[pairs.cell[of]], pairs.swapped[of]
+        first, second = np.where(turned_over, two, one), np.where(turned_over, one, two)
+        turned = pairs.rows.turned(pairs.swapped, cell, np.zeros(of.size))
         sums, sides = cell_sums(turned.values, cell, of.size, turned.weights), pairs.sides[of]
         weight, scores = sums.weight, replace(turned, fitted=sums.total / sums.weight)
         basis = basis_of(sides, pairs.side_names, weight)

@@ -397,11 +397,10 @@ def _unused(name: str, table: Table) -> str:
 
 def _both_sides(pairs: Pairs, marks: FloatArray, opponents: str, own: str) -> tuple[LabelledRows, tuple[str, ...]]:
     """Two rows for each comparison, scored for its first and its second model."""
-    source, cell = pairs.rows.labels.source, pairs.rows.cell
+    source, cell = pairs.rows.labels.source, pairs.cell
     assert isinstance(source, UsedRows)
-    assert cell is not None
     mark = restrict(marks, source.keep)
-    mark = np.where(pairs.left_second, 1.0 - mark, mark)
+    mark = np.where(pairs.swapped, 1.0 - mark, mark)
     has_label = ~np.isnan(mark)
     mark = np.where(has_label, mark, 0.0)
     held = {name: _twice(codes) for name, codes in pairs.rows.labels.held.items()}

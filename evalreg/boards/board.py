@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, TypeVar, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -19,8 +19,6 @@ from evalreg.errors import MissingColumnError, NotAvailableError
 from evalreg.estimate import NET_BENEFIT, ODDS, Estimate, Monotone, Scale
 from evalreg.results.multiple_models import Together
 from evalreg.results.results import Results
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -206,20 +204,23 @@ class Board(Results):
 
     @property
     def _compared(self) -> Together:
-        return self._once("compared", lambda: of_models(self, self.cov))
+        return self._models("compared", lambda: self.cov)
 
     @property
     def _ranked(self) -> Together:
         if self.pairs is None:
             return super()._ranked if self._behind is not None else self._compared
-        return self._once("ranked", lambda: of_models(self, ranked_cov(self, self.cov)))
+        return self._models("ranked", lambda: ranked_cov(self))
 
-    def _once(self, name: str, make: Callable[[], T]) -> T:
-        """What statements about all models rest on, made once, so that they share their families and draws."""
+    def _models(self, name: str, make: Callable[[], Covariance]) -> Together:
+        """The models alone, without covariates, under a covariance; once, so that statements share their draws."""
         held = self.cov.kept.get(name)
         if held is None or held[0] is not self.estimate:
-            held = self.cov.kept[name] = (self.estimate, make())
-        return cast("T", held[1])
+            params, cov, n = self.params, make(), self.estimate.about.n_models
+            if n not in (0, len(params)):
+                params, cov = params.iloc[:n], cov.linear(np.eye(len(params))[:n], self.estimate.names[:n])
+            held = self.cov.kept[name] = (self.estimate, (params, cov))
+        return cast("Together", held[1])
 
     def dependence(self, alpha: float = 0.05, *, of: Literal["models", "pairs"] = "models") -> pd.DataFrame:
         """How alike the comparisons of a cluster are, with intervals, beside what that does to the error bar.
@@ -310,17 +311,9 @@ class Board(Results):
         return head_to_head(self._pairs, self._pairs.errors(self.cov.axes, self.cov.options), alpha)
 
 
-def of_models(board: Results, cov: Covariance) -> Together:
-    """Parameters of the models alone, without covariates, and their covariance."""
-    names, n_models = board.estimate.names, board.estimate.about.n_models
-    if n_models in (0, len(names)):
-        return board.params, cov
-    return board.params.iloc[:n_models], cov.linear(np.eye(len(names))[:n_models], names[:n_models])
-
-
-def ranked_cov(board: Results, cov: Covariance) -> Covariance:
+def ranked_cov(board: Results) -> Covariance:
     """The covariance from which ranks are told, that of bands; unknown for models that rest on too few clusters."""
-    estimate = board.estimate
+    estimate, cov = board.estimate, board.cov
     if not cov.axes or estimate.cells is None or estimate.coefficient_map is None:
         return cov
     finest = max(cov.axes, key=estimate.scores.n_clusters)

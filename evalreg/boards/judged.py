@@ -151,23 +151,19 @@ def prompt_scores(
 
 
 def mapped_means(
-    values: FloatArray,
-    cell: IntArray,
-    coefficients: Matrix,
-    prompt: IntArray,
-    options: ResolvedCov,
-    weights: FloatArray | None,
+    rows: JudgedRows, use: IntArray, values: FloatArray, cell: IntArray, coefficients: Matrix, options: ResolvedCov
 ) -> tuple[FloatArray, Errors]:
-    """Linear functions of the means of cells, with errors by prompt; coefficients (n_params, n_cells).
+    """Linear functions of the means of some rows in cells, with errors by prompt; coefficients (n_params, n_cells).
 
     Errors are NaN where more than 2% of the weight lies on cells that rest on one prompt, whose residuals are zero by
     construction.
     """
     n_params, n_cells = coefficients.shape
+    weights = None if rows.weights is None else rows.weights[use]
     sums = cell_sums(values, cell, n_cells, weights)
     mean = sums.mean
     params, se, dof = np.asarray(coefficients @ mean), np.full(n_params, np.nan), np.full(n_params, np.nan)
-    scores = prompt_scores(values, mean, cell, prompt, weights)
+    scores = prompt_scores(values, mean, cell, rows.prompt.codes[use], weights)
     n_prompts = scores.n_clusters(PROMPT)
     if n_prompts < 2:
         return params, (se, dof)
@@ -333,8 +329,7 @@ def _one_board(rows: JudgedRows, use: IntArray, options: ResolvedCov) -> pd.Data
     sides = place.reshape(2, -1)
     met = np.bincount(sides.ravel())
     A = scale_rows(transposed(difference_rows(sides[0], sides[1], models.size)), 1.0 / met)
-    weights = None if rows.weights is None else rows.weights[use]
-    rate, (se, dof) = mapped_means(rows.values[use], cell, A, rows.prompt.codes[use], options, weights)
+    rate, (se, dof) = mapped_means(rows, use, rows.values[use], cell, A, options)
     # A model that is second in a pair scores 1 - psi there.
     rate = rate + np.bincount(sides[1], minlength=models.size) / met
     frame = pd.DataFrame({"estimate": rate, "se": se, "dof": dof})
@@ -401,10 +396,7 @@ def _effects_of_model(rows: JudgedRows, row: IntArray, is_first: BoolArray, opti
     A, some = effect_map(seen)
     effect, se, dof = (np.full(judges.size, np.nan) for _ in range(3))
     if some.any():
-        weights = None if rows.weights is None else rows.weights[row]
-        prompt = rows.prompt.codes[row]
-        means = mapped_means(values, number[j, b], compressed(A), prompt, options, weights)
-        effect[some], (se[some], dof[some]) = means
+        effect[some], (se[some], dof[some]) = mapped_means(rows, row, values, number[j, b], compressed(A), options)
     columns = {"effect": effect, "se": se, "dof": dof, "opponents": seen.sum(axis=1)}
     columns["n"] = np.bincount(j, minlength=judges.size)
     return pd.DataFrame(columns, index=pd.Index([rows.judges[k] for k in judges], name="judge"))

@@ -15,6 +15,7 @@ from evalreg.covariance.crossed import logit_interval, proportion_interval
 from evalreg.covariance.options import CovOptions, check_cov_options, documented, resolve_cov
 from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import joint
+from evalreg.data.pairs import as_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, FewClustersWarning, Note
 from evalreg.estimate import About, Estimate, effective_clusters
 from evalreg.estimators.cells import (
@@ -26,6 +27,7 @@ from evalreg.estimators.cells import (
     means_of_cells,
     refuse_values,
     split_rows,
+    titled,
 )
 from evalreg.estimators.ratio import solve
 from evalreg.inference.intervals import Behind
@@ -162,19 +164,18 @@ def classification(
     (['f1'], {'passage': 40})
     """
     asked = check_cov_options(cov, ssc, dof, repair)
-    by_text = "" if by is None else f" by {by if isinstance(by, str) else ', '.join(by)}"
     if metric in TITLES or str(metric).startswith(AT_RATE):
         if average is not None or classes is not None:
             raise ArgumentError(f'`metric="{metric}"` is of scores of two classes: leave out `average` and `classes`.')
         split = split_rows(data, {"predicted": predicted}, by, groups, weights, missing, metric, texts={"truth": truth})
-        title = f"{TITLES.get(metric, metric.upper())}{by_text}"
+        title = titled(TITLES.get(metric, metric.upper()), by)
         estimate = scored(split, truth, predicted, metric, positive, title, asked)
         return results_of(estimate, split.rows.axes, asked, independence_note(by, groups))
     option("metric", metric, METRICS)
     _check_which(metric, positive, average, classes)
     split = split_rows(data, {}, by, groups, weights, missing, metric, texts={"truth": truth, "predicted": predicted})
-    title = f"{_title(metric, positive, average)}{by_text}"
-    about = About(model=title, outcome=f"{predicted} against {truth}", interval="logit")
+    title = titled(_title(metric, positive, average), by)
+    about = About(title, f"{predicted} against {truth}", interval="logit")
     names, labels = _coded(split.rows.used[truth], split.rows.used[predicted], truth, predicted)
     notes = list(independence_note(by, groups))
     if metric == "kappa":
@@ -337,7 +338,7 @@ def _title(metric: str, positive: Any, average: Any) -> str:
 
 def _coded(truth: Codes, predicted: Codes, *columns: str) -> tuple[list[str], tuple[IntArray, IntArray]]:
     """Labels of both columns, sorted as text, and their codes."""
-    texts = [[label_text(codes.labels[code]) for code in range(codes.n_clusters)] for codes in (truth, predicted)]
+    texts = [[as_name(codes.labels[code]) for code in range(codes.n_clusters)] for codes in (truth, predicted)]
     names = sorted({*texts[0], *texts[1]})
     if not set(texts[0]) & set(texts[1]):
         raise DataError(
@@ -350,15 +351,10 @@ def _coded(truth: Codes, predicted: Codes, *columns: str) -> tuple[list[str], tu
     return names, (first[truth.codes], second[predicted.codes])
 
 
-def label_text(label: Any) -> str:
-    """Label as text; a whole number reads the same in a column of integers and in one of floats."""
-    return str(int(label)) if isinstance(label, float | np.floating) and float(label).is_integer() else str(label)
-
-
 def _chosen(names: list[str], asked: list[Any] | None) -> list[int]:
     if asked is None:
         return list(range(len(names)))
-    texts = [label_text(label) for label in asked]
+    texts = [as_name(label) for label in asked]
     for text in texts:
         if text not in names:
             hint = nearest(text, names) or f" The labels are {listed(names)}."

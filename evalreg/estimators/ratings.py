@@ -83,8 +83,9 @@ class Contest:
 def contest_of(pairs: Pairs) -> Contest:
     """Cells with a design of their own: pairs, and where sides differ, each pattern of what differs.
 
-    With covariates, first and second are the left and right sides.
+    With covariates, first and second are the left and right sides. Raises where there is no finite fit.
     """
+    check_connected(pairs)
     first, second, weight, scores = pairs.first, pairs.second, pairs.sums.weight, pairs.scores
     sides, units, scaled = np.empty((first.size, 0)), np.eye(0), []
     if pairs.side_names:
@@ -101,7 +102,9 @@ def contest_of(pairs: Pairs) -> Contest:
         size = np.sqrt(weight.sum())
         scaled, units = [compressed(basis.rows * (size / np.sqrt(weight))[:, None])], basis.map * size
     design = sparse.hstack([difference_rows(first, second, len(pairs.models))[:, 1:], *scaled]).tocsr()
-    return Contest(pairs.models, pairs.side_names, design, scores, weight, first, second, sides, units)
+    contest = Contest(pairs.models, pairs.side_names, design, scores, weight, first, second, sides, units)
+    check_design(contest)
+    return contest
 
 
 # What has no finite fit
@@ -285,7 +288,6 @@ def ratings_of(
     `reference` is the model whose rating is zero; None centres the ratings. One Newton step stands for leaving a
     cluster out: the linearised jackknife of MacKinnon, Nielsen and Webb (2024), arXiv:2406.00650.
     """
-    check_design(contest)
     beta, inverse, scores = fit_contest(contest, ties)
     K, J, p = len(contest.models), len(contest.terms), beta.size
     unit = ELO if scale == "elo" else 1.0
@@ -426,7 +428,6 @@ def bradley_terry(
         if reference not in pairs.models:
             hint = nearest(reference, pairs.models) or f" The models are {listed(pairs.models)}."
             raise MissingColumnError(f"`reference` must be one of the models; got {reference!r}.{hint}")
-    check_connected(pairs)
     contest = contest_of(pairs)
     lines = (*pairs.lines, *_lines(contest, ties, reference, scale))
     about = About(
@@ -589,9 +590,7 @@ def controlled_win_rate(
     sides = parse_sides(formula)
     roles = PairRoles(left, right, score, winner, labels, as_names(key), None, weights, missing, sides)
     pairs = gather_pairs(data, roles, groups, "`formula`")
-    check_connected(pairs)
     contest = contest_of(pairs)
-    check_design(contest)
     fit = fit_contest(contest)
     terms = contest.units @ fit[0][len(contest.models) - 1 :]
     each = ", ".join(f"{name} {value:.4g}" for name, value in zip(contest.terms, terms, strict=True))

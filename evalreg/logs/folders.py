@@ -19,7 +19,6 @@ from evalreg.logs.records import (
     beside,
     digest,
     first_text,
-    items,
     label,
     needed,
     numeric,
@@ -27,7 +26,7 @@ from evalreg.logs.records import (
     pyarrow_for,
     records,
     short,
-    unfit,
+    typed,
 )
 
 # HELM: statistics of each instance, with the run's specification, requests and own figures beside them
@@ -145,13 +144,10 @@ def _figures(stats: Sequence[Any]) -> dict[str, float]:
 def _helm(record: Record, part: Part) -> Iterator[Answer]:
     """The statistics of one instance, perturbation and trial by one class of metrics."""
     item, variant = label(record, "instance_id"), _variant(record.get("perturbation"))
-    trial = record.get("train_trial_index", 0)
-    if not isinstance(trial, int) or trial < 0:
-        raise unfit(trial, "train_trial_index", "a whole number")
+    trial = typed(record, "train_trial_index", int, 0)
     values: dict[Name, Any] = {}
     row: Record = {"item": item, "sample": trial + 1, "perturbation": variant}
-    needed(record, "stats")
-    for stat in items(record, "stats"):
+    for stat in typed(record, "stats", list):
         name = label(needed(stat, "name"), "name")
         name = Minor(name) if name in _MEASURES or name.startswith("finish_reason_") else name
         values["", name] = as_score(at(stat, "mean"), f"mean of {name}")

@@ -26,7 +26,7 @@ from evalreg.logs.reading import (
     Unknown,
     counted,
 )
-from evalreg.logs.records import at, digest, document, first_text, parsed, printable, readings
+from evalreg.logs.records import at, digest, document, first_text, label, parsed, printable, readings, typed, unfit
 
 NEWEST_VERSION = 2
 # Bytes that a `.json` log or one member of a `.eval` may have when expanded.
@@ -353,16 +353,12 @@ def _settings(spec: Record) -> Iterator[tuple[str, str]]:
 
 def _answers(sample: Record, part: Part) -> Iterable[Answer]:
     """A sample and epoch: the value of each scorer, or of each entry where it is a dict."""
-    if not isinstance(sample.get("id"), str | int) or isinstance(sample["id"], bool):
-        raise BadRecordError(f"has the id {sample.get('id')!r:.60}")
-    epoch, scores = sample.get("epoch"), sample.get("scores")
-    if not isinstance(epoch, int) or isinstance(epoch, bool) or not 1 <= epoch < 1 << 31:
-        raise BadRecordError(f"has the epoch {epoch!r:.60}")
-    if scores is not None and not isinstance(scores, dict):
-        raise BadRecordError(f"has scores that are {type(scores).__name__}")
+    item, epoch = label(sample, "id"), typed(sample, "epoch", int)
+    if not 1 <= epoch < 1 << 31:
+        raise unfit(epoch, "epoch", "a number from 1")
     values: dict[Name, Any] = {}
     why = "without a score"
-    for scorer, score in (scores or {}).items():
+    for scorer, score in typed(sample, "scores", dict, {}).items():
         if not isinstance(score, dict) or "value" not in score:
             raise BadRecordError(f"has a score {scorer!r:.60} without a value")
         value = score["value"]
@@ -378,8 +374,7 @@ def _answers(sample: Record, part: Part) -> Iterable[Answer]:
     state: Reason | None = None if error is None else "cancelled" if cancelled else "errored"
     if isinstance(sample.get("metadata"), dict):
         sample["metadata"] = {key: value for key, value in sample["metadata"].items() if value != REMOVED}
-    row = {"item": printable(str(sample["id"])), "sample": epoch}
-    yield Answer(row, values, sample, state, why, _content(sample))
+    yield Answer({"item": item, "sample": epoch}, values, sample, state, why, _content(sample))
 
 
 def _content(sample: Record) -> str:

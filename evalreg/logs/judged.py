@@ -26,17 +26,16 @@ from evalreg.logs.reading import (
 from evalreg.logs.records import (
     HEAD,
     Content,
+    as_score,
     at,
     cell,
     digest,
-    items,
     label,
     needed,
     numeric,
     records,
     short,
-    text,
-    unfit,
+    typed,
 )
 from evalreg.logs.table_log import BATTLES
 from evalreg.logs.tables import table_records
@@ -119,7 +118,7 @@ ALPACA_EVAL = Format(
     comparisons(
         [Game("preference", "generator_2", "generator_1", _preference)],
         {
-            "prompt": lambda record: short(text(record, "instruction")),
+            "prompt": lambda record: short(typed(record, "instruction", str)),
             "judge": "annotator",
             "length.left": lambda record: len(record["output_2"]) if isinstance(record.get("output_2"), str) else None,
             "length.right": lambda record: len(record["output_1"]) if isinstance(record.get("output_1"), str) else None,
@@ -141,7 +140,7 @@ _ARENA_STEPS = {step: {"winner": won, "verdict": step, "weight": weight} for ste
 
 def _arena_hard_games(record: Record) -> Sequence[Game]:
     """The games of one question: in the first the baseline is A, in the second the model."""
-    n_games = len(items(record, "games"))
+    n_games = len(typed(record, "games", list, []))
     if n_games > 2 or "games" not in record:
         raise BadRecordError("has 'games' that are not a list of two")
     baseline: Where = "baseline" if "baseline" in record else lambda record: "baseline"
@@ -196,10 +195,7 @@ def _mt_bench(record: Record, part: Part) -> Iterator[Answer]:
         raise BadRecordError("has neither verdicts (g1_winner, winner_ab) nor a score")
     values: dict[Name, Any] = {}
     for turn, ending in turns.items():
-        raw = needed(record, f"score{ending}")
-        number = numeric(raw)
-        if isinstance(raw, bool) or (number is None and raw is not None and raw == raw):
-            raise unfit(raw, f"score{ending}", "a number")
+        number = as_score(needed(record, f"score{ending}"), f"score{ending}")
         # Without a judgement the turn was not graded at all.
         none = Missing("unparsed" if record.get(f"judgment{ending}") else "unscored")
         values["", f"turn {turn}"] = none if number in (None, -1) else number
@@ -319,7 +315,7 @@ PANDALM = Format(
     comparisons(
         _pandalm_games,
         {
-            "prompt": lambda record: digest(text(record, "instruction") + "\0" + text(record, "input")),
+            "prompt": lambda record: digest(typed(record, "instruction", str) + "\0" + typed(record, "input", str)),
             "idx": lambda record: label(record, "idx"),
         },
     ),

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, TypeAlias, cast
+from typing import IO, Any, TypeAlias, TypeVar, cast
 
 import pandas as pd
 
@@ -364,6 +364,9 @@ def places(rows: Sequence[Any], what: str) -> Iterator[tuple[str, Any]]:
 
 # Fields of a record
 
+T = TypeVar("T")
+KINDS: dict[type, str] = {str: "text", list: "a list", dict: "an object", bool: "true or false", int: "a whole number"}
+
 
 def at(record: Any, path: str) -> Any:
     """The value at a path of keys and places, "games.0.score"; of "a|b" the first that is there; None if none is."""
@@ -410,28 +413,21 @@ def label(record: Any, path: str) -> str:
     raise unfit(value, path, "a name or a number")
 
 
-def text(record: Any, path: str) -> str:
-    """A text at a path, which may be empty."""
-    value = needed(record, path)
-    if isinstance(value, str):
-        return value
-    raise unfit(value, path, "text")
+def typed(record: Any, path: str, kind: type[T], default: T | None = None) -> T:
+    """The value of a kind at a path; without a default it must be there."""
+    value = at(record, path)
+    if value is None and default is not None:
+        return default
+    value = needed(record, path) if value is None else value
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise unfit(value, path, KINDS[kind])
+    return value
 
 
 def first_text(record: Any, *paths: str) -> str:
     """The first text at some paths that is not empty; empty where there is none."""
     values = (at(record, path) for path in paths)
     return printable(next((value for value in values if isinstance(value, str) and value), ""))
-
-
-def items(record: Any, path: str) -> list[Any]:
-    """A list at a path, which may be missing."""
-    value = at(record, path)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise BadRecordError(f"has {path!r} that is not a list")
-    return value
 
 
 def numeric(value: Any) -> float | None:

@@ -34,7 +34,6 @@ from evalreg.logs.records import (
     digest,
     document,
     first_text,
-    items,
     label,
     needed,
     number_at,
@@ -44,6 +43,7 @@ from evalreg.logs.records import (
     printable,
     records,
     short,
+    typed,
     unfit,
 )
 
@@ -119,7 +119,7 @@ def _evalplus(record: Record, part: Part) -> Iterator[Answer]:
     """Each solution of a task, in the present layout or the old one."""
     solutions = record.get("#value")
     if "base" in record:
-        base, plus = items(record, "base"), items(record, "plus")
+        base, plus = typed(record, "base", list, []), typed(record, "plus", list, [])
         if not plus or len(plus) == len(base):
             solutions = [{"base_status": b, "plus_status": plus[n] if plus else None} for n, b in enumerate(base)]
     if not isinstance(solutions, list) or not all(isinstance(solution, dict) for solution in solutions):
@@ -158,7 +158,7 @@ _CONTENT = ("input", "expectedOutput", "scenario", "expectedOutcome", "userDescr
 def _deepeval_run(whole: Record, source: Source, choice: Choice) -> Part:
     whole = whole["testRunData"] if isinstance(whole.get("testRunData"), dict) else whole
     reported: Record = {name: whole[name] for name in ("testPassed", "testFailed") if name in whole}
-    for entry in items(whole, "metricsScores"):
+    for entry in typed(whole, "metricsScores", list, []):
         reported[str(at(entry, "metric"))] = {name: at(entry, name) for name in ("passes", "fails", "errors")}
     model = first_text(whole, "hyperparameters.model", "identifier") or source.stem
     details = {"hyperparameters": whole.get("hyperparameters"), "reported": reported}
@@ -168,7 +168,7 @@ def _deepeval_run(whole: Record, source: Source, choice: Choice) -> Part:
 
 def _deepeval(record: Record, part: Part) -> Iterator[Answer]:
     """A test case: the score and success of each metric, and its own success, which a metric in error spoils."""
-    metrics = items(record, "metricsData")
+    metrics = typed(record, "metricsData", list, [])
     names = [label(metric, "name") for metric in metrics]
     seen, values = Counter[str](), dict[Name, Any]()
     for name, metric in zip(names, metrics, strict=True):
@@ -192,10 +192,7 @@ def _deepeval(record: Record, part: Part) -> Iterator[Answer]:
 
 
 def _flag(record: Record) -> float | None:
-    value = record.get("success")
-    if value is None or isinstance(value, bool):
-        return numeric(value)
-    raise unfit(value, "success", "true or false")
+    return None if record.get("success") is None else float(typed(record, "success", bool))
 
 
 def _named_by_files(frame: pd.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
@@ -226,10 +223,10 @@ DEEPEVAL = Format(
 
 
 def _pydantic_run(whole: Record, source: Source, choice: Choice) -> Part:
-    figures = {str(at(one, "title")): at(one, "value") for one in items(whole, "analyses")}
+    figures = {str(at(one, "title")): at(one, "value") for one in typed(whole, "analyses", list, [])}
     details = {"metadata": whole.get("experiment_metadata"), "reported": numeric_items(figures)}
     names: dict[str, set[Name]] = defaultdict(set)  # of the scores that an evaluator made
-    for case in items(whole, "cases"):
+    for case in typed(whole, "cases", list, []):
         with suppress(BadRecordError):
             for name, _, evaluator in _pydantic_results(case):
                 names[evaluator].add(name)
@@ -259,7 +256,7 @@ def _pydantic(record: Record, part: Part) -> Iterator[Answer]:
         if repeat is None:
             raise BadRecordError(f"is called {row['item'][:40]!r}, without the number of its run")
         row = {"item": label(record, "source_case_name"), "sample": int(repeat[1])}
-    failures = {first_text(failure, "source.name") for failure in items(record, "evaluator_failures")}
+    failures = {first_text(failure, "source.name") for failure in typed(record, "evaluator_failures", list, [])}
     values: dict[Name, Any] = {name: Failed() for failure in failures for name in part.header.get(failure, ())}
     values |= {name: value for name, value, _ in _pydantic_results(record)}
     content = digest(row["item"], record.get("inputs"), record.get("expected_output"))
@@ -322,7 +319,7 @@ def _promptfoo_document(source: Source) -> Part:
         newer *= version != _PROMPTFOO_VERSION
         raise LogFormatError(f"promptfoo results hold a list 'results'; {path} has none.{newer}")
     runs = []
-    for prompt in items(body, "prompts"):
+    for prompt in typed(body, "prompts", list, []):
         details = {"prompt": at(prompt, "label"), "prompt.id": at(prompt, "id")}
         details |= {"reported": numeric_items(at(prompt, "metrics"))}
         details |= {"version": at(whole, "metadata.promptfooVersion")}
@@ -354,23 +351,15 @@ def _provider(record: Record) -> str:
 
 def _promptfoo(record: Record, part: Part) -> Iterator[Answer]:
     """A result: score, success and named scores."""
-    variables, named = record.get("vars"), record.get("namedScores") or {}
-    if not isinstance(variables, dict):
-        raise BadRecordError("has no 'vars', which tell one question from another")
-    if not isinstance(at(record, "prompt.label|prompt.raw|prompt"), str):
-        raise BadRecordError("has no 'prompt' with a label")
-    if "score" not in record or not isinstance(record.get("success"), bool):
-        raise BadRecordError("has no 'score' and 'success'")
-    if not isinstance(named, dict):
-        raise BadRecordError("has 'namedScores' that is not an object")
+    variables = {name: value for name, value in typed(record, "vars", dict).items() if name not in _OF_THE_RUN}
+    typed(record, "prompt.label|prompt.raw|prompt", str)
+    values: dict[Name, Any] = {("", "score"): as_score(needed(record, "score"), "score")}
+    values["", "success"] = float(typed(record, "success", bool))
+    named = typed(record, "namedScores", dict, {})
+    values |= {("", printable(name)): as_score(value, name) for name, value in named.items()} | values
     if not (model := _provider(record)):
         raise BadRecordError("has no 'provider' with a name")
-    variables = {name: value for name, value in variables.items() if name not in _OF_THE_RUN}
-    values: dict[Name, Any] = {("", name): number_at(record, name) for name in ("score", "success")}
-    values |= {("", printable(name)): as_score(value, name) for name, value in named.items()} | values
-    prompt, place = _prompt(record), record.get("promptIdx", 0)
-    if not isinstance(place, int):
-        raise unfit(place, "promptIdx", "a whole number")
+    prompt, place = _prompt(record), typed({"promptIdx": 0} | record, "promptIdx", int)
     ids, columns = part.header[prompt[0]], sorted(part.header[model, *prompt])
     row = {
         "model": model + (f" ({columns.index(place) + 1})" if len(columns) > 1 else ""),
@@ -443,8 +432,7 @@ def _openai_event(record: Record, part: Part) -> Iterator[Answer]:
     """One event of a sample: a match or metrics score it, an error fails it, others may tell its fields."""
     kind, data, values = label(record, "type"), record.get("data"), dict[Name, Any]()
     if kind in ("match", "metrics"):
-        if not isinstance(data, dict):
-            raise BadRecordError(f"has no 'data' with the {kind}")
+        data = typed(record, "data", dict)
         if kind == "match" and not isinstance(needed(data, "correct"), bool | int | float):
             raise unfit(data["correct"], "correct", "true or false")
         # A grade that could not be read, which evals scores as the worst.

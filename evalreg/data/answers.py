@@ -9,21 +9,11 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest
-from evalreg.data.clusters import (
-    Axis,
-    Codes,
-    Labels,
-    as_codes,
-    as_text,
-    restricted,
-)
+from evalreg.data.clusters import Axis, Codes, Labels, as_codes, as_text, restricted
 from evalreg.data.engine_rows import EngineAnswers
 from evalreg.data.frame import UsedRows, codes_of_items, restrict
 from evalreg.data.rows import CellRows, Roles
-from evalreg.errors import (
-    DataError,
-    MissingColumnError,
-)
+from evalreg.errors import DataError, MissingColumnError
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,20 +99,16 @@ def answers_of(read: CellRows, roles: Roles) -> Answers:
     held = {name: codes_of_items(name, codes, item, places, roles.item) for name, codes in own.items()}
     stratum = None
     if roles.strata is not None:
-        code = np.array([int(i) for i in pd.factorize(np.array([key[-1] for key in read.keys]), sort=True)[0]])
         names = sorted({key[-1] for key in read.keys})
-        of_rows = Codes(code[read.cell], len(names), names)
-        stratum = codes_of_items(roles.strata, of_rows, item, places, roles.item)
-    samples = None
-    of_engine = source.table if isinstance(source.table, EngineAnswers) else None
-    counts = of_engine.answers if of_engine is not None else None if source.item is None else source.item.counts
-    if roles.sample is not None and counts is not None:
-        samples = int(np.min(counts)), int(np.max(counts))
-    labels = Labels(item.n_clusters, held, UsedRows(source.table, source.keep, read.item))
-    if of_engine is not None:
-        absent = of_engine.absent
+        code = np.array([names.index(key[-1]) for key in read.keys])
+        stratum = codes_of_items(roles.strata, Codes(code[read.cell], len(names), names), item, places, roles.item)
+    labels, table = Labels(item.n_clusters, held, UsedRows(source.table, source.keep, read.item)), source.table
+    counts = None if source.item is None else source.item.counts
+    if isinstance(table, EngineAnswers):
+        absent, counts = table.absent, table.answers
     else:
         absent = _absent(source, roles.by[0])
+    samples = None if roles.sample is None or counts is None else (int(np.min(counts)), int(np.max(counts)))
     return Answers(models, values, present, labels, stratum, rows.axes or (), rows.dropped, samples, absent)
 
 

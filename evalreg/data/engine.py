@@ -254,10 +254,6 @@ class Sums:
         """Bytes that the block takes."""
         return sum(int(one.nbytes) for one in (self.cluster, self.cell, self.n, *self.totals.values(), *self.labels))
 
-    def label(self, code: int) -> str:
-        """Label of a cluster, joint ones with a colon."""
-        return ":".join(str(as_text(_labels(column.slice(code, 1)))[0]) for column in self.labels)
-
     def matrix(self, numbers: FloatArray, n_cells: int) -> Matrix:
         """One number for each line, as an array in compressed sparse rows, shape (n_clusters, n_cells)."""
         shape = self.n_clusters, n_cells
@@ -557,20 +553,14 @@ def encoded(column: Any) -> tuple[IntArray, Any]:
     return codes, held.dictionary.to_numpy(zero_copy_only=False)
 
 
-def _labels(column: Any) -> Any:
-    return np.asarray(column.to_pandas(), dtype=object)
-
-
 def numbers_of(column: Any) -> FloatArray:
-    """A column of pandas or Arrow as numbers."""
-    if not isinstance(column, pd.Series):
-        from pyarrow import types
+    """A column of Arrow as numbers."""
+    from pyarrow import types
 
-        if types.is_floating(column.type) or types.is_integer(column.type):
-            chunks = [chunk.to_numpy(zero_copy_only=False) for chunk in column.chunks]
-            return np.concatenate([np.empty(0), *chunks], dtype=float)
-        column = column.to_pandas()
-    return np.asarray(column.to_numpy(dtype=float, na_value=np.nan))
+    if types.is_floating(column.type) or types.is_integer(column.type):
+        chunks = [chunk.to_numpy(zero_copy_only=False) for chunk in column.chunks]
+        return np.concatenate([np.empty(0), *chunks], dtype=float)
+    return np.asarray(column.to_pandas().to_numpy(dtype=float, na_value=np.nan))
 
 
 def changed_rows(what: str) -> DataError:

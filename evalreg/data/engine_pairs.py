@@ -14,16 +14,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
-from evalreg.data.clusters import (
-    Axis,
-    Codes,
-    Groups,
-    as_codes,
-    factorize,
-    joint,
-    known_column,
-    parse_groups,
-)
+from evalreg.data.clusters import Axis, Codes, Groups, as_codes, factorize, joint, known_column, parse_groups
 from evalreg.data.designs import sides_design
 from evalreg.data.engine import CellKeys, Grouped, Measure, Query, floats_of, kind_of, refuse_repeats, schema_of
 from evalreg.data.engine_rows import (

@@ -377,12 +377,13 @@ def dropped_rows(
     if missing == "raise" and counts[1:].any():
         number = int(np.flatnonzero(counts[1:])[0])
         reason, names = columns[number]
-        where = RowList((), int(counts[number + 1])) if rows is not None else rows_where(why == number + 1)
+        lacking = rows_where(why == number + 1) if rows is None else RowList((), int(counts[number + 1]))
+        where = f"{lacking}" if rows is None else f"{lacking.count} of {n_rows} rows"
         raise NonFiniteError(
             f'nothing may be missing under `missing="raise"`; the {reason} ({listed(names)}) is missing in '
-            f'{where} of {n_rows}. Fill the values in, or pass missing="drop" to leave the rows out, counted.',
+            f'{where}. Fill the values in, or pass missing="drop" to leave the rows out, counted.',
             column=names[0] if len(names) == 1 else None,
-            rows=where,
+            rows=lacking,
         )
     if not counts[0]:
         said = ", ".join(f"{count} without a {reason}" for reason, count in dropped.items() if count)

@@ -146,7 +146,7 @@ class Comparison(Printed, Hinting):
         Miller (2024), arXiv:2411.00640, table 5.
         """
         if details:
-            return comparison_summary({"": self}, alpha)
+            return comparison_summary({"": self}, {"": self.to_frame(alpha)}, alpha)
         return comparison_brief(self, alpha)
 
     def sentence(self, name: str | None = None, *, alpha: float = 0.05, markup: MarkupName = "text") -> str:

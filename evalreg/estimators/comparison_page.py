@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -83,20 +82,17 @@ def comparison_brief(comparison: Compared, alpha: float) -> Summary:
 
 
 def comparison_summary(
-    parts: Mapping[str, Compared],
-    alpha: float,
-    tables: Mapping[str, pd.DataFrame] = MappingProxyType({}),
-    together: str | None = None,
+    parts: Mapping[str, Compared], tables: Mapping[str, pd.DataFrame], alpha: float, together: str | None = None
 ) -> Summary:
     """The summary of one comparison (under an empty name) or of several, by eval.
 
-    `tables` are theirs, where p-values are adjusted over all of them, by `together`.
+    `together` is how the p-values of the tables are adjusted over all of them.
     """
     rows: list[tuple[str, ...]] = []
     facts: dict[str, dict[str, str]] = {}
     said: dict[str, list[str]] = {}
     for name, part in parts.items():
-        frame = tables[name] if together else part.to_frame(alpha)
+        frame = tables[name]
         for pair, row in zip(frame.index, frame.to_dict("records"), strict=True):
             correlation = "" if np.isnan(row["correlation"]) else fixed(row["correlation"], 2)
             label = f"{name}: {' - '.join(pair)}" if name else " - ".join(pair)

@@ -36,6 +36,7 @@ from evalreg.inference.questions import mixed_scales
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.numerics.limits import CONSTANT
 from evalreg.numerics.matrices import Matrix
+from evalreg.report.tables import span
 from evalreg.results.results import chooses_rows, results_of
 from evalreg.scores.differences import PairScores, pair_sums, paired_differences
 from evalreg.scores.score_interval import ICC_DIFFERENCE, checked_icc
@@ -306,15 +307,14 @@ def _lines(answers: Answers, facts: Facts, roles: Roles, paired: bool) -> tuple[
     if answers.absent:
         lines.append(f"Of {listed(answers.absent)} no row is in use, so that no difference is taken with it.")
     if answers.samples is not None:
-        low, high = answers.samples
-        many = f"{low}" if low == high else f"{low} to {high}"
+        many = span(*map(str, answers.samples))
         lines.append(f"Answers ({roles.sample}, {many} of a model to a question) were averaged first.")
     return tuple(lines)
 
 
 def _paired_line(facts: Facts) -> str:
     n, left_out = facts.n[facts.paired], facts.n_unpaired[facts.paired]
-    many = f"{np.min(n)}" if np.min(n) == np.max(n) else f"{np.min(n)} to {np.max(n)}"
+    many = span(f"{np.min(n)}", f"{np.max(n)}")
     if not left_out.any():
         return f"Paired: the two models of each difference answered the same {many} questions."
     pair = np.array(facts.names)[facts.paired][np.argmax(left_out)]

@@ -85,11 +85,8 @@ def noise_of_answers(source: UsedRows, score: str) -> FloatArray:
             'target="the full benchmark" with `sample` needs the variance of the answers to each question, and so '
             "rows in memory: collect the columns first."
         )
-    values, code, counts = (
-        restrict(source.table.floats(score, "score"), source.keep),
-        source.item.codes,
-        source.item.counts,
-    )
+    values = restrict(source.table.floats(score, "score"), source.keep)
+    code, counts = source.item.codes, source.item.counts
     if np.min(counts) < 2:
         raise NotAvailableError(
             'target="the full benchmark" with `sample` needs two answers or more of every model to every question, '

@@ -112,17 +112,18 @@ class Evals(Printed):
             dof, n and n_clusters (of the axis with fewest; n where rows are independent). Of differences indexed by
             (eval, model, baseline), columns as in `Comparison.to_frame`.
         """
-        of_part, names = (Comparison.to_frame, ["eval"]) if self.differences else (_score_frame, ["eval", "model"])
-        table = pd.concat({name: of_part(part, alpha) for name, part in self.parts.items()}, names=names)
-        if self.adjust is not None:
-            p = adjusted_over(table["p_value"].to_numpy(), self.adjust)
-            table.insert(list(table).index("p_value") + 1, "p_adjusted", p)
-        return table
+        return pd.concat(self._tables(alpha), names=["eval"] if self.differences else ["eval", "model"])
 
-    def _adjusted(self, alpha: float) -> dict[str, pd.DataFrame]:
-        """The tables by eval, where p-values are adjusted over all of them; none where each keeps its own."""
-        by_eval = self.to_frame(alpha).groupby(level=0, sort=False)
-        return {str(name): table.droplevel(0) for name, table in by_eval} if self.adjust is not None else {}
+    def _tables(self, alpha: float) -> dict[str, pd.DataFrame]:
+        """The table of each eval, with p-values adjusted over all of them where that is asked for."""
+        of_part = Comparison.to_frame if self.differences else _score_frame
+        tables = {name: of_part(part, alpha) for name, part in self.parts.items()}
+        if self.adjust is not None:
+            ends = np.cumsum([len(table) for table in tables.values()])
+            p = adjusted_over(np.concatenate([table["p_value"] for table in tables.values()]), self.adjust)
+            for table, own in zip(tables.values(), np.split(p, ends[:-1]), strict=True):
+                table.insert(list(table).index("p_value") + 1, "p_adjusted", own)
+        return tables
 
     def average(
         self,
@@ -233,7 +234,7 @@ class Evals(Printed):
         table 5.
         """
         if self.differences:
-            return comparison_summary(self.parts, alpha, self._adjusted(alpha), self.adjust)
+            return comparison_summary(self.parts, self._tables(alpha), alpha, self.adjust)
         fraction("alpha", alpha)
         table = self.to_frame(alpha)
         grid = _clustered_grid(table) if self.form == "clustered" else self._score_grid(table)
@@ -247,10 +248,10 @@ class Evals(Printed):
         rows = [(model, *(scores.get(name, "") for name in self.parts)) for model, scores in cells.items()]
         if self.form == "scores":
             return Grid(("model", *self.parts), tuple(rows), blocks=True)
-        facts = [
-            (label, *(_range(table.loc[name, column]) for name in self.parts))
-            for label, column in (("Questions or rows", "n"), ("Clusters", "n_clusters"))
-        ]
+        facts: list[tuple[str, ...]] = []
+        for label, column in (("Questions or rows", "n"), ("Clusters", "n_clusters")):
+            counts = table[column].groupby(level=0, sort=False)
+            facts.append((label, *map(span, counts.min().astype(str), counts.max().astype(str))))
         facts.append(("Covariance", *(covariance_text(part.cov) for part in _results_of(self.parts).values())))
         return Grid(("model", *self.parts), (*rows, *facts), blocks=True, rule=len(rows))
 
@@ -290,11 +291,11 @@ class Evals(Printed):
         if not self.differences:
             raise NotAvailableError("`to_json` is of differences on several evals; write each of `parts` of scores.")
         levels = checked_levels(alpha)
-        tables = self._adjusted(levels[0])
+        tables = self._tables(levels[0])
         document = {
             "adjust": self.adjust,
             "kind": "comparisons",
-            "parts": {name: part._document(levels, tables.get(name)) for name, part in self.parts.items()},
+            "parts": {name: part._document(levels, tables[name]) for name, part in self.parts.items()},
             "schema_version": SCHEMA_VERSION,
             "summary": summary_document(self.summary(levels[0])),
             "versions": versions(),
@@ -319,11 +320,6 @@ def _score_frame(part: Results, alpha: float) -> pd.DataFrame:
     fewest = np.min([n, *clusters_behind(part.estimate, part.cov).values()], axis=0)
     frame.insert(5, "ratio", np.sqrt(design_effect(part.cov)))
     return frame.assign(n=n, n_clusters=fewest)
-
-
-def _range(counts: Any) -> str:
-    """One number, or the smallest and the largest."""
-    return span(f"{counts.min():.0f}", f"{counts.max():.0f}")
 
 
 def _clustered_grid(table: pd.DataFrame) -> Grid:

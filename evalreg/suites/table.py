@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -15,7 +14,7 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError,
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.comparison_page import by_part
 from evalreg.report.summaries import covariance_text
-from evalreg.report.tables import Grid, Printed, Summary, error_text, interval_text, number
+from evalreg.report.tables import Grid, Printed, Summary, error_text, interval_text, number, span
 from evalreg.results.results import Results
 from evalreg.results.stored import StoredResults
 
@@ -333,8 +332,8 @@ def _dof_text(dof: Any) -> str:
     known = dof[~np.isnan(dof)]
     if not known.size:
         return "none"
-    ends = [
+    ends = (
         "normal" if np.isinf(end) else f"{end:.0f}" if end >= 1000 else f"{end:.1f}".removesuffix(".0")
         for end in (known.min(), known.max())
-    ]
-    return " to ".join(text for text, _ in groupby(ends))
+    )
+    return span(*ends)

@@ -19,7 +19,7 @@ from evalreg.data.engine_rows import read_answers
 from evalreg.data.frame import open_frame
 from evalreg.data.rows import CellRows, Roles, read_cells
 from evalreg.data.sums import SummedLog, lines_as_rows, lines_of
-from evalreg.errors import ArgumentTypeError, IndependenceWarning, NotAvailableError, Note, UnlikeScalesWarning
+from evalreg.errors import ArgumentTypeError, IndependenceWarning, NotAvailableError, Note
 from evalreg.estimate import PLAIN, About, Cells, Estimate, of_means, same_questions
 from evalreg.estimators.cells import estimate_read
 from evalreg.estimators.comparison import Comparison
@@ -246,7 +246,9 @@ def compare(
         answers, pairs = in_use(answers, pairs, facts.paired)
         facts = replace(facts, values=answers.values, pairs=pairs)
     unit = bool(np.min(answers.values) >= 0 and np.max(answers.values) <= 1)
-    notes = () if unit else _scale_notes(answers)
+    low = np.min(answers.values, axis=1, where=answers.present, initial=np.inf)
+    high = np.max(answers.values, axis=1, where=answers.present, initial=-np.inf)
+    notes = () if unit else mixed_scales(answers.models, low, high)
     about = About(model="Difference", outcome=score, lines=_lines(answers, facts, roles, bool(paired)), unit=unit)
     if paired:
         notes = (*_unpaired_notes(facts, read, item), *notes)
@@ -266,14 +268,6 @@ def compare(
         estimate = of_benchmark(estimate, axes, n_population, **drawn, whole=whole)
     with clustered_by_items(estimate, items):
         return Comparison(results_of(estimate, axes, asked, notes), facts, adjust)
-
-
-def _scale_notes(answers: Answers) -> tuple[Note, ...]:
-    """Whether models have scores on scales of their own."""
-    values, present = answers.values, answers.present
-    low = np.min(values, axis=1, where=present, initial=np.inf)
-    unlike = mixed_scales(answers.models, low, np.max(values, axis=1, where=present, initial=-np.inf))
-    return ((UnlikeScalesWarning, unlike),) if unlike else ()
 
 
 def _unpaired_notes(facts: Facts, read: CellRows, item: str) -> tuple[Note, ...]:

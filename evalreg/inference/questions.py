@@ -129,20 +129,21 @@ def _who(found: Answered, worst: int) -> str:
 PERCENT, SURELY_PERCENT = 100.0, 20.0
 
 
-def mixed_scales(names: Sequence[str], low: FloatArray, high: FloatArray) -> str:
-    """A sentence where scores of some models lie in [0, 1] and of others in [0, 100]; empty otherwise.
+def mixed_scales(names: Sequence[str], low: FloatArray, high: FloatArray) -> tuple[Note, ...]:
+    """A warning where scores of some models lie in [0, 1] and of others in [0, 100].
 
     `low` and `high`, shape (n_models,), are the smallest and the largest score of each model.
     """
     share = (low >= 0) & (high > 0) & (high <= 1)
     percent = (low >= 0) & (high > SURELY_PERCENT) & (high <= PERCENT)
     if not (share.any() and percent.any()):
-        return ""
+        return ()
     largest = f"{np.max(high[percent]):g}"
-    return (
+    text = (
         f"scores of {_of(names, percent)} reach {largest}, and those of {_of(names, share)} lie in [0, 1]. If the "
         "former are percentages, divide them by 100: on unlike scales differences and ranks mean nothing."
     )
+    return ((UnlikeScalesWarning, text),)
 
 
 def _of(names: Sequence[str], chosen: BoolArray) -> str:
@@ -156,6 +157,4 @@ def scale_notes(estimate: Estimate) -> tuple[Note, ...]:
         return ()
     found = touches(A)
     row, column = found.nonzero()
-    ends = extremes(row, cells.low[column], cells.high[column], found.shape[0])
-    text = mixed_scales(estimate.names, *ends)
-    return ((UnlikeScalesWarning, text),) if text else ()
+    return mixed_scales(estimate.names, *extremes(row, cells.low[column], cells.high[column], found.shape[0]))

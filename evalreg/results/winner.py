@@ -283,17 +283,20 @@ def _shares(estimate: Estimate, axis: Axis, w: int) -> FloatArray | None:
 
     None where they tell no rows either.
     """
-    own = np.abs(dense(estimate.bread[:, [w]])).ravel()
-    parts = []
-    for block in estimate.scores.cells(axis):
+    column, scores = estimate.bread[:, [w]], estimate.scores
+    b, parts = dense(column).ravel(), list[Any]()
+    for block in scores.cells(axis):
         gram = block.gram
-        if isinstance(gram, np.ndarray) and gram.shape[1:] == (own.size, own.size):
-            b = dense(estimate.bread[:, [w]]).ravel()
-            parts.append(np.asarray((gram @ b) @ b, dtype=np.float64))
-        elif sparse.issparse(gram) and compressed(gram).shape[1] == own.size:
-            parts.append(np.asarray(compressed(gram) @ own, dtype=np.float64))
+        if isinstance(gram, np.ndarray) and gram.shape[1:] == (b.size, b.size):
+            parts.append((gram @ b) @ b)
+        elif sparse.issparse(gram) and compressed(gram).shape[1] == b.size:
+            parts.append(np.asarray(compressed(gram) @ np.abs(b), dtype=np.float64))
+        elif (labels := scores.row_labels()) is not None:
+            codes = labels.codes(axis)
+            parts = [np.bincount(codes.codes, scores.row_influence(column).ravel() != 0, codes.n_clusters)]
+            break
         else:
-            return _shares_of_rows(estimate, axis, w)
+            return None
     share = np.concatenate(parts)
     return np.asarray(share / share.sum())
 
@@ -321,13 +324,3 @@ def _ends(table: pd.DataFrame, name: str) -> tuple[float, float]:
     """The two numbers of a row."""
     low, high = table.loc[[name]].to_numpy(np.float64)[0].tolist()
     return low, high
-
-
-def _shares_of_rows(estimate: Estimate, axis: Axis, w: int) -> FloatArray | None:
-    """Share of each cluster in the rows that have a part in an estimate of which only the influence is known."""
-    labels = estimate.scores.row_labels()
-    if labels is None:
-        return None
-    codes, influence = labels.codes(axis), estimate.scores.row_influence(estimate.bread[:, [w]])
-    count = np.bincount(codes.codes, influence.ravel() != 0, codes.n_clusters)
-    return np.asarray(count / count.sum())

@@ -429,23 +429,16 @@ def bradley_terry(
             hint = nearest(reference, pairs.models) or f" The models are {listed(pairs.models)}."
             raise MissingColumnError(f"`reference` must be one of the models; got {reference!r}.{hint}")
     contest = contest_of(pairs)
-    lines = (*pairs.lines, *_lines(contest, ties, reference, scale))
-    about = About(
-        "Bradley-Terry", score or winner or "", formula or "", lines=lines, n_models=len(pairs.models), one_board=True
-    )
-    estimate = ratings_of(contest, pairs, ties, reference, scale, about)
-    return board_of(estimate, pairs, asked, groups)
-
-
-def _lines(contest: Contest, ties: TiesName, reference: str | None, scale: ScaleName) -> list[str]:
-    """Identification, scale, ties and covariates, in words."""
     where = "sum to zero" if reference is None else f"are relative to {reference}, which is 0"
     units = "log-odds" if scale == "logit" else "Elo points, 400/ln(10) times log-odds"
-    lines = [f"Ratings in {units}; they {where}."]
-    lines.append("A tie is half a win for either side." if ties == "half" else "Ties by Davidson's model.")
+    tied = "A tie is half a win for either side." if ties == "half" else "Ties by Davidson's model."
+    lines = (*pairs.lines, f"Ratings in {units}; they {where}.", tied)
     if contest.terms:
-        lines.append(f"Covariates are differences left minus right: {', '.join(contest.terms)}.")
-    return lines
+        lines += (f"Covariates are differences left minus right: {', '.join(contest.terms)}.",)
+    outcome, n_models = score or winner or "", len(pairs.models)
+    about = About("Bradley-Terry", outcome, formula or "", lines=lines, n_models=n_models, one_board=True)
+    estimate = ratings_of(contest, pairs, ties, reference, scale, about)
+    return board_of(estimate, pairs, asked, groups)
 
 
 # Win rates at zero difference of the sides

@@ -77,7 +77,7 @@ def solve_linear(design: Design, labels: Labels, weights: FloatArray | None, abo
     left = float(scores.residual @ scores.residual)
     perfect = left <= ROUNDING**2 * total * (1.0 if weights is None else float(weights.max()))
     refuse_flat(about.outcome, low, high, perfect)
-    return estimate_in_basis(design.names, *found, True, about, (low, high))
+    return estimate_in_basis(design.names, *found, True, about, low >= 0 and high <= 1)
 
 
 def refuse_flat(outcome: str, low: float, high: float, perfect: bool, what: str = "the covariates") -> None:
@@ -192,8 +192,8 @@ def solve_glm(design: Design, labels: Labels, weights: FloatArray | None, family
         error = residual_of(y, fitted.index[cell], family) / np.sqrt(variance)[cell]
         columns = (fitted.basis.rows / np.sqrt(np.bincount(cell, weights))[:, None])[:, None]
         scores = MomentScores(CodedRows(y.size, cell, n_cells, (), weights), error, columns, labels, None, weights)
-    ends = float(y.min()), float(y.max())
-    return estimate_in_basis(design.names, fitted.params, fitted.basis.map, scores, False, about, ends)
+    unit = bool(y.min() >= 0 and y.max() <= 1)
+    return estimate_in_basis(design.names, fitted.params, fitted.basis.map, scores, False, about, unit)
 
 
 def _of_rows(fitted: Fitted, labels: Labels, weights: FloatArray | None) -> RowScores:
@@ -206,17 +206,11 @@ def unequal(weights: FloatArray | None) -> FloatArray | None:
 
 
 def estimate_in_basis(
-    names: tuple[str, ...],
-    params: FloatArray,
-    T: FloatArray,
-    scores: Scores,
-    linear: bool,
-    about: About,
-    ends: tuple[float, float],
+    names: tuple[str, ...], params: FloatArray, T: FloatArray, scores: Scores, linear: bool, about: About, unit: bool
 ) -> Estimate:
     """The estimate whose scores are those of an orthonormal basis, which the bread maps to the coefficients.
 
-    `ends` are the smallest and the largest score.
+    `unit` says whether the outcomes lie in [0, 1].
     """
     k = len(names)
     return Estimate(
@@ -228,7 +222,7 @@ def estimate_in_basis(
         n_coefficients=k,
         coefficient_map=T,
         refit=Refit(np.eye(k), linear=linear),
-        about=replace(about, unit=ends[0] >= 0 and ends[1] <= 1),
+        about=replace(about, unit=unit),
     )
 
 
@@ -275,7 +269,7 @@ def solve_absorbed(design: Design, rows: ReadRows, factors: tuple[Axis, ...], pa
     absorbed = Absorbed(factors, codes, weights, k, rank, exact, 1.0 - unexplained / total, project)
     scores = _of_rows(fitted, rows.labels(), weights)
     about = About("OLS" if rows.weights is None else "WLS", parsed.outcome, f"{parsed.text} | {parsed.absorbed}")
-    estimate = estimate_in_basis(tuple(names), fitted.params, fitted.basis.map, scores, True, about, (-1.0, 1.0))
+    estimate = estimate_in_basis(tuple(names), fitted.params, fitted.basis.map, scores, True, about, False)
     return replace(estimate, n_coefficients=k + rank, dropped=rows.dropped, absorbed=absorbed)
 
 
@@ -447,7 +441,7 @@ def _solve(
         inner, fitted = replace(scores, fitted=whole), (whole - scores.centre)[:, None]
     inner = replace(inner, heaviest=rows.sums.get("heavy"))
     scores_in_basis = EngineMoments(inner, B, fitted, terms, left, np.ones(1 + len(measured.numbers)))
-    estimate = estimate_in_basis(design.names, params, T, scores_in_basis, True, about, (low, high))
+    estimate = estimate_in_basis(design.names, params, T, scores_in_basis, True, about, low >= 0 and high <= 1)
     return replace(estimate, dropped=rows.dropped)
 
 

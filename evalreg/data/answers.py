@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest
-from evalreg.data.clusters import Axis, Codes, Labels, as_codes, as_text, restricted
+from evalreg.data.clusters import Axis, Codes, Labels, as_text, restricted
 from evalreg.data.engine_rows import EngineAnswers
 from evalreg.data.frame import UsedRows, codes_of_items, restrict
 from evalreg.data.rows import CellRows, Roles
@@ -65,19 +65,12 @@ class Answers:
 
     def only(self, used: BoolArray) -> Answers:
         """The answers to some of the questions, shape (n_questions,)."""
-        source = self.labels.source
-        assert isinstance(source, UsedRows)
-        assert source.item is not None
-        kept = used[source.item.codes]
-        keep = np.zeros(source.table.n_rows, dtype=bool)
-        keep[replace(source, item=None).places()[kept]] = True
-        item = as_codes(source.item.codes[kept], source.item.labels)
         held = {name: restricted(codes, used) for name, codes in self.labels.held.items()}
         return replace(
             self,
             values=self.values[:, used],
             present=self.present[:, used],
-            labels=Labels(int(used.sum()), held, UsedRows(source.table, keep, item)),
+            labels=Labels(int(used.sum()), held, self.labels.source.only(used)),
             stratum=None if self.stratum is None else restricted(self.stratum, used),
         )
 

@@ -30,6 +30,7 @@ from evalreg.data.clusters import (
     nested_labels,
     quoted_pair,
     refuse_nested,
+    restricted,
     rows_where,
     spelled_alike,
     used_codes,
@@ -452,6 +453,13 @@ class UsedRows:
         """Positions in the table of the rows in use (of the first row of each item)."""
         rows = np.arange(self.table.n_rows) if self.keep is None else np.flatnonzero(self.keep)
         return rows if self.item is None else rows[self.item.first]
+
+    def only(self, kept: BoolArray) -> UsedRows:
+        """Some of the rows in use, or of the items."""
+        rows = kept if self.item is None else kept[self.item.codes]
+        keep = np.zeros(self.table.n_rows, dtype=bool)
+        keep[replace(self, item=None).places()[rows]] = True
+        return UsedRows(self.table, keep, None if self.item is None else restricted(self.item, rows))
 
     def _used(self, name: str, codes: IntArray, labels: Any) -> Codes:
         used = used_codes(name, restrict(codes, self.keep), labels, every_row=self.keep is None)

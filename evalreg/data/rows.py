@@ -243,15 +243,13 @@ class ReadRows:
 
     def only(self, kept: BoolArray, reason: str | None = None) -> ReadRows:
         """Some of the rows in use, shape (n_rows,); the others are counted as dropped where a reason is given."""
-        keep = np.zeros(self.source.table.n_rows, dtype=bool)
-        keep[self.source.places()[kept]] = True
         counted = {} if reason is None else {reason: int(np.count_nonzero(~kept))}
         return replace(
             self,
             values={argument: column[kept] for argument, column in self.values.items()},
             weights=restrict(self.weights, kept),
             used={name: restricted(codes, kept) for name, codes in self.used.items()},
-            source=replace(self.source, keep=keep),
+            source=self.source.only(kept),
             dropped={**self.dropped, **counted},
         )
 

@@ -16,13 +16,7 @@ from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import errors_by_cell
 from evalreg.data.clusters import Axis, Codes, Groups, Labels, axis_name, union
 from evalreg.data.engine import Query
-from evalreg.data.engine_pairs import (
-    EXCHANGED,
-    FIRST_SCORE,
-    PairsInEngine,
-    read_pairs_in_engine,
-    read_summed_pairs,
-)
+from evalreg.data.engine_pairs import EXCHANGED, FIRST_SCORE, PairsInEngine, read_pairs_in_engine, read_summed_pairs
 from evalreg.data.pairs import PairCells, PairRoles, open_pairs, read_pairs
 from evalreg.data.sums import SummedLog, with_joint
 from evalreg.errors import NotAvailableError, Note

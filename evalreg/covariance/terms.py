@@ -12,14 +12,7 @@ from evalreg.checks import BoolArray, FloatArray, issue, listed
 from evalreg.choices import SscName
 from evalreg.covariance.absorbed import Directions, adjusted_clusters, directions_of
 from evalreg.covariance.covariance import Covariance, Term, touching
-from evalreg.covariance.crossed import (
-    Widths,
-    crossed_variance,
-    crossed_widths,
-    ends_of,
-    one_t,
-    subsets,
-)
+from evalreg.covariance.crossed import Widths, crossed_variance, crossed_widths, ends_of, one_t, subsets
 from evalreg.covariance.leverage import (
     CellLeverage,
     CellSpread,

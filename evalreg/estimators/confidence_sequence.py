@@ -10,15 +10,7 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, issue, listed, nearest, option, whole_number
 from evalreg.choices import MissingName
-from evalreg.data.clusters import (
-    Codes,
-    Groups,
-    axis_name,
-    joint,
-    known_column,
-    names_of,
-    with_joint_ids,
-)
+from evalreg.data.clusters import Codes, Groups, axis_name, joint, known_column, names_of, with_joint_ids
 from evalreg.data.engine import Query
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import cells_of, read_rows

@@ -32,14 +32,7 @@ from evalreg.data.rows import Roles, joint_names
 from evalreg.data.sums import Lines, SummedLog, lines_of, refuse_unsummed
 from evalreg.errors import ArgumentError, DataError, Note
 from evalreg.estimate import About, Estimate
-from evalreg.estimators.cells import (
-    Split,
-    answers_of,
-    estimate_cells,
-    from_row_influence,
-    independence_note,
-    titled,
-)
+from evalreg.estimators.cells import Split, answers_of, estimate_cells, from_row_influence, independence_note, titled
 from evalreg.estimators.targets import (
     PopulationSize,
     Shares,

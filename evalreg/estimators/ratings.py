@@ -41,15 +41,7 @@ from evalreg.estimators.cells import answers_of, refuse_values
 from evalreg.estimators.win_rate import board_of, model_means
 from evalreg.numerics.basis import basis_of, refuse_singular
 from evalreg.numerics.fitting import newton
-from evalreg.numerics.matrices import (
-    Matrix,
-    compressed,
-    dense,
-    difference_rows,
-    scale_rows,
-    transposed,
-    weighted_gram,
-)
+from evalreg.numerics.matrices import Matrix, compressed, dense, difference_rows, scale_rows, transposed, weighted_gram
 from evalreg.results.results import chooses_rows
 from evalreg.scores.base import CellScores, cell_sums
 from evalreg.scores.engine import EngineScores

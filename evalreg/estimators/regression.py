@@ -22,13 +22,7 @@ from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentTypeError, NotAvailableError
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import estimate_cells
-from evalreg.estimators.design import (
-    Family,
-    check_outcomes,
-    estimate_of_family,
-    evaluated,
-    statsmodels_model,
-)
+from evalreg.estimators.design import Family, check_outcomes, estimate_of_family, evaluated, statsmodels_model
 from evalreg.estimators.solving import fit_in_engine, shown, solve_absorbed, solve_glm, solve_linear, unequal
 from evalreg.hints import family_hint
 from evalreg.numerics.basis import basis_of

@@ -11,14 +11,7 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, issue
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError, Note, ZeroVarianceWarning
-from evalreg.numerics.matrices import (
-    Matrix,
-    absolute_entries,
-    compressed,
-    dense,
-    scale_columns,
-    signs_of_entries,
-)
+from evalreg.numerics.matrices import Matrix, absolute_entries, compressed, dense, scale_columns, signs_of_entries
 from evalreg.numerics.moments import ClusterSums, icc_interval, icc_of
 
 if TYPE_CHECKING:

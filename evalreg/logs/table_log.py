@@ -16,18 +16,7 @@ from evalreg.checks import listed, nearest
 from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, DataError, LogFormatError
 from evalreg.logs.reader import refuse_unknown_task
-from evalreg.logs.reading import (
-    JUDGED,
-    ROLES,
-    SCORED,
-    BrokenName,
-    Choice,
-    Format,
-    Reading,
-    Reason,
-    Source,
-    TableRoles,
-)
+from evalreg.logs.reading import JUDGED, ROLES, SCORED, BrokenName, Choice, Format, Reading, Reason, Source, TableRoles
 from evalreg.logs.records import Content
 from evalreg.logs.tables import partitions, table_and_broken
 

@@ -24,15 +24,7 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, EvalregWarning, Not
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.difference import compare
 from evalreg.estimators.mean import mean
-from evalreg.noise.parts import (
-    FEWEST_APART,
-    OF_PAIRS,
-    AnswerTable,
-    Parts,
-    middle,
-    noise_columns,
-    noise_parts,
-)
+from evalreg.noise.parts import FEWEST_APART, OF_PAIRS, AnswerTable, Parts, middle, noise_columns, noise_parts
 from evalreg.planning.power import detectable, normal_quantiles, t_powers, t_shift, t_shifts
 from evalreg.report.axes import FigSize, curve_axes, differences_axes, errors_axes
 from evalreg.report.tables import MOST_ROWS, Grid, Printed, Summary, fixed, number, p_value, whole_columns

@@ -22,15 +22,7 @@ from evalreg.inference.simultaneous import Seed
 from evalreg.report.answer import answer_text, board_grid, ranks_told, separating_column
 from evalreg.report.axes import as_image
 from evalreg.report.documents import as_compact_json
-from evalreg.report.rendering import (
-    REPORT_FORMATS,
-    Figure,
-    Page,
-    ReportFormat,
-    check_renders,
-    named,
-    rendered_page,
-)
+from evalreg.report.rendering import REPORT_FORMATS, Figure, Page, ReportFormat, check_renders, named, rendered_page
 from evalreg.report.sentences import PERCENT, PLAIN, POINTS, unit_of, with_interval
 from evalreg.report.summaries import dropped_text, limit_sentence
 from evalreg.report.tables import Grid, Summary, ends_text, fixed, level_text, number, p_value, span

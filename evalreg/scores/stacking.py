@@ -24,15 +24,7 @@ from evalreg.numerics.matrices import (
     sum_blocks,
 )
 from evalreg.numerics.moments import ClusterSums
-from evalreg.scores.base import (
-    EVERY_ROW,
-    Block,
-    CellScores,
-    ColumnSums,
-    NarrowClusters,
-    RowsInCells,
-    Scores,
-)
+from evalreg.scores.base import EVERY_ROW, Block, CellScores, ColumnSums, NarrowClusters, RowsInCells, Scores
 from evalreg.scores.engine import EngineScores
 
 

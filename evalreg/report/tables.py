@@ -213,15 +213,17 @@ class Grid:
         cut = [shorten(name, first) for name in names]
         if not whole and first >= SHORTEST_NAME and len(set(cut)) == len(set(names)):
             names = cut
-        lines = [self._line(head[0].ljust(first), head[1:], widths[1:]) for head in heads]
+
+        def line(stub: str, cells: tuple[str, ...]) -> str:
+            return stub.ljust(first) + "".join(cell.rjust(w + 2) for cell, w in zip(cells, widths[1:], strict=True))
+
+        lines = [line(head[0], head[1:]) for head in heads]
         rule = "-" * len(lines[0])
         lines.append(rule)
         for i, (name, row) in enumerate(zip(names, self.rows, strict=True)):
-            lines.extend([rule] if self.rule and i == self.rule else [])
-            if len(name) > first:
-                lines.extend(in_lines(name, width, "  "))
-                name = "  "
-            lines.append(self._line(name.ljust(first), row[1:], widths[1:]))
+            lines += [rule] if self.rule and i == self.rule else []
+            lines += in_lines(name, width, "  ") if len(name) > first else []
+            lines.append(line(name if len(name) <= first else "", row[1:]))
         return "\n".join(lines)
 
     def ends(self) -> Grid:
@@ -241,9 +243,8 @@ class Grid:
         return list(zip(*([""] * (height - len(lines)) + lines for lines in wrapped), strict=True))
 
     def _in_blocks(self, width: int) -> list[Grid]:
-        """Grids of as many columns as fit the width, each with the row names."""
-        heads = self._heads()
-        widths = [max(map(len, column)) for column in zip(*(*heads, *self.rows), strict=True)]
+        """Grids of as many columns as fit the width, each with the row names that have something in them."""
+        widths = [max(map(len, column)) for column in zip(*(*self._heads(), *self.rows), strict=True)]
         chosen: list[list[int]] = [[]]
         left = room = width - min(widths[0], width // 2)
         for i, needed in enumerate(widths[1:], 1):
@@ -252,19 +253,12 @@ class Grid:
                 left = room
             chosen[-1].append(i)
             left -= needed + 2
-        return [self._block(some) for some in chosen]
-
-    def _block(self, chosen: list[int]) -> Grid:
-        """Some columns, without the rows that have nothing in them."""
-        kept = [(i, [row[k] for k in chosen]) for i, row in enumerate(self.rows)]
-        kept = [(i, cells) for i, cells in kept if any(map(str.strip, cells))]
-        rows = tuple((self.rows[i][0], *cells) for i, cells in kept)
-        rule = sum(i < self.rule for i, _ in kept)
-        return Grid((self.headers[0], *(self.headers[k] for k in chosen)), rows, rule=rule)
-
-    @staticmethod
-    def _line(stub: str, cells: tuple[str, ...], widths: list[int]) -> str:
-        return stub + "".join(cell.rjust(w + 2) for cell, w in zip(cells, widths, strict=True))
+        blocks = []
+        for columns in chosen:
+            kept = [i for i, row in enumerate(self.rows) if any(row[k].strip() for k in columns)]
+            headers, *rows = ((row[0], *(row[k] for k in columns)) for row in (self.headers, *self.rows))
+            blocks.append(Grid(headers, tuple(rows[i] for i in kept), rule=sum(i < self.rule for i in kept)))
+        return blocks
 
     def markdown(self) -> str:
         """A pipe table."""
@@ -423,9 +417,6 @@ class Printed(Shown):
     def summary(self, alpha: float = 0.05) -> Summary:
         """Tables and sentences."""
 
-    def _summary(self, alpha: float | None) -> Summary:
-        return self.summary() if alpha is None else self.summary(alpha)
-
     def to_latex(self, alpha: float | None = None, *, caption: str | None = None, label: str | None = None) -> str:
         r"""One table for a paper, with booktabs: estimates as "0.744 (0.020)", caption and label.
 
@@ -444,7 +435,8 @@ class Printed(Shown):
             A ``table`` with one ``tabular``.
         """
         text = caption if caption is not None else self._caption(0.05 if alpha is None else alpha)
-        return latex_table(self._summary(alpha).grids[0], text, label)
+        summary = self.summary() if alpha is None else self.summary(alpha)
+        return latex_table(summary.grids[0], text, label)
 
     def _caption(self, alpha: float) -> str:
         """What stands below the table, as LaTeX; nothing where that is not known."""

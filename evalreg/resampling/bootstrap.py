@@ -218,11 +218,6 @@ def _bca_levels(draws: FloatArray, value: float, without: FloatArray, level: Flo
     return np.where(below_one > 0, levels, np.nan)
 
 
-def least_draws(alpha: float) -> int:
-    """Draws below which no quantile at alpha/2 is among them: (n + 1) alpha/2 is at least 1."""
-    return int(np.ceil(2 / alpha * (1 - ROUNDING))) - 1
-
-
 def _quantiles(draws: FloatArray, level: FloatArray) -> FloatArray:
     """Lower and upper quantile at (n + 1) p; between a number and infinity the outer one; NaN beyond the draws."""
     known = np.sort(draws[~np.isnan(draws)])
@@ -239,8 +234,8 @@ def _quantiles(draws: FloatArray, level: FloatArray) -> FloatArray:
 
 
 def refuse_few(draws: int, alpha: float) -> None:
-    """Raise if the ends of an interval lie beyond so few draws."""
-    least = least_draws(alpha)
+    """Raise if the ends of an interval lie beyond so few draws: unless (n + 1) alpha/2 is at least 1."""
+    least = int(np.ceil(2 / alpha * (1 - ROUNDING))) - 1
     if draws < least:
         raise ArgumentError(
             f"`draws` must be at least {least} for a {1 - alpha:.4g} interval, whose ends are the draws at "
@@ -338,52 +333,57 @@ def _products(chunks: Iterator[list[FloatArray]], codes: list[IntArray]) -> Iter
 
 def _with_notes(boot: Bootstrap, flat: BoolArray) -> Bootstrap:
     """The same with warnings of few clusters or draws, and of draws without a value, all alike or infinite."""
-    names, draws, alpha, jackknife = boot.names, boot.draws, boot.alpha, boot.jackknife
-    n, notes = draws.shape[0], list[str]()
-    outside = (n + 1) * alpha / 2
-    # With fewer the ends depend on the seed.
-    if outside < 2.5:
-        notes.append(
-            f"{n} draws are few for a {1 - alpha:.4g} interval: its ends are the draws at place {outside:.3g} from "
-            f"either side, and another seed moves them. Take {FEW_DRAWS} or more."
+    draws, n, outside = boot.draws, len(boot.draws), (len(boot.draws) + 1) * boot.alpha / 2
+    failed, lost = np.isnan(draws).sum(axis=0) * ~flat, np.isinf(draws).sum(axis=0)
+    unsolved = np.zeros(flat.size) if boot.jackknife is None else (~np.isfinite(boot.jackknife)).sum(axis=0)
+    low, high = (int(np.count_nonzero(draws[:, np.argmax(lost)] == side)) for side in (-np.inf, np.inf))
+
+    def named(counts: FloatArray | BoolArray) -> str:
+        return listed([name for name, count in zip(boot.names, counts, strict=True) if count])
+
+    def worst(counts: FloatArray) -> str:
+        return listed([boot.names[int(np.argmax(counts))]])
+
+    said = (
+        # With fewer the ends depend on the seed.
+        (
+            outside < 2.5,
+            f"{n} draws are few for a {1 - boot.alpha:.4g} interval: its ends are the draws at place {outside:.3g} "
+            f"from either side, and another seed moves them. Take {FEW_DRAWS} or more.",
+        ),
+        (
+            flat.any(),
+            f"the scores behind {named(flat)} do not vary, so that every draw would be alike: there is no standard "
+            "error and no interval by drawing clusters again.",
+        ),
+        (
+            failed.any(),
+            f"{np.max(failed)} of {n} draws have no value of {worst(failed)} and are left out of its standard error "
+            "and interval, which speak of the other draws only.",
+        ),
+        (
+            lost.any(),
+            f"{np.max(lost)} of {n} draws of {worst(lost)} are infinite ({low} below, {high} above). They count as the "
+            "most extreme draws in its interval; its standard error is infinite.",
+        ),
+        (
+            unsolved.any(),
+            f'no "bca" interval of {named(unsolved)}: without one of the clusters there is no finite estimate. Use '
+            'kind="percentile".',
+        ),
+    )
+    notes: list[Note] = [
+        (
+            FewClustersWarning,
+            f"{count} {name} clusters: the draws are much alike, and their spread is too small. Prefer `wild_test` or "
+            "CR2 where they are available.",
         )
-    if flat.any():
-        alike = listed([name for name, is_flat in zip(names, flat, strict=True) if is_flat])
-        notes.append(
-            f"the scores behind {alike} do not vary, so that every draw would be alike: there is no standard error and "
-            "no interval by drawing clusters again."
-        )
-    failed = np.count_nonzero(np.isnan(draws), axis=0) * ~flat
-    if failed.any():
-        worst = int(np.argmax(failed))
-        notes.append(
-            f"{failed[worst]} of {n} draws have no value of {listed([names[worst]])} and are left out of its standard "
-            "error and interval, which speak of the other draws only."
-        )
-    lost = np.count_nonzero(np.isinf(draws), axis=0)
-    if lost.any():
-        worst = int(np.argmax(lost))
-        low, high = (int(np.count_nonzero(draws[:, worst] == side)) for side in (-np.inf, np.inf))
-        notes.append(
-            f"{lost[worst]} of {n} draws of {listed([names[worst]])} are infinite ({low} below, {high} above). They "
-            "count as the most extreme draws in its interval; its standard error is infinite."
-        )
-    if jackknife is not None and not np.isfinite(jackknife).all():
-        lost_names = [name for name, left in zip(names, jackknife.T, strict=True) if not np.isfinite(left).all()]
-        notes.append(
-            f'no "bca" interval of {listed(lost_names)}: without one of the clusters there is no finite estimate. Use '
-            'kind="percentile".'
-        )
-    few = [
-        f"{count} {name} clusters: the draws are much alike, and their spread is too small. Prefer `wild_test` or CR2 "
-        "where they are available."
         for name, count in boot.n_clusters.items()
         if count < FEW_CLUSTERS
     ]
-    every: list[Note] = [(FewClustersWarning, text) for text in few]
-    every += [(EvalregWarning, text) for text in notes]
-    issue(every)
-    return replace(boot, notes=tuple(every))
+    notes += [(EvalregWarning, text) for applies, text in said if applies]
+    issue(notes)
+    return replace(boot, notes=tuple(notes))
 
 
 def bootstrap(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -13,7 +12,7 @@ from evalreg.checks import FloatArray, IntArray
 from evalreg.covariance.absorbed import refuse_spanning
 from evalreg.data.clusters import Axis, union
 from evalreg.errors import NotAvailableError
-from evalreg.estimate import Estimate, LeaveOut
+from evalreg.estimate import Estimate
 from evalreg.inference.wald import inverse_root
 from evalreg.numerics.limits import ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, mostly_there, stacked
@@ -24,93 +23,94 @@ Pulls: TypeAlias = Iterator[tuple[slice | IntArray, FloatArray, FloatArray]]
 
 
 @dataclass(frozen=True, eq=False)
-class Solver(ABC):
+class Solver:
     """Parameters for any weights of clusters: one product of the weights with the clusters' sums, solved."""
 
-    params: FloatArray  # (n_params,): estimates
     totals: Matrix  # (n_scores, n_clusters): sums of scores
     weight: Matrix  # (n_weights, n_clusters): sums of weights, or grams
+    # Parameters (n_draws, n_params) from weighted sums, (n_scores, n_draws) and (n_weights, n_draws), and what makes
+    # influence; NaN where there is no solution.
+    solved: Callable[[FloatArray, FloatArray], tuple[FloatArray, Pulls]]
 
     def solve(self, V: FloatArray) -> FloatArray:
         """Parameters under each row of weights, shape (n_draws, n_params); NaN where there is no solution."""
-        return self._solved(np.asarray(self.totals @ V.T), np.asarray(self.weight @ V.T))[0]
+        return self.solved(np.asarray(self.totals @ V.T), np.asarray(self.weight @ V.T))[0]
 
     def with_errors(self, V: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Parameters and their CR0 standard errors under each row of weights, shape (n_draws, n_params) each."""
-        params, pulls = self._solved(np.asarray(self.totals @ V.T), np.asarray(self.weight @ V.T))
+        params, pulls = self.solved(np.asarray(self.totals @ V.T), np.asarray(self.weight @ V.T))
         influence = (self.totals[rows].T @ pull - self.weight[rows].T @ moved for rows, pull, moved in pulls)
         return params, np.asarray(np.sqrt([np.einsum("ng,gn->n", V, u * u) for u in influence]).T)
 
     def without(self) -> FloatArray:
         """Parameters without each cluster, shape (n_clusters, n_params)."""
-        totals, weight = dense(self.totals), dense(self.weight)
-        rest = (whole.sum(axis=1, keepdims=True) - whole for whole in (totals, weight))
-        return self._solved(*rest)[0]
-
-    @abstractmethod
-    def _solved(self, top: FloatArray, bottom: FloatArray) -> tuple[FloatArray, Pulls]:
-        """Parameters from weighted sums, (n_scores, n_draws) and (n_weights, n_draws), and what makes influence."""
+        top, bottom = (_whole(part) - dense(part) for part in (self.totals, self.weight))
+        return self.solved(top, bottom)[0]
 
 
-@dataclass(frozen=True, eq=False)
-class CellSolver(Solver):
-    """Solver of estimates that depend on the rows by the means of cells, mostly linearly."""
+def _whole(part: Matrix) -> FloatArray:
+    return np.asarray(part.sum(axis=1)).reshape(-1, 1)
 
-    A: FloatArray | None  # (n_params, n_cells): params as combinations of the cells' means; None where they are not
-    # solves again where cells are gone or weigh otherwise: pairs of models that no drawn cluster holds, whose weight
-    # goes to the others; likelihoods
-    again: LeaveOut | None
-    C: FloatArray | None  # (n_params, n_solved): params as combinations of what is solved again
 
-    def _solved(self, top: FloatArray, bottom: FloatArray) -> tuple[FloatArray, Pulls]:
+def _of_cells(estimate: Estimate, A: FloatArray | None, totals: Matrix, weight: Matrix) -> Solver:
+    """Solver of estimates that depend on the rows by the means of cells, mostly linearly: params + A means.
+
+    Solves again where cells are gone or weigh otherwise: pairs of models that no drawn cluster holds, whose weight goes
+    to the others; likelihoods, which have no A.
+    """
+    assert estimate.refit is not None
+    params, again, of = np.array(estimate.params), estimate.refit.leave_out, estimate.refit.contrasts
+    C = None if of is None else dense(of)
+    whole, all_weight = _whole(totals), _whole(weight)
+
+    def solved(top: FloatArray, bottom: FloatArray) -> tuple[FloatArray, Pulls]:
         # Of cells without a mean nothing but rounding is left.
-        empty = bottom <= ROUNDING * np.asarray(self.weight.sum(axis=1)).reshape(-1, 1)
+        empty = bottom <= ROUNDING * all_weight
         means, bottom = np.divide(top, bottom, out=np.zeros_like(top), where=~empty), np.where(empty, 0.0, bottom)
-        pulls = self._pulls(means, bottom)
-        if self.again is not None:
-            whole = [np.asarray(one.sum(axis=1)).reshape(-1, 1) for one in (self.totals, self.weight)]
-            change = self.again.resolve(means, bottom) - self.again.resolve(whole[0] / whole[1], whole[1])
-            return np.asarray(self.params + (change if self.C is None else change @ self.C.T)), pulls
-        assert self.A is not None
-        moved = self.params[:, None] + self.A @ means
-        return np.asarray(np.where((self.A != 0) @ empty, np.nan, moved).T), pulls
+        if again is not None:
+            change = again.resolve(means, bottom) - again.resolve(whole / all_weight, all_weight)
+            return np.asarray(params + (change if C is None else change @ C.T)), pulls(means, bottom)
+        assert A is not None
+        moved = params[:, None] + A @ means
+        return np.asarray(np.where((A != 0) @ empty, np.nan, moved).T), pulls(means, bottom)
 
-    def _pulls(self, means: FloatArray, bottom: FloatArray) -> Pulls:
-        if self.A is None:
+    def pulls(means: FloatArray, bottom: FloatArray) -> Pulls:
+        if A is None:
             raise NotAvailableError(
                 'the "studentized" interval is available for means, win rates of fixed shares and least squares; this '
                 'is a likelihood, or has shares that vary. Use kind="percentile", "basic" or "bca".'
             )
         empty = bottom == 0
-        for place, fixed in enumerate(self.A):
+        for place, fixed in enumerate(A):
             share: FloatArray | None = fixed[:, None]
-            if self.again is not None and empty.any():
-                of = np.eye(len(self.A))[place] if self.C is None else self.C[place]
-                share = self.again.shares(of, bottom)
+            if again is not None and empty.any():
+                share = again.shares(np.eye(len(A))[place] if C is None else C[place], bottom)
             assert share is not None
             cells = np.flatnonzero(share.any(axis=1))
             pull = np.divide(share[cells], bottom[cells], out=np.zeros_like(means[cells]), where=~empty[cells])
             yield cells, pull, pull * means[cells]
 
+    return Solver(totals, weight, solved)
 
-@dataclass(frozen=True, eq=False)
-class RowSolver(Solver):
+
+def _of_rows(estimate: Estimate, A: FloatArray, totals: Matrix, grams: Matrix) -> Solver:
     """Solver of least-squares regressions; of likelihoods of comparisons, by one Newton step from the fit.
 
     The weights are grams X_g'W X_g, k * k of a cluster. Davidson and MacKinnon (1999), International Economic Review
     40, 487-508, for few steps in each draw.
     """
+    params = np.array(estimate.params)
 
-    A: FloatArray  # (n_params, k): params as combinations of the coefficients
-
-    def _solved(self, top: FloatArray, bottom: FloatArray) -> tuple[FloatArray, Pulls]:
+    def solved(top: FloatArray, bottom: FloatArray) -> tuple[FloatArray, Pulls]:
         k = len(top)
         root = inverse_root(bottom.T.reshape(-1, k, k))
         inverse = root @ np.swapaxes(root, 1, 2)
         step = np.einsum("bij,jb->bi", inverse, top)
-        shares = (inverse @ row for row in self.A)
+        shares = (inverse @ row for row in A)
         pulls = ((slice(None), share.T, np.einsum("bi,bj->ijb", share, step).reshape(k * k, -1)) for share in shares)
-        return np.asarray(self.params + step @ self.A.T), pulls
+        return np.asarray(params + step @ A.T), pulls
+
+    return Solver(totals, grams, solved)
 
 
 def solver_of(estimate: Estimate, by: Axis) -> Solver:
@@ -133,24 +133,23 @@ def solver_of(estimate: Estimate, by: Axis) -> Solver:
     refuse_spanning(estimate, by, "a bootstrap")
     if estimate.cells is not None and estimate.cells.stratum is not None:
         raise NotAvailableError("a bootstrap of stratified means is not available. Leave `strata` out.")
-    params, A = np.array(estimate.params), dense(A)
+    A = dense(A)
     if refit.step:
         assert isinstance(estimate.scores, MappedScores)
         totals, grams = estimate.scores.sparse_grams(by)
-        return RowSolver(params, totals.T, grams.T, A)
+        return _of_rows(estimate, A, totals.T, grams.T)
     # What solves again takes the cells themselves; a linear solution takes what they are mapped to.
     blocks = list(estimate.scores.sums_in_cells(by) if again else estimate.scores.cells(by))
     if refit.inverse_gram.ndim == 2 and not again:
         totals = np.concatenate([dense(block.totals) for block in blocks])
         grams = np.concatenate([dense(block.gram).reshape(len(block.totals), -1) for block in blocks])
-        return RowSolver(params, totals.T, grams.T, A)
+        return _of_rows(estimate, A, totals.T, grams.T)
     used = np.arange(blocks[0].totals.shape[1]) if again else np.flatnonzero(np.any(A != 0, axis=0))
     sums = ([block.totals for block in blocks], [block.gram for block in blocks])
     sparse = (compressed(stacked([compressed(part)[:, used] for part in parts]).T) for parts in sums)
     totals, weight = (dense(part) if mostly_there(part) else part for part in sparse)
     linear = refit.linear and not (again and estimate.scores.mapped)
-    C = None if refit.contrasts is None else dense(refit.contrasts)
-    return CellSolver(params, totals, weight, A[:, used] if linear else None, refit.leave_out, C)
+    return _of_cells(estimate, A[:, used] if linear else None, totals, weight)
 
 
 def meetings(estimate: Estimate, axes: tuple[Axis, ...]) -> tuple[Axis, list[IntArray], list[int]]:

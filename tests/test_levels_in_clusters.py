@@ -11,7 +11,7 @@ import pytest
 
 import evalreg as er
 from evalreg.covariance import absorbed
-from evalreg.covariance.absorbed import Directions, _remaining
+from evalreg.covariance.absorbed import Directions, _columns_of
 
 REFERENCE = Path(__file__).parent / "reference"
 R = json.loads((REFERENCE / "absorbed_dummies.json").read_text())
@@ -42,10 +42,10 @@ def _log(share: float, n: int = 60) -> pd.DataFrame:
 def _whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """From here on nothing is set apart: matrices of all coefficients."""
 
-    def every(estimate: object, known: Directions | None) -> object:
-        return _remaining(estimate, None)  # type: ignore[arg-type]
+    def every(estimate: object, by: object, known: Directions | None) -> object:
+        return _columns_of(estimate, by, None)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(absorbed, "_remaining", every)
+    monkeypatch.setattr(absorbed, "_columns_of", every)
 
 
 DESIGNS = {

@@ -32,17 +32,8 @@ from evalreg.logs.records import (
 # HELM: statistics of each instance, with the run's specification, requests and own figures beside them
 
 _STATS = "per_instance_stats.json"
-# Other files of a run, by what they contain.
-_HELM_FILES = {
-    "run_spec.json": b'"adapter_spec"',
-    "scenario.json": b'"name"',
-    "scenario_state.json": b'"adapter_spec"',
-    "stats.json": b'"name"',
-    "instances.json": b'"input"',
-    "predictions.json": b'"predicted_text"',
-    "display_predictions.json": b'"predicted_text"',
-    "display_requests.json": b'"request"',
-}
+# Other files of a run, which count as such beside the statistics.
+_HELM_FILE = re.compile(r"(run_spec|scenario|scenario_state|stats|instances|(display_)?(predictions|requests))\.json")
 # Statistics of requests and of answers that judge nothing; they can be asked for by name.
 _MEASURES = frozenset(
     re.findall(
@@ -63,8 +54,7 @@ _FAILED = re.compile(rb'"success"\s*:\s*false')
 def _is_helm(source: Source) -> bool:
     if re.match(rb'\[\s*\{\s*"instance_id"', source.start) and b'"stats"' in source.head:
         return b'"predicted_text"' not in source.head
-    mark = _HELM_FILES.get(source.path.name)
-    return mark is not None and mark in source.head and (source.path.parent / _STATS).is_file()
+    return _HELM_FILE.fullmatch(source.path.name) is not None and (source.path.parent / _STATS).is_file()
 
 
 def _variant(perturbation: Any) -> str:
@@ -176,7 +166,7 @@ HELM = Format(
     _is_helm,
     _helm,
     _helm_parts,
-    beside=lambda source: source.path.name in _HELM_FILES,
+    beside=lambda source: _HELM_FILE.fullmatch(source.path.name) is not None,
     same=("item", "perturbation", "sample"),
     fields=("extra_data",),
     choose={"metric": ("", "metrics"), "filter": ("perturbation", "perturbations")},

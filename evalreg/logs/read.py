@@ -185,13 +185,11 @@ def _opened(
     )
     passed_over = []
     if others:
-        were = "was" if len(others) == 1 else "were"
-        passed_over.append(f"{counted(len(others), 'file')} of no known format {were} not read: {file_list(others)}.")
+        passed_over.append(f"Not read: {counted(len(others), 'file')} of no known format, {file_list(others)}.")
     if links:
-        were = "was" if len(links) == 1 else "were"
         passed_over.append(
-            f'{counted(len(links), "link")} {were} not followed, such as "{links[0]}". Name the files that '
-            "they lead to, if they are wanted."
+            f'Not followed: {counted(len(links), "link")}, such as "{links[0]}". Name the files that they lead to, if '
+            "they are wanted."
         )
     return chosen, own, choice, tuple(passed_over)
 

@@ -94,8 +94,6 @@ ATTRIBUTES = _by_word(
         "with_cov(groups=...)": "get_robustcov_results vcov_cluster",
         "wild_test(hypothesis)": "wildboottest wild_bootstrap",
         "to_json()": "save to_pickle",
-        'to_code("R")': "to_r",
-        'to_code("Stata")': "to_stata",
         "statsmodels": "rsquared rsquared_adj fvalue f_pvalue aic bic llf resid fittedvalues df_model mse_resid scale "
         "ssr model",
     }

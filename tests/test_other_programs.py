@@ -49,8 +49,8 @@ LINES = {
 def test_the_line_of_another_program_is_the_call_that_its_reference_values_come_from(name):
     options, formula, stata, r = LINES[name]
     results = er.mean(LOG, **options) if formula is None else er.fit(formula, LOG, **options)
-    assert results.to_code("Stata") == stata
-    assert results.to_code("R") == r
+    assert results.to_stata() == stata
+    assert results.to_r() == r
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -61,6 +61,6 @@ def test_where_no_line_gives_a_number_a_sentence_says_why():
         (er.mean(LOG, weights="n_words"), "weighted"),
         (er.mean(LOG, subset="n_words > 200"), "subset"),
     ):
-        for said in (results.to_code("Stata"), results.to_code("R")):
+        for said in (results.to_stata(), results.to_r()):
             assert said.startswith("No line of")
             assert why in said

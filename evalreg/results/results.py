@@ -99,7 +99,7 @@ class Results(Resampled, Predicted, Diagnosed, Tabulated, Hinting):
     cov: Covariance
     axes: tuple[Axis, ...]
     asked: CovOptions
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Note, ...]
 
     @property
     def bse(self) -> pd.Series:
@@ -158,32 +158,41 @@ class Results(Resampled, Predicted, Diagnosed, Tabulated, Hinting):
         made = to_statsmodels(fitted, self.cov.matrix, float(np.min(self.cov.dof())), covariance_text(self.cov))
         return with_own_dof(made, fitted.model, self.cov.dof, design_rows)
 
-    def to_code(self, program: Literal["Stata", "R"]) -> str:
-        """The lines of another program that give these standard errors, or a sentence why none do.
-
-        Parameters
-        ----------
-        program : {"Stata", "R"}
-            CR2 with its degrees of freedom needs Stata 18, two clusterings the package vcemway. R is by sandwich and
-            clubSandwich, with the rows as the data frame `log`.
+    def to_stata(self) -> str:
+        """The lines of Stata that give these standard errors, or a sentence why none do.
 
         Returns
         -------
         str
-            Of means and least squares by rows; the columns keep their names.
+            Of means and least squares by rows; the columns keep their names. CR2 with its degrees of freedom needs
+            Stata 18, two clusterings the package vcemway.
 
         Examples
         --------
         >>> import evalreg as er
         >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
-        >>> results = er.fit("score ~ n_words", log, groups="passage")
-        >>> print(results.to_code("Stata"))
-        regress score n_words, vce(hc2 passage, dfadjust)
-        >>> print(results.to_code("R"))
+        >>> er.fit("score ~ n_words", log, groups="passage").to_stata()
+        'regress score n_words, vce(hc2 passage, dfadjust)'
+        """
+        return line_of(self.estimate, self.cov, "Stata")
+
+    def to_r(self) -> str:
+        """The lines of R that give these standard errors, or a sentence why none do.
+
+        Returns
+        -------
+        str
+            As `to_stata`, by sandwich and clubSandwich, with the rows as the data frame `log`.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+        >>> print(er.fit("score ~ n_words", log, groups="passage").to_r())
         fit <- lm(score ~ n_words, data = log)
         clubSandwich::coef_test(fit, vcov = "CR2", cluster = with(log, passage), test = "Satterthwaite")
         """
-        return line_of(self.estimate, self.cov, option("program", program, ("Stata", "R")))
+        return line_of(self.estimate, self.cov, "R")
 
     def conf_int(self, alpha: float = 0.05, method: IntervalName | None = None) -> pd.DataFrame:
         """Confidence intervals.

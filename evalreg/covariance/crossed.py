@@ -131,7 +131,8 @@ def crossings(
 
     The function is at most 0 at `low` and above 0 at `high`, and stays so; where it is not, `high` says nothing. NaN
     counts as at most 0. Inverse quadratic interpolation where three points lie well for it, bisection elsewhere
-    (Chandrupatla 1997, Advances in Engineering Software 28, 145-149). SciPy's floor has no root finder for arrays.
+    (Chandrupatla 1997, Advances in Engineering Software 28, 145-149) and in every third step, so that no function takes
+    more than three times the steps of halving. SciPy's floor has no root finder for arrays.
     """
     # The newest point a, the end b of the bracket on its other side, and the point c that the newest replaced.
     b, a = np.broadcast_arrays(low, high)
@@ -154,7 +155,7 @@ def crossings(
             share += (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (at_c - at_b)
             least = np.minimum(width / 2 / np.abs(b - a), 0.5)
         # Never quite at an end, so that the bracket closes from both sides.
-        share = np.where(near & np.isfinite(share), np.clip(share, least, 1 - least), 0.5)
+        share = np.where(near & np.isfinite(share) & (most % 3 > 0), np.clip(share, least, 1 - least), 0.5)
     return np.where(reached, np.where(at_a > 0, a, b), high)
 
 

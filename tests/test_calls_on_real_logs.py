@@ -77,11 +77,6 @@ def clustered(influence, *by):
     return float((total**2).sum() * len(total) / (len(total) - 1))
 
 
-def within(frame, columns, by):
-    """Columns less their means within levels."""
-    return frame[columns] - frame.groupby(by)[columns].transform("mean")
-
-
 # Regressions
 
 

@@ -78,9 +78,6 @@ def test_lists_and_structures_are_no_labels(name, kind):
             LABELLED[name](data, "nested")
 
 
-UNION = "UNION(number BIGINT, name VARCHAR)"
-
-
 @in_one_engine
 def test_a_comparison_is_two_queries_whatever_the_clusters(log, engine, collected):
     frame = log[log["attempt"] == 0].dropna().reset_index(drop=True)

@@ -29,11 +29,6 @@ engines = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys()
 quiet = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
 
-def log() -> pd.DataFrame:
-    """A copy of a log that is made once."""
-    return _log(900).copy(deep=True)
-
-
 @functools.cache
 def _log(n: int) -> pd.DataFrame:
     """Errors in words of three models on 30 passages, with rows of no words, and holes that are null and NaN."""

@@ -20,7 +20,7 @@ from evalreg.planning.separation import CrossedPilot, crossed_power, expected_er
 
 SIGMAS = 4
 VARIANCES: dict[str, Any] = {"omega2": 1 / 9, "sigma2_a": 1 / 6, "sigma2_b": 1 / 6}
-NAN, INF = float("nan"), float("inf")
+INF = float("inf")
 
 
 # --- the t distribution in place of the normal ------------------------------------------------------------------------
@@ -216,9 +216,6 @@ def test_the_planned_board_has_about_the_power_asked_for_under_the_default_test(
         found = er.mean({"score": score, "prompt": prompt, "judge": judge}, groups="prompt + judge")
         rejections += found.pvalues["mean"] < 0.05
     assert 0.8 - SIGMAS * math.sqrt(0.16 / n) < rejections / n < 0.8 + SIGMAS * math.sqrt(0.16 / n)
-
-
-# --- what is refused --------------------------------------------------------------------------------------------------
 
 
 # --- the half-width of one score --------------------------------------------------------------------------------------

@@ -197,11 +197,3 @@ def test_assurance_asks_for_more(board, means, coarse):
             for share in (None, 0.9)
         )
         assert plain < sure
-
-
-@pytest.fixture(scope="module")
-def judged(tmp_path_factory):
-    path = tmp_path_factory.mktemp("separate") / "judged.csv"
-    log = er.datasets.judge_log(n_models=4, n_prompts=60, n_judges=10, judge_sd=0.4, seed=1)
-    log.to_csv(path, index=False)
-    return path

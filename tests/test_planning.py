@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalreg import datasets
@@ -25,7 +25,6 @@ SAME = 1e-11
 PRINTED = 0.001
 # Simulated means are held to this many standard errors: fixed seeds, so a failure is a change and not chance.
 SIGMAS = 4
-NAN, INF = float("nan"), float("inf")
 
 
 # --- power: eq. 9 and 10 ----------------------------------------------------------------------------------------------
@@ -228,25 +227,13 @@ def pilots(draw: st.DrawFn) -> pd.DataFrame:
     return frame.sample(frac=1, random_state=int(rng.integers(2**31)), ignore_index=True)
 
 
-def of_repeats(pilot: pd.DataFrame, groups: str | None) -> pd.DataFrame:
-    """Components of pilots whose few answers do not look like tasks, which are refused by a test of their own."""
-    try:
-        return components(pilot, groups=groups)
-    except ArgumentError as error:
-        assume("must be repeated answers" not in str(error))
-        raise
-
-
 @settings(max_examples=30)
 @given(pilots(), st.sampled_from(["passage", None]))
 def test_components_are_those_of_loops_over_pairs_of_questions(pilot, groups):
-    found, slow = of_repeats(pilot, groups), Slow.of(pilot, groups)
+    found, slow = components(pilot, groups=groups), Slow.of(pilot, groups)
     expected = np.array([slow.row(clustered=False), slow.row(clustered=True)])
     np.testing.assert_allclose(found.to_numpy(float), expected, rtol=SAME, atol=SAME)
     assert found.attrs["left_out"] == len(set(pilot["item"])) - len(slow.questions)
-
-
-# --- components: shape, engines, arguments ----------------------------------------------------------------------------
 
 
 # --- components: simulated truth --------------------------------------------------------------------------------------
@@ -291,6 +278,3 @@ def test_clustered_omega2_is_n_times_the_variance_of_the_mean_difference(rng, dr
     # Centring at the mean costs a share of 1/G, as always with appendix C.
     assert_mean(found["clustered.omega2"], omega2, slack=(omega2 + 2 * truth["sigma2"] / k) / (n / 4))
     assert found["plain.omega2"].mean() < 0.6 * omega2
-
-
-# --- components: bad input --------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -97,12 +96,6 @@ def test_many_models_and_general_contrasts_come_from_the_same_limits(rng):
     again = results.with_cov(groups=None)
     assert again.cov.floor is not None
     assert list(results.ranks()["lower"]) <= list(results.ranks()["upper"])
-
-
-def api_calls(shared: Path) -> pd.DataFrame:
-    log = pd.read_csv(shared / "data" / "swebench_verified_minisweagent.csv.gz").dropna(subset=["api_calls"])
-    names = sorted(log["model"].unique())[:3]
-    return log[log["model"].isin(names)].replace({"model": dict(zip(names, "abc", strict=True))})
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,10 +18,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 # Sums of a few hundred terms in another order.
 SAME = 1e-11
-# Draws of the bootstrap: its standard error has a Monte Carlo error of 1/sqrt(2 B), here 1.8%.
-DRAWS = 1500
-# The bootstrap differs from the delta method by terms of order 1/G, with 120 clusters some 2%.
-SIGMAS, SECOND_ORDER = 4, 0.03
+SIGMAS = 4
 
 TRUTH = {"truth": "truth", "predicted": "guess"}
 
@@ -77,19 +73,6 @@ class _Drawn(dict[str, Any]):
 
 
 Columns: TypeAlias = dict[str, Any]
-
-
-def bootstrap(frame: pd.DataFrame, statistic: Callable[[Columns], float], column: str = "passage") -> float:
-    """Standard error by drawing whole clusters with replacement."""
-    rng = np.random.default_rng(7)
-    # Labels of fixed width compare at once; a statistic takes few of the columns.
-    columns = {name: np.array(frame[name].tolist()) for name in frame}
-    rows = [np.flatnonzero(columns[column] == label) for label in frame[column].unique()]
-    found = []
-    for _ in range(DRAWS):
-        drawn = np.concatenate([rows[i] for i in rng.integers(0, len(rows), len(rows))])
-        found.append(statistic(_Drawn(columns, drawn)))
-    return float(np.std(found))
 
 
 # --- ratio ------------------------------------------------------------------------------------------------------------

@@ -292,48 +292,6 @@ def test_what_python_would_run_is_refused(value, form):
         parse(form.format(value))
 
 
-PIECES = [
-    "a",
-    "`b c`",
-    "``",
-    "==",
-    "!=",
-    "<",
-    ">=",
-    "=",
-    "not",
-    "IN",
-    "and",
-    "Or",
-    "missing",
-    "True",
-    "class",
-    "lambda",
-]
-PIECES += [
-    "(",
-    ")",
-    "[",
-    "]",
-    ",",
-    "1",
-    "-.5e3",
-    "0x1",
-    "1j",
-    "'x'",
-    '"',
-    "\\",
-    ":=",
-    "*",
-    "{",
-    "}",
-    "\n",
-    "\0",
-    ".",
-    "f'",
-]
-
-
 def test_the_real_judge_log_is_filtered_to_the_documented_counts(shared):
     path = shared / "data" / "mtbench_enko_pairs.csv.gz"
     log = read_table(path, text_columns=["question_id", "judge", "model_first", "model_second"])

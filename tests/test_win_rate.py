@@ -502,17 +502,6 @@ def test_icc_is_an_analysis_of_variance_of_a_models_own_comparisons(opponents: A
 # What must not change the numbers
 
 
-def turn(frame: pd.DataFrame, where: np.ndarray) -> pd.DataFrame:
-    """The log with the sides of some rows exchanged, and their verdicts with them."""
-    other = {"left": "right", "right": "left"}
-    return frame.assign(
-        left=np.where(where, frame["right"], frame["left"]),
-        right=np.where(where, frame["left"], frame["right"]),
-        score=np.where(where, 1 - frame["score"], frame["score"]),
-        winner=[other.get(v, v) if t else v for v, t in zip(frame["winner"], where, strict=True)],
-    )
-
-
 # --- observed shares of strata ----------------------------------------------------------------------------------------
 
 

@@ -138,4 +138,4 @@ def test_means_strata_contrasts_and_odds_are_refused(log):
     for derived in (board.contrast("model-01 - model-02"), board.odds(), board.net_benefit()):
         with pytest.raises(er.errors.NotAvailableError, match="a contrast of a board is taken after"):
             derived.with_cov(alike="judge")
-    assert rate(data, by="language", standardise="uniform", alike="judge").asked.alike == "judge"
+    assert rate(data, by="language", standardise="uniform", alike="judge").requested.alike == "judge"

@@ -159,4 +159,4 @@ def frontier(
     about = About(f"Means of {', '.join(metrics)} by {by}", ", ".join(metrics))
     made = results_of(replace(whole, about=about), rows.axes, asked)
     signs = tuple((name, DIRECTIONS[direction]) for name, direction in metrics.items())
-    return Frontier(made.estimate, made.cov, made.axes, made.asked, made.notes, signs, alpha)
+    return Frontier(made.estimate, made.cov, made.axes, made.requested, made.notes, signs, alpha)

@@ -87,7 +87,7 @@ class Horizons(Results):
         apart = years - years.mean()
         if not np.any(np.abs(apart) > 0):
             raise ArgumentError(f"`dates` must differ for a trend; all are {years[0]:.2f}.")
-        results = Results(self.estimate, self.cov, self.axes, self.asked, self.notes)
+        results = Results(self.estimate, self.cov, self.axes, self.requested, self.notes)
         return results.contrast([apart / (apart @ apart)], ["doublings a year"])
 
 
@@ -201,7 +201,7 @@ def horizon(
     about = About(f"Time horizon by {model}", success, lines=(line,), n_models=n if k == 1 else 0, levels=True)
     labels = [name if k == 1 else f"{name}:{chance:g}" for name in names for chance in chances]
     made = results_of(function_of(base.estimate, *family.values(), labels, about, family), base.axes or None, asked)
-    return Horizons(made.estimate, made.cov, made.axes, made.asked, made.notes)
+    return Horizons(made.estimate, made.cov, made.axes, made.requested, made.notes)
 
 
 def _coded(table: Table, success: str, minutes: str, model: str) -> Table:

@@ -360,7 +360,7 @@ def board_of(estimate: Estimate, pairs: Pairs, asked: CovOptions, groups: Groups
     results = results_of(estimate, pairs.axes, asked, independence_notes(groups))
     # What differs between the sides is in the scores already.
     held = replace(pairs, side_names=(), sides=pairs.sides[:0])
-    return Board(results.estimate, results.cov, results.axes, results.asked, results.notes, held)
+    return Board(results.estimate, results.cov, results.axes, results.requested, results.notes, held)
 
 
 def independence_notes(groups: Groups) -> tuple[Note, ...]:

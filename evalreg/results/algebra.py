@@ -28,7 +28,7 @@ class Algebra:
     estimate: Estimate
     cov: Covariance
     axes: tuple[Axis, ...]
-    asked: CovOptions
+    requested: CovOptions
 
     @property
     def params(self) -> pd.Series:
@@ -38,7 +38,7 @@ class Algebra:
     def _derived(self, estimate: Estimate, cov: Covariance, notes: tuple[Note, ...]) -> Self:
         """Results of something computed from the parameters; of a board a board without its pairs of models."""
         made: Any = type(self)
-        return cast("Self", made(estimate, cov, self.axes, self.asked, notes))
+        return cast("Self", made(estimate, cov, self.axes, self.requested, notes))
 
     @property
     def _behind(self) -> tuple[Scale, Self] | None:
@@ -254,7 +254,7 @@ class Algebra:
         """The two estimates under their names; raises unless the errors of both are of one kind."""
         if not isinstance(other, Algebra):
             raise ArgumentTypeError(f"`other` must be results, as `mean` or `fit` return; got {type(other).__name__}.")
-        if set(self.axes) != set(other.axes) or self.asked != other.asked:
+        if set(self.axes) != set(other.axes) or self.requested != other.requested:
             of = [f"{part.cov.options.cov} by {_clusters(part.axes)}" for part in (self, other)]
             raise ArgumentError(
                 "results side by side must have the same clusters and the same options of the covariance; got "
@@ -267,7 +267,7 @@ class Algebra:
         return replace(first, names=given[: first.n_params]), replace(second, names=given[first.n_params :])
 
     def _joined(self, estimate: Estimate) -> Self:
-        cov, notes = assembled(estimate, self.axes or None, self.asked)
+        cov, notes = assembled(estimate, self.axes or None, self.requested)
         return self._derived(estimate, cov, notes)
 
 

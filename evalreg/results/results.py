@@ -81,7 +81,7 @@ class Results(Resampled, Predicted, Diagnosed, Tabulated, Hinting):
         Their covariance.
     axes : tuple of Axis
         Clusterings as asked, before nested ones are left out; empty for independent rows.
-    asked : CovOptions
+    requested : CovOptions
         Covariance options as asked; None is a default.
     notes : tuple of (category, text)
         What was warned of.
@@ -98,7 +98,7 @@ class Results(Resampled, Predicted, Diagnosed, Tabulated, Hinting):
     estimate: Estimate
     cov: Covariance
     axes: tuple[Axis, ...]
-    asked: CovOptions
+    requested: CovOptions
     notes: tuple[Note, ...]
 
     @property
@@ -575,7 +575,7 @@ def _of_subset(results: Any, condition: str, n_others: int) -> Any:
 
 def rederive(results: ResultsT, groups: Any, options: dict[str, Any]) -> ResultsT:
     """The same estimate under another covariance, by cov, ssc, dof, repair and alike; KEPT keeps what was asked."""
-    asked = {name: getattr(results.asked, name) for name in ("cov", "ssc", "dof", "repair", "alike")}
+    asked = {name: getattr(results.requested, name) for name in ("cov", "ssc", "dof", "repair", "alike")}
     given = {name: value for name, value in options.items() if value is not KEPT}
     asked |= given
     if "cov" in given and "ssc" not in given and not takes_ssc(asked["cov"]):
@@ -593,4 +593,6 @@ def rederive(results: ResultsT, groups: Any, options: dict[str, Any]) -> Results
     if groups is None and checked.needs_clusters and "cov" not in given:
         checked = replace(checked, cov=None, ssc=None, dof=None if checked.dof == "satterthwaite" else checked.dof)
     made = results_of(estimate, axes, checked)
-    return replace(results, estimate=made.estimate, cov=made.cov, axes=made.axes, asked=made.asked, notes=made.notes)
+    return replace(
+        results, estimate=made.estimate, cov=made.cov, axes=made.axes, requested=made.requested, notes=made.notes
+    )

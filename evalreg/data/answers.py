@@ -88,8 +88,8 @@ def answers_of(read: CellRows, roles: Roles) -> Answers:
     present = np.zeros(values.shape, dtype=bool)
     values[model, item.codes], present[model, item.codes] = read.values, True
     places = source.positions()
-    own = rows.labels(roles.item).held
-    held = {name: codes_of_items(name, codes, item, places, roles.item) for name, codes in own.items()}
+    row_codes = rows.labels(roles.item).held
+    held = {name: codes_of_items(name, codes, item, places, roles.item) for name, codes in row_codes.items()}
     stratum = None
     if roles.strata is not None:
         names = sorted({key[-1] for key in read.keys})

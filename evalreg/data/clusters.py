@@ -34,13 +34,13 @@ from evalreg.errors import (
 def spelled_alike(labels: Iterable[object]) -> list[tuple[str, str]]:
     """Pairs of an earlier label and a later one that is spelled alike; only texts are looked at."""
     first: dict[str, str] = {}
-    found = []
+    pairs = []
     for label in labels:
         if isinstance(label, str):
-            one = first.setdefault("".join(unicodedata.normalize("NFKC", label).casefold().split()), label)
-            if one != label:
-                found.append((one, label))
-    return found
+            earlier = first.setdefault("".join(unicodedata.normalize("NFKC", label).casefold().split()), label)
+            if earlier != label:
+                pairs.append((earlier, label))
+    return pairs
 
 
 def quoted_pair(pair: tuple[str, str]) -> str:
@@ -48,8 +48,8 @@ def quoted_pair(pair: tuple[str, str]) -> str:
     return " and ".join(json.dumps(label, ensure_ascii=False) for label in pair)
 
 
-# How the names of columns begin that are made in an engine.
-MADE = "__"
+# How the names of columns begin that an engine or sums add.
+RESERVED = "__"
 
 
 def names_are_parsed() -> bool:
@@ -82,11 +82,11 @@ def known_columns(names: object, columns: Sequence[str], argument: str) -> tuple
         raise ArgumentTypeError(
             f"`{argument}` must be the name of a column or a list of names; got {type(names).__name__} {names!r}."
         )
-    found = tuple(known_column(name, columns, argument) for name in names)
-    twice = [name for i, name in enumerate(found) if name in found[:i]]
+    known = tuple(known_column(name, columns, argument) for name in names)
+    twice = [name for i, name in enumerate(known) if name in known[:i]]
     if twice:
         raise ArgumentError(f"`{argument}` names {listed(twice)} twice; each column once.", column=twice[0])
-    return found
+    return known
 
 
 def refuse_ambiguous(name: str, columns: Sequence[str], argument: str) -> None:
@@ -103,10 +103,9 @@ def refuse_ambiguous(name: str, columns: Sequence[str], argument: str) -> None:
 def no_column(name: str, columns: Sequence[str], argument: str, what: str = "not a column") -> MissingColumnError:
     """The error for a name that is not a column, with the nearest that are."""
     hint = nearest(name, columns) or f" The columns are {listed(columns)}."
-    if name.startswith(MADE):
-        hint += (
-            f' Engines and sums leave out columns whose names begin with "{MADE}", as their own do: rename it first.'
-        )
+    if name.startswith(RESERVED):
+        hint += f' Engines and sums leave out columns whose names begin with "{RESERVED}", as their own do: '
+        hint += "rename it first."
     elif is_parsed(name) and names_are_parsed():
         hint += (
             " DuckDB before version 2 is read without columns whose names have a dot or a double quote: upgrade, or "
@@ -274,8 +273,8 @@ def as_codes(codes: IntArray, labels: Any = None) -> Codes:
     if present.all():
         return Codes(codes, present.size, labels)
     renumbered = np.cumsum(present) - 1
-    kept = None if labels is None else np.asarray(labels, dtype=object)[: present.size][present]
-    return Codes(renumbered[codes], int(renumbered[-1]) + 1, kept)
+    present_labels = None if labels is None else np.asarray(labels, dtype=object)[: present.size][present]
+    return Codes(renumbered[codes], int(renumbered[-1]) + 1, present_labels)
 
 
 def joint(parts: Sequence[Codes]) -> Codes:
@@ -295,7 +294,7 @@ def joint_labels(columns: Sequence[tuple[IntArray, Any]]) -> tuple[IntArray, Any
     missing = np.any([codes < 0 for codes, _ in columns], axis=0)
     both = joint([Codes(np.where(missing, 0, codes), len(labels), labels) for codes, labels in columns])
     texts = [as_text(labels)[np.where(missing, 0, codes)[both.first]] for codes, labels in columns]
-    joined = [":".join(one) for one in zip(*texts, strict=True)]
+    joined = [":".join(row) for row in zip(*texts, strict=True)]
     return np.where(missing, -1, both.codes), np.array(joined, dtype=object)
 
 
@@ -326,8 +325,8 @@ def ordered(key: IntArray) -> tuple[IntArray, IntArray]:
 
 def restricted(codes: Codes, rows: BoolArray) -> Codes:
     """Labels of some of the rows, every code present."""
-    part = as_codes(codes.codes[rows], codes.labels)
-    return replace(part, parts=tuple(restricted(one, rows) for one in codes.parts)) if codes.parts else part
+    chosen = as_codes(codes.codes[rows], codes.labels)
+    return replace(chosen, parts=tuple(restricted(part, rows) for part in codes.parts)) if codes.parts else chosen
 
 
 def used_codes(name: str, codes: IntArray, labels: Any, every_row: bool = False) -> Codes:
@@ -405,7 +404,7 @@ class Named(Protocol):
         """Names of the columns."""
 
     @property
-    def made(self) -> tuple[str, ...]:
+    def joint_ids(self) -> tuple[str, ...]:
         """Names of labels that are made of several columns."""
 
     def with_joint(self, name: str, parts: Sequence[str], argument: str) -> Self:
@@ -464,7 +463,7 @@ def with_joint_ids(table: AnyTable, **roles: object) -> AnyTable:
 
 def names_of(table: Named) -> tuple[str, ...]:
     """Names that a role may take: the columns, and the joint ids that were made."""
-    return (*table.columns, *table.made)
+    return (*table.columns, *table.joint_ids)
 
 
 Groups: TypeAlias = Any
@@ -535,7 +534,7 @@ def as_label_dict(groups: Groups) -> dict[str, Any]:
                 "a dict for `groups` holds labels, one a row, and not column names; got str. Name columns in a list: "
                 f"groups={names[:3]}."
             )
-        return {name: labels for one, value in groups.items() for name, labels in _named(str(one), value).items()}
+        return {name: labels for key, value in groups.items() for name, labels in _named(str(key), value).items()}
     return _named("groups", groups)
 
 
@@ -552,8 +551,8 @@ def _named(name: str, labels: Any) -> dict[str, Any]:
         raise ArgumentTypeError(
             f"`groups` must be one-dimensional; got {dimensions} dimensions. Pass a dict of one array each."
         )
-    own = getattr(labels, "name", None)
-    return {str(own) if name == "groups" and own not in (None, "") else name: _in_python(labels)}
+    series_name = getattr(labels, "name", None)
+    return {str(series_name) if name == "groups" and series_name not in (None, "") else name: _in_python(labels)}
 
 
 def _in_python(labels: Any) -> Any:

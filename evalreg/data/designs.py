@@ -162,7 +162,7 @@ def refuse_large_design(parsed: ParsedFormula, frame: pd.DataFrame, n_clusters: 
 def _fewest(term: Any, levels: dict[str, int]) -> int:
     """Columns that a term has at the least: the levels of its factors, less one each."""
     names = [names_in([factor.code]).columns & set(levels) for factor in term.factors]
-    return math.prod(max(levels[name] for name in one) - 1 for one in names if one)
+    return math.prod(max(levels[name] for name in columns) - 1 for columns in names if columns)
 
 
 def _refuse_columns(
@@ -256,16 +256,16 @@ def read_design(
         missing=roles.missing,
         split=(*right, *levels),
     )
-    kept = _not_alone(levels_of(rows, factors)) if factors else None
-    if kept is not None and not kept.any():
+    recurring = _not_alone(levels_of(rows, factors)) if factors else None
+    if recurring is not None and not recurring.any():
         names = listed([axis_name(factor) for factor in factors])
         raise EmptyDataError(
             f"every one of the {rows.n_rows} rows is alone in a level of the absorbed {names}, so that nothing is left "
             "to compare. Absorb a column whose values recur, or name it in `groups` instead.",
             count=rows.n_rows,
         )
-    if kept is not None:
-        rows = rows.only(kept, "singleton")
+    if recurring is not None:
+        rows = rows.only(recurring, "singleton")
     frame = design_frame(rows, (*left, *right), parsed)
     refuse_large_design(parsed, frame, max((len(rows.used[name].labels) for name in rows.held), default=0))
     return rows, frame
@@ -273,19 +273,19 @@ def read_design(
 
 def levels_of(rows: ReadRows, factors: tuple[Axis, ...]) -> tuple[Codes, ...]:
     """Level of each row in each factor."""
-    made = (joint([rows.used[name] for name in factor]) for factor in factors)
-    return tuple(as_codes(one.codes, one.labels) if not one.parts else one for one in made)
+    joint_levels = (joint([rows.used[name] for name in factor]) for factor in factors)
+    return tuple(as_codes(levels.codes, levels.labels) if not levels.parts else levels for levels in joint_levels)
 
 
 def _not_alone(factors: Sequence[Codes]) -> BoolArray | None:
     """Rows that are not alone in a level, shape (n_rows,): those that are go, until none is; None if all stay."""
-    kept = np.ones(factors[0].codes.size, dtype=bool)
+    recurring = np.ones(factors[0].codes.size, dtype=bool)
     while True:
-        single = np.zeros_like(kept)
+        single = np.zeros_like(recurring)
         for factor in factors:
-            counts = np.bincount(factor.codes[kept], minlength=factor.n_clusters)
+            counts = np.bincount(factor.codes[recurring], minlength=factor.n_clusters)
             single |= counts[factor.codes] == 1
-        single &= kept
+        single &= recurring
         if not single.any():
-            return None if kept.all() else kept
-        kept &= ~single
+            return None if recurring.all() else recurring
+        recurring &= ~single

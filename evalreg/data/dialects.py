@@ -21,8 +21,8 @@ def without_parsed(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     plain = [name for name in relation.columns if not is_parsed(name)]
     if not plain or len(plain) == len(relation.columns):
         return frame
-    found: nw.LazyFrame[Any] = nw.from_native(relation.project(", ".join(map(_quoted, plain))))
-    return found
+    readable: nw.LazyFrame[Any] = nw.from_native(relation.project(", ".join(map(_quoted, plain))))
+    return readable
 
 
 def _quoted(name: str) -> str:
@@ -85,8 +85,8 @@ def bytewise(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         change = _of_ibis
     else:
         return frame
-    found: nw.LazyFrame[Any] = nw.from_native(change(frame.to_native()))
-    return found
+    collated: nw.LazyFrame[Any] = nw.from_native(change(frame.to_native()))
+    return collated
 
 
 def _of_duckdb(relation: Any) -> Any:
@@ -99,10 +99,10 @@ def _of_duckdb(relation: Any) -> Any:
 
 
 def _of_spark(data: Any) -> Any:
-    fields = [one for one in data.schema.fields if getattr(one.dataType, "collation", "UTF8_BINARY") != "UTF8_BINARY"]
-    for one in fields:
-        name = "`" + one.name.replace("`", "``") + "`"
-        data = data.withColumn(one.name, data[name].cast("string collate UTF8_BINARY"))
+    for field in data.schema.fields:
+        if getattr(field.dataType, "collation", "UTF8_BINARY") != "UTF8_BINARY":
+            name = "`" + field.name.replace("`", "``") + "`"
+            data = data.withColumn(field.name, data[name].cast("string collate UTF8_BINARY"))
     return data
 
 
@@ -120,5 +120,5 @@ def _of_ibis(table: Any) -> Any:
 
     def decode(value: bytes) -> str: ...  # type: ignore[empty-body]
 
-    made = [udf.scalar.builtin(one) for one in (encode, decode)]
-    return table.mutate(**{name: made[1](made[0](table[name])) for name in texts})
+    to_bytes, to_text = (udf.scalar.builtin(function) for function in (encode, decode))
+    return table.mutate(**{name: to_text(to_bytes(table[name])) for name in texts})

@@ -16,7 +16,7 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.clusters import (
-    MADE,
+    RESERVED,
     Axis,
     as_text,
     factorize,
@@ -47,21 +47,21 @@ def fold_in_spark(
 ) -> list[FloatArray]:
     """What `work` makes of the lines of each partition, which holds whole clusters: one shuffle by the keys."""
 
-    def made(batches: Iterator[Any]) -> Iterator[Any]:
+    def pickled(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
         for part in work(pa.Table.from_batches([batch]) for batch in batches):
             yield pa.RecordBatch.from_pydict({"part": [pickle.dumps(part)]})
 
     whole = grouped.repartition(*keys).sortWithinPartitions(*keys)
-    return [pickle.loads(row[0]) for row in whole.mapInArrow(made, "part binary").collect()]
+    return [pickle.loads(row[0]) for row in whole.mapInArrow(pickled, "part binary").collect()]
 
 
 # Squares of weights between this and its inverse, summed over many rows, are still floats.
 FAR = 1e50
 
 # What the columns of grouped rows are called: rows, and with a number keys and what is measured.
-ROWS, KEY, SUM = f"{MADE}rows", f"{MADE}key", f"{MADE}sum"
+ROWS, KEY, SUM = f"{RESERVED}rows", f"{RESERVED}key", f"{RESERVED}sum"
 # Characters that are shown of what an engine says.
 MOST_SAID = 300
 # Lines in a batch of Arrow from DuckDB.
@@ -88,10 +88,10 @@ def engine_answers(frame: nw.LazyFrame[Any], what: str) -> Iterator[None]:
         raise
     except Exception as error:
         said = " ".join(str(error).split())
-        told = said if len(said) <= MOST_SAID else said[:MOST_SAID] + " ..."
+        shown = said if len(said) <= MOST_SAID else said[:MOST_SAID] + " ..."
         raise EngineError(
             f"the engine must answer every query; {frame.implementation.value} did not {what}: "
-            f"{type(error).__name__}: {told.rstrip('.') or 'no message'}. The whole error is in `__cause__` of this "
+            f"{type(error).__name__}: {shown.rstrip('.') or 'no message'}. The whole error is in `__cause__` of this "
             "one: a worker or a file may be lost, memory may have run out, or a value has the wrong type. Mend that, "
             "and make the call again."
         ) from error
@@ -133,21 +133,21 @@ def schema_of(frame: nw.LazyFrame[Any]) -> Mapping[str, Any]:
         return frame.collect_schema()
 
 
-def without_own(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+def without_reserved(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     """The frame without columns that are called as those that are made in an engine are; `no_column` says so."""
-    theirs = [name for name in frame.collect_schema() if name.startswith(MADE)]
-    return frame.drop(*theirs) if theirs else frame
+    reserved = [name for name in frame.collect_schema() if name.startswith(RESERVED)]
+    return frame.drop(*reserved) if reserved else frame
 
 
 def as_pandas(frame: nw.LazyFrame[Any]) -> pd.DataFrame:
     """What a query gives, as pandas; days stay days, which columns of pandas would turn into times at midnight."""
-    found: pd.DataFrame = fetched(frame, "pandas")
+    lines: pd.DataFrame = fetched(frame, "pandas")
     schema = schema_of(frame)
     days = [name for name, kind in schema.items() if kind == nw.Date]
-    found = found.assign(**{name: found[name].dt.date for name in days if found[name].dtype.kind == "M"})
+    lines = lines.assign(**{name: lines[name].dt.date for name in days if lines[name].dtype.kind == "M"})
     # DuckDB gives arrays of bytes, which are no keys.
     binary = [name for name, kind in schema.items() if kind == nw.Binary]
-    return found.assign(**{name: found[name].map(bytes, na_action="ignore") for name in binary})
+    return lines.assign(**{name: lines[name].map(bytes, na_action="ignore") for name in binary})
 
 
 Measure: TypeAlias = tuple[nw.Expr, Literal["sum", "min", "max"]]
@@ -252,7 +252,8 @@ class Sums:
     @property
     def nbytes(self) -> int:
         """Bytes that the block takes."""
-        return sum(int(one.nbytes) for one in (self.cluster, self.cell, self.n, *self.totals.values(), *self.labels))
+        arrays = (self.cluster, self.cell, self.n, *self.totals.values(), *self.labels)
+        return sum(int(array.nbytes) for array in arrays)
 
     def matrix(self, numbers: FloatArray, n_cells: int) -> Matrix:
         """One number for each line, as an array in compressed sparse rows, shape (n_clusters, n_cells)."""
@@ -260,9 +261,9 @@ class Sums:
         if n_cells == 1:
             return single_column(numbers)
         starts = np.searchsorted(self.cluster, np.arange(shape[0] + 1))
-        made = in_rows(numbers, self.cell, starts, shape)
-        made.has_canonical_format = True
-        return made
+        matrix = in_rows(numbers, self.cell, starts, shape)
+        matrix.has_canonical_format = True
+        return matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,12 +274,12 @@ class Query:
     ----------
     frame : narwhals.LazyFrame
         A reference; queries run when sums are asked for.
-    made : tuple of str
+    joint_ids : tuple of str
         Names of labels that are made of several columns.
     """
 
     frame: nw.LazyFrame[Any]
-    made: tuple[str, ...] = ()
+    joint_ids: tuple[str, ...] = ()
 
     rows_of: ClassVar[tuple[str, ...]] = ()
     """Columns that hold rows of lines, where a row of the frame counts as several."""
@@ -292,7 +293,7 @@ class Query:
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
         names = schema_of(self.frame)
-        return tuple(str(name) for name in names if name not in self.made)
+        return tuple(str(name) for name in names if name not in self.joint_ids)
 
     def each(self, change: Callable[[nw.LazyFrame[Any]], nw.LazyFrame[Any]]) -> Self:
         """The same with a change made to the frame."""
@@ -310,8 +311,8 @@ class Query:
         schema = schema_of(self.frame)
         texts = {part: _text(part, schema[part], argument) for part in parts}
         _refuse_alike(self, texts, [part for part in parts if holds_text(schema[part])], argument)
-        made = nw.concat_str(*texts.values(), separator=":", ignore_nulls=False).alias(name)
-        return replace(self.each(lambda frame: frame.with_columns(made)), made=(*self.made, name))
+        joint = nw.concat_str(*texts.values(), separator=":", ignore_nulls=False).alias(name)
+        return replace(self.each(lambda frame: frame.with_columns(joint)), joint_ids=(*self.joint_ids, name))
 
     def absent(self, names: Sequence[str]) -> nw.Expr:
         """Whether one of some columns is null or NaN; never, where there are none."""
@@ -348,11 +349,11 @@ class Query:
         These are names that no engine parses; groups come in no order, but for that of some of the columns.
         """
         # Columns are made first: not every engine has products or casts inside a sum.
-        made = [nw.col(name).alias(f"{KEY}{i}") for i, name in enumerate(keys)]
-        made += [column.alias(f"{SUM}{i}") for i, (column, _) in enumerate(measures.values())]
-        made += [nw.col(name) for name in self.rows_of]
+        columns = [nw.col(name).alias(f"{KEY}{i}") for i, name in enumerate(keys)]
+        columns += [column.alias(f"{SUM}{i}") for i, (column, _) in enumerate(measures.values())]
+        columns += [nw.col(name) for name in self.rows_of]
         with engine_answers(self.frame, "take a query"):
-            rows = self.frame.select(*(made or [nw.col(next(iter(schema_of(self.frame)))).alias(f"{MADE}any")]))
+            rows = self.frame.select(*(columns or [nw.col(next(iter(schema_of(self.frame)))).alias(f"{RESERVED}any")]))
             added = [self.rows.alias(ROWS)]
             added += [getattr(nw.col(f"{SUM}{i}"), how)() for i, (_, how) in enumerate(measures.values())]
             names = [f"{KEY}{i}" for i in range(len(keys))]
@@ -366,10 +367,10 @@ class Query:
 
     def lines(self, keys: Sequence[str], measures: Mapping[str, Measure]) -> Grouped:
         """The same as codes of the keys and arrays of numbers, rows by the name of "n"."""
-        found = fetched(self.grouped(keys, measures), "pyarrow")
+        table = fetched(self.grouped(keys, measures), "pyarrow")
         names = {"n": ROWS} | {name: f"{SUM}{i}" for i, name in enumerate(measures)}
-        coded = {name: encoded(found[f"{KEY}{i}"]) for i, name in enumerate(keys)}
-        return Grouped(coded, {name: numbers_of(found[column]) for name, column in names.items()})
+        coded = {name: encoded(table[f"{KEY}{i}"]) for i, name in enumerate(keys)}
+        return Grouped(coded, {name: numbers_of(table[column]) for name, column in names.items()})
 
     def n_clusters(self, by: Axis) -> int:
         """Distinct joint values of some columns, counted in the engine."""
@@ -378,7 +379,7 @@ class Query:
     def sums(self, by: Axis, cells: CellKeys, values: Mapping[str, nw.Expr]) -> Iterator[Sums]:
         """Sums by (cluster, cell): one GROUP BY sorted by cluster, read in batches of whole clusters."""
         for name in by:
-            known_column(name, (*self.columns, *self.made), "groups")
+            known_column(name, (*self.columns, *self.joint_ids), "groups")
         keys = [f"{KEY}{i}" for i in range(len(by))]
         for lines in whole_clusters(batches(self._by_cluster(by, cells, values)), keys):
             yield sums_of(lines, by, cells, tuple(values))
@@ -395,8 +396,8 @@ class Query:
             return (piece(sums_of(lines, by, cells, names)) for lines in whole_clusters(tables, keys))
 
         with engine_answers(self.frame, "work on clusters"):
-            asked = self._by_cluster(by, cells, values).to_native()
-            return functools.reduce(np.add, fold_in_spark(asked, keys, work))
+            grouped = self._by_cluster(by, cells, values).to_native()
+            return functools.reduce(np.add, fold_in_spark(grouped, keys, work))
 
     def _by_cluster(self, by: Axis, cells: CellKeys, values: Mapping[str, nw.Expr]) -> nw.LazyFrame[Any]:
         """Rows and sums by (cluster, cell), sorted by cluster."""
@@ -407,13 +408,13 @@ class Query:
 def refuse_repeats(table: Query, key: Axis, column: str, remedy: str) -> None:
     """Raise unless there is one row for each joint value of a key; `column` is the one that may be wrong."""
     again = table.grouped(key, {}).filter(nw.col(ROWS) > 1)
-    found = fetched(again.select(nw.col(ROWS).sum().alias("rows"), nw.len().alias("keys")), "pyarrow")
-    n_keys = int(found["keys"][0].as_py())
+    counts = fetched(again.select(nw.col(ROWS).sum().alias("rows"), nw.len().alias("keys")), "pyarrow")
+    n_keys = int(counts["keys"][0].as_py())
     if n_keys:
         names = [f"{KEY}{i}" for i in range(len(key))]
         first = as_pandas(again.sort(*names).head(3))[names].itertuples(index=False, name=None)
         shown = listed(":".join(map(str, labels)) for labels in first)
-        raise repeated_rows(key, column, int(found["rows"][0].as_py()) - n_keys, remedy, shown=shown)
+        raise repeated_rows(key, column, int(counts["rows"][0].as_py()) - n_keys, remedy, shown=shown)
 
 
 def batches(frame: nw.LazyFrame[Any], lines: int = LINES) -> Iterator[Any]:
@@ -600,18 +601,19 @@ def _refuse_alike(table: Query, texts: dict[str, nw.Expr], named: list[str], arg
     """Raise where joint text would name different values, which takes colons in two of the columns."""
     if len(named) < 2:
         return
-    one, no = nw.lit(1), nw.lit(0)
-    colons = {name: nw.when(texts[name].str.contains(":", literal=True)).then(one).otherwise(no) for name in named}
-    found = table.table((), {name: (column, "max") for name, column in colons.items()})
-    if found[named].fillna(0).to_numpy().sum() < 2:
+    yes, no = nw.lit(1), nw.lit(0)
+    colons = {name: nw.when(texts[name].str.contains(":", literal=True)).then(yes).otherwise(no) for name in named}
+    with_colon = table.table((), {name: (column, "max") for name, column in colons.items()})
+    if with_colon[named].fillna(0).to_numpy().sum() < 2:
         return
     parts = [f"__p{i}" for i in range(len(texts))]
-    distinct = table.frame.select(*(one.alias(part) for part, one in zip(parts, texts.values(), strict=True))).unique()
+    columns = (text.alias(part) for part, text in zip(parts, texts.values(), strict=True))
+    distinct = table.frame.select(*columns).unique()
     both = distinct.select(nw.concat_str(*map(nw.col, parts), separator=":", ignore_nulls=False).alias("__joint"))
     alike = both.filter(~nw.col("__joint").is_null()).group_by("__joint").agg(nw.len().alias("__n"))
-    found = fetched(alike.filter(nw.col("__n") > 1).head(3), "pandas")
-    if len(found):
-        label = str(found["__joint"].iloc[0])
+    examples = fetched(alike.filter(nw.col("__n") > 1).head(3), "pandas")
+    if len(examples):
+        label = str(examples["__joint"].iloc[0])
         raise ArgumentError(
             f"`{argument}` joins labels by a colon, and different ones of {' and '.join(map(repr, texts))} would read "
             f"alike, such as {label!r}. Replace the colons in one of the columns in the engine first.",

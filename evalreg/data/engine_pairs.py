@@ -71,7 +71,7 @@ class PairsInEngine:
         The comparisons in use, with both sides in one order and the scores of the left and of the first model.
     cells : CellKeys
         The same cells as joint values of columns.
-    n_given : int
+    n_ordered : int
         (left, right[, stratum]) that occur.
     sums : dict of str to ndarray, shape (n_kinds,)
         Rows "n"; sums of w "w", of w^2 "ww", of w v "wv" and so on, v being the left score less one half; the
@@ -87,7 +87,7 @@ class PairsInEngine:
     pairs: PairCells
     table: Query
     cells: CellKeys
-    n_given: int
+    n_ordered: int
     sums: dict[str, FloatArray]
     axes: tuple[Axis, ...] | None
     dropped: dict[str, int]
@@ -115,16 +115,16 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
         codes, labels = kinds.keys[roles.strata]
         strata = labels, codes[used]
     pairs = pair_cells(first, second, names, strata)
-    found = _in_use(table.present(columns_in(columns)), roles, kinds, named, value)
+    comparisons = _in_use(table.present(columns_in(columns)), roles, kinds, named, value)
     if roles.key:
-        refuse_repeats(found, (roles.left, roles.right, *roles.key), roles.key[0], OTHER_KEY)
+        refuse_repeats(comparisons, (roles.left, roles.right, *roles.key), roles.key[0], OTHER_KEY)
     entry = np.unique(pairs.cell, return_index=True)[1]
     # The models of a cell in the engine's order.
-    other, one, two = (first > second)[entry], pairs.first, pairs.second
-    one, two = np.where(other, two, one), np.where(other, one, two)
+    other = (first > second)[entry]
+    earlier, later = np.where(other, pairs.second, pairs.first), np.where(other, pairs.first, pairs.second)
     return PairsInEngine(
-        replace(pairs, first=one, second=two, swapped=exchanged[used]),
-        found,
+        replace(pairs, first=earlier, second=later, swapped=exchanged[used]),
+        comparisons,
         kinds.cells((FIRST, SECOND, *_strata_of(roles)), np.flatnonzero(used)[entry]),
         np.unique(np.stack([pairs.cell, exchanged[used]]), axis=1).shape[1],
         _sums(kinds, used, value, roles),
@@ -149,13 +149,13 @@ def _in_one_order(table: Query, roles: PairRoles) -> Query:
         sides = [side.cast(nw.Float64 if kinds[0].is_numeric() else nw.String) for side in sides]
     left, right = sides
     other = left > right
-    made = (
+    columns = (
         nw.when(other).then(right).otherwise(left).alias(FIRST),
         nw.when(other).then(left).otherwise(right).alias(SECOND),
         # Floats: DuckDB sums whole numbers to what Arrow has as decimals.
         nw.when(other).then(nw.lit(1.0)).otherwise(nw.lit(0.0)).alias(EXCHANGED),
     )
-    return table.each(lambda frame: frame.with_columns(*made))
+    return table.each(lambda frame: frame.with_columns(*columns))
 
 
 def _kinds(table: Query, roles: PairRoles, w: nw.Expr | None) -> Grouped:
@@ -182,11 +182,11 @@ def _of_weights(w: nw.Expr) -> dict[str, Measure]:
 def _of_scores(score: nw.Expr, w: nw.Expr | None) -> dict[str, Measure]:
     """Ends and ties of scores, and sums of their products with the weights w, about one half."""
     v = score - 0.5
-    made: dict[str, Measure] = {"low": (score, "min"), "high": (score, "max"), "tied": _counted(score == 0.5)}
+    measures: dict[str, Measure] = {"low": (score, "min"), "high": (score, "max"), "tied": _counted(score == 0.5)}
     if w is None:
-        return made | {"wv": (v, "sum"), "wvv": (v * v, "sum")}
-    made |= {"wv": (w * v, "sum"), "wvv": (w * v * v, "sum")}
-    return made | {"wwv": (w * w * v, "sum"), "wwvv": (w * w * v * v, "sum")}
+        return measures | {"wv": (v, "sum"), "wvv": (v * v, "sum")}
+    measures |= {"wv": (w * v, "sum"), "wvv": (w * v * v, "sum")}
+    return measures | {"wwv": (w * w * v, "sum"), "wwvv": (w * w * v * v, "sum")}
 
 
 def _left_scores(
@@ -231,8 +231,8 @@ def _in_use(used: Query, roles: PairRoles, kinds: Grouped, named: IntArray, valu
         if says:
             of_first = nw.when(winner.is_in(says)).then(turned(nw.lit(points))).otherwise(of_first)
     # In two steps: the left score is made of the first's.
-    made = used.each(lambda frame: frame.with_columns(of_first.alias(FIRST_SCORE)))
-    return made.each(lambda frame: frame.with_columns(turned(nw.col(FIRST_SCORE)).alias(SCORE)))
+    first_scored = used.each(lambda frame: frame.with_columns(of_first.alias(FIRST_SCORE)))
+    return first_scored.each(lambda frame: frame.with_columns(turned(nw.col(FIRST_SCORE)).alias(SCORE)))
 
 
 def _named_first(kinds: Grouped, roles: PairRoles, won: BoolArray) -> nw.Expr:
@@ -270,7 +270,7 @@ def summarised_pairs(data: Any, roles: PairRoles, groups: str | list[str]) -> Su
     opened, roles = open_pairs(data, roles, groups)
     table = as_query(opened, {"score": roles.score, "weights": roles.weights})
     columns = sorted({name for axis in parse_groups(groups, table.columns) for name in axis})
-    own = SummedRoles(
+    summed = SummedRoles(
         "pairs",
         tuple(columns),
         left=roles.left,
@@ -285,16 +285,16 @@ def summarised_pairs(data: Any, roles: PairRoles, groups: str | list[str]) -> Su
         known_column(roles.winner, table.columns, "winner")
     read = read_pairs_in_engine(table, roles, groups)
     refuse_far_weights(table, roles.weights)
-    return SummedLog(_summed_lines(read.table, own, read.weight), own, read.dropped)
+    return SummedLog(_summed_lines(read.table, summed, read.weight), summed, read.dropped)
 
 
-def _summed_lines(table: Query, own: SummedRoles, w: nw.Expr | None) -> pd.DataFrame:
+def _summed_lines(table: Query, roles: SummedRoles, w: nw.Expr | None) -> pd.DataFrame:
     """Lines by (left, right, stratum, cluster), whose scores are those of the left model."""
     score = nw.col(SCORE)
     measures = {"wins": _counted(score == 1), "losses": _counted(score == 0)} | _of_scores(score, w)
     measures |= {} if w is None else _of_weights(w)
     columns = PAIR_COLUMNS | WEIGHTED_PAIR_COLUMNS
-    return grouped_lines(table, own, {columns[name]: measure for name, measure in measures.items()})
+    return grouped_lines(table, roles, {columns[name]: measure for name, measure in measures.items()})
 
 
 def read_summed_pairs(
@@ -305,15 +305,15 @@ def read_summed_pairs(
     Lines are of any strata and clusters that they were summed by. Where all scores are wins, ties and losses, each
     line stands once for each of these that it has.
     """
-    own = _checked(log, roles, needs_rows)
-    axes = None if groups is None else parse_groups(groups, own.labels)
-    line, sums = _outcomes(_sums_of(log.lines, own.weights is not None), needs_rows)
-    codes = {name: factorize(log.lines[name]) for name in own.labels}
+    summed = _checked(log, roles, needs_rows)
+    axes = None if groups is None else parse_groups(groups, summed.labels)
+    line, sums = _outcomes(_sums_of(log.lines, summed.weights is not None), needs_rows)
+    codes = {name: factorize(log.lines[name]) for name in summed.labels}
     labels = {name: Codes(of[line], len(names), names) for name, (of, names) in codes.items()}
     (left, right), names = sides_of((codes[roles.left], codes[roles.right]), roles)
     of = None if roles.strata is None else labels[roles.strata]
     cells = pair_cells(left[line], right[line], names, None if of is None else (of.labels, of.codes))
-    cells = replace(cells, alike=0 if own.key else _alike(log, roles, axes))
+    cells = replace(cells, alike=0 if summed.key else _alike(log, roles, axes))
     if roles.sides is not None:
         side_names, terms = sides_design(roles.sides, pd.DataFrame(), line.size)
         cells = replace(cells, side_names=side_names, sides=terms)
@@ -323,17 +323,17 @@ def read_summed_pairs(
 def _checked(log: SummedLog, roles: PairRoles, needs_rows: str | None) -> SummedRoles:
     """The roles of the sums; raises where other ones are asked for, or what needs rows."""
     refuse_kind(log, "pairs")
-    own = log.roles
+    summed = log.roles
     refuse_other(log, {name: getattr(roles, name) for name in ("left", "right", "score", "winner", "weights")})
     if roles.labels is not None:
         raise ArgumentError("`labels` said what verdicts mean when the log was summed; leave it out here.")
-    if roles.key and roles.key != own.key:
+    if roles.key and roles.key != summed.key:
         raise ArgumentError(
-            f"`key` must be that of the sums, {own.key or None!r}; got {roles.key!r}. It is checked where rows are "
+            f"`key` must be that of the sums, {summed.key or None!r}; got {roles.key!r}. It is checked where rows are "
             "summed: give it to `summarise`."
         )
     if roles.strata is not None:
-        known_column(roles.strata, own.labels, "by")
+        known_column(roles.strata, summed.labels, "by")
     columns = () if roles.sides is None else roles.sides.covariate_names
     if columns or (needs_rows is not None and needs_rows != DAVIDSON and roles.sides is None):
         what = f"`formula` with {listed(columns)}" if columns else needs_rows
@@ -341,15 +341,15 @@ def _checked(log: SummedLog, roles: PairRoles, needs_rows: str | None) -> Summed
             f"{what} needs rows, which a log of sums no longer has: take the log itself. "
             'Of formulas the advantage of a side, formula="1", is known of sums.'
         )
-    return own
+    return summed
 
 
 def _sums_of(lines: pd.DataFrame, weighted: bool) -> dict[str, FloatArray]:
     """Sums of the lines by the names that those of an engine have."""
     columns = {"n": ROWS} | PAIR_COLUMNS | (WEIGHTED_PAIR_COLUMNS if weighted else {})
-    found = {name: lines[column].to_numpy(dtype=float) for name, column in columns.items()}
-    n = found["n"]
-    return {"w": n, "ww": n, "wwv": found["wv"], "wwvv": found["wvv"], "heaviest": np.ones(n.size)} | found
+    sums = {name: lines[column].to_numpy(dtype=float) for name, column in columns.items()}
+    n = sums["n"]
+    return {"w": n, "ww": n, "wwv": sums["wv"], "wwvv": sums["wvv"], "heaviest": np.ones(n.size)} | sums
 
 
 def _outcomes(sums: dict[str, FloatArray], needs_rows: str | None) -> tuple[IntArray, dict[str, FloatArray]]:

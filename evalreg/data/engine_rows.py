@@ -173,41 +173,41 @@ def read_in_engine(
     measured = measures(*map(floats_of, values.values()), w)
     if w is not None:
         measured |= {"w": (w, "sum"), "heavy": (w, "max")}
-    found = marked(table, columns).lines((REASON, *roles.cell_columns), measured)
-    why = found.values(REASON).astype(int)
-    used, dropped = why == 0, dropped_rows(why, columns, roles.missing, found.numbers["n"])
+    grouped = marked(table, columns).lines((REASON, *roles.cell_columns), measured)
+    why = grouped.values(REASON).astype(int)
+    used, dropped = why == 0, dropped_rows(why, columns, roles.missing, grouped.numbers["n"])
     if any(dropped.values()):
         table = table.present(columns_in(columns))
-    cells, sums = _cells(found, roles.cell_columns, used)
+    cells, sums = _cells(grouped, roles.cell_columns, used)
     refuse_filters(table, None, (*roles.cell_columns, *covariates))
     if roles.item is not None and not repeats:
         remedy = "Average repeated answers first (`sample` of `mean` does), remove copies, and where models or tasks "
         remedy += f'tell rows apart name these in `by`, or join them as in item="task:{roles.item}".'
         refuse_repeats(table, (*roles.by, roles.item), roles.item, remedy)
-    return EngineRows(table, axes, dropped, w, cells, sums, _absent(found, roles.by, used))
+    return EngineRows(table, axes, dropped, w, cells, sums, _absent(grouped, roles.by, used))
 
 
 def measured_cells(
     table: Query, columns: tuple[str, ...], measures: Mapping[str, Measure]
 ) -> tuple[CellKeys, dict[str, FloatArray]]:
     """The cells of rows in which nothing is missing, and what is measured of each."""
-    found = table.lines(columns, measures)
-    return _cells(found, columns, np.ones(found.numbers["n"].size, dtype=bool))
+    grouped = table.lines(columns, measures)
+    return _cells(grouped, columns, np.ones(grouped.numbers["n"].size, dtype=bool))
 
 
-def _cells(found: Grouped, columns: tuple[str, ...], used: BoolArray) -> tuple[CellKeys, dict[str, FloatArray]]:
+def _cells(grouped: Grouped, columns: tuple[str, ...], used: BoolArray) -> tuple[CellKeys, dict[str, FloatArray]]:
     """The cells of the entries in use, in the order of their text, and the sums of each."""
     entries = np.flatnonzero(used)
-    keys = found.cells(columns, entries).keys
+    keys = grouped.cells(columns, entries).keys
     entries = entries[sorted(range(entries.size), key=keys.__getitem__)]
-    sums = {name: column[entries] for name, column in found.numbers.items()}
-    return found.cells(columns, entries), {"w": sums["n"]} | sums
+    sums = {name: column[entries] for name, column in grouped.numbers.items()}
+    return grouped.cells(columns, entries), {"w": sums["n"]} | sums
 
 
-def _absent(found: Grouped, by: tuple[str, ...], used: BoolArray) -> tuple[str, ...]:
+def _absent(grouped: Grouped, by: tuple[str, ...], used: BoolArray) -> tuple[str, ...]:
     """Joint labels of which no entry is in use."""
-    known = np.all([np.ones(used.size, dtype=bool), *(found.keys[name][0] >= 0 for name in by)], axis=0)
-    every, some = (set(found.cells(by, np.flatnonzero(entries)).keys) for entries in (known, used))
+    known = np.all([np.ones(used.size, dtype=bool), *(grouped.keys[name][0] >= 0 for name in by)], axis=0)
+    every, some = (set(grouped.cells(by, np.flatnonzero(entries)).keys) for entries in (known, used))
     return tuple(sorted(":".join(key) for key in every - some))
 
 
@@ -233,27 +233,27 @@ class EngineAnswers(Table):
     def labels(self, name: str, argument: str) -> tuple[IntArray, Any]:
         """Integer codes of a column with -1 for missing, and the label of each code."""
         if name not in self._labels and name not in self.frame.columns and name in self.every:
-            self._labels[name] = factorize(self._asked(name))
+            self._labels[name] = factorize(self._queried(name))
         return super().labels(name, argument)
 
-    def _asked(self, name: str) -> pd.Series:
+    def _queried(self, name: str) -> pd.Series:
         """A column that was not read, one label a line, by one query."""
         assert self.engine is not None
-        found = self.engine.table((*self.key, name), {})
-        key, without = list(self.key), found[name].isna()
-        refuse_differing(found[~without], self.key, (name,))
-        own = self.to_pandas(self.key, None).reset_index(drop=True)
-        counts = found.groupby(key, as_index=False, observed=True)[ROWS].sum()
-        there = own.merge(counts, on=key, how="left")[ROWS].fillna(-1).to_numpy(dtype=int)
-        changed = len(counts) != len(own) or not np.array_equal(there, self.answers)
+        by_label = self.engine.table((*self.key, name), {})
+        key, without = list(self.key), by_label[name].isna()
+        refuse_differing(by_label[~without], self.key, (name,))
+        lines = self.to_pandas(self.key, None).reset_index(drop=True)
+        counts = by_label.groupby(key, as_index=False, observed=True)[ROWS].sum()
+        answers_now = lines.merge(counts, on=key, how="left")[ROWS].fillna(-1).to_numpy(dtype=int)
+        changed = len(counts) != len(lines) or not np.array_equal(answers_now, self.answers)
         if changed:
             raise DataError(
-                f"the rows in the engine have changed since the comparison was made: its {len(own)} answers by model "
+                f"the rows in the engine have changed since the comparison was made: its {len(lines)} answers by model "
                 f"and question are now {len(counts)}, or different ones. Make the comparison again."
             )
         # A line of which some answers have no label has none.
-        known = found[~found.set_index(key).index.isin(found[without].set_index(key).index)]
-        return own.merge(known, on=key, how="left", validate="one_to_one")[name]
+        known = by_label[~by_label.set_index(key).index.isin(by_label[without].set_index(key).index)]
+        return lines.merge(known, on=key, how="left", validate="one_to_one")[name]
 
 
 def refuse_differing(lines: pd.DataFrame, key: tuple[str, ...], names: tuple[str, ...]) -> None:
@@ -264,9 +264,9 @@ def refuse_differing(lines: pd.DataFrame, key: tuple[str, ...], names: tuple[str
     parts = lines[again]
     # A column may be a stratum and a cluster at once.
     counts = parts.groupby(list(key), sort=False, observed=True)[list(dict.fromkeys(names))].nunique(dropna=False)
-    name = next(one for one in counts.columns if (counts[one] > 1).any())
+    name = next(column for column in counts.columns if (counts[column] > 1).any())
     where = counts.index[counts[name] > 1]
-    shown = [":".join(map(str, one if isinstance(one, tuple) else (one,))) for one in where[:3]]
+    shown = [":".join(map(str, label if isinstance(label, tuple) else (label,))) for label in where[:3]]
     of = f"{' and '.join(map(repr, key))}, such as {listed(shown)}"
     raise differing_labels(name, key[-1], f"within {len(where)} of {of}", RowList((), len(where)))
 

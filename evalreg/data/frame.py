@@ -36,7 +36,7 @@ from evalreg.data.clusters import (
     used_codes,
 )
 from evalreg.data.dialects import bytewise, without_parsed
-from evalreg.data.engine import ROWS, Query, as_pandas, engine_answers, fetched, schema_of, without_own
+from evalreg.data.engine import ROWS, Query, as_pandas, engine_answers, fetched, schema_of, without_reserved
 from evalreg.data.sums import SummedLog
 from evalreg.errors import (
     AlignmentError,
@@ -124,9 +124,9 @@ def align_labels(name: str, labels: Any, n_rows: int, index: pd.Index | None, ar
             )
         return labels.reindex(index)
     if len(labels) != n_rows:
-        what, found = ("label" if argument == "groups" else "weight"), len(labels)
+        what, n_labels = ("label" if argument == "groups" else "weight"), len(labels)
         raise AlignmentError(
-            f"`{argument}`{_quoted(name)} must have one {what} for each row; got {found} {what}s for {n_rows} rows.",
+            f"`{argument}`{_quoted(name)} must have one {what} for each row; got {n_labels} {what}s for {n_rows} rows.",
             column=name,
             count=len(labels),
         )
@@ -203,7 +203,7 @@ def _some_of(values: pd.Series) -> list[Any]:
     try:
         return list(values.unique()[:3])
     except TypeError:
-        return list(dict.fromkeys(str(one) for one in values[:100]))[:3]
+        return list(dict.fromkeys(str(value) for value in values[:100]))[:3]
 
 
 def are_numbers(values: pd.Series, kind: str | None = None) -> BoolArray:
@@ -258,7 +258,7 @@ class Chosen:
 def _chosen_of(labels: Any, keep: BoolArray) -> Any:
     """Entries of a list, or of another library's series."""
     if isinstance(labels, list | tuple):
-        return [one for one, kept in zip(labels, keep, strict=True) if kept]
+        return [label for label, chosen in zip(labels, keep, strict=True) if chosen]
     return labels.filter(pd.Series(keep).tolist()) if hasattr(labels, "filter") else np.asarray(labels)[keep]
 
 
@@ -270,7 +270,7 @@ class Table:
     ----------
     frame : narwhals.DataFrame
         What `open_frame` holds of the caller's.
-    made : tuple of str
+    joint_ids : tuple of str
         Names of labels that are made of several columns.
     chosen : Chosen, optional
         Which rows of the caller's frame these are, where `subset` chose among them.
@@ -280,7 +280,7 @@ class Table:
 
     frame: nw.DataFrame[Any]
     _labels: dict[str, tuple[IntArray, Any]] = field(default_factory=dict)
-    made: tuple[str, ...] = ()
+    joint_ids: tuple[str, ...] = ()
     chosen: Chosen | None = None
     every: tuple[str, ...] = ()
 
@@ -350,7 +350,7 @@ class Table:
     def with_joint(self, name: str, parts: Sequence[str], argument: str) -> Self:
         """The same table with the joint values of some columns as labels under a name."""
         held = joint_labels([self.labels(part, argument) for part in parts])
-        return replace(self, _labels={**self._labels, name: held}, made=(*self.made, name))
+        return replace(self, _labels={**self._labels, name: held}, joint_ids=(*self.joint_ids, name))
 
     def to_pandas(self, names: Sequence[str], keep: BoolArray | None) -> pd.DataFrame:
         """Some columns of some rows as a pandas frame, for patsy."""
@@ -454,9 +454,9 @@ class UsedRows:
         rows = np.arange(self.table.n_rows) if self.keep is None else np.flatnonzero(self.keep)
         return rows if self.item is None else rows[self.item.first]
 
-    def only(self, kept: BoolArray) -> UsedRows:
+    def only(self, mask: BoolArray) -> UsedRows:
         """Some of the rows in use, or of the items."""
-        rows = kept if self.item is None else kept[self.item.codes]
+        rows = mask if self.item is None else mask[self.item.codes]
         keep = np.zeros(self.table.n_rows, dtype=bool)
         keep[replace(self, item=None).places()[rows]] = True
         return UsedRows(self.table, keep, None if self.item is None else restricted(self.item, rows))
@@ -578,7 +578,7 @@ def open_frame(data: Any) -> Table | Query:
         ) from None
     if isinstance(frame, nw.LazyFrame):
         with engine_answers(frame, "tell the columns of the frame"):
-            return Query(bytewise(without_own(without_parsed(frame))))
+            return Query(bytewise(without_reserved(without_parsed(frame))))
     if len(frame) == 0:
         raise EmptyDataError("`data` has no rows.")
     if not isinstance(data, pd.DataFrame):
@@ -608,14 +608,14 @@ def collected_at_most(table: Query, names: Sequence[str], labels: Set[str | None
         )
     known = [name for name in names if name in table.columns]
     if table.frame.implementation.is_polars():
-        own = nw.from_native(fetched(table.frame.select(known), "polars"), eager_only=True)
-        return Table(own, every=table.columns)
+        collected = nw.from_native(fetched(table.frame.select(known), "polars"), eager_only=True)
+        return Table(collected, every=table.columns)
     schema = schema_of(table.frame)
     columns = [
         nw.col(name).cast(nw.String) if name in labels and schema[name].is_integer() else nw.col(name) for name in known
     ]
-    own = nw.from_native(as_pandas(table.frame.select(*columns)), eager_only=True)
-    return Table(own, every=table.columns)
+    collected = nw.from_native(as_pandas(table.frame.select(*columns)), eager_only=True)
+    return Table(collected, every=table.columns)
 
 
 def as_query(table: Table | Query, numbers: Mapping[str, str | None]) -> Query:
@@ -631,9 +631,9 @@ def as_query(table: Table | Query, numbers: Mapping[str, str | None]) -> Query:
         if column is not None and kind is not None and not (kind.is_numeric() or kind == nw.Boolean):
             floats = table.floats(column, argument)
             frame = frame.with_columns(nw.new_series(column, floats, nw.Float64, backend=frame.implementation))
-    for name in table.made:
+    for name in table.joint_ids:
         codes, labels = table.labels(name, "item")
         # One entry more, which the code -1 of a missing id finds.
         texts = np.array([*labels, None], dtype=object)
         frame = frame.with_columns(nw.new_series(name, list(texts[codes]), nw.String, backend=frame.implementation))
-    return Query(without_own(frame.lazy()))
+    return Query(without_reserved(frame.lazy()))

@@ -487,13 +487,13 @@ def _checked(columns: tuple[str, ...], roles: PairRoles) -> PairRoles:
         )
     if roles.labels is not None and roles.winner is None:
         raise ArgumentError("`labels` says what the verdicts in `winner` mean; it has no bearing on `score`.")
-    asked = {"left": roles.left, "right": roles.right, "score": roles.score, "winner": roles.winner}
-    for argument, name in asked.items():
+    by_argument = {"left": roles.left, "right": roles.right, "score": roles.score, "winner": roles.winner}
+    for argument, name in by_argument.items():
         if name is not None:
             known_column(name, columns, argument)
     if roles.strata is not None:
         known_column(roles.strata, columns, "by")
-        sides = {name: argument for argument, name in asked.items() if name is not None}
+        sides = {name: argument for argument, name in by_argument.items() if name is not None}
         if roles.strata in sides:
             raise ArgumentError(
                 f'`by` must name a column of strata, such as languages; "{roles.strata}" is `{sides[roles.strata]}`.',

@@ -62,20 +62,20 @@ def answered(indicator: Any, names: tuple[str, ...]) -> Answered:
     return Answered(names, indicator, family, np.bincount(of_item, minlength=int(family.max()) + 1)[family])
 
 
-def without_worst(found: Answered) -> tuple[list[str], int] | None:
+def without_worst(answers: Answered) -> tuple[list[str], int] | None:
     """Models to leave out, until half of the questions are shared, and the questions that all others answered.
 
     Those that cost most shared questions go first; None where leaving out half, or all but two, does not help.
     """
-    by_model, keep = transposed(found.indicator), np.ones(len(found.names), dtype=bool)
-    held = np.asarray(found.indicator.sum(axis=1)).ravel()
-    order = np.argsort(found.count, kind="stable")
+    by_model, keep = transposed(answers.indicator), np.ones(len(answers.names), dtype=bool)
+    held = np.asarray(answers.indicator.sum(axis=1)).ravel()
+    order = np.argsort(answers.count, kind="stable")
     left: list[str] = []
-    n_models = len(found.names)
+    n_models = len(answers.names)
     for worst in order[: min(n_models // 2, n_models - 2)]:
         held[by_model.indices[by_model.indptr[worst] : by_model.indptr[worst + 1]]] -= 1
         keep[worst] = False
-        left.append(found.names[worst])
+        left.append(answers.names[worst])
         shared = int(np.sum(held == keep.sum()))
         if 2 * shared >= int(np.sum(held > 0)):
             return left, shared
@@ -89,10 +89,10 @@ def shared_rows(models: Codes, names: tuple[str, ...], items: Codes, item: str) 
     """
     where, n_items = (items.codes, models.codes), items.n_clusters
     indicator = sparse.coo_array((np.ones(items.codes.size), where), shape=(n_items, models.n_clusters)).tocsr()
-    found = answered(indicator, names)
-    count, n_shared = found.count, found.n_shared
+    answers = answered(indicator, names)
+    count, n_shared = answers.count, answers.n_shared
     if n_shared == 0:
-        first = without_worst(found)
+        first = without_worst(answers)
         have = listed(f"{names[i]} ({count[i]})" for i in np.argsort(count, kind="stable")[:3])
         what = f"Leave out {quoted(first[0])}: the others share {first[1]}." if first else "Choose fewer models."
         raise DataError(
@@ -106,9 +106,9 @@ def shared_rows(models: Codes, names: tuple[str, ...], items: Codes, item: str) 
     if np.min(count) < n_items:
         worst = int(np.argmin(count))
         line += f"; {names[worst]} lacks {n_items - count[worst]} of the {n_items}"
-    if 2 * n_shared < n_items and (first := without_worst(found)) is not None:
+    if 2 * n_shared < n_items and (first := without_worst(answers)) is not None:
         line += f". Without {quoted(first[0])} it would be {first[1]}"
-    shared = np.diff(found.indicator.indptr) == len(names)
+    shared = np.diff(answers.indicator.indptr) == len(names)
     return np.asarray(shared[items.codes], dtype=bool), f"{line}."
 
 

@@ -54,9 +54,9 @@ def group_labels(table: Table, groups: Groups) -> tuple[tuple[Axis, ...] | None,
     if isinstance(groups, str) or (isinstance(groups, list | tuple) and all(isinstance(g, str) for g in groups)):
         axes = parse_groups(groups, table.columns)
         return axes, {name: table.labels(name, "groups") for axis in axes for name in axis}
-    given = as_label_dict(groups)
-    labels = {name: factorize(table.align(name, values)) for name, values in given.items()}
-    return tuple((name,) for name in given), labels
+    arrays = as_label_dict(groups)
+    labels = {name: factorize(table.align(name, values)) for name, values in arrays.items()}
+    return tuple((name,) for name in arrays), labels
 
 
 def checked_weights(table: Table, weights: Any) -> FloatArray | None:
@@ -81,17 +81,17 @@ def power_of_weights(light: float, heavy: float, column: str, values: FloatArray
     """
     of = np.zeros(0) if values is None else values
     if not light > 0:
-        rule, found, wrong = "be positive", f"the smallest is {light:g}", of <= 0
+        rule, violation, wrong = "be positive", f"the smallest is {light:g}", of <= 0
         remedy = "Check the signs" if light < 0 else "A row of weight zero is not an observation: leave it out"
     elif light / heavy < FAR**-2:
         rule, wrong = f"lie within a factor of {FAR**2:.0e} of each other", of / heavy < FAR**-2
-        found = f"they are from {light:g} to {heavy:g}"
+        violation = f"they are from {light:g} to {heavy:g}"
         remedy = "Rows so much lighter than the heaviest say nothing: leave them out"
     else:
         return 0 if 1 / FAR < heavy < FAR else -int(np.frexp(heavy)[1])
     rows = None if values is None else rows_where(wrong)
     where = "" if rows is None else f" ({rows})"
-    raise ArgumentError(f"`weights` must {rule}; {found}{where}. {remedy}.", column=column, rows=rows)
+    raise ArgumentError(f"`weights` must {rule}; {violation}{where}. {remedy}.", column=column, rows=rows)
 
 
 def _weight_array(table: Table, weights: Any) -> FloatArray:
@@ -143,8 +143,8 @@ def refuse_filters(table: Table | Query, keep: BoolArray | None, named: Collecti
 def _filters(table: Table | Query, keep: BoolArray | None) -> tuple[list[str], int]:
     """Names of the filters in use, and the number of rows."""
     if isinstance(table, Query):
-        found = table.table((FILTER,), {}).dropna()
-        return sorted(map(str, found[FILTER])), int(found[ROWS].sum())
+        counts = table.table((FILTER,), {}).dropna()
+        return sorted(map(str, counts[FILTER])), int(counts[ROWS].sum())
     codes, labels = table.labels(FILTER, FILTER)
     used = restrict(codes, keep)
     return sorted(str(labels[code]) for code in np.unique(used[used >= 0])), int(used.size)
@@ -193,8 +193,8 @@ class Roles:
     def labels(self) -> dict[str, str]:
         """Columns of labels, and the argument that names each."""
         named = dict.fromkeys(self.by, "by")
-        given = {"strata": self.strata, "item": self.item, "sample": self.sample}
-        return named | {name: argument for argument, name in given.items() if name is not None}
+        by_argument = {"strata": self.strata, "item": self.item, "sample": self.sample}
+        return named | {name: argument for argument, name in by_argument.items() if name is not None}
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,15 +241,15 @@ class ReadRows:
         held = {name: codes for name, codes in self.used.items() if name in self.held or name in more}
         return Labels(self.n_rows, held, self.source)
 
-    def only(self, kept: BoolArray, reason: str | None = None) -> ReadRows:
+    def only(self, mask: BoolArray, reason: str | None = None) -> ReadRows:
         """Some of the rows in use, shape (n_rows,); the others are counted as dropped where a reason is given."""
-        counted = {} if reason is None else {reason: int(np.count_nonzero(~kept))}
+        counted = {} if reason is None else {reason: int(np.count_nonzero(~mask))}
         return replace(
             self,
-            values={argument: column[kept] for argument, column in self.values.items()},
-            weights=restrict(self.weights, kept),
-            used={name: restricted(codes, kept) for name, codes in self.used.items()},
-            source=self.source.only(kept),
+            values={argument: column[mask] for argument, column in self.values.items()},
+            weights=restrict(self.weights, mask),
+            used={name: restricted(codes, mask) for name, codes in self.used.items()},
+            source=self.source.only(mask),
             dropped={**self.dropped, **counted},
         )
 
@@ -301,7 +301,7 @@ def read_rows(
     columns = {name: table.labels(name, argument) for name, argument in labels.items()}
     axes, of_groups = group_labels(table, groups)
     refuse_name_in_use(of_groups, {**scored, **columns}, {**texts, **labels})
-    new = {name: found for name, found in of_groups.items() if name not in {**scored, **columns}}
+    new = {name: coding for name, coding in of_groups.items() if name not in {**scored, **columns}}
     names = {key: of if isinstance(of, str) else key for key, of in numbers.items()}
     gone = [("score", names[key], np.isnan(column)) for key, column in values.items()]
     gone += [(reason, name, mask) for reason, masks in absent.items() for name, mask in masks.items()]
@@ -552,8 +552,8 @@ def _shared_questions(rows: ReadRows, roles: Roles) -> tuple[ReadRows, tuple[str
     assert roles.item is not None
     models = joint([rows.used[name] for name in roles.by])
     names = tuple(models.label(code) for code in range(models.n_clusters))
-    kept, line = shared_rows(models, names, rows.used[roles.item], roles.item)
-    return (rows if kept.all() else rows.only(kept, "unshared")), (line,)
+    shared, line = shared_rows(models, names, rows.used[roles.item], roles.item)
+    return (rows if shared.all() else rows.only(shared, "unshared")), (line,)
 
 
 def cells_of(used: dict[str, Codes], columns: Sequence[str]) -> tuple[list[tuple[str, ...]], IntArray | None]:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import listed
-from evalreg.data.clusters import MADE, Axis, factorize, joint_labels, joint_parts, known_columns
+from evalreg.data.clusters import RESERVED, Axis, factorize, joint_labels, joint_parts, known_columns
 from evalreg.data.engine import ROWS as GROUPED_ROWS
 from evalreg.data.engine import Measure, Query, refuse_repeats
 from evalreg.errors import (
@@ -80,11 +80,11 @@ class SummedRoles:
     def __post_init__(self) -> None:
         sums = {*SCORE_SUMS, *PAIR_SUMS, *RATIO_SUMS, *OF_WEIGHTS["pairs"], *OF_WEIGHTS["ratios"]}
         named = (*self.labels, self.score, self.item, self.winner, *self.key, self.numerator, self.denominator)
-        taken = [name for name in (*named, self.weights) if name is not None and name.startswith(MADE)]
+        taken = [name for name in (*named, self.weights) if name is not None and name.startswith(RESERVED)]
         if taken := [*taken, *(name for name in self.labels if name in sums)]:
             raise ArgumentError(
-                f'labels must not have the name of a column of sums, nor columns one that begins with "{MADE}"; rename '
-                f"{listed(taken)}.",
+                f'labels must not have the name of a column of sums, nor columns one that begins with "{RESERVED}"; '
+                f"rename {listed(taken)}.",
                 column=taken[0],
             )
 
@@ -182,10 +182,10 @@ def lines_of(log: SummedLog, kind: str, score: str | None = None, needs_rows: Ma
     refuse_kind(log, kind)
     if score is not None and score != log.roles.outcome:
         raise ArgumentError(f'`score` must be the score that was summed, "{log.roles.outcome}"; got "{score}".')
-    asked = [name for name, value in (needs_rows or {}).items() if value is not None]
-    if asked:
+    arguments = [name for name, value in (needs_rows or {}).items() if value is not None]
+    if arguments:
         raise NotAvailableError(
-            f"{listed(asked)} {'needs' if len(asked) == 1 else 'need'} rows, which a log of sums no longer "
+            f"{listed(arguments)} {'needs' if len(arguments) == 1 else 'need'} rows, which a log of sums no longer "
             "has: give them to `summarise`, or take the log itself."
         )
     return as_engine(log)
@@ -205,13 +205,13 @@ def refuse_kind(log: SummedLog, kind: str) -> None:
         )
 
 
-def refuse_other(log: SummedLog, asked: Mapping[str, object]) -> None:
+def refuse_other(log: SummedLog, arguments: Mapping[str, object]) -> None:
     """Raise where an argument is not as the log was summed."""
-    for name, given in asked.items():
+    for name, value in arguments.items():
         summed = getattr(log.roles, name)
-        if not isinstance(given, str | None) or given != summed:
+        if not isinstance(value, str | None) or value != summed:
             say = f"leave `{name}` out" if summed is None else f"say {name}={summed!r}"
-            shown = repr(given) if isinstance(given, str | None) else f"an array ({type(given).__name__})"
+            shown = repr(value) if isinstance(value, str | None) else f"an array ({type(value).__name__})"
             raise ArgumentError(
                 f"`{name}` must be as the log was summed, {summed!r}; got {shown}. To take these sums, {say}; for "
                 "others summarise the log again."
@@ -239,7 +239,7 @@ def refuse_unsummed(log: SummedLog, item: str | None) -> tuple[str, ...]:
             f"questions of column {item!r} are not among the sums, which have {listed(known)}. Leave `item` out of "
             f'`mean` and name clusters in `groups`, or summarise with the questions among the groups, "{item} + ...".'
         )
-    return tuple(one for one in parts if one is not None)
+    return tuple(part for part in parts if part is not None)
 
 
 def with_joint(log: SummedLog, name: str | None) -> SummedLog:
@@ -254,13 +254,13 @@ def with_joint(log: SummedLog, name: str | None) -> SummedLog:
 
 def grouped_lines(table: Query, roles: SummedRoles, measures: Mapping[str, Measure]) -> pd.DataFrame:
     """One line for each joint value of the labels, sorted by them, with its rows and what is measured of them."""
-    found = table.table(roles.labels, measures).rename(columns={GROUPED_ROWS: ROWS})
-    kinds = {name: found[name].dtype for name in found}
+    lines = table.table(roles.labels, measures).rename(columns={GROUPED_ROWS: ROWS})
+    kinds = {name: lines[name].dtype for name in lines}
     whole: dict[Any, Any] = {
         name: "int64" for name, kind in kinds.items() if name not in roles.labels and kind.kind in "iu"
     }
     plain = {name: kind.categories.dtype for name, kind in kinds.items() if isinstance(kind, pd.CategoricalDtype)}
-    return found.astype(whole | plain).sort_values(list(roles.labels), ignore_index=True)
+    return lines.astype(whole | plain).sort_values(list(roles.labels), ignore_index=True)
 
 
 def _parquet() -> Any:
@@ -277,9 +277,9 @@ def _parquet() -> Any:
 def write_sums(log: SummedLog, path: str | os.PathLike[str], versions: dict[str, str]) -> None:
     """A file of the sums, whole or not at all."""
     pa, target = _parquet(), os.fspath(path)
-    told = {"roles": asdict(log.roles), "dropped": log.dropped, "versions": versions}
+    metadata = {"roles": asdict(log.roles), "dropped": log.dropped, "versions": versions}
     table = pa.Table.from_pandas(log.lines[[*log.roles.labels, *log.roles.sums]], preserve_index=False)
-    table = table.replace_schema_metadata({KEY: json.dumps(told, sort_keys=True).encode()})
+    table = table.replace_schema_metadata({KEY: json.dumps(metadata, sort_keys=True).encode()})
     try:
         # Two processes may write to one target: each to a file of its own, and the last one stands.
         unfinished = f"{target}.{os.getpid()}.part"
@@ -301,22 +301,22 @@ def read_sums(path: str | os.PathLike[str]) -> SummedLog:
             f"{name} cannot be read as Parquet: it was cut off, or is not a file of sums ({error}). Copy it again, or "
             "summarise its log again."
         ) from error
-    told = (table.schema.metadata or {}).get(KEY)
-    if told is None:
+    text = (table.schema.metadata or {}).get(KEY)
+    if text is None:
         raise LogFormatError(f"{name} holds no sums: it was not written by `summarise`. Summarise that log first.")
-    found = json.loads(told)
-    given: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in found["roles"].items()
+    metadata = json.loads(text)
+    fields: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in metadata["roles"].items()
     }
     try:
-        roles = SummedRoles(**given)
+        roles = SummedRoles(**fields)
         lines = table.to_pandas(ignore_metadata=True)[[*roles.labels, *roles.sums]]
     except (TypeError, KeyError) as error:
         raise LogFormatError(
-            f"{name} was written by evalreg {found.get('versions', {}).get('evalreg', '?')} in another form; summarise "
-            "its log again with this one."
+            f"{name} was written by evalreg {metadata.get('versions', {}).get('evalreg', '?')} in another form; "
+            "summarise its log again with this one."
         ) from error
-    return SummedLog(lines, roles, dict(found["dropped"]), (name,))
+    return SummedLog(lines, roles, dict(metadata["dropped"]), (name,))
 
 
 def merge(paths: Any, cells: str, n_shards: int | None) -> SummedLog:
@@ -340,21 +340,21 @@ def merge(paths: Any, cells: str, n_shards: int | None) -> SummedLog:
         _refuse_other_roles(parts[0], part)
         if cells == "same":
             _refuse_other_cells(parts[0], part)
-    for one, other in combinations(parts, 2):
-        _refuse_twice(one, other)
+    for earlier, later in combinations(parts, 2):
+        _refuse_twice(earlier, later)
     dropped = {reason: sum(part.dropped.get(reason, 0) for part in parts) for reason in parts[0].dropped}
     lines = pd.concat([part.lines for part in parts], ignore_index=True)
     return SummedLog(lines, parts[0].roles, dropped, tuple(part.shards[0] for part in parts))
 
 
 def _refuse_other_roles(first: SummedLog, part: SummedLog) -> None:
-    kinds = ({f"labels in {name!r}": str(one.lines[name].dtype) for name in one.roles.labels} for one in (first, part))
-    one, other = (asdict(log.roles) | kind for log, kind in zip((first, part), kinds, strict=True))
-    for what in one:
-        if one[what] != other.get(what):
+    kinds = ({f"labels in {name!r}": str(log.lines[name].dtype) for name in log.roles.labels} for log in (first, part))
+    roles, others = (asdict(log.roles) | kind for log, kind in zip((first, part), kinds, strict=True))
+    for what in roles:
+        if roles[what] != others.get(what):
             raise ArgumentError(
-                f"shards must have the same roles and kinds of labels; {what}: {one[what]!r} in {first.shards[0]}, "
-                f"{other.get(what)!r} in {part.shards[0]}. Summarise one of them again as the other."
+                f"shards must have the same roles and kinds of labels; {what}: {roles[what]!r} in {first.shards[0]}, "
+                f"{others.get(what)!r} in {part.shards[0]}. Summarise one of them again as the other."
             )
 
 
@@ -366,7 +366,7 @@ def _cells(part: SummedLog) -> Iterator[tuple[Any, ...]]:
 
 
 def _refuse_other_cells(first: SummedLog, part: SummedLog) -> None:
-    differ = sorted(":".join(map(str, one)) for one in set(_cells(first)) ^ set(_cells(part)))
+    differ = sorted(":".join(map(str, cell)) for cell in set(_cells(first)) ^ set(_cells(part)))
     if differ:
         what = "pairs of models" if part.roles.kind == "pairs" else "models"
         raise DataError(
@@ -377,18 +377,18 @@ def _refuse_other_cells(first: SummedLog, part: SummedLog) -> None:
         )
 
 
-def _refuse_twice(one: SummedLog, other: SummedLog) -> None:
+def _refuse_twice(earlier: SummedLog, later: SummedLog) -> None:
     """Raise if two shards hold the same sums."""
-    labels, sums = list(one.roles.labels), list(one.roles.sums)
-    if len(one.lines) != len(other.lines):
+    labels, sums = list(earlier.roles.labels), list(earlier.roles.sums)
+    if len(earlier.lines) != len(later.lines):
         return
-    first, second = (part.lines.sort_values(labels, ignore_index=True) for part in (one, other))
+    first, second = (part.lines.sort_values(labels, ignore_index=True) for part in (earlier, later))
     if not first[labels].equals(second[labels]):
         return
     a, b = (part[sums].to_numpy(dtype=float) for part in (first, second))
     # Each column by itself: weights of 1e10 have squares beside which everything else is small.
     if np.allclose(a, b, rtol=0, atol=EQUAL * (1 + np.nanmax(np.abs(np.where(np.isfinite(b), b, 0)), axis=0))):
         raise DuplicateRowsError(
-            f"a shard counts once; {one.shards[0]} and {other.shards[0]} hold the same sums. Leave one out.",
+            f"a shard counts once; {earlier.shards[0]} and {later.shards[0]} hold the same sums. Leave one out.",
             count=len(a),
         )

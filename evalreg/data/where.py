@@ -88,14 +88,14 @@ class Filter:
     @property
     def conditions(self) -> tuple[Condition, ...]:
         """The conditions, in order."""
-        found: list[Condition] = []
+        conditions: list[Condition] = []
 
         def noted(condition: Condition) -> Truth:
-            found.append(condition)
+            conditions.append(condition)
             return True, True
 
         self.truth(noted)
-        return tuple(found)
+        return tuple(conditions)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -176,17 +176,17 @@ def parse(text: str, argument: str = "where") -> Filter:
     names: dict[str, str] = {}
     texts: dict[str, str] = {}
 
-    def token(found: re.Match[str]) -> str:
-        word = found["name"] is not None and found["name"].lower() not in _WORDS
-        if found["text"] is None and found["quoted"] is None and not word:
-            return found[0].lower()
+    def token(match: re.Match[str]) -> str:
+        word = match["name"] is not None and match["name"].lower() not in _WORDS
+        if match["text"] is None and match["quoted"] is None and not word:
+            return match[0].lower()
         # A letter of its own, as wide as what it stands for: places in the code are those in the text.
-        key = chr(FIRST_LETTER + len(names) + len(texts)).ljust(len(found[0]) - (not word), "_")
-        if found["text"] is not None:
-            texts[key] = re.sub(r"\\(.)", r"\1", found["text"][1:-1])
+        key = chr(FIRST_LETTER + len(names) + len(texts)).ljust(len(match[0]) - (not word), "_")
+        if match["text"] is not None:
+            texts[key] = re.sub(r"\\(.)", r"\1", match["text"][1:-1])
         else:
-            names[key] = found["name"] or found["quoted"].replace("``", "`")
-        return key.ljust(len(found[0]))
+            names[key] = match["name"] or match["quoted"].replace("``", "`")
+        return key.ljust(len(match[0]))
 
     code = re.sub(r"\s", " ", _TOKENS.sub(token, text)).rstrip()
     if not code.strip():
@@ -197,9 +197,9 @@ def parse(text: str, argument: str = "where") -> Filter:
         raise _mistake(text, argument, max((error.offset or 1) - 1, 0), _said(error)) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise _mistake(text, argument, 0, f"it is too deep, or holds what is no text ({error})") from None
-    found = Filter(text, argument, code, tree, names, texts)
-    found.conditions  # noqa: B018  what cannot be read is refused now
-    return found
+    row_filter = Filter(text, argument, code, tree, names, texts)
+    row_filter.conditions  # noqa: B018  what cannot be read is refused now
+    return row_filter
 
 
 def _said(error: SyntaxError) -> str:
@@ -214,28 +214,29 @@ def open_subset(data: Any, subset: object, argument: str = "subset") -> tuple[Ta
             f"`subset` must be text such as 'language == \"en\" and tokens < 100'; got {type(subset).__name__}. Rows "
             "that are chosen in another way are left out beforehand, as in data[keep]."
         )
-    found, table = parse(subset, argument), open_frame(data)
-    for name in found.columns:
+    row_filter, table = parse(subset, argument), open_frame(data)
+    for name in row_filter.columns:
         known_column(name, table.columns, argument)
     if isinstance(table, Query):
-        return _kept_in_engine(table, found)
-    keep = mask(found, table)
+        return _subset_in_engine(table, row_filter)
+    keep = mask(row_filter, table)
     if not keep.any():
-        raise _none_left(found, keep.size, unheard_of(found, table))
+        raise _none_left(row_filter, keep.size, unheard_of(row_filter, table))
     chosen = Chosen(subset, keep, table.index)
     native = table.frame.to_native()
     if isinstance(native, pd.DataFrame):
         frame = nw.from_native(native[keep], eager_only=True)
     else:
         frame = table.frame.filter(nw.new_series("keep", keep, nw.Boolean, backend=table.frame.implementation))
-    kept = replace(table, frame=frame, _labels={}, chosen=chosen)
-    return kept, chosen.said, int(keep.size - np.count_nonzero(keep))
+    chosen_rows = replace(table, frame=frame, _labels={}, chosen=chosen)
+    return chosen_rows, chosen.said, int(keep.size - np.count_nonzero(keep))
 
 
-def mask(found: Filter, table: Table) -> BoolArray:
+def mask(row_filter: Filter, table: Table) -> BoolArray:
     """True for the rows of a table on which a filter is true, shape (n_rows,)."""
-    columns = {name: _present(table, name) for name in found.columns}
-    return np.asarray(found.truth(lambda one: _of_values(found, one, *columns[one.column]))[0], dtype=bool)
+    columns = {name: _present(table, name) for name in row_filter.columns}
+    true, _ = row_filter.truth(lambda condition: _of_values(row_filter, condition, *columns[condition.column]))
+    return np.asarray(true, dtype=bool)
 
 
 def _present(table: Table, name: str) -> tuple[pd.Series[Any], BoolArray]:
@@ -252,59 +253,59 @@ def _truth(condition: Condition, present: Any, absent: Any, holds: Any) -> Truth
     return truth[::-1] if condition.sign in ("!=", "not in") else truth
 
 
-def _of_values(found: Filter, condition: Condition, values: pd.Series[Any], present: BoolArray) -> Truth:
+def _of_values(row_filter: Filter, condition: Condition, values: pd.Series[Any], present: BoolArray) -> Truth:
     holds = np.zeros(present.size, dtype=bool)
     if condition.values and len(values):
         inferred = infer_dtype(values, skipna=False)
-        _refuse_kind(found, condition, _KINDS.get(inferred, inferred), values.drop_duplicates().head(3).tolist())
+        _refuse_kind(row_filter, condition, _KINDS.get(inferred, inferred), values.drop_duplicates().head(3).tolist())
         array, compare = values.to_numpy(), condition.compare
         if isinstance(condition.values[0], str) and len(condition.values) > 1:
             holds[present] = values.isin(condition.values).to_numpy(dtype=bool)
         else:
-            holds[present] = np.any([np.array(compare(array, one), dtype=bool) for one in condition.values], axis=0)
+            holds[present] = np.any([np.array(compare(array, value), dtype=bool) for value in condition.values], axis=0)
     return _truth(condition, present, ~present, holds)
 
 
-def _kept_in_engine(table: Query, found: Filter) -> tuple[Query, str, int]:
+def _subset_in_engine(table: Query, row_filter: Filter) -> tuple[Query, str, int]:
     """The same of rows that stay in an engine."""
     schema = schema_of(table.frame)
 
     def of(condition: Condition) -> Truth:
         absent, holds = table.absent([condition.column]), None
         if condition.values:
-            _refuse_kind(found, condition, kind_of(schema[condition.column]), [])
+            _refuse_kind(row_filter, condition, kind_of(schema[condition.column]), [])
             column = nw.col(condition.column)
-            holds = functools.reduce(operator.or_, [condition.compare(column, one) for one in condition.values])
+            holds = functools.reduce(operator.or_, [condition.compare(column, value) for value in condition.values])
         return _truth(condition, ~absent, absent, holds)
 
-    true = found.truth(of)[0]
-    counts = table.table((), {"kept": (nw.when(true).then(nw.lit(1)).otherwise(nw.lit(0)), "sum")}).fillna(0)
-    n, kept = int(counts[ROWS].iloc[0]), int(counts["kept"].iloc[0])
-    if not kept:
-        raise _none_left(found, n, "")
-    return table.each(lambda frame: frame.filter(true)), f"{found.text} ({kept} of {n} rows)", n - kept
+    true = row_filter.truth(of)[0]
+    counts = table.table((), {"chosen": (nw.when(true).then(nw.lit(1)).otherwise(nw.lit(0)), "sum")}).fillna(0)
+    n, n_chosen = int(counts[ROWS].iloc[0]), int(counts["chosen"].iloc[0])
+    if not n_chosen:
+        raise _none_left(row_filter, n, "")
+    return table.each(lambda frame: frame.filter(true)), f"{row_filter.text} ({n_chosen} of {n} rows)", n - n_chosen
 
 
-def _none_left(found: Filter, n: int, hint: str) -> EmptyDataError:
+def _none_left(row_filter: Filter, n: int, hint: str) -> EmptyDataError:
     return EmptyDataError(
-        f"`{found.argument}` must keep some rows; {found.text} is true for none of the {n} rows.{hint}",
+        f"`{row_filter.argument}` must keep some rows; {row_filter.text} is true for none of the {n} rows.{hint}",
         count=n,
-        parameter=found.argument,
+        parameter=row_filter.argument,
     )
 
 
-def _refuse_kind(found: Filter, condition: Condition, kind: str, some: list[Any]) -> None:
+def _refuse_kind(row_filter: Filter, condition: Condition, kind: str, some: list[Any]) -> None:
     """Raise where a value is of another kind than its column."""
-    rule = f"`{found.argument}` compares like with like: column `{condition.column}` holds {kind}"
+    rule = f"`{row_filter.argument}` compares like with like: column `{condition.column}` holds {kind}"
     if kind not in _KINDS.values():
         raise ArgumentError(f"{rule}. Only text, numbers and truth values can be compared.", column=condition.column)
     if kind == "truth values" and condition.sign in _ORDERS:
         raise ArgumentError(f"{rule}, which have no order: compare them by == or !=.", column=condition.column)
     for value in condition.values:
-        own = {bool: "truth values", str: "text"}.get(type(value), "numbers")
-        if own != kind:
+        value_kind = {bool: "truth values", str: "text"}.get(type(value), "numbers")
+        if value_kind != kind:
             shown = f'"{value}"' if isinstance(value, str) else str(value).lower()
-            what = {"text": "text", "numbers": "a number", "truth values": "a truth value"}[own]
+            what = {"text": "text", "numbers": "a number", "truth values": "a truth value"}[value_kind]
             plain = _BARE.fullmatch(condition.column) is not None
             left = condition.column if plain else "`" + condition.column.replace("`", "``") + "`"
             written = f'["{value}", ...]' if "in" in condition.sign else f'"{value}"'
@@ -313,9 +314,9 @@ def _refuse_kind(found: Filter, condition: Condition, kind: str, some: list[Any]
             raise ArgumentError(f"{rule}, and {shown} is {what}.{advice}", column=condition.column)
 
 
-def unheard_of(found: Filter, table: Table) -> str:
+def unheard_of(row_filter: Filter, table: Table) -> str:
     """What else may have been meant by the first text of a filter that its column does not hold."""
-    for condition in found.conditions:
+    for condition in row_filter.conditions:
         if condition.sign in ("==", "in"):
             values = _present(table, condition.column)[0].unique()
             for value in condition.values:

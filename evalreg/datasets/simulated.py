@@ -424,8 +424,8 @@ def _difficulty(rng: np.random.Generator, codes: IntArray, correlation: float, i
     """Standard normals, shape (2, n_questions): `icc` within a passage, `correlation` between the rows."""
 
     def effects(count: int) -> FloatArray:
-        first, own = rng.standard_normal((2, count))
-        return np.stack([first, correlation * first + math.sqrt(1 - correlation**2) * own])
+        first, noise = rng.standard_normal((2, count))
+        return np.stack([first, correlation * first + math.sqrt(1 - correlation**2) * noise])
 
     return math.sqrt(icc) * effects(codes[-1] + 1)[:, codes] + math.sqrt(1 - icc) * effects(len(codes))
 

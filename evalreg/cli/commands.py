@@ -22,7 +22,7 @@ class Command:
     purpose: str
     functions: tuple[str, ...] = ()  # public functions whose parameters are its options
     page: str = ""  # the options that the first page of help shows, besides those of all
-    own: tuple[Option, ...] = ()  # options that no function has
+    extra_options: tuple[Option, ...] = ()  # options that no function has
     first: tuple[str, ...] = ()  # arguments before the files
     verb: str = "estimated"  # the function of `verbs` that runs it
     reads: bool = True  # whether it reads logs
@@ -32,16 +32,16 @@ class Command:
     @property
     def shown(self) -> tuple[str, ...]:
         """Names of the options on the first page."""
-        return (*self.page.split(), *(option.name for option in self.own), *SHOWN)
+        return (*self.page.split(), *(option.name for option in self.extra_options), *SHOWN)
 
     def options(self) -> Iterator[Option]:
         """The options of its functions and its own."""
-        hidden = {*HIDDEN, *(name.lower() for name in self.first), *(option.name for option in self.own)}
+        hidden = {*HIDDEN, *(name.lower() for name in self.first), *(option.name for option in self.extra_options)}
         for function in self.functions:
             for option in options_of(function):
                 if option.name not in hidden:
                     yield replace(option, help=SHARED.get(option.name, option.help))
-        yield from self.own
+        yield from self.extra_options
 
     @cached_property
     def names(self) -> dict[str, frozenset[str]]:
@@ -276,7 +276,10 @@ COMMANDS = (
     Command(
         "demo",
         "see it at work on simulated data",
-        own=(SEED, Option("write", TEXT, help="write the simulated logs to this folder, to try commands on.")),
+        extra_options=(
+            SEED,
+            Option("write", TEXT, help="write the simulated logs to this folder, to try commands on."),
+        ),
         verb="demo",
         reads=False,
     ),

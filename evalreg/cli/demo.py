@@ -54,10 +54,10 @@ def passages(seed: int | np.random.Generator) -> pd.DataFrame:
 
 def text(seed: int = 0) -> str:
     """The demonstration, in lines of at most 80 columns."""
-    made = logs(seed)
+    log = logs(seed)
     head = f"Three simulated evals whose true values are known (seed {seed})."
     with muted():
-        parts = [_mean(made["passages.csv"], seed), _difference(made["models.csv"]), _board(made["judge_log.csv"])]
+        parts = [_mean(log["passages.csv"], seed), _difference(log["models.csv"]), _board(log["judge_log.csv"])]
     return "\n\n".join([head, *parts, NEXT])
 
 
@@ -75,7 +75,7 @@ def _mean(log: pd.DataFrame, seed: int) -> str:
     held = np.zeros(2, dtype=int)
     for i in range(N_MORE):
         more = passages(np.random.default_rng([seed, i]))
-        ends = [found.conf_int().iloc[0] for found in _with_and_without(more)]
+        ends = [fit.conf_int().iloc[0] for fit in _with_and_without(more)]
         held += [bool(low <= more.attrs["truth"]["mean"] <= high) for low, high in ends]
     said = (
         f"1. An error bar. One model answers {len(log)} questions on {log['passage'].nunique()} passages; a hard "
@@ -84,8 +84,8 @@ def _mean(log: pd.DataFrame, seed: int) -> str:
     )
     names = ("clustered by passage", "taken to be independent")
     rows = (
-        (name, *map(number, (found.params.iloc[0], found.bse.iloc[0])), _interval(*found.conf_int().iloc[0]), times)
-        for name, found, times in zip(names, _with_and_without(log), (f"{n} of {N_MORE}" for n in held), strict=True)
+        (name, *map(number, (fit.params.iloc[0], fit.bse.iloc[0])), _interval(*fit.conf_int().iloc[0]), times)
+        for name, fit, times in zip(names, _with_and_without(log), (f"{n} of {N_MORE}" for n in held), strict=True)
     )
     header = ("", "mean", "std err", "95% interval", "holds the truth")
     return f"{_part(said, header, rows)}\n(true mean {log.attrs['truth']['mean']:.4f})"
@@ -131,7 +131,7 @@ def _board(log: pd.DataFrame) -> str:
 
 def write(folder: Path, seed: int = 0) -> str:
     """Write the simulated logs as CSV, and return what was written and what to try on it."""
-    told = {
+    descriptions = {
         "passages.csv": "scores of one model on questions under passages",
         "judge_log.csv": f"verdicts of judges; `best_score` is the score of {BEST}",
         "models.csv": "scores of two models on the same questions",
@@ -145,5 +145,5 @@ def write(folder: Path, seed: int = 0) -> str:
                 raise ArgumentError(f'`write` replaces no file; "{path}" already exists.', parameter="write")
         for path, content in contents.items():
             path.write_text(content, newline="\n")
-    lines = [f"Wrote {path}: {told[path.name]}." for path in contents]
+    lines = [f"Wrote {path}: {descriptions[path.name]}." for path in contents]
     return "\n".join([*lines, "", NEXT.partition("  evalreg demo --write logs\n")[2].replace("logs/", f"{folder}/")])

@@ -55,7 +55,7 @@ def _run(arguments: list[str]) -> int:
                 setattr(options, name, option.read(getattr(options, name)))
         return _computed(options)
     except EvalregError as error:
-        return _fail("\n".join([_told(error, arguments), *getattr(error, "__notes__", [])]))
+        return _fail("\n".join([_message(error, arguments), *getattr(error, "__notes__", [])]))
     except SystemExit as stop:  # --help and --version
         _write("", sys.stdout)
         return stop.code if isinstance(stop.code, int) else FINE
@@ -82,10 +82,10 @@ def _computed(options: argparse.Namespace) -> int:
         for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
             # The versions of packages are not the reader's concern; what a result rests on is.
             warnings.simplefilter("ignore", category)
-        asked, found = run(options)
+        request, reply = run(options)
         from evalreg.cli.printed import rendered
 
-        output = rendered(asked, found)
+        output = rendered(request, reply)
     _deliver(output.text.rstrip("\n") + "\n", getattr(options, "output", None) if output.to_file else None)
     # What the result says itself is not said once more.
     texts = dict.fromkeys(" ".join(str(warning.message).split()) for warning in warned)
@@ -124,7 +124,7 @@ def _is_one_file(first: str, second: str) -> bool:
         return False
 
 
-def _told(error: EvalregError, arguments: Sequence[str]) -> str:
+def _message(error: EvalregError, arguments: Sequence[str]) -> str:
     """The message of an error, after the option whose rule is broken; the message itself stays as it is."""
     if error.parameter is None:
         return str(error)
@@ -261,24 +261,24 @@ def build_parser(arguments: Sequence[str] = ()) -> Parser:
             continue
         usage = " ".join(filter(None, ["evalreg", command.name, *command.first, "[options]"]))
         usage += " [NAME=]FILE..." if command.reads else ""
-        own = commands.add_parser(command.name, help=command.purpose, usage=usage, **settings)
-        own.description, own.epilog = command.description, command.examples
+        subparser = commands.add_parser(command.name, help=command.purpose, usage=usage, **settings)
+        subparser.description, subparser.epilog = command.description, command.examples
         for name in command.first:
-            own.add_argument(name.lower(), metavar=name)
+            subparser.add_argument(name.lower(), metavar=name)
         if command.reads:
-            own.add_argument("files", metavar="[NAME=]FILE", nargs="+", help=FILES)
+            subparser.add_argument("files", metavar="[NAME=]FILE", nargs="+", help=FILES)
         options: dict[str, Option] = {}
         for option in (*command.options(), *common_options(command)):
             options.setdefault(option.name, option)  # the first of several functions that share a name
         for option in options.values():
-            add_option(own, option, option.name not in command.shown, whole)
-        own.add_argument(
+            add_option(subparser, option, option.name not in command.shown, whole)
+        subparser.add_argument(
             "-o", "--output", default=argparse.SUPPRESS, metavar="FILE", help="write there, not to the screen"
         )
-        own.add_argument("--help-all", action=_HelpAll)
-        own.known = [*(option.flag for option in options.values()), "--output", "--help"]
+        subparser.add_argument("--help-all", action=_HelpAll)
+        subparser.known = [*(option.flag for option in options.values()), "--output", "--help"]
         # What a command left over is told by the parser of all.
-        parser.known, parser.prog = own.known, own.prog
+        parser.known, parser.prog = subparser.known, subparser.prog
         parser.set_defaults(chosen=command, known=options)
     return parser
 

@@ -84,23 +84,23 @@ def words(text: str) -> list[str]:
     import csv
 
     try:
-        found = [name.strip() for name in next(csv.reader([text], skipinitialspace=True, strict=True), [])]
+        names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True, strict=True), [])]
     except csv.Error:
-        found = []
-    if not found or not all(found):
+        names = []
+    if not names or not all(names):
         raise ArgumentError(f'names must be separated by commas, as in "a,b"; got "{text}".')
-    return found
+    return names
 
 
 def mapping(text: str) -> dict[str, Any]:
     """Pairs such as ``law=1,math=2`` or ``A=left,error=``, where nothing is None."""
-    found: dict[str, Any] = {}
+    pairs: dict[str, Any] = {}
     for part in words(text):
         name, sign, value = part.rpartition("=")
-        if not sign or not name or name in found:
+        if not sign or not name or name in pairs:
             raise ArgumentError(f'pairs must read like "a=1,b=2", each name once; got "{text}".')
-        found[name] = number(value) if value else None
-    return found
+        pairs[name] = number(value) if value else None
+    return pairs
 
 
 # From the source of a function
@@ -194,10 +194,10 @@ def _alias(name: str, tree: ast.Module, depth: int) -> str:
 def parameters(docstring: str) -> dict[str, str]:
     """What a numpydoc docstring says of each parameter."""
     section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-+\n|\Z)", docstring, re.DOTALL | re.MULTILINE)
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     for entry in re.finditer(
         r"^(\w[\w, ]*?) :[^\n]*\n((?:[ ]+[^\n]*\n?|\n)*)", section[1] if section else "", re.MULTILINE
     ):
         text = " ".join(entry[2].split()).replace("``", "").replace("`", "")
-        found |= dict.fromkeys((name.strip() for name in entry[1].split(",")), text)
-    return found
+        descriptions |= dict.fromkeys((name.strip() for name in entry[1].split(",")), text)
+    return descriptions

@@ -1,4 +1,4 @@
-"""What a command prints: one renderer for text, JSON, CSV, Markdown, LaTeX and HTML, whatever was found."""
+"""What a command prints: one renderer for text, JSON, CSV, Markdown, LaTeX and HTML, whatever the command computed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import writing
-from evalreg.cli.verbs import Found, Request
+from evalreg.cli.verbs import Reply, Request
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.report.answer import tiers_summary
 from evalreg.report.documents import SCHEMA_VERSION, as_json, records, versions
@@ -27,7 +27,7 @@ from evalreg.report.tables import Grid, Summary, number, spreadsheet
 WIDEST, PLAIN = 120, 80
 SUFFIXES = {".html": "html", ".htm": "html", ".md": "md", ".tex": "latex", ".json": "json", ".csv": "csv"}
 # The first line of a file that --summary made.
-MADE = "<!-- evalreg -->"
+SUMMARY_MARK = "<!-- evalreg -->"
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class Output:
     messages: tuple[str, ...] = ()
 
 
-def format_of(asked: Request) -> str:
+def format_of(request: Request) -> str:
     """The format asked for, by its name or by the end of --output; the two may not contradict each other."""
-    output = asked.get("output")
+    output = request.get("output")
     ending = SUFFIXES.get(Path(str(output)).suffix.lower()) if output not in (None, "-") else None
-    form = asked.get("format")
+    form = request.get("format")
     if form and ending and form != ending:
         raise ArgumentError(
             f'`output` ends as {ending} does, and `format` is {form}; got "{output}".', parameter="output"
@@ -53,27 +53,27 @@ def format_of(asked: Request) -> str:
     return str(form or ending or "text")
 
 
-def rendered(asked: Request, found: Found) -> Output:
-    """What was found, in the format asked for."""
-    if isinstance(found.result, str):
-        return Output(found.result, to_file=asked.command.name != "summarise")
-    form, notes = format_of(asked), getattr(getattr(found.result, "results", found.result), "notes", ()) or ()
+def rendered(request: Request, reply: Reply) -> Output:
+    """The reply of a command in the format that it requests."""
+    if isinstance(reply.result, str):
+        return Output(reply.result, to_file=request.command.name != "summarise")
+    form, notes = format_of(request), getattr(getattr(reply.result, "results", reply.result), "notes", ()) or ()
     # A table alone has no place for notes: they are warnings then.
     texts = (str(note[1] if isinstance(note, tuple) else note) for note in notes)
     said = frozenset[str]() if form in ("csv", "latex") else frozenset(" ".join(text.split()) for text in texts)
-    log = found.rows.log if found.rows is not None else None
+    log = reply.rows.log if reply.rows is not None else None
     if form == "json":
-        text = _json(asked, found)
+        text = _json(request, reply)
     elif form == "csv":
-        text = _csv(asked, found)
+        text = _csv(request, reply)
     else:
-        text = _tables(asked, found, form)
+        text = _tables(request, reply, form)
     messages = tuple(_of_log(log)) if form == "csv" and log is not None else ()
-    status = 0 if found.gate is None else found.gate.status
-    if found.gate is not None and form in ("csv", "latex", "html"):
-        messages = (found.gate.line, *messages)
-    if "summary" in asked.given:
-        _append(str(asked.given["summary"]), _tables(asked, found, "md"))
+    status = 0 if reply.gate is None else reply.gate.status
+    if reply.gate is not None and form in ("csv", "latex", "html"):
+        messages = (reply.gate.line, *messages)
+    if "summary" in request.options:
+        _append(str(request.options["summary"]), _tables(request, reply, "md"))
     return Output(text, status, said=said, messages=messages)
 
 
@@ -85,20 +85,20 @@ def _of_log(log: Any) -> list[str]:
     return [f"{len(log.frame):,} rows of {log.format}; left out: {counts or 'none'}.", *log.notes]
 
 
-def summary_of(result: Any, asked: Request) -> Summary:
+def summary_of(result: Any, request: Request) -> Summary:
     """The summary of a result; of a table, its cells as they are printed."""
     if isinstance(result, pd.DataFrame):
         return Summary("", (), (grid_of(result),), ())
     if not hasattr(result, "summary"):
         values = asdict(result) if is_dataclass(result) and not isinstance(result, type) else {"": str(result)}
         return Summary("", (), (grid_of(pd.DataFrame([values]).T.set_axis(["value"], axis=1)),), ())
-    options = {"alpha": asked.alpha, "details": bool(asked.get("details")), "seed": asked.get("seed", 0)}
-    options["ranks"] = asked.command.name == "leaderboard" or bool(asked.get("ranks"))
+    options = {"alpha": request.alpha, "details": bool(request.get("details")), "seed": request.get("seed", 0)}
+    options["ranks"] = request.command.name == "leaderboard" or bool(request.get("ranks"))
     names = inspect.signature(result.summary).parameters
-    found: Summary = result.summary(**{name: value for name, value in options.items() if name in names})
-    if "best" not in {option.name for option in asked.command.options()}:
-        return found
-    return replace(found, sentences=tuple(text.replace(CORRECTED_BY, "--best") for text in found.sentences))
+    summary: Summary = result.summary(**{name: value for name, value in options.items() if name in names})
+    if "best" not in {option.name for option in request.command.options()}:
+        return summary
+    return replace(summary, sentences=tuple(text.replace(CORRECTED_BY, "--best") for text in summary.sentences))
 
 
 def grid_of(table: pd.DataFrame) -> Grid:
@@ -121,26 +121,26 @@ def _cell(value: Any) -> str:
     return str(int(exact)) if exact.is_integer() and abs(exact) < 1e15 else number(exact)
 
 
-def _tables(asked: Request, found: Found, form: str) -> str:
+def _tables(request: Request, reply: Reply, form: str) -> str:
     """Text, Markdown, LaTeX or HTML: the gate's line, the answer and its table, then what further options asked."""
     width = min(shutil.get_terminal_size((PLAIN, 24)).columns, WIDEST)
-    board = found.more.get("board")
-    first = summary_of(found.result, asked)
-    log = found.rows.log if found.rows is not None else None
-    lines = [*(_of_log(log) if log is not None and asked.command.name != "doctor" else [])]
-    lines += [f"Rows kept: {found.rows.kept}."] if found.rows is not None and found.rows.kept else []
-    if found.rows is not None and ("by" in asked.given or "by" not in names_of(asked)):
-        lines += [text for text in [found.rows.together(asked.given)] if text]
-    lines += [found.sentence] if found.sentence else []
-    if form == "latex" and hasattr(found.result, "to_latex") and board is None:
-        return str(found.result.to_latex())
-    more = {name: answer for name, answer in found.more.items() if name not in ("board", "ranks", "joint")}
-    if (test := found.more.get("joint")) is not None:
+    board = reply.more.get("board")
+    first = summary_of(reply.result, request)
+    log = reply.rows.log if reply.rows is not None else None
+    lines = [*(_of_log(log) if log is not None and request.command.name != "doctor" else [])]
+    lines += [f"Rows kept: {reply.rows.filter_note}."] if reply.rows is not None and reply.rows.filter_note else []
+    if reply.rows is not None and ("by" in request.options or "by" not in names_of(request)):
+        lines += [text for text in [reply.rows.together(request.options)] if text]
+    lines += [reply.sentence] if reply.sentence else []
+    if form == "latex" and hasattr(reply.result, "to_latex") and board is None:
+        return str(reply.result.to_latex())
+    more = {name: further for name, further in reply.more.items() if name not in ("board", "ranks", "joint")}
+    if (test := reply.more.get("joint")) is not None:
         F = f"F({test.df_num:g}, {test.df_denom:.4g}) = {float(test.statistic):.4g}"
-        lines.insert(0, f"All differences at once: {F}, p {p_text(float(test.pvalue), asked.alpha)}.")
+        lines.insert(0, f"All differences at once: {F}, p {p_text(float(test.pvalue), request.alpha)}.")
     # The notes of a page are numbered once.
     first = replace(first, sentences=(*first.sentences, *lines))
-    parts = [first, *(_further(name, answer, asked) for name, answer in more.items())]
+    parts = [first, *(_further(name, further, request) for name, further in more.items())]
     render = {
         "text": lambda part: part.as_text(width),
         "md": lambda part: part.as_markdown(),
@@ -148,38 +148,38 @@ def _tables(asked: Request, found: Found, form: str) -> str:
         "html": lambda part: part.as_html(),
     }[form]
     gate = {"text": "{}", "md": "**{}**", "latex": r"\noindent\textbf{{{}}}", "html": "<p><strong>{}</strong></p>"}
-    head = [gate[form].format(found.gate.line)] if found.gate is not None else []
+    head = [gate[form].format(reply.gate.line)] if reply.gate is not None else []
     # Commands are to be copied: they are not broken into lines as sentences are.
-    tail = list(found.result.next_steps(form)) if hasattr(found.result, "next_steps") else []
+    tail = list(reply.result.next_steps(form)) if hasattr(reply.result, "next_steps") else []
     return "\n\n".join([*head, *(text for text in map(render, parts) if text.strip()), *tail])
 
 
-def names_of(asked: Request) -> frozenset[str]:
+def names_of(request: Request) -> frozenset[str]:
     """The parameters of the functions of a command."""
-    return frozenset[str]().union(*asked.command.names.values())
+    return frozenset[str]().union(*request.command.names.values())
 
 
-def _further(name: str, answer: Any, asked: Request) -> Summary:
+def _further(name: str, further: Any, request: Request) -> Summary:
     """What a further option asked of the result, under its name."""
     if name == "tiers":
-        return tiers_summary(answer)
-    if hasattr(answer, "to_frame") and not hasattr(answer, "summary"):
-        answer = answer.to_frame()
-    if isinstance(answer, str) or (not isinstance(answer, pd.DataFrame) and not hasattr(answer, "to_frame")):
-        return Summary("", (), (), tuple(line for line in str(answer).splitlines() if line.strip()))
-    summary = summary_of(answer, asked)
+        return tiers_summary(further)
+    if hasattr(further, "to_frame") and not hasattr(further, "summary"):
+        further = further.to_frame()
+    if isinstance(further, str) or (not isinstance(further, pd.DataFrame) and not hasattr(further, "to_frame")):
+        return Summary("", (), (), tuple(line for line in str(further).splitlines() if line.strip()))
+    summary = summary_of(further, request)
     return replace(summary, title=summary.title or name)
 
 
-def frame_of(found: Found, asked: Request) -> pd.DataFrame:
-    """The table of what was found; a board's ranks stand beside its estimates."""
-    result, alpha = found.more.get("board", found.more.get("ranks", found.result)), asked.alpha
-    result = found.more.get("average", found.more.get("wild", result))
+def frame_of(reply: Reply, request: Request) -> pd.DataFrame:
+    """The table of a reply; a board's ranks stand beside its estimates."""
+    result, alpha = reply.more.get("board", reply.more.get("ranks", reply.result)), request.alpha
+    result = reply.more.get("average", reply.more.get("wild", result))
     if isinstance(result, pd.DataFrame):
         return result
     if hasattr(result, "to_frame"):
         names = inspect.signature(result.to_frame).parameters
-        options = {"alpha": alpha, "table": asked.get("table", "models")}
+        options = {"alpha": alpha, "table": request.get("table", "models")}
         frame: pd.DataFrame = result.to_frame(**{name: value for name, value in options.items() if name in names})
         return frame
     if hasattr(result, "table") and isinstance(result.table, pd.DataFrame):
@@ -194,39 +194,39 @@ def _plain(values: Any) -> Any:
     return {name: value for name, value in values.items() if not isinstance(value, list | tuple | dict | pd.DataFrame)}
 
 
-def _csv(asked: Request, found: Found) -> str:
-    table = frame_of(found, asked)
+def _csv(request: Request, reply: Reply) -> str:
+    table = frame_of(reply, request)
     if not isinstance(table.index, pd.RangeIndex):
         names = [str(name) if name is not None else "name" for name in table.index.names]
         table = table.reset_index(names=names)
-    if asked.get("spreadsheet"):
+    if request.get("spreadsheet"):
         table = table.map(lambda cell: spreadsheet(cell) if isinstance(cell, str) else cell)
     return str(table.to_csv(index=False, lineterminator="\n"))
 
 
-def _json(asked: Request, found: Found) -> str:
+def _json(request: Request, reply: Reply) -> str:
     """Strict JSON: the result's own document, or its table, with the command, the log and further answers."""
-    result = found.result
+    result = reply.result
     document: dict[str, Any] = {}
     if hasattr(result, "to_json") and not isinstance(result, pd.DataFrame):
         with suppress(NotAvailableError):  # a table of unlike estimates has no covariance to write
-            document = json.loads(result.to_json(alpha=asked.alpha))
+            document = json.loads(result.to_json(alpha=request.alpha))
     elif hasattr(result, "as_dict"):
         document = result.as_dict()
     if not document:
-        table = frame_of(replace(found, more={}), asked)
+        table = frame_of(replace(reply, more={}), request)
         named = table.index.names != [None]
         document["table"] = records(table, *map(str, table.index.names)) if named else table.to_dict("records")
         if is_dataclass(result) and not isinstance(result, type):
             fields = {name: getattr(result, name) for name in vars(result)}
             document |= {name: value for name, value in fields.items() if isinstance(value, str | int | float | bool)}
             for name, value in fields.items():
-                if isinstance(value, Mapping) and all(isinstance(one, str | int | float) for one in value.values()):
+                if isinstance(value, Mapping) and all(isinstance(entry, str | int | float) for entry in value.values()):
                     document[name] = dict(value)
-    document = {"kind": asked.command.name, "schema_version": SCHEMA_VERSION, "versions": versions()} | document
-    document["command"] = {"name": asked.command.name, "files": list(asked.files)} | dict(asked.given)
-    if found.rows is not None and found.rows.harness is not None:
-        log = found.rows.harness
+    document = {"kind": request.command.name, "schema_version": SCHEMA_VERSION, "versions": versions()} | document
+    document["command"] = {"name": request.command.name, "files": list(request.files)} | dict(request.options)
+    if reply.rows is not None and reply.rows.harness is not None:
+        log = reply.rows.harness
         document["log"] = {
             "format": log.format,
             "left_out": {str(reason): int(count) for reason, count in log.left_out.items()},
@@ -234,14 +234,14 @@ def _json(asked: Request, found: Found) -> str:
             "rows": len(log.frame),
             "runs": [{"model": run.model, "task": run.task, "path": run.path} for run in log.runs],
         }
-    for name, answer in found.more.items():
-        table = answer.to_frame() if hasattr(answer, "to_frame") else answer
+    for name, further in reply.more.items():
+        table = further.to_frame() if hasattr(further, "to_frame") else further
         is_table = isinstance(table, pd.DataFrame)
-        document[name] = table.reset_index().to_dict("records") if is_table else str(answer)
-    if found.gate is not None:
-        document["gate"] = found.gate.as_dict()
-    if found.sentence:
-        document["sentence"] = found.sentence
+        document[name] = table.reset_index().to_dict("records") if is_table else str(further)
+    if reply.gate is not None:
+        document["gate"] = reply.gate.as_dict()
+    if reply.sentence:
+        document["sentence"] = reply.sentence
     return as_json(document)
 
 
@@ -249,11 +249,11 @@ def _append(file: str, markdown: str) -> None:
     """Add to the end of a file that --summary made, or make it; another file is left as it is."""
     path = Path(file)
     with writing("summary", file):
-        if path.exists() and path.stat().st_size and not path.read_text(encoding="utf-8").startswith(MADE):
+        if path.exists() and path.stat().st_size and not path.read_text(encoding="utf-8").startswith(SUMMARY_MARK):
             raise ArgumentError(
                 f'`summary` adds to files that it made itself; "{file}" begins with something else. Name another one.',
                 parameter="summary",
             )
-        start = "" if path.exists() and path.stat().st_size else f"{MADE}\n\n"
+        start = "" if path.exists() and path.stat().st_size else f"{SUMMARY_MARK}\n\n"
         with path.open("a", encoding="utf-8", errors="replace", newline="\n") as stream:
             stream.write(f"{start}{markdown.rstrip()}\n\n")

@@ -29,14 +29,14 @@ class Rows:
 
     data: Any  # what a public function takes: a data frame, or sums
     log: Log | None = None  # with roles, runs and notes; None of a table without the names of roles, and of sums
-    kept: str = ""  # the filter, with how many rows it kept of how many
+    filter_note: str = ""  # the filter, with how many rows it kept of how many
     code: str = ""  # Python that reads them again: `log = ...` where there is a log, else `rows = ...`
 
     @property
     def frame(self) -> pd.DataFrame:
         """The rows."""
-        found: pd.DataFrame = self.data
-        return found
+        frame: pd.DataFrame = self.data
+        return frame
 
     def has(self, *columns: str) -> bool:
         """Whether there are rows, and these are all columns of them."""
@@ -56,10 +56,10 @@ class Rows:
         """Whether the rows compare two models."""
         return self.has("left", "right") or getattr(getattr(self.data, "roles", None), "kind", "") == "pairs"
 
-    def together(self, given: Mapping[str, Any]) -> str:
+    def together(self, options: Mapping[str, Any]) -> str:
         """A sentence where rows of several tasks make one estimate; empty where an option keeps them apart."""
-        told = " ".join(str(value) for name, value in given.items() if name != "where")
-        if not self.several("task") or re.search(r"\btask\b", told):
+        text = " ".join(str(value) for name, value in options.items() if name != "where")
+        if not self.several("task") or re.search(r"\btask\b", text):
             return ""
         n = self.frame["task"].nunique()
         return f"Rows of {n} tasks are taken together. Name one by --where, or keep them apart by --by task."
@@ -89,61 +89,61 @@ def named_files(files: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     return named, plain
 
 
-def read(files: Sequence[str], given: Mapping[str, Any]) -> Rows:
+def read(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
     """The rows of files as the options choose them; a name before a file is that of its model."""
     named, plain = named_files(files)
-    rows = _named(named, given) if named else _read(plain, given)
-    return _filtered(rows, given["where"]) if "where" in given else rows
+    rows = _named(named, options) if named else _read(plain, options)
+    return _filtered(rows, options["where"]) if "where" in options else rows
 
 
-def _named(named: Mapping[str, str], given: Mapping[str, Any]) -> Rows:
+def _named(named: Mapping[str, str], options: Mapping[str, Any]) -> Rows:
     """Files beside each other as models of these names."""
     import pandas as pd
 
     from evalreg.logs.log import together
 
-    parts = {name: _read([path], given) for name, path in named.items()}
+    parts = {name: _read([path], options) for name, path in named.items()}
     if all(rows.log is not None for rows in parts.values()):
         log = together({name: rows.log for name, rows in parts.items()})
-        return Rows(log.frame, log, code=f"log = {written('er.read_log', dict(named), **reading_options(given))}")
+        return Rows(log.frame, log, code=f"log = {written('er.read_log', dict(named), **reading_options(options))}")
     frames = [rows.frame.assign(model=name) for name, rows in parts.items()]
-    tables = [f"{_table_code(path, given)}.assign(model={name!r})" for name, path in named.items()]
+    tables = [f"{_table_code(path, options)}.assign(model={name!r})" for name, path in named.items()]
     return Rows(pd.concat(frames, ignore_index=True), code=_below_code(tables))
 
 
-def _read(files: Sequence[str], given: Mapping[str, Any]) -> Rows:
+def _read(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
     """Logs of a harness or tables, told apart by content; tables may lack the names of roles."""
     from evalreg.errors import LogFormatError
     from evalreg.logs.read import read_log
 
-    options = reading_options(given)
+    arguments = reading_options(options)
     if all(file.endswith(".parquet") for file in files):
         from evalreg.estimators.shards import merged
 
-        more = {name: given[name] for name in ("cells", "n_shards") if name in given}
+        more = {name: options[name] for name in ("cells", "n_shards") if name in options}
         with suppress(LogFormatError):
             return Rows(merged(list(files), **more), code=f"rows = {written('er.merged', list(files), **more)}")
     if list(files) == ["-"]:
-        return _tables(files, given)
+        return _tables(files, options)
     paths = list(files) if len(files) > 1 else files[0]
     try:
-        log = read_log(paths, **options)
+        log = read_log(paths, **arguments)
     except LogFormatError:
         other = any(file.lower().endswith((".json", ".eval")) or not os.path.isfile(file) for file in files)
-        if {"format", "roles"} & set(options) or other:
+        if {"format", "roles"} & set(arguments) or other:
             raise
         try:
-            return _tables(files, given)
+            return _tables(files, options)
         except EvalregError:  # no table either: what the reader of logs says is nearer to the matter
             pass
         raise
-    chosen = [name for name in ("metric", "filter", "scorer", "failed") if name in options]
+    chosen = [name for name in ("metric", "filter", "scorer", "failed") if name in arguments]
     if log.format == "table" and chosen:
         raise ArgumentError(
             f"`{chosen[0]}` chooses within the log of a harness; {files[0]} is a table. Leave it out.",
             parameter=chosen[0],
         )
-    return Rows(log.frame, log, code=f"log = {written('er.read_log', paths, **options)}")
+    return Rows(log.frame, log, code=f"log = {written('er.read_log', paths, **arguments)}")
 
 
 def written(function: str, *values: Any, **options: Any) -> str:
@@ -152,24 +152,24 @@ def written(function: str, *values: Any, **options: Any) -> str:
     return f"{function}({', '.join([*map(repr, values), *named])})"
 
 
-def reading_options(given: Mapping[str, Any]) -> dict[str, Any]:
+def reading_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `read_log` that the options come to."""
-    options = {option.name: given[option.name] for option in options_of("read_log") if option.name in given}
-    options.pop("format", None)  # of what is printed
-    options |= {"format": given["log_format"]} if "log_format" in given else {}
-    return options | {"text_columns": [*options.get("text_columns", ()), *text_columns(given)]}
+    arguments = {option.name: options[option.name] for option in options_of("read_log") if option.name in options}
+    arguments.pop("format", None)  # of what is printed
+    arguments |= {"format": options["log_format"]} if "log_format" in options else {}
+    return arguments | {"text_columns": [*arguments.get("text_columns", ()), *text_columns(options)]}
 
 
-def _tables(files: Sequence[str], given: Mapping[str, Any]) -> Rows:
+def _tables(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
     """The rows of plain tables of the same columns, one below the other."""
     from evalreg.logs.table_log import rows_of
 
-    table, _ = rows_of(files, text_columns(given))
-    return Rows(table, code=_below_code([_table_code(file, given) for file in files]))
+    table, _ = rows_of(files, text_columns(options))
+    return Rows(table, code=_below_code([_table_code(file, options) for file in files]))
 
 
-def _table_code(file: str, given: Mapping[str, Any]) -> str:
-    return f"{written('er.read_table', file, text_columns=text_columns(given))[:-1]}, fields=None)"
+def _table_code(file: str, options: Mapping[str, Any]) -> str:
+    return f"{written('er.read_table', file, text_columns=text_columns(options))[:-1]}, fields=None)"
 
 
 def _below_code(tables: Sequence[str]) -> str:
@@ -179,20 +179,20 @@ def _below_code(tables: Sequence[str]) -> str:
     return f"import pandas as pd\nrows = pd.concat([{', '.join(tables)}], ignore_index=True)"
 
 
-def text_columns(given: Mapping[str, Any]) -> list[str]:
+def text_columns(options: Mapping[str, Any]) -> list[str]:
     """Columns of labels that the options name: models, questions, clusters, factors of formulas."""
-    found: list[str] = []
+    columns: list[str] = []
     for name in LABELS:
-        value = given.get(name)
-        found += [
+        value = options.get(name)
+        columns += [
             part for text in ([value] if isinstance(value, str) else value or ()) for part in str(text).split(":")
         ]
-    groups = str(given.get("groups") or "")
-    found += [quoted or bare for quoted, bare in re.findall(r"`([^`]+)`|([^\s`+:]+)", groups)]
-    formula = " ".join(str(given.get(name) or "") for name in ("formula", "formulas"))
-    found += re.findall(r"\bC\(\s*([A-Za-z_]\w*)", formula) + re.findall(r"\w+", formula.partition("|")[2])
-    found += re.findall(r"[^\s:*+]+", re.sub(r"\sx\s", " ", f" {given.get('facets') or ''} "))
-    return list(dict.fromkeys(name for name in found if name != given.get("score")))
+    groups = str(options.get("groups") or "")
+    columns += [quoted or bare for quoted, bare in re.findall(r"`([^`]+)`|([^\s`+:]+)", groups)]
+    formula = " ".join(str(options.get(name) or "") for name in ("formula", "formulas"))
+    columns += re.findall(r"\bC\(\s*([A-Za-z_]\w*)", formula) + re.findall(r"\w+", formula.partition("|")[2])
+    columns += re.findall(r"[^\s:*+]+", re.sub(r"\sx\s", " ", f" {options.get('facets') or ''} "))
+    return list(dict.fromkeys(name for name in columns if name != options.get("score")))
 
 
 def _filtered(rows: Rows, text: str) -> Rows:
@@ -203,13 +203,13 @@ def _filtered(rows: Rows, text: str) -> Rows:
         raise ArgumentError(
             "`where` filters rows, and the files hold sums. Filter before they are made.", parameter="where"
         )
-    frame, kept = rows.frame, chosen_rows(rows.frame, text, "where")
-    told = f"{text} ({int(kept.sum()):,} of {len(frame):,} rows)"
-    log = None if rows.log is None else kept_rows(rows.log, frame[kept])
-    return Rows(frame[kept], log, told, rows.code)
+    frame, chosen = rows.frame, chosen_rows(rows.frame, text, "where")
+    note = f"{text} ({int(chosen.sum()):,} of {len(frame):,} rows)"
+    log = None if rows.log is None else kept_rows(rows.log, frame[chosen])
+    return Rows(frame[chosen], log, note, rows.code)
 
 
-def defaults(rows: Rows, function: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def defaults(rows: Rows, function: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """What the columns with the names of roles say of arguments that were not given: nothing is pooled unasked."""
     parameters = signature(getattr(er, function)).parameters
     roles = getattr(rows.data, "roles", None)
@@ -218,11 +218,11 @@ def defaults(rows: Rows, function: str, given: Mapping[str, Any]) -> dict[str, A
     if roles is None:
         from evalreg.logs.log import role_arguments
 
-        return role_arguments(rows.frame, parameters, given, () if rows.log is None else rows.log.key)
+        return role_arguments(rows.frame, parameters, options, () if rows.log is None else rows.log.key)
     # A comparison that was summed is read by the columns it was summed by.
     of_pairs = {name: getattr(roles, name) for name in ("left", "right", "winner", "score", "weights")}
     filled = of_pairs if roles.kind == "pairs" else {"by": list(roles.by)}
-    return {name: value for name, value in filled.items() if value and name in parameters and name not in given}
+    return {name: value for name, value in filled.items() if value and name in parameters and name not in options}
 
 
 def with_hint(error: EvalregError, rows: Rows) -> None:

@@ -24,8 +24,8 @@ METHODS = {"win-rate": "win_rate", "bradley-terry": "bradley_terry", "controlled
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """What a command found, before it is printed."""
+class Reply:
+    """What a command replies, before it is printed."""
 
     result: Any  # with `summary`, `to_frame` and the like; a text is printed as it is
     rows: Rows | None = None
@@ -39,19 +39,23 @@ class Request:
     """The options of a command line that were given."""
 
     command: Command
-    given: Mapping[str, Any]
+    options: Mapping[str, Any]
     files: Sequence[str] = ()
     typed: str = ""  # the whole command, as a shell takes it
 
     def of(self, function: str) -> dict[str, Any]:
         """Those that are parameters of a function of the command."""
         names = self.command.names[function]
-        return {name: value for name, value in self.given.items() if name in names}
+        return {name: value for name, value in self.options.items() if name in names}
+
+    def among(self, *names: str) -> dict[str, Any]:
+        """Those of these names."""
+        return {name: self.options[name] for name in names if name in self.options}
 
     def refuse_others(self, function: str) -> None:
         """Refuse options of the command's other functions: they would have no effect."""
         every = frozenset().union(*self.command.names.values())
-        lost = [name for name in self.given if name in every - self.command.names[function] - {"alpha", "seed"}]
+        lost = [name for name in self.options if name in every - self.command.names[function] - {"alpha", "seed"}]
         if lost:
             raise ArgumentError(
                 f"`{lost[0]}` does not go with what is estimated here ({function.replace('_', ' ')}). Leave it out.",
@@ -60,7 +64,7 @@ class Request:
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an option, or its default."""
-        return self.given.get(name, default)
+        return self.options.get(name, default)
 
     @property
     def alpha(self) -> float:
@@ -76,7 +80,7 @@ def explained(rows: Rows) -> Iterator[None]:
     except EvalregError as error:
         with_hint(error, rows)
         if error.rows:
-            error.add_note("(Row 0 is the first below the header." + (" of those kept.)" if rows.kept else ")"))
+            error.add_note("(Row 0 is the first below the header." + (" of those kept.)" if rows.filter_note else ")"))
         raise
 
 
@@ -90,35 +94,35 @@ def call(function: str, rows: Rows, options: Mapping[str, Any]) -> Any:
         return getattr(er, function)(data=data, **defaults(rows, function, options), **options)
 
 
-def refuse_pairs(rows: Rows, given: Mapping[str, Any]) -> None:
+def refuse_pairs(rows: Rows, options: Mapping[str, Any]) -> None:
     """Refuse verdicts on two models in the place of scores of single ones."""
-    if rows.pairs and "score" not in given and not rows.has("score"):
+    if rows.pairs and "score" not in options and not rows.has("score"):
         raise ArgumentError("the rows compare two models, and have no scores of single ones. See evalreg leaderboard.")
 
 
-def estimated(asked: Request) -> Found:
+def estimated(request: Request) -> Reply:
     """A command whose line names one function."""
-    (function,) = asked.command.functions
-    if "~" not in asked.get("formula", "~") and any("~" in file for file in asked.files):
+    (function,) = request.command.functions
+    if "~" not in request.get("formula", "~") and any("~" in file for file in request.files):
         raise ArgumentError("the formula comes before the file.", parameter="formula")
-    rows = read(asked.files, asked.given)
+    rows = read(request.files, request.options)
     if function in ("mean", "compare", "noise"):
-        refuse_pairs(rows, asked.given)
-    options = asked.of(function)
+        refuse_pairs(rows, request.options)
+    options = request.of(function)
     if function == "summarise":
-        return _summed(asked, rows, options)
+        return _summed(request, rows, options)
     result = call(function, rows, options)
     result = result if function == "fit" else subject_of(result, rows)
     more = dict[str, Any]()
-    if function == "components" and asked.get("design"):
+    if function == "components" and request.get("design"):
         more["design"] = (
-            f"Standard error of the mean of that design: {result.standard_error(**asked.get('design')):.6g}"
+            f"Standard error of the mean of that design: {result.standard_error(**request.get('design')):.6g}"
         )
-    return _with_later(Found(result, rows, more), asked)
+    return _with_later(Reply(result, rows, more), request)
 
 
-def _summed(asked: Request, rows: Rows, options: dict[str, Any]) -> Found:
-    output = asked.get("output")
+def _summed(request: Request, rows: Rows, options: dict[str, Any]) -> Reply:
+    output = request.get("output")
     if output in (None, "-"):
         raise ArgumentError("sums go to a file: name it by --output, such as -o monday.parquet.", parameter="output")
     if not str(output).endswith(".parquet"):
@@ -127,7 +131,7 @@ def _summed(asked: Request, rows: Rows, options: dict[str, Any]) -> Found:
             parameter="output",
         )
     sums = call("summarise", rows, options | {"path": output})
-    return Found(f"Wrote {output}: sums of {sums.n_rows:,} rows.\n")
+    return Reply(f"Wrote {output}: sums of {sums.n_rows:,} rows.\n")
 
 
 def subject_of(result: Any, rows: Rows) -> Any:
@@ -143,28 +147,28 @@ def subject_of(result: Any, rows: Rows) -> Any:
 
 
 def _alike(values: Iterator[str]) -> str:
-    found = set(values)
-    return found.pop() if len(found) == 1 else ""
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else ""
 
 
-def _with_later(found: Found, asked: Request) -> Found:
+def _with_later(reply: Reply, request: Request) -> Reply:
     """What further options ask of the result: ranks, tiers, the best, tests, a gate, a figure."""
-    result, alpha, more = found.result, asked.alpha, dict(found.more)
+    result, alpha, more = reply.result, request.alpha, dict(reply.more)
     several = getattr(getattr(getattr(result, "estimate", None), "about", None), "n_models", 2)
     for name, method in LATER.items():
-        if not asked.get(name):
+        if not request.get(name):
             continue
         if several < 2 and name in ("ranks", "tiers", "best"):
             raise ArgumentError(
                 f"`{name}` is for two or more models; here is one. Name the column of the models.", parameter=name
             )
-        options: dict[str, Any] = {} if method == "joint_test" else {"alpha": alpha, "seed": asked.get("seed", 0)}
-        options |= {"draws": asked.get("draws", 9999)} if method == "wild_test" else {}
+        options: dict[str, Any] = {} if method == "joint_test" else {"alpha": alpha, "seed": request.get("seed", 0)}
+        options |= {"draws": request.get("draws", 9999)} if method == "wild_test" else {}
         more[name] = getattr(result, method)(**options)
-    gate = result.gate(asked.get("gate"), alpha=alpha) if asked.get("gate") is not None else None
-    if asked.get("figure"):
-        draw(lambda: result.plot(alpha=alpha), asked.get("figure"))
-    return replace(found, more=more, gate=gate)
+    gate = result.gate(request.get("gate"), alpha=alpha) if request.get("gate") is not None else None
+    if request.get("figure"):
+        draw(lambda: result.plot(alpha=alpha), request.get("figure"))
+    return replace(reply, more=more, gate=gate)
 
 
 def draw(plotted: Callable[[], Any], path: str) -> None:
@@ -180,28 +184,29 @@ def draw(plotted: Callable[[], Any], path: str) -> None:
         plotted().figure.savefig(Path(path), dpi=150)
 
 
-def doctor(asked: Request) -> Found:
+def doctor(request: Request) -> Reply:
     """What a log holds and what may be wrong with it, with commands; of several scores, a line for each."""
     from evalreg.logs.doctor import diagnose
     from evalreg.logs.read import survey_of
     from evalreg.logs.table_log import likely_roles
 
-    choices = [o for o in options_of("read_log") if o.name in asked.given and o.name not in ("format", "text_columns")]
+    chosen = request.options.keys() - {"format", "text_columns"}
+    choices = [option for option in options_of("read_log") if option.name in chosen]
 
     def command(verb: str, more: list[str]) -> str:
         formula, rest = (more[:1], more[1:]) if verb == "fit" else ([], more)
-        chosen = [word for option in choices for word in (option.flag, _typed(asked.given[option.name]))]
-        return shlex.join(["evalreg", verb, *formula, *asked.files, *chosen, *rest])
+        typed = [word for option in choices for word in (option.flag, _typed(request.options[option.name]))]
+        return shlex.join(["evalreg", verb, *formula, *request.files, *typed, *rest])
 
     try:
-        rows = read(asked.files, asked.given)
+        rows = read(request.files, request.options)
     except ArgumentError as error:
-        named, plain = named_files(asked.files)
-        options = {option.name: asked.given[option.name] for option in choices}
-        found = survey_of([*named.values(), *plain], error, command, **options)
-        if found is None:
+        named, plain = named_files(request.files)
+        options = {option.name: request.options[option.name] for option in choices}
+        survey = survey_of([*named.values(), *plain], error, command, **options)
+        if survey is None:
             raise
-        return Found(found)
+        return Reply(survey)
     log = rows.log
     if log is None:
         likely = likely_roles(rows.frame)
@@ -213,127 +218,131 @@ def doctor(asked: Request) -> Found:
                 parameter="roles",
             )
         log = er.Log(rows.frame, **likely)
-    return Found(diagnose(log, command), rows)
+    return Reply(diagnose(log, command), rows)
 
 
 def _typed(value: Any) -> str:
     """A value as it is typed."""
-    return ",".join(f"{key}={one}" for key, one in value.items()) if isinstance(value, dict) else str(value)
+    return ",".join(f"{key}={entry}" for key, entry in value.items()) if isinstance(value, dict) else str(value)
 
 
-def board_asked(asked: Request, rows: Rows) -> tuple[str, dict[str, Any]]:
+def board_call(request: Request, rows: Rows) -> tuple[str, dict[str, Any]]:
     """What ranks models, verdicts on pairs or means of scores: the function, and its arguments that were given."""
-    scores = rows.has("score") or "score" in asked.given
+    scores = rows.has("score") or "score" in request.options
     named = {"left", "right"} | (set() if scores else {"winner", "key"})  # what only a board has a use for
-    if rows.pairs or named & set(asked.given):
-        function = METHODS[asked.get("method", "win-rate")]
-        asked.refuse_others(function)
-        return function, asked.of(function)
+    if rows.pairs or named & set(request.options):
+        function = METHODS[request.get("method", "win-rate")]
+        request.refuse_others(function)
+        return function, request.of(function)
     of_pairs = ("method", "winner", "key", "labels", "opponents", "scale", "ties", "formula")
-    others = [name for name in of_pairs if name in asked.given]
+    others = [name for name in of_pairs if name in request.options]
     if others:
         raise ArgumentError(
             f"`{others[0]}` goes with verdicts on pairs of models; these are scores of single ones.",
             parameter=others[0],
         )
     names = {option.name for option in options_of("mean")}
-    return "mean", {name: value for name, value in asked.given.items() if name in names}
+    return "mean", {name: value for name, value in request.options.items() if name in names}
 
 
-def board(asked: Request, rows: Rows) -> Any:
+def board(request: Request, rows: Rows) -> Any:
     """Models ranked: by verdicts on pairs, or by means of scores."""
-    function, options = board_asked(asked, rows)
+    function, options = board_call(request, rows)
     return call(function, rows, options)
 
 
-def leaderboard(asked: Request) -> Found:
+def leaderboard(request: Request) -> Reply:
     """The board with its ranks."""
-    rows = read(asked.files, asked.given)
-    result = board(asked, rows)
+    rows = read(request.files, request.options)
+    result = board(request, rows)
     if result.estimate.about.n_models < 2:
         raise ArgumentError("a leaderboard is for two or more models; here is one. See evalreg mean.")
-    return _with_later(Found(result, rows, {"board": result.leaderboard(asked.alpha, asked.get("seed", 0))}), asked)
+    ranks = result.leaderboard(request.alpha, request.get("seed", 0))
+    return _with_later(Reply(result, rows, {"board": ranks}), request)
 
 
-def side_by_side(asked: Request) -> Found:
+def side_by_side(request: Request) -> Reply:
     """A table of results: each file and each formula is a column."""
-    named, plain = named_files(asked.files)
-    files = named or {Path(file).name if len(asked.files) > 1 else file: file for file in plain}
-    formulas = [text.strip() for text in str(asked.get("formulas", "")).split(";") if text.strip()]
+    named, plain = named_files(request.files)
+    files = named or {Path(file).name if len(request.files) > 1 else file: file for file in plain}
+    formulas = [text.strip() for text in str(request.get("formulas", "")).split(";") if text.strip()]
     columns: dict[str, Any] = {}
     for name, file in files.items():
-        rows = read([file], asked.given)
+        rows = read([file], request.options)
         for formula in formulas or [""]:
             header = ": ".join(filter(None, (name if len(files) > 1 or not formula else "", formula)))
             function, options = ("fit", {"formula": formula}) if formula else ("mean", {})
-            columns[header] = call(function, rows, asked.of(function) | options)
+            columns[header] = call(function, rows, request.of(function) | options)
     if len(columns) < len(files) * max(len(formulas), 1):
         raise ArgumentError("columns need names that differ: write NAME=FILE.", parameter="files")
-    names = words(asked.given["names"]) if isinstance(asked.get("names"), str) else asked.get("names")
-    shown: dict[str, Any] = {name: asked.given[name] for name in ("beneath", "stars", "keep") if name in asked.given}
-    return Found(er.table(list(columns.values()), names or list(columns), **shown))
+    names = words(request.options["names"]) if isinstance(request.get("names"), str) else request.get("names")
+    shown = request.among("beneath", "stars", "keep")
+    return Reply(er.table(list(columns.values()), names or list(columns), **shown))
 
 
-def evals(asked: Request) -> Found:
+def evals(request: Request) -> Reply:
     """Several evals side by side: of the values of a column, of a log's tasks, or of files."""
     from evalreg.suites.evals import said_once
 
-    named, plain = named_files(asked.files)
-    if (named or len(plain) > 1) and "eval" not in asked.given:
-        parts = {name: read([file], asked.given) for name, file in (named or {Path(f).stem: f for f in plain}).items()}
+    named, plain = named_files(request.files)
+    if (named or len(plain) > 1) and "eval" not in request.options:
+        files = named or {Path(file).stem: file for file in plain}
+        parts = {name: read([file], request.options) for name, file in files.items()}
     else:
-        rows = read(asked.files, asked.given)
-        column = asked.get("eval", "task")
+        rows = read(request.files, request.options)
+        column = request.get("eval", "task")
         if not rows.has(column):
             raise ArgumentError(f'`eval` must be a column that says which eval a row is of; there is no "{column}".')
         labels = rows.frame[column]
         if labels.isna().any():
             raise ArgumentError(f"every row must say its eval; {int(labels.isna().sum())} do not.", parameter="eval")
         parts = {str(name): Rows(rows.frame[labels == name]) for name in labels.unique()}
-    function = "compare" if "baseline" in asked.given else "mean"
-    found = {}
+    function = "compare" if "baseline" in request.options else "mean"
+    results = {}
     for name, part in parts.items():
-        options = asked.of(function)
+        options = request.of(function)
         options.pop("adjust", None)
         if function == "mean":
             part = part if part.has("model") else replace(part, data=part.frame.assign(model="model"), log=None)
             options.setdefault("by", "model")
         try:
             with muted():
-                found[name] = call(function, replace(part, log=None), options)
+                results[name] = call(function, replace(part, log=None), options)
         except EvalregError as error:
             error.add_note(f"(In the eval {name!r}.)")
             raise
-    issue(said_once(found))
-    suite = er.join_evals(found, **{name: asked.given[name] for name in ("form", "adjust") if name in asked.given})
+    issue(said_once(results))
+    suite = er.join_evals(results, **request.among("form", "adjust"))
     average = None
-    if asked.get("average"):
-        average = suite.average(asked.get("eval_weights"), tasks=asked.get("tasks", "fixed"))
-    if asked.get("figure"):
-        draw(lambda: suite.plot(asked.get("show"), average=average or False, alpha=asked.alpha), asked.get("figure"))
-    return Found(suite, more={} if average is None else {"average": average})
+    if request.get("average"):
+        average = suite.average(request.get("eval_weights"), tasks=request.get("tasks", "fixed"))
+    if request.get("figure"):
+        show, alpha = request.get("show"), request.alpha
+        draw(lambda: suite.plot(show, average=average or False, alpha=alpha), request.get("figure"))
+    return Reply(suite, more={} if average is None else {"average": average})
 
 
-def report(asked: Request) -> Found:
+def report(request: Request) -> Reply:
     """The report of a board, of means or of differences."""
     from evalreg.results.reporting import write_report
 
-    rows = read(asked.files, asked.given)
-    function, options = ("compare", asked.of("compare")) if "baseline" in asked.given else board_asked(asked, rows)
-    result, seed = call(function, rows, options), asked.get("seed", 0)
-    output = str(asked.get("output", ""))
-    form: Any = asked.get("format") or ("md" if output.endswith((".md", ".markdown")) else "html")
-    reported = {"alpha": asked.alpha} | ({} if function == "compare" else {"seed": seed})
-    reported |= {"title": asked.given["title"]} if "title" in asked.given else {}
-    told = {"command": asked.typed, "code": _in_python(asked, rows, function, options, reported)}
-    return Found(write_report(subject_of(result, rows), None, form, asked.alpha, seed, asked.get("title"), **told))
+    rows = read(request.files, request.options)
+    paired = "baseline" in request.options
+    function, options = ("compare", request.of("compare")) if paired else board_call(request, rows)
+    result, seed = call(function, rows, options), request.get("seed", 0)
+    output = str(request.get("output", ""))
+    form: Any = request.get("format") or ("md" if output.endswith((".md", ".markdown")) else "html")
+    reported = {"alpha": request.alpha} | ({} if paired else {"seed": seed}) | request.among("title")
+    origin = {"command": request.typed, "code": _in_python(request, rows, function, options, reported)}
+    about = subject_of(result, rows)
+    return Reply(write_report(about, None, form, request.alpha, seed, request.get("title"), **origin))
 
 
 def _in_python(
-    asked: Request, rows: Rows, function: str, options: Mapping[str, Any], reported: Mapping[str, Any]
+    request: Request, rows: Rows, function: str, options: Mapping[str, Any], reported: Mapping[str, Any]
 ) -> str:
     """Lines that read the files and make the report again."""
-    arguments = dict(options) | ({"subset": asked.given["where"]} if "where" in asked.given else {})
+    arguments = dict(options) | ({"subset": request.options["where"]} if "where" in request.options else {})
     arguments = defaults(rows, function, options) | arguments
     data = "rows" if rows.log is None else "log.frame" if rows.harness is None else "log"
     called = written(f"er.{function}", **arguments).replace("(", f"({data}, ", 1).replace(", )", ")")
@@ -341,27 +350,26 @@ def _in_python(
     return f"import evalreg as er\n{rows.code}\n\nresults = {called}\n{report}"
 
 
-def planned(asked: Request) -> Found:
+def planned(request: Request) -> Reply:
     """Questions that a difference needs, from a pilot with one answer or several to each question."""
-    if "delta" not in asked.given:
+    if "delta" not in request.options:
         raise ArgumentError("`delta` must be the difference of mean scores that should be detected.", parameter="delta")
-    rows = read(asked.files, asked.given)
-    refuse_pairs(rows, asked.given)
-    options = {name: asked.given[name] for name in ("delta", "assurance", "power") if name in asked.given}
-    options["alpha"] = asked.alpha
-    roles = asked.of("plan.components")
+    rows = read(request.files, request.options)
+    refuse_pairs(rows, request.options)
+    options = request.among("delta", "assurance", "power") | {"alpha": request.alpha}
+    roles = request.of("plan.components")
     frame = rows.frame
     item, model = roles.get("item", "task:item" if rows.several("task") else "item"), roles.get("model", "model")
     answered = frame.columns.intersection([*str(item).split(":"), model])
     with explained(rows):
         if roles.get("sample", "sample") in frame and frame.duplicated(list(answered)).any():
             pilot = er.plan.components(frame, **roles | {"item": item})
-            table = _by_answers(pilot, str(asked.get("k", "1,2,5,10")), options)
+            table = _by_answers(pilot, str(request.get("k", "1,2,5,10")), options)
         else:
             known = {name: value for name, value in roles.items() if name not in ("sample", "ssc")}
             difference = er.compare(frame, **known | {"item": item})
             table = er.plan.from_pilot(difference, **options).rename_axis("clustering").reset_index()
-    return Found(table, rows, sentence=_plan_sentence(table, asked))
+    return Reply(table, rows, sentence=_plan_sentence(table, request))
 
 
 def _by_answers(pilot: Any, text: str, options: Mapping[str, Any]) -> Any:
@@ -381,58 +389,58 @@ def _by_answers(pilot: Any, text: str, options: Mapping[str, Any]) -> Any:
     return whole.sort_values("clustering", ascending=False, kind="stable", ignore_index=True)
 
 
-def _plan_sentence(table: Any, asked: Request) -> str:
+def _plan_sentence(table: Any, request: Request) -> str:
     """What the plan comes to: "To see 0.05 you need about 1,845 questions in 369 passages"."""
     clustered = table[table["clustering"] == "clustered"]
     row = (clustered if len(clustered) else table).iloc[0]
-    where = f" in {row['n_clusters']:,.0f} {asked.get('groups')} clusters" if len(clustered) else ""
-    power, assurance = asked.get("power", 0.8), asked.get("assurance")
+    where = f" in {row['n_clusters']:,.0f} {request.get('groups')} clusters" if len(clustered) else ""
+    power, assurance = request.get("power", 0.8), request.get("assurance")
     sure = f", in {assurance:g} of pilots like this one" if assurance else ""
     return (
-        f"To see a difference of {asked.given['delta']:g} you need about {row['n']:,.0f} questions{where} "
-        f"(power {power:g}{sure}; level {asked.alpha:g})."
+        f"To see a difference of {request.options['delta']:g} you need about {row['n']:,.0f} questions{where} "
+        f"(power {power:g}{sure}; level {request.alpha:g})."
     )
 
 
-def precision(asked: Request) -> Found:
+def precision(request: Request) -> Reply:
     """Rows that the interval of one score needs."""
-    if ("rate" in asked.given) == ("variance" in asked.given):
+    if ("rate" in request.options) == ("variance" in request.options):
         raise ArgumentError("a plan needs one of --rate (of 0/1 scores) and --variance. --rate 0.5 is the safe side.")
-    if "half_width" not in asked.given:
+    if "half_width" not in request.options:
         raise ArgumentError("`half_width` must be half of the length of the interval.", parameter="half_width")
-    plan = er.plan.precision(**asked.of("plan.precision"))
+    plan = er.plan.precision(**request.of("plan.precision"))
     clusters = "" if plan.n_clusters is None else f" in {plan.n_clusters:,} clusters"
     sentence = f"You need about {plan.n:,} rows{clusters} for an interval of +- {plan.half_width:g}."
-    return Found(plan, sentence=sentence)
+    return Reply(plan, sentence=sentence)
 
 
-def separated(asked: Request) -> Found:
+def separated(request: Request) -> Reply:
     """Prompts and judges at which two models come apart."""
-    models = asked.get("models") or []
+    models = request.get("models") or []
     if len(models) != 2:
         raise ArgumentError("`models` must be two names, as in A,B.", parameter="models")
-    rows = read(asked.files, asked.given)
-    others = {name: value for name, value in asked.given.items() if name not in ("judges", "judge", "delta", "power")}
-    result = board(replace(asked, given=others), rows)
-    options = {name: value for name, value in asked.of("plan.separate").items() if name not in ("left", "right")}
+    rows = read(request.files, request.options)
+    of_plan = ("judges", "judge", "delta", "power")
+    others = {name: value for name, value in request.options.items() if name not in of_plan}
+    result = board(replace(request, options=others), rows)
+    options = {name: value for name, value in request.of("plan.separate").items() if name not in ("left", "right")}
     plan = er.plan.separate(result, *models, **options)
-    return Found(plan, rows)
+    return Reply(plan, rows)
 
 
-def demo(asked: Request) -> Found:
+def demo(request: Request) -> Reply:
     """The demonstration, or its logs as files."""
     from evalreg.cli import demo as demonstration
 
-    seed = asked.get("seed", 0)
-    return Found(
-        demonstration.write(Path(asked.given["write"]), seed) if "write" in asked.given else demonstration.text(seed)
-    )
+    seed = request.get("seed", 0)
+    folder = request.get("write")
+    return Reply(demonstration.text(seed) if folder is None else demonstration.write(Path(folder), seed))
 
 
-def run(options: argparse.Namespace) -> tuple[Request, Found]:
-    """What a parsed command line asks for, and what was found."""
+def run(options: argparse.Namespace) -> tuple[Request, Reply]:
+    """What a parsed command line asks for, and the reply to it."""
     parsed = ("command", "chosen", "files", "known", "typed")
-    given = {name: value for name, value in vars(options).items() if name not in parsed}
-    asked = Request(options.chosen, given, getattr(options, "files", ()), options.typed)
-    found: Found = globals()[options.chosen.verb](asked)
-    return asked, found
+    named = {name: value for name, value in vars(options).items() if name not in parsed}
+    request = Request(options.chosen, named, getattr(options, "files", ()), options.typed)
+    reply: Reply = globals()[options.chosen.verb](request)
+    return request, reply

@@ -128,25 +128,25 @@ _first_use = RLock()
 def _public(name: str) -> object:
     """What a public name stands for; from then on it is an attribute like any other (PEP 562)."""
     if name == "__version__":
-        found: object = import_module(f"{__name__}.versions").version_of("evalreg")
+        attribute: object = import_module(f"{__name__}.versions").version_of("evalreg")
     elif name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     else:
         with _first_use:
-            found = _found(name, import_module(f"{__name__}.{_HOMES[name]}"))
+            attribute = _from_module(name, import_module(f"{__name__}.{_HOMES[name]}"))
     # Of threads that come at once, all get what the first has found.
-    return globals().setdefault(name, found)
+    return globals().setdefault(name, attribute)
 
 
-def _found(name: str, module: ModuleType) -> object:
+def _from_module(name: str, module: ModuleType) -> object:
     """A public name in its module; functions say what other packages' keywords are called here."""
     if name == "plan":
         for function in module.__all__:
             setattr(module, function, _with_hints(f"plan.{function}", getattr(module, function)))
     if name in _MODULES:
         return module
-    found: object = getattr(module, name)
-    return _with_hints(name, found) if isinstance(found, FunctionType) else found
+    attribute: object = getattr(module, name)
+    return _with_hints(name, attribute) if isinstance(attribute, FunctionType) else attribute
 
 
 def _with_hints(name: str, function: FunctionType) -> object:

@@ -138,16 +138,16 @@ class held_property(cached_property[T]):
     """A property that is made once, and whose arrays are read-only."""
 
     def __init__(self, make: Callable[[Any], T]) -> None:
-        super().__init__(wraps(make)(lambda own: cast(T, _held(make(own), set()))))
+        super().__init__(wraps(make)(lambda instance: cast(T, _held(make(instance), set()))))
 
 
 def keeps(*names: str) -> Callable[[type[T]], type[T]]:
     """Mark fields of a frozen dataclass, tables and mappings: it holds copies of them, and hands out copies."""
 
-    def marked(own: type[T]) -> type[T]:
+    def marked(kind: type[T]) -> type[T]:
         for name in names:
-            setattr(own, name, _HandedOut(name))
-        return own
+            setattr(kind, name, _HandedOut(name))
+        return kind
 
     return marked
 
@@ -156,21 +156,21 @@ class _HandedOut:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __get__(self, own: object | None, owner: type) -> Any:
-        if own is None:
+    def __get__(self, instance: object | None, owner: type) -> Any:
+        if instance is None:
             raise AttributeError(self.name)
-        return _copied(vars(own)[self.name])
+        return _copied(vars(instance)[self.name])
 
-    def __set__(self, own: object, value: object) -> None:
-        vars(own)[self.name] = _copied(value)
+    def __set__(self, instance: object, value: object) -> None:
+        vars(instance)[self.name] = _copied(value)
 
 
 def _copied(value: Any) -> Any:
     """A copy of a table, or of mappings and lists and all that these hold; results cannot be changed, nor can text."""
     if isinstance(value, dict):
-        return {name: _copied(one) for name, one in value.items()}
+        return {name: _copied(entry) for name, entry in value.items()}
     if isinstance(value, list):
-        return [_copied(one) for one in value]
+        return [_copied(entry) for entry in value]
     return value.copy() if hasattr(value, "to_numpy") else value
 
 
@@ -193,18 +193,18 @@ def _held(value: Any, seen: set[int]) -> Any:
     seen.add(id(value))
     if type(value) is tuple:
         # Names come by thousands, and are of one kind.
-        return value if not value or isinstance(value[0], _PLAIN) else tuple(_held(one, seen) for one in value)
+        return value if not value or isinstance(value[0], _PLAIN) else tuple(_held(part, seen) for part in value)
     if type(value) is dict:
-        for key, one in list(value.items()):
-            if isinstance(one, _PLAIN):
+        for key, entry in list(value.items()):
+            if isinstance(entry, _PLAIN):
                 break
-            value[key] = _held(one, seen)
+            value[key] = _held(entry, seen)
     elif isinstance(getattr(value, "indptr", None), np.ndarray):  # a frame of an engine may have any attribute
         _hold_sparse(value)
     elif dataclasses.is_dataclass(value):
-        for name, one in list(getattr(value, "__dict__", {}).items()):
-            if not isinstance(one, _PLAIN) and (found := _held(one, seen)) is not one:
-                object.__setattr__(value, name, found)
+        for name, field in list(getattr(value, "__dict__", {}).items()):
+            if not isinstance(field, _PLAIN) and (held := _held(field, seen)) is not field:
+                object.__setattr__(value, name, held)
     return value
 
 
@@ -267,4 +267,4 @@ def visible(text: str, keep: str = "") -> str:
 
     Escapes, ends of lines, tabs, marks of writing direction and of no width as Python writes them.
     """
-    return _HIDDEN.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
+    return _HIDDEN.sub(lambda match: match[0] if match[0] in keep else ascii(match[0])[1:-1], text)

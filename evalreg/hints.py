@@ -230,11 +230,11 @@ def _attribute_hint(kind: type[Hinting], name: str) -> str:
     if ours.startswith("er."):
         return f"; it is `{ours}` here."
     attribute = ours.partition("(")[0].partition(".")[0]
-    own = hasattr(kind, attribute)
-    if not own and (kind._inner is None or not hasattr(kind._inner, attribute)):
+    has_attribute = hasattr(kind, attribute)
+    if not has_attribute and (kind._inner is None or not hasattr(kind._inner, attribute)):
         return ""
     rest = f".{name}" if ours == "statsmodels" else ""
-    return f"; it is `{kind._called}{'' if own else '.results'}.{ours}{rest}` here."
+    return f"; it is `{kind._called}{'' if has_attribute else '.results'}.{ours}{rest}` here."
 
 
 class _AnyFrame(type):
@@ -262,8 +262,8 @@ class WholeFrame(pd.DataFrame, metaclass=_AnyFrame):
 
     def _repr_html_(self) -> str | None:
         with pd.option_context("display.max_columns", None):
-            found: str | None = super()._repr_html_()  # type: ignore[misc]
-        return found
+            html: str | None = super()._repr_html_()  # type: ignore[misc]
+        return html
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """A plain frame, which opens where evalreg is not installed."""
@@ -274,6 +274,6 @@ class WholeFrame(pd.DataFrame, metaclass=_AnyFrame):
 
 def whole(table: pd.DataFrame) -> pd.DataFrame:
     """The same table, with its attributes, that prints every column."""
-    found = WholeFrame(table)
-    found.attrs = table.attrs
-    return found
+    frame = WholeFrame(table)
+    frame.attrs = table.attrs
+    return frame

@@ -110,13 +110,13 @@ def _registered(name: str) -> Any:
 
 def _checked(groups: str | Sequence[str] | None) -> list[str]:
     """The keys of metadata, as a list, which Inspect can write into its log."""
-    found = [] if groups is None else [groups] if isinstance(groups, str) else list(groups)
-    for name in found:
+    keys = [] if groups is None else [groups] if isinstance(groups, str) else list(groups)
+    for name in keys:
         if not isinstance(name, str):
             raise ArgumentTypeError(f"`groups` must be keys of the samples' metadata; got {name!r}.")
-        if not name or len(set(found)) < len(found):
-            raise ArgumentError(f"`groups` must be different keys of the samples' metadata; got {found!r}.")
-    return found
+        if not name or len(set(keys)) < len(keys):
+            raise ArgumentError(f"`groups` must be different keys of the samples' metadata; got {keys!r}.")
+    return keys
 
 
 def _checked_cov(cov: CovName | None) -> CovName | None:
@@ -132,21 +132,21 @@ def _measure(names: list[str], groups: list[str], cov: CovName | None, take: Cal
     >>> [round(measure([scored(i) for i in range(n)])["stderr_passage"], 4) for n in (0, 1, 4, 8, 24)]
     [nan, nan, nan, 0.125, 0.0527]
     """
-    told: set[str] = set()
+    logged: set[str] = set()
 
     def measure(scores: list[Any]) -> dict[str, float]:
         try:
             with muted():
-                found = [float(value) for value in take(_mean(scores, groups, cov))]
+                values = [float(value) for value in take(_mean(scores, groups, cov))]
         # Whatever it is, hours of answers are worth more than an error bar.
         except Exception as error:
             text = str(error)
-            if text not in told and len(told) < 20:
-                told.add(text)
+            if text not in logged and len(logged) < 20:
+                logged.add(text)
                 young = isinstance(error, TooFewClustersError)
                 LOGGER.log(logging.INFO if young else logging.WARNING, "%s is NaN: %s", names[0], text)
             return dict.fromkeys(names, math.nan)
-        return dict(zip(names, found, strict=True))
+        return dict(zip(names, values, strict=True))
 
     return measure
 
@@ -161,10 +161,10 @@ def _mean(scores: list[Any], groups: list[str], cov: CovName | None) -> Results:
         columns["score"].append(number)
         columns["item"].append(f"row {place}" if scored.sample_id is None else str(scored.sample_id))
         for name in groups:
-            found = [value for _, value in readings(scored.sample_metadata, name)]
-            if len(found) != 1 or found[0] is None or found[0] != found[0]:
+            labels = [value for _, value in readings(scored.sample_metadata, name)]
+            if len(labels) != 1 or labels[0] is None or labels[0] != labels[0]:
                 raise ArgumentError(f"`groups` must be metadata of every sample; {scored.sample_id!r} has no {name!r}.")
-            columns[f"metadata.{name}"].append(str(found[0]))
+            columns[f"metadata.{name}"].append(str(labels[0]))
     frame = pd.DataFrame(columns)
     for name in groups:
         if (count := frame[f"metadata.{name}"].nunique()) < 2:

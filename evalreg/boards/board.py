@@ -35,7 +35,7 @@ class Board(Results):
         Their covariance.
     axes : tuple of Axis
         Clusterings as asked.
-    asked : CovOptions
+    requested : CovOptions
         Covariance options as asked.
     notes : tuple of (category, text)
         What was warned of.

@@ -34,7 +34,7 @@ from evalreg.report.tables import (
     p_value,
     span,
 )
-from evalreg.results.reporting import common_page, drawing, inflation_figures, options_told
+from evalreg.results.reporting import common_page, drawing, inflation_figures, option_texts
 from evalreg.results.sources import all_sources
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def difference_page(comparison: Compared, alpha: float, seed: Seed, *, pictures:
         methods=methods,
         formulas=(*page.formulas, *([_JOINT] if joint else [])),
         sources=(*page.sources, *([all_sources()["joint"].text] if joint else [])),
-        options=(*options_told(results, alpha, seed if joint else None), ("adjust", str(adjust))),
+        options=(*option_texts(results, alpha, seed if joint else None), ("adjust", str(adjust))),
         code=(
             "import evalreg as er\n\n"
             f"# comparison: what er.compare gave, with adjust={adjust!r} and the options listed under Methods\n"

@@ -123,10 +123,10 @@ def _r_squared(estimate: Estimate) -> str:
 def notes_of(cov: Covariance, notes: Sequence[Note], more: Sequence[str] = ()) -> list[str]:
     """What a reader should know, worst first."""
     rank = {category: place for place, category in enumerate(SEVERITY)}
-    told = sorted(notes, key=lambda note: rank.get(note[0], len(SEVERITY)))
-    texts = [text for _, text in told]
+    ordered = sorted(notes, key=lambda note: rank.get(note[0], len(SEVERITY)))
+    texts = [text for _, text in ordered]
     if not cov.axes:
-        texts.insert(sum(rank.get(category, len(SEVERITY)) < 2 for category, _ in told), INDEPENDENT)
+        texts.insert(sum(rank.get(category, len(SEVERITY)) < 2 for category, _ in ordered), INDEPENDENT)
     return list(dict.fromkeys([*texts, *more]))
 
 
@@ -172,8 +172,8 @@ def brief(
 
 # Of more models, and where one would have more letters, they say no more than that hardly anything is separated.
 MOST_WITH_LETTERS, MOST_LETTERS = 30, 12
-LETTERS_TOLD = "Models that share a letter under groups are not separated from each other."
-TIERS_TOLD = "Each model of a tier is separated from each model of the tiers below it."
+LETTER_NOTE = "Models that share a letter under groups are not separated from each other."
+TIER_NOTE = "Each model of a tier is separated from each model of the tiers below it."
 
 
 def board_grid(board: pd.DataFrame, column: str = "") -> Grid:
@@ -182,13 +182,13 @@ def board_grid(board: pd.DataFrame, column: str = "") -> Grid:
     `column` is a further one that says which models are separated: "letters", under the header "groups", or "tier".
     """
     reach, level = board.attrs["reach"], level_text(board.attrs["alpha"])
-    own, joint = (board[[f"{kind}lower", f"{kind}upper", "estimate"]].to_numpy(float) for kind in ("", "joint_"))
+    single, joint = (board[[f"{kind}lower", f"{kind}upper", "estimate"]].to_numpy(float) for kind in ("", "joint_"))
     columns: dict[str, Iterable[str]] = {
         "": map(str, board.index),
         "rank": map(str, board["rank"]),
         "ranks": map(ranks_text, board.to_dict("records")),
         "estimate": map(number, board["estimate"]),
-        f"{level} interval": (ends_text(low, high, value, reach) for low, high, value in own),
+        f"{level} interval": (ends_text(low, high, value, reach) for low, high, value in single),
         "joint interval": (ends_text(low, high, value, reach) for low, high, value in joint),
     }
     columns |= {name.replace("letters", "groups"): map(str, board[name]) for name in (column, "n") if name in board}
@@ -208,12 +208,12 @@ def separating_column(board: pd.DataFrame) -> str:
     return "tier" if board["tier"].max() > 1 else ""
 
 
-def ranks_told(board: pd.DataFrame) -> str:
+def ranks_sentences(board: pd.DataFrame) -> str:
     """What the columns of a leaderboard mean: joint intervals, ranks, and what is separated."""
-    told = {"letters": LETTERS_TOLD, "tier": f"{TIERS_TOLD} {_LEFT_OUT}", "": _LEFT_OUT}[separating_column(board)]
+    separation = {"letters": LETTER_NOTE, "tier": f"{TIER_NOTE} {_LEFT_OUT}", "": _LEFT_OUT}[separating_column(board)]
     return (
         "Joint intervals hold for all models at once. Ranks are those that the data do not exclude, "
-        f"{level_text(board.attrs['alpha'])} for all models at once. {told}"
+        f"{level_text(board.attrs['alpha'])} for all models at once. {separation}"
     )
 
 
@@ -224,11 +224,11 @@ def tiers_summary(board: pd.DataFrame) -> Summary:
     """A leaderboard with its tiers, and whether its first two models are separated."""
     first, second = board.index[:2]
     apart = "is" if not set(board["letters"].iloc[0]) & set(board["letters"].iloc[1]) else "is not"
-    told = f"{TIERS_TOLD} Models of one tier may be equal or not."
+    separation = f"{TIER_NOTE} Models of one tier may be equal or not."
     if board["tier"].max() == 1:
-        told = "There is one tier: no place on the board has every model above separated from every model below."
+        separation = "There is one tier: no place on the board has every model above separated from every model below."
     sentences = (
         f"The first, {first}, {apart} separated from the second, {second}.",
-        f"{told} {level_text(board.attrs['alpha'])} for all pairs at once.",
+        f"{separation} {level_text(board.attrs['alpha'])} for all pairs at once.",
     )
     return Summary("tiers", (), (board_grid(board, "tier"),), sentences)

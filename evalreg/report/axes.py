@@ -58,11 +58,11 @@ PARTS = (
 # Axes
 
 
-def size_asked(figsize: FigSize, height: float) -> tuple[float, float]:
+def figure_size(figsize: FigSize, height: float) -> tuple[float, float]:
     """Width and height of a new figure in inches."""
     pair = isinstance(figsize, tuple | list) and len(figsize) == 2
-    width, asked = figsize if pair else (figsize, None)  # type: ignore[misc]
-    sides: list[Any] = [USUAL_WIDTH if figsize is None else width, height if asked is None else asked]
+    width, chosen_height = figsize if pair else (figsize, None)  # type: ignore[misc]
+    sides: list[Any] = [USUAL_WIDTH if figsize is None else width, height if chosen_height is None else chosen_height]
     if not all(_is_length(side) for side in sides) or sides[0] < 2:
         raise ArgumentError(
             "`figsize` must be a width in inches, such as 3.3, of 2 to 500, or width and height, such as (3.3, 4); "
@@ -96,13 +96,13 @@ def canvas(ax: Axes | None, height: float, note: str = "", figsize: FigSize = No
         if ax is not None:
             yield ax
             return
-        width, height = size_asked(figsize, height)
+        width, height = figure_size(figsize, height)
         lines = textwrap.wrap(visible(note), int(NOTE_LETTERS * width)) if note else []
-        asked = isinstance(figsize, tuple | list) and figsize[1] is not None
-        whole = height if asked else height + 0.14 * len(lines)
-        figure, own = plt.subplots(figsize=(width, whole), layout="constrained")
+        height_is_set = isinstance(figsize, tuple | list) and figsize[1] is not None
+        whole = height if height_is_set else height + 0.14 * len(lines)
+        figure, new_axes = plt.subplots(figsize=(width, whole), layout="constrained")
         try:
-            yield own
+            yield new_axes
             if lines:
                 figure.supxlabel("\n".join(lines), size=7.5, color=MUTED, x=0.01, ha="left")
         except BaseException:
@@ -577,8 +577,8 @@ def differences_axes(
 
     known = pairs[pairs["p_value"].notna()]
     # Differences beyond those that anything is left to tell of would fill most of the width.
-    told = known[(known["p_value"] >= LEAST) | (known["sign_p_value"] >= LEAST)]
-    most = 1.1 * float((told if len(told) else known)["difference"].abs().max())
+    above_least = known[(known["p_value"] >= LEAST) | (known["sign_p_value"] >= LEAST)]
+    most = 1.1 * float((above_least if len(above_least) else known)["difference"].abs().max())
     beyond = int((known["difference"].abs() > most).sum())
     note = f"p-values under {LEAST:g} are drawn there. Each pair by itself: not adjusted for their number."
     note += f" {beyond} pairs that differ by more, all with p under {LEAST:g}, are not shown." if beyond else ""
@@ -650,9 +650,9 @@ def dependence_axes(table: pd.DataFrame, *, note: str = "", figsize: FigSize = N
         size, ends = 5.0 if len(known) <= 40 else 3.0, known[["icc", "lower", "upper"]].to_numpy(dtype=float)
         low, high = limits(np.append(ends, 0.0))
         for k, name in enumerate(dict.fromkeys(names)):
-            own, colour, shape = known[names == name], COLOURS[k % 6], "os^DvP"[k % 6]
-            x, y, m = (own[column].to_numpy(dtype=float) for column in ("icc", "se_ratio", "mean_size"))
-            ax.hlines(y, own["lower"], own["upper"], color=colour, lw=0.8, alpha=0.5, zorder=2)
+            rows, colour, shape = known[names == name], COLOURS[k % 6], "os^DvP"[k % 6]
+            x, y, m = (rows[column].to_numpy(dtype=float) for column in ("icc", "se_ratio", "mean_size"))
+            ax.hlines(y, rows["lower"], rows["upper"], color=colour, lw=0.8, alpha=0.5, zorder=2)
             ax.plot(x, y, shape, color=colour, ms=size, label=f"{name} (clusters of {np.median(m):.4g})", zorder=3)
             grid = np.linspace(max(low, -1 / max(np.median(m) - 1, 1.0)), min(high, 1.0), 201)
             ax.plot(grid, np.sqrt(np.maximum(1 + (np.median(m) - 1) * grid, 0.0)), color=colour, lw=1.0, ls=DOTTED)

@@ -41,17 +41,17 @@ def plain(value: Any) -> Any:
 def as_json(document: Mapping[str, Any]) -> str:
     """Strict JSON in ASCII with sorted keys; lists of numbers are on one line."""
     text = json.dumps(plain(document), indent=2, sort_keys=True, allow_nan=False)
-    return _INNERMOST.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
+    return _INNERMOST.sub(lambda match: f"[{' '.join(match[1].split())}]", text)
 
 
 def numbers(values: Sequence[Any]) -> FloatArray:
     """The numbers that `plain` wrote; `LogFormatError` for what it never writes."""
-    found = []
+    floats = []
     for value in values:
         if isinstance(value, bool) or not (value is None or isinstance(value, int | float) or value in ("inf", "-inf")):
             raise LogFormatError(f'a number must be a number, null, "inf" or "-inf"; got {value!r}.')
-        found.append(math.nan if value is None else float(value))
-    return np.array(found, dtype=np.float64)
+        floats.append(math.nan if value is None else float(value))
+    return np.array(floats, dtype=np.float64)
 
 
 def records(table: pd.DataFrame, *index: str) -> list[dict[str, Any]]:

@@ -50,7 +50,7 @@ class Figure:
     title: str
     image: str  # its source; empty where it could not be drawn
     table: Grid | None  # None where the table of scores says the same
-    told: str = ""  # a sentence on that table
+    note: str = ""  # a sentence on that table
 
 
 NOTHING = Grid((), ())

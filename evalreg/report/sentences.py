@@ -84,7 +84,7 @@ def printed(values: Sequence[float], unit: Unit) -> list[str]:
     ):
         digits += 1
     enough = next((d for d in range(digits, most + 1) if _keeps_sides(scaled[1:], d, whole)), digits)
-    texts = [_one(value, enough, unit.mark) for value in scaled]
+    texts = [_rounded(value, enough, unit.mark) for value in scaled]
     if _keeps_sides(scaled[1:], enough, whole):
         return texts
     return [texts[0], *(_beyond(value, enough, unit.mark, whole) for value in scaled[1:])]
@@ -94,8 +94,8 @@ def _beyond(value: float, digits: int, mark: str, whole: tuple[float, ...]) -> s
     """An end of an interval; "under 0.1%" or "over 99.9%" where rounding would make it nothing or all."""
     for line, word, side in zip(whole, ("under", "over"), (1.0, -1.0), strict=True):
         if value != line and np.round(value, digits) == line:
-            return f"{word} {_one(line + side * 10.0**-digits, digits, mark)}"
-    return _one(value, digits, mark)
+            return f"{word} {_rounded(line + side * 10.0**-digits, digits, mark)}"
+    return _rounded(value, digits, mark)
 
 
 def _keeps_sides(values: FloatArray, digits: int, lines: tuple[float, ...]) -> bool:
@@ -103,7 +103,7 @@ def _keeps_sides(values: FloatArray, digits: int, lines: tuple[float, ...]) -> b
     return all(np.array_equal(np.sign(near - line), np.sign(values - line), equal_nan=True) for line in lines)
 
 
-def _one(value: float, digits: int, mark: str) -> str:
+def _rounded(value: float, digits: int, mark: str) -> str:
     if not np.isfinite(value):
         return "unknown" if np.isnan(value) else "infinity" if value > 0 else "-infinity"
     return f"{round(float(value), digits) + 0.0:,.{digits}f}{mark}"
@@ -130,8 +130,8 @@ def result_sentences(
     several = estimate.n_params > 1 or about.n_models > 0 or bool(about.contrast or about.formula)
     rests, rough = _rests_on(estimate, cov, rows, counts)
     for i in chosen:
-        own = what if i < about.n_models or not about.n_models else "Coefficient"
-        lead = f"{estimate.names[i]}: {_lowered(own)} " if several else f"{what}: "
+        quantity = what if i < about.n_models or not about.n_models else "Coefficient"
+        lead = f"{estimate.names[i]}: {_lowered(quantity)} " if several else f"{what}: "
         if cov.fixed is not None and cov.fixed[i]:
             lines.append(f"{lead}{printed((theta[i],) * 3, unit)[0]}, which the others are relative to.")
         else:

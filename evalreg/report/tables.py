@@ -150,7 +150,7 @@ _LEVEL = re.compile(_FACTOR + r"\[(?:T\.)?(?P<level>[^\[\]]+)\]")
 
 def short_name(name: str) -> str:
     """A coefficient of a factor as a reader says it: `model=o3` for `C(model)[T.o3]`."""
-    return _LEVEL.sub(lambda found: f"{found['factor'] or found['plain']}={found['level']}", name)
+    return _LEVEL.sub(lambda match: f"{match['factor'] or match['plain']}={match['level']}", name)
 
 
 def whole_columns(frame: pd.DataFrame) -> str:
@@ -255,9 +255,9 @@ class Grid:
             left -= needed + 2
         blocks = []
         for columns in chosen:
-            kept = [i for i, row in enumerate(self.rows) if any(row[k].strip() for k in columns)]
+            filled = [i for i, row in enumerate(self.rows) if any(row[k].strip() for k in columns)]
             headers, *rows = ((row[0], *(row[k] for k in columns)) for row in (self.headers, *self.rows))
-            blocks.append(Grid(headers, tuple(rows[i] for i in kept), rule=sum(i < self.rule for i in kept)))
+            blocks.append(Grid(headers, tuple(rows[i] for i in filled), rule=sum(i < self.rule for i in filled)))
         return blocks
 
     def markdown(self) -> str:
@@ -393,7 +393,7 @@ def markdown_text(text: str) -> str:
 
 def _untagged(text: str) -> str:
     """Text in which no tag and no entity of HTML begins."""
-    return _TAG.sub(lambda found: "&lt;" if found[0] == "<" else "&amp;", text)
+    return _TAG.sub(lambda match: "&lt;" if match[0] == "<" else "&amp;", text)
 
 
 class Shown(ABC):

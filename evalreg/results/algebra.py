@@ -37,14 +37,14 @@ class Algebra:
 
     def _derived(self, estimate: Estimate, cov: Covariance, notes: tuple[Note, ...]) -> Self:
         """Results of something computed from the parameters; of a board a board without its pairs of models."""
-        made: Any = type(self)
-        return cast("Self", made(estimate, cov, self.axes, self.requested, notes))
+        results_type: Any = type(self)
+        return cast("Self", results_type(estimate, cov, self.axes, self.requested, notes))
 
     @property
     def _behind(self) -> tuple[Scale, Self] | None:
         """The function of which these are values, and results of its arguments; None of other parameters."""
-        found, same = through(self.estimate, self.cov), cast("Any", self)
-        return None if found is None else (found.scale, replace(same, estimate=found.estimate, cov=found.cov))
+        behind, same = through(self.estimate, self.cov), cast("Any", self)
+        return None if behind is None else (behind.scale, replace(same, estimate=behind.estimate, cov=behind.cov))
 
     @property
     def _counts(self) -> FloatArray | None:
@@ -91,13 +91,13 @@ class Algebra:
         >>> results.contrast([[1, -1], [0.5, 0.5]], ["new - old", "average"]).params.round(3).to_dict()
         {'new - old': 0.05, 'average': 0.775}
         """
-        asked = parse_contrasts(contrast, self.estimate.names)
-        if np.any(asked.value != 0):
+        combinations = parse_contrasts(contrast, self.estimate.names)
+        if np.any(combinations.value != 0):
             raise ArgumentError(
                 f"a contrast is a combination of parameters; {contrast!r} compares it with a number. Use `t_test`."
             )
-        C, shift = asked.matrix, _as_numbers("constant", constant)
-        names = _as_names(asked.names if names is None else names, C.shape[0])
+        C, shift = combinations.matrix, _as_numbers("constant", constant)
+        names = _as_names(combinations.names if names is None else names, C.shape[0])
         if shift.shape not in ((), (C.shape[0],)) or not np.isfinite(shift).all():
             raise ArgumentError(
                 f"`constant` must be one finite number, or one for each of the {C.shape[0]} combinations; "
@@ -159,24 +159,24 @@ class Algebra:
         """
         estimate = self.estimate
         params = pd.Series(np.array(estimate.params), index=list(estimate.names))
-        values = function(params.copy())
-        labels = values.keys() if isinstance(values, dict | pd.Series) else None
-        found = _finite("value", _as_values(values))
-        named = _as_names(names if names is not None else labels, found.size)
+        returned = function(params.copy())
+        labels = returned.keys() if isinstance(returned, dict | pd.Series) else None
+        values = _finite("value", _as_values(returned))
+        named = _as_names(names if names is not None else labels, values.size)
         if isinstance(derivative, pd.DataFrame):
             derivative = in_order(derivative, estimate.names, "derivative")
         if derivative is None:
-            J = _derivative(function, params, np.sqrt(self.cov.variance()), found.size)
+            J = _derivative(function, params, np.sqrt(self.cov.variance()), values.size)
         else:
             J = _as_numbers("derivative", derivative)
-        if J.shape != (found.size, params.size):
+        if J.shape != (values.size, params.size):
             raise ArgumentError(
-                f"`derivative` must have one row for each of the {found.size} values and one column for each of the "
+                f"`derivative` must have one row for each of the {values.size} values and one column for each of the "
                 f"{params.size} parameters; got shape {J.shape}."
             )
         J = _finite("derivative", J)
         cov = self.cov.linear(J, named)
-        return self._derived(estimate.transform(lambda _: found, J, named), cov, variance_notes(cov))
+        return self._derived(estimate.transform(lambda _: values, J, named), cov, variance_notes(cov))
 
     def stack(self, other: Algebra, names: Sequence[str] | None = None) -> Self:
         """Parameters of two results of the same rows, with their joint covariance.
@@ -263,8 +263,8 @@ class Algebra:
         first, second = self.estimate, other.estimate
         if names is None:
             return first, second
-        given = _as_names(names, first.n_params + second.n_params)
-        return replace(first, names=given[: first.n_params]), replace(second, names=given[first.n_params :])
+        all_names = _as_names(names, first.n_params + second.n_params)
+        return replace(first, names=all_names[: first.n_params]), replace(second, names=all_names[first.n_params :])
 
     def _joined(self, estimate: Estimate) -> Self:
         cov, notes = assembled(estimate, self.axes or None, self.requested)
@@ -282,18 +282,18 @@ def _as_names(names: Any, n_values: int) -> tuple[str, ...]:
             f"`names` must say what the {n_values} value{'s are' if n_values > 1 else ' is'}; it may be left out where "
             "the function returns a Series or a dict."
         )
-    given = (names,) if isinstance(names, str) else tuple(map(str, names))
-    if len(given) != n_values:
-        raise ArgumentError(f"`names` must hold one name for each of the {n_values} values; got {listed(given)}.")
-    return given
+    labels = (names,) if isinstance(names, str) else tuple(map(str, names))
+    if len(labels) != n_values:
+        raise ArgumentError(f"`names` must hold one name for each of the {n_values} values; got {listed(labels)}.")
+    return labels
 
 
 def _as_values(values: Any) -> FloatArray:
     """What a function returned as numbers, shape (n_values,)."""
-    found = np.atleast_1d(_as_numbers("function", list(values.values()) if isinstance(values, dict) else values))
-    if found.ndim != 1 or not found.size:
-        raise ArgumentError(f"the function must return a number or a list of numbers; got shape {found.shape}.")
-    return found
+    numbers = np.atleast_1d(_as_numbers("function", list(values.values()) if isinstance(values, dict) else values))
+    if numbers.ndim != 1 or not numbers.size:
+        raise ArgumentError(f"the function must return a number or a list of numbers; got shape {numbers.shape}.")
+    return numbers
 
 
 def _as_numbers(what: str, values: Any) -> FloatArray:

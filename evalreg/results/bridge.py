@@ -78,22 +78,22 @@ def to_statsmodels(fitted: Any, matrix: FloatArray, dof: float, description: str
     return type(fitted)(inner) if hasattr(fitted, "_results") else inner
 
 
-def with_own_dof(
-    made: Any, model: Any, dof: Callable[[FloatArray], FloatArray], design_rows: Callable[[Any, Any], tuple[Any, Any]]
+def with_row_dof(
+    shown: Any, model: Any, dof: Callable[[FloatArray], FloatArray], design_rows: Callable[[Any, Any], tuple[Any, Any]]
 ) -> Any:
     """Let predictions of a statsmodels result have the degrees of freedom of their rows; refuse what cannot."""
-    inner = getattr(made, "_results", made)
+    inner = getattr(shown, "_results", shown)
     if not hasattr(inner, "get_prediction"):
-        return made
+        return shown
     least_squares = hasattr(inner, "wresid")
-    inner.get_prediction = _OwnDof(inner, model, dof, design_rows) if least_squares else _Refused("get_prediction")
+    inner.get_prediction = _RowDof(inner, model, dof, design_rows) if least_squares else _Refused("get_prediction")
     if hasattr(inner, "get_margeff"):
         inner.get_margeff = _Refused("get_margeff")
-    return made
+    return shown
 
 
 @dataclass(frozen=True, eq=False)
-class _OwnDof:
+class _RowDof:
     """`get_prediction` of least squares with t of each row's own degrees of freedom."""
 
     inner: Any
@@ -246,8 +246,8 @@ def _least_squares(result: Any, model: Any, labels: Labels) -> Estimate:
         basis = basis_of(model.exog, names, np.broadcast_to(model.weights, model.endog.shape))
     else:
         basis = basis_of(model.wexog, names)
-    given = np.asarray(result.wresid, dtype=float)
-    step = basis.rows.T @ given
+    wresid = np.asarray(result.wresid, dtype=float)
+    step = basis.rows.T @ wresid
     params = np.asarray(result.params, dtype=float)
     turned, residual = residuals_of(basis, np.asarray(model.wendog, dtype=float))
     sigma = float(np.sqrt(residual @ residual / residual.size))
@@ -418,10 +418,10 @@ def _regression_of(estimate: Estimate) -> tuple[str, dict[str, bool], bool]:
         raise _NoLineError(f"{about.model} is no mean of rows and no regression by least squares")
     outcome, _, right = (part.strip() for part in about.formula.partition("~"))
     parts = [part.strip() for part in right.split("+")]
-    found = {part: _TERM.fullmatch(part) for part in parts if part not in ("0", "1")}
-    if not all(found.values()):
+    matches = {part: _TERM.fullmatch(part) for part in parts if part not in ("0", "1")}
+    if not all(matches.values()):
         raise _NoLineError(f"its formula has terms that are written otherwise there ({about.formula})")
-    names = {match[1] or match[2]: bool(match[1]) for match in found.values() if match}
+    names = {match[1] or match[2]: bool(match[1]) for match in matches.values() if match}
     labels = {name: held or any(n.startswith(f"{name}[") for n in estimate.names) for name, held in names.items()}
     return outcome, labels, "0" not in parts
 

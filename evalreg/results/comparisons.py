@@ -27,7 +27,7 @@ from evalreg.estimate import Estimate
 from evalreg.inference.wald import NO_DOF, JointTest, critical_value, few_notes, joint_test, joint_test_p
 from evalreg.results.fitted import (
     Mean,
-    asked_covariates,
+    chosen_covariates,
     design_at,
     design_info,
     frame_of,
@@ -100,7 +100,7 @@ def _rows_by(estimate: Estimate, by: str | list[str]) -> tuple[Any, Any]:
     if labels is None:
         raise NotAvailableError("`by` needs rows in memory. Leave it out, or fit data that are in memory.")
     try:
-        found = labels.codes(names)
+        codes = labels.codes(names)
     except MissingLabelsError as error:
         raise MissingLabelsError(
             f"`by` must have a label in every row in use; {error.column!r} has none in {error.count}. Leave these rows "
@@ -109,50 +109,50 @@ def _rows_by(estimate: Estimate, by: str | list[str]) -> tuple[Any, Any]:
             rows=error.rows,
             count=error.count,
         ) from None
-    parts = found.parts or (found,)
-    groups = [tuple(part.label(int(part.codes[row])) for part in parts) for row in found.first]
+    parts = codes.parts or (codes,)
+    groups = [tuple(part.label(int(part.codes[row])) for part in parts) for row in codes.first]
     order = sorted(range(len(groups)), key=groups.__getitem__)
     place = np.empty(len(groups), dtype=np.intp)
     place[order] = np.arange(len(groups))
-    return place[found.codes], tuple(groups[i] for i in order)
+    return place[codes.codes], tuple(groups[i] for i in order)
 
 
 def average_predictions(fitted: FittedMean, variables: Variables) -> NamedAverages:
     """Average expected scores of groups of rows, at each joint value of `variables`."""
-    asked = values_asked(fitted, variables)
+    grid = covariate_values(fitted, variables)
     averages, names = [], []
-    for values in product(*asked.values()):
-        averages.append(fitted.at(**dict(zip(asked, values, strict=True))))
+    for values in product(*grid.values()):
+        averages.append(fitted.at(**dict(zip(grid, values, strict=True))))
         texts = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
         names += [(*group, *texts) for group in fitted.groups]
-    return _together(averages, joint_names(names) if asked or fitted.groups != ((),) else ("average",))
+    return _together(averages, joint_names(names) if grid or fitted.groups != ((),) else ("average",))
 
 
-def values_asked(fitted: FittedMean, variables: Variables) -> dict[str, list[Any]]:
+def covariate_values(fitted: FittedMean, variables: Variables) -> dict[str, list[Any]]:
     """Values at which the covariates are put."""
-    asked = {}
+    values = {}
     for name, value in _by_covariate(fitted, variables).items() if variables is not None else ():
         column = fitted.frame[name]
         if value is not None:
             several = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
-            asked[name] = [_level(fitted, name, each) for each in (value if several else [value])]
-            if not asked[name]:
+            values[name] = [_level(fitted, name, each) for each in (value if several else [value])]
+            if not values[name]:
                 raise ArgumentError(f'`variables` gives no value for "{name}".')
         elif fitted.labels(name):
-            asked[name] = _levels(column)
+            values[name] = _levels(column)
         else:
             raise ArgumentError(
                 f'`variables` must say at which values of the number "{name}" predictions are wanted, such as '
                 f'{{"{name}": [{column.min():g}, {column.max():g}]}}.'
             )
-    return asked
+    return values
 
 
 def _by_covariate(fitted: FittedMean, variables: Variables) -> dict[str, Any]:
     """The covariates that are asked for, with what was given for each, None without."""
-    given = variables if isinstance(variables, Mapping) else {}
+    values = variables if isinstance(variables, Mapping) else {}
     names: Any = list(variables) if isinstance(variables, Mapping) else variables
-    return {name: given.get(name) for name in asked_covariates(fitted.model, fitted.frame, names)}
+    return {name: values.get(name) for name in chosen_covariates(fitted.model, fitted.frame, names)}
 
 
 # Step of a central difference, in standard deviations; its square is the relative error of a curved term.
@@ -186,19 +186,19 @@ def _derivative(fitted: FittedMean, name: str) -> Averages:
 
 def average_comparisons(fitted: FittedMean, variables: Variables, contrast: Contrast | None) -> NamedAverages:
     """Average differences of expected scores between two values of a covariate."""
-    given = _by_covariate(fitted, variables)
+    contrasts = _by_covariate(fitted, variables)
     if contrast is not None:
-        fits = [name for name, value in given.items() if value is None and _fits(contrast, fitted.labels(name))]
+        fits = [name for name, value in contrasts.items() if value is None and _fits(contrast, fitted.labels(name))]
         if not fits:
             what = "labels" if _fits(contrast, True) else "numbers"
             raise ArgumentError(
-                f"`contrast={contrast!r}` compares {what}, and is none for {listed(given)}. Of labels it is one "
+                f"`contrast={contrast!r}` compares {what}, and is none for {listed(contrasts)}. Of labels it is one "
                 f"of {listed(OF_LABELS)} or (level, other level), of numbers a step, (high, low) or one of "
                 f"{listed(OF_NUMBERS)}."
             )
-        given |= dict.fromkeys(fits, contrast)
+        contrasts |= dict.fromkeys(fits, contrast)
     averages, names = [], []
-    for name, of_name in given.items():
+    for name, of_name in contrasts.items():
         for label, average in _differences(fitted, name, of_name):
             averages.append(average)
             names += [f"{':'.join(group)}{': ' if group else ''}{label}" for group in fitted.groups]

@@ -39,9 +39,9 @@ def results_document(
     cov, alpha = results.cov, alphas[0]
     with muted():
         summary, whole = ((printed or results).summary(alpha, details=details) for details in (False, True))
-        own = results.to_frame(alpha)
-    more = {name: own[name].array for name in ("naive_se", "t", "design_effect", "n_eff")}
-    rows = (own if table is None else table.reset_index().assign(**more)).reset_index(drop=True)
+        frame = results.to_frame(alpha)
+    more = {name: frame[name].array for name in ("naive_se", "t", "design_effect", "n_eff")}
+    rows = (frame if table is None else table.reset_index().assign(**more)).reset_index(drop=True)
     rows.insert(0, "parameter", list(results.estimate.names))
     categories = {text: category.__name__ for category, text in results.notes}
     return {
@@ -79,12 +79,12 @@ def resolved_options(cov: Covariance) -> dict[str, Any]:
 
 def _ends(results: AnyResults, alphas: Sequence[float]) -> list[dict[str, Any]]:
     """Intervals of all parameters at each level."""
-    found = []
+    intervals = []
     with muted():
         for alpha in alphas:
             ends = results.conf_int(alpha)
-            found.append({"alpha": alpha, "lower": ends[0].to_list(), "upper": ends[1].to_list()})
-    return found
+            intervals.append({"alpha": alpha, "lower": ends[0].to_list(), "upper": ends[1].to_list()})
+    return intervals
 
 
 def _covariance(cov: Covariance) -> dict[str, Any]:
@@ -116,13 +116,13 @@ def _pairs(results: AnyResults, alphas: Sequence[float]) -> dict[str, Any] | Non
     C[np.arange(left.size), left], C[np.arange(left.size), right] = 1.0, -1.0
     with muted():
         try:
-            found = results.contrast(C, [f"{i}" for i in range(left.size)])
-            table = found.to_frame(alphas[0])
+            differences = results.contrast(C, [f"{i}" for i in range(left.size)])
+            table = differences.to_frame(alphas[0])
         except EvalregError:
             # Parameters that have no differences, such as ends of intervals that were inverted.
             return None
     columns = {name: table[name].to_list() for name in ("estimate", "se", "naive_se", "dof", "t", "p_value")}
-    return {"left": left.tolist(), "right": right.tolist(), "intervals": _ends(found, alphas), **columns}
+    return {"left": left.tolist(), "right": right.tolist(), "intervals": _ends(differences, alphas), **columns}
 
 
 def board_of(results: AnyResults, alpha: float, seed: Seed) -> tuple[pd.DataFrame | None, str]:

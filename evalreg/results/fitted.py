@@ -187,23 +187,23 @@ def row_shares(model: Any, n: int) -> FloatArray:
     return np.asarray(share / share.sum())
 
 
-def asked_covariates(model: Any, frame: pd.DataFrame, variables: str | list[str] | None) -> list[str]:
+def chosen_covariates(model: Any, frame: pd.DataFrame, variables: str | list[str] | None) -> list[str]:
     """Names of the covariates whose slopes are wanted."""
     known = covariates(model, frame)
     if not known:
         raise ArgumentError("a regression on a constant has no covariates, and so no slopes.")
     if variables is None:
         return known
-    asked = [variables] if isinstance(variables, str) else list(variables)
-    for name in asked:
+    names = [variables] if isinstance(variables, str) else list(variables)
+    for name in names:
         if name not in known:
             hint = nearest(name, known) or f" They are {listed(known)}."
             raise MissingColumnError(
                 f'`variables` names "{name}", which is not a covariate of the formula.{hint}', column=name
             )
-    if not asked:
+    if not names:
         raise ArgumentError(f"`variables` must name at least one covariate: {listed(known)}.")
-    return asked
+    return names
 
 
 @dataclass(frozen=True, eq=False)

@@ -92,8 +92,8 @@ def from_influence(
     >>> er.mean(log, groups="passage", cov="CR1").bse.round(6).to_list()
     [0.044238]
     """
-    values, theta, found = _matched(params, influence, names)
-    _refuse_off(values, found)
+    values, theta, param_names = _matched(params, influence, names)
+    _refuse_off(values, param_names)
     n_coefficients = whole_number("n_coefficients", n_coefficients)
     if values.shape[0] <= n_coefficients:
         raise DataError(
@@ -103,7 +103,7 @@ def from_influence(
     source = _rows_of(influence, values.shape[0], data, index)
     k = theta.size
     return Estimate(
-        names=found,
+        names=param_names,
         params=theta,
         scores=InfluenceScores(values, Labels(values.shape[0], {}, source)),
         bread=np.eye(k),
@@ -122,18 +122,20 @@ def _matched(
     theta = _numbers(np.atleast_1d(np.asarray(params)), "params")
     if theta.ndim != 1 or not theta.size:
         raise ArgumentError(f"`params` must be one number for each of at least 1 parameter; got shape {theta.shape}.")
-    own = list(map(str, params.index)) if isinstance(params, pd.Series) else []
-    asked = [] if names is None else list(map(str, names))
+    index_names = list(map(str, params.index)) if isinstance(params, pd.Series) else []
+    argument_names = [] if names is None else list(map(str, names))
     columns = list(map(str, influence.columns)) if isinstance(influence, pd.DataFrame) else []
-    found = own or asked or columns or [f"theta{i}" for i in range(theta.size)]
+    param_names = index_names or argument_names or columns or [f"theta{i}" for i in range(theta.size)]
     if isinstance(influence, pd.DataFrame):
-        if sorted(columns) != sorted(found):
+        if sorted(columns) != sorted(param_names):
             raise MissingColumnError(
-                f"columns of `influence` must be the parameters; got {listed(columns)} for {listed(found)}."
+                f"columns of `influence` must be the parameters; got {listed(columns)} for {listed(param_names)}."
             )
-        influence = influence.to_numpy()[:, [columns.index(name) for name in found]]
-    if names is not None and asked != found:
-        raise ArgumentError(f"`names` must be those of `params`, {listed(found)}; got {listed(asked)}. Leave them out.")
+        influence = influence.to_numpy()[:, [columns.index(name) for name in param_names]]
+    if names is not None and argument_names != param_names:
+        raise ArgumentError(
+            f"`names` must be those of `params`, {listed(param_names)}; got {listed(argument_names)}. Leave them out."
+        )
     if bool(sparse.issparse(influence)):
         refuse_larger(
             8.0 * influence.shape[0] * influence.shape[1],
@@ -144,12 +146,12 @@ def _matched(
     values = _numbers(np.asarray(influence), "influence")
     if values.ndim == 1 and theta.size == 1:
         values = values[:, None]
-    if values.ndim != 2 or values.shape[1] != theta.size or len(found) != theta.size:
+    if values.ndim != 2 or values.shape[1] != theta.size or len(param_names) != theta.size:
         raise ArgumentError(
             f"`influence` must have one row for each row of the data and one column for each of the {theta.size} "
-            f"parameters; got shape {values.shape} and {len(found)} names."
+            f"parameters; got shape {values.shape} and {len(param_names)} names."
         )
-    return values, theta, tuple(found)
+    return values, theta, tuple(param_names)
 
 
 def _numbers(values: np.ndarray[Any, Any], argument: str) -> FloatArray:
@@ -205,12 +207,12 @@ def _rows_of(influence: Any, n_rows: int, data: Any, index: Any) -> FittedRows:
             )
         return FittedRows(frame.copy(deep=False), frame.index, None, n_rows)
     by_position = is_frame and influence.attrs.get("index") == "position in the data"
-    own = pd.RangeIndex(len(frame)) if by_position else frame.index
-    if not own.is_unique or not labels.is_unique:
+    data_index = pd.RangeIndex(len(frame)) if by_position else frame.index
+    if not data_index.is_unique or not labels.is_unique:
         raise AlignmentError(
             "`influence` and `data` are matched by index, which has repeats. Pass arrays in one order."
         )
-    at = own.get_indexer(labels)
+    at = data_index.get_indexer(labels)
     if (at < 0).any():
         rows = rows_where(at < 0)
         raise AlignmentError(

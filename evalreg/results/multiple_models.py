@@ -217,7 +217,7 @@ def leaderboard_table(models: MultipleModels, alpha: float, seed: Seed) -> pd.Da
     names, cov = models._compared[0].index, models._compared[1]
     joint, ranks = models.simultaneous(alpha, seed=seed), models.ranks(alpha, seed=seed)
     ends = intervals(models.estimate, models.cov, alpha, None)
-    own = pd.DataFrame(ends, index=models.params.index).loc[names]
+    single = pd.DataFrame(ends, index=models.params.index).loc[names]
     table = pd.DataFrame(
         {
             "rank": ranks["rank"],
@@ -225,8 +225,8 @@ def leaderboard_table(models: MultipleModels, alpha: float, seed: Seed) -> pd.Da
             "rank_upper": ranks["upper"],
             "estimate": models.params[names],
             "se": np.sqrt(cov.variance()),
-            "lower": own[0],
-            "upper": own[1],
+            "lower": single[0],
+            "upper": single[1],
             "joint_lower": joint["lower"],
             "joint_upper": joint["upper"],
             "letters": letters(*models._ranked, alpha=alpha, seed=seed),

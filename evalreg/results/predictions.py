@@ -21,9 +21,9 @@ from evalreg.results.comparisons import (
     average_comparisons,
     average_predictions,
     average_slopes,
+    covariate_values,
     fitted_groups,
     term_tests,
-    values_asked,
 )
 from evalreg.results.fitted import design_rows, is_probability, mean_of, model_of
 
@@ -48,17 +48,17 @@ def plot_predictions(
     names = [by] if isinstance(by, str) else list(by)
     if not 1 <= len(names) <= 2:
         raise ArgumentError(f"`by` must name one covariate, or two: along the axis and in colour; got {len(names)}.")
-    asked = asked_values(results.estimate, by, names)
-    found = results.avg_predictions(variables=asked)
-    ends = found.conf_int(alpha)
-    places = list(product(*asked.values()))
+    grid = plotted_values(results.estimate, by, names)
+    averages = results.avg_predictions(variables=grid)
+    ends = averages.conf_int(alpha)
+    places = list(product(*grid.values()))
     table = pd.DataFrame(
-        {"estimate": found.params.to_numpy(), "lower": ends[0].to_numpy(), "upper": ends[1].to_numpy()}
+        {"estimate": averages.params.to_numpy(), "lower": ends[0].to_numpy(), "upper": ends[1].to_numpy()}
     )
     table.insert(0, "x", [place[0] for place in places])
     if len(names) == 2:
         table["group"] = [f"{place[1]:g}" if isinstance(place[1], float) else str(place[1]) for place in places]
-    dof = found.dof[np.isfinite(found.dof)]
+    dof = averages.dof[np.isfinite(averages.dof)]
     said = f", with {dof.min():.3g} to {dof.max():.3g} degrees of freedom" if len(dof) else ""
     note = f"{level_text(alpha)} interval of each average{said}; every row is put at these values, its others "
     return predictions_axes(
@@ -72,18 +72,18 @@ def plot_predictions(
     )
 
 
-def asked_values(estimate: Any, by: Any, names: list[str]) -> dict[str, list[Any]]:
+def plotted_values(estimate: Any, by: Any, names: list[str]) -> dict[str, list[Any]]:
     """Values of the covariates: those given, all levels of labels, a grid of the number along the axis."""
     fitted = fitted_groups(estimate, None)
-    given = dict(by) if isinstance(by, dict) else {}
+    values = dict(by) if isinstance(by, dict) else {}
     x = names[0]
-    if x not in given and x in fitted.frame and not fitted.labels(x):
+    if x not in values and x in fitted.frame and not fitted.labels(x):
         column = fitted.frame[x].to_numpy(dtype=float)
-        given[x] = np.linspace(column.min(), column.max(), N_VALUES).tolist()
-    found: dict[str, list[Any]] = {}
+        values[x] = np.linspace(column.min(), column.max(), N_VALUES).tolist()
+    grid: dict[str, list[Any]] = {}
     for name in names:
-        found |= values_asked(fitted, {name: given[name]} if name in given else [name])
-    return found
+        grid |= covariate_values(fitted, {name: values[name]} if name in values else [name])
+    return grid
 
 
 class Predicted(Algebra):
@@ -222,8 +222,8 @@ class Predicted(Algebra):
         >>> results.avg_comparisons({"n_words": 100, "subject": ("law", "history")}).params.round(4).to_dict()
         {'n_words[+100]': 0.0078, 'subject[law - history]': 0.0841}
         """
-        found = average_comparisons(fitted_groups(self.estimate, by), variables, contrast)
-        return self._averaged("comparisons", *found)
+        averages = average_comparisons(fitted_groups(self.estimate, by), variables, contrast)
+        return self._averaged("comparisons", *averages)
 
     def avg_predictions(
         self,
@@ -267,13 +267,13 @@ class Predicted(Algebra):
         {'100': 0.67, '300': 0.682}
         """
         fitted = fitted_groups(self.estimate, by)
-        found = self._averaged("predictions", *average_predictions(fitted, variables))
-        mean = np.array(found.estimate.params)
+        predictions = self._averaged("predictions", *average_predictions(fitted, variables))
+        mean = np.array(predictions.estimate.params)
         # A probability that is 0 or 1 up to rounding has no logit.
         if not is_probability(fitted.model) or np.any(np.minimum(mean, 1 - mean) < EQUAL):
-            return found
-        about = replace(found.estimate.about, interval="logit")
-        return replace(found, estimate=replace(found.estimate, bounded=True, about=about))
+            return predictions
+        about = replace(predictions.estimate.about, interval="logit")
+        return replace(predictions, estimate=replace(predictions.estimate, bounded=True, about=about))
 
     def wald_test_terms(self, *, alpha: float = 0.05) -> pd.DataFrame:
         """Joint tests of the terms of the formula: whether all coefficients of a factor or an interaction are zero.

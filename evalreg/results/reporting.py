@@ -19,7 +19,7 @@ from evalreg.errors import ArgumentError, EvalregError
 from evalreg.inference.dependence import design_effect, standard_error_ratios
 from evalreg.inference.fragile import cluster_sizes
 from evalreg.inference.simultaneous import Seed
-from evalreg.report.answer import answer_text, board_grid, ranks_told, separating_column
+from evalreg.report.answer import answer_text, board_grid, ranks_sentences, separating_column
 from evalreg.report.axes import as_image
 from evalreg.report.documents import as_compact_json
 from evalreg.report.rendering import REPORT_FORMATS, Figure, Page, ReportFormat, check_renders, named, rendered_page
@@ -35,25 +35,25 @@ FORMAT_OF: dict[str, ReportFormat] = {".html": "html", ".htm": "html", ".md": "m
 
 
 def write_report(
-    subject: Any, path: Any, form: ReportFormat | None, alpha: float, seed: Seed, title: str | None, **told: str
+    subject: Any, path: Any, form: ReportFormat | None, alpha: float, seed: Seed, title: str | None, **commands: str
 ) -> str:
     """The report of results or of a comparison as text in a format, in a file too where one is named.
 
-    `told` are the command that makes it again, and its lines of Python.
+    `commands` are the command that makes it again, and its lines of Python.
     """
     fraction("alpha", alpha)
-    asked = asked_format(form, path)
+    form = chosen_format(form, path)
     if isinstance(seed, np.random.Generator):
         raise ArgumentError("`seed` of a report must be a number, so that the report can be made again.")
-    page = subject._page(alpha, seed, pictures=asked == "html")
-    text = rendered_page(replace(page, **told, **({"title": title} if title else {})), asked)
+    page = subject._page(alpha, seed, pictures=form == "html")
+    text = rendered_page(replace(page, **commands, **({"title": title} if title else {})), form)
     if path is not None:
         with writing("path", path):
             Path(path).write_text(text, encoding="utf-8", errors="replace", newline="\n")
     return text
 
 
-def asked_format(form: ReportFormat | None, path: Any) -> ReportFormat:
+def chosen_format(form: ReportFormat | None, path: Any) -> ReportFormat:
     """The format asked for, by its name or by the end of a file's name; HTML without either.
 
     What cannot be written is refused before figures are drawn.
@@ -65,12 +65,12 @@ def asked_format(form: ReportFormat | None, path: Any) -> ReportFormat:
         raise ArgumentError(
             f'`path` must end in one of {", ".join(FORMAT_OF)}, or `format` must be given; got "{path}".'
         )
-    found: ReportFormat = option("format", FORMAT_OF[end] if form is None else form, REPORT_FORMATS)
-    check_renders(found)
+    chosen: ReportFormat = option("format", FORMAT_OF[end] if form is None else form, REPORT_FORMATS)
+    check_renders(chosen)
     if path is not None and not Path(path).parent.is_dir():
         with writing("path", path):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-    return found
+    return chosen
 
 
 def report_page(results: AnyResults, alpha: float, seed: Seed, *, pictures: bool) -> Page:
@@ -97,7 +97,7 @@ def report_page(results: AnyResults, alpha: float, seed: Seed, *, pictures: bool
         scores_note=tuple(filter(None, [_score_note(board, alpha) * (len(frame) > 1), limit_sentence([scores])])),
         figures=figures,
         missing=tuple(missing),
-        options=options_told(results, alpha, seed if board is not None else None),
+        options=option_texts(results, alpha, seed if board is not None else None),
         code=_code(results, alpha, seed),
         document=as_compact_json(document),
     )
@@ -108,7 +108,7 @@ def common_page(
 ) -> Page:
     """What reports of scores and of differences both say: rows, clusters, notes, methods and their sources."""
     return Page(
-        left_out=(dropped_told(results, rows),),
+        left_out=(dropped_sentence(results, rows),),
         design=design_sentences(results, rows),
         notes=tuple(summary.sentences),
         grids=further_grids(results, board, summary.grids, frame, alpha),
@@ -129,9 +129,9 @@ def answer_of(results: Any, frame: pd.DataFrame, board: pd.DataFrame | None, alp
 
 def _gap(results: Any, board: pd.DataFrame, alpha: float) -> str:
     """By how much two models differ."""
-    found = results.contrast({board.index[0]: 1.0, board.index[1]: -1.0})
+    difference = results.contrast({board.index[0]: 1.0, board.index[1]: -1.0})
     unit = POINTS if unit_of(results.estimate) is PERCENT else PLAIN
-    value = with_interval(float(found.params.iloc[0]), found.conf_int(alpha).to_numpy()[0], unit, alpha)
+    value = with_interval(float(difference.params.iloc[0]), difference.conf_int(alpha).to_numpy()[0], unit, alpha)
     return f"The difference, {named(board.index[0])} less {named(board.index[1])}, is {value})."
 
 
@@ -145,10 +145,10 @@ def design_sentences(results: Any, rows: str = "rows") -> tuple[str, ...]:
     depend = f"{rows.capitalize()} of one cluster may depend on each other in any way."
     axes = [axis for axis in cov.axes if axis_name(axis) in cov.n_clusters]
     clusters = [f"{cov.n_clusters[axis_name(axis)]:,} clusters of {named(axis_name(axis))}" for axis in axes]
-    found = [f"{n:,} {rows} are in {' crossed with '.join(clusters)}. {depend}"]
+    sentences = [f"{n:,} {rows} are in {' crossed with '.join(clusters)}. {depend}"]
     for axis in axes:
         size = cluster_sizes(results.estimate, axis)
-        found.append(
+        sentences.append(
             f"The largest {named(axis_name(axis))} cluster holds {size.largest_share:.1%} of the {rows}. By their "
             f"sizes the {size.n_clusters:,} clusters are worth {size.effective_clusters:,.1f} equal ones."
         )
@@ -156,13 +156,13 @@ def design_sentences(results: Any, rows: str = "rows") -> tuple[str, ...]:
     effect = effect[np.isfinite(effect)]
     if effect.size:
         times = span(f"{effect.min():.2f}", f"{effect.max():.2f}")
-        found.append(f"The standard errors are {times} times those of independent {rows}.")
+        sentences.append(f"The standard errors are {times} times those of independent {rows}.")
     dof = cov.dof()
     dof = dof[np.isfinite(dof)]
     if dof.size:
         spread = span(f"{dof.min():,.1f}", f"{dof.max():,.1f}")
-        found.append(f"Intervals take t with {spread} degrees of freedom; fewer make them longer.")
-    return tuple(found)
+        sentences.append(f"Intervals take t with {spread} degrees of freedom; fewer make them longer.")
+    return tuple(sentences)
 
 
 # Tables
@@ -173,7 +173,7 @@ def _score_note(board: pd.DataFrame | None, alpha: float) -> str:
         return (
             f"Each {level_text(alpha)} interval is that of one estimate by itself; it does not allow for their number."
         )
-    return f"The {level_text(alpha)} interval is that of one model by itself. {ranks_told(board)}"
+    return f"The {level_text(alpha)} interval is that of one model by itself. {ranks_sentences(board)}"
 
 
 def _estimate_grid(frame: pd.DataFrame, alpha: float) -> Grid:
@@ -191,20 +191,20 @@ def further_grids(
     results: AnyResults, board: pd.DataFrame | None, grids: tuple[Grid, ...], frame: pd.DataFrame, alpha: float
 ) -> tuple[tuple[str, Grid], ...]:
     """What the summary has below the estimates, and estimates that are not models."""
-    found = []
+    titled = []
     if board is not None and len(frame) > len(board):
         others = frame.loc[[name for name in frame.index if name not in set(board.index)]]
-        found.append(("Other estimates", _estimate_grid(others, alpha)))
+        titled.append(("Other estimates", _estimate_grid(others, alpha)))
     for grid in grids[1:]:
         if grid.headers[0] == "clusters":
             spelled = ("clusters", "number", "worth how many equal ones", "largest share", "mean size")
-            found.append(("Clusters", Grid(spelled, grid.rows)))
+            titled.append(("Clusters", Grid(spelled, grid.rows)))
         else:
-            found.append(("Standard errors with and without clusters" if "deff" in grid.headers else "Labels", grid))
-    return tuple(found)
+            titled.append(("Standard errors with and without clusters" if "deff" in grid.headers else "Labels", grid))
+    return tuple(titled)
 
 
-def dropped_told(results: AnyResults, rows: str = "rows") -> str:
+def dropped_sentence(results: AnyResults, rows: str = "rows") -> str:
     """Rows that were dropped, and why; `rows` is what one of those in use is."""
     parts = dropped_text(results.estimate.dropped)
     if not parts:
@@ -212,7 +212,7 @@ def dropped_told(results: AnyResults, rows: str = "rows") -> str:
     return f"{results.dropped.sum():,} rows were dropped ({parts}); {results.nobs:,} {rows} are in use."
 
 
-def options_told(results: AnyResults, alpha: float, seed: Seed | None) -> tuple[tuple[str, str], ...]:
+def option_texts(results: AnyResults, alpha: float, seed: Seed | None) -> tuple[tuple[str, str], ...]:
     """The options of a covariance as resolved, and those of the report; with a seed where something was drawn."""
     options = {**resolved_options(results.cov), "alpha": f"{alpha:g}", "seed": seed}
     return tuple((name, str(value)) for name, value in options.items() if value is not None)
@@ -220,7 +220,7 @@ def options_told(results: AnyResults, alpha: float, seed: Seed | None) -> tuple[
 
 def _code(results: AnyResults, alpha: float, seed: Seed) -> str:
     """What can be said of the code without the data."""
-    asked = ", ".join(
+    options = ", ".join(
         f"{name}={value!r}"
         for name, value in resolved_options(results.cov).items()
         if value is not None and name != "groups"
@@ -228,7 +228,7 @@ def _code(results: AnyResults, alpha: float, seed: Seed) -> str:
     return (
         "import evalreg as er\n\n"
         "# results: the object that made this report, with the options that are listed under Methods\n"
-        f"results = results.with_cov({asked})\n"
+        f"results = results.with_cov({options})\n"
         f'results.report("report.html", alpha={alpha:g}, seed={seed!r})'
     )
 
@@ -249,7 +249,7 @@ def drawing(missing: list[str], pictures: bool) -> Callable[..., tuple[Figure, .
         )
 
     def draw(
-        title: str, axes: Callable[[], Any], table: Callable[[], Grid] | None = None, told: str = ""
+        title: str, axes: Callable[[], Any], table: Callable[[], Grid] | None = None, note: str = ""
     ) -> tuple[Figure, ...]:
         image, grid = "", None
         try:
@@ -257,7 +257,7 @@ def drawing(missing: list[str], pictures: bool) -> Callable[..., tuple[Figure, .
             image = as_image(axes()) if can_draw else ""
         except EvalregError as error:
             missing.append(f"There is no figure of {title[0].lower()}{title[1:]}: {error}")
-        return (Figure(title, image, grid, told),) if image or grid else ()
+        return (Figure(title, image, grid, note),) if image or grid else ()
 
     return draw
 
@@ -297,9 +297,9 @@ def inflation_figures(results: AnyResults, draw: Callable[..., tuple[Figure, ...
     """What clustering does to standard errors, where there are clusters."""
     if not results.cov.axes:
         return ()
-    told = "1 is the standard error of independent rows. Each column takes rows to depend within one clustering."
+    note = "1 is the standard error of independent rows. Each column takes rows to depend within one clustering."
     title = "What clustering does to standard errors"
-    return draw(title, lambda: results.plot("inflation"), lambda: _inflation_grid(results), told)
+    return draw(title, lambda: results.plot("inflation"), lambda: _inflation_grid(results), note)
 
 
 def _pair_grid(results: AnyResults, order: list[str], alpha: float, seed: Seed) -> Grid:
@@ -307,11 +307,11 @@ def _pair_grid(results: AnyResults, order: list[str], alpha: float, seed: Seed) 
     table = results.pairwise("single-step", alpha, seed=seed)
     table["p_adjusted"] = results.pairwise("step-down", alpha, seed=seed)["p_adjusted"]
     columns = ["difference", "lower", "upper", "p_adjusted"]
-    found = {pair: tuple(row) for pair, row in zip(table.index, table[columns].to_numpy(), strict=True)}
-    found |= {(right, left): (-d, -high, -low, p) for (left, right), (d, low, high, p) in found.items()}
+    differences = {pair: tuple(row) for pair, row in zip(table.index, table[columns].to_numpy(), strict=True)}
+    differences |= {(right, left): (-d, -high, -low, p) for (left, right), (d, low, high, p) in differences.items()}
     if len(order) <= MOST_LISTED:
         headers = ("better", "other", "difference", f"joint {level_text(alpha)}", "p, adjusted")
-        rows = [(*pair, *found[pair]) for pair in combinations(order, 2)]
+        rows = [(*pair, *differences[pair]) for pair in combinations(order, 2)]
         cells = [
             (better, other, number(d), ends_text(low, high, d), "none" if np.isnan(p) else p_value(p, alpha))
             for better, other, d, low, high, p in rows
@@ -319,7 +319,7 @@ def _pair_grid(results: AnyResults, order: list[str], alpha: float, seed: Seed) 
         return Grid(headers, tuple(cells))
 
     def cell(better: str, other: str) -> str:
-        d, _, _, p = found[better, other]
+        d, _, _, p = differences[better, other]
         return "none" if np.isnan(p) else f"{fixed(d, 3)}{'*' * bool(p < alpha)}"
 
     square = {"row less column; * separated": [f"{i}. {name}" for i, name in enumerate(order[:-1], 1)]}

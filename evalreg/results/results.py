@@ -46,7 +46,7 @@ from evalreg.report.answer import short
 from evalreg.report.axes import FigSize
 from evalreg.report.figures import FigureName, plot_results
 from evalreg.report.summaries import covariance_text
-from evalreg.results.bridge import line_of, to_statsmodels, with_own_dof
+from evalreg.results.bridge import line_of, to_statsmodels, with_row_dof
 from evalreg.results.diagnosed import Diagnosed, Resampled
 from evalreg.results.fitted import design_rows
 from evalreg.results.gate import Gate, decided
@@ -155,8 +155,8 @@ class Results(Resampled, Predicted, Diagnosed, Tabulated, Hinting):
                 "(contrasts, means, copies and unpickled results do not)."
             )
         fitted = self.estimate.fitted()
-        made = to_statsmodels(fitted, self.cov.matrix, float(np.min(self.cov.dof())), covariance_text(self.cov))
-        return with_own_dof(made, fitted.model, self.cov.dof, design_rows)
+        shown = to_statsmodels(fitted, self.cov.matrix, float(np.min(self.cov.dof())), covariance_text(self.cov))
+        return with_row_dof(shown, fitted.model, self.cov.dof, design_rows)
 
     def to_stata(self) -> str:
         """The lines of Stata that give these standard errors, or a sentence why none do.
@@ -525,21 +525,21 @@ def infer(
     >>> er.infer(er.from_statsmodels(fitted), groups="passage", cov="CR1").dof.tolist()
     [29.0, 29.0]
     """
-    asked = check_cov_options(cov, ssc, dof, repair)
+    requested = check_cov_options(cov, ssc, dof, repair)
     check_estimate(estimate)
     estimate, axes = grouped(estimate, groups)
-    return results_of(estimate, None if groups is None else axes, asked)
+    return results_of(estimate, None if groups is None else axes, requested)
 
 
 def results_of(
     estimate: Estimate,
     axes: tuple[Axis, ...] | None,
-    asked: CovOptions,
+    requested: CovOptions,
     notes: tuple[Note, ...] = (),
 ) -> Results:
     """Results with the covariance and all notes of an estimate, which are issued. Without axes rows are independent."""
-    cov, found = assembled(estimate, axes, asked, notes)
-    return Results(estimate, cov, axes or (), asked, found)
+    cov, all_notes = assembled(estimate, axes, requested, notes)
+    return Results(estimate, cov, axes or (), requested, all_notes)
 
 
 def chooses_rows(function: Callable[P, T]) -> Callable[P, T]:
@@ -575,24 +575,22 @@ def _of_subset(results: Any, condition: str, n_others: int) -> Any:
 
 def rederive(results: ResultsT, groups: Any, options: dict[str, Any]) -> ResultsT:
     """The same estimate under another covariance, by cov, ssc, dof, repair and alike; KEPT keeps what was asked."""
-    asked = {name: getattr(results.requested, name) for name in ("cov", "ssc", "dof", "repair", "alike")}
-    given = {name: value for name, value in options.items() if value is not KEPT}
-    asked |= given
-    if "cov" in given and "ssc" not in given and not takes_ssc(asked["cov"]):
+    requested = {name: getattr(results.requested, name) for name in ("cov", "ssc", "dof", "repair", "alike")}
+    changes = {name: value for name, value in options.items() if value is not KEPT}
+    requested |= changes
+    if "cov" in changes and "ssc" not in changes and not takes_ssc(requested["cov"]):
         # The factor belongs to CR1, and has no meaning for another covariance.
-        asked["ssc"] = None
+        requested["ssc"] = None
     estimate, axes = results.estimate, results.axes or None
     if groups is not KEPT:
-        estimate, found = grouped(estimate, groups)
-        axes = None if groups is None else found
-        names = [axis_name(axis) for axis in found]
-        if "alike" not in given and not (len(names) == 2 and asked["alike"] in names):
+        estimate, new_axes = grouped(estimate, groups)
+        axes = None if groups is None else new_axes
+        names = [axis_name(axis) for axis in new_axes]
+        if "alike" not in changes and not (len(names) == 2 and requested["alike"] in names):
             # Nothing is left to be pooled where that axis is not crossed.
-            asked["alike"] = None
-    checked = check_cov_options(**asked)
-    if groups is None and checked.needs_clusters and "cov" not in given:
+            requested["alike"] = None
+    checked = check_cov_options(**requested)
+    if groups is None and checked.needs_clusters and "cov" not in changes:
         checked = replace(checked, cov=None, ssc=None, dof=None if checked.dof == "satterthwaite" else checked.dof)
-    made = results_of(estimate, axes, checked)
-    return replace(
-        results, estimate=made.estimate, cov=made.cov, axes=made.axes, requested=made.requested, notes=made.notes
-    )
+    cov, notes = assembled(estimate, axes, checked)
+    return replace(results, estimate=estimate, cov=cov, axes=axes or (), requested=checked, notes=notes)

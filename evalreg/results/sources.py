@@ -29,8 +29,8 @@ class Paper:
     entry: str
 
     def __getitem__(self, field: str) -> str:
-        found = re.search(rf"^  {field} = \{{(.*)\}},$", self.entry, re.MULTILINE)
-        return found[1].replace("\\&", "&").replace("--", "-") if found else ""
+        match = re.search(rf"^  {field} = \{{(.*)\}},$", self.entry, re.MULTILINE)
+        return match[1].replace("\\&", "&").replace("--", "-") if match else ""
 
     @property
     def cited(self) -> str:
@@ -142,30 +142,30 @@ def _together(level: str) -> list[Cited]:
 def formulas_of(results: Any, ranked: bool) -> tuple[str, ...]:
     """Formulas in plain text."""
     cov = results.cov
-    found = ["estimate - truth = sum over rows of u, each row's influence"]
+    lines = ["estimate - truth = sum over rows of u, each row's influence"]
     if not cov.axes:
-        found.append("V = sum over rows of u u'")
+        lines.append("V = sum over rows of u u'")
     else:
         adjusted, _ = _ADJUSTED.get(cov.options.kind.power, ("", ""))
-        found.append("V = sum over clusters g of t_g t_g', with t_g the sum of u in g")
+        lines.append("V = sum over clusters g of t_g t_g', with t_g the sum of u in g")
         if adjusted:
-            found.append(f"before they are summed, the residuals of g are multiplied by {adjusted}, H its leverage")
+            lines.append(f"before they are summed, the residuals of g are multiplied by {adjusted}, H its leverage")
     if cov.crossed:
-        found.append("V = V_A + V_B - V_(A and B) for two clusterings, and so on for more")
+        lines.append("V = V_A + V_B - V_(A and B) for two clusterings, and so on for more")
     if cov.summed:
-        found.append("half-width H: H^2 = t_A^2 V_A + t_B^2 V_B - t_AB^2 V_(A and B), and no less than t^2 V of one")
+        lines.append("half-width H: H^2 = t_A^2 V_A + t_B^2 V_B - t_AB^2 V_(A and B), and no less than t^2 V of one")
     if family := results.estimate.family.monotone:
-        found.append("interval of S: logit(S) -/+ t se / (S (1 - S)), put back by 1 / (1 + exp(-x)), se the error of S")
-        found.append(f"interval: {family.scale.formula} at both ends of it")
+        lines.append("interval of S: logit(S) -/+ t se / (S (1 - S)), put back by 1 / (1 + exp(-x)), se the error of S")
+        lines.append(f"interval: {family.scale.formula} at both ends of it")
     elif cov.widths().scored is not None:
-        found.append("interval: values x with |estimate - x| <= t root V(x), V(x) = V + E (v(x) - v(estimate)) / n")
+        lines.append("interval: values x with |estimate - x| <= t root V(x), V(x) = V + E (v(x) - v(estimate)) / n")
     elif results.estimate.bounded and results.estimate.about.interval != "wald":
-        found.append("interval of p: logit(p) -/+ t se / (p (1 - p)), put back by 1 / (1 + exp(-x))")
+        lines.append("interval of p: logit(p) -/+ t se / (p (1 - p)), put back by 1 / (1 + exp(-x))")
     else:
-        found.append("interval: estimate -/+ t se")
+        lines.append("interval: estimate -/+ t se")
     if ranked:
-        found.append("joint: c in place of t, with P(max over models of |T| <= c) = 1 - alpha")
-    return tuple(found)
+        lines.append("joint: c in place of t, with P(max over models of |T| <= c) = 1 - alpha")
+    return tuple(lines)
 
 
 def sources_of(results: Any, ranked: bool) -> tuple[str, ...]:
@@ -184,8 +184,8 @@ def methods_text(results: Any, alpha: float, markup: MarkupName, more: tuple[str
     ranked, level = results.estimate.about.n_models > 1, fraction("alpha", alpha)
     option("markup", markup, MARKUPS)
     parts = cited_methods(results, level, ranked)
-    made_with = f"Computed with evalreg {version_of('evalreg')} and statsmodels {version_of('statsmodels')}."
-    parts[0] += [(text, ()) for text in (*more, made_with)]
+    software = f"Computed with evalreg {version_of('evalreg')} and statsmodels {version_of('statsmodels')}."
+    parts[0] += [(text, ()) for text in (*more, software)]
     paragraphs = [" ".join(_with_sources(sentence, names, markup) for sentence, names in part) for part in parts]
     if markup == "latex":
         return "\n\n".join(paragraphs)

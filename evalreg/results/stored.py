@@ -35,8 +35,8 @@ _ROWS = "Compute it from the log."
 
 def read_ends(entries: list[dict[str, Any]], size: int) -> dict[float, FloatArray]:
     """Intervals by their level, each of shape (size, 2)."""
-    ends = {float(one["alpha"]): np.column_stack([numbers(one["lower"]), numbers(one["upper"])]) for one in entries}
-    if not ends or any(one.shape != (size, 2) for one in ends.values()):
+    ends = {float(row["alpha"]): np.column_stack([numbers(row["lower"]), numbers(row["upper"])]) for row in entries}
+    if not ends or any(limits.shape != (size, 2) for limits in ends.values()):
         raise LogFormatError(f"`intervals` must have levels with an interval for each of the {size} parameters.")
     return ends
 
@@ -311,8 +311,8 @@ class StoredResults(Printed):
         names = pd.MultiIndex.from_tuples(list(combinations(self._statistics.index, 2)), names=["left", "right"])
         tables = {}
         for level, ends in read_ends(pairs["intervals"], len(names)).items():
-            found = {name: numbers(pairs[name]) for name in ("estimate", "se", "dof", "p_value")}
-            table = pd.DataFrame({**found, "lower": ends[:, 0], "upper": ends[:, 1]}, index=names)
+            statistics = {name: numbers(pairs[name]) for name in ("estimate", "se", "dof", "p_value")}
+            table = pd.DataFrame({**statistics, "lower": ends[:, 0], "upper": ends[:, 1]}, index=names)
             table = table.rename(columns={"estimate": "difference"})
             tables[level] = table[["difference", "se", "dof", "lower", "upper", "p_value"]]
         return tables
@@ -431,17 +431,17 @@ def read_results(path_or_text: str | PathLike[str]) -> StoredResults | StoredCom
         raise LogFormatError(f"{name} does not hold results of evalreg that can be read back: it {what}.") from None
 
 
-def _text_of(given: Any) -> tuple[str, str]:
+def _text_of(source: Any) -> tuple[str, str]:
     """The JSON, and what to call it in messages."""
-    if isinstance(given, str) and given.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
-        return given.lstrip("\ufeff"), "the text"
-    if not isinstance(given, str | PathLike):
-        raise ArgumentError(f"`path_or_text` must be a file or JSON; got {type(given).__name__}.")
+    if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
+        return source.lstrip("\ufeff"), "the text"
+    if not isinstance(source, str | PathLike):
+        raise ArgumentError(f"`path_or_text` must be a file or JSON; got {type(source).__name__}.")
     try:
-        return Path(given).read_text(encoding="utf-8-sig"), f'"{given}"'
+        return Path(source).read_text(encoding="utf-8-sig"), f'"{source}"'
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ArgumentError(f'`path_or_text` must be a file that can be read; "{given}" is not: {reason}.') from None
+        raise ArgumentError(f'`path_or_text` must be a file that can be read; "{source}" is not: {reason}.') from None
 
 
 def _no_constant(name: str) -> Any:
@@ -469,16 +469,16 @@ def _read(document: Any, name: str) -> StoredResults | StoredComparisons:
         return StoredComparisons(
             {key: part for key, part in parts.items() if isinstance(part, StoredResults)}, document
         )
-    return _read_one(document)
+    return _checked_results(document)
 
 
-def _read_one(document: dict[str, Any]) -> StoredResults:
+def _checked_results(document: dict[str, Any]) -> StoredResults:
     """Results of which all was looked at that may be read later, so that a damaged file is refused here."""
-    found = StoredResults(document)
-    read_matrix(document["covariance"]["naive"], len(found.params))
+    results = StoredResults(document)
+    read_matrix(document["covariance"]["naive"], len(results.params))
     _ = document["model"], document["score"], document["formula"]
-    _ = repr(found), found.cov_params(), found.n_clusters, found.dropped, found.notes, found.options
-    _ = document.get("pairs") is None or found.pairwise()
-    _ = found.kind != "comparison" or found.table
-    _ = (document.get("leaderboard") is None and found.kind != "board") or found.leaderboard()
-    return found
+    _ = repr(results), results.cov_params(), results.n_clusters, results.dropped, results.notes, results.options
+    _ = document.get("pairs") is None or results.pairwise()
+    _ = results.kind != "comparison" or results.table
+    _ = (document.get("leaderboard") is None and results.kind != "board") or results.leaderboard()
+    return results

@@ -122,29 +122,29 @@ class Winner(Shown):
         return Summary("the winner", facts, (winner_grid(self),), winner_sentences(self))
 
 
-def winner_grid(found: Winner, reach: float = np.inf) -> Grid:
+def winner_grid(winner: Winner, reach: float = np.inf) -> Grid:
     """The winner as measured, and corrected; limits further away than `reach` are none."""
-    ends = (f"[{found.alpha / 2:.3g}", f"{1 - found.alpha / 2:.3g}]")
-    plain = (number(found.estimate), *limits(found.single_lower, found.single_upper, found.estimate, reach))
-    known = "unknown" if np.isnan(found.corrected) else number(found.corrected)
-    fixed = (known, *limits(found.lower, found.upper, found.estimate, reach))
+    ends = (f"[{winner.alpha / 2:.3g}", f"{1 - winner.alpha / 2:.3g}]")
+    plain = (number(winner.estimate), *limits(winner.single_lower, winner.single_upper, winner.estimate, reach))
+    known = "unknown" if np.isnan(winner.corrected) else number(winner.corrected)
+    fixed = (known, *limits(winner.lower, winner.upper, winner.estimate, reach))
     return Grid(("winner", "estimate", *ends), (("as measured", *plain), ("corrected for the choice", *fixed)))
 
 
-def winner_sentences(found: Winner) -> tuple[str, ...]:
+def winner_sentences(winner: Winner) -> tuple[str, ...]:
     """What the correction is, and what stood in its way."""
     text = (
-        f"{found.name} came first of {found.n_models}. Coming first takes luck too: the estimate as measured is too "
+        f"{winner.name} came first of {winner.n_models}. Coming first takes luck too: the estimate as measured is too "
         "good on average, and its interval misses too often."
     )
-    how = f"The corrected interval {_WORDS[found.method]}."
-    if not found.reason:
+    how = f"The corrected interval {_WORDS[winner.method]}."
+    if not winner.reason:
         how = (
             "The corrected estimate is about as often too high as too low; with few clusters one of the two may come "
             f"nearly twice as often as the other. {how}"
         )
-    ties = f"{listed(list(found.tied))} came out equal with {found.name}." if found.tied else ""
-    reason = f"No other interval is known here, and no corrected estimate: {found.reason}." if found.reason else ""
+    ties = f"{listed(list(winner.tied))} came out equal with {winner.name}." if winner.tied else ""
+    reason = f"No other interval is known here, and no corrected estimate: {winner.reason}." if winner.reason else ""
     return tuple(filter(None, (text, how, ties, reason)))
 
 
@@ -307,15 +307,15 @@ def _conditional(
     """Estimate and interval given who won, with t for the normal; never further than `reach` standard errors."""
     # A mean of 0 or 1 has no logit, and did not win.
     inside = (theta > 0) & (theta < 1) if logit else np.ones(theta.size, dtype=bool)
-    x, V, own = theta[inside], np.array(cov.matrix)[np.ix_(inside, inside)], int(np.count_nonzero(inside[:w]))
+    x, V, winner = theta[inside], np.array(cov.matrix)[np.ix_(inside, inside)], int(np.count_nonzero(inside[:w]))
     if logit:
         V = V / np.outer(x * (1 - x), x * (1 - x))
         x = special.logit(x)
-    x, se = sign * x, float(np.sqrt(V[own, own]))
+    x, se = sign * x, float(np.sqrt(V[winner, winner]))
     stretch = float(cov.critical(alpha=level)[w] / -special.ndtri(level / 2))
-    ends = winning_values(x, V, own)
-    made = corrected(float(x[own]), se, ends, level, stretch=stretch, reach=se * reach)
-    values = sign * np.array([made.estimate, made.lower, made.upper])
+    ends = winning_values(x, V, winner)
+    conditional = corrected(float(x[winner]), se, ends, level, stretch=stretch, reach=se * reach)
+    values = sign * np.array([conditional.estimate, conditional.lower, conditional.upper])
     mean, *both = (special.expit(values) if logit else values).tolist()
     return mean, min(both), max(both)
 

@@ -197,7 +197,7 @@ def text_columns(options: Mapping[str, Any]) -> list[str]:
 
 def _filtered(rows: Rows, text: str) -> Rows:
     """The rows that a filter keeps."""
-    from evalreg.logs.log import chosen_rows, kept_rows
+    from evalreg.logs.log import chosen_rows, with_rows
 
     if not hasattr(rows.data, "columns"):
         raise ArgumentError(
@@ -205,7 +205,7 @@ def _filtered(rows: Rows, text: str) -> Rows:
         )
     frame, chosen = rows.frame, chosen_rows(rows.frame, text, "where")
     note = f"{text} ({int(chosen.sum()):,} of {len(frame):,} rows)"
-    log = None if rows.log is None else kept_rows(rows.log, frame[chosen])
+    log = None if rows.log is None else with_rows(rows.log, frame[chosen])
     return Rows(frame[chosen], log, note, rows.code)
 
 

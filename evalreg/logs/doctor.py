@@ -125,7 +125,7 @@ def _grid(table: pd.DataFrame, first: str) -> Grid:
 def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) -> Diagnosis:
     """The diagnosis of a log; `say` words a question with its arguments as a command, by default they are Python."""
     frame, clusters = log._reading.frame, candidate_clusters(log)
-    questions = [(verb, options, python, *_tried(ask)) for verb, options, python, ask in _asked(log, clusters)]
+    questions = [(verb, options, python, *_tried(ask)) for verb, options, python, ask in _next_questions(log, clusters)]
     commands = [say(verb, options) if say else python for verb, options, python, _, error in questions if error is None]
     unnamed = unnamed_question(log)
     if unnamed is not None:
@@ -197,8 +197,8 @@ def _models(log: AnyLog) -> pd.DataFrame:
     by = frame.groupby("model", sort=True, observed=True)
     table = pd.DataFrame({"rows": by.size()})
     if ids:
-        own = frame.drop_duplicates(["model", *ids]).groupby("model", sort=True, observed=True).size()
-        table["prompts" if "prompt" in ids else "items"] = own
+        n_questions = frame.drop_duplicates(["model", *ids]).groupby("model", sort=True, observed=True).size()
+        table["prompts" if "prompt" in ids else "items"] = n_questions
     outcome = frame["winner" if "winner" in log.roles else "score"]
     table["missing"] = outcome.isna().groupby(frame["model"], observed=True).sum()
     if not pairs and is_numeric_dtype(frame["score"]):
@@ -331,8 +331,8 @@ def _within(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
             yield f"Questions have {count.min()} to {count.max()} answers of a model; each question weighs the same."
     keys = pd.MultiIndex.from_frame(frame[ids]).factorize()[0]
     for column in map(str, frame.columns):
-        own = column.startswith(("model.", "prompt.", "judge."))
-        if "." in column and not own and all(isinstance(v, str | int | float | None) for v in frame[column].head(100)):
+        nested = "." in column and not column.startswith(("model.", "prompt.", "judge."))
+        if nested and all(isinstance(value, str | int | float | None) for value in frame[column].head(100)):
             different = frame[column].groupby(keys).nunique()
             if n_other := int((different > 1).sum()):
                 yield f"{n_other} of {len(different)} questions differ in {column} within: one id, two contents?"
@@ -382,7 +382,7 @@ def _sparse(frame: pd.DataFrame) -> Iterator[str]:
 # What to ask next
 
 
-def _asked(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
+def _next_questions(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
     """Questions that make sense next, a report at the end; groups are those that widen the error bars most."""
     wide = clusters[(clusters["clusters"] >= FEW_CLUSTERS) & (clusters["design_effect"] > 1)].index
     by = None if not len(wide) else f"`{wide[0]}`" if set("+: ") & set(wide[0]) else str(wide[0])
@@ -391,8 +391,8 @@ def _asked(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
         options, python, ask = [], "log.win_rate()", log.win_rate
         yield "leaderboard", options, f"{python}.leaderboard()", ask
         if log._several("judge"):
-            one = partial(log.win_rate, groups="prompt")
-            yield "leaderboard", ["--groups", "prompt"], 'log.win_rate(groups="prompt").leaderboard()', one
+            by_prompt = partial(log.win_rate, groups="prompt")
+            yield "leaderboard", ["--groups", "prompt"], 'log.win_rate(groups="prompt").leaderboard()', by_prompt
         ratings = "log.bradley_terry().leaderboard()"
         yield "leaderboard", ["--method", "bradley-terry"], ratings, log.bradley_terry
     else:
@@ -403,8 +403,8 @@ def _asked(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
             board = partial(log.mean, by="model", groups=by)
             yield "leaderboard", options, f"{python}.leaderboard()", board
         else:
-            own = by or ":".join(question(log)) or None
-            more, words = ([], "") if own is None else (["--groups", own], f', groups="{own}"')
-            fit = partial(log.fit, "score ~ 1", groups=own)
+            groups = by or ":".join(question(log)) or None
+            more, words = ([], "") if groups is None else (["--groups", groups], f', groups="{groups}"')
+            fit = partial(log.fit, "score ~ 1", groups=groups)
             yield "fit", ["score ~ 1", *more], f'log.fit("score ~ 1"{words})', fit
     yield "report", [*options, "-o", "report.html"], f'{python}.report("report.html")', ask

@@ -76,8 +76,8 @@ def _helm_parts(source: Source, choice: Choice) -> Iterator[Part]:
     named = re.search(r"[:,]model=([^,]*)", name)
     model = first_text(spec, "adapter_spec.model") or (named[1] if named else "")
     task = re.sub(r"(?<=[:,])(model|model_deployment)=[^,]*(,|$)", "", name).rstrip(":,")
-    asked = {key: at(spec, f"adapter_spec.{key}") for key in ("method", "num_train_trials", "max_eval_instances")}
-    details = {key: value for key, value in asked.items() if value is not None}
+    settings = {key: at(spec, f"adapter_spec.{key}") for key in ("method", "num_train_trials", "max_eval_instances")}
+    details = {key: value for key, value in settings.items() if value is not None}
     stats = beside(folder / "stats.json")
     part = Part(source, model, task, records(source, choice.broken), name, details=details)
     instances = beside(folder / "instances.json")
@@ -88,8 +88,8 @@ def _helm_parts(source: Source, choice: Choice) -> Iterator[Part]:
 
     def figure(scorer: str, metric: str, filter: str) -> tuple[str, float] | None:
         """The one figure of a metric without perturbation."""
-        own = [(name, v) for name, v in reported.items() if name.split(", ")[0] == metric and name.count(", ") < 2]
-        return own[0] if len(own) == 1 and filter in ("", "original") else None
+        figures = [(name, v) for name, v in reported.items() if name.split(", ")[0] == metric and name.count(", ") < 2]
+        return figures[0] if len(figures) == 1 and filter in ("", "original") else None
 
     part.figure = figure
     yield part
@@ -121,14 +121,14 @@ def _failures(folder: Path, notes: list[str]) -> set[tuple[str, str, int]]:
 
 def _figures(stats: Sequence[Any]) -> dict[str, float]:
     """HELM's means over instances and trials, by metric, split and perturbation."""
-    found = {}
+    means = {}
     for stat in stats:
         name, mean, perturbed = at(stat, "name"), numeric(at(stat, "mean")), at(stat, "name.perturbation")
         if mean is not None:
             on = f"{_variant(perturbed)}, {at(perturbed, 'computed_on')}" if perturbed else ""
             parts = [at(name, "name"), at(name, "split"), at(name, "sub_split"), on]
-            found[", ".join(str(part) for part in parts if part)] = mean
-    return found
+            means[", ".join(str(part) for part in parts if part)] = mean
+    return means
 
 
 def _helm(record: Record, part: Part) -> Iterator[Answer]:
@@ -143,8 +143,8 @@ def _helm(record: Record, part: Part) -> Iterator[Answer]:
         values["", name] = as_score(at(stat, "mean"), f"mean of {name}")
         row |= {part: stat["name"][part] for part in ("split", "sub_split") if isinstance(stat["name"].get(part), str)}
     instance = part.header["instances"].get((item, variant), {})
-    asked = at(instance, "input.text") or at(instance, "input")
-    content = digest(asked) if isinstance(asked, str) and asked and variant == "original" else ""
+    text = at(instance, "input.text") or at(instance, "input")
+    content = digest(text) if isinstance(text, str) and text and variant == "original" else ""
     state = "errored" if (item, variant, trial) in part.header["failed"] else None
     yield Answer(row, values, instance, state, content=content)  # type: ignore[arg-type]
 
@@ -220,15 +220,16 @@ def _lighteval_parts(source: Source, choice: Choice) -> Iterator[Part]:
     task, date = (match["task"], match["date"]) if match else (path.stem.removeprefix("details_"), "")
     results = _results(path, date)
     general, figures = at(results, "config_general"), at(results, "results")
-    own = numeric_items(figures.get(task) or figures.get(task.replace("|", ":"))) if isinstance(figures, dict) else {}
-    kept = ("lighteval_sha", "num_fewshot_seeds", "max_samples", "model_sha")
-    details: Record = {"date": date, "reported": own}
-    details |= {key: at(general, key) for key in kept if at(general, key) is not None}
+    by_task = figures if isinstance(figures, dict) else {}
+    reported = numeric_items(by_task.get(task) or by_task.get(task.replace("|", ":")))
+    settings = ("lighteval_sha", "num_fewshot_seeds", "max_samples", "model_sha")
+    details: Record = {"date": date, "reported": reported}
+    details |= {key: at(general, key) for key in settings if at(general, key) is not None}
     version = (at(results, "versions") or {}).get(task)
     model = at(general, "model_name") or at(general, "model_config.model_name") or _model_of_folders(path, date)
     details |= {"task_version": version} if version is not None else {}
     part = Part(source, str(model), task, id=date or str(path), version=str(version or ""), details=details)
-    part.figure = lambda scorer, metric, filter: (metric, float(own[metric])) if metric in own else None
+    part.figure = lambda scorer, metric, filter: (metric, float(reported[metric])) if metric in reported else None
     part.records = _named(part, _rows(source.path, choice))
     yield part
 
@@ -269,7 +270,7 @@ def _results(path: Path, date: str) -> Any:
         above = len(parts) - 1 - parts[::-1].index("details")
         model = parts[above + 1 : -2] if parts[-2] == date else parts[above + 1 : -1]
         places.append(Path(*parts[:above], "results", *model, name))
-    return next((found for place in places if (found := beside(place)) is not None), None)
+    return next((results for place in places if (results := beside(place)) is not None), None)
 
 
 def _model_of_folders(path: Path, date: str) -> str:
@@ -313,18 +314,18 @@ def _columns(schema: Any, types: Any, choice: Choice) -> list[str]:
     }
     held = {*schema.names, *inner}
     if "doc" in schema.names:
-        kept = ["doc.id", "doc.query", "doc.specific", "metric"]
+        columns = ["doc.id", "doc.query", "doc.specific", "metric"]
     else:
         scalar = [c.name for c in schema if c.name not in _NO_METRICS and not types.is_nested(c.type)]
-        kept = ["example", "query", "metrics", "specifics", *scalar]
-    wanted = dict.fromkeys([*kept, *(choice.columns or ())])
+        columns = ["example", "query", "metrics", "specifics", *scalar]
+    wanted = dict.fromkeys([*columns, *(choice.columns or ())])
     return [name for name in wanted if ".".join(name.split(".")[:2]) in held]
 
 
 def _lighteval(record: Record, part: Part) -> Iterator[Answer]:
     """An example: its metrics from a struct, the text of one, or columns of their own."""
-    own = {key: value for key, value in record.items() if key not in _NO_METRICS and key[0] != "#"}
-    metrics = record.get("metric") if "doc" in record else record.get("metrics", own)
+    fields = {key: value for key, value in record.items() if key not in _NO_METRICS and key[0] != "#"}
+    metrics = record.get("metric") if "doc" in record else record.get("metrics", fields)
     if isinstance(metrics, str) and len(metrics) <= _LONGEST_TEXT:
         try:
             metrics = ast.literal_eval(metrics)

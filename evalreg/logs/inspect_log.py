@@ -40,7 +40,7 @@ ZSTD = 93
 MEMBERS = (b"_journal/", b"header.json", b"samples/", b"summaries.json", b"reductions.json")
 HISTORY = re.compile(rb'"history"\s*:\s*\[\s*\{')
 # Fields of a whole sample that are kept; transcripts are long.
-KEPT = ("id", "epoch", "input", "target", "metadata", "scores", "score", "error", "limit", "total_time", "working_time")
+KEYS = ("id", "epoch", "input", "target", "metadata", "scores", "score", "error", "limit", "total_time", "working_time")
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, NotImplementedError)
 # What tells runs of one model on one task apart, and what else is said of a run.
 SETTINGS = ("task_args", "model_args", "model_roles", "model_generate_config")
@@ -89,7 +89,7 @@ def _parts(source: Source, choice: Choice) -> Iterator[Part]:
                 f"{source.path} is not a log of Inspect: it holds {type(header).__name__}. Leave it out."
             )
         samples = header.pop("samples", None)
-        samples = [_kept(sample, fields) for sample in (samples if isinstance(samples, list) else [])]
+        samples = [_without_transcript(sample, fields) for sample in (samples if isinstance(samples, list) else [])]
         n_edited = sum(map(_n_edited, samples))
     # The last record of each id and epoch counts, as it does for Inspect: a sample may be run again.
     last: dict[Any, Any] = {}
@@ -143,7 +143,7 @@ def _members(
         by_key: dict[tuple[str, str], tuple[str, Any]] = {}
         samples = []
         for name in whole:
-            sample = _kept(parsed(_member(archive, path, name), f"{name} of {path}"), fields)
+            sample = _without_transcript(parsed(_member(archive, path, name), f"{name} of {path}"), fields)
             key = (str(at(sample, "id")), str(at(sample, "epoch")))
             other, before = by_key.setdefault(key, (name, sample))
             if before != sample:
@@ -155,8 +155,8 @@ def _members(
         return header, samples, sum(map(_n_edited, samples))
     if sum(archive.getinfo(name).file_size for name in whole) > EDITS_LIMIT:
         return header, samples, None
-    found = (_member(archive, path, name) for name in whole)
-    return header, samples, sum(_n_edited(parsed(data, str(path))) for data in found if HISTORY.search(data))
+    contents = (_member(archive, path, name) for name in whole)
+    return header, samples, sum(_n_edited(parsed(data, str(path))) for data in contents if HISTORY.search(data))
 
 
 def _summaries(archive: zipfile.ZipFile, path: Path, names: set[str]) -> list[Any]:
@@ -185,14 +185,14 @@ def _complete(samples: Sequence[Any], fields: Sequence[str]) -> bool:
     return True
 
 
-def _kept(sample: Any, fields: Sequence[str]) -> Any:
+def _without_transcript(sample: Any, fields: Sequence[str]) -> Any:
     """A whole sample without its transcript, unless that was asked for."""
     if not isinstance(sample, dict):
         return sample
     # Versions of 2024 had one scorer, without a name.
     if "score" in sample and "scores" not in sample:
         sample = {**sample, "scores": {"score": sample["score"]} if sample["score"] is not None else None}
-    keys = {*KEPT, *(field.split(".", 1)[0] for field in fields)} - {"score"}
+    keys = {*KEYS, *(field.split(".", 1)[0] for field in fields)} - {"score"}
     return {k: value for k, value in sample.items() if k in keys or any(field.startswith(k) for field in fields)}
 
 
@@ -202,11 +202,11 @@ def _n_edited(sample: Any) -> int:
 
 
 def _json(archive: zipfile.ZipFile, path: Path, name: str, kind: type) -> Any:
-    found = parsed(_member(archive, path, name), f"{name} of {path}")
-    if not isinstance(found, kind):
+    document = parsed(_member(archive, path, name), f"{name} of {path}")
+    if not isinstance(document, kind):
         what = "object" if kind is dict else "array"
         raise LogFormatError(f"{name} of {path} is not a JSON {what}. Copy the log again.")
-    return found
+    return document
 
 
 def _member(archive: zipfile.ZipFile, path: Path, name: str) -> bytes:
@@ -295,18 +295,18 @@ def _part(source: Source, header: Record, n_logged: int, n_edited: int | None) -
 
 def _figures(entries: Any, scorer: str, metric: str) -> dict[str, float]:
     """Inspect's own figures of a scorer by name; where one name stands for several, the reducer is added."""
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for entry in entries if isinstance(entries, list) else ():
         metrics = at(entry, "metrics")
         if at(entry, "scorer") != scorer or at(entry, "name") not in (metric, scorer) or not isinstance(metrics, dict):
             continue
         for name, figure in metrics.items():
             value = at(figure, "value")
-            name = name if name not in found else f"{name} [{at(entry, 'reducer') or 'unreduced'}]"
+            name = name if name not in figures else f"{name} [{at(entry, 'reducer') or 'unreduced'}]"
             for part, number in value.items() if isinstance(value, dict) else [("", value)]:
                 if isinstance(number, int | float) and not isinstance(number, bool):
-                    found[f"{name}.{part}" if part else name] = float(number)
-    return found
+                    figures[f"{name}.{part}" if part else name] = float(number)
+    return figures
 
 
 def _notes(path: str, details: Record) -> Iterator[str]:
@@ -362,9 +362,9 @@ def _answers(sample: Record, part: Part) -> Iterable[Answer]:
         if not isinstance(score, dict) or "value" not in score:
             raise BadRecordError(f"has a score {scorer!r:.60} without a value")
         value = score["value"]
-        for entry, one in value.items() if isinstance(value, dict) else [("", value)]:
-            number = as_number(one)
-            values[str(scorer), str(entry)] = Unknown(one) if number is None else None if math.isnan(number) else number
+        for entry, raw in value.items() if isinstance(value, dict) else [("", value)]:
+            number = as_number(raw)
+            values[str(scorer), str(entry)] = Unknown(raw) if number is None else None if math.isnan(number) else number
         # Versions before 2026 kept the reason among the score's metadata.
         why = first_text(score, "reason", "metadata.unscored_reason")[:60] or "not a number (NaN)"
     error = sample.get("error")
@@ -379,11 +379,11 @@ def _answers(sample: Record, part: Part) -> Iterable[Answer]:
 
 def _content(sample: Record) -> str:
     """Beginning of the question and its target; empty where the log keeps the text elsewhere."""
-    asked = sample.get("input")
-    if isinstance(asked, list):
-        asked = "\n".join(str(at(message, "content")) for message in asked)
-    text = f"{str(asked)[:1000]}\n{str(sample.get('target'))[:1000]}"
-    return "" if not asked or "attachment://" in text or "tc://" in text else digest(text)
+    question = sample.get("input")
+    if isinstance(question, list):
+        question = "\n".join(str(at(message, "content")) for message in question)
+    text = f"{str(question)[:1000]}\n{str(sample.get('target'))[:1000]}"
+    return "" if not question or "attachment://" in text or "tc://" in text else digest(text)
 
 
 INSPECT = Format(

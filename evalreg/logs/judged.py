@@ -63,7 +63,7 @@ def comparisons(
 ) -> Callable[[Record, Part], Iterator[Answer]]:
     """What makes an answer of each game of a record; models, prompt and judge are names, where they are there."""
 
-    def found(record: Record, where: Where, named: bool = False) -> Any:
+    def value_at(record: Record, where: Where, named: bool = False) -> Any:
         if callable(where):
             return where(record)
         return label(record, where) if named else at(record, where)
@@ -71,9 +71,9 @@ def comparisons(
     def answers(record: Record, part: Part) -> Iterator[Answer]:
         for game in games(record) if callable(games) else games:
             raw = game.verdict(record) if callable(game.verdict) else needed(record, game.verdict)
-            row = {side: str(found(record, getattr(game, side), named=True)) for side in ("left", "right")}
+            row = {side: str(value_at(record, getattr(game, side), named=True)) for side in ("left", "right")}
             for name, where in columns.items():
-                if (value := found(record, where, named=name in ("prompt", "judge"))) is not None:
+                if (value := value_at(record, where, named=name in ("prompt", "judge"))) is not None:
                     row[name] = label({name: value}, name) if name in ("prompt", "judge", "turn") else value
             meaning: Any = None
             if raw is None or raw in ("", "error") or raw != raw:

@@ -37,8 +37,8 @@ _CUT = re.compile(rb'\{\s*"doc_id"\s*:\s*[^,]+,\s*"doc"\s*:')
 
 
 def _is_results(source: Source) -> bool:
-    found = re.match(rb'\{\s*"results"\s*:\s*\{', source.start) is not None
-    return found and (b'"alias"' in source.head or b"_stderr," in source.head)
+    results_first = re.match(rb'\{\s*"results"\s*:\s*\{', source.start) is not None
+    return results_first and (b'"alias"' in source.head or b"_stderr," in source.head)
 
 
 def _recognises(source: Source) -> bool:
@@ -74,7 +74,7 @@ def _parts(source: Source, choice: Choice) -> Iterator[Part]:
             "version": version,
             "n_shot": n_shot,
             "higher_is_better": _inside(results, "higher_is_better", task),
-            "aggregation": {str(at(one, "metric")): at(one, "aggregation") for one in metrics or ()},
+            "aggregation": {str(at(entry, "metric")): at(entry, "aggregation") for entry in metrics or ()},
             **{key: at(results, key) for key in ("model_name", "model_source", "lm_eval_version")},
             "model_args": at(results, "config.model_args"),
             "reported": reported,
@@ -101,21 +101,21 @@ def _beside(samples: Path, time: str) -> Record:
     """The results file of the same time in the same folder; links are not followed."""
     for path in sorted(samples.parent.iterdir()) if time else ():
         if re.fullmatch(rf".*_{re.escape(time)}\.json", path.name) and path.is_file() and not path.is_symlink():
-            found = document(Source(path, b""), LARGEST_RESULTS)
-            if not isinstance(found, dict) or not isinstance(found.get("results"), dict):
+            results = document(Source(path, b""), LARGEST_RESULTS)
+            if not isinstance(results, dict) or not isinstance(results.get("results"), dict):
                 raise LogFormatError(
                     f'A results file of lm-evaluation-harness has an object "results"; {path} has none.'
                 )
-            return found
+            return results
     return {}
 
 
 def _inside(results: Record, *keys: str) -> Mapping[str, Any]:
     """The object under these keys; empty where there is none."""
-    found: Any = results
+    inner: Any = results
     for key in keys:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+        inner = inner.get(key) if isinstance(inner, Mapping) else None
+    return inner if isinstance(inner, Mapping) else {}
 
 
 def _model(results: Record) -> tuple[str, bool]:
@@ -135,12 +135,12 @@ def _groups(results: Record, task: str) -> list[str]:
         for group, below in _inside(results, "group_subtasks").items()
         if isinstance(below, list)
     }
-    found: list[str] = []
+    groups: list[str] = []
     edge = {task}
     while edge:
-        edge = {group for group, below in inside.items() if below & edge and group not in found}
-        found = [*sorted(edge), *found]
-    return found
+        edge = {group for group, below in inside.items() if below & edge and group not in groups}
+        groups = [*sorted(edge), *groups]
+    return groups
 
 
 def _name_notes(path: Path, results: Record, is_named: bool) -> Iterator[str]:
@@ -210,10 +210,10 @@ def _frame_notes(frame: pd.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
         return
     spread = frame.groupby(["task", "item"])["_prompt"].nunique()
     for task in dict.fromkeys(part.task for part in parts):
-        own = [part for part in parts if part.task == task]
+        runs = [part for part in parts if part.task == task]
         several = spread.loc[[task]] if task in spread.index.get_level_values(0) else spread[:0]
         other = several[several > 1]
-        if len(other) and len({str(part.header["prompting"]) for part in own}) < 2:
+        if len(other) and len({str(part.header["prompting"]) for part in runs}) < 2:
             raise LogFormatError(
                 f'One `doc_id` is one question, with one `prompt_hash`; in "{task}" {len(other)} of {len(several)} '
                 f"have several, {listed(other.index.get_level_values(1).tolist())} among them. Read the models one by "

@@ -40,13 +40,13 @@ def fields_called(name: str, columns: Iterable[object]) -> list[str]:
 
 def the_field(name: str, columns: Iterable[object]) -> str | None:
     """The one column that a name means; None where there is none, an error where there are two."""
-    found = fields_called(name, columns)
-    if len(found) > 1:
+    names = fields_called(name, columns)
+    if len(names) > 1:
         raise ArgumentError(
-            f'A name must mean one field; "{name}" may be {listed(found, joiner=" or ")}. Write the one that is meant.',
+            f'A name must mean one field; "{name}" may be {listed(names, joiner=" or ")}. Write the one that is meant.',
             column=name,
         )
-    return found[0] if found else None
+    return names[0] if names else None
 
 
 def with_short_names(frame: pd.DataFrame) -> pd.DataFrame:
@@ -139,9 +139,9 @@ class Log:
         judge: str | None = None,
         order: str | None = None,
     ) -> None:
-        asked = {"model": model, "task": task, "item": item, "sample": sample, "score": score, "left": left}
-        asked |= {"right": right, "winner": winner, "prompt": prompt, "judge": judge, "order": order}
-        named = {role: name for role, name in asked.items() if name is not None}
+        columns = {"model": model, "task": task, "item": item, "sample": sample, "score": score, "left": left}
+        columns |= {"right": right, "winner": winner, "prompt": prompt, "judge": judge, "order": order}
+        named = {role: name for role, name in columns.items() if name is not None}
         _take(self, Reading("frame", with_roles(as_pandas(frame), named)))
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -403,16 +403,16 @@ def ask(log: Log, function: Callable[..., T], arguments: Mapping[str, Any]) -> T
 
     What is wrong with a keyword is said of the function that it was for.
     """
-    given = {name: value for name, value in arguments.items() if value is not None or name not in ("by", "groups")}
+    keywords = {name: value for name, value in arguments.items() if value is not None or name not in ("by", "groups")}
     parameters, frame = signature(function).parameters, log._reading.frame
-    _refuse_lacking(log, function.__name__, [name for name in _needed(parameters) if name not in given])
+    _refuse_lacking(log, function.__name__, [name for name in _needed(parameters) if name not in keywords])
     with naming(frame.columns):
         rows = with_short_names(frame)
-        subset = given.get("subset")
-        kept = frame if subset is None else frame[chosen_rows(rows, subset)]
-        given = role_arguments(kept, parameters, given, log.key) | given
-        _refuse_pooling(log, kept, parameters, given)
-        return with_hints(function)(data=rows, **given)
+        subset = keywords.get("subset")
+        chosen = frame if subset is None else frame[chosen_rows(rows, subset)]
+        keywords = role_arguments(chosen, parameters, keywords, log.key) | keywords
+        _refuse_pooling(log, chosen, parameters, keywords)
+        return with_hints(function)(data=rows, **keywords)
 
 
 def chosen_rows(frame: pd.DataFrame, subset: Any, argument: str = "subset") -> BoolArray:
@@ -442,7 +442,7 @@ def _refuse_lacking(log: Log, verb: str, needed: Sequence[str]) -> None:
 
 
 def role_arguments(
-    frame: pd.DataFrame, parameters: Mapping[str, Parameter], given: Mapping[str, Any], key: Sequence[str] = ()
+    frame: pd.DataFrame, parameters: Mapping[str, Parameter], keywords: Mapping[str, Any], key: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Arguments of a function that were not given, as columns with the names of roles fill them.
 
@@ -450,13 +450,13 @@ def role_arguments(
     task and prompt; questions of several tasks are told apart by both, and repeats are named where there are some.
     """
     several = [role for role in ROLES if role in frame and frame[role].nunique() > 1]
-    named = {*frame, *given}
+    named = {*frame, *keywords}
     filled: dict[str, Any] = {role: role for role in ("model", "order") if role in frame}
     if "left" in parameters and ("left" in named or "left" in _needed(parameters)):
         outcome = "winner" if "winner" in frame or "score" not in frame else "score"
         axes = " + ".join(role for role in ("prompt", "judge") if role in several)
         filled |= {"left": "left", "right": "right", "groups": axes, "key": list(key)}
-        filled |= {} if {"winner", "score"} & set(given) else {outcome: outcome}
+        filled |= {} if {"winner", "score"} & set(keywords) else {outcome: outcome}
     else:
         item = "task:item" if "task" in several else "item"
         filled |= {"by": [role for role in ("model", "task", "prompt") if role in several]}
@@ -466,39 +466,39 @@ def role_arguments(
     filled = {name: value for name, value in filled.items() if value}
     if "model" not in named and "None" in str(getattr(parameters.get("model"), "annotation", "")):
         filled["model"] = None
-    return {name: value for name, value in filled.items() if name in parameters and name not in given}
+    return {name: value for name, value in filled.items() if name in parameters and name not in keywords}
 
 
 def _refuse_pooling(
-    log: Log, frame: pd.DataFrame, parameters: Mapping[str, Parameter], given: Mapping[str, Any]
+    log: Log, frame: pd.DataFrame, parameters: Mapping[str, Parameter], keywords: Mapping[str, Any]
 ) -> None:
     """Refuse to average over prompts, models or metrics that no argument tells apart.
 
     A name tells a role apart that is the role's, or that of the column which has it. Without items prompts are
     questions.
     """
-    if "left" in given:
+    if "left" in keywords:
         return
-    by = given.get("by") or []
+    by = keywords.get("by") or []
     names = [by] if isinstance(by, str) else [str(name) for name in by]
     advice = {"prompt": f"by={[*names, 'prompt']}"} if "by" in parameters else {}
     if "facets" in parameters:
-        names = re.findall(r"[^\s:*+]+", str(given["facets"]))
+        names = re.findall(r"[^\s:*+]+", str(keywords["facets"]))
         advice = {role: f'facets="{role} x ..." to make them a facet' for role in ("model", "prompt")}
     elif "model" in parameters:
-        names = [str(given.get("model"))]
+        names = [str(keywords.get("model"))]
         advice = {"prompt": 'model="prompt" to compare the prompts of one model'}
         advice |= {"model": 'model="model" to compare the models with one prompt'}
     for role, cure in advice.items():
         apart = (name for name in names if name == role or (name in frame and frame[name].equals(frame[role])))
-        is_question = role == "prompt" and "item" not in {*frame, *given}
+        is_question = role == "prompt" and "item" not in {*frame, *keywords}
         if role not in frame or frame[role].nunique() < 2 or is_question or any(apart):
             continue
         counts = frame[role].value_counts(sort=False)
         several = ", ".join(f"{name!r} ({counted(count, 'score')})" for name, count in counts.items())
         other = "read one of them (filter=... of er.read_log)" if role == "prompt" else "keep the rows of one"
         raise ArgumentError(f"The log has {len(counts)} {role}s: {several}. Pass {cure}, or {other}.")
-    words = set(re.findall(r"[\w.]+", " ".join([*names, str(given.get("formula"))])))
+    words = set(re.findall(r"[\w.]+", " ".join([*names, str(keywords.get("formula"))])))
     if log.format == "frame" or "metric" not in frame or frame["metric"].nunique() < 2 or words & {"task", "metric"}:
         return
     tasks = dict(frame.groupby("metric")["task"].unique()) if "task" in frame else {}
@@ -515,8 +515,8 @@ def as_pandas(frame: Any) -> pd.DataFrame:
     if isinstance(frame, pd.DataFrame):
         return frame.copy(deep=False)
     native = nw.from_native(frame)
-    found: pd.DataFrame = (native.collect() if isinstance(native, nw.LazyFrame) else native).to_pandas()
-    return found
+    rows: pd.DataFrame = (native.collect() if isinstance(native, nw.LazyFrame) else native).to_pandas()
+    return rows
 
 
 def _take(log: Log, reading: Reading) -> None:
@@ -532,7 +532,7 @@ def log_of(reading: Reading) -> Log:
     return log
 
 
-def kept_rows(log: Log, frame: pd.DataFrame) -> Log:
+def with_rows(log: Log, frame: pd.DataFrame) -> Log:
     """A log with other rows of the same columns, or with more columns."""
     return log_of(replace(log._reading, frame=frame))
 
@@ -543,9 +543,9 @@ def refuse_empty(log: Log) -> None:
         return
     what = "score" if "score" in log.roles else "verdict"
     reasons = [f"{count} {reason}" for reason, count in log.left_out.items()]
-    found = f"all {log.left_out.sum()} records were left out ({', '.join(reasons)})" if reasons else "it has no records"
+    cause = f"all {log.left_out.sum()} records were left out ({', '.join(reasons)})" if reasons else "it has no records"
     raise EmptyDataError(
-        f"a log needs at least one {what}; {found}. `evalreg doctor` tells more; read a log that was scored.",
+        f"a log needs at least one {what}; {cause}. `evalreg doctor` tells more; read a log that was scored.",
         count=int(log.left_out.sum()),
     )
 
@@ -569,8 +569,8 @@ def together(logs: Mapping[str, Any]) -> Log:
         frame["model"] = [f"{name}: {model}" for model in frame["model"]] if several else str(name)
         readings[str(name)] = replace(log._reading, frame=frame)
     columns = {name: set(reading.frame.columns) for name, reading in readings.items()}
-    if len({tuple(sorted(own & {"task", "item", "sample"})) for own in columns.values()}) > 1:
-        each = "; ".join(f"{name!r} has {listed(sorted(own & set(ROLES)))}" for name, own in columns.items())
+    if len({tuple(sorted(fields & {"task", "item", "sample"})) for fields in columns.values()}) > 1:
+        each = "; ".join(f"{name!r} has {listed(sorted(fields & set(ROLES)))}" for name, fields in columns.items())
         raise ArgumentError(f"Logs by name must have the same roles; {each}.")
     frames = [reading.frame for reading in readings.values()]
     measures: dict[str, str] = {}

@@ -39,17 +39,17 @@ def format_of(source: Source) -> str | None:
     return next((name for name, format in FORMATS.items() if format.recognises(source)), None)
 
 
-def sort_sources(sources: Sequence[Source], asked: str | None) -> tuple[Format, list[Source], list[Source]]:
+def sort_sources(sources: Sequence[Source], format: str | None) -> tuple[Format, list[Source], list[Source]]:
     """The format that a log's files share, those files, and files that are not logs."""
-    if asked is not None:
-        option("format", asked, tuple(FORMATS))
-        chosen = FORMATS[asked]
-        own = [source for source in sources if len(sources) == 1 or chosen.recognises(source)]
-        if not own:
-            raise LogFormatError(f"None of the files is of the format {asked!r}: {file_list(sources)}.")
-        return chosen, own, [source for source in sources if source not in own]
-    found = [(source, format_of(source)) for source in sources]
-    counts = Counter(name for _, name in found if name is not None)
+    if format is not None:
+        option("format", format, tuple(FORMATS))
+        chosen = FORMATS[format]
+        files = [source for source in sources if len(sources) == 1 or chosen.recognises(source)]
+        if not files:
+            raise LogFormatError(f"None of the files is of the format {format!r}: {file_list(sources)}.")
+        return chosen, files, [source for source in sources if source not in files]
+    formats = [(source, format_of(source)) for source in sources]
+    counts = Counter(name for _, name in formats if name is not None)
     if not counts:
         raise _unknown(sources)
     if len(counts) > 1:
@@ -59,8 +59,8 @@ def sort_sources(sources: Sequence[Source], asked: str | None) -> tuple[Format, 
             count=len(counts),
         )
     (name,) = counts
-    own = [source for source, other in found if other == name]
-    return FORMATS[name], own, [source for source, other in found if other is None]
+    files = [source for source, other in formats if other == name]
+    return FORMATS[name], files, [source for source, other in formats if other is None]
 
 
 def _unknown(sources: Sequence[Source]) -> LogFormatError:
@@ -154,9 +154,9 @@ def read_log(
     options: dict[str, Any] = {"format": format, "metric": metric, "filter": filter, "scorer": scorer, "task": task}
     options |= {"columns": columns, "failed": failed, "broken": broken, "roles": roles, "text_columns": text_columns}
     if isinstance(path, Mapping):
-        return together({name: read_log(one, **options) for name, one in path.items()})
-    chosen, own, choice, notes = _opened(path, **options)
-    reading = read_tables(own, choice) if chosen is TABLE else reader.read(chosen, own, choice)
+        return together({name: read_log(paths, **options) for name, paths in path.items()})
+    chosen, files, choice, notes = _opened(path, **options)
+    reading = read_tables(files, choice) if chosen is TABLE else reader.read(chosen, files, choice)
     return log_of(replace(reading, notes=(*reading.notes, *notes)))
 
 
@@ -175,7 +175,7 @@ def _opened(
     if mapping is not None and format not in (None, "table"):
         raise ArgumentError(f'`roles` names columns of tables; a log of format "{format}" names its own. Leave it out.')
     sources, links = find_files(path)
-    chosen, own, others = sort_sources(sources, "table" if mapping is not None else format)
+    chosen, files, others = sort_sources(sources, "table" if mapping is not None else format)
     choice = Choice(
         task=None if task is None else (task,) if isinstance(task, str) else tuple(names("task", task)),
         columns=None if columns is None else tuple(names("columns", columns)),
@@ -191,7 +191,7 @@ def _opened(
             f'Not followed: {counted(len(links), "link")}, such as "{links[0]}". Name the files that they lead to, if '
             "they are wanted."
         )
-    return chosen, own, choice, tuple(passed_over)
+    return chosen, files, choice, tuple(passed_over)
 
 
 def survey_of(
@@ -200,17 +200,17 @@ def survey_of(
     """What there is to choose from, where that is what an error is about: a line for each score of a log."""
     if error.parameter not in ARGUMENTS or options.get(error.parameter) is not None:
         return None
-    chosen, own, choice, notes = _opened(path, **options)
+    chosen, files, choice, notes = _opened(path, **options)
     from evalreg.logs.doctor import Diagnosis
 
-    table, left_out = reader.survey(chosen, own, choice)
+    table, left_out = reader.survey(chosen, files, choice)
     arguments = [name for name in ARGUMENTS if name in table and table[name].nunique() > 1]
     commands = []
     for row in table.to_dict("records"):
         named = [word for name in arguments if row[name] for word in (f"--{name}", str(row[name]))]
-        one = ["--task", row["task"]] if "task" in table and table["task"].nunique() > 1 else []
-        commands.append((say or _as_call)("mean", [*named, *one]))
-    counts: dict[str, int | str] = {"format": chosen.name, "files": len(own)}
+        task = ["--task", row["task"]] if "task" in table and table["task"].nunique() > 1 else []
+        commands.append((say or _as_call)("mean", [*named, *task]))
+    counts: dict[str, int | str] = {"format": chosen.name, "files": len(files)}
     names_of = table.drop(columns=["scores", "without", "mean"])
     names_of = names_of[[name for name in names_of if names_of[name].nunique() > 1]]
     labels = [" ".join(filter(None, row)) for row in names_of.astype(str).itertuples(index=False)]

@@ -102,7 +102,7 @@ def survey(format: Format, sources: Sequence[Source], choice: Choice) -> tuple[p
     rows = []
     for task, offered in _offers(answers).items():
         for name, having in offered.items():
-            values = pd.Series([_plain(resolved(one, one.scores[name], choice.failed)[0]) for one in having])
+            values = pd.Series([_plain(resolved(answer, answer.scores[name], choice.failed)[0]) for answer in having])
             counts = {"scores": values.count(), "without": values.isna().sum(), "mean": values.mean()}
             rows.append({"task": task} | dict(zip(ARGUMENTS, name, strict=True)) | counts)
     table = pd.DataFrame(rows)
@@ -200,8 +200,8 @@ def _label(parts: Sequence[Part]) -> None:
         if not differing:
             continue
         for part in same:
-            own = part.settings
-            each = (f"{name}={own.get(name, 'default')}" if name else own[name] for name in differing)
+            settings = part.settings
+            each = (f"{name}={settings.get(name, 'default')}" if name else settings[name] for name in differing)
             part.label += f" ({', '.join(each)})"
         same[0].notes.append(
             f"Several files are runs of {same[0].model!r}; the names of these models carry what differs."
@@ -291,8 +291,8 @@ def _added(answer: Answer, same: Sequence[Answer], format: Format, left_out: Cou
 
 
 def _reads_all(name: str, format: Format, choice: Choice) -> bool:
-    asked = getattr(choice, name)
-    return asked == "all" or (asked is None and name in format.every)
+    chosen = getattr(choice, name)
+    return chosen == "all" or (chosen is None and name in format.every)
 
 
 def _fields(answer: Answer, format: Format, choice: Choice) -> Record:
@@ -318,8 +318,8 @@ def _runs(part: Part, picks: Mapping[str, ScoreName]) -> Iterator[Run]:
     details |= {name: value for name, value in zip(ARGUMENTS, (filter, scorer, metric), strict=True) if value}
     if part.reported is not None:
         details["reported"] = part.reported(scorer, metric, filter)
-    own = details.pop("runs", None)
-    yield from own or [Run(part.id or str(part.source.path), part.model, part.task, str(part.source.path), details)]
+    runs = details.pop("runs", None)
+    yield from runs or [Run(part.id or str(part.source.path), part.model, part.task, str(part.source.path), details)]
 
 
 # The choice of scores
@@ -344,26 +344,27 @@ def _picks(
     offers = _offers(answers)
     usable: dict[str, dict[ScoreName, int]] = {}
     for task, offered in offers.items():
-        counts = {n: sum(isinstance(one.scores[n], float | int | str) for one in offered[n]) for n in offered}
+        counts = {n: sum(isinstance(a.scores[n], float | int | str) for a in offered[n]) for n in offered}
         usable[task] = {name: count for name, count in counts.items() if count}
-    asked: list[str | None] = [getattr(choice, name) for name in ARGUMENTS]
+    arguments: list[str | None] = [getattr(choice, name) for name in ARGUMENTS]
     metrics = {metric for offered in offers.values() for _, _, metric in offered}
     if choice.metric is not None and choice.metric not in metrics and "," in choice.metric and choice.filter is None:
-        asked[2], _, asked[0] = choice.metric.rpartition(",")  # as lm-eval writes them: "exact_match,strict-match"
-    for argument, value in zip(ARGUMENTS, asked, strict=True):
+        # As lm-eval writes them: "exact_match,strict-match".
+        arguments[2], _, arguments[0] = choice.metric.rpartition(",")
+    for argument, value in zip(ARGUMENTS, arguments, strict=True):
         if value is not None and not _reads_all(argument, format, choice):
             _refuse_unknown(argument, value, format, offers, usable)
-    if asked[2] is None:
+    if arguments[2] is None:
         for task, counts in usable.items():
             usable[task] = {name: n for name, n in counts.items() if not isinstance(name[2], Minor)} or counts
     picks: dict[str, ScoreName] = {}
     several: dict[str, list[ScoreName]] = {}
     by_log = False
     for task, counts in usable.items():
-        names = _fitting(list(counts or offers[task]), asked)
+        names = _fitting(list(counts or offers[task]), arguments)
         for place, argument in enumerate(ARGUMENTS if len(names) > 1 else ()):
             declared = {part.declared.get(argument, "") for part in parts if part.task == task}
-            if asked[place] is None and len(declared) == 1 and "" not in declared:
+            if arguments[place] is None and len(declared) == 1 and "" not in declared:
                 narrowed = [name for name in names if name[place] in declared]
                 by_log |= 0 < len(narrowed) < len(names)
                 names = narrowed or names
@@ -373,7 +374,7 @@ def _picks(
             several[task] = names
         picks[task] = names[0] if names else ("", "", "")
     if several:
-        raise _ambiguous(format, usable, several, asked)
+        raise _ambiguous(format, usable, several, arguments)
     picks = {task: (str(filter), str(scorer), str(metric)) for task, (filter, scorer, metric) in picks.items()}
     notes, together, unread = [], defaultdict(list), defaultdict(list)
     for task, name in picks.items():
@@ -396,32 +397,32 @@ def _unknown(offered: Mapping[ScoreName, Sequence[Answer]]) -> dict[ScoreName, A
     return {name: each[0] for name, each in unknown.items() if each}
 
 
-def _refuse_unknown(name: str, asked: str, format: Format, offers: Offers, usable: Usable) -> None:
+def _refuse_unknown(name: str, value: str, format: Format, offers: Offers, usable: Usable) -> None:
     """An error where no task has what was asked for, or it holds no numbers."""
     place, counts = ARGUMENTS.index(name), Counter[str]()
     for task in usable.values():
         for key in dict.fromkeys(measure[place] for measure in task):
             counts[key] += max(count for measure, count in task.items() if measure[place] == key)
     known = {measure[place] for offered in offers.values() for measure in offered}
-    if asked not in known:
+    if value not in known:
         several = _listing({repr(key): count for key, count in counts.items() if key})
         choices = f"the {format.choose[name][1]} of the log{f': {several}' if several else ', which has none'}"
-        raise ArgumentError(f"`{name}` must be one of {choices}; got {asked!r}.{nearest(asked, known)}")
-    if asked not in counts and counts:
+        raise ArgumentError(f"`{name}` must be one of {choices}; got {value!r}.{nearest(value, known)}")
+    if value not in counts and counts:
         every = (pair for offered in offers.values() for pair in _unknown(offered).items())
-        values = sorted({str(value)[:60] for measure, value in every if measure[place] == asked})
+        values = sorted({str(example)[:60] for measure, example in every if measure[place] == value})
         raise ArgumentError(
-            f"`{name}` must name a number for each answer; {asked!r} holds {listed(values) or 'nothing'}. Those that "
+            f"`{name}` must name a number for each answer; {value!r} holds {listed(values) or 'nothing'}. Those that "
             f"do: {listed(sorted(filter(None, counts)))}."
         )
 
 
-def _fitting(names: list[ScoreName], asked: Sequence[str | None]) -> list[ScoreName]:
+def _fitting(names: list[ScoreName], arguments: Sequence[str | None]) -> list[ScoreName]:
     """The scores of a task as far as the arguments fit it."""
     for place in range(3):
-        names = [name for name in names if name[place] == asked[place]] or names
+        names = [name for name in names if name[place] == arguments[place]] or names
     # Single values beside dicts of several: the one is not an entry of the other.
-    if asked[2] is None and len({name[:2] for name in names}) == 1:
+    if arguments[2] is None and len({name[:2] for name in names}) == 1:
         names = [name for name in names if not name[2]] or names
     return names
 
@@ -432,7 +433,7 @@ def _agree(answer: Answer, names: Sequence[ScoreName]) -> bool:
 
 
 def _ambiguous(
-    format: Format, usable: Usable, several: Mapping[str, list[ScoreName]], asked: Sequence[str | None]
+    format: Format, usable: Usable, several: Mapping[str, list[ScoreName]], arguments: Sequence[str | None]
 ) -> ArgumentError:
     """The error that lists the scores of every task that has several, and the fewest arguments that read all tasks."""
     places = [place for place in range(3) if any(len({n[place] for n in names}) > 1 for names in several.values())]
@@ -444,7 +445,7 @@ def _ambiguous(
         }
         each.append(f"{f'{task!r} has ' if task else ''}{_listing(counts)}")
     options: list[list[str | None]] = []
-    for place, value in enumerate(asked):
+    for place, value in enumerate(arguments):
         values = list(dict.fromkeys(name[place] for names in usable.values() for name in names if name[place]))
         options.append([value] if value is not None else [None, *values[:20]])
     fewest_first = sorted(product(*options), key=lambda values: sum(value is not None for value in values))
@@ -455,9 +456,9 @@ def _ambiguous(
     advice = f" For instance pass {' and '.join(named)}." if named else ""
     if sum(map(bool, usable)) > 1:
         advice += f" `task` reads some tasks alone, such as task={next(iter(several))!r}."
-    arguments = " and ".join(f"`{ARGUMENTS[place]}`" for place in places)
+    missing = " and ".join(f"`{ARGUMENTS[place]}`" for place in places)
     return ArgumentError(
-        f"{arguments} must say which {' and '.join(format.choose[ARGUMENTS[place]][1] for place in places)} to read, "
+        f"{missing} must say which {' and '.join(format.choose[ARGUMENTS[place]][1] for place in places)} to read, "
         f"for there are several: {'; '.join(each[:10])}"
         f"{f' and {len(each) - 10} more tasks' if len(each) > 10 else ''}.{advice}",
         parameter=ARGUMENTS[places[0]],

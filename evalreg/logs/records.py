@@ -41,20 +41,20 @@ def find_files(paths: Paths) -> tuple[list[Source], list[Path]]:
 
     Beside them the links in folders and among matches, which are passed over.
     """
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    if not given:
+    patterns = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if not patterns:
         raise ArgumentError("`path` must name at least one file; got none.")
-    for path in given:
+    for path in patterns:
         if not isinstance(path, str | os.PathLike):
             raise ArgumentTypeError(f"`path` must be a path or a list of paths; got {path!r}.")
     try:
-        found = list(dict.fromkeys(file for path in given for file in _files(path)))
+        files = list(dict.fromkeys(file for path in patterns for file in _files(path)))
     except PermissionError as error:
         raise _unreadable(error.filename, error) from error
-    links = [file for file in found if file.is_symlink() and not is_handle(file)]
-    sources = [Source(file, Content(file).head(HEAD)) for file in found if file not in set(links)]
+    links = [file for file in files if file.is_symlink() and not is_handle(file)]
+    sources = [Source(file, Content(file).head(HEAD)) for file in files if file not in set(links)]
     # Named alone, such a file is read, and refused for what it is.
-    rows = [one for one in sources if not (one.path.name in DESCRIBING and one.head.startswith(PARQUET))]
+    rows = [source for source in sources if not (source.path.name in DESCRIBING and source.head.startswith(PARQUET))]
     return rows or sources, links
 
 
@@ -504,8 +504,8 @@ def flat(record: Mapping[str, Any], depth: int = 3) -> Record:
     """An object with the short fields of its nested objects in their place, by their dots; its own keys come first."""
     nested = {key: value for key, value in record.items() if isinstance(value, Mapping)}
     inner = (pair for key, value in nested.items() for pair in leaves(value, key, depth))
-    own = {key: value for key, value in record.items() if key not in nested}
-    return own | {key: value for key, value in inner if key not in record and not isinstance(value, Long)}
+    plain = {key: value for key, value in record.items() if key not in nested}
+    return plain | {key: value for key, value in inner if key not in record and not isinstance(value, Long)}
 
 
 def as_column(cells: list[Any]) -> pd.Series[Any] | None:

@@ -223,7 +223,7 @@ DEEPEVAL = Format(
 
 
 def _pydantic_run(whole: Record, source: Source, choice: Choice) -> Part:
-    figures = {str(at(one, "title")): at(one, "value") for one in typed(whole, "analyses", list, [])}
+    figures = {str(at(analysis, "title")): at(analysis, "value") for analysis in typed(whole, "analyses", list, [])}
     details = {"metadata": whole.get("experiment_metadata"), "reported": numeric_items(figures)}
     names: dict[str, set[Name]] = defaultdict(set)  # of the scores that an evaluator made
     for case in typed(whole, "cases", list, []):
@@ -496,8 +496,8 @@ def _opencompass(record: Record, part: Part) -> Iterator[Answer]:
     target = target[0] if lists and isinstance(target, list) and target else target
     content = digest(json.dumps(target, sort_keys=True)) if target else ""
     for number in range(max([len(value) for value in lists.values()], default="#value" not in record)):
-        one = {name: value[number] if number < len(value) else None for name, value in lists.items()}
-        yield Answer(dict(row), {**common, **_numbers(one)}, record, content=content)
+        fields = {name: value[number] if number < len(value) else None for name, value in lists.items()}
+        yield Answer(dict(row), {**common, **_numbers(fields)}, record, content=content)
 
 
 def _numbers(record: Mapping[str, Any], above: str = "") -> dict[Name, Any]:
@@ -559,9 +559,9 @@ def _garak(record: Record, part: Part) -> Iterator[Answer]:
     if not isinstance(results, dict) or not all(isinstance(scores, list) for scores in results.values()):
         raise BadRecordError("has 'detector_results' that are not lists by detector")
     prompt = first_text(record, "prompt", "prompt.text") or at(record, "prompt.turns")
-    asked = prompt if isinstance(prompt, str) else "\n".join(first_text(turn, "content.text") for turn in prompt or [])
+    text = prompt if isinstance(prompt, str) else "\n".join(first_text(turn, "content.text") for turn in prompt or [])
     row = {"model": part.header.get("model") or part.source.stem, "task": label(record, "probe_classname")}
-    row |= {"item": short(asked or label(record, "uuid"), LONGEST_NAME), "goal": record.get("goal")}
+    row |= {"item": short(text or label(record, "uuid"), LONGEST_NAME), "goal": record.get("goal")}
     for place in range(max([len(scores) for scores in results.values()], default=0)):
         values: dict[Name, Any] = {}
         for detector, scores in results.items():

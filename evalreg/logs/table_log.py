@@ -68,8 +68,8 @@ def read_tables(sources: Sequence[Source], choice: Choice) -> Reading:
     for column in (*roles.key, *(choice.columns or ())):
         known_column(column, [str(name) for name in frame.columns], "key" if column in roles.key else "columns")
     if choice.columns is not None:
-        kept = {*ROLES, *roles.key, *choice.columns}
-        frame = frame[[column for column in frame.columns if column in kept]]
+        columns = {*ROLES, *roles.key, *choice.columns}
+        frame = frame[[column for column in frame.columns if column in columns]]
     if choice.task is not None:
         tasks = set(frame["task"]) if "task" in frame else set[str]()
         for task in choice.task:
@@ -167,13 +167,13 @@ def _joined(files: Sequence[Content], tables: Sequence[pd.DataFrame]) -> pd.Data
 # Roles
 
 
-def as_roles(given: Any) -> TableRoles:
+def as_roles(roles: Any) -> TableRoles:
     """Roles from a mapping or from a TOML file."""
-    if isinstance(given, Mapping):
-        return _checked(given, "`roles`")
-    if not isinstance(given, str | os.PathLike):
-        raise ArgumentError(f"`roles` must be a TOML file or a mapping from role to column; got {given!r}.")
-    path = Path(given)
+    if isinstance(roles, Mapping):
+        return _checked(roles, "`roles`")
+    if not isinstance(roles, str | os.PathLike):
+        raise ArgumentError(f"`roles` must be a TOML file or a mapping from role to column; got {roles!r}.")
+    path = Path(roles)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
@@ -185,11 +185,11 @@ def as_roles(given: Any) -> TableRoles:
         raise ArgumentError(f"`roles` must be a TOML file such as {_EXAMPLE}; {path} is not: {error}.") from error
 
 
-def _checked(given: Mapping[Any, Any], name: str) -> TableRoles:
+def _checked(entries: Mapping[Any, Any], name: str) -> TableRoles:
     def refuse(problem: str) -> NoReturn:
         raise ArgumentError(f"{name} must hold lines such as {_EXAMPLE}, a list `key` and a table `labels`; {problem}")
 
-    rest = dict(given)
+    rest = dict(entries)
     labels, key = rest.pop("labels", {}), rest.pop("key", [])
     for role, column in rest.items():
         if role not in ROLES:
@@ -211,15 +211,15 @@ def _checked(given: Mapping[Any, Any], name: str) -> TableRoles:
 
 def likely_roles(frame: pd.DataFrame, roles: Sequence[str] = ("model", "item", "sample", "score")) -> dict[str, str]:
     """Columns that may have these roles by their names, of roles that no column is called; scores are numbers."""
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     by_name = {str(column).lower(): str(column) for column in frame.columns}
     for role in roles:
         names = [by_name[name] for name in _USUAL[role] if name in by_name and role not in frame.columns]
         if role == "score":
             names = [name for name in names if pd.api.types.is_numeric_dtype(frame[name])]
         if names:
-            found[role] = names[0]
-    return found
+            columns[role] = names[0]
+    return columns
 
 
 def are_battles(frame: pd.DataFrame) -> bool:
@@ -255,5 +255,5 @@ def with_meanings(frame: pd.DataFrame, roles: TableRoles) -> tuple[pd.DataFrame,
     winner = frame["winner"]
     silent = winner.isin([verdict for verdict, meaning in roles.labels.items() if meaning is None])
     meant = winner.map({verdict: meaning for verdict, meaning in roles.labels.items() if meaning is not None})
-    kept = frame.assign(winner=meant.where(meant.notna(), winner))[~silent]
-    return kept.reset_index(drop=True), int(silent.sum())
+    decided = frame.assign(winner=meant.where(meant.notna(), winner))[~silent]
+    return decided.reset_index(drop=True), int(silent.sum())

@@ -69,15 +69,15 @@ class TableRequest:
                 column=repeated[0],
             )
         # A row is a row even where no column of it is wanted.
-        kept = [column for column in header if self.keep is None or column in self.keep]
-        return kept or list(header[:1])
+        selected = [column for column in header if self.keep is None or column in self.keep]
+        return selected or list(header[:1])
 
 
-def names(argument: str, given: Sequence[str]) -> list[str]:
+def names(argument: str, values: Sequence[str]) -> list[str]:
     """The names of a list, each once; one text in its place is an error."""
-    if isinstance(given, str):
-        raise ArgumentTypeError(f'`{argument}` must be a list of names; got the string "{given}". Pass ["{given}"].')
-    return list(dict.fromkeys(given))
+    if isinstance(values, str):
+        raise ArgumentTypeError(f'`{argument}` must be a list of names; got the string "{values}". Pass ["{values}"].')
+    return list(dict.fromkeys(values))
 
 
 def read_table(
@@ -156,16 +156,17 @@ def table_and_broken(
     """The same rows, and how many lines of JSON were broken and left out."""
     text = names("text_columns", text_columns)
     wanted = None if columns is None else names("columns", columns)
-    kept = wanted if keep is None else names("keep", keep)
+    selected = wanted if keep is None else names("keep", keep)
     named = [] if fields is None else names("fields", fields)
     nested = [name for name in dict.fromkeys([*text, *(wanted or ()), *named]) if "." in name]
     content = path if isinstance(path, Content) else Content(path)
-    given = partitions(content.path)
-    frame, n_broken = _own_columns(content, TableRequest(text, kept, nested, fields is None and kept is None), broken)
-    frame = _with_partitions(frame, given, content.name, kept)
+    folders = partitions(content.path)
+    request = TableRequest(text, selected, nested, flat=fields is None and selected is None)
+    frame, n_broken = _file_columns(content, request, broken)
+    frame = _with_partitions(frame, folders, content.name, selected)
     for column in wanted or ():
         if column not in frame.columns:  # the error names all columns of the file
-            every, _ = _own_columns(content, TableRequest(text, None, nested), broken)
+            every, _ = _file_columns(content, TableRequest(text, None, nested), broken)
             known_column(column, list(every.columns), "columns")
     return frame if wanted is None else frame[wanted], n_broken
 
@@ -178,11 +179,11 @@ def table_records(path: str | os.PathLike[str], text: Sequence[str]) -> Iterator
         yield f"row {number}", dict(zip(columns, row, strict=True))
 
 
-def _own_columns(content: Content, asked: TableRequest, broken: BrokenName) -> tuple[pd.DataFrame, int]:
+def _file_columns(content: Content, request: TableRequest, broken: BrokenName) -> tuple[pd.DataFrame, int]:
     """The rows of a file with the columns that stand in it, and how many lines were broken."""
     head = content.head(HEAD)
     if head.startswith(tuple(MAGIC)):
-        return _nullable(_arrow(content, head, asked)), 0
+        return _nullable(_arrow(content, head, request)), 0
     for start, what in _FOREIGN.items():
         if head.startswith(start):
             raise LogFormatError(f"A table is {TABLES}, text in UTF-8; {content.name} is {what}. Convert it first.")
@@ -193,10 +194,10 @@ def _own_columns(content: Content, asked: TableRequest, broken: BrokenName) -> t
         )
     beginning = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if beginning.startswith(b"{"):
-        return _json(content, asked, broken)
+        return _json(content, request, broken)
     if beginning.startswith(b"[") and beginning[1:].lstrip()[:1] in (b"[", b"{", b'"'):
         raise LogFormatError(f"A table is {TABLES}; {content.name} is one JSON array. Write one object a line.")
-    return _nullable(read_csv(content, lambda header: asked.of(header, content.name), asked.text)), 0
+    return _nullable(read_csv(content, lambda header: request.of(header, content.name), request.text)), 0
 
 
 def _nullable(frame: pd.DataFrame) -> pd.DataFrame:
@@ -208,9 +209,9 @@ def _nullable(frame: pd.DataFrame) -> pd.DataFrame:
 # JSON lines
 
 
-def _json(content: Content, asked: TableRequest, broken: BrokenName) -> tuple[pd.DataFrame, int]:
+def _json(content: Content, request: TableRequest, broken: BrokenName) -> tuple[pd.DataFrame, int]:
     """Columns of the objects of JSON lines: those asked for, or all of the top level."""
-    wanted = asked.keep
+    wanted = request.keep
     columns: dict[str, list[Any]] = {name: [] for name in wanted or ()}
     seen: dict[str, None] = {}
     n_rows = n_broken = 0
@@ -232,9 +233,9 @@ def _json(content: Content, asked: TableRequest, broken: BrokenName) -> tuple[pd
         where = f" in line {number} of {content.name}"
         seen |= dict.fromkeys(record) if n_rows < 100 else {}
         if wanted is None:
-            nested = {name: nested_value(record, name, where) for name in asked.nested}
-            record = (flat(record, _DEEPEST) if asked.flat else record) | {
-                k: v for k, (there, v) in nested.items() if there
+            nested = {name: nested_value(record, name, where) for name in request.nested}
+            record = (flat(record, _DEEPEST) if request.flat else record) | {
+                k: v for k, (is_present, v) in nested.items() if is_present
             }
             for name in record:
                 if name not in columns:
@@ -250,9 +251,9 @@ def _json(content: Content, asked: TableRequest, broken: BrokenName) -> tuple[pd
         n_rows += 1
     if not seen and not n_broken:
         raise LogFormatError(f"In JSON lines the keys of the objects are the columns; {content.name} has no keys.")
-    kept = [name for name in columns if wanted is None or name in seen]
-    asked.of(kept, content.name)
-    frame = {name: _series(columns.pop(name), name, name in asked.text, content.name) for name in kept}
+    present = [name for name in columns if wanted is None or name in seen]
+    request.of(present, content.name)
+    frame = {name: _series(columns.pop(name), name, name in request.text, content.name) for name in present}
     return pd.DataFrame(frame, index=pd.RangeIndex(n_rows), copy=False), n_broken
 
 
@@ -494,7 +495,7 @@ def _fields_of_any_length() -> Iterator[None]:
 # Parquet and Arrow
 
 
-def _arrow(content: Content, head: bytes, asked: TableRequest) -> pd.DataFrame:
+def _arrow(content: Content, head: bytes, request: TableRequest) -> pd.DataFrame:
     """The rows of a file; of structs the fields named with dots, or all short ones where objects are made flat."""
     kind = next(kind for magic, kind in MAGIC.items() if head.startswith(magic))
     pa = pyarrow_for(content.name, kind)
@@ -509,8 +510,8 @@ def _arrow(content: Content, head: bytes, asked: TableRequest) -> pd.DataFrame:
             schema = reader.schema_arrow if kind == "Parquet" else reader.schema
             tops = TableRequest([]).of(schema.names, content.name)
             inner = [name for name in _levels(pa, schema.empty_table()) if name not in tops]
-            wanted = [name for name in inner if asked.flat or name in asked.nested]
-            wanted = [*tops, *wanted] if asked.keep is None else asked.of([*tops, *inner], content.name)
+            wanted = [name for name in inner if request.flat or name in request.nested]
+            wanted = [*tops, *wanted] if request.keep is None else request.of([*tops, *inner], content.name)
             needed = [top for top in tops if any(name == top or name.startswith(f"{top}.") for name in wanted)]
             if kind == "Parquet":
                 table = reader.read(columns=needed)
@@ -534,8 +535,8 @@ def _arrow(content: Content, head: bytes, asked: TableRequest) -> pd.DataFrame:
                 is_plain = pa.types.is_nested(values.type) is False or (
                     depth == 0 and not pa.types.is_struct(values.type)
                 )
-                if not asked.flat or (is_plain and depth <= _DEEPEST and (depth == 0 or not is_long)):
-                    columns[name] = values.cast(pa.string()) if name in asked.text else values
+                if not request.flat or (is_plain and depth <= _DEEPEST and (depth == 0 or not is_long)):
+                    columns[name] = values.cast(pa.string()) if name in request.text else values
             # Without metadata, which would turn an index that pandas saved back into one.
             frame: pd.DataFrame = pa.table(columns).to_pandas(ignore_metadata=True)
             return frame
@@ -550,7 +551,7 @@ def _levels(pa: Any, table: Any) -> dict[str, list[tuple[int, Any]]]:
     while table.num_columns:
         for name, values in zip(table.column_names, table.columns, strict=True):
             levels.setdefault(name, []).append((depth, values))
-        structs = [place for place, one in enumerate(table.schema) if pa.types.is_struct(one.type)]
+        structs = [place for place, column in enumerate(table.schema) if pa.types.is_struct(column.type)]
         table, depth = table.select(structs).flatten(), depth + 1
     return levels
 
@@ -560,7 +561,7 @@ def _levels(pa: Any, table: Any) -> dict[str, list[tuple[int, Any]]]:
 
 def partitions(path: str | os.PathLike[str]) -> dict[str, str | None]:
     """Names and values in the folders `name=value` of a path as it was given; None is a missing one."""
-    found: dict[str, str | None] = {}
+    columns: dict[str, str | None] = {}
     for folder in Path(os.path.normpath(path)).parts[:-1]:
         name, sign, value = folder.partition("=")
         if not (name and sign):
@@ -571,26 +572,26 @@ def partitions(path: str | os.PathLike[str]) -> dict[str, str | None]:
             raise LogFormatError(
                 f'Text is UTF-8; the folder "{folder}" of "{path}" stands for other bytes. Rename it.'
             ) from error
-        if name in found:
+        if name in columns:
             raise LogFormatError(
                 f'A folder "name=value" is a column, and names of columns differ; "{path}" has more than one "{name}". '
                 "Rename a folder.",
                 column=name,
             )
-        found[name] = None if value == "__HIVE_DEFAULT_PARTITION__" else value
-    return found
+        columns[name] = None if value == "__HIVE_DEFAULT_PARTITION__" else value
+    return columns
 
 
 def _with_partitions(
-    frame: pd.DataFrame, folders: Mapping[str, str | None], name: str, kept: Sequence[str] | None
+    frame: pd.DataFrame, folders: Mapping[str, str | None], name: str, selected: Sequence[str] | None
 ) -> pd.DataFrame:
-    """The rows of a file with the columns that its folders give, as text; of these `kept`, or all.
+    """The rows of a file with the columns that its folders give, as text; of these the selected ones, or all.
 
     A column that the file has as well stays as it is there, and is refused where it says something else.
     """
     for column, value in folders.items():
         if column not in frame.columns:
-            if kept is None or column in kept:
+            if selected is None or column in selected:
                 frame.insert(len(frame.columns), column, pd.Series(value, index=frame.index, dtype=str))
             continue
         values = frame[column]

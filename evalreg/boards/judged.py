@@ -216,16 +216,16 @@ def agreement_table(rows: JudgedRows, options: ResolvedCov, min_shared: int) -> 
     # Verdicts of a unit lie together: those d apart, for every d up to the judges of a unit.
     lags = range(1, int(np.max(np.bincount(unit))))
     places = [np.flatnonzero(unit[:-lag] == unit[lag:]) for lag in lags]
-    one = np.concatenate([np.zeros(0, dtype=np.intp), *places])
-    other = one + np.repeat(np.array(lags, dtype=np.intp), [part.size for part in places])
-    equal, prompt = (verdict[one] == verdict[other]).astype(float), rows.prompt.codes[units.first][unit[one]]
-    met, cell, shared = np.unique(judge[one] * len(judges) + judge[other], return_inverse=True, return_counts=True)
+    earlier = np.concatenate([np.zeros(0, dtype=np.intp), *places])
+    later = earlier + np.repeat(np.array(lags, dtype=np.intp), [part.size for part in places])
+    equal, prompt = (verdict[earlier] == verdict[later]).astype(float), rows.prompt.codes[units.first][unit[earlier]]
+    met, cell, shared = np.unique(judge[earlier] * len(judges) + judge[later], return_inverse=True, return_counts=True)
     enough = shared >= min_shared
     use = enough[cell]
     cell, n_cells = (np.cumsum(enough) - 1)[cell[use]], int(enough.sum())
     estimates = np.zeros((0, 4))
     if n_cells:
-        kappa = _kappas(verdict[one][use], verdict[other][use], cell, n_cells)
+        kappa = _kappas(verdict[earlier][use], verdict[later][use], cell, n_cells)
         estimates = np.column_stack([*_shares(equal[use], cell, n_cells, prompt[use], options), kappa])
     known = pd.DataFrame(estimates, index=met[enough], columns=["agreement", "se", "dof", "kappa"])
     every = len(judges) <= MOST_JUDGES
@@ -261,13 +261,13 @@ def _shares(
     return mean, *cell_errors(prompt_scores(equal, mean, cell, prompt, None), sums, options)
 
 
-def _kappas(one: IntArray, other: IntArray, cell: IntArray, n_cells: int) -> FloatArray:
+def _kappas(verdict: IntArray, other: IntArray, cell: IntArray, n_cells: int) -> FloatArray:
     """Cohen's kappa of each cell, (p_o - p_e)/(1 - p_e) (Cohen 1960, eq. 1); NaN where both only ever say tie.
 
     Which model of a pair is the first is a matter of names: every verdict counts from either side.
     """
     tables = np.zeros((n_cells, 3, 3), dtype=np.intp)
-    np.add.at(tables, (cell, one, other), 1)
+    np.add.at(tables, (cell, verdict, other), 1)
     tables = tables + tables[:, ::-1, ::-1]
     n = tables.sum(axis=(1, 2))
     alike = np.trace(tables, axis1=1, axis2=2) * n

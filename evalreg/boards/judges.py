@@ -172,14 +172,14 @@ class Judging(Shown):
         """
         if self.rows is None:
             raise NotAvailableError("`for_board` needs the comparisons; call `judges` of the board again.")
-        found, negative = board_variances(self.rows, self.variance)
+        variances, negative = board_variances(self.rows, self.variance)
         if negative:
             warnings.warn(
                 f"Planned with 0 for {listed(negative)}, whose variance came out negative: too little data to see it.",
                 EvalregWarning,
                 stacklevel=2,
             )
-        return found
+        return variances
 
     def summary(self) -> Summary:
         """Tables of agreement, boards, position bias and variance, and what a careful reader asks.
@@ -225,49 +225,49 @@ def judging(pairs: Pairs, options: ResolvedCov, judge: str, prompt: str, min_sha
     )
 
 
-def summarize_judging(found: Judging) -> Summary:
+def summarize_judging(judging: Judging) -> Summary:
     """Tables and sentences on judges."""
-    overall, keys = found.overall, short_names(found.position["n"])
+    overall, keys = judging.overall, short_names(judging.position["n"])
     facts = (
-        ("Judges", f"{found.n_judges} ({found.judge})"),
-        ("Prompts", f"{found.n_prompts} ({found.prompt})"),
-        ("Comparisons", str(found.n_rows)),
-        ("Errors", f"{found.options.cov} by {found.prompt}"),
+        ("Judges", f"{judging.n_judges} ({judging.judge})"),
+        ("Prompts", f"{judging.n_prompts} ({judging.prompt})"),
+        ("Comparisons", str(judging.n_rows)),
+        ("Errors", f"{judging.options.cov} by {judging.prompt}"),
         ("Agreement", f"{number(overall['agreement'])} (se {number(overall['se'])})"),
         ("Krippendorff's alpha", number(overall["krippendorff"])),
     )
-    agreement = found.agreement.join(found.ranks["kendall"]).dropna(subset=["agreement"])
+    agreement = judging.agreement.join(judging.ranks["kendall"]).dropna(subset=["agreement"])
     by_judge = first_rows(
         ("judge", "left - 1/2", "bias", "std err", "adj. p", "same both ways", "n"),
-        [name if keys[name] == name else f"{keys[name]} {name}" for name in found.position.index],
-        found.position,
+        [name if keys[name] == name else f"{keys[name]} {name}" for name in judging.position.index],
+        judging.position,
         {"left": 3, "bias": 3, "se": 3, "p_adjusted": 3, "consistent": 2, "n": 0},
     )
     by_two = first_rows(
         ("two judges", "agree", "std err", "kappa", "tau", "n"),
-        [f"{keys[one]}, {keys[other]}" for one, other in agreement.index],
+        [f"{keys[judge]}, {keys[other]}" for judge, other in agreement.index],
         agreement,
         {"agreement": 3, "se": 3, "kappa": 3, "kendall": 2, "n": 0},
     )
     components = tuple(
         (str(name), number(variance), fixed(100.0 * share, 1), number(sd), f"{levels:.0f}")
-        for name, variance, share, sd, levels in found.variance.dropna(subset=["variance"]).itertuples()
+        for name, variance, share, sd, levels in judging.variance.dropna(subset=["variance"]).itertuples()
     )
     grids = (
         by_judge,
         by_two,
-        wide_grid("win rate", found.boards["estimate"], None, keys),
-        wide_grid("judge - mean", found.effects["effect"], found.effects["stands"], keys),
+        wide_grid("win rate", judging.boards["estimate"], None, keys),
+        wide_grid("judge - mean", judging.effects["effect"], judging.effects["stands"], keys),
         Grid(("component", "variance", "share, %", "sd of an effect", "levels"), components),
     )
-    sentences = (*_on_agreement(found), *_on_position(found), *_on_effects(found), *_on_variance(found))
+    sentences = (*_on_agreement(judging), *_on_position(judging), *_on_effects(judging), *_on_variance(judging))
     return Summary("evalreg judges", facts, tuple(grid for grid in grids if grid.rows), sentences)
 
 
-def _on_agreement(found: Judging) -> Iterator[str]:
-    n, overall, least = found.agreement["n"], found.overall, found.min_shared
-    if found.n_prompts < FEW_CLUSTERS:
-        yield f"{found.n_prompts} prompts are few for errors by prompt, which may be too small."
+def _on_agreement(judging: Judging) -> Iterator[str]:
+    n, overall, least = judging.agreement["n"], judging.overall, judging.min_shared
+    if judging.n_prompts < FEW_CLUSTERS:
+        yield f"{judging.n_prompts} prompts are few for errors by prompt, which may be too small."
     yield (
         "Verdicts are compared by (prompt, pair of models), one a judge: the model with the higher mean score over the "
         "judge's rows, both orders together, and a tie where that is one half. kappa is Cohen's; tau is Kendall's "
@@ -279,22 +279,22 @@ def _on_agreement(found: Judging) -> Iterator[str]:
             f"{none} of {n.size} pairs of judges share no comparison and {few} share fewer than `min_shared`, {least}; "
             "their agreement is NaN."
         )
-    if found.n_judges > MOST_JUDGES:
+    if judging.n_judges > MOST_JUDGES:
         yield f"Of over {MOST_JUDGES} judges only pairs that share {least} are listed."
     if enough > MOST_ROWS:
         yield f"{MOST_ROWS} of {enough} pairs of judges are shown, those who share most; see `agreement`."
     if np.isfinite(overall["fleiss"]):
         yield f"Fleiss' kappa over all judges is {number(overall['fleiss'], 3)}."
-    elif overall["fewest_judges"] < found.n_judges:
-        had = f"{overall['fewest_judges']:.0f} to {overall['most_judges']:.0f} of {found.n_judges}"
+    elif overall["fewest_judges"] < judging.n_judges:
+        had = f"{overall['fewest_judges']:.0f} to {overall['most_judges']:.0f} of {judging.n_judges}"
         yield (
             f"No Fleiss' kappa, which needs every judge on every (prompt, pair): they had {had}. Krippendorff's alpha "
             "allows for that."
         )
 
 
-def _on_position(found: Judging) -> Iterator[str]:
-    table, least, n = found.position, found.min_shared, found.n_judges
+def _on_position(judging: Judging) -> Iterator[str]:
+    table, least, n = judging.position, judging.min_shared, judging.n_judges
     without = list(table.index[table["bias"].isna()])
     if len(without) == n:
         yield (
@@ -308,7 +308,7 @@ def _on_position(found: Judging) -> Iterator[str]:
         which, so = f"{balanced} of {n} judges", "; bias compares both orders within a judge's pairs"
     yield (
         f"Position: {which} saw every pair as often either way{so}. {stand} of {n - len(without)} are significant at "
-        f"{found.alpha:g} (Holm)."
+        f"{judging.alpha:g} (Holm)."
     )
     if np.isfinite(table["consistent"]).any():
         yield "same both ways: the share of (prompt, pair) seen in both orders whose verdict did not turn."
@@ -319,28 +319,28 @@ def _on_position(found: Judging) -> Iterator[str]:
         yield f"Position: {MOST_ROWS} of {n} judges are shown; see `position`."
 
 
-def _on_effects(found: Judging) -> Iterator[str]:
-    effects, boards = found.effects, found.boards
+def _on_effects(judging: Judging) -> Iterator[str]:
+    effects, boards = judging.effects, judging.boards
     judges, models = (boards.index.get_level_values(level).nunique() for level in ("judge", "model"))
     if len(effects):
         yield (
             "judge - mean is how much more a judge gives a model than the mean of the judges, opponent by opponent; "
             f"{int(effects['stands'].sum())} of {int(effects['p_adjusted'].notna().sum())} are significant at "
-            f"{found.alpha:g} (Holm over all), marked *."
+            f"{judging.alpha:g} (Holm over all), marked *."
         )
-    if without := found.n_judges - judges:
-        yield f"{without} judges with fewer than {found.min_shared} comparisons have no board and no effects."
+    if without := judging.n_judges - judges:
+        yield f"{without} judges with fewer than {judging.min_shared} comparisons have no board and no effects."
     if unknown := int(boards["se"].isna().sum()):
         yield (
             f"{unknown} of {len(boards)} win rates by judge have no error: over 2% of their weight lies on pairs that "
             "the judge saw under one prompt, or their pairs are concentrated on a few, or they do not vary."
         )
-    if min(judges, MOST_COLUMNS) < found.n_judges or models > MOST_ROWS:
+    if min(judges, MOST_COLUMNS) < judging.n_judges or models > MOST_ROWS:
         yield f"At most {MOST_COLUMNS} judges and {MOST_ROWS} models are shown; see `boards` and `effects`."
 
 
-def _on_variance(found: Judging) -> Iterator[str]:
-    variance = found.variance["variance"]
+def _on_variance(judging: Judging) -> Iterator[str]:
+    variance = judging.variance["variance"]
     yield (
         "Shares are of the variance of one comparison around its pair's mean, by moments (MINQUE(0)): unbiased, so "
         "small ones may be negative. What a prompt or judge adds to all models alike cancels out of a comparison; "

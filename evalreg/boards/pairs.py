@@ -255,10 +255,10 @@ def pair_dependence(pairs: Pairs, axes: tuple[Axis, ...], options: ResolvedCov, 
     notes: list[Note] = []
     for axis in axes:
         sums = sums_of_cells(pairs.scores, pairs.sums, axis, every)
-        part, found = correlation_columns(sums, icc_of(sums), alpha, axis_name(axis), index)
+        part, axis_notes = correlation_columns(sums, icc_of(sums), alpha, axis_name(axis), index)
         variance = pairs.errors((axis,), options)[0].variance
         parts[axis_name(axis)] = part.assign(design_effect=variance / naive, se_ratio=np.sqrt(variance / naive))
-        notes += found
+        notes += axis_notes
     issue(notes)
     return pd.concat(parts, names=["clusters", *keys])
 
@@ -281,9 +281,9 @@ def condorcet_cycles(table: pd.DataFrame, alpha: float) -> pd.DataFrame:
         values = [float(psi[i, j]) for i, j in ((a, b), (b, c), (c, a))]
         rows.append((models[a], models[b], models[c], *values, worst, bool(worst <= alpha)))
     columns = ["a", "b", "c", "psi_ab", "psi_bc", "psi_ca", "p_adjusted", "stands"]
-    found = pd.DataFrame(rows, columns=columns).sort_values(["p_adjusted", "a", "b", "c"], ignore_index=True)
-    found.attrs["alpha"] = alpha
-    return found
+    cycles = pd.DataFrame(rows, columns=columns).sort_values(["p_adjusted", "a", "b", "c"], ignore_index=True)
+    cycles.attrs["alpha"] = alpha
+    return cycles
 
 
 def cycles_of(beats: Any) -> list[tuple[int, int, int]]:

@@ -76,10 +76,10 @@ def order_contrast(
     x = rows.side - (np.bincount(cell, weights * rows.side) / total)[cell]
     s = rows.values - (np.bincount(cell, weights * rows.values) / total)[cell]
     use = np.flatnonzero(np.abs(x) > EQUAL)
-    found = np.full((3, n_judges), np.nan)
+    contrast = np.full((3, n_judges), np.nan)
     n_contrast = np.bincount(rows.judge[use], minlength=n_judges)
     if not use.size:
-        return *found, n_contrast
+        return *contrast, n_contrast
     x, s, w, judge = x[use], s[use], weights[use], rows.judge[use]
     present, number = np.unique(judge, return_inverse=True)
     sums = cell_sums(s / x, number, present.size, w * x**2)
@@ -92,8 +92,8 @@ def order_contrast(
     left_over = np.bincount(number) - np.bincount(number[pairs], minlength=present.size) - 1.0
     se = np.where((left_over > 0) & (se > EQUAL), se, np.nan)
     dof = np.minimum(dof, left_over) if options.dof == "satterthwaite" else dof
-    found[:, present] = bias, se, np.where(np.isnan(se), np.nan, dof)
-    return *found, n_contrast
+    contrast[:, present] = bias, se, np.where(np.isnan(se), np.nan, dof)
+    return *contrast, n_contrast
 
 
 def _adjusted(
@@ -144,21 +144,21 @@ def components_of(rows: JudgedRows) -> list[Component]:
     prompt, judge = rows.prompt.codes, rows.judge
     n_judges, n_models = len(rows.judges), len(rows.models)
     both = prompt * n_judges + judge
-    found = []
+    components = []
     if np.mean(_within_pairs(rows, rows.side) ** 2) >= ENOUGH_ORDERS:
-        found += [
+        components += [
             Component(PROMPT, _one_hot(prompt, rows.side), 1.0),
             Component(JUDGE, _one_hot(judge, rows.side), 1.0),
             Component(PROMPT_JUDGE, _one_hot(both, rows.side), 1.0),
         ]
     for name, group in ((MODEL_PROMPT, prompt), (MODEL_JUDGE, judge), (MODEL_BOTH, both)):
-        found.append(Component(name, _differences(group, rows, n_models), 2.0))
+        components.append(Component(name, _differences(group, rows, n_models), 2.0))
     for name, group in ((PAIR_PROMPT, prompt), (PAIR_JUDGE, judge)):
-        found.append(Component(name, _one_hot(group * rows.n_pairs + rows.pair, np.ones(rows.n_rows)), 1.0))
+        components.append(Component(name, _one_hot(group * rows.n_pairs + rows.pair, np.ones(rows.n_rows)), 1.0))
     repeated = Component(PAIR_BOTH, _one_hot(both * rows.n_pairs + rows.pair, np.ones(rows.n_rows)), 1.0)
     if rows.n_rows - repeated.n_levels >= ENOUGH_REPEATS * rows.n_rows:
-        found.append(repeated)
-    return found
+        components.append(repeated)
+    return components
 
 
 def _within_pairs(rows: JudgedRows, values: FloatArray) -> FloatArray:
@@ -246,7 +246,7 @@ def board_variances(rows: JudgedRows, table: pd.DataFrame) -> tuple[dict[str, fl
     fixed = bool(np.mean(one_order[counts > 1]) > 1 - ENOUGH_ORDERS) if np.any(counts > 1) else True
     roles = {MODEL_PROMPT: "model_prompt", PAIR_PROMPT: "model_prompt", MODEL_JUDGE: "model_judge"}
     roles |= {PAIR_JUDGE: "model_judge", PROMPT: "model_prompt" if fixed else "residual"}
-    found, negative = {"model_prompt": 0.0, "model_judge": 0.0, "residual": 0.0}, []
+    variances, negative = {"model_prompt": 0.0, "model_judge": 0.0, "residual": 0.0}, []
     for label, added in table["variance"].dropna().items():
         names = str(label).split(" + ")
         held = sorted({roles.get(name, "residual") for name in names})
@@ -256,6 +256,6 @@ def board_variances(rows: JudgedRows, table: pd.DataFrame) -> tuple[dict[str, fl
                 "same pairs by other judges, or on other prompts."
             )
         factor = of_models if any(name.startswith("model ") for name in names) else of_pairs
-        found[held[0]] += factor * max(float(added), 0.0)
+        variances[held[0]] += factor * max(float(added), 0.0)
         negative += [str(label)] if added < 0 and not set(names) <= set(POSITION) else []
-    return found, tuple(negative)
+    return variances, tuple(negative)

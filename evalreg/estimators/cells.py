@@ -208,9 +208,9 @@ def split_rows(
 
     `numbers` and `texts` are columns by argument; `what` names the statistic in messages.
     """
-    own = [*numbers.values(), *(texts or {}).values(), *([by] if isinstance(by, str) else by or ())]
-    own += [name for name in (weights, groups) if isinstance(name, str)]
-    table, by_columns = with_roles(in_memory(open_frame(data), what, own), {}, by=by)
+    columns = [*numbers.values(), *(texts or {}).values(), *([by] if isinstance(by, str) else by or ())]
+    columns += [name for name in (weights, groups) if isinstance(name, str)]
+    table, by_columns = with_roles(in_memory(open_frame(data), what, columns), {}, by=by)
     rows = read_rows(
         table,
         numbers,
@@ -236,7 +236,7 @@ def in_memory(table: Table | Query, what: str, columns: Sequence[str] = ()) -> T
     return table
 
 
-def linearized_estimate(split: Split, found: Linearized, about: About, column: str) -> Estimate:
+def linearized_estimate(split: Split, statistic: Linearized, about: About, column: str) -> Estimate:
     """Estimate of the statistics, one parameter for each cell; `column` is for messages.
 
     With z the influence of a row times the weight W of its cell, sum w z = 0, the estimate has the covariance of the
@@ -246,42 +246,42 @@ def linearized_estimate(split: Split, found: Linearized, about: About, column: s
     n_cells, rows, codes = len(split.names), split.rows, split.codes
     weight = split.total(np.ones(split.n_rows))
     # Rows without any part in the statistic (neither numerator nor denominator) are not observations of it.
-    count = np.bincount(codes, (found.share != 0) | (found.influence != 0), n_cells).astype(float)
-    if not found.bounded:
-        low, high = extremes(codes, found.influence, found.influence, n_cells)
+    count = np.bincount(codes, (statistic.share != 0) | (statistic.influence != 0), n_cells).astype(float)
+    if not statistic.bounded:
+        low, high = extremes(codes, statistic.influence, statistic.influence, n_cells)
         refuse_constant([name for name, flat in zip(split.names, low == high, strict=True) if flat], column)
-        low, high, spread = found.params + low, found.params + high, None
+        low, high, spread = statistic.params + low, statistic.params + high, None
     else:
-        low, high, spread = _values(split, found)
+        low, high, spread = _values(split, statistic)
     scores = LinearizedScores(
-        split.weighted(found.influence),
-        found.params,
+        split.weighted(statistic.influence),
+        statistic.params,
         rows.labels(),
         split.cell,
-        split.weighted(found.share),
+        split.weighted(statistic.share),
         rows.weights,
     )
     return of_means(
         split.names,
         np.eye(n_cells),
-        Cells(count, weight, found.params, split.total(found.influence**2), low, high, spread=spread),
+        Cells(count, weight, statistic.params, split.total(statistic.influence**2), low, high, spread=spread),
         scores,
-        linear=found.exact,
-        bounded=found.bounded,
+        linear=statistic.exact,
+        bounded=statistic.bounded,
         dropped=rows.dropped,
-        about=replace(about, levels=about.levels or found.bounded),
+        about=replace(about, levels=about.levels or statistic.bounded),
     )
 
 
-def _values(split: Split, found: Linearized) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _values(split: Split, statistic: Linearized) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Lowest and highest of the values whose weighted means the statistics are, and their weighted variances."""
     n_cells, codes = len(split.names), split.codes
-    if found.value is None:
-        return np.zeros(n_cells), np.ones(n_cells), found.params * (1 - found.params)
-    some = found.share > 0
-    low, high = extremes(codes[some], found.value[some], found.value[some], n_cells)
-    deviation = np.where(some, found.value - found.params[codes], 0.0)
-    return low, high, split.total(found.share * deviation**2) / split.total(found.share)
+    if statistic.value is None:
+        return np.zeros(n_cells), np.ones(n_cells), statistic.params * (1 - statistic.params)
+    some = statistic.share > 0
+    low, high = extremes(codes[some], statistic.value[some], statistic.value[some], n_cells)
+    deviation = np.where(some, statistic.value - statistic.params[codes], 0.0)
+    return low, high, split.total(statistic.share * deviation**2) / split.total(statistic.share)
 
 
 def refuse_constant(alike: list[str], column: str) -> None:
@@ -329,8 +329,8 @@ def answers_of(
     if len(keys) < 2 or cell is None:
         text = f"`{argument}` must have at least two values; column {model!r} holds {listed(keys[0])} alone."
         raise DataError(text, column=model, count=1)
-    told = Roles(next(iter(numbers.values())), (model,), item)
-    one_row_an_item(ReadRows({"score": np.zeros(rows.n_rows)}, None, rows.used, (), rows.source, None, {}), told)
+    score_roles = Roles(next(iter(numbers.values())), (model,), item)
+    one_row_an_item(ReadRows({"score": np.zeros(rows.n_rows)}, None, rows.used, (), rows.source, None, {}), score_roles)
     return rows, tuple(key[0] for key in keys), cell
 
 
@@ -338,9 +338,9 @@ def means_of_cells(split: Split, values: FloatArray, column: str, mean: FloatArr
     """Means of the cells of a split; `mean` says what they are but for rounding, and `column` is for messages."""
     theta = split.total(values) / split.total(np.ones(split.n_rows)) if mean is None else mean
     bounded = bool(values.min() >= 0 and values.max() <= 1)
-    deviation, one = values - theta[split.codes], np.ones(split.n_rows)
-    found = Linearized(theta, deviation, one, True, bounded, values if bounded else None)
-    return linearized_estimate(split, found, About(outcome=column), column)
+    deviation, share = values - theta[split.codes], np.ones(split.n_rows)
+    statistic = Linearized(theta, deviation, share, True, bounded, values if bounded else None)
+    return linearized_estimate(split, statistic, About(outcome=column), column)
 
 
 def function_of(

@@ -159,18 +159,18 @@ def classification(
     >>> import evalreg as er
     >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
     >>> log["answer"] = log["score"].where(log["n_words"] < log["n_words"].quantile(0.8), 0)
-    >>> found = er.classification(log, truth="score", predicted="answer", positive=1, groups="passage")
-    >>> found.params.index.tolist(), found.n_clusters
+    >>> results = er.classification(log, truth="score", predicted="answer", positive=1, groups="passage")
+    >>> results.params.index.tolist(), results.n_clusters
     (['f1'], {'passage': 40})
     """
-    asked = check_cov_options(cov, ssc, dof, repair)
+    requested = check_cov_options(cov, ssc, dof, repair)
     if metric in TITLES or str(metric).startswith(AT_RATE):
         if average is not None or classes is not None:
             raise ArgumentError(f'`metric="{metric}"` is of scores of two classes: leave out `average` and `classes`.')
         split = split_rows(data, {"predicted": predicted}, by, groups, weights, missing, metric, texts={"truth": truth})
         title = titled(TITLES.get(metric, metric.upper()), by)
-        estimate = scored(split, truth, predicted, metric, positive, title, asked)
-        return results_of(estimate, split.rows.axes, asked, independence_note(by, groups))
+        estimate = scored(split, truth, predicted, metric, positive, title, requested)
+        return results_of(estimate, split.rows.axes, requested, independence_note(by, groups))
     option("metric", metric, METRICS)
     _check_which(metric, positive, average, classes)
     split = split_rows(data, {}, by, groups, weights, missing, metric, texts={"truth": truth, "predicted": predicted})
@@ -179,8 +179,8 @@ def classification(
     names, labels = _coded(split.rows.used[truth], split.rows.used[predicted], truth, predicted)
     notes = list(independence_note(by, groups))
     if metric == "kappa":
-        found = kappa(split, *labels, len(names))
-        estimate = linearized_estimate(split, found, replace(about, interval="wald"), predicted)
+        statistic = kappa(split, *labels, len(names))
+        estimate = linearized_estimate(split, statistic, replace(about, interval="wald"), predicted)
     elif metric == "accuracy" or average == "micro":
         estimate = linearized_estimate(split, share(split, labels[0] == labels[1]), about, predicted)
     else:
@@ -198,7 +198,7 @@ def classification(
             notes += _rare_notes(split, counted, chosen, names) if average == "macro" else []
         else:
             estimate = _each_class(split, parts, [names[label] for label in chosen], about, by is not None)
-    return results_of(estimate, split.rows.axes, asked, tuple(notes))
+    return results_of(estimate, split.rows.axes, requested, tuple(notes))
 
 
 # Metrics of labels
@@ -238,8 +238,8 @@ def weighted_average(split: Split, parts: list[Linearized], shares: list[Lineari
     w, M = (np.stack([part.params for part in which]) for which in (shares, parts))
     W = w.sum(axis=0)
     average = (w * M).sum(axis=0) / W
-    found = delta(split, [*parts, *shares], [*(w / W), *((M - average) / W)], average)
-    return replace(found, bounded=True)
+    statistic = delta(split, [*parts, *shares], [*(w / W), *((M - average) / W)], average)
+    return replace(statistic, bounded=True)
 
 
 def kappa(split: Split, truth: IntArray, predicted: IntArray, n_classes: int) -> Linearized:
@@ -313,12 +313,12 @@ def _check_which(metric: str, positive: Any, average: Any, classes: Any) -> None
     if average is not None:
         option("average", average, AVERAGES)
     options = {"positive": positive, "average": average, "classes": classes}
-    given = [name for name, value in options.items() if value is not None]
-    if metric in ("accuracy", "kappa") and given:
-        raise ArgumentError(f'`metric="{metric}"` counts all classes alike and takes no `{given[0]}`; leave it out.')
-    if positive is not None and len(given) > 1:
+    passed = [name for name, value in options.items() if value is not None]
+    if metric in ("accuracy", "kappa") and passed:
+        raise ArgumentError(f'`metric="{metric}"` counts all classes alike and takes no `{passed[0]}`; leave it out.')
+    if positive is not None and len(passed) > 1:
         raise ArgumentError(
-            f"`positive` asks for one class, and `{given[1]}` for several; got positive={positive!r} with both. Leave "
+            f"`positive` asks for one class, and `{passed[1]}` for several; got positive={positive!r} with both. Leave "
             "out one."
         )
     if average == "micro" and classes is not None:
@@ -347,14 +347,14 @@ def _coded(truth: Codes, predicted: Codes, *columns: str) -> tuple[list[str], tu
             column=columns[1],
         )
     place = {name: i for i, name in enumerate(names)}
-    first, second = (np.array([place[text] for text in own]) for own in texts)
+    first, second = (np.array([place[text] for text in column]) for column in texts)
     return names, (first[truth.codes], second[predicted.codes])
 
 
-def _chosen(names: list[str], asked: list[Any] | None) -> list[int]:
-    if asked is None:
+def _chosen(names: list[str], classes: list[Any] | None) -> list[int]:
+    if classes is None:
         return list(range(len(names)))
-    texts = [as_name(label) for label in asked]
+    texts = [as_name(label) for label in classes]
     for text in texts:
         if text not in names:
             hint = nearest(text, names) or f" The labels are {listed(names)}."
@@ -371,7 +371,7 @@ def _each_class(split: Split, parts: list[Linearized], classes: list[str], about
         estimate = linearized_estimate(split, part, about, about.outcome)
         return replace(estimate, names=tuple(f"{model}:{name}" if by_model else name for model in split.names))
 
-    joint = reduce(lambda one, other: one.stack(other), map(of_class, parts, classes))
+    joint = reduce(Estimate.stack, map(of_class, parts, classes))
     order = [f"{model}:{name}" if by_model else name for model in split.names for name in classes]
     return joint.select(order)
 
@@ -382,16 +382,16 @@ Pair: TypeAlias = tuple[FloatArray, FloatArray]
 
 
 def scored(
-    split: Split, truth: str, predicted: str, metric: str, positive: Any, title: str, asked: CovOptions
+    split: Split, truth: str, predicted: str, metric: str, positive: Any, title: str, requested: CovOptions
 ) -> Estimate:
-    """The estimate of one of these metrics, a value for each cell of the split; `asked` is for the noise of gaps."""
+    """Estimate of one of these metrics, a value for each cell of the split; `requested` is for the noise of gaps."""
     is_true, score = _positives(split, truth, positive), split.rows.values["predicted"]
     n, about = len(split.names), About(title, f"{predicted} against {truth}", n_models=len(split.names), levels=True)
     if metric in ("brier", "ece"):
         rule = f"`predicted` must hold chances, in [0, 1], for {metric}"
         refuse_values((score < 0) | (score > 1), score, predicted, rule, "Divide percentages by 100.")
         if metric == "ece":
-            return _calibration(split, is_true, score, about, asked)
+            return _calibration(split, is_true, score, about, requested)
         means = means_of_cells(split, (score - is_true) ** 2, predicted)
         return replace(means, about=replace(about, interval="logit", unit=True))
     # Two cells of each model, of its negatives and its positives.
@@ -429,7 +429,7 @@ def _positives(split: Split, truth: str, positive: Any) -> IntArray:
     if len(labels) != 2:
         text = f"`truth` must have two classes here; column {truth!r} has {len(labels)}: {listed(labels)}."
         raise DataError(text, column=truth, count=len(labels))
-    chosen = max(labels) if positive is None else next((one for one in labels if str(one) == str(positive)), None)
+    chosen = max(labels) if positive is None else next((label for label in labels if str(label) == str(positive)), None)
     if chosen is None:
         raise ArgumentError(f"`positive` must be a class of {truth!r}, {listed(labels)}; got {positive!r}.")
     return np.asarray(codes.codes == labels.index(chosen), dtype=np.intp)
@@ -523,7 +523,7 @@ def signed_root(values: FloatArray) -> FloatArray:
     return np.asarray(np.sign(values) * np.sqrt(np.abs(values)))
 
 
-def _calibration(split: Split, is_true: IntArray, score: FloatArray, about: About, asked: CovOptions) -> Estimate:
+def _calibration(split: Split, is_true: IntArray, score: FloatArray, about: About, requested: CovOptions) -> Estimate:
     """The debiased root mean square gap between truth and prediction over ten bins.
 
     The signed root of sum_b w_b (d_b^2 - V_bb), with d_b the mean of truth - predicted in bin b, V_bb the variance of
@@ -535,10 +535,10 @@ def _calibration(split: Split, is_true: IntArray, score: FloatArray, about: Abou
     binned = replace(split, names=tuple(f"bin {i}" for i in range(cells.size)), cell=cell)
     # Gaps are carried as (1 + gap)/2, in [0, 1], so that a bin in which all are alike is no error.
     means = means_of_cells(binned, (1 + is_true - score) / 2, "predicted")
-    cov = assemble(means, axes or (), resolve_cov(asked, axes is not None, default="CR2"))
+    cov = assemble(means, axes or (), resolve_cov(requested, axes is not None, default="CR2"))
     d, V = 2 * np.array(means.params) - 1, 4 * cov.variance()
-    own = (cells // BINS == np.arange(len(split.names))[:, None]) & ~np.isnan(V)
-    weights = np.where(own, binned.total(np.ones(split.n_rows)), 0.0)
+    model_bins = (cells // BINS == np.arange(len(split.names))[:, None]) & ~np.isnan(V)
+    weights = np.where(model_bins, binned.total(np.ones(split.n_rows)), 0.0)
     weights = weights / weights.sum(axis=1, keepdims=True)
     value = signed_root(weights @ (d**2 - np.nan_to_num(V)))
     jacobian = 2 * weights * d / np.where(value == 0, 1.0, np.abs(value))[:, None]

@@ -503,12 +503,12 @@ class Comparison(Printed, Hinting):
         results, adjust = self.results, "holm" if self.adjust == "step-down" else self.adjust
         if text := not_allowed_for(results.cov):
             issue([(FewCarriersWarning, text)])
-        asked: dict[str, Any] = {"draws": draws, "weights": weights, "impose_null": impose_null, "alpha": alpha}
+        options: dict[str, Any] = {"draws": draws, "weights": weights, "impose_null": impose_null, "alpha": alpha}
         each = [
             Contrasts(row[None], np.array([float(null)]), (name,))
             for row, name in zip(np.eye(len(self.facts.index)), results.estimate.names, strict=True)
         ]
-        tests = [results.wild_test(one, seed=seed, **asked) for one in each]
+        tests = [results.wild_test(contrast, seed=seed, **options) for contrast in each]
         columns: dict[str, Any] = {name: [getattr(test, name) for test in tests] for name in ("statistic", "p_value")}
         if adjust is not None:
             columns["p_adjusted"] = adjust_pvalues(np.array(columns["p_value"]), adjust)

@@ -135,7 +135,7 @@ def _deciding(table: pd.DataFrame) -> Any:
 def by_part(said: Mapping[str, Sequence[str]]) -> list[str]:
     """Sentences on each eval, one that is said of several once, with the names of the evals where it is not of all."""
     names = {text: [name for name, texts in said.items() if text in texts] for texts in said.values() for text in texts}
-    return [text if len(own) == len(said) else f"{few_of(own)}: {text}" for text, own in names.items()]
+    return [text if len(evals) == len(said) else f"{few_of(evals)}: {text}" for text, evals in names.items()]
 
 
 def _together(values: Mapping[str, str], n_parts: int) -> str:

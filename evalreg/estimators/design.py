@@ -86,17 +86,17 @@ RANGES = {
 
 def check_outcomes(values: FloatArray, name: str, family: FamilyName | Family) -> None:
     """Raise where outcomes are not in the range of the family, or do not vary."""
-    classes = [family.capitalize()] if isinstance(family, str) else [one.__name__ for one in type(family).__mro__]
-    known = next((RANGES[one] for one in classes if one in RANGES), None)
+    classes = [family.capitalize()] if isinstance(family, str) else [base.__name__ for base in type(family).__mro__]
+    known = next((RANGES[class_name] for class_name in classes if class_name in RANGES), None)
     if known is None:
         raise NotAvailableError(f"the range of scores of {classes[0]} is not known; fit it with statsmodels.")
     low, high, rule = known
     wrong = (values < low) | (values > high)
     if wrong.any():
         rows = rows_where(wrong)
-        asked = f'`family="{family}"`' if isinstance(family, str) else f"`family`, {classes[0]},"
+        argument = f'`family="{family}"`' if isinstance(family, str) else f"`family`, {classes[0]},"
         raise ScoreRangeError(
-            f"{asked} needs scores that {rule}; {name!r} is {values[rows.first[0]]:g} in {rows} of those in use.",
+            f"{argument} needs scores that {rule}; {name!r} is {values[rows.first[0]]:g} in {rows} of those in use.",
             column=name,
             rows=rows,
         )
@@ -223,8 +223,8 @@ def _coded(side: Any, values: dict[Any, Any]) -> Design:
     factors = [factor for factor, info in side.factor_infos.items() if info.type == "categorical"]
     cell, n_cells = None, 1
     for factor in factors:
-        levels, own = len(side.factor_infos[factor].categories), values[factor].astype(np.intp, copy=False)
-        joint = as_codes(own) if cell is None else pair_codes(cell, n_cells, own, levels)
+        levels, codes = len(side.factor_infos[factor].categories), values[factor].astype(np.intp, copy=False)
+        joint = as_codes(codes) if cell is None else pair_codes(cell, n_cells, codes, levels)
         cell, n_cells = joint.codes, joint.n_clusters
     level = {factor: np.zeros(n_cells, np.intp) for factor in factors}
     for factor, of_cell in level.items():
@@ -232,20 +232,20 @@ def _coded(side: Any, values: dict[Any, Any]) -> Design:
     columns, numbers = list[FloatArray](), dict[Any, FloatArray]()
     part, terms = list[int](), list[frozenset[str]]()
     for subterm in (subterm for codings in side.term_codings.values() for subterm in codings):
-        for coding, own in _columns_of(subterm, level, side.factor_infos):
-            if own and own not in numbers:
-                several = (values[factor] if values[factor].ndim == 1 else values[factor][:, at] for factor, at in own)
-                numbers[own] = np.ascontiguousarray(reduce(np.multiply, several), dtype=np.float64)
+        for coding, operands in _columns_of(subterm, level, side.factor_infos):
+            if operands and operands not in numbers:
+                several = (values[f] if values[f].ndim == 1 else values[f][:, at] for f, at in operands)
+                numbers[operands] = np.ascontiguousarray(reduce(np.multiply, several), dtype=np.float64)
             columns.append(np.broadcast_to(coding, (n_cells,)))
-            part.append(1 + list(numbers).index(own) if own else 0)
-            terms.append(frozenset(one.code for one in subterm.factors if one in level))
+            part.append(1 + list(numbers).index(operands) if operands else 0)
+            terms.append(frozenset(factor.code for factor in subterm.factors if factor in level))
     return Design(
         names=tuple(side.column_names),
         cell=cell,
         coding=np.column_stack(columns) if columns else np.zeros((n_cells, 0)),
         numbers=tuple(numbers.values()),
         part=np.array(part, np.intp),
-        products=tuple(tuple(factor.code for factor, _ in own) for own in numbers),
+        products=tuple(tuple(factor.code for factor, _ in operands) for operands in numbers),
         terms=tuple(terms),
     )
 
@@ -253,15 +253,15 @@ def _coded(side: Any, values: dict[Any, Any]) -> Design:
 def _columns_of(subterm: Any, level: dict[Any, IntArray], infos: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
     """Of each column of a term, of the first factor fastest, the coding of the cells and the columns of numbers."""
     coded = subterm.contrast_matrices
-    widths = [coded[one].matrix.shape[1] if one in coded else infos[one].num_columns for one in subterm.factors]
+    widths = [coded[f].matrix.shape[1] if f in coded else infos[f].num_columns for f in subterm.factors]
     for last_first in product(*(range(width) for width in reversed(widths))):
-        coding, own = np.ones(1), []
+        coding, operands = np.ones(1), []
         for factor, place in zip(subterm.factors, reversed(last_first), strict=True):
             if factor in coded:
                 coding = coding * coded[factor].matrix[:, place][level[factor]]
             else:
-                own.append((factor, place))
-        yield coding, tuple(sorted(own, key=lambda one: (one[0].code, one[1])))
+                operands.append((factor, place))
+        yield coding, tuple(sorted(operands, key=lambda operand: (operand[0].code, operand[1])))
 
 
 def statsmodels_model(formula: str, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName | Any) -> Any:

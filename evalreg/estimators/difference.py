@@ -74,7 +74,7 @@ def _columns(answers: Answers, facts: Facts) -> tuple[ModelPairs, Matrix, IntArr
         sides = [(left, right, of_set, every if shared is None else shared, 1.0)]
         if not facts.paired[p]:
             alone = ((left, 1.0), (right, -1.0))
-            sides = [(one, NOBODY, NOBODY - 1 - one, answers.present[one], sign) for one, sign in alone]
+            sides = [(model, NOBODY, NOBODY - 1 - model, answers.present[model], sign) for model, sign in alone]
         for first, second, name, member, sign in sides:
             counts = [member.sum()] if stratum is None else np.bincount(stratum.codes[member], minlength=1)
             for s in np.flatnonzero(counts):
@@ -211,7 +211,7 @@ def compare(
     >>> comparison.table[["difference", "se", "correlation"]].round(3).loc[("new", "old")].to_dict()
     {'difference': 0.055, 'se': 0.037, 'correlation': 0.31}
     """
-    asked = check_cov_options(cov, ssc, dof, repair)
+    requested = check_cov_options(cov, ssc, dof, repair)
     adjust = adjustment("adjust", adjust, PAIR_ADJUSTMENTS)
     icc = checked_icc(icc)
     if not isinstance(paired, bool | np.bool_):
@@ -267,7 +267,7 @@ def compare(
         whole = counts_clusters(n_population, groups, strata)
         estimate = of_benchmark(estimate, axes, n_population, **drawn, whole=whole)
     with clustered_by_items(estimate, items):
-        return Comparison(results_of(estimate, axes, asked, notes), facts, adjust)
+        return Comparison(results_of(estimate, axes, requested, notes), facts, adjust)
 
 
 def _unpaired_notes(facts: Facts, read: CellRows, item: str) -> tuple[Note, ...]:

@@ -135,11 +135,11 @@ def frontier(
     --------
     >>> import evalreg as er
     >>> log = er.datasets.paired(n_passages=40, seed=1).assign(words=lambda log: 50 + 10 * log["score"])
-    >>> found = er.frontier(log, {"score": "max", "words": "min"}, item="question", groups="passage")
-    >>> found.params.round(2).to_dict()
+    >>> results = er.frontier(log, {"score": "max", "words": "min"}, item="question", groups="passage")
+    >>> results.params.round(2).to_dict()
     {'new:score': 0.78, 'new:words': 57.85, 'old:score': 0.74, 'old:words': 57.45}
     """
-    asked = check_cov_options(cov, ssc, dof, repair)
+    requested = check_cov_options(cov, ssc, dof, repair)
     fraction("alpha", alpha)
     directions: Any = getattr(metrics, "values", tuple)()
     if len(directions) < 2 or not set(directions) <= set(DIRECTIONS):
@@ -157,6 +157,6 @@ def frontier(
         parts.append(means.linear(spread * np.eye(len(models)), split.names).moved(low))
     whole = reduce(Estimate.stack, parts).select([f"{model}:{name}" for model in models for name in metrics])
     about = About(f"Means of {', '.join(metrics)} by {by}", ", ".join(metrics))
-    made = results_of(replace(whole, about=about), rows.axes, asked)
+    results = results_of(replace(whole, about=about), rows.axes, requested)
     signs = tuple((name, DIRECTIONS[direction]) for name, direction in metrics.items())
-    return Frontier(made.estimate, made.cov, made.axes, made.requested, made.notes, signs, alpha)
+    return Frontier(results.estimate, results.cov, results.axes, results.requested, results.notes, signs, alpha)

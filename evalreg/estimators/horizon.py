@@ -78,12 +78,12 @@ class Horizons(Results):
         ArgumentError
             If there are several `p`, or all dates are the same.
         """
-        given = {str(name): date for name, date in dates.items()}
-        without = [name for name in self.params.index if name not in given]
+        date_of_model = {str(name): date for name, date in dates.items()}
+        without = [name for name in self.params.index if name not in date_of_model]
         if without:
-            text = f"`dates` must name each model; {listed(without)} is not in it, which holds {listed(given)}."
+            text = f"`dates` must name each model; {listed(without)} is not in it, which holds {listed(date_of_model)}."
             raise MissingColumnError(text, column=without[0])
-        years = np.array([_year(given[name]) for name in self.params.index])
+        years = np.array([_year(date_of_model[name]) for name in self.params.index])
         apart = years - years.mean()
         if not np.any(np.abs(apart) > 0):
             raise ArgumentError(f"`dates` must differ for a trend; all are {years[0]:.2f}.")
@@ -180,8 +180,8 @@ def horizon(
     >>> er.horizon(runs, p=[0.5, 0.8]).params.round(2).to_dict()
     {'m:0.5': 3.44, 'm:0.8': 2.25}
     """
-    asked = check_cov_options(cov, ssc, dof, repair)
-    chances = np.array([fraction("p", one) for one in (p if isinstance(p, list | tuple | np.ndarray) else [p])])
+    requested = check_cov_options(cov, ssc, dof, repair)
+    chances = np.array([fraction("p", chance) for chance in (p if isinstance(p, list | tuple | np.ndarray) else [p])])
     if np.unique(chances).size < max(chances.size, 1):
         raise ArgumentError(f"`p` must name each chance once, and at least one; got {p!r}.")
     numbers = {"success": success, "minutes": minutes}
@@ -200,8 +200,9 @@ def horizon(
     line = f"log2 {minutes} at which {success} has the chance {listed(chances.tolist())}; Fieller's intervals."
     about = About(f"Time horizon by {model}", success, lines=(line,), n_models=n if k == 1 else 0, levels=True)
     labels = [name if k == 1 else f"{name}:{chance:g}" for name in names for chance in chances]
-    made = results_of(function_of(base.estimate, *family.values(), labels, about, family), base.axes or None, asked)
-    return Horizons(made.estimate, made.cov, made.axes, made.requested, made.notes)
+    estimate = function_of(base.estimate, *family.values(), labels, about, family)
+    results = results_of(estimate, base.axes or None, requested)
+    return Horizons(results.estimate, results.cov, results.axes, results.requested, results.notes)
 
 
 def _coded(table: Table, success: str, minutes: str, model: str) -> Table:
@@ -216,9 +217,9 @@ def _coded(table: Table, success: str, minutes: str, model: str) -> Table:
     if len(set(names)) < len(names):
         raise DataError(f"models must differ as text; column {model!r} holds {listed(names)}.", column=model)
     for code, name in enumerate(names):
-        own = outcome[(codes == code) & ~np.isnan(outcome)]
-        if own.size and own.min() == own.max() and own[0] in (0.0, 1.0):
-            said = f"a model needs successes and failures; {name!r} solves {'everything' if own[0] else 'nothing'}"
+        outcomes = outcome[(codes == code) & ~np.isnan(outcome)]
+        if outcomes.size and outcomes.min() == outcomes.max() and outcomes[0] in (0.0, 1.0):
+            said = f"a model needs successes and failures; {name!r} solves {'everything' if outcomes[0] else 'nothing'}"
             raise DataError(f"{said}, so that its horizon is beyond all tasks. Leave it out.", column=model, count=1)
     columns = {SUCCESS: outcome, LENGTH: np.log2(length), MODEL: [[*names, None][code] for code in codes]}
     series = (nw.new_series(*column, backend=table.frame.implementation) for column in columns.items())

@@ -107,17 +107,17 @@ def judge_corrected(
     >>> truth = [1] * 50 + [0] * 50
     >>> calibration = {"label": truth, "verdict": [1] * 45 + [0] * 5 + [0] * 40 + [1] * 10}
     >>> log = {"verdict": [1] * 55 + [0] * 45}
-    >>> found = er.judge_corrected(log, judge="verdict", calibration=calibration, human="label")
-    >>> found.params.round(3).to_dict()
+    >>> results = er.judge_corrected(log, judge="verdict", calibration=calibration, human="label")
+    >>> results.params.round(3).to_dict()
     {'mean': 0.5}
     """
-    asked = check_cov_options(cov, ssc, dof, repair)
+    requested = check_cov_options(cov, ssc, dof, repair)
     table, by_columns = with_roles(in_memory(open_frame(data), "corrected mean"), {"judge": judge}, by=by)
     labelled = in_memory(open_frame(calibration), "calibration set")
     with_roles(labelled, {"judge": judge, "human": human})
     split, values = _together(table, labelled, (judge, human), by_columns, groups, missing)
     means, n = means_of_cells(split, values, judge), len(split.names) - 2
-    _refuse_chance(means, split, asked)
+    _refuse_chance(means, split, requested)
     right = np.array(means.params)[n:]
     # (p + q0 - 1)/(q0 + q1 - 1)
     numerator = np.hstack([np.eye(n), np.tile([1.0, 0.0], (n, 1))])
@@ -131,7 +131,7 @@ def judge_corrected(
     for what in (what for what, share in zip(OF_TRUTH, right, strict=True) if share == 1):
         text = f"the judge made no error where its {what} is seen, which is then taken for known. Label more of these."
         notes.append((ZeroVarianceWarning, text))
-    return results_of(estimate, split.rows.axes, asked, tuple(notes))
+    return results_of(estimate, split.rows.axes, requested, tuple(notes))
 
 
 def _together(
@@ -160,7 +160,7 @@ def _together(
     at, others = answers.source.places(), first + known.source.places()
     values[at], part[at] = answers.values["judge"], 0 if cell is None else cell
     values[others], part[others] = verdict == truth, n + truth
-    both = pd.concat([one.to_pandas(shared, None) for one in (table, labelled)], ignore_index=True)
+    both = pd.concat([side.to_pandas(shared, None) for side in (table, labelled)], ignore_index=True)
     rows = read_rows(Table(nw.from_native(both)), {judge: values}, groups=groups, missing=missing)
     # Those without a verdict were counted by both readings.
     dropped = {reason: count + known.dropped[reason] for reason, count in answers.dropped.items()}
@@ -168,10 +168,10 @@ def _together(
     return Split(rows, (*joint_names(keys), *OF_TRUTH), rows.restrict(part)), rows.values[judge]
 
 
-def _refuse_chance(means: Estimate, split: Split, asked: CovOptions) -> None:
+def _refuse_chance(means: Estimate, split: Split, requested: CovOptions) -> None:
     """Refuse a judge that may be no better than chance: the correction would divide by what may be 0."""
     axes = split.rows.axes
-    cov = assemble(means, axes or (), resolve_cov(asked, axes is not None, default="CR2"))
+    cov = assemble(means, axes or (), resolve_cov(requested, axes is not None, default="CR2"))
     C = np.append(np.zeros(means.n_params - 2), [1.0, 1.0])[None]
     slope, half = float((C @ means.params)[0]) - 1.0, float(np.nan_to_num(cov.half_width(C)[0]))
     if not abs(slope) > half:
@@ -250,7 +250,7 @@ def panel(
     >>> er.panel(log, judges=["a", "b", "c"], human="label").params[["n_eff", "correlation"]].round(2).to_dict()
     {'n_eff': 1.45, 'correlation': 0.53}
     """
-    asked = check_cov_options(cov, ssc, dof, repair)
+    requested = check_cov_options(cov, ssc, dof, repair)
     names = [judges] if isinstance(judges, str) else list(judges)
     columns = [*names, *([] if human is None else [human])]
     if len(names) < 2 or len(set(columns)) < len(columns):
@@ -267,7 +267,7 @@ def panel(
     labels = ("n_eff", "correlation", *(f"{kind}:{name}" for kind in ("weight", "worth") for name in names))
     about = About("Panel of judges", human or "verdicts", lines=(line,))
     estimate = from_row_influence(split, values, influence, labels, about)
-    return results_of(estimate, split.rows.axes, asked)
+    return results_of(estimate, split.rows.axes, requested)
 
 
 def _covariance(errors: FloatArray, names: list[str]) -> FloatArray:

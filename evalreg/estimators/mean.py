@@ -74,12 +74,12 @@ def solve(
     if strata_weights in ("micro", "as_sampled"):
         weight = sums.weight
     else:
-        weight = _given_weights(names, row, [key[-1] for key in keys], strata_weights, argument)
+        weight = _weights_by_stratum(names, row, [key[-1] for key in keys], strata_weights, argument)
     member = member * weight
     return names, member / member.sum(axis=1, keepdims=True)
 
 
-def _given_weights(
+def _weights_by_stratum(
     names: Sequence[str], row: IntArray, stratum: list[str], shares: Shares, argument: str
 ) -> FloatArray:
     """Weight of each cell's stratum; every model needs every stratum."""
@@ -233,14 +233,14 @@ def mean(
     >>> results.n_clusters
     {'passage': 40}
     """
-    asked = check_cov_options(cov, ssc, dof, repair)
+    requested = check_cov_options(cov, ssc, dof, repair)
     icc = checked_icc(icc, "scores")
     if over is not None:
         others = {"by": by, "sample": sample, "strata": strata, "weights": weights, "n_population": n_population}
         refused = next((name for name, value in others.items() if value is not None), None)
         if refused is not None:
             raise ArgumentError(f"`over` gives the spread of one score over templates and takes no `{refused}`.")
-        return mean_over(data, score, over, item, q, groups, missing, asked)
+        return mean_over(data, score, over, item, q, groups, missing, requested)
     option("questions", questions, QuestionsName)
     option("target", target, TargetName)
     shared = "shared" if questions == "shared" else None
@@ -302,7 +302,7 @@ def mean(
         alone = independence_note(by_columns, groups, "means", "item")
         notes = (*alone, *scale_notes(estimate), *unequal_notes(estimate, item, axes))
     with clustered_by_items(estimate, items):
-        return results_of(estimate, axes, asked, notes)
+        return results_of(estimate, axes, requested, notes)
 
 
 _UNLIKE_CHANCES = (
@@ -358,19 +358,26 @@ class Spread(Behind):
 
 
 def mean_over(
-    data: Any, score: str, over: str, item: str | None, q: Any, groups: Groups, missing: MissingName, asked: CovOptions
+    data: Any,
+    score: str,
+    over: str,
+    item: str | None,
+    q: Any,
+    groups: Groups,
+    missing: MissingName,
+    requested: CovOptions,
 ) -> Results:
     """Mean, spread and quantiles of the means of templates, whose items are all the same."""
     if item is None:
         raise ArgumentError("`over` needs `item`, the column of the items that all templates were put to.")
-    shares = [fraction("q", one) for one in np.atleast_1d(np.asarray(q, dtype=object))]
+    shares = [fraction("q", share) for share in np.atleast_1d(np.asarray(q, dtype=object))]
     if len(set(shares)) < len(shares):
         raise ArgumentError(f"`q` must name each quantile once; got {listed(shares)}.")
     clusters = [item, over] if groups is None else groups
     rows, names, template = answers_of(data, {"score": score}, {"over": over, "item": item}, missing, clusters)
-    kept, line = shared_rows(rows.used[over], names, rows.used[item], item)
-    if not kept.all():
-        rows, template = rows.only(kept, "unshared"), template[kept]
+    is_shared, line = shared_rows(rows.used[over], names, rows.used[item], item)
+    if not is_shared.all():
+        rows, template = rows.only(is_shared, "unshared"), template[is_shared]
     split = Split(rows, ("mean",), None)
     y, codes, n_items = rows.values["score"], rows.used[item].codes, rows.used[item].n_clusters
     value, influence, raw, noise, of_square = _spread(y, template, codes, (len(names), n_items), np.array(shares))
@@ -380,7 +387,7 @@ def mean_over(
     behind = from_row_influence(split, np.array([raw]), of_square[:, None], ["variance"], about)
     estimate = from_row_influence(split, value, influence, labels, about)
     family = Spread(behind, np.arange(value.size), noise)
-    return results_of(replace(estimate, family=family), rows.axes, asked)
+    return results_of(replace(estimate, family=family), rows.axes, requested)
 
 
 def _spread(

@@ -202,8 +202,8 @@ def facts_of(answers: Answers, pairs: ModelPairs, paired: bool) -> Facts:
         )
     present = answers.present.astype(np.float64)
     shared = (present @ present.T)[pairs.left, pairs.right].round().astype(np.intp)
-    own = answers.present.sum(axis=1)
-    either, is_paired = own[pairs.left] + own[pairs.right], (shared > 0) & paired
+    n_answered = answers.present.sum(axis=1)
+    either, is_paired = n_answered[pairs.left] + n_answered[pairs.right], (shared > 0) & paired
     n = np.where(is_paired, shared, either)
     index = pd.MultiIndex.from_arrays(sides, names=["model", "baseline"])
     return Facts(index, names, n, either - 2 * shared, is_paired, answers.values, pairs)

@@ -129,17 +129,17 @@ def pass_at_k(
     >>> import evalreg as er
     >>> log = er.datasets.sampled(n_questions=200, n_samples=6, seed=1)
     >>> for require in ("any", "all"):
-    ...     found = er.pass_at_k(log, item="question", sample="sample", k=2, require=require)
-    ...     print(found.params.round(3).to_dict())
+    ...     results = er.pass_at_k(log, item="question", sample="sample", k=2, require=require)
+    ...     print(results.params.round(3).to_dict())
     {'pass@2': 0.704}
     {'pass^2': 0.373}
     >>> curve = er.pass_at_k(log, item="question", sample="sample", k=[1, 2, 4], require="all")
     >>> curve.params.round(3).to_dict()
     {'pass^1': 0.538, 'pass^2': 0.373, 'pass^4': 0.233}
     """
-    asked = check_cov_options(cov, ssc, dof, repair)
+    requested = check_cov_options(cov, ssc, dof, repair)
     option("require", require, REQUIRES)
-    every = [whole_number("k", one) for one in (k if isinstance(k, list | tuple | range | np.ndarray) else [k])]
+    every = [whole_number("k", size) for size in (k if isinstance(k, list | tuple | range | np.ndarray) else [k])]
     if not every or len(set(every)) < len(every):
         raise ArgumentError(f"`k` must name each number of answers once, and at least one; got {k!r}.")
     table, by_columns = with_roles(open_frame(data), {"score": score}, by=by, item=item, sample=sample)
@@ -158,14 +158,11 @@ def pass_at_k(
         )
     read, right, answers, label = _counted(table, roles, clusters)
     estimates, what = [], "all right or all wrong" if require == "same" else f"with {require} right"
-    for one in every:
-        shares = _shares(right, answers, label, score, one, require)
+    for size in every:
+        shares = _shares(right, answers, label, score, size, require)
         rows = replace(read, rows=replace(read.rows, values={"score": shares}))
-        name, what = (
-            f"{CALLED[require]}{one}",
-            "all right or all wrong" if require == "same" else f"with {require} right",
-        )
-        line = f"A row is one {item}: the share of the sets of {one} of its answers ({sample}) {what}."
+        name = f"{CALLED[require]}{size}"
+        line = f"A row is one {item}: the share of the sets of {size} of its answers ({sample}) {what}."
         about = About(model=titled(name, by_columns), outcome=score, interval="logit", icc=ICC_MEAN, lines=(line,))
         solved = partial(solve, n_by=len(by_columns), strata_weights=None, name=name)
         estimates.append(estimate_read(rows, roles, solved, about)[0])
@@ -174,16 +171,16 @@ def pass_at_k(
         models = estimate.names
         if by_columns:
             named = zip(estimates, every, strict=True)
-            estimates = [replace(part, names=tuple(f"{model}:{one}" for model in models)) for part, one in named]
+            estimates = [replace(part, names=tuple(f"{model}:{size}" for model in models)) for part, size in named]
         estimate = reduce(Estimate.stack, estimates)
         if by_columns:
-            estimate = estimate.select([f"{model}:{one}" for model in models for one in every])
+            estimate = estimate.select([f"{model}:{size}" for model in models for size in every])
         about = replace(estimate.about, model=titled(f"{CALLED[require]}k", by_columns), icc=ICC_MEAN)
         estimate = replace(estimate, about=about)
         # Each k has the score interval that it has alone.
         estimate = replace(estimate, family=same_questions(None, single_means(estimate)))
     with clustered_by_items(estimate, item if groups is None else None):
-        return results_of(estimate, axes, asked, unequal_notes(estimate, item, axes) if by_columns else ())
+        return results_of(estimate, axes, requested, unequal_notes(estimate, item, axes) if by_columns else ())
 
 
 def _counted(

@@ -215,9 +215,9 @@ def solve(split: Split, values: FloatArray, q: float) -> tuple[Linearized, Woodr
         slopes.append(0.0 if two else inverse_density(samples[-1], q, n))
     theta, slope = np.array(params), np.array(slopes)
     influence = (q - _shares_of_rows(split, values, theta, q)) * slope[split.codes]
-    found = Linearized(theta, influence, np.ones(split.n_rows), exact=False, bounded=False)
+    statistic = Linearized(theta, influence, np.ones(split.n_rows), exact=False, bounded=False)
     with np.errstate(divide="ignore"):
-        return found, Woodruff(q, tuple(samples), 1.0 / slope)
+        return statistic, Woodruff(q, tuple(samples), 1.0 / slope)
 
 
 def _shares_of_rows(split: Split, values: FloatArray, theta: FloatArray, q: float) -> FloatArray:
@@ -317,14 +317,14 @@ def quantile(
     >>> results.params.index.tolist(), bool(results.conf_int().loc["quantile", 0] < results.params["quantile"])
     (['quantile'], True)
     """
-    asked = check_cov_options(cov, ssc, dof, repair)
+    requested = check_cov_options(cov, ssc, dof, repair)
     q = fraction("q", q)
     split = split_rows(data, {"score": score}, by, groups, weights, missing, "quantile")
     values = split.rows.values["score"]
-    found, woodruff = solve(split, values, q)
+    statistic, woodruff = solve(split, values, q)
     tied = [name for name, density in zip(split.names, woodruff.density, strict=True) if not np.isfinite(density)]
     if tied:
-        value = found.params[split.names.index(tied[0])]
+        value = statistic.params[split.names.index(tied[0])]
         where = "" if len(split.names) == 1 else f' of "{tied[0]}"'
         raise ConstantScoreError(
             f"values around a quantile must differ; column {score!r}{where} is {value:g} in all rows near its quantile "
@@ -339,6 +339,6 @@ def quantile(
         lines=("Intervals are Woodruff's: those of the share of values below, read off the sample.",),
         levels=on_one_side(values, values),
     )
-    estimate = linearized_estimate(split, found, about, score)
+    estimate = linearized_estimate(split, statistic, about, score)
     estimate = replace(estimate, family=woodruff)
-    return results_of(estimate, split.rows.axes, asked, independence_note(by, groups))
+    return results_of(estimate, split.rows.axes, requested, independence_note(by, groups))

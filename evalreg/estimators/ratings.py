@@ -84,8 +84,8 @@ def contest_of(pairs: Pairs) -> Contest:
         patterns = pd.DataFrame(np.column_stack([pairs.cell, pairs.swapped, pairs.sides]))
         cell: IntArray = np.asarray(patterns.groupby(list(patterns), sort=False).ngroup(), dtype=np.intp)
         of = np.flatnonzero(~patterns.duplicated())  # a row of each pattern
-        one, two, turned_over = first[pairs.cell[of]], second[pairs.cell[of]], pairs.swapped[of]
-        first, second = np.where(turned_over, two, one), np.where(turned_over, one, two)
+        pair_first, pair_second, turned_over = first[pairs.cell[of]], second[pairs.cell[of]], pairs.swapped[of]
+        first, second = np.where(turned_over, pair_second, pair_first), np.where(turned_over, pair_first, pair_second)
         turned = pairs.rows.turned(pairs.swapped, cell, np.zeros(of.size))
         sums, sides = cell_sums(turned.values, cell, of.size, turned.weights), pairs.sides[of]
         weight, scores = sums.weight, replace(turned, fitted=sums.total / sums.weight)
@@ -127,14 +127,14 @@ def check_connected(pairs: Pairs) -> None:
     loser = np.concatenate([second[wins], first[losses]])
     beats, met = reachable(winner, loser, n_models), reachable(np.r_[first, second], np.r_[second, first], n_models)
     linked = beats & beats.T
-    one = int(np.argmax(linked.sum(axis=1)))  # of the largest set of models that are linked to each other
-    cut, reached = ~linked[one], beats[one]
+    hub = int(np.argmax(linked.sum(axis=1)))  # of the largest set of models that are linked to each other
+    cut, reached = ~linked[hub], beats[hub]
     if not cut.any():
         return
     problems = {
-        "met none of the others": cut & ~met[one],
-        "never lost to the others": cut & met[one] & ~reached,
-        "never won against the others": cut & met[one] & reached,
+        "met none of the others": cut & ~met[hub],
+        "never lost to the others": cut & met[hub] & ~reached,
+        "never won against the others": cut & met[hub] & reached,
     }
     sentences = [
         f"{listed(pairs.models[m] for m in np.flatnonzero(which))} {what}"
@@ -408,7 +408,7 @@ def bradley_terry(
     >>> board.ranks()["rank"].to_dict()
     {'model-01': 1, 'model-02': 2, 'model-03': 3, 'model-04': 4}
     """
-    asked = check_cov_options(cov, ssc, dof, repair, alike)
+    requested = check_cov_options(cov, ssc, dof, repair, alike)
     option("ties", ties, TiesName)
     option("scale", scale, ScaleName)
     sides = None if formula is None else parse_sides(formula)
@@ -430,7 +430,7 @@ def bradley_terry(
     outcome, n_models = score or winner or "", len(pairs.models)
     about = About("Bradley-Terry", outcome, formula or "", lines=lines, n_models=n_models, one_board=True)
     estimate = ratings_of(contest, pairs, ties, reference, scale, about)
-    return board_of(estimate, pairs, asked, groups)
+    return board_of(estimate, pairs, requested, groups)
 
 
 # Win rates at zero difference of the sides
@@ -571,7 +571,7 @@ def controlled_win_rate(
     >>> list(board.params.index)
     ['model-01', 'model-02', 'model-03', 'model-04']
     """
-    asked = check_cov_options(cov, ssc, dof, repair, alike)
+    requested = check_cov_options(cov, ssc, dof, repair, alike)
     sides = parse_sides(formula)
     roles = PairRoles(left, right, score, winner, labels, as_names(key), None, weights, missing, sides)
     pairs = gather_pairs(data, roles, groups, "`formula`")
@@ -590,7 +590,7 @@ def controlled_win_rate(
         one_board=True,
         null=0.5,
     )
-    return board_of(averages_at_zero(contest, fit, pairs, about), pairs, asked, groups)
+    return board_of(averages_at_zero(contest, fit, pairs, about), pairs, requested, groups)
 
 
 # From scores of answers to comparisons, and abilities whatever the items (Rasch)

@@ -142,7 +142,7 @@ def ratio(
     >>> results.params.index.tolist(), results.n_clusters
     (['ratio'], {'passage': 40})
     """
-    asked = check_cov_options(cov, ssc, dof, repair)
+    requested = check_cov_options(cov, ssc, dof, repair)
     if numerator == denominator:
         raise ArgumentError(f'`numerator` and `denominator` must be different columns; both name "{numerator}".')
     about = About(
@@ -169,7 +169,7 @@ def ratio(
         estimate, relative = _in_memory(split, (numerator, denominator), about)
         axes, names = split.rows.axes, split.names
     notes = (*independence_note(by, groups), *_denominator_notes(names, relative, denominator))
-    return results_of(estimate, axes, asked, notes)
+    return results_of(estimate, axes, requested, notes)
 
 
 def _in_memory(split: Split, columns: tuple[str, str], about: About) -> tuple[Estimate, FloatArray]:
@@ -219,7 +219,7 @@ def _check_denominator(split: Split, bottom: FloatArray, column: str) -> None:
 
 def ratio_measures(n: nw.Expr, d: nw.Expr, weight: nw.Expr | None) -> dict[str, Measure]:
     """What is measured of numerators and denominators: weighted sums t and b, ends, and counts of what is refused."""
-    w, one, no = nw.lit(1.0) if weight is None else weight, nw.lit(1), nw.lit(0)
+    w, yes, no = nw.lit(1.0) if weight is None else weight, nw.lit(1), nw.lit(0)
     counted = {
         # Nothing but a finite number times zero is zero.
         "sound": (n * 0.0 == 0.0) & (d * 0.0 == 0.0),
@@ -228,12 +228,12 @@ def ratio_measures(n: nw.Expr, d: nw.Expr, weight: nw.Expr | None) -> dict[str, 
         "stray": (d == 0) & (n != 0),
         "idle": (d == 0) & (n == 0),
     }
-    found: dict[str, Measure] = {
-        name: (nw.when(condition).then(one).otherwise(no), "sum") for name, condition in counted.items()
+    measures: dict[str, Measure] = {
+        name: (nw.when(condition).then(yes).otherwise(no), "sum") for name, condition in counted.items()
     }
-    own = nw.when(d > 0).then(n / positive(d))
-    found |= {"t": (w * n, "sum"), "b": (w * d, "sum"), "lo": (own, "min"), "hi": (own, "max")}
-    return found | {"least": (n, "min"), "most": (n, "max"), "shortest": (d, "min"), "longest": (d, "max")}
+    row_ratio = nw.when(d > 0).then(n / positive(d))
+    measures |= {"t": (w * n, "sum"), "b": (w * d, "sum"), "lo": (row_ratio, "min"), "hi": (row_ratio, "max")}
+    return measures | {"least": (n, "min"), "most": (n, "max"), "shortest": (d, "min"), "longest": (d, "max")}
 
 
 def positive(d: nw.Expr) -> nw.Expr:
@@ -295,10 +295,10 @@ def centred(read: RatioSums) -> tuple[FloatArray, BoolArray, dict[str, FloatArra
     middle = np.full(top.size, float(top.sum() / max(bottom.sum(), np.finfo(float).tiny)))
     ratio = np.divide(top, bottom, out=middle.copy(), where=bottom > 0)
     rows, cells = read.rows, read.cells
-    centre, found = near_centres(
+    centre, central = near_centres(
         rows, cells, ratio, middle, flat, lambda about: rows.spread(cells, about) | rows.sizes()
     )
-    return centre, flat, found
+    return centre, flat, central
 
 
 def _from_sums(read: RatioSums, columns: tuple[str, str], about: About) -> tuple[Estimate, FloatArray]:
@@ -307,17 +307,17 @@ def _from_sums(read: RatioSums, columns: tuple[str, str], about: About) -> tuple
     w, top, bottom = sums["w"], sums["t"], sums["b"]
     names = joint_names(cells.keys) if cells.columns else ("ratio",)
     refuse_empty([name for name, total in zip(names, bottom, strict=True) if total == 0], columns[1])
-    centre, flat, found = centred(read)
+    centre, flat, central = centred(read)
     ratio, mean = top / bottom, bottom / w
     bounded = bool(np.all(sums["inside"] == sums["n"]))
     if not bounded:
-        refuse_constant([name for name, one in zip(names, flat, strict=True) if one], columns[0])
+        refuse_constant([name for name, is_flat in zip(names, flat, strict=True) if is_flat], columns[0])
     shift = ratio - centre
-    squares = np.where(flat, 0.0, found["ee"] - 2 * shift * found["ed"] + shift**2 * found["dd"])
-    spread = np.where(flat, 0.0, found["each"] - 2 * shift * found["e"] + shift**2 * bottom)
+    squares = np.where(flat, 0.0, central["ee"] - 2 * shift * central["ed"] + shift**2 * central["dd"])
+    spread = np.where(flat, 0.0, central["each"] - 2 * shift * central["e"] + shift**2 * bottom)
     squares, spread = np.maximum(squares, 0.0) / mean**2, np.maximum(spread, 0.0) / bottom
     weighted = read.rows.weight is not None
-    moments = [] if weighted else [{name: found[name] for name in ("ee", "ed", "dd")}]
+    moments = [] if weighted else [{name: central[name] for name in ("ee", "ed", "dd")}]
     of_cells = CellSums(sums["n"], w, top / mean, squares, sums["least"] / mean, sums["most"] / mean)
     scores = EngineScores(
         read.rows, cells, of_cells, ratio, centre, weighted, mean_size=mean, flat=flat, _moments=moments
@@ -334,7 +334,7 @@ def _from_sums(read: RatioSums, columns: tuple[str, str], about: About) -> tuple
         dropped=read.dropped,
         about=replace(about, lines=idle_lines(int(sums["idle"].sum())), levels=levels),
     )
-    apart = found["wdd"] / mean**2 - 2 * found["wd"] / mean + found["ww"]
+    apart = central["wdd"] / mean**2 - 2 * central["wd"] / mean + central["ww"]
     return estimate, _relative_error(estimate, read.axes, np.maximum(apart, 0.0), w)
 
 

@@ -133,8 +133,8 @@ def rectified_mean(
     >>> results.to_frame()[["lambda", "human_se", "se"]].round(3).to_dict("list")
     {'lambda': [0.667], 'human_se': [0.028], 'se': [0.022]}
     """
-    asked = check_cov_options(cov, ssc, dof, repair)
-    options = resolve_cov(asked, groups is not None)
+    requested = check_cov_options(cov, ssc, dof, repair)
+    options = resolve_cov(requested, groups is not None)
     marks = {"judge": judge, "human": human}
     table, by_columns = with_roles(open_frame(data), marks, by=by)
     refuse_same(marks)
@@ -152,7 +152,7 @@ def rectified_mean(
         levels=on_one_side(marks_in_use, marks_in_use),
     )
     estimate = rectify(judged, weight, dropped=dropped, about=about)
-    return results_of(estimate, axes, asked, (*notes, *few, *independence_note(by_columns, groups, "means")))
+    return results_of(estimate, axes, requested, (*notes, *few, *independence_note(by_columns, groups, "means")))
 
 
 def _gather(
@@ -341,7 +341,7 @@ def rectified_win_rate(
     >>> bool((table["se"] < table["human_se"]).all())
     True
     """
-    asked = check_cov_options(cov, ssc, dof, repair)
+    requested = check_cov_options(cov, ssc, dof, repair)
     option("opponents", opponents, OpponentsName)
     table = open_frame(data)
     if isinstance(table, Query):
@@ -359,7 +359,7 @@ def rectified_win_rate(
     axes: tuple[Axis, ...] = ((_unused(COMPARISON, table),),) if groups is None else pairs.axes or ()
     judged, lines = _both_sides(pairs, marks, opponents, axes[0][0] if groups is None else "")
     few = check_labelled(judged, axes)
-    weight, of_lambda, notes = tune(judged, axes, resolve_cov(asked, True), pooled=True)
+    weight, of_lambda, notes = tune(judged, axes, resolve_cov(requested, True), pooled=True)
     model = "Rectified win rate" if opponents == "uniform" else "Rectified win rate, as sampled"
     about = About(
         model=model,
@@ -370,7 +370,7 @@ def rectified_win_rate(
         null=0.5,
     )
     estimate = rectify(judged, weight, dropped=pairs.dropped, about=about)
-    return results_of(estimate, axes, asked, (*notes, *few, *independence_notes(groups)))
+    return results_of(estimate, axes, requested, (*notes, *few, *independence_notes(groups)))
 
 
 def _roles(table: Table, left: str, right: str, name: str, labels: Any, key: Any, missing: MissingName) -> PairRoles:
@@ -395,7 +395,7 @@ def _unused(name: str, table: Table) -> str:
     return name if name not in table.columns else _unused(f"{name}_", table)
 
 
-def _both_sides(pairs: Pairs, marks: FloatArray, opponents: str, own: str) -> tuple[LabelledRows, tuple[str, ...]]:
+def _both_sides(pairs: Pairs, marks: FloatArray, opponents: str, axis: str) -> tuple[LabelledRows, tuple[str, ...]]:
     """Two rows for each comparison, scored for its first and its second model."""
     source, cell = pairs.rows.labels.source, pairs.cell
     assert isinstance(source, UsedRows)
@@ -404,8 +404,8 @@ def _both_sides(pairs: Pairs, marks: FloatArray, opponents: str, own: str) -> tu
     has_label = ~np.isnan(mark)
     mark = np.where(has_label, mark, 0.0)
     held = {name: _twice(codes) for name, codes in pairs.rows.labels.held.items()}
-    if own:
-        held[own] = _twice(Codes(np.arange(cell.size), cell.size, source.positions()))
+    if axis:
+        held[axis] = _twice(Codes(np.arange(cell.size), cell.size, source.positions()))
     weights, lines = _weights(pairs, cell) if opponents == "uniform" else (None, [])
     judge = pairs.rows.values
     judged = LabelledRows(

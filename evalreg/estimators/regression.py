@@ -117,18 +117,18 @@ def fit(
     >>> er.fit("score ~ C(model) | question", both, groups="passage").bse.round(4).to_dict()
     {'C(model)[T.old]': 0.0663}
     """
-    asked = check_cov_options(cov, ssc, dof, repair)
+    requested = check_cov_options(cov, ssc, dof, repair)
     known_family = named_family(family)
     parsed = parse_formula(formula)
     table, roles = open_frame(data), Roles(parsed.outcome, weights=weights, missing=missing)
     if parsed.absorbed:
-        return results_of(*_fit_absorbed(parsed, table, roles, groups, known_family), asked)
+        return results_of(*_fit_absorbed(parsed, table, roles, groups, known_family), requested)
     columns = formula_columns(parsed, table.columns)
     if parsed.intercept_only and known_family == "gaussian" and parsed.outcome in columns[0]:
-        return results_of(*_fit_mean(parsed, table, roles, groups), asked)
+        return results_of(*_fit_mean(parsed, table, roles, groups), requested)
     if isinstance(table, Query):
-        return results_of(*fit_in_engine(parsed, table, columns, roles, groups, known_family), asked)
-    return results_of(*_fit_rows(parsed, table, columns, roles, groups, known_family), asked)
+        return results_of(*fit_in_engine(parsed, table, columns, roles, groups, known_family), requested)
+    return results_of(*_fit_rows(parsed, table, columns, roles, groups, known_family), requested)
 
 
 def named_family(family: Any) -> FamilyName | Family:
@@ -157,13 +157,13 @@ def named_family(family: Any) -> FamilyName | Family:
     return canonical.get((type(family), type(family.link)), family)
 
 
-Made: TypeAlias = "tuple[Estimate, tuple[Axis, ...] | None]"
+Solved: TypeAlias = "tuple[Estimate, tuple[Axis, ...] | None]"
 """An estimate, and the clusterings asked for."""
 
 
 def _fit_absorbed(
     parsed: ParsedFormula, table: Table | Query, roles: Roles, groups: Groups, family: FamilyName | Family
-) -> Made:
+) -> Solved:
     """The regression whose formula has factors behind a bar: their levels are taken out of score and covariates."""
     if family != "gaussian":
         raise NotAvailableError(
@@ -185,7 +185,7 @@ def solve_intercept(keys: list[tuple[str, ...]], sums: Any) -> tuple[tuple[str, 
     return ("Intercept",), np.ones((1, 1))
 
 
-def _fit_mean(parsed: ParsedFormula, table: Table | Query, roles: Roles, groups: Groups) -> Made:
+def _fit_mean(parsed: ParsedFormula, table: Table | Query, roles: Roles, groups: Groups) -> Solved:
     about = About("OLS" if roles.weights is None else "WLS", parsed.outcome, parsed.text)
     estimate, axes = estimate_cells(table, roles, groups, solve_intercept, about)
     if isinstance(table, Table):
@@ -202,16 +202,16 @@ def _fit_rows(
     roles: Roles,
     groups: Groups,
     family: FamilyName | Family,
-) -> Made:
+) -> Solved:
     rows, frame = read_design(parsed, table, columns, roles, groups)
     design, labels = evaluated(parsed, frame), rows.labels()
     design.check()
     if not isinstance(family, str):
         # Collinear columns are refused, which statsmodels takes.
         basis_of(design.rows, design.names, rows.weights)
-        found = estimate_of_family(statsmodels_model(parsed.text, frame, rows.weights, family), parsed.text)
-        about = replace(found.about, outcome=parsed.outcome, formula=parsed.text)
-        estimate = replace(found, scores=found.scores.relabelled(lambda _: labels), about=about)
+        estimate = estimate_of_family(statsmodels_model(parsed.text, frame, rows.weights, family), parsed.text)
+        about = replace(estimate.about, outcome=parsed.outcome, formula=parsed.text)
+        estimate = replace(estimate, scores=estimate.scores.relabelled(lambda _: labels), about=about)
     else:
         name = cast(FamilyName, family)
         methods = {"binomial": "GLM, Binomial (logit link)", "poisson": "GLM, Poisson (log link)"}

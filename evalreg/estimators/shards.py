@@ -197,18 +197,18 @@ def _of_scores(data: Any, roles: Roles, groups: str | list[str]) -> SummedLog:
     table, by = with_roles(open_frame(data), score, by=roles.by or None, item=roles.item, strata=roles.strata)
     refuse_same({"by": by, "item": roles.item})
     query = as_query(table, score)
-    own = SummedRoles("scores", _columns(groups, query), by, roles.score, roles.item, roles.strata)
+    summed_roles = SummedRoles("scores", _columns(groups, query), by, roles.score, roles.item, roles.strata)
     read = read_in_engine(query, replace(roles, by=by), groups)
     x = floats_of(roles.score)
     scores = engine_scores(Measured(read.table, x), read.cells, read.sums, roles.score)
     centre = of_cell(scores.of, scores.centre)
     measures: dict[str, Measure] = {TOTAL: (x, "sum"), SQUARES: ((x - centre) * (x - centre), "sum"), LOW: (x, "min")}
     measures |= {HIGH: (x, "max"), CENTRE: (centre, "max")}
-    lines = grouped_lines(read.table, own, measures)
+    lines = grouped_lines(read.table, summed_roles, measures)
     _refuse_changed(lines, read.sums)
     within = lines[SQUARES] - lines[ROWS] * (lines[TOTAL] / lines[ROWS] - lines[CENTRE]) ** 2
     lines[SQUARES] = np.where(lines[LOW] == lines[HIGH], 0.0, np.maximum(within, 0.0))
-    return SummedLog(lines.drop(columns=CENTRE), own, read.dropped)
+    return SummedLog(lines.drop(columns=CENTRE), summed_roles, read.dropped)
 
 
 def _refuse_changed(lines: pd.DataFrame, sums: Mapping[str, Any]) -> None:
@@ -230,7 +230,7 @@ def _of_ratios(data: Any, columns: tuple[str, str], roles: Roles, groups: str | 
     opened = as_query(open_frame(data), {**values, "weights": roles.weights})
     table, by = with_roles(opened, values, by=roles.by or None, item=roles.item)
     more: dict[str, Any] = values | {"item": roles.item, "weights": roles.weights}
-    own = SummedRoles("ratios", _columns(groups, table), by, **more)
+    summed_roles = SummedRoles("ratios", _columns(groups, table), by, **more)
     read = read_ratios(table, columns, replace(roles, by=by), groups)
     refuse_far_weights(table, roles.weights)
     centre, _, _ = centred(read)
@@ -244,24 +244,24 @@ def _of_ratios(data: Any, columns: tuple[str, str], roles: Roles, groups: str | 
     measures |= {name: (moment, "sum") for name, moment in moments.items()}
     names = RATIO_COLUMNS | WEIGHTED_RATIO_COLUMNS | {"e": POSITIVE, CENTRE: CENTRE}
     of_lines = {names[name]: measure for name, measure in measures.items() if name in names}
-    lines = _about_own(grouped_lines(rows.engine, own, of_lines))
+    lines = _about_ratios(grouped_lines(rows.engine, summed_roles, of_lines))
     _refuse_changed(lines, read.sums)
-    return SummedLog(lines[[*own.labels, *own.sums]], own, read.dropped)
+    return SummedLog(lines[[*summed_roles.labels, *summed_roles.sums]], summed_roles, read.dropped)
 
 
-def _about_own(lines: pd.DataFrame) -> pd.DataFrame:
+def _about_ratios(lines: pd.DataFrame) -> pd.DataFrame:
     """Lines with squares about their own ratio: e + s d stands for e, s being the centre less it."""
     columns = RATIO_COLUMNS | WEIGHTED_RATIO_COLUMNS
     top, bottom, each = (lines[columns[name]].to_numpy(dtype=float) for name in ("t", "b", "each"))
     s = lines[CENTRE].to_numpy() - np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
-    made = {columns["each"]: np.maximum(each + 2 * s * lines[POSITIVE] + s**2 * bottom, 0.0)}
+    moments = {columns["each"]: np.maximum(each + 2 * s * lines[POSITIVE] + s**2 * bottom, 0.0)}
     for names in (("ee", "ed", "dd"), ("wee", "wed", "wdd")):
         ee, ed, dd = (columns[name] for name in names)
         if ee in lines:
-            made[ee] = np.maximum(lines[ee] + 2 * s * lines[ed] + s**2 * lines[dd], 0.0)
-            made[ed] = lines[ed] + s * lines[dd]
+            moments[ee] = np.maximum(lines[ee] + 2 * s * lines[ed] + s**2 * lines[dd], 0.0)
+            moments[ed] = lines[ed] + s * lines[dd]
     ends = {LOW: lines[LOW].astype(float).fillna(np.inf), HIGH: lines[HIGH].astype(float).fillna(-np.inf)}
-    return lines.assign(**made, **ends)
+    return lines.assign(**moments, **ends)
 
 
 def merged(

@@ -68,16 +68,16 @@ def shown(parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | None,
 def solve_linear(design: Design, labels: Labels, weights: FloatArray | None, about: About) -> Estimate:
     """The estimate of least squares, from sums of cells or, where these are no shorter or too near collinear, rows."""
     low, high = float(design.outcome.min()), float(design.outcome.max())
-    found = _in_moments(design, labels, weights)
-    if found is None:
+    solution = _in_moments(design, labels, weights)
+    if solution is None:
         fitted = least_squares(design.rows, design.outcome, design.names, weights)
-        found = fitted.params, fitted.basis.map, _of_rows(fitted, labels, weights)
-    scores, total = found[2], float(design.outcome @ design.outcome)
+        solution = fitted.params, fitted.basis.map, _of_rows(fitted, labels, weights)
+    scores, total = solution[2], float(design.outcome @ design.outcome)
     assert scores.residual is not None
     left = float(scores.residual @ scores.residual)
     perfect = left <= ROUNDING**2 * total * (1.0 if weights is None else float(weights.max()))
     refuse_flat(about.outcome, low, high, perfect)
-    return estimate_in_basis(design.names, *found, True, about, low >= 0 and high <= 1)
+    return estimate_in_basis(design.names, *solution, True, about, low >= 0 and high <= 1)
 
 
 def refuse_flat(outcome: str, low: float, high: float, perfect: bool, what: str = "the covariates") -> None:
@@ -163,11 +163,11 @@ def _in_parts(design: Design, centre: FloatArray, spread: FloatArray) -> tuple[F
             A[:, 0, i] = codes
             continue
         A[:, part, i] = codes * spread[part - 1]
-        own = plain.get(np.ascontiguousarray(codes).tobytes())
-        if own is None:
+        coding_column = plain.get(np.ascontiguousarray(codes).tobytes())
+        if coding_column is None:
             A[:, 0, i] = codes * centre[part - 1]
         else:
-            back[own, i] = -centre[part - 1]
+            back[coding_column, i] = -centre[part - 1]
     return A, back
 
 
@@ -238,10 +238,10 @@ def solve_absorbed(design: Design, rows: ReadRows, factors: tuple[Axis, ...], pa
     places = [i for i, name in enumerate(design.names) if name != "Intercept"]
     names, X = [design.names[i] for i in places], design.rows[:, places]
     refuse_extreme(y, parsed.outcome, "scores")
-    partitions = [Partition(one.codes, one.n_clusters) for one in codes]
+    partitions = [Partition(levels.codes, levels.n_clusters) for levels in codes]
     project = within(partitions, weights)
     n_redundant, exact = redundant_levels(partitions, project)
-    rank = sum(one.n_clusters for one in codes) - n_redundant
+    rank = sum(levels.n_clusters for levels in codes) - n_redundant
     what = listed([axis_name(factor) for factor in factors], joiner=" and ")
     if not names:
         raise FormulaError(
@@ -287,12 +287,12 @@ def _check_left(columns: FloatArray, left: FloatArray, names: list[str], what: s
     lost = [name for name, is_gone in zip(names, gone, strict=True) if is_gone]
     if lost:
         share = max(float(r / s) if s > 0 else 0.0 for r, s, g in zip(rest, spread, gone, strict=True) if g)
-        one = len(lost) == 1
+        single = len(lost) == 1
         raise CollinearityError(
-            f"covariates must vary within levels of what is absorbed; {listed(lost)} {'does' if one else 'do'} not "
-            f"vary within {what} (what is left is {share:.0e} of {'its' if one else 'their'} spread), so that "
-            f"{'its coefficient' if one else 'their coefficients'} cannot be told from the levels. Leave "
-            f"{'it' if one else 'them'} out, or do not absorb {what}.",
+            f"covariates must vary within levels of what is absorbed; {listed(lost)} {'does' if single else 'do'} not "
+            f"vary within {what} (what is left is {share:.0e} of {'its' if single else 'their'} spread), so that "
+            f"{'its coefficient' if single else 'their coefficients'} cannot be told from the levels. Leave "
+            f"{'it' if single else 'them'} out, or do not absorb {what}.",
             column=lost[0],
             count=len(lost),
         )
@@ -382,19 +382,19 @@ def _scales(table: Query, numbers: list[nw.Expr], names: list[str]) -> tuple[Flo
     """Middle and half the range of each number; one query. Refuses what is not finite or does not vary."""
     if not numbers:
         return np.zeros(0), np.zeros(0)
-    found = table.table((), {f"{end}{j}": (z, end) for j, z in enumerate(numbers) for end in _ENDS})
-    low, high = (np.array([float(found[f"{end}{j}"].iloc[0]) for j in range(len(numbers))]) for end in _ENDS)
-    for name, z, *own in zip(names, numbers, low, high, strict=True):
-        if not np.isfinite(own).all():
+    ends = table.table((), {f"{end}{j}": (z, end) for j, z in enumerate(numbers) for end in _ENDS})
+    low, high = (np.array([float(ends[f"{end}{j}"].iloc[0]) for j in range(len(numbers))]) for end in _ENDS)
+    for name, z, *bounds in zip(names, numbers, low, high, strict=True):
+        if not np.isfinite(bounds).all():
             bad = nw.when(z.is_finite()).then(nw.lit(0)).otherwise(nw.lit(1))
             count = int(table.table((), {"bad": (bad, "sum")})["bad"].iloc[0])
             raise NonFiniteError(
                 f"terms of the formula must be finite; {name!r} is missing or infinite in {count} of "
-                f"{int(found[ROWS].iloc[0])} rows in use. Leave such rows out, or change the transformation.",
+                f"{int(ends[ROWS].iloc[0])} rows in use. Leave such rows out, or change the transformation.",
                 column=name,
                 count=count,
             )
-        refuse_extreme(np.array(own), name, "terms of the formula")
+        refuse_extreme(np.array(bounds), name, "terms of the formula")
     spread = (high - low) / 2
     return low + spread, np.where(spread > 0, spread, 1.0)
 
@@ -447,9 +447,9 @@ def _solve(
 
 def _by_term(design: Design, cells: CellKeys, parts: FloatArray) -> tuple[tuple[CellKeys, FloatArray], ...]:
     """The fitted values of u as a sum over sets of factors, each of the joint labels of its own columns."""
-    found = []
+    by_factors = []
     for factors in dict.fromkeys(design.terms):
-        places = [i for i, own in enumerate(design.terms) if own == factors]
+        places = [i for i, term in enumerate(design.terms) if term == factors]
         columns = [i for i, name in enumerate(cells.columns) if name in {whole_column(code) for code in factors}]
         first: dict[tuple[str, ...], int] = {}
         for number, key in enumerate(cells.keys):
@@ -461,6 +461,6 @@ def _by_term(design: Design, cells: CellKeys, parts: FloatArray) -> tuple[tuple[
                 f"{names} have {len(first):,}. Merge levels, or collect the columns of the formula first."
             )
         labels = tuple(tuple(cells.labels[number][i] for i in columns) for number in first.values())
-        own = parts[:, :, places].sum(axis=2)[list(first.values())]
-        found.append((CellKeys(tuple(cells.columns[i] for i in columns), labels), own))
-    return tuple(found)
+        values = parts[:, :, places].sum(axis=2)[list(first.values())]
+        by_factors.append((CellKeys(tuple(cells.columns[i] for i in columns), labels), values))
+    return tuple(by_factors)

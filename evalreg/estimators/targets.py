@@ -272,30 +272,30 @@ def estimated_shares(estimate: Estimate, weight: FloatArray | None = None) -> Es
     return replace(estimate, scores=scores, refit=refit, family=family)
 
 
-def _sizes(given: Any, drawn: Units, strata: tuple[str, ...], shares: Shares, whole: bool) -> FloatArray:
+def _sizes(n_population: Any, drawn: Units, strata: tuple[str, ...], shares: Shares, whole: bool) -> FloatArray:
     """Units of each stratum of the benchmark, or of all of it."""
-    if isinstance(given, Mapping):
-        named = {str(name): size for name, size in given.items()}
+    if isinstance(n_population, Mapping):
+        named = {str(name): size for name, size in n_population.items()}
         if not strata:
             raise ArgumentError(f"`n_population` has sizes by stratum ({listed(named)}); name the column in `strata`.")
         if set(named) != set(strata) or not all(map(_is_count, named.values())):
             raise ArgumentError(
                 f"`n_population` must name each stratum once, with the number of its {drawn.what}; the strata are "
-                f"{listed(strata)}; got {dict(given)!r}."
+                f"{listed(strata)}; got {dict(n_population)!r}."
             )
         return np.array([float(named[name]) for name in strata])
     if not strata:
-        return np.array([float(given) if _is_count(given) else 0.0])
+        return np.array([float(n_population) if _is_count(n_population) else 0.0])
     n = drawn.of_all
     if isinstance(shares, Mapping):
         stated = {str(name): share for name, share in shares.items()}
         n = np.array([float(stated[name]) for name in strata])
-    if not _is_count(given) or shares == "macro" or (isinstance(shares, Mapping) and whole):
+    if not _is_count(n_population) or shares == "macro" or (isinstance(shares, Mapping) and whole):
         raise ArgumentError(
             f"`n_population` must say how many {drawn.what} each stratum has, as {{{listed(strata[:1])}: 40, ...}}; "
-            f"one number is enough where they were drawn in the proportions of the benchmark; got {given!r}."
+            f"one number is enough where they were drawn in the proportions of the benchmark; got {n_population!r}."
         )
-    return np.asarray(given * n / n.sum())
+    return np.asarray(n_population * n / n.sum())
 
 
 def _is_count(value: object) -> bool:

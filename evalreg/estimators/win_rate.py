@@ -132,7 +132,7 @@ def make_schedule(pairs: Pairs, opponents: str | pd.DataFrame, mix: Mix) -> tupl
     n_models, n_strata, n_cells = len(pairs.models), len(pairs.strata), pairs.first.size
     cell = np.tile(np.arange(n_cells), 2)
     model, other = np.append(pairs.first, pairs.second), np.append(pairs.second, pairs.first)
-    weight = np.ones(2 * n_cells) if isinstance(opponents, str) else _given(pairs, opponents)[model, other]
+    weight = np.ones(2 * n_cells) if isinstance(opponents, str) else _opponent_weights(pairs, opponents)[model, other]
     present, row = np.unique(np.tile(pairs.stratum, 2) * n_models + model, return_inverse=True)
     of_stratum, of_model = present // n_models, present % n_models
     total = np.bincount(row, weight)
@@ -178,7 +178,7 @@ def _each(names: list[str]) -> str:
     return f"{listed(names)} {'has' if len(names) == 1 else 'have'}"
 
 
-def _given(pairs: Pairs, opponents: pd.DataFrame) -> FloatArray:
+def _opponent_weights(pairs: Pairs, opponents: pd.DataFrame) -> FloatArray:
     """Weights of opponents as given, shape (n_models, n_models)."""
     if not isinstance(opponents, pd.DataFrame):
         raise ArgumentTypeError(
@@ -294,7 +294,7 @@ def _with_shares(fixed: Estimate, pairs: Pairs, schedule: Schedule, members: Mat
     rates[model, schedule.of_rate[rate]] = schedule.rates[rate]
     beyond = rates - fixed.params[:, None]
     every, nothing = sparse.eye_array(n_cells, format="csr"), sparse.csr_array((n_cells, n_strata))
-    around, ones = (sparse.csr_array(one) for one in (members.toarray() - share, np.ones((n_cells, n_strata))))
+    around, ones = (sparse.csr_array(block) for block in (members.toarray() - share, np.ones((n_cells, n_strata))))
     zero, total = np.zeros(n_strata), np.full(n_strata, whole)
     assert fixed.cells is not None
     # Rows count once: with their pair, not with the shares.
@@ -355,9 +355,9 @@ def solve_as_sampled(pairs: Pairs, about: About) -> Estimate:
     )
 
 
-def board_of(estimate: Estimate, pairs: Pairs, asked: CovOptions, groups: Groups) -> Board:
+def board_of(estimate: Estimate, pairs: Pairs, requested: CovOptions, groups: Groups) -> Board:
     """A board with the covariance and all notes of an estimate; the warnings are issued."""
-    results = results_of(estimate, pairs.axes, asked, independence_notes(groups))
+    results = results_of(estimate, pairs.axes, requested, independence_notes(groups))
     # What differs between the sides is in the scores already.
     held = replace(pairs, side_names=(), sides=pairs.sides[:0])
     return Board(results.estimate, results.cov, results.axes, results.requested, results.notes, held)
@@ -473,7 +473,7 @@ def win_rate(
     >>> board.ranks()["rank"].to_dict()
     {'model-01': 1, 'model-02': 2, 'model-03': 3, 'model-04': 4}
     """
-    asked = check_cov_options(cov, ssc, dof, repair, alike)
+    requested = check_cov_options(cov, ssc, dof, repair, alike)
     if isinstance(opponents, str):
         option("opponents", opponents, OpponentsName)
     if standardise is not None and by is None:
@@ -497,4 +497,4 @@ def win_rate(
         null=0.5,
     )
     estimate = solve_as_sampled(pairs, about) if sampled else solve(pairs, schedule, about)
-    return board_of(estimate, pairs, asked, groups)
+    return board_of(estimate, pairs, requested, groups)

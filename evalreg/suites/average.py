@@ -78,7 +78,7 @@ def drawn(theta: FloatArray, se: FloatArray) -> Averaged:
     Research Methodology 15:99. The interval of a new one has tau^2 + Var(mean) and the same t, as R's metafor.
     """
     k, v = theta.shape[0], se**2
-    tau2 = np.array([_paule_mandel(y, own) for y, own in zip(theta.T, v.T, strict=True)])
+    tau2 = np.array([_paule_mandel(y, variances) for y, variances in zip(theta.T, v.T, strict=True)])
     w = 1 / (v + tau2)
     mean = (w * theta).sum(axis=0) / w.sum(axis=0)
     ratio = (w * (theta - mean) ** 2).sum(axis=0) / (k - 1)

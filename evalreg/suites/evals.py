@@ -121,8 +121,8 @@ class Evals(Printed):
         if self.adjust is not None:
             ends = np.cumsum([len(table) for table in tables.values()])
             p = adjusted_over(np.concatenate([table["p_value"] for table in tables.values()]), self.adjust)
-            for table, own in zip(tables.values(), np.split(p, ends[:-1]), strict=True):
-                table.insert(list(table).index("p_value") + 1, "p_adjusted", own)
+            for table, adjusted in zip(tables.values(), np.split(p, ends[:-1]), strict=True):
+                table.insert(list(table).index("p_value") + 1, "p_adjusted", adjusted)
         return tables
 
     def average(
@@ -345,8 +345,8 @@ def _refuse_twice(parts: Mapping[str, Results]) -> None:
         if not (first.cov.axes and second.cov.axes):
             alike.append(f"{name!r} and {other!r}")
             continue
-        one, two = (part.influence(by=axis_name(part.cov.axes[0])).sort_index() for part in (first, second))
-        if list(map(str, one.index)) == list(map(str, two.index)) and _close(one, two):
+        left, right = (part.influence(by=axis_name(part.cov.axes[0])).sort_index() for part in (first, second))
+        if list(map(str, left.index)) == list(map(str, right.index)) and _close(left, right):
             raise ArgumentError(
                 f"{name!r} and {other!r} hold the same numbers in the same clusters: one eval is there twice. Leave "
                 "out one."
@@ -360,8 +360,8 @@ def _refuse_twice(parts: Mapping[str, Results]) -> None:
         issue([(IndependenceWarning, text)])
 
 
-def _close(one: Any, two: Any) -> bool:
-    return np.allclose(one, two, rtol=SAME, atol=SAME * float(np.max(np.abs(np.asarray(one)), initial=0.0)))
+def _close(first: Any, second: Any) -> bool:
+    return np.allclose(first, second, rtol=SAME, atol=SAME * float(np.max(np.abs(np.asarray(first)), initial=0.0)))
 
 
 def said_once(parts: Mapping[Any, Any]) -> tuple[Note, ...]:

@@ -88,11 +88,11 @@ class ResultsTable(Printed):
         """
         fraction("alpha", alpha)
         frames = {name: _coefficients(part, alpha).to_dict("index") for name, part in self.parts.items()}
-        found = list(dict.fromkeys(label for frame in frames.values() for label in frame))
-        shown = [label for label in found if not self.keep or label in self.keep]
+        labels = list(dict.fromkeys(label for frame in frames.values() for label in frame))
+        shown = [label for label in labels if not self.keep or label in self.keep]
         rows = [line for label in shown for line in self._lines(label, frames)]
         grid = Grid(("", *self.parts), (*rows, *_fact_rows(self.parts)), blocks=True, rule=len(rows))
-        return Summary("results side by side", (), (grid,), tuple(self._sentences(alpha, len(found) - len(shown))))
+        return Summary("results side by side", (), (grid,), tuple(self._sentences(alpha, len(labels) - len(shown))))
 
     def _lines(self, label: Any, frames: Mapping[str, dict[Any, dict[Any, Any]]]) -> list[tuple[str, ...]]:
         """A coefficient and what is below it, in all columns."""

@@ -61,17 +61,17 @@ def directions_of(estimate: Estimate, by: Axis | None) -> Directions:
     """What single clusters (or rows, without `by`) alone determine, where leverages are matrices."""
     assert estimate.refit is not None
     root, inverse_root = root_of(estimate.refit.inverse_gram)
-    found = [np.zeros((root.shape[0], 0)), *_beyond_levels(estimate, by), *_alone(estimate.scores, by, root)]
-    return Directions(root, inverse_root, np.concatenate(found, axis=1))
+    parts = [np.zeros((root.shape[0], 0)), *_beyond_levels(estimate, by), *_alone(estimate.scores, by, root)]
+    return Directions(root, inverse_root, np.concatenate(parts, axis=1))
 
 
 def _alone(scores: Scores, by: Axis | None, root: FloatArray) -> Iterator[FloatArray]:
     """Unit vectors that each cluster or row alone determines, (k, n_found) each."""
     # A trace is rounded more than once.
     for leverage, lift in scores.dominant(by, root, 1 - 2 * FULL_LEVERAGE):
-        own = full_leverage_directions(leverage)
-        own = own if lift is None else lift @ own
-        yield own / np.linalg.norm(own, axis=0)
+        vectors = full_leverage_directions(leverage)
+        vectors = vectors if lift is None else lift @ vectors
+        yield vectors / np.linalg.norm(vectors, axis=0)
 
 
 def _beyond_levels(estimate: Estimate, by: Axis | None) -> list[FloatArray]:
@@ -88,9 +88,9 @@ def _beyond_levels(estimate: Estimate, by: Axis | None) -> list[FloatArray]:
     whole = _with_levels(estimate, by) if affordable(estimate, by) else None
     if whole is None:
         return []
-    found = [own[: scores.n_columns] for own in _alone(whole, by, np.eye(whole.n_columns))]
+    directions = [vectors[: scores.n_columns] for vectors in _alone(whole, by, np.eye(whole.n_columns))]
     # A cluster that holds a whole level determines that level's effect, which is no direction of the covariates.
-    return [own[:, np.linalg.norm(own, axis=0) > ROOT_OF_ROUNDING] for own in found]
+    return [vectors[:, np.linalg.norm(vectors, axis=0) > ROOT_OF_ROUNDING] for vectors in directions]
 
 
 @dataclass(frozen=True, eq=False)

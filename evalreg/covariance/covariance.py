@@ -123,13 +123,13 @@ class Term:
             return np.full(C.shape[0], float(self.n_clusters - 1))
         if self.contrasts is None:
             return self.leverage.dof(dense(C))
-        found = None
+        pairs_dof = None
         if isinstance(self.leverage, CellLeverage):
             if self.leverage.parameters is not None and is_identity(C):
                 return self.leverage.parameters
             if _many_pairs(C, self.contrasts):
-                found = self.leverage.of_pairs(C, self._projected)
-        return self.leverage.dof(self._product(C)) if found is None else found
+                pairs_dof = self.leverage.of_pairs(C, self._projected)
+        return self.leverage.dof(self._product(C)) if pairs_dof is None else pairs_dof
 
     def _product(self, C: Matrix) -> Matrix:
         """C times the contrasts; sparse where both may be, as differences of many models touch few of the cells."""
@@ -142,10 +142,10 @@ class Term:
     @cached_property
     def _thin(self) -> Matrix | None:
         """The contrasts in compressed sparse rows; None where they are dense."""
-        own: Matrix = self.contrasts
-        if not sparse.issparse(own) and np.count_nonzero(own) >= DENSE_SHARE * own.size:
+        contrasts: Matrix = self.contrasts
+        if not sparse.issparse(contrasts) and np.count_nonzero(contrasts) >= DENSE_SHARE * contrasts.size:
             return None
-        return compressed(own)
+        return compressed(contrasts)
 
     @cached_property
     def _projected(self) -> Projected:
@@ -286,9 +286,9 @@ class Covariance:
         hold(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Views of mappings cannot be pickled, and what is kept can be made again.
-        own = {name: value for name, value in self.__dict__.items() if name not in ("kept", "_variances")}
-        return {**own, "n_clusters": dict(self.n_clusters)}
+        # Views of mappings cannot be pickled, and what is shared can be made again.
+        fields = {name: value for name, value in self.__dict__.items() if name not in ("shared", "_variances")}
+        return {**fields, "n_clusters": dict(self.n_clusters)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Arrays come out of a pickle as ones that can be written.
@@ -296,7 +296,7 @@ class Covariance:
         hold(self)
 
     @cached_property
-    def kept(self) -> dict[str, Any]:
+    def shared(self) -> dict[str, Any]:
         """What statements about many contrasts make of it and share, by name; neither pickled nor copied."""
         return {}
 
@@ -308,7 +308,7 @@ class Covariance:
     @property
     def summed(self) -> bool:
         """Whether widths are sums of t^2 V over terms, so that no single t serves all levels."""
-        return self.crossed and self.options.own_dof
+        return self.crossed and self.options.dof_by_axis
 
     @property
     def raw(self) -> FloatArray:
@@ -593,22 +593,22 @@ class Covariance:
         parts = []
         for source in sources:
             rows, first, second, scale = source.sides(C)
-            own = self._contrasts(C)[rows]
-            lost = self._lost(own) | self._withheld(own)
+            scored_C = self._contrasts(C)[rows]
+            lost = self._lost(scored_C) | self._withheld(scored_C)
             held = (variance[rows] > 0) | (~lost if source.signed else variance[rows] == 0)
             sides = rows[held], first[held], second[held], scale[held]
-            V = self.pieces[term].variance(own[held]) / sides[3] ** 2
-            V = np.where(LAST_DIGITS * np.abs(squared_entries(own[held]) @ np.diag(self.naive)) < V, V, 0.0)
+            V = self.pieces[term].variance(scored_C[held]) / sides[3] ** 2
+            V = np.where(LAST_DIGITS * np.abs(squared_entries(scored_C[held]) @ np.diag(self.naive)) < V, V, 0.0)
             null = source.null_variance(sides, V, axis)
             parts.append((Scored(sides[0], sides[3], term if self.summed else 0, null), 0))
-        found = Scored.joined(parts)
-        return None if found is None or not found.rows.size else found
+        scored = Scored.joined(parts)
+        return None if scored is None or not scored.rows.size else scored
 
     def _widths(self, C: Matrix) -> Widths:
         reach = self.reach(C)
         dofs = np.array([term.dof(C) for term in self.pieces]) if self.summed else self._one_dof(C)[None]
-        found = self._of_dofs(C, dofs, reach)
-        return found if reach is None else found.allowing(reach)
+        widths = self._of_dofs(C, dofs, reach)
+        return widths if reach is None else widths.allowing(reach)
 
     def _of_dofs(self, C: Matrix, dofs: FloatArray, reach: Reach | None) -> Widths:
         """Widths without what is allowed for beyond, from the degrees of freedom of the terms, (n_terms, m)."""
@@ -631,10 +631,10 @@ class Covariance:
         Reach or None
             Not of differences of models on the same questions, which allow for differences that were not seen.
         """
-        found = None if self.ends is None else self.ends.reach(contrasts)
-        if found is None or self.paired is None:
-            return found
-        return found.within(self.paired.apart(contrasts))
+        reach = None if self.ends is None else self.ends.reach(contrasts)
+        if reach is None or self.paired is None:
+            return reach
+        return reach.within(self.paired.apart(contrasts))
 
     def _one_dof(self, C: Matrix) -> FloatArray:
         """Degrees of freedom where one t serves all levels."""

@@ -46,15 +46,15 @@ def subset_signs(dims: list[tuple[int, ...]]) -> FloatArray:
     The variance and the width of several axes are the largest over these sets, so that none is smaller than fewer axes
     alone give.
     """
-    axes = sorted({axis for one in dims for axis in one})
+    axes = sorted({axis for subset in dims for axis in subset})
     sets = [set(chosen) for size in range(1, len(axes) + 1) for chosen in combinations(axes, size)]
-    return np.array([[(-1.0) ** (len(one) + 1) if set(one) <= chosen else 0.0 for one in dims] for chosen in sets])
+    return np.array([[float(sign(subset)) if set(subset) <= chosen else 0.0 for subset in dims] for chosen in sets])
 
 
 def sums_of(dims: Sequence[Dims], repair: str) -> FloatArray:
     """Signs of the sums of which the largest is the variance, shape (n_sums, n_terms)."""
     if repair == "two-term":
-        return np.array([[float(len(one) == 1) for one in dims]])
+        return np.array([[float(len(subset) == 1) for subset in dims]])
     signs = subset_signs(list(dims))
     # The last set is that of all axes.
     return signs if repair == "max" else signs[-1:]
@@ -252,23 +252,23 @@ class Reach:
 
     def within(self, rows: IntArray) -> Reach | None:
         """That of some contrasts alone, which keep their numbers; None where they allow for nothing."""
-        own = np.isin(self.row, rows)
-        return Reach(self.row[own], self.size[own], self.mean[own], self.trials[own]) if own.any() else None
+        mask = np.isin(self.row, rows)
+        return Reach(self.row[mask], self.size[mask], self.mean[mask], self.trials[mask]) if mask.any() else None
 
     def chosen(self, rows: IntArray) -> Reach | None:
         """That of some contrasts, in rising order, which are numbered from 0."""
-        found = self.within(rows)
-        return None if found is None else replace(found, row=np.searchsorted(rows, found.row))
+        reach = self.within(rows)
+        return None if reach is None else replace(reach, row=np.searchsorted(rows, reach.row))
 
 
 def joined_reach(parts: Sequence[Reach | None], starts: Sequence[int]) -> Reach | None:
     """That of contrasts that follow each other, each part with its first contrast."""
-    found = [
+    columns = [
         (part.row + start, part.size, part.mean, part.trials)
         for part, start in zip(parts, starts, strict=True)
         if part is not None
     ]
-    return Reach(*(np.concatenate(one) for one in zip(*found, strict=True))) if found else None
+    return Reach(*(np.concatenate(arrays) for arrays in zip(*columns, strict=True))) if columns else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,18 +310,18 @@ class Ends:
 
     def _sizes(self, C: Matrix) -> Matrix:
         """What contrasts move by where the rows of a mean in them move by 1, shape (m, k)."""
-        own = without_zeros(compressed(C[:, self.which]))
-        held = absolute_entries(signs_of_entries(own))
-        return without_zeros(compressed(held.multiply(C @ self.moves) - self._twice(own, held)))
+        size = without_zeros(compressed(C[:, self.which]))
+        held = absolute_entries(signs_of_entries(size))
+        return without_zeros(compressed(held.multiply(C @ self.moves) - self._twice(size, held)))
 
-    def _twice(self, own: Matrix, held: Matrix) -> Matrix:
+    def _twice(self, size: Matrix, held: Matrix) -> Matrix:
         """What rows between two of these move, one at 0 and one at 1: they are among the rows of both, and count once.
 
         All of it is taken from the one at 1.
         """
         between, high = compressed(self.moves)[self.which].toarray(), self.mean > 0.5
         crossing = ~high[:, None] & high
-        return own @ compressed(between * crossing) - own.multiply(held @ compressed(between.T * crossing))
+        return size @ compressed(between * crossing) - size.multiply(held @ compressed(between.T * crossing))
 
 
 def ends_of(estimate: Estimate, variance: FloatArray, axes: tuple[Axis, ...]) -> Ends | None:
@@ -344,8 +344,8 @@ def ends_of(estimate: Estimate, variance: FloatArray, axes: tuple[Axis, ...]) ->
 def _moves(estimate: Estimate, A: Matrix, which: IntArray) -> Matrix:
     """What parameters move by where all rows of some means move by 1, shape (n_params, k)."""
     n = estimate.n_params
-    own_cells = A.shape[1] == n == A.nnz and np.array_equal(A.indices, np.arange(n))
-    if estimate.kind != "board" or not own_cells or estimate.cells is None:
+    diagonal = A.shape[1] == n == A.nnz and np.array_equal(A.indices, np.arange(n))
+    if estimate.kind != "board" or not diagonal or estimate.cells is None:
         return times(A, transposed(signs_of_entries(A[which])))
     # Means of models' own comparisons do not tell their opponents: as if each had met all others equally often.
     weight = estimate.cells.weight
@@ -369,12 +369,12 @@ class Scored:
     @classmethod
     def joined(cls, parts: Sequence[tuple[Scored | None, int]]) -> Scored | None:
         """That of contrasts that follow each other, each part with its first contrast."""
-        own = [(part, first) for part, first in parts if part is not None]
-        if not own:
+        scored = [(part, first) for part, first in parts if part is not None]
+        if not scored:
             return None
-        rows = np.concatenate([part.rows + first for part, first in own])
-        scale = np.concatenate([part.scale for part, _ in own])
-        return cls(rows, scale, own[0][0].term, NullVariance.joined(part.null for part, _ in own))
+        rows = np.concatenate([part.rows + first for part, first in scored])
+        scale = np.concatenate([part.scale for part, _ in scored])
+        return cls(rows, scale, scored[0][0].term, NullVariance.joined(part.null for part, _ in scored))
 
     def chosen(self, which: IntArray) -> Scored:
         """Some of them."""
@@ -453,8 +453,8 @@ class Widths:
         # A sum of positive terms is at least each of them, and so is its p-value.
         for term in np.flatnonzero(np.any(self.signs[np.all(self.signs >= 0, axis=1)] > 0, axis=0)):
             V = np.where(self.terms[term] > 0, self.terms[term], 1.0)
-            own = t_pvalues(x / np.sqrt(V), self.dofs[term])
-            p = np.where(self.terms[term] > 0, np.maximum(p, own), p)
+            alone = t_pvalues(x / np.sqrt(V), self.dofs[term])
+            p = np.where(self.terms[term] > 0, np.maximum(p, alone), p)
         if np.any(np.count_nonzero(self.signs, axis=1) > 1):
             wanted = np.flatnonzero(known & (x > 0) & (p < 1))
             p[wanted] = self.chosen(wanted)._levels(x[wanted], p[wanted])
@@ -478,8 +478,8 @@ class Widths:
         terms[..., scored.term, :] += growth
         # What one t serves has one term, of which that of the axis is a part.
         total = np.maximum(elsewhere * np.nan_to_num(self.variance[rows]) + growth, 0.0)
-        made = np.max(self.signs @ terms, axis=-2) if self.signs.size > 1 else total
-        return Widths(np.maximum(made, 0.0), np.maximum(terms, 0.0), self.dofs[:, rows], self.signs)
+        variance = np.max(self.signs @ terms, axis=-2) if self.signs.size > 1 else total
+        return Widths(np.maximum(variance, 0.0), np.maximum(terms, 0.0), self.dofs[:, rows], self.signs)
 
     def statistic(self, distance: FloatArray) -> FloatArray:
         """Signed distances in standard errors, shape (m,), those of `scored` under the value tested."""
@@ -510,14 +510,14 @@ class Widths:
 
         def plain(x: FloatArray) -> FloatArray:
             far = null.theta - x
-            own = self.under(scored, x)
-            found = own.pvalues(scored.scale * far)
-            return np.where(far == 0, 1.0, np.where(own.variance > 0, found, 0.0))
+            widths = self.under(scored, x)
+            pvalues = widths.pvalues(scored.scale * far)
+            return np.where(far == 0, 1.0, np.where(widths.variance > 0, pvalues, 0.0))
 
-        own, beyond = plain(x), null.signed & (null.theta * x < 0)
+        scored_p, beyond = plain(x), null.signed & (null.theta * x < 0)
         if beyond.any():
-            own = np.where(beyond, np.minimum(own, plain(np.zeros(x.shape))), own)
-        p[scored.rows] = np.where(np.isnan(distance[scored.rows]), np.nan, own)
+            scored_p = np.where(beyond, np.minimum(scored_p, plain(np.zeros(x.shape))), scored_p)
+        p[scored.rows] = np.where(np.isnan(distance[scored.rows]), np.nan, scored_p)
         return p
 
     def _scored_limits(self, scored: Scored, alpha: float | FloatArray) -> FloatArray:
@@ -615,7 +615,7 @@ def one_t(variance: FloatArray, dof: FloatArray) -> Widths:
 def joined(parts: Sequence[Widths]) -> Widths:
     """Widths of the contrasts of all parts, which have the same sums."""
     columns = [(part.variance[None], part.terms, part.dofs) for part in parts]
-    variance, terms, dofs = (np.concatenate(one, axis=1) for one in zip(*columns, strict=True))
+    variance, terms, dofs = (np.concatenate(arrays, axis=1) for arrays in zip(*columns, strict=True))
     starts = np.cumsum([0, *(part.variance.size for part in parts)])
     scored = Scored.joined([(part.scored, int(start)) for part, start in zip(parts, starts, strict=False)])
     reach = joined_reach([part.reach for part in parts], starts[:-1].tolist())
@@ -635,8 +635,8 @@ def crossed_widths(
     with it. Shapes: variance (m,), terms, dofs (n_terms, m).
     """
     signs = sums_of(dims, "max" if repair == "max" else "two-term")
-    made = np.max(signs @ terms, axis=0)
-    scale = np.divide(variance, made, out=np.ones_like(made), where=(made > 0) & (variance > 0))
+    total = np.max(signs @ terms, axis=0)
+    scale = np.divide(variance, total, out=np.ones_like(total), where=(total > 0) & (variance > 0))
     # Equal but for rounding is equal.
     scale = np.where(np.isclose(scale, 1.0, rtol=1e-13, atol=0), 1.0, scale)
     return Widths(variance, terms * scale, dofs, signs)

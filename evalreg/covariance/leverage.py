@@ -33,8 +33,8 @@ from evalreg.numerics.matrices import (
     Matrix,
     compressed,
     dense,
+    faster_dense,
     is_identity,
-    mostly_there,
     row_products,
     scale_rows,
     squared_entries,
@@ -211,9 +211,9 @@ class Narrow:
         totals, parts = self.clusters.totals @ self.root, []
         for which, members in self.clusters.alike(HELD):
             (Z,) = self.clusters.rows(members, self.root)
-            K, eye, own = _products(Z), np.eye(members.shape[1]), totals[which][:, :, None]
+            K, eye, t = _products(Z), np.eye(members.shape[1]), totals[which][:, :, None]
             F = inverse_power(K, self.power, change=True)
-            totals[which] = (own + np.swapaxes(Z, 1, 2) @ (F @ (Z @ own)))[:, :, 0]
+            totals[which] = (t + np.swapaxes(Z, 1, 2) @ (F @ (Z @ t)))[:, :, 0]
             parts.append((members, eye + K @ F, K))
         return totals, tuple(parts)
 
@@ -234,8 +234,8 @@ class Narrow:
             step = max(HELD // turned.size, 1)
             for first in range(0, members.shape[0], step):
                 some = slice(first, first + step)
-                Z, own = self.clusters.rows(members[some], self.root, mapped)
-                W = np.swapaxes(adjustment[some] @ own, 1, 2)
+                Z, mapped_rows = self.clusters.rows(members[some], self.root, mapped)
+                W = np.swapaxes(adjustment[some] @ mapped_rows, 1, 2)
                 yield W, W, W @ Z
 
 
@@ -252,12 +252,12 @@ def entry_forms(part: Narrow, turned: FloatArray) -> Iterator[tuple[slice, Forms
     with (n_clusters, m) twice and (m, k, k).
     """
     m, mapped, before = turned.shape[1], part.root @ turned, 0
-    found = list[IntArray]()
+    pairs_of_rows = list[IntArray]()
     for members, *_ in part.adjustments:
         starts = before + np.arange(0, members.size, members.shape[1])
-        found.append((starts[:, None] + np.array(np.triu_indices(members.shape[1]))[:, None]).reshape(2, -1))
+        pairs_of_rows.append((starts[:, None] + np.array(np.triu_indices(members.shape[1]))[:, None]).reshape(2, -1))
         before += members.size
-    first, second = np.concatenate(found, axis=1)
+    first, second = np.concatenate(pairs_of_rows, axis=1)
     rows = compressed(part.clusters.design)[np.concatenate([members.ravel() for members, *_ in part.adjustments])]
     k, share = rows.shape[1], np.where(first == second, 0.5, 1.0)
     pairs = scale_rows(row_products(rows[first], rows[second]), share).T.tocsr()
@@ -265,13 +265,13 @@ def entry_forms(part: Narrow, turned: FloatArray) -> Iterator[tuple[slice, Forms
     for some in (slice(begin, begin + step) for begin in range(0, m, step)):
         totals, norms = [], []
         for members, adjustment, K in part.adjustments:
-            (own,) = part.clusters.rows(members, mapped[:, some])
-            W = adjustment @ own
+            (mapped_rows,) = part.clusters.rows(members, mapped[:, some])
+            W = adjustment @ mapped_rows
             totals.append(W.reshape(-1, W.shape[2]))
             norms.append((np.einsum("gnm,gnm->gm", W, W), np.einsum("gnm,gnm->gm", W, K @ W)))
         w = np.concatenate(totals)
         half = (pairs @ (w[first] * w[second])).T.reshape(-1, k, k)
-        d, uu = (np.concatenate(one) for one in zip(*norms, strict=True))
+        d, uu = (np.concatenate(blocks) for blocks in zip(*norms, strict=True))
         yield some, (d, uu, part.root.T @ (half + np.swapaxes(half, 1, 2)) @ part.root)
 
 
@@ -359,9 +359,9 @@ class CountedDof:
         """Sum of G_s - 1 over the strata that a contrast has."""
         used, total = dense(contrasts) != 0, np.zeros(contrasts.shape[0])
         for s in np.unique(self.stratum):
-            own = self.stratum == s
-            fewest = np.where(used[:, own], self.counts[own], np.inf).min(axis=1)
-            wholly = np.max(self.counts[own & self.whole], initial=1.0)
+            in_stratum = self.stratum == s
+            fewest = np.where(used[:, in_stratum], self.counts[in_stratum], np.inf).min(axis=1)
+            wholly = np.max(self.counts[in_stratum & self.whole], initial=1.0)
             total += np.where(np.isfinite(fewest), fewest, wholly) - 1
         return total
 
@@ -402,7 +402,7 @@ def cell_sums(b: Matrix, v: Matrix) -> tuple[FloatArray, FloatArray, FloatArray]
     """Sums over clusters that add up over blocks: b - v^2, bb' - b(v^2)' - (v^2)b', and vv'."""
     d, v2 = with_entries(b, b.data - v.data**2), with_entries(v, v.data**2)
     trace = np.bincount(b.indices, d.data, b.shape[1]).astype(np.float64, copy=False)
-    if mostly_there(b):
+    if faster_dense(b):
         d, v2, v = d.toarray(), v2.toarray(), v.toarray()
     # A matrix times itself is half the work, for which BLAS starts no threads.
     return trace, dense(d.T @ d - v2.T @ v2), dense(v.T @ v)
@@ -430,8 +430,8 @@ def known_dof(squares: sparse.csr_array, sums: FloatArray) -> FloatArray:
     m, counts = squares.shape[0], np.diff(squares.indptr).astype(np.int64)
     trace, forms, *products = np.split(sums, np.cumsum([m, m, *counts[:-1] ** 2]))
     weights = np.split(squares.data, squares.indptr[1:-1])
-    own = [c @ part.reshape(c.size, c.size) ** 2 @ c for c, part in zip(weights, products, strict=True)]
-    return ratio(trace**2, forms + np.array(own))
+    squared_products = [c @ part.reshape(c.size, c.size) ** 2 @ c for c, part in zip(weights, products, strict=True)]
+    return ratio(trace**2, forms + np.array(squared_products))
 
 
 CellSpread: TypeAlias = tuple[FloatArray, Matrix, tuple[Matrix, Matrix] | None]
@@ -455,7 +455,7 @@ def spread_of(blocks: list[tuple[Matrix, Matrix]]) -> CellSpread:
     return trace, (b.T @ b - cross - cross.T + products.multiply(products)).tocsr(), None
 
 
-def own_dof(b: Matrix, v: Matrix) -> FloatArray:
+def cell_dof(b: Matrix, v: Matrix) -> FloatArray:
     """Satterthwaite degrees of freedom of each cell's own mean, shape (n_cells,)."""
 
     def summed(values: FloatArray) -> FloatArray:
@@ -540,24 +540,24 @@ class CellLeverage:
         """Satterthwaite degrees of freedom, one for each row of `contrasts` (m, n_cells), some at a time."""
         squares = squared_entries(compressed(contrasts))
         _, spread, factors = self.sums
-        if factors is None and mostly_there(squares):
+        if factors is None and faster_dense(squares):
             forms = quadratic(dense(squares), spread)
             return ratio(np.asarray(squares @ self.trace) ** 2, forms)
-        step, found = max(HELD // self.trace.size, 1), list[FloatArray]()
+        step, dofs = max(HELD // self.trace.size, 1), list[FloatArray]()
         for part in (squares[first : first + step] for first in range(0, squares.shape[0], step)):
             if factors is None:
-                found.append(ratio(np.asarray(part @ self.trace) ** 2, quadratic(part, spread)))
+                dofs.append(ratio(np.asarray(part @ self.trace) ** 2, quadratic(part, spread)))
             else:
-                found.append(known_dof(part, np.concatenate(known_sums(part, *factors))))
-        return np.concatenate(found)
+                dofs.append(known_dof(part, np.concatenate(known_sums(part, *factors))))
+        return np.concatenate(dofs)
 
     def hotelling(self, contrasts: FloatArray) -> float:
         """eta of the approximate Hotelling test of `contrasts` (q, n_cells)."""
         q, scaled = contrasts.shape[0], whiten(contrasts, (contrasts * self.trace) @ contrasts.T)
-        own, variance = np.sum(scaled**2, axis=0), 0.0
+        squares, variance = np.sum(scaled**2, axis=0), 0.0
         for part in self._parts:
             products = scaled.T @ scaled[:, part]
-            variance += float(np.sum((np.outer(own, own[part]) + products**2) * self.columns(part)))
+            variance += float(np.sum((np.outer(squares, squares[part]) + products**2) * self.columns(part)))
         return float(q * (q + 1) / variance)
 
     def of_pairs(self, combinations: Matrix, projected: Projected) -> FloatArray | None:
@@ -570,12 +570,12 @@ class CellLeverage:
         first, last = rows.indptr[:-1], rows.indptr[1:] - 1
         i, j = rows.indices[first], rows.indices[last]
         c, d = rows.data[first], np.where(j > i, rows.data[last], 0.0)
-        A, spread, own, trace = projected
+        A, spread, forms, trace = projected
         both = compressed(A[i].multiply(A[j]).tocsr() * (2 * c * d)[:, None])
         both.eliminate_zeros()
         if np.max(np.diff(both.indptr), initial=0) > 1:
             return None
-        variance = c**4 * own[i, i] + d**4 * own[j, j] + 2 * c**2 * d**2 * own[i, j]
+        variance = c**4 * forms[i, i] + d**4 * forms[j, j] + 2 * c**2 * d**2 * forms[i, j]
         expected = c**2 * trace[i] + d**2 * trace[j]
         shared = np.flatnonzero(np.diff(both.indptr))
         cell, x = both.indices, both.data
@@ -624,12 +624,12 @@ class ClusterLeverage:
     def dof(self, contrasts: FloatArray) -> FloatArray:
         """Satterthwaite degrees of freedom, one for each row of `contrasts` (m, k)."""
         k = self.root.shape[1]
-        step, found = max(2 * HELD // max(min(self.n_clusters, k) * k, 1), 16), list[FloatArray]()
+        step, dofs = max(2 * HELD // max(min(self.n_clusters, k) * k, 1), 16), list[FloatArray]()
         with Progress(contrasts.shape[0], unit="degrees of freedom") as progress:
             for first in range(0, contrasts.shape[0], step):
-                found.append(self._dof(self.root.T @ contrasts[first : first + step].T))
-                progress.advance(found[-1].size)
-        return np.concatenate(found)
+                dofs.append(self._dof(self.root.T @ contrasts[first : first + step].T))
+                progress.advance(dofs[-1].size)
+        return np.concatenate(dofs)
 
     def _dof(self, turned: FloatArray) -> FloatArray:
         """(sum_g d_g - u_g'u_g)^2 / (sum_g d_g^2 - 2 d_g u_g'u_g + |sum_g u_gu_g'|^2) of R'C', (k, m)."""
@@ -650,8 +650,8 @@ class ClusterLeverage:
                 if few:
                     held.append(u)
                 else:  # a matrix times itself, contrast by contrast, is half the work
-                    for total, own in zip(sums, np.swapaxes(u, 0, 1), strict=True):
-                        total += own.T @ own
+                    for total, u_m in zip(sums, np.swapaxes(u, 0, 1), strict=True):
+                        total += u_m.T @ u_m
         if few:  # of fewer clusters than columns UU' is the smaller, which has the sum of squares of U'U
             u = np.swapaxes(np.concatenate(held), 0, 1)
             sums = u @ np.swapaxes(u, 1, 2)

@@ -191,7 +191,7 @@ class ResolvedCov:
         return KINDS[self.cov]
 
     @property
-    def own_dof(self) -> bool:
+    def dof_by_axis(self) -> bool:
         """Whether each axis has degrees of freedom of its own: Satterthwaite's, or G - 1 under the jackknife."""
         return self.dof == "satterthwaite" or (self.kind.needs_exact_refit and self.dof == "min")
 
@@ -248,12 +248,12 @@ def _check_dof(dof: Any) -> DofName | float | None:
     raise ArgumentError(f"`dof` must be one of {listed(DOFS)} or a positive number; got {dof!r}.")
 
 
-def resolve_cov(asked: CovOptions, clustered: bool, default: CovName = "CR2") -> ResolvedCov:
+def resolve_cov(requested: CovOptions, clustered: bool, default: CovName = "CR2") -> ResolvedCov:
     """Fill in the defaults: CR2 with Satterthwaite dof for clusters, naive without; dof "min" with other covariances.
 
     `default` is the covariance where there are groups and none is named; to name it changes nothing.
     """
-    cov = asked.cov or (default if clustered else "naive")
+    cov = requested.cov or (default if clustered else "naive")
     kind = KINDS[cov]
     if kind.needs_clusters and not clustered:
         raise ArgumentError(
@@ -264,21 +264,23 @@ def resolve_cov(asked: CovOptions, clustered: bool, default: CovName = "CR2") ->
             f'`cov="{cov}"` takes rows to be independent, but here they are in clusters (of `groups`, or answers to '
             f'the same questions). For clusters use cov="{kind.clustered}"; for independent rows leave `groups` out.'
         )
-    dof = asked.dof if asked.dof is not None else kind.dof
+    dof = requested.dof if requested.dof is not None else kind.dof
     if dof == "satterthwaite" and not kind.takes_satterthwaite:
         raise ArgumentError(f'`dof="satterthwaite"` goes with cov "CR0" to "CR3"; got cov="{cov}". Use dof="min".')
-    if asked.alike is not None and not clustered:
+    if requested.alike is not None and not clustered:
         raise ArgumentError(
-            f'`alike="{asked.alike}"` must be one of two clusterings that cross; got no `groups`. Pass two columns, '
-            'such as groups="prompt + judge", and as `alike` the one of few clusters, "judge"; or leave `alike` out.'
+            f'`alike="{requested.alike}"` must be one of two clusterings that cross; got no `groups`. Pass two '
+            'columns, such as groups="prompt + judge", and as `alike` the one of few clusters, "judge"; or leave '
+            "`alike` out."
         )
-    if asked.repair is not None and asked.repair not in kind.repairs:
+    if requested.repair is not None and requested.repair not in kind.repairs:
         raise ArgumentError(
             f'`cov="{cov}"` goes with repair="max" only, since its three-term form can be negative; got '
-            f'repair="{asked.repair}". Leave out `repair`.'
+            f'repair="{requested.repair}". Leave out `repair`.'
         )
-    plain = asked.cov is None and asked.dof != "satterthwaite" and asked.repair in (None, "max") and asked.alike is None
-    return ResolvedCov(cov, asked.ssc or "statsmodels", dof, asked.repair or "max", plain, asked.alike)
+    repair = requested.repair or "max"
+    plain = requested.cov is None and requested.alike is None and requested.dof != "satterthwaite" and repair == "max"
+    return ResolvedCov(cov, requested.ssc or "statsmodels", dof, repair, plain, requested.alike)
 
 
 def check_estimate(estimate: object) -> None:
@@ -350,10 +352,10 @@ def refuse_many_axes(axes: tuple[Axis, ...]) -> None:
 
 def drop_nested(scores: Scores, axes: tuple[Axis, ...]) -> tuple[tuple[Axis, ...], list[Note]]:
     """Leave out axes whose clusters each lie inside one cluster of another axis, and say which."""
-    kept = list(axes)
+    coarsest = list(axes)
     notes: list[Note] = []
     for axis in reversed(axes):
-        for other in [other for other in kept if other != axis]:
+        for other in [other for other in coarsest if other != axis]:
             joint = union(*sorted((axis, other), key=axes.index))
             if scores.n_clusters(joint) != scores.n_clusters(axis):
                 continue
@@ -364,10 +366,10 @@ def drop_nested(scores: Scores, axes: tuple[Axis, ...]) -> tuple[tuple[Axis, ...
                 else f'"{axis_name(axis)}" lies inside "{axis_name(other)}" ({fine} clusters in {coarse}): '
                 "clustering by the coarser one alone covers both."
             )
-            kept.remove(axis)
+            coarsest.remove(axis)
             notes.append((NestedClustersWarning, text))
             break
-    return tuple(kept), notes
+    return tuple(coarsest), notes
 
 
 def check_two_clusters(estimate: Estimate, axis: Axis, axes: tuple[Axis, ...]) -> None:

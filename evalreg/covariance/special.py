@@ -53,13 +53,13 @@ class AlikeTerm(Term):
 
     def _applies(self, C: Matrix) -> BoolArray:
         """Contrasts that are differences of models, shape (m,)."""
-        own = quadratic(C, self.pooled)
-        return np.asarray(~touching(C, ~self.of_models) & (own > 0) & ((C @ self.common) ** 2 <= ROUNDING * own))
+        pooled, common = quadratic(C, self.pooled), (C @ self.common) ** 2
+        return np.asarray(~touching(C, ~self.of_models) & (pooled > 0) & (common <= ROUNDING * pooled))
 
     def variance(self, C: Matrix) -> FloatArray:
         """The larger of the contrast's own variance and the pooled one."""
-        own = super().variance(C)
-        return np.where(self._applies(C), np.maximum(own, quadratic(C, self.pooled)), own)
+        unpooled = super().variance(C)
+        return np.where(self._applies(C), np.maximum(unpooled, quadratic(C, self.pooled)), unpooled)
 
     def dof(self, C: Matrix) -> FloatArray:
         """(J - 1)(K - 1): the contrast's own degrees of freedom times the differences of models that tell."""
@@ -67,10 +67,10 @@ class AlikeTerm(Term):
 
     def linear(self, C: FloatArray) -> Term:
         """The same term for contrasts of the parameters."""
-        made = super().linear(C)
-        assert isinstance(made, AlikeTerm)
+        term = super().linear(C)
+        assert isinstance(term, AlikeTerm)
         of_models = ~touching(C, ~self.of_models)
-        return replace(made, pooled=C @ self.pooled @ C.T, common=C @ self.common, of_models=of_models)
+        return replace(term, pooled=C @ self.pooled @ C.T, common=C @ self.common, of_models=of_models)
 
 
 def pool_models(estimate: Estimate, axes: tuple[Axis, ...], terms: Sequence[Term], name: str) -> list[Term]:
@@ -98,7 +98,7 @@ def _pooled(estimate: Estimate, term: Term) -> AlikeTerm:
     pooled, common = np.zeros((n, n)), np.zeros(n)
     pooled[:K, :K] = share * centred @ centred.T
     common[:K] = M.sum(axis=1) * np.sqrt(max(float(V.sum()), 0.0)) / K
-    held = {one.name: getattr(term, one.name) for one in fields(Term)}
+    held = {field.name: getattr(term, field.name) for field in fields(Term)}
     return AlikeTerm(**held, pooled=frozen(pooled), common=frozen(common), of_models=np.arange(n) < K, n_models=K)
 
 
@@ -113,10 +113,10 @@ def check_alike(estimate: Estimate, axes: tuple[Axis, ...], name: str) -> None:
         )
     names = [axis_name(axis) for axis in axes]
     if len(axes) != 2:
-        found = listed(names) if names else "none"
+        crossed = listed(names) if names else "none"
         raise NotAvailableError(
             f'`alike="{name}"` must be one of two clusterings that cross, such as "judge" of groups="prompt + judge"; '
-            f"got {len(axes)} ({found}) after any that lies inside another. Leave it out, or pass alike=None."
+            f"got {len(axes)} ({crossed}) after any that lies inside another. Leave it out, or pass alike=None."
         )
     if name not in names:
         raise ArgumentError(
@@ -213,8 +213,8 @@ def _in_common(drawn: FloatArray, scale: FloatArray, samples: Samples) -> tuple[
     """
     matrix, unknown = np.array(drawn), np.zeros(drawn.shape)
     for columns in samples.mixed():
-        own = np.ix_(columns, columns)
-        matrix[own], unknown[own] = _mixed(drawn[own], scale[columns], samples, columns)
+        block = np.ix_(columns, columns)
+        matrix[block], unknown[block] = _mixed(drawn[block], scale[columns], samples, columns)
     return matrix, unknown
 
 
@@ -231,11 +231,11 @@ def _mixed(V: FloatArray, scale: FloatArray, samples: Samples, columns: IntArray
     few = common < np.outer(n, n) / N
     unknown = np.where(few, -exact * most, 0.0)
     unknown[whole, :] = unknown[:, whole] = 0.0
-    found = np.where(of[:, None] == of, V, np.where(few, -unknown, unit * exact))
-    found[whole, :] = found[:, whole] = 0.0
-    values, axes = np.linalg.eigh((found + found.T) / 2)
+    matrix = np.where(of[:, None] == of, V, np.where(few, -unknown, unit * exact))
+    matrix[whole, :] = matrix[:, whole] = 0.0
+    values, axes = np.linalg.eigh((matrix + matrix.T) / 2)
     negative = values < -ROUNDING * max(float(values[-1]), 0.0)
-    return found - (axes[:, negative] * values[negative]) @ axes[:, negative].T, unknown
+    return matrix - (axes[:, negative] * values[negative]) @ axes[:, negative].T, unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,11 +275,11 @@ def refuse_undrawn(cov: Covariance, population: Population) -> None:
             f"{' + '.join(map(axis_name, cov.axes))} are crossed, and judges or prompts are no part of a benchmark, so "
             "that nothing says how many of them there are. Cluster by what was drawn from it."
         )
-    found = tuple(axis_name(axis) for axis in cov.axes)
-    if population.axes and found != population.axes:
+    axes = tuple(axis_name(axis) for axis in cov.axes)
+    if population.axes and axes != population.axes:
         raise NotAvailableError(
             f"`n_population` counts {population.axes[0]} clusters, which were drawn whole; clustered by "
-            f"{found[0] if found else 'nothing'} their share is not defined. Use groups={population.axes[0]!r}."
+            f"{axes[0] if axes else 'nothing'} their share is not defined. Use groups={population.axes[0]!r}."
         )
 
 
@@ -336,31 +336,31 @@ def sparsity(estimate: Estimate, axis: Axis) -> Sparsity:
     of_cells = estimate.scores.column_sums(axis, share, share)
     single = (1.0 - of_cells.largest < FULL_LEVERAGE).astype(float)
     mapped = times(share, transposed(weights))
-    found = estimate.scores.column_sums(axis, mapped, mapped)
-    squares = np.asarray(found.squares)
+    of_params = estimate.scores.column_sums(axis, mapped, mapped)
+    squares = np.asarray(of_params.squares)
     # What rests on no cell, as the sum of all win rates, rests on no few clusters.
     effective = np.divide(1.0, squares, out=np.full(squares.size, np.inf), where=squares > 0)
-    return Sparsity(axis, weights @ of_cells.squares, effective, found.largest, weights @ single)
+    return Sparsity(axis, weights @ of_cells.squares, effective, of_params.largest, weights @ single)
 
 
-def sparse_text(found: Sparsity, names: tuple[str, ...], where: BoolArray) -> str:
+def sparse_text(shares: Sparsity, names: tuple[str, ...], where: BoolArray) -> str:
     """Why the parameters `where` are too thinly covered, in words, with the worst figures."""
     some = [name for name, is_meant in zip(names, where, strict=True) if is_meant]
     return (
-        f"{listed(some)}: up to {np.max(found.single[where]):.0%} of the weight lies on pairs that met under a single "
-        f"{axis_name(found.axis)} ({LARGEST_SINGLE:.0%} is safe), and two comparisons of a pair share their "
-        f"{axis_name(found.axis)} in up to {np.max(found.concentration[where]):.0%} of cases (H; "
+        f"{listed(some)}: up to {np.max(shares.single[where]):.0%} of the weight lies on pairs that met under a single "
+        f"{axis_name(shares.axis)} ({LARGEST_SINGLE:.0%} is safe), and two comparisons of a pair share their "
+        f"{axis_name(shares.axis)} in up to {np.max(shares.concentration[where]):.0%} of cases (H; "
         f"{LARGEST_CONCENTRATION:.0%} is safe)"
     )
 
 
-def effective_text(found: Sparsity, names: tuple[str, ...], where: BoolArray) -> str:
+def effective_text(shares: Sparsity, names: tuple[str, ...], where: BoolArray) -> str:
     """Which of the parameters `where` rest on few clusters, in words, with the worst figures."""
     some = [name for name, is_meant in zip(names, where, strict=True) if is_meant]
-    name = axis_name(found.axis)
+    name = axis_name(shares.axis)
     return (
-        f"{listed(some)}: the weight lies on as few as {np.min(found.effective[where]):.1f} effective {name} clusters, "
-        f"up to {np.max(found.largest_share[where]):.0%} of it on one. For a model with fewer than "
+        f"{listed(some)}: the weight lies on as few as {np.min(shares.effective[where]):.1f} effective {name} "
+        f"clusters, up to {np.max(shares.largest_share[where]):.0%} of it on one. For a model with fewer than "
         f"{TOO_FEW_EFFECTIVE:.0f} every rank is left open. Bradley-Terry ratings pool thin pairs and hold better there."
     )
 
@@ -381,20 +381,20 @@ def thin_notes(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
     notes: list[Note] = []
     finest = max(axes, key=estimate.scores.n_clusters)
     for axis in axes:
-        found = sparsity(estimate, axis)
+        shares = sparsity(estimate, axis)
         # An axis of a few judges is thin for every pair alike, which the number of its clusters tells.
         guarded = axis == finest and estimate.scores.n_clusters(axis) >= FEW_CLUSTERS
         fixed = estimate.refit is not None and estimate.refit.leave_out is not None
-        if not options.kind.adjusts and guarded and fixed and found.unsafe.any():
+        if not options.kind.adjusts and guarded and fixed and shares.unsafe.any():
             text = f'{options.cov} is far too small there; leave out `cov` for the default, or use "jackknife"'
-            notes.append((SparseBoardWarning, f"{sparse_text(found, estimate.names, found.unsafe)}; {text}."))
+            notes.append((SparseBoardWarning, f"{sparse_text(shares, estimate.names, shares.unsafe)}; {text}."))
         resolved = options.kind.needs_exact_refit
-        if options.kind.adjusts and fixed and found.single.any() and (options.left_open or not resolved):
-            text = f"{sparse_text(found, estimate.names, found.single > 0)}; {SAID_OF_LONE_PAIRS[resolved]}."
+        if options.kind.adjusts and fixed and shares.single.any() and (options.left_open or not resolved):
+            text = f"{sparse_text(shares, estimate.names, shares.single > 0)}; {SAID_OF_LONE_PAIRS[resolved]}."
             notes.append((SparseBoardWarning, text))
-        few = (found.effective < 2 * TOO_FEW_EFFECTIVE) | (found.largest_share > LARGEST_SHARE)
+        few = (shares.effective < 2 * TOO_FEW_EFFECTIVE) | (shares.largest_share > LARGEST_SHARE)
         if guarded and few.any():
-            notes.append((SparseBoardWarning, effective_text(found, estimate.names, few)))
+            notes.append((SparseBoardWarning, effective_text(shares, estimate.names, few)))
     return notes
 
 

@@ -21,13 +21,13 @@ from evalreg.covariance.leverage import (
     Leverage,
     WelchDof,
     adjust_cell_totals,
+    cell_dof,
     cell_pieces,
     cell_sums,
     fixed_dof,
     full_leverage_cells,
     known_dof,
     known_sums,
-    own_dof,
     power_scale,
     quadratic,
     spread_of,
@@ -207,8 +207,8 @@ def _unadjusted(
     """CR0, or CR1 with its factor; with strata each mean within a stratum has the factor of its own clusters."""
     cells = estimate.cells
     if cells is not None and cells.stratum is not None and options.kind.takes_ssc and options.ssc != "none":
-        own = _clusters_of_cells(estimate, cells, by, each=True)
-        scale = np.sqrt(own / np.maximum(own - 1, 1))
+        counts = _clusters_of_cells(estimate, cells, by, each=True)
+        scale = np.sqrt(counts / np.maximum(counts - 1, 1))
         return estimate.scores.meat(by, scale_rows(estimate.bread, scale))
     factor = options.factor(counts_of(estimate, axes, n_clusters, options.ssc))
     return factor * estimate.scores.meat(by, estimate.bread)
@@ -397,9 +397,9 @@ def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
         if h is None:
             if estimate.absorbed is not None:
                 raise NotAvailableError('the leverages of the rows are no longer held; use cov "HC0" or "HC1".')
-            own = replace(estimate, scores=with_every_row(estimate.scores))
-            found = one_term(own, (EVERY_ROW,), (0,), replace(options, dof="min"), naive.matrix)
-            return replace(naive, matrix=found.matrix, lost=naive.lost | found.lost)
+            by_row = replace(estimate, scores=with_every_row(estimate.scores))
+            term = one_term(by_row, (EVERY_ROW,), (0,), replace(options, dof="min"), naive.matrix)
+            return replace(naive, matrix=term.matrix, lost=naive.lost | term.lost)
         if estimate.absorbed is not None:
             h = h + estimate.absorbed.row_leverages()
         influence = estimate.scores.row_influence(estimate.bread) * power_scale(h, power)[:, None]
@@ -453,7 +453,7 @@ def errors_by_cell(
         variance *= n_rows / max(n_rows - 1, 1) if options.kind.row_factor else 1.0
         return one_t(np.where((count > 1) & (variance > 0), variance, np.nan), count - 1.0), count.copy()
     dims, smallest = subsets(len(axes)), min(scores.n_clusters(axis) for axis in axes)
-    joint = [union(*(axes[d] for d in one)) for one in dims]
+    joint = [union(*(axes[d] for d in subset)) for subset in dims]
     factors = [options.factor(Counts(scores.n_clusters(by), smallest, n_rows)) for by in joint]
     terms = np.array([_diagonal(scores, weight, by, options.kind.power) for by in joint])
     each, dofs, n_clusters = np.array(factors)[:, None] * terms[:, 0], terms[:, 1], terms[:, 2]
@@ -482,8 +482,8 @@ def _squares_of_rows(scores: CellScores | EngineScores, weight: FloatArray, opti
         squares = scores.row_moments()[0]
         return squares * power_scale(1.0 / weight, power) ** 2 if power else squares
     assert scores.cell is not None
-    own = np.ones(scores.cell.size) if scores.weights is None else scores.weights
-    rows = scores.row_scores * power_scale(own / weight[scores.cell], power)
+    weights = np.ones(scores.cell.size) if scores.weights is None else scores.weights
+    rows = scores.row_scores * power_scale(weights / weight[scores.cell], power)
     return np.bincount(scores.cell, rows**2, weight.size).astype(np.float64, copy=False)
 
 
@@ -496,7 +496,7 @@ def _diagonal(scores: CellScores | EngineScores, weight: FloatArray, by: Axis, p
         squares += np.bincount(totals.indices, totals.data**2, weight.size)
     leverage = stacked(leverages)
     n_clusters = np.bincount(leverage.indices, minlength=weight.size)
-    return np.array([squares, own_dof(*cell_pieces(leverage, weight, power)), n_clusters])
+    return np.array([squares, cell_dof(*cell_pieces(leverage, weight, power)), n_clusters])
 
 
 @documented
@@ -554,9 +554,9 @@ def covariance(
     >>> er.covariance(er.mean(log).estimate, "passage").options.cov
     'CR2'
     """
-    asked = check_cov_options(cov, ssc, dof, repair)
+    requested = check_cov_options(cov, ssc, dof, repair)
     check_estimate(estimate)
-    options = resolve_cov(asked, groups is not None, default="CR1" if estimate.refit is None else "CR2")
+    options = resolve_cov(requested, groups is not None, default="CR1" if estimate.refit is None else "CR2")
     result = assemble(*grouped(estimate, groups), options)
     issue(result.notes)
     return result
@@ -657,8 +657,8 @@ def _floored(cov: Covariance, estimate: Estimate, axes: tuple[Axis, ...], option
     """The covariance with what differences allow for, where intervals are not made from standard errors."""
     whole, C = estimate.family.source(estimate)
     if C is not None:
-        found = assemble(replace(whole, scores=estimate.scores), axes, options)
-        floor, ends = found.floor, found.ends
+        source_cov = assemble(replace(whole, scores=estimate.scores), axes, options)
+        floor, ends = source_cov.floor, source_cov.ends
         return replace(
             cov,
             floor=None if floor is None else floor.linear(dense(C), cov.names),

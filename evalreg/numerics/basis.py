@@ -134,10 +134,10 @@ def _levels(X: FloatArray, share: FloatArray, unit: FloatArray) -> tuple[FloatAr
     else:
         # Indicators of all levels of a factor add up to a constant.
         support = np.flatnonzero(np.all((X == 0) | (high == X), axis=0) & (high > 0))
-        found = np.linalg.lstsq(X[:, support], np.ones(X.shape[0]), rcond=None)[0]
-        if np.max(np.abs(X[:, support] @ found - 1.0), initial=0.0 if support.size else 1.0) > IN_SPAN:
+        combination = np.linalg.lstsq(X[:, support], np.ones(X.shape[0]), rcond=None)[0]
+        if np.max(np.abs(X[:, support] @ combination - 1.0), initial=0.0 if support.size else 1.0) > IN_SPAN:
             return np.zeros(k), carriers
-        carriers[support] = found / unit[support]
+        carriers[support] = combination / unit[support]
     level = unit * (share @ X) / share.sum()
     level[support] = 0.0
     return level, carriers
@@ -178,12 +178,12 @@ def _refuse_rounded(inflation: FloatArray, names: Sequence[str]) -> None:
 
 def _nearly(named: list[str], condition: float) -> CollinearityError:
     """What to do about columns that the others determine nearly."""
-    one = len(named) == 1
+    its, it = ("its", "it") if len(named) == 1 else ("their", "one of them")
     return CollinearityError(
         f"covariates must not determine each other; {listed(named)} can be computed from the other columns of the "
-        f"design but for {1 / condition:.0e} of {'its' if one else 'their'} size (condition number {condition:.1e}), "
-        f"too little for numbers of 16 digits. Drop {'it' if one else 'one of them'}, or subtract a typical value "
-        'from the covariate before its powers and products are formed, as in "I((x - 5000) ** 2)".',
+        f"design but for {1 / condition:.0e} of {its} size (condition number {condition:.1e}), too little for numbers "
+        f"of 16 digits. Drop {it}, or subtract a typical value from the covariate before its powers and products are "
+        'formed, as in "I((x - 5000) ** 2)".',
         column=named[0],
         count=len(named),
     )
@@ -255,12 +255,12 @@ def refuse_singular(gram: FloatArray, names: list[str]) -> None:
     rank, k = int(np.linalg.matrix_rank(gram, tol=SINGULAR_GRAM, hermitian=True)), gram.shape[0]
     if rank == k:
         return
-    kept: list[int] = []
+    independent: list[int] = []
     for j in range(k):
-        trial = np.ix_([*kept, j], [*kept, j])
-        if np.linalg.matrix_rank(gram[trial], tol=SINGULAR_GRAM, hermitian=True) > len(kept):
-            kept.append(j)
-    named = [str(names[j]) for j in range(k) if j not in kept]
+        trial = np.ix_([*independent, j], [*independent, j])
+        if np.linalg.matrix_rank(gram[trial], tol=SINGULAR_GRAM, hermitian=True) > len(independent):
+            independent.append(j)
+    named = [str(names[j]) for j in range(k) if j not in independent]
     raise CollinearityError(
         f"covariates must not determine each other; {k} columns of the design have rank {rank}, and {listed(named)} "
         f"can be computed from the others. Drop {'it' if len(named) == 1 else 'them'}.",
@@ -295,7 +295,7 @@ class Within:
     total: FloatArray  # (n_levels,): weight of each of its levels
     others: Any = None  # (n_rows, n_other) sparse: dummies of the other factors
     shared: Any = None  # (n_levels, n_other) sparse: weight of each combination of levels
-    own: Any = None  # (n_other, n_other) sparse: D'WD of the other factors
+    gram: Any = None  # (n_other, n_other) sparse: D'WD of the other factors
     inverse: FloatArray | None = None  # (n_other, n_other): of their equations, where they are few
     n_redundant: int | None = None  # levels that others determine, where that is known exactly
 
@@ -310,13 +310,13 @@ class Within:
     def leverages(self) -> FloatArray | None:
         """Leverage of the levels in each row, shape (n_rows,); None where their equations are not solved directly."""
         weights = np.ones(self.first.codes.size) if self.weights is None else self.weights
-        own = weights / self.total[self.first.codes]
+        leverages = weights / self.total[self.first.codes]
         if self.others is None:
-            return np.asarray(own)
+            return np.asarray(leverages)
         if self.inverse is None or self.others.shape[0] * self.others.shape[1] > MOST_ENTRIES:
             return None
         left = dense(self.others) - (dense(self.shared) / self.total[:, None])[self.first.codes]
-        return np.asarray(own + weights * np.einsum("ij,ij->i", left @ self.inverse, left))
+        return np.asarray(leverages + weights * np.einsum("ij,ij->i", left @ self.inverse, left))
 
     def _once(self, columns: FloatArray, size: FloatArray) -> FloatArray:
         left = columns - self._means(columns)[self.first.codes]
@@ -340,11 +340,11 @@ class Within:
 
     def _equations(self, effects: FloatArray) -> FloatArray:
         """S b = (D'WD - C'N^-1 C) b of the other factors, those of the first being solved for."""
-        return np.asarray(self.own @ effects - self.shared.T @ ((self.shared @ effects) / self.total[:, None]))
+        return np.asarray(self.gram @ effects - self.shared.T @ ((self.shared @ effects) / self.total[:, None]))
 
     def _gradients(self, moments: FloatArray, size: FloatArray) -> FloatArray:
         """Effects by conjugate gradients with diagonal scaling, all columns at once; S is singular and consistent."""
-        scale = self.own.diagonal()[:, None]
+        scale = self.gram.diagonal()[:, None]
         effects, rest = np.zeros_like(moments), moments.copy()
         turned = rest / scale
         step, energy = turned.copy(), np.sum(rest * turned, axis=0)
@@ -383,14 +383,14 @@ def within(factors: Sequence[Partition], weights: FloatArray | None = None) -> W
         return Within(first, weights, total, n_redundant=0)
     others = sparse.hstack([_dummies(factor) for factor in ordered[1:]], format="csr")
     weighted = others if weights is None else (sparse.diags_array(weights) @ others).tocsr()
-    own = (others.T @ weighted).tocsr()
+    gram = (others.T @ weighted).tocsr()
     shared = (_dummies(first).T @ weighted).tocsr()
-    made = Within(first, weights, total, others, shared, own)
-    if own.shape[0] > DIRECT:
-        return made
-    S = dense(own) - dense(shared.T @ (sparse.diags_array(1.0 / total) @ shared))
-    inverse, n_redundant = _pseudo_inverse(S, own.diagonal())
-    return Within(first, weights, total, others, shared, own, inverse, n_redundant)
+    projection = Within(first, weights, total, others, shared, gram)
+    if gram.shape[0] > DIRECT:
+        return projection
+    S = dense(gram) - dense(shared.T @ (sparse.diags_array(1.0 / total) @ shared))
+    inverse, n_redundant = _pseudo_inverse(S, gram.diagonal())
+    return Within(first, weights, total, others, shared, gram, inverse, n_redundant)
 
 
 def _dummies(factor: Partition) -> Any:
@@ -404,19 +404,19 @@ def _pseudo_inverse(S: FloatArray, diagonal: FloatArray) -> tuple[FloatArray, in
     """A generalised inverse of a positive semi-definite matrix, and how many of its eigenvalues are zero."""
     unit = np.sqrt(diagonal)
     values, axes = np.linalg.eigh(S / np.outer(unit, unit))
-    kept = values > REDUNDANT * S.shape[0]
-    turned = axes[:, kept] / unit[:, None]
-    return (turned / values[kept]) @ turned.T, int(np.count_nonzero(~kept))
+    nonzero = values > REDUNDANT * S.shape[0]
+    turned = axes[:, nonzero] / unit[:, None]
+    return (turned / values[nonzero]) @ turned.T, int(np.count_nonzero(~nonzero))
 
 
-def redundant_levels(factors: Sequence[Partition], made: Within) -> tuple[int, bool]:
+def redundant_levels(factors: Sequence[Partition], projection: Within) -> tuple[int, bool]:
     """Levels of factors that the others determine; and whether that is exact, or at least so many.
 
     Of two factors there are as many as connected components of the graph of levels that meet (Abowd, Creecy and
     Kramarz 2002). Of more, each further factor has at least as many as with any one before it.
     """
-    if made.n_redundant is not None:
-        return made.n_redundant, True
+    if projection.n_redundant is not None:
+        return projection.n_redundant, True
     count = sum(max(_components(factors[i], factors[j]) for j in range(i)) for i in range(1, len(factors)))
     return count, len(factors) == 2
 

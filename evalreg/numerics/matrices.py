@@ -26,7 +26,7 @@ def dense(matrix: Matrix) -> FloatArray:
     return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, dtype=np.float64)
 
 
-def mostly_there(matrix: Matrix) -> bool:
+def faster_dense(matrix: Matrix) -> bool:
     """Return whether so much of a sparse array is there that it is faster dense."""
     return hasattr(matrix, "nnz") and matrix.nnz > DENSE_SHARE * matrix.shape[0] * matrix.shape[1]
 
@@ -37,9 +37,9 @@ def compressed(matrix: Matrix) -> Matrix:
         return matrix
     if isinstance(matrix, np.ndarray) and matrix.ndim == 2:
         matrix = np.asarray(matrix)
-        there = matrix != 0
-        row, column = there.nonzero()
-        return of_sorted(matrix[there], row, column, matrix.shape)
+        nonzero = matrix != 0
+        row, column = nonzero.nonzero()
+        return of_sorted(matrix[nonzero], row, column, matrix.shape)
     return sparse.csr_array(matrix)
 
 
@@ -54,11 +54,11 @@ def in_rows(data: FloatArray, indices: IntArray, indptr: IntArray, shape: tuple[
     small log's sums.
     """
     dtype = np.int32 if max(data.size, *shape) <= _LARGEST_INDEX else np.int64
-    made: Matrix = object.__new__(sparse.csr_array)
-    made.__dict__.update(_NONE.__dict__)
-    made.data, made.indices = data, indices.astype(dtype, copy=False)
-    made.indptr, made._shape = indptr.astype(dtype, copy=False), shape
-    return made
+    matrix: Matrix = object.__new__(sparse.csr_array)
+    matrix.__dict__.update(_NONE.__dict__)
+    matrix.data, matrix.indices = data, indices.astype(dtype, copy=False)
+    matrix.indptr, matrix._shape = indptr.astype(dtype, copy=False), shape
+    return matrix
 
 
 def _starts(row: IntArray, n_rows: int) -> IntArray:
@@ -70,9 +70,9 @@ def _starts(row: IntArray, n_rows: int) -> IntArray:
 
 def of_sorted(data: FloatArray, row: IntArray, column: IntArray, shape: tuple[int, int]) -> Matrix:
     """Return an array in compressed sparse rows, of entries in order of their rows and columns, each there once."""
-    made = in_rows(data, column, _starts(row, shape[0]), shape)
-    made.has_canonical_format = True
-    return made
+    matrix = in_rows(data, column, _starts(row, shape[0]), shape)
+    matrix.has_canonical_format = True
+    return matrix
 
 
 def with_entries(rows: Matrix, data: FloatArray) -> Matrix:
@@ -82,18 +82,18 @@ def with_entries(rows: Matrix, data: FloatArray) -> Matrix:
     """
     if not rows.has_canonical_format:
         return in_rows(data, rows.indices.copy(), rows.indptr.copy(), rows.shape)
-    made = in_rows(data, rows.indices, rows.indptr, rows.shape)
-    made.has_canonical_format = True
-    return made
+    matrix = in_rows(data, rows.indices, rows.indptr, rows.shape)
+    matrix.has_canonical_format = True
+    return matrix
 
 
 def without_zeros(rows: Matrix) -> Matrix:
     """Return an array in compressed sparse rows without stored zeros; one without any as it is."""
-    there = rows.data != 0
-    if there.all():
+    nonzero = rows.data != 0
+    if nonzero.all():
         return rows
-    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[there]
-    return in_rows(rows.data[there], rows.indices[there], _starts(row, rows.shape[0]), rows.shape)
+    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[nonzero]
+    return in_rows(rows.data[nonzero], rows.indices[nonzero], _starts(row, rows.shape[0]), rows.shape)
 
 
 def identity(n: int) -> Matrix:
@@ -168,12 +168,12 @@ def difference_rows(left: IntArray, right: IntArray, n: int) -> Matrix:
     return in_rows(signs, columns, 2 * np.arange(m + 1), (m, n))
 
 
-def of_columns(rows: Matrix, own: Matrix) -> Matrix:
+def of_columns(rows: Matrix, right: Matrix) -> Matrix:
     """Return the product of two arrays in compressed sparse rows; entries move where the second has one in each row."""
-    if not np.all(np.diff(own.indptr) == 1):
-        return rows @ own
-    data, columns = rows.data * own.data[rows.indices], own.indices[rows.indices]
-    moved = in_rows(data, columns, rows.indptr.copy(), (rows.shape[0], own.shape[1]))
+    if not np.all(np.diff(right.indptr) == 1):
+        return rows @ right
+    data, columns = rows.data * right.data[rows.indices], right.indices[rows.indices]
+    moved = in_rows(data, columns, rows.indptr.copy(), (rows.shape[0], right.shape[1]))
     moved.sum_duplicates()
     return moved
 
@@ -207,9 +207,9 @@ def row_products(left: Matrix, right: Matrix) -> Matrix:
     second = right.indptr[row] + (np.arange(row.size) - starts[row]) % n_right[row]
     column = left.indices[first].astype(np.int64) * right.shape[1] + right.indices[second]
     data, shape = left.data[first] * right.data[second], (left.shape[0], left.shape[1] * right.shape[1])
-    made = in_rows(data, column, starts, shape)
-    made.has_canonical_format = bool(left.has_canonical_format and right.has_canonical_format)
-    return made
+    products = in_rows(data, column, starts, shape)
+    products.has_canonical_format = bool(left.has_canonical_format and right.has_canonical_format)
+    return products
 
 
 def weighted_gram(columns: Matrix, design: Matrix, weight: FloatArray) -> FloatArray:
@@ -232,7 +232,7 @@ def _scales_columns(left: Matrix, right: Matrix) -> bool:
 
 def square(totals: Matrix, bread: Matrix) -> FloatArray:
     """B'T'TB: the sum of outer products of cluster totals T, mapped by the bread B, shape (n_params, n_params)."""
-    if mostly_there(totals):
+    if faster_dense(totals):
         totals = dense(totals)  # whose products are many times faster
     influence = totals * np.diag(bread) if _scales_columns(totals, bread) else totals @ bread
     product = influence.T @ influence
@@ -241,7 +241,7 @@ def square(totals: Matrix, bread: Matrix) -> FloatArray:
 
 def white(totals: Matrix, bread: Matrix) -> FloatArray:
     """B'T'TB as `square` has it, by statsmodels where cluster totals T are dense; it multiplies no sparse arrays."""
-    if not (isinstance(totals, np.ndarray) or mostly_there(totals)):
+    if not (isinstance(totals, np.ndarray) or faster_dense(totals)):
         return square(totals, bread)
     from statsmodels.stats.sandwich_covariance import S_white_simple
 

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from evalreg.checks import FloatArray, fraction
 from evalreg.covariance.crossed import crossings, t_quantile
-from evalreg.covariance.leverage import cell_pieces, own_dof
+from evalreg.covariance.leverage import cell_dof, cell_pieces
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.inference.simultaneous import BLOCK, base_seed, block_stream
 from evalreg.numerics.limits import EQUAL, HELD, LAST_DIGITS, ROUNDING
@@ -896,7 +896,7 @@ def power(
     draws = checked_count("draws", draws, 1, "experiments")
     spread = np.sqrt(sizes**2 * rho * omega2 + sizes * ((1 - rho) * omega2 + noise))
     share = sizes / sizes.sum()
-    dof = float(own_dof(*cell_pieces(sparse.csr_array(share[:, None]), np.array([sizes.sum()]), 0.5))[0])
+    dof = float(cell_dof(*cell_pieces(sparse.csr_array(share[:, None]), np.array([sizes.sum()]), 0.5))[0])
     critical = float(scipy.special.stdtrit(dof, 1 - alpha / 2))
     rejected, wrong = 0, 0
     base, printed = base_seed(seed)

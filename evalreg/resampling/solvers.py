@@ -15,7 +15,7 @@ from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate
 from evalreg.inference.wald import inverse_root
 from evalreg.numerics.limits import ROUNDING
-from evalreg.numerics.matrices import Matrix, compressed, dense, mostly_there, stacked
+from evalreg.numerics.matrices import Matrix, compressed, dense, faster_dense, stacked
 from evalreg.scores.stacking import MappedScores
 
 # For each parameter, which scores enter it, and what each draw makes of a cluster's totals and of its weights.
@@ -147,7 +147,7 @@ def solver_of(estimate: Estimate, by: Axis) -> Solver:
     used = np.arange(blocks[0].totals.shape[1]) if again else np.flatnonzero(np.any(A != 0, axis=0))
     sums = ([block.totals for block in blocks], [block.gram for block in blocks])
     sparse = (compressed(stacked([compressed(part)[:, used] for part in parts]).T) for parts in sums)
-    totals, weight = (dense(part) if mostly_there(part) else part for part in sparse)
+    totals, weight = (dense(part) if faster_dense(part) else part for part in sparse)
     linear = refit.linear and not (again and estimate.scores.mapped)
     return _of_cells(estimate, A[:, used] if linear else None, totals, weight)
 

@@ -45,7 +45,7 @@ from evalreg.estimate import Estimate
 from evalreg.inference.simultaneous import Seed, base_seed
 from evalreg.inference.wald import parse_contrasts, refuse_dependent, wald_quadratic
 from evalreg.numerics.limits import EQUAL, ROUNDING
-from evalreg.numerics.matrices import Matrix, compressed, dense, mostly_there
+from evalreg.numerics.matrices import Matrix, compressed, dense, faster_dense
 from evalreg.report.tables import Shown, Summary, fixed, number, p_value
 from evalreg.resampling.draws import (
     WEBB_UP_TO,
@@ -392,7 +392,7 @@ def _square_form(
         product = (F[a].T @ F[b]).tocsr()
         # Of clusters with one carrier each the product is diagonal.
         first[a, b] = product.diagonal() if cluster.size == shape[0] else product
-        if cluster.size > shape[0] and mostly_there(product):
+        if cluster.size > shape[0] and faster_dense(product):
             first[a, b] = dense(product)
     mixed = np.stack([np.stack([dense(one.T @ other) for other in H], axis=1) for one in F], axis=1)
     return _SquareForm(first, mixed, np.array([[one.T @ other for other in H] for one in H]))

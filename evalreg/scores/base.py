@@ -25,9 +25,9 @@ from evalreg.numerics.matrices import (
     absolute_entries,
     compressed,
     dense,
+    faster_dense,
     in_rows,
     is_identity,
-    mostly_there,
     of_sorted,
     single_column,
     small_product,
@@ -101,7 +101,7 @@ class NarrowClusters:
         # In one product: a product for each cluster would cost far more than its few numbers do.
         rows = self.design[members.ravel()]
         # A pair of models has two entries in hundreds of columns, which are multiplied as they are.
-        few = sparse.issparse(rows) and not mostly_there(rows)
+        few = sparse.issparse(rows) and not faster_dense(rows)
         for matrix in maps:
             # Least squares have orthonormal columns, which need no root.
             own = dense(rows) if is_identity(matrix) else (rows if few else dense(rows)) @ matrix

@@ -18,8 +18,8 @@ from evalreg.numerics.matrices import (
     Matrix,
     compressed,
     dense,
+    faster_dense,
     identity,
-    mostly_there,
     scale_columns,
     square,
     sum_blocks,
@@ -331,7 +331,7 @@ class PairedMeans(Paired):
 
 def _gram(matrix: Matrix) -> FloatArray:
     """X'X, shape (n_columns, n_columns)."""
-    matrix = dense(matrix) if mostly_there(matrix) else matrix
+    matrix = dense(matrix) if faster_dense(matrix) else matrix
     return dense(matrix.T @ matrix)
 
 

@@ -50,8 +50,8 @@ def row_variance(estimate: Estimate) -> FloatArray | None:
     parameter, cell = A.nonzero()
     if not np.array_equal(parameter, np.arange(A.shape[0])):
         return None
-    n, own = cells.count[cell], A.data[A.data != 0] ** 2
-    return np.asarray(own * cells.squares[cell] / cells.weight[cell] * n / np.maximum(n - 1, 1))
+    n, coefficient2 = cells.count[cell], A.data[A.data != 0] ** 2
+    return np.asarray(coefficient2 * cells.squares[cell] / cells.weight[cell] * n / np.maximum(n - 1, 1))
 
 
 def effective_rows(estimate: Estimate, cov: Covariance, behind: FloatArray | None) -> FloatArray:
@@ -60,9 +60,9 @@ def effective_rows(estimate: Estimate, cov: Covariance, behind: FloatArray | Non
     For a mean [sum w e^2/sum w * n/(n-1)]/V, which counts unequal weights too; otherwise n over the design effect, n
     being the rows behind the parameter (None: all rows).
     """
-    variance, own = cov.variance(), row_variance(estimate)
+    variance, row_variances = cov.variance(), row_variance(estimate)
     n = estimate.n_rows if behind is None else behind
-    top = n * np.diag(cov.naive) if own is None else own
+    top = n * np.diag(cov.naive) if row_variances is None else row_variances
     return np.asarray(np.divide(top, variance, out=np.full(variance.size, np.nan), where=variance > 0))
 
 
@@ -89,7 +89,7 @@ def residual_parts(estimate: Estimate) -> list[tuple[Scores, BoolArray]]:
     touched = absolute_entries(compressed(estimate.bread))
     edges = np.cumsum([0, *(part.n_columns for part in parts)]).tolist()
     used = np.array([touched[a:b].sum(axis=0) > 0 for a, b in pairwise(edges)])
-    return [(part, own & (used.sum(axis=0) == 1)) for part, own in zip(parts, used, strict=True)]
+    return [(part, in_part & (used.sum(axis=0) == 1)) for part, in_part in zip(parts, used, strict=True)]
 
 
 TOGETHER = "together"
@@ -106,9 +106,9 @@ def dependence_table(estimate: Estimate, cov: Covariance, alpha: float) -> pd.Da
     for axis in cov.axes:
         name = axis_name(axis)
         sums = cluster_sums(estimate, axis)
-        part, found = correlation_columns(sums, _correlation(estimate, axis, sums), alpha, name, names)
+        part, part_notes = correlation_columns(sums, _correlation(estimate, axis, sums), alpha, name, names)
         parts[name] = part.assign(design_effect=ratios[name] ** 2, se_ratio=ratios[name])
-        notes += found
+        notes += part_notes
     if cov.crossed:
         ratio = ratios[TOGETHER]
         parts[TOGETHER] = pd.DataFrame({"design_effect": ratio**2, "se_ratio": ratio}).reindex(columns=COLUMNS)
@@ -166,7 +166,7 @@ def cluster_sums(estimate: Estimate, axis: Axis, squares: bool = True) -> Cluste
     single clusters are needed.
     """
     scores, cells, A, m = estimate.scores, estimate.cells, estimate.coefficient_map, estimate.n_params
-    parts = [(part.residual_sums(axis), np.flatnonzero(own)) for part, own in residual_parts(estimate)]
+    parts = [(part.residual_sums(axis), np.flatnonzero(alone)) for part, alone in residual_parts(estimate)]
     residuals = [(sums, columns) for sums, columns in parts if sums is not None]
     if residuals:
 
@@ -218,8 +218,8 @@ def _entries(matrix: Matrix, m: int) -> tuple[IntArray, FloatArray]:
 
 def _at(entries: tuple[IntArray, FloatArray], keys: IntArray) -> FloatArray:
     """Values of a sparse matrix at some places, zero where it holds none."""
-    own, values = entries
-    if not own.size:
+    entry_keys, values = entries
+    if not entry_keys.size:
         return np.zeros(keys.size)
-    place = np.minimum(np.searchsorted(own, keys), own.size - 1)
-    return np.where(own[place] == keys, values[place], 0.0)
+    place = np.minimum(np.searchsorted(entry_keys, keys), entry_keys.size - 1)
+    return np.where(entry_keys[place] == keys, values[place], 0.0)

@@ -134,21 +134,21 @@ def clusters_behind(estimate: Estimate, cov: Covariance) -> dict[str, IntArray]:
 
 
 def assembled(
-    estimate: Estimate, axes: tuple[Axis, ...] | None, asked: CovOptions, notes: tuple[Note, ...] = ()
+    estimate: Estimate, axes: tuple[Axis, ...] | None, requested: CovOptions, notes: tuple[Note, ...] = ()
 ) -> tuple[Covariance, tuple[Note, ...]]:
     """The covariance that was asked for, and all notes, which are issued; `axes` is None for independent rows."""
-    options = resolve_cov(asked, axes is not None, default="CR1" if estimate.refit is None else "CR2")
+    options = resolve_cov(requested, axes is not None, default="CR1" if estimate.refit is None else "CR2")
     cov = assemble(estimate, axes or (), options)
     thin = (*few_rows(estimate, cov), *few_left(estimate, cov), *skewed_means(estimate, cov))
     fragile = (*cov.notes, *fragility(estimate, cov), *thin, *variance_notes(cov))
-    found = (*notes, *_lost_notes(estimate, cov, asked), *fragile)
-    issue(found)
-    return cov, found
+    all_notes = (*notes, *_lost_notes(estimate, cov, requested), *fragile)
+    issue(all_notes)
+    return cov, all_notes
 
 
-def _lost_notes(estimate: Estimate, cov: Covariance, asked: CovOptions) -> tuple[Note, ...]:
+def _lost_notes(estimate: Estimate, cov: Covariance, requested: CovOptions) -> tuple[Note, ...]:
     """Say that the default is not CR2 here, as it was of the parts."""
-    if asked.cov is not None or not cov.axes or not estimate.lost:
+    if requested.cov is not None or not cov.axes or not estimate.lost:
         return ()
     text = (
         f"the covariance is CR1, and not CR2, since {estimate.lost}: with few or unequal clusters its standard errors "
@@ -314,22 +314,23 @@ def few_left(estimate: Estimate, cov: Covariance) -> list[Note]:
 
 def _telling(estimate: Estimate) -> FloatArray:
     """(sum a^2)^2 / sum a^4 of the rows of each parameter, shape (n_params,); NaN where that is not known."""
-    scores, found = estimate.scores, np.full((2, estimate.n_params), np.nan)
+    scores, power_sums = estimate.scores, np.full((2, estimate.n_params), np.nan)
     if isinstance(scores, RegressionScores) and not _spread_out(estimate, scores):
-        found[:] = 0.0
+        power_sums[:] = 0.0
         bread = dense(estimate.bread)
         for part in scores.slices():
             squares = (scores.design_rows(part) @ bread) ** 2
             if scores.weights is not None:
                 squares *= scores.weights[part, None]
-            found += squares.sum(axis=0), np.einsum("ij,ij->j", squares, squares)
+            power_sums += squares.sum(axis=0), np.einsum("ij,ij->j", squares, squares)
     elif isinstance(scores, CellScores) and scores.weights is not None and (parts := scores.in_cells()):
         rows = parts[0]
         weight2 = rows.weight**2
         powers = [np.bincount(rows.cell, part, rows.n_cells) for part in (weight2, weight2**2)]
         maps = compressed(estimate.bread)
-        found[:] = [part @ maps.power(power) for part, power in zip(powers, (2, 4), strict=True)]
-    return np.asarray(np.divide(found[0] ** 2, found[1], out=np.full(found.shape[1], np.nan), where=found[1] > 0))
+        power_sums[:] = [part @ maps.power(power) for part, power in zip(powers, (2, 4), strict=True)]
+    second, fourth = power_sums
+    return np.asarray(np.divide(second**2, fourth, out=np.full(fourth.size, np.nan), where=fourth > 0))
 
 
 def _spread_out(estimate: Estimate, scores: RegressionScores) -> bool:
@@ -384,8 +385,8 @@ def _of_rows(estimate: Estimate) -> tuple[FloatArray, FloatArray]:
     score2 = rows.scores**2
     powers = (score2 * rows.scores, score2, score2 > 0)
     cubes, squares, count = (np.bincount(rows.cell, power, rows.n_cells) for power in powers)
-    own = np.asarray(count @ signs_of_entries(absolute_entries(bread)))
-    return _skewness(cubes @ bread.power(3), squares @ bread.power(2)), own
+    n_rows = np.asarray(count @ signs_of_entries(absolute_entries(bread)))
+    return _skewness(cubes @ bread.power(3), squares @ bread.power(2)), n_rows
 
 
 def _of_clusters(estimate: Estimate, axis: Axis) -> tuple[FloatArray, FloatArray]:

@@ -40,8 +40,8 @@ def through(estimate: Estimate, cov: Covariance) -> Through | None:
     if family is None:
         return None
     of = family.parameters(estimate)
-    own = replace(cov.linear(np.diag(family.shrink), cov.names), bounded=of.bounded and of.cells is not None)
-    return Through(family.scale, of, own)
+    cov_behind = replace(cov.linear(np.diag(family.shrink), cov.names), bounded=of.bounded and of.cells is not None)
+    return Through(family.scale, of, cov_behind)
 
 
 def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | None) -> FloatArray:
@@ -59,9 +59,9 @@ def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | N
             f'`method="{method}"` is for means of scores that all lie in [0, 1]; this is {estimate.about.model} of '
             f'{estimate.about.outcome!r}, which is not. Use method="wald".'
         )
-    own = estimate.family.ends(estimate, cov, alpha) if method is None else None
-    if own is not None:
-        return own
+    family_ends = estimate.family.ends(estimate, cov, alpha) if method is None else None
+    if family_ends is not None:
+        return family_ends
     behind = through(estimate, cov) if method is None else None
     if behind is not None:
         return behind.scale.forward(intervals(behind.estimate, behind.cov, alpha, None))
@@ -156,9 +156,9 @@ def against_null(estimate: Estimate, cov: Covariance) -> tuple[FloatArray, Float
 
     NaN without a variance, and of a score interval's mean against 0, which no interval holds.
     """
-    own = estimate.family.tests(estimate, cov)
-    if own is not None:
-        return own
+    family_tests = estimate.family.tests(estimate, cov)
+    if family_tests is not None:
+        return family_tests
     behind = through(estimate, cov)
     if behind is not None:
         return against_null(behind.estimate, behind.cov)
@@ -231,20 +231,20 @@ def _means_in_unit(
     return np.asarray(single & (value > 0) & (value < 1) & (cov.variance(C) > 0))
 
 
-def t_tests(estimate: Estimate, cov: Covariance, asked: Contrasts, method: str | None) -> ContrastResults:
+def t_tests(estimate: Estimate, cov: Covariance, contrasts: Contrasts, method: str | None) -> ContrastResults:
     """Tests of contrasts against values, as statsmodels' ContrastResults: t = (effect - value)/sd, on `df_denom`.
 
     `sd` is the standard error that the test takes: of a score interval that under the value tested. Where widths are
     sums over terms, `df_denom` has for each contrast the degrees of freedom at which t has its p-value.
     """
-    C, value = asked.matrix, asked.value
+    C, value = contrasts.matrix, contrasts.value
     effect = C @ estimate.params
     behind = through(estimate, cov) if method is None else None
     of, errors, tested = (estimate, cov, value)
     if behind is not None:
         of, errors, tested = behind.estimate, behind.cov, behind.scale.back(value)
     if method == "logit":
-        _refuse_logit(estimate, asked)
+        _refuse_logit(estimate, contrasts)
     t, p = against(of, errors, tested, C, method)
     dof = errors.dof(C)
     if errors.summed:
@@ -262,14 +262,14 @@ def t_tests(estimate: Estimate, cov: Covariance, asked: Contrasts, method: str |
     return result
 
 
-def _refuse_logit(estimate: Estimate, asked: Contrasts) -> None:
-    C, value = asked.matrix, asked.value
+def _refuse_logit(estimate: Estimate, contrasts: Contrasts) -> None:
+    C, value = contrasts.matrix, contrasts.value
     single = (np.count_nonzero(C, axis=1) == 1) & (C.max(axis=1) == 1)
     possible = single & (value > 0) & (value < 1) & estimate.bounded
     if not possible.all():
         raise ScoreRangeError(
             f'`method="logit"` tests a mean of scores that all lie in [0, 1] against a value between 0 and 1; '
-            f'{asked.names[int(np.argmin(possible))]!r} is not such a hypothesis. Use method="wald".'
+            f'{contrasts.names[int(np.argmin(possible))]!r} is not such a hypothesis. Use method="wald".'
         )
 
 
@@ -303,8 +303,8 @@ class Behind(Family):
         held = cov.shared.get("behind")
         if held is None or held[0] is not self.behind:
             held = cov.shared["behind"] = (self.behind, assemble(self.behind, cov.axes, cov.options))
-        found: Covariance = held[1]
-        return found
+        cov_behind: Covariance = held[1]
+        return cov_behind
 
 
 @dataclass(frozen=True, eq=False)

@@ -230,12 +230,12 @@ def posterior(
         )
     column = _columns(estimate)
     counts = [_counts(estimate, axes, int(k)) for k in column]
-    found = [beta_binomial(*count, prior=priors[0], icc=priors[1]) for count in counts]
+    marginals = [beta_binomial(*count, prior=priors[0], icc=priors[1]) for count in counts]
     together = [bool(np.max(sizes) > 1) for _, sizes in counts]
     return Posterior(
         names=estimate.names,
-        rates=tuple(rate for rate, _ in found),
-        correlations=tuple(icc if more else None for (_, icc), more in zip(found, together, strict=True)),
+        rates=tuple(rate for rate, _ in marginals),
+        correlations=tuple(icc if more else None for (_, icc), more in zip(marginals, together, strict=True)),
         n_rows=tuple(int(sizes.sum()) for _, sizes in counts),
         n_clusters=tuple(int(sizes.size) for _, sizes in counts),
         by=axis_name(axes[0]) if axes else "",
@@ -421,7 +421,7 @@ def beta_binomial(
 
 def _log_products(counts: FloatArray, base: FloatArray, rho: FloatArray) -> FloatArray:
     """Sum of counts[j] log(base + j rho) over j = 1, 2, ...; terms of the same count are multiplied first."""
-    found, j, last = np.zeros_like(base), 1, int(np.count_nonzero(counts))
+    log_product, j, last = np.zeros_like(base), 1, int(np.count_nonzero(counts))
     while j < last:
         count, end = counts[j], min(j + TERMS, last)
         product = base + j * rho
@@ -430,8 +430,8 @@ def _log_products(counts: FloatArray, base: FloatArray, rho: FloatArray) -> Floa
             product *= base + j * rho
             j += 1
         with np.errstate(divide="ignore"):
-            found += count * np.log(product)
-    return found
+            log_product += count * np.log(product)
+    return log_product
 
 
 def _crowd(angle: FloatArray, density: FloatArray, n_points: int) -> FloatArray:

@@ -36,12 +36,12 @@ def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] |
     if item is None and weight.nnz < n_rows:
         return ()
     member = transposed(touches(estimate.coefficient_map))
-    found = answered(times(weight, member), estimate.names)
-    if not found.lacking.any():
+    answers = answered(times(weight, member), estimate.names)
+    if not answers.lacking.any():
         return ()
     totals = stacked([compressed(block.totals) for block in blocks])
     totals = totals + scale_columns(weight, estimate.cells.mean)
-    text = unequal_text(found, _effect(found, totals @ member, weight @ member))
+    text = unequal_text(answers, _effect(answers, totals @ member, weight @ member))
     if item is None:
         text += _of_clusters(by)
     return ((UnequalQuestionsWarning, text),)
@@ -56,15 +56,15 @@ def _questions_axis(estimate: Estimate, axes: tuple[Axis, ...] | None) -> Axis |
     return max(axes, key=estimate.scores.n_clusters) if axes and len(axes) > 1 else axes[0] if axes else None
 
 
-def _effect(found: Answered, totals: Matrix, weight: Matrix) -> str:
+def _effect(answers: Answered, totals: Matrix, weight: Matrix) -> str:
     """How much higher the other models score on the questions that the worst one answered than on all of theirs.
 
     Of models that answered enough of its questions; empty where there is none.
     """
-    worst = int(np.argmax(found.lacking))
-    has = np.asarray(found.indicator[:, [worst]].todense()).ravel()
-    both = np.asarray(has @ found.indicator).ravel()
-    others = (found.family == found.family[worst]) & (np.arange(found.count.size) != worst)
+    worst = int(np.argmax(answers.lacking))
+    has = np.asarray(answers.indicator[:, [worst]].todense()).ravel()
+    both = np.asarray(has @ answers.indicator).ravel()
+    others = (answers.family == answers.family[worst]) & (np.arange(answers.count.size) != worst)
     # The mean of ten 0/1 scores has a standard error of up to .16.
     used = others & (both >= FEW_CLUSTERS)
     if not used.any():
@@ -74,54 +74,54 @@ def _effect(found: Answered, totals: Matrix, weight: Matrix) -> str:
     shift = float(np.mean(on_its - mean[used]))
     if not np.isfinite(shift) or shift == 0:
         return ""
-    by_used = np.asarray(found.indicator @ used.astype(float)).ravel() > 0
-    n, count = int(np.count_nonzero(has * by_used)), int(found.count[worst])
+    by_used = np.asarray(answers.indicator @ used.astype(float)).ravel() > 0
+    n, count = int(np.count_nonzero(has * by_used)), int(answers.count[worst])
     n_used, n_others = int(np.count_nonzero(used)), int(np.count_nonzero(others))
     where = f"the {count} that it answered" if n == count else f"{n} of the {count} that it answered"
     if n_used == 1:
-        who = f"{found.names[int(np.flatnonzero(used)[0])]} scores"
+        who = f"{answers.names[int(np.flatnonzero(used)[0])]} scores"
     else:
         who = "the others score" if n_used == n_others else f"{n_used} others score"
     harder = "higher" if shift > 0 else "lower"
     return f" On {where} {who} {abs(shift):.3g} {harder} than on all {'its questions' if n_used == 1 else 'of theirs'}."
 
 
-def unequal_text(found: Answered, effect: str) -> str:
+def unequal_text(answers: Answered, effect: str) -> str:
     """A warning about models that answered different questions.
 
     `effect`: a sentence on what the other models score on the questions of the worst one, or nothing.
     """
-    lacking, count = found.lacking, found.count
+    lacking, count = answers.lacking, answers.count
     worst = int(np.argmax(lacking))
     rest = int(np.count_nonzero(lacking)) - 1
     more = f" ({rest} other{'s lack' if rest > 1 else ' lacks'} some too)" if rest else ""
-    shared = found.n_shared
-    first = without_worst(found)
-    if 2 * shared >= int(found.indicator.shape[0]) or not first:
+    shared = answers.n_shared
+    first = without_worst(answers)
+    if 2 * shared >= int(answers.indicator.shape[0]) or not first:
         remedy = f'Use questions="shared" for the {shared} that all {count.size} answered'
     else:
         named, left = first
-        kept = {0: "no question was", 1: "only 1 question was"}.get(shared, f"only {shared} questions were")
+        few_shared = {0: "no question was", 1: "only 1 question was"}.get(shared, f"only {shared} questions were")
         remedy = (
-            f"{kept} answered by all {count.size}: leave out {quoted(named)} and use "
+            f"{few_shared} answered by all {count.size}: leave out {quoted(named)} and use "
             f'questions="shared" for the {left} that the others all answered'
         )
     if shared == 0 and not first:
         remedy = "No question was answered by all of them: compare in pairs"
         return (
-            f"{_who(found, worst)}{more}.{effect} Its mean and rank are over other questions. {remedy}, by `compare`."
+            f"{_who(answers, worst)}{more}.{effect} Its mean and rank are over other questions. {remedy}, by `compare`."
         )
     remedy = remedy[0].upper() + remedy[1:]
     return (
-        f"{_who(found, worst)}{more}.{effect} Means over different questions do not rank models. {remedy}, or "
+        f"{_who(answers, worst)}{more}.{effect} Means over different questions do not rank models. {remedy}, or "
         "`compare`, which takes each pair over the questions that both answered."
     )
 
 
-def _who(found: Answered, worst: int) -> str:
+def _who(answers: Answered, worst: int) -> str:
     return (
-        f"models answered different questions: {found.names[worst]} lacks {found.lacking[worst]} of "
-        f"{found.n_items[worst]}"
+        f"models answered different questions: {answers.names[worst]} lacks {answers.lacking[worst]} of "
+        f"{answers.n_items[worst]}"
     )
 
 
@@ -147,7 +147,7 @@ def mixed_scales(names: Sequence[str], low: FloatArray, high: FloatArray) -> tup
 
 
 def _of(names: Sequence[str], chosen: BoolArray) -> str:
-    return listed([name for name, one in zip(names, chosen, strict=True) if one], joiner=" and ")
+    return listed([name for name, is_chosen in zip(names, chosen, strict=True) if is_chosen], joiner=" and ")
 
 
 def scale_notes(estimate: Estimate) -> tuple[Note, ...]:
@@ -155,6 +155,6 @@ def scale_notes(estimate: Estimate) -> tuple[Note, ...]:
     A, cells = estimate.coefficient_map, estimate.cells
     if estimate.bounded or A is None or cells is None or A.shape[1] != cells.count.size:
         return ()
-    found = touches(A)
-    row, column = found.nonzero()
-    return mixed_scales(estimate.names, *extremes(row, cells.low[column], cells.high[column], found.shape[0]))
+    touched = touches(A)
+    row, column = touched.nonzero()
+    return mixed_scales(estimate.names, *extremes(row, cells.low[column], cells.high[column], touched.shape[0]))

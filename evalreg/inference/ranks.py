@@ -177,11 +177,11 @@ def _overlap_levels(widths: Widths, gap: FloatArray, left: IntArray, right: IntA
     """The smallest levels at which the intervals of two models do not overlap, shape (n_pairs,)."""
     levels = np.geomspace(SMALLEST, 1.0, BLOCK)
     half = np.array([widths.half(float(level)) for level in levels])
-    found = np.ones(gap.shape)
+    smallest = np.ones(gap.shape)
     for part in np.array_split(np.arange(gap.size), gap.size * BLOCK // HELD + 1):
         apart = half[:, left[part]] + half[:, right[part]] < gap[part]
-        found[part] = np.where(apart.any(axis=0), levels[np.argmax(apart, axis=0)], 1.0)
-    return found
+        smallest[part] = np.where(apart.any(axis=0), levels[np.argmax(apart, axis=0)], 1.0)
+    return smallest
 
 
 def _ahead(family: ContrastFamily, decided: BoolArray) -> BoolArray:

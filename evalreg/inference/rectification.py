@@ -46,11 +46,11 @@ class HumanLabels(Family):
         'another lambda, which is not there. Use cov="CR3", which leaves out clusters at the lambda there is.'
     )
 
-    def leverage(self, estimate: Estimate, found: Leverage) -> Leverage:
+    def leverage(self, estimate: Estimate, leverage: Leverage) -> Leverage:
         """Degrees of freedom that do not depend on the judge's units."""
         cells = estimate.cells
         assert cells is not None
-        return PartsLeverage(found, np.sqrt(cells.squares / cells.weight), self.labelled)
+        return PartsLeverage(leverage, np.sqrt(cells.squares / cells.weight), self.labelled)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +70,9 @@ class PartsLeverage:
     def dof(self, contrasts: Matrix) -> FloatArray:
         """The fewer of those of both parts together and of the labelled one, one for each row of `contrasts`."""
         both = dense(scale_columns(contrasts, self.spread))
-        found = np.fmin(self.of_cells.dof(both), self.of_cells.dof(both * self.labelled))
+        dof = np.fmin(self.of_cells.dof(both), self.of_cells.dof(both * self.labelled))
         # Where nothing varies there is nothing to weigh the parts by.
-        return np.asarray(np.where(np.isnan(found), self.of_cells.dof(dense(contrasts)), found))
+        return np.asarray(np.where(np.isnan(dof), self.of_cells.dof(dense(contrasts)), dof))
 
     def hotelling(self, contrasts: FloatArray) -> float:
         """The fewer of those of both parts together and of the labelled one."""
@@ -307,7 +307,7 @@ def rectify(judged: LabelledRows, weight: FloatArray, **more: Any) -> Estimate:
     human = HumanLabels(judged.human, *judged.kinds)
     # Labels outside [0, 1] may be missing by chance; the judge scores all rows on the same scale.
     both = np.concatenate([judged.human[judged.labelled], judged.judge])
-    found = judged.means(values, coefficient_map, judged.names, family=human, **more)
+    estimate = judged.means(values, coefficient_map, judged.names, family=human, **more)
     # Without a cluster lambda would be another one, which no leverage tells.
-    refit = found.refit and replace(found.refit, linear=False)
-    return replace(found, refit=refit, bounded=bool(both.min() >= 0 and both.max() <= 1))
+    refit = estimate.refit and replace(estimate.refit, linear=False)
+    return replace(estimate, refit=refit, bounded=bool(both.min() >= 0 and both.max() <= 1))

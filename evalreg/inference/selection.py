@@ -25,9 +25,9 @@ def winning_values(estimates: FloatArray, covariance: FloatArray, winner: int) -
     Andrews, Kitagawa and McCloskey (2024), equations for L and U of section 3.1 with X = Y. Shapes: estimates (K,),
     covariance (K, K).
     """
-    own = covariance[:, winner] / covariance[winner, winner]
-    rest = estimates - own * estimates[winner]
-    slope = 1.0 - own
+    coefficients = covariance[:, winner] / covariance[winner, winner]
+    rest = estimates - coefficients * estimates[winner]
+    slope = 1.0 - coefficients
     # A model that moves as the winner does neither bounds it nor is bounded by it.
     moves = np.abs(slope) > 1e-12
     moves[winner] = False
@@ -82,8 +82,8 @@ def quantile_unbiased(
     hybrid). `stretch` multiplies the standard error of the normal, and so makes t of it where nothing is truncated.
     Andrews, Kitagawa and McCloskey (2024), sections 3.1 and 5. All arguments broadcast.
     """
-    given = np.broadcast_arrays(x, se, lower, upper, probability, stretch, reach)
-    x, se, lower, upper, p, stretch, reach = (np.asarray(value, dtype=np.float64) for value in given)
+    arguments = np.broadcast_arrays(x, se, lower, upper, probability, stretch, reach)
+    x, se, lower, upper, p, stretch, reach = (np.asarray(value, dtype=np.float64) for value in arguments)
     target = np.log1p(-p) - np.log(p)
     edge = np.minimum(np.arcsinh(reach / se), FARTHEST)
     low, high = -edge, edge
@@ -95,9 +95,9 @@ def quantile_unbiased(
         )
         below = odds > target  # the truth lies farther up
         low, high = np.where(below, middle, low), np.where(below, high, middle)
-    found = x + se * np.sinh((low + high) / 2)
+    quantile = x + se * np.sinh((low + high) / 2)
     gone = np.isinf(reach) & (np.abs(low + high) / 2 > FARTHEST - 1e-6)
-    return np.where(gone, np.copysign(np.inf, low), found)
+    return np.where(gone, np.copysign(np.inf, low), quantile)
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def corrected(
     With `reach` those of the hybrid, whose `level` is that of `hybrid_level`.
     """
     probability = np.array([level / 2, 0.5, 1 - level / 2])
-    own = np.array([stretch, 1.0, stretch])
+    stretches = np.array([stretch, 1.0, stretch])
     args = (np.asarray(x), np.asarray(se), np.asarray(ends[0]), np.asarray(ends[1]))
-    low, middle, high = quantile_unbiased(*args, probability, stretch=own, reach=reach).tolist()
+    low, middle, high = quantile_unbiased(*args, probability, stretch=stretches, reach=reach).tolist()
     return Corrected(middle, low, high)

@@ -329,8 +329,8 @@ def _spreads(factor: FloatArray, *, pairs: bool) -> FloatArray:
     if not pairs:
         return np.asarray(np.einsum("ij,ij->i", factor, factor))
     products, (left, right) = factor @ factor.T, pair_positions(len(factor))
-    own = np.diag(products)
-    return np.asarray(np.maximum(own[left] + own[right] - 2 * products[left, right], 0.0))
+    variances = np.diag(products)
+    return np.asarray(np.maximum(variances[left] + variances[right] - 2 * products[left, right], 0.0))
 
 
 def pair_positions(n: int) -> tuple[IntArray, IntArray]:
@@ -360,21 +360,21 @@ def _family(theta: pd.Series[float], cov: Any, contrasts: Any, dof: Any, base: i
     effect, pairs = C @ theta.to_numpy() - null, isinstance(contrasts, str) and contrasts == "pairs"
     if isinstance(cov, Covariance):
         widths = cov.widths() if contrasts is None else joined([cov.widths(part) for part in _chunks(C)])
-        own, root = np.min(widths.dofs, axis=0), max(cov.one_way, key=lambda term: term.n_clusters).matrix
+        dofs, root = np.min(widths.dofs, axis=0), max(cov.one_way, key=lambda term: term.n_clusters).matrix
         fixed = cov.options.dof != "satterthwaite"
     else:
-        widths, own, fixed, root = *_of_matrix(cov, C, dof), cov
+        widths, dofs, fixed, root = *_of_matrix(cov, C, dof), cov
     scored = np.zeros(effect.size, dtype=bool)
     if widths.scored is not None:
         scored[widths.scored.rows] = True
-    inside = ((widths.variance > 0) | scored) & (own > 0)
+    inside = ((widths.variance > 0) | scored) & (dofs > 0)
     outside = np.flatnonzero(~inside)
     texts = cov.reasons(dense(C[outside])) if isinstance(cov, Covariance) and outside.size else [""] * outside.size
     plain = {True: "its variance is not known", False: "its variance is not positive"}
     reasons = {
         names[int(i)]: text or plain[bool(np.isnan(widths.variance[i]))] for i, text in zip(outside, texts, strict=True)
     }
-    shared = float(own[inside][0]) if fixed and inside.any() and np.all(own[inside] == own[inside][0]) else np.inf
+    shared = float(dofs[inside][0]) if fixed and inside.any() and np.all(dofs[inside] == dofs[inside][0]) else np.inf
     factor = None
     if theta.size <= MOST_MODELS and not _few(cov, widths, inside) and widths.reach is None:
         values: Any = theta.to_numpy()
@@ -401,14 +401,14 @@ def _few(cov: Any, widths: Widths, inside: BoolArray) -> bool:
 
 def _of_matrix(cov: FloatArray, C: Matrix, dof: Any) -> tuple[Widths, FloatArray, bool]:
     """Widths and degrees of freedom of contrasts, and whether one number of these serves all."""
-    own = np.asarray(dof, dtype=np.float64)
-    if own.ndim > 1 or own.size not in (1, C.shape[0]) or not np.all(own > 0):
+    dofs = np.asarray(dof, dtype=np.float64)
+    if dofs.ndim > 1 or dofs.size not in (1, C.shape[0]) or not np.all(dofs > 0):
         raise ArgumentError(f"`dof` must be a positive number, or one for each of {C.shape[0]} contrasts.")
     variance = quadratic(C, np.where(np.isfinite(cov), cov, 0.0))
     variance[variance <= ROUNDING * (squared_entries(C) @ np.nan_to_num(np.diag(cov)))] = 0.0
     variance[(C != 0) @ ~np.isfinite(np.diag(cov))] = np.nan
-    each = np.broadcast_to(own, C.shape[:1])
-    return one_t(variance, each), each, own.ndim == 0
+    each = np.broadcast_to(dofs, C.shape[:1])
+    return one_t(variance, each), each, dofs.ndim == 0
 
 
 def _factor(matrix: FloatArray, values: FloatArray, *, centred: bool) -> FloatArray:

@@ -148,10 +148,10 @@ def _parse_text(text: str, names: tuple[str, ...]) -> Contrasts:
 def _refuse_unknown_name(text: str, error: Any, names: tuple[str, ...]) -> None:
     """Name the parameter that was meant, where the place that does not parse is nearly one."""
     start = getattr(getattr(error, "origin", None), "start", None)
-    found = None if start is None else re.match(r"[^\s+\-*/=,]+", text[start:])
-    hint = "" if found is None else nearest(found[0], names)
-    if found is not None and hint and found[0] not in names:
-        raise MissingColumnError(f'"{found[0]}" is not a parameter.{hint}', column=found[0]) from None
+    match = None if start is None else re.match(r"[^\s+\-*/=,]+", text[start:])
+    hint = "" if match is None else nearest(match[0], names)
+    if match is not None and hint and match[0] not in names:
+        raise MissingColumnError(f'"{match[0]}" is not a parameter.{hint}', column=match[0]) from None
 
 
 def _parse_mapping(contrasts: dict[str, Any], names: tuple[str, ...]) -> Contrasts:
@@ -289,9 +289,9 @@ def few_notes(test: JointTest) -> list[Note]:
 
 def joint_test(estimate: Estimate, cov: Covariance, contrasts: Any) -> JointTest:
     """Wald test of several contrasts, by the rule of the covariance in use, and what few clusters keep it from."""
-    asked = parse_contrasts(contrasts, estimate.names)
-    C = asked.matrix
-    test = _tested(cov, C, C @ estimate.params - asked.value)
+    hypotheses = parse_contrasts(contrasts, estimate.names)
+    C = hypotheses.matrix
+    test = _tested(cov, C, C @ estimate.params - hypotheses.value)
     if cov.axes and NO_DOF in test.reason:
         return replace(test, reason=f"{test.reason} ({thin_axis(cov, C)})")
     if not cov.axes or test.reason or test.note or share_shown(test.df_num, test.df_denom) >= LITTLE:
@@ -406,9 +406,9 @@ def thin_axis(cov: Covariance, C: FloatArray) -> str:
     """The axis that has the fewest degrees of freedom for some contrasts, as in "5 judge clusters"."""
     if not cov.axes:
         return "independent rows"
-    own = cov.options.dof == "satterthwaite"
-    found = min(cov.one_way, key=lambda term: term.hotelling(C) if own else term.n_clusters)
-    return f"{found.n_clusters} {found.name} cluster{'' if found.n_clusters == 1 else 's'}"
+    satterthwaite = cov.options.dof == "satterthwaite"
+    thinnest = min(cov.one_way, key=lambda term: term.hotelling(C) if satterthwaite else term.n_clusters)
+    return f"{thinnest.n_clusters} {thinnest.name} cluster{'' if thinnest.n_clusters == 1 else 's'}"
 
 
 def too_sure(q: int, dof: float, cluster_dof: float, axis: str) -> str:
@@ -461,16 +461,16 @@ class InRange:
 
 
 def one_sided(
-    estimate: FloatArray, cov: Covariance, bound: float, own: Callable[[float], FloatArray] | None = None
+    estimate: FloatArray, cov: Covariance, bound: float, two_sided: Callable[[float], FloatArray] | None = None
 ) -> OneSided:
     """One-sided p-values of parameters against a bound, half the two-sided ones on the side of the estimate.
 
-    `own` has two-sided ones that are not by the standard error. NaN where there is none. Shapes: estimate (m,).
+    `two_sided` has two-sided ones that are not by the standard error. NaN where there is none. Shapes: estimate (m,).
     """
     if math.isinf(bound):
         known = 0 * cov.pvalues(None, np.zeros_like(estimate))
         return OneSided(known + (bound > 0), known + (bound < 0))
-    far = (cov.pvalues(None, estimate - bound) if own is None else own(bound)) / 2
+    far = (cov.pvalues(None, estimate - bound) if two_sided is None else two_sided(bound)) / 2
     return OneSided(np.where(estimate > bound, far, 1 - far), np.where(estimate > bound, 1 - far, far))
 
 
@@ -498,8 +498,8 @@ def equivalence_table(
     low, high = _bounds(margin, kind)
     theta, se = np.asarray(params, dtype=np.float64), np.sqrt(cov.variance())
     se = np.where(se > 0, se, np.nan)
-    own = None if level is None else level.pvalues
-    against_low, against_high = one_sided(theta, cov, low, own), one_sided(theta, cov, high, own)
+    two_sided = None if level is None else level.pvalues
+    against_low, against_high = one_sided(theta, cov, low, two_sided), one_sided(theta, cov, high, two_sided)
     # Two one-sided tests: the claim needs both, and fails where either bound is passed.
     p_value = np.maximum(against_low.above, against_high.below)
     fails = np.minimum(against_low.below, against_high.above)

@@ -240,18 +240,18 @@ def noise(
     --------
     >>> import evalreg as er
     >>> log = er.datasets.sampled(n_questions=400, n_samples=5, n_models=2, correlation=0.5, seed=1)
-    >>> found = er.noise(log, item="question", sample="sample")
-    >>> found.models[["score", "se_prediction", "se_data", "se_total"]].round(4).loc["model-1"].tolist()
+    >>> noise = er.noise(log, item="question", sample="sample")
+    >>> noise.models[["score", "se_prediction", "se_data", "se_total"]].round(4).loc["model-1"].tolist()
     [0.5135, 0.0094, 0.0136, 0.0165]
-    >>> float(round(found.detectable, 3)), float(round(found.enough_answers, 0))
+    >>> float(round(noise.detectable, 3)), float(round(noise.enough_answers, 0))
     (0.054, 83.0)
     """
     if hasattr(data, "roles") and hasattr(data, "noise"):
-        given = {"score": (score, "score"), "model": (model, "model"), "item": (item, "item"), "sample": (sample, None)}
-        given |= {"passes": (passes, None), "n_samples": (n_samples, None)}
-        named = {name: value for name, (value, default) in given.items() if value != default}
-        found: Noise = data.noise(groups=groups, alpha=alpha, power=power, missing=missing, **named)
-        return found
+        roles = {"score": (score, "score"), "model": (model, "model"), "item": (item, "item"), "sample": (sample, None)}
+        roles |= {"passes": (passes, None), "n_samples": (n_samples, None)}
+        named = {name: value for name, (value, default) in roles.items() if value != default}
+        decomposition: Noise = data.noise(groups=groups, alpha=alpha, power=power, missing=missing, **named)
+        return decomposition
     alpha = fraction("alpha", alpha)
     normal_quantiles(alpha, power)
     columns = groups if isinstance(groups, list | tuple) else () if groups is None else (groups,)
@@ -262,10 +262,10 @@ def noise(
     labels = {"model": model, "item": item, "sample": sample}
     with or_one_model(model):
         read = read_answer_table(data, score, labels, passes, n_samples, groups, missing)
-    asked: dict[str, Any] = {"item": item, "sample": sample, "groups": groups, "missing": missing}
-    comparison = compare(read.frame, read.score, model=model, **asked) if len(read.names) > 1 and model else None
+    options: dict[str, Any] = {"item": item, "sample": sample, "groups": groups, "missing": missing}
+    comparison = compare(read.frame, read.score, model=model, **options) if len(read.names) > 1 and model else None
     with muted():
-        results = mean(read.frame, read.score, by=model, **asked)
+        results = mean(read.frame, read.score, by=model, **options)
     names = pd.Index(read.names)
     alone = np.arange(names.size), np.full(names.size, NOBODY)
     of_models, of_pairs = _parts_of(read, *alone, np.array(results.bse.reindex(names)) ** 2), None
@@ -315,8 +315,8 @@ class Noise(Printed):
     --------
     >>> import evalreg as er
     >>> log = er.datasets.sampled(n_questions=300, n_samples=4, n_models=2, correlation=0.5, seed=2)
-    >>> found = er.noise(log, item="question", sample="sample")
-    >>> found.pairs[["difference", "se_prediction", "se_data", "se_total"]].round(3).to_dict("records")
+    >>> noise = er.noise(log, item="question", sample="sample")
+    >>> noise.pairs[["difference", "se_prediction", "se_data", "se_total"]].round(3).to_dict("records")
     [{'difference': 0.013, 'se_prediction': 0.016, 'se_data': 0.015, 'se_total': 0.023}]
     """
 
@@ -570,9 +570,9 @@ NONE_SEEN, ABOVE_ALL = "none seen", "> 100%"
 HEADERS = ("answers", "questions", "total SE", "answers' share", "enough K")
 
 
-def noise_summary(found: Noise, alpha: float) -> Summary:
+def noise_summary(noise: Noise, alpha: float) -> Summary:
     """Tables of models and pairs, and sentences on what they mean."""
-    models, pairs = found.to_frame("models", alpha), found.to_frame("pairs", alpha)
+    models, pairs = noise.to_frame("models", alpha), noise.to_frame("pairs", alpha)
     grids = [Grid(("model", "score", *HEADERS), tuple((str(name), *_cells(row)) for name, row in _rows(models)))]
     if 0 < len(pairs) <= MOST_ROWS:
         rows = tuple((" - ".join(map(str, name)), *_cells(row)) for name, row in _rows(pairs))
@@ -580,8 +580,8 @@ def noise_summary(found: Noise, alpha: float) -> Summary:
     elif len(pairs):
         grids.append(_typical(pairs))
     cells = {cell for grid in grids for row in grid.rows for cell in row}
-    said = _sentences(found, models, pairs, alpha, cells)
-    return Summary("evalreg noise", tuple(_facts(found)), tuple(grids), tuple(said))
+    said = _sentences(noise, models, pairs, alpha, cells)
+    return Summary("evalreg noise", tuple(_facts(noise)), tuple(grids), tuple(said))
 
 
 def _rows(frame: pd.DataFrame) -> list[tuple[Any, dict[Any, Any]]]:
@@ -631,27 +631,27 @@ def _typical(pairs: pd.DataFrame) -> Grid:
     return Grid((f"{len(pairs)} pairs", *HEADERS, "detectable"), tuple(rows))
 
 
-def _facts(found: Noise) -> list[tuple[str, str]]:
-    answers = found.read.table.count[found.read.table.count > 0]
+def _facts(noise: Noise) -> list[tuple[str, str]]:
+    answers = noise.read.table.count[noise.read.table.count > 0]
     low, high = int(answers.min()), int(answers.max())
-    axes = found.read.axes
-    dropped = int(found.results.dropped.drop("subset", errors="ignore").sum())
-    subset = found.results.estimate.about.subset
+    axes = noise.read.axes
+    dropped = int(noise.results.dropped.drop("subset", errors="ignore").sum())
+    subset = noise.results.estimate.about.subset
     facts = [
-        ("Score", found.read.score),
-        ("Questions", f"{found.read.table.count.shape[1]}"),
-        ("Models", f"{len(found.read.names)}"),
+        ("Score", noise.read.score),
+        ("Questions", f"{noise.read.table.count.shape[1]}"),
+        ("Models", f"{len(noise.read.names)}"),
         ("Answers to each", f"{low}" if low == high else f"{low} to {high}"),
         ("Clusters", " + ".join(axis_name(axis) for axis in axes) or "none (each question its own)"),
         ("Rows dropped", f"{dropped}" if dropped else "none"),
         *([("Subset", subset)] if subset else []),
     ]
-    if found.comparison is not None:
-        facts.append(("Detectable", f"{number(found.detectable)} (power {found.power:g}, level {found.alpha:g})"))
+    if noise.comparison is not None:
+        facts.append(("Detectable", f"{number(noise.detectable)} (power {noise.power:g}, level {noise.alpha:g})"))
     return facts
 
 
-def _sentences(found: Noise, models: pd.DataFrame, pairs: pd.DataFrame, alpha: float, cells: set[str]) -> list[str]:
+def _sentences(noise: Noise, models: pd.DataFrame, pairs: pd.DataFrame, alpha: float, cells: set[str]) -> list[str]:
     """What a careful reader asks; `cells` are those of the tables, whose words are explained."""
     known = bool(models["prediction_share"].notna().any())
     intervals = any(frame[["share_lower", "enough_lower"]].notna().to_numpy().any() for frame in (models, pairs))
@@ -667,33 +667,33 @@ def _sentences(found: Noise, models: pd.DataFrame, pairs: pd.DataFrame, alpha: f
             "enough K: with this many answers to each question their noise is 5% of the variance or less."
             + (f" In brackets {100 * (1 - alpha):g}% intervals." if intervals else "")
         )
-    said += _benchmark(found, pairs)
+    said += _benchmark(noise, pairs)
     said += _single(models) if known else []
-    said += [] if found.read.crossed else _too_few(models, pairs)
+    said += [] if noise.read.crossed else _too_few(models, pairs)
     if any(cell.startswith(ABOVE_ALL) for cell in cells):
         said.append(
             f"{ABOVE_ALL}: the noise of the answers is estimated by itself, and came out larger than all the variance "
             "that shows. Take it as nearly all; no number of answers is known to be enough (inf)."
         )
-    if found.read.axes and known:
+    if noise.read.axes and known:
         said.append("Answers to different questions are taken to be independent of each other given the questions.")
-    if found.comparison is not None:
-        said += found.comparison.results.estimate.about.lines
-    return list(dict.fromkeys([*said, *(text for _, text in found.notes)]))
+    if noise.comparison is not None:
+        said += noise.comparison.results.estimate.about.lines
+    return list(dict.fromkeys([*said, *(text for _, text in noise.notes)]))
 
 
-def _benchmark(found: Noise, pairs: pd.DataFrame) -> list[str]:
+def _benchmark(noise: Noise, pairs: pd.DataFrame) -> list[str]:
     """What this benchmark can show."""
-    if not len(pairs) or np.isnan(found.detectable):
+    if not len(pairs) or np.isnan(noise.detectable):
         return []
     which = "this pair" if len(pairs) == 1 else f"a typical pair (the median of {len(pairs)})"
     text = (
-        f"A true difference of {number(found.detectable)} between two models comes out at p < {found.alpha:g} with a "
-        f"chance of {found.power:g}, for {which}."
+        f"A true difference of {number(noise.detectable)} between two models comes out at p < {noise.alpha:g} with a "
+        f"chance of {noise.power:g}, for {which}."
     )
-    if len(pairs) > 1 and not np.isnan(found.smallest_shown):
+    if len(pairs) > 1 and not np.isnan(noise.smallest_shown):
         text += (
-            f" The smallest difference with p < {found.alpha:g} here is {number(found.smallest_shown)}: the luckiest "
+            f" The smallest difference with p < {noise.alpha:g} here is {number(noise.smallest_shown)}: the luckiest "
             f"of {len(pairs)} pairs, not a promise for others."
         )
     return [text]

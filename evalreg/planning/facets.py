@@ -220,8 +220,8 @@ class FacetComponents(Shown):
     >>> rng = np.random.default_rng(1)
     >>> item, judge = np.repeat(np.arange(40), 5), np.tile(np.arange(5), 40)
     >>> score = rng.normal(0, 0.3, 40)[item] + rng.normal(0, 0.1, 5)[judge] + rng.normal(0, 0.2, 200)
-    >>> found = er.components(pd.DataFrame({"item": item, "judge": judge, "score": score}), facets="item x judge")
-    >>> [round(found.standard_error(item=n, judge=5), 3) for n in (40, 400)]
+    >>> parts = er.components(pd.DataFrame({"item": item, "judge": judge, "score": score}), facets="item x judge")
+    >>> [round(parts.standard_error(item=n, judge=5), 3) for n in (40, 400)]
     [0.053, 0.03]
     """
 
@@ -495,8 +495,8 @@ def components(
     >>> rng = np.random.default_rng(1)
     >>> item, judge = np.repeat(np.arange(40), 5), np.tile(np.arange(5), 40)
     >>> score = rng.normal(0, 0.3, 40)[item] + rng.normal(0, 0.1, 5)[judge] + rng.normal(0, 0.2, 200)
-    >>> found = er.components(pd.DataFrame({"item": item, "judge": judge, "score": score}), facets="item x judge")
-    >>> print(found.table[["variance", "lower", "upper", "share"]].round(3).to_string())
+    >>> parts = er.components(pd.DataFrame({"item": item, "judge": judge, "score": score}), facets="item x judge")
+    >>> print(parts.table[["variance", "lower", "upper", "share"]].round(3).to_string())
                           variance  lower  upper  share
     component
     item                     0.075  0.048  0.129  0.652

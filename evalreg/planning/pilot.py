@@ -311,12 +311,12 @@ def components(
     --------
     >>> import evalreg as er
     >>> pilot = er.datasets.sampled(n_questions=400, n_samples=5, n_models=2, correlation=0.5, icc=0.2, seed=1)
-    >>> found = er.plan.components(pilot, item="question", groups="passage")
-    >>> print(found[["omega2", "omega2_uncorrected", "sigma2_a", "sigma2_b"]].round(5).to_string())
+    >>> parts = er.plan.components(pilot, item="question", groups="passage")
+    >>> print(parts[["omega2", "omega2_uncorrected", "sigma2_a", "sigma2_b"]].round(5).to_string())
                 omega2  omega2_uncorrected  sigma2_a  sigma2_b
     plain      0.07405             0.14195   0.17150     0.168
     clustered  0.09542             0.16037   0.16375     0.161
-    >>> pilot.attrs["truth"]["omega2"], found.attrs["models"]
+    >>> pilot.attrs["truth"]["omega2"], parts.attrs["models"]
     (0.08333333333333333, ('model-1', 'model-2'))
     """
     option("ssc", ssc, ("none", "G"))
@@ -561,12 +561,12 @@ def from_pilot(
     --------
     >>> import evalreg as er
     >>> pilot = er.datasets.sampled(n_questions=400, n_samples=5, n_models=2, correlation=0.5, icc=0.2, seed=1)
-    >>> found = er.plan.components(pilot, item="question", groups="passage")
-    >>> print(er.plan.from_pilot(found, delta=0.05, k_a=10, k_b=10)[["n_eq9", "n", "n_clusters"]].to_string())
+    >>> parts = er.plan.components(pilot, item="question", groups="passage")
+    >>> print(er.plan.from_pilot(parts, delta=0.05, k_a=10, k_b=10)[["n_eq9", "n", "n_clusters"]].to_string())
                n_eq9    n  n_clusters
     plain        340  344         344
     clustered    402  435          87
-    >>> print(er.plan.from_pilot(found, delta=0.05, k_a=10, k_b=10, assurance=0.9)[["n", "n_clusters"]].to_string())
+    >>> print(er.plan.from_pilot(parts, delta=0.05, k_a=10, k_b=10, assurance=0.9)[["n", "n_clusters"]].to_string())
                  n  n_clusters
     plain      387         387
     clustered  550         110

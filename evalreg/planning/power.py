@@ -200,7 +200,7 @@ def t_shifts(dof: FloatArray, alpha: float, power: float) -> FloatArray:
         size = 10.0 ** (np.floor(np.log10(rounded)) - 2)
         rounded = np.floor(rounded / size) * size
     distinct, which = np.unique(rounded, return_inverse=True)
-    shifts = np.array([t_shift(float(one), alpha, power) for one in distinct])
+    shifts = np.array([t_shift(float(rounded_dof), alpha, power) for rounded_dof in distinct])
     return np.where(known, shifts[which.ravel()], np.nan)
 
 
@@ -762,8 +762,8 @@ def _fewest_questions(
             break
     # The largest variance of one unit that so many can bear.
     bearable = units * (delta / shift) ** 2 * (1 + EQUAL)
-    found = units[np.searchsorted(bearable, variance / size).clip(max=units.size - 1)]
-    return np.asarray(np.ceil(found * size * (1 - ROUNDING)))
+    n_units = units[np.searchsorted(bearable, variance / size).clip(max=units.size - 1)]
+    return np.asarray(np.ceil(n_units * size * (1 - ROUNDING)))
 
 
 def enough_answers(*, omega2: float, sigma2: float, share: float = 0.05) -> int:
@@ -885,8 +885,8 @@ def power(
     Examples
     --------
     >>> import evalreg as er
-    >>> found = er.plan.power(delta=0.05, cluster_sizes=[5] * 156, omega2=1 / 9, icc=0.3, seed=1)
-    >>> f"{found.power:.2f} ({found.standard_error:.3f}), dof {found.dof:.0f}"
+    >>> simulated = er.plan.power(delta=0.05, cluster_sizes=[5] * 156, omega2=1 / 9, icc=0.3, seed=1)
+    >>> f"{simulated.power:.2f} ({simulated.standard_error:.3f}), dof {simulated.dof:.0f}"
     '0.80 (0.004), dof 155'
     """
     delta, alpha = checked_number("delta", delta), fraction("alpha", alpha)
@@ -905,10 +905,10 @@ def power(
         t = _statistics(delta, sizes, spread, share, block_stream(base, block))[: draws - block * BLOCK]
         rejected += int(np.count_nonzero(np.abs(t) > critical))
         wrong += int(np.count_nonzero(t * math.copysign(1.0, delta) < -critical)) if delta else 0
-    found = rejected / draws
+    rejection_rate = rejected / draws
     return SimulatedPower(
-        power=found,
-        standard_error=math.sqrt(found * (1 - found) / draws),
+        power=rejection_rate,
+        standard_error=math.sqrt(rejection_rate * (1 - rejection_rate) / draws),
         false_signs=wrong / draws,
         dof=dof,
         draws=draws,
@@ -916,12 +916,12 @@ def power(
     )
 
 
-def _sizes(given: npt.ArrayLike) -> FloatArray:
-    sizes: Any = np.asarray(given)
+def _sizes(cluster_sizes: npt.ArrayLike) -> FloatArray:
+    sizes: Any = np.asarray(cluster_sizes)
     if sizes.ndim != 1 or sizes.size < 2 or not np.issubdtype(sizes.dtype, np.number):
         raise ArgumentError(
             "`cluster_sizes` must list the questions of each of at least two clusters, such as [5] * 40; got "
-            f"{str(given)[:60]}."
+            f"{str(cluster_sizes)[:60]}."
         )
     if np.any(sizes < 1) or np.any(sizes != np.floor(sizes)):
         raise ArgumentError(f"`cluster_sizes` must be whole numbers of at least 1; the smallest is {sizes.min():g}.")

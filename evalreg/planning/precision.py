@@ -78,7 +78,7 @@ def gate(
     {0.05: 0.0024, 0.08: 0.5055}
     """
     least = checked_positive("margin", margin, "the difference that a run may be below")
-    drops = [checked_number("drop", one) for one in drop]
+    drops = [checked_number("drop", size) for size in drop]
     if (results is None) == (score is None or n is None):
         raise ArgumentError("pass either results, er.plan.gate(results, margin=0.03), or `score` and `n`.")
     beyond = np.array(drops) - least
@@ -276,8 +276,8 @@ def precision(
     half_width = checked_positive("half_width", half_width, "half of the length of the interval")
     fraction("alpha", alpha)
     if pilot is not None:
-        given = {"rate": rate, "variance": variance, "deff": deff, "icc": icc, "cluster_size": cluster_size}
-        named = [name for name, value in given.items() if value is not None]
+        assumed = {"rate": rate, "variance": variance, "deff": deff, "icc": icc, "cluster_size": cluster_size}
+        named = [name for name, value in assumed.items() if value is not None]
         if named:
             raise ArgumentError(
                 f"`pilot` has the variance and the clusters; `{named[0]}` would contradict it. Leave one of them out."

@@ -260,10 +260,10 @@ def separate(
     elif judges is None and judge is None:
         plan = _one_way(difference, wanted, alpha, power, assurance)
     else:
-        given = listed([axis_name(axis) for axis in difference.cov.axes]) if difference.cov.axes else "none"
+        axis_names = listed([axis_name(axis) for axis in difference.cov.axes]) if difference.cov.axes else "none"
         raise ArgumentError(
             f'`judges` needs results whose prompts and judges cross, by groups="prompt + judge" say; these have '
-            f"{given}. Add the judges to `groups`, or leave `judges` out to plan prompts alone."
+            f"{axis_names}. Add the judges to `groups`, or leave `judges` out to plan prompts alone."
         )
     lower, upper = difference.conf_int(alpha).iloc[0]
     return Separation(

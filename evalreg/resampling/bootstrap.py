@@ -188,7 +188,7 @@ def intervals(boot: Bootstrap, alpha: float, kind: KindName) -> FloatArray:
         return values - np.array([_quantiles(column, level) for column in t.T])[:, ::-1] * boot.se[:, None]
     if kind == "bca" and boot.jackknife is not None:
         columns = zip(draws.T, boot.values, boot.jackknife.T, strict=True)
-        return np.array([_quantiles(one, _bca_levels(one, value, left, level)) for one, value, left in columns])
+        return np.array([_quantiles(drawn, _bca_levels(drawn, value, left, level)) for drawn, value, left in columns])
     raise NotAvailableError(
         f'this bootstrap did not keep what the "{kind}" interval needs. Pass kind="{kind}" when drawing; "percentile" '
         'and "basic" are always available.'
@@ -328,7 +328,7 @@ def _products(chunks: Iterator[list[FloatArray]], codes: list[IntArray]) -> Iter
             if len(each) == 1:
                 yield each[0][rows]
             else:
-                yield np.prod([one[rows][:, code] for one, code in zip(each, codes, strict=True)], axis=0)
+                yield np.prod([weight[rows][:, code] for weight, code in zip(each, codes, strict=True)], axis=0)
 
 
 def _with_notes(boot: Bootstrap, flat: BoolArray) -> Bootstrap:
@@ -476,7 +476,8 @@ def bootstrap(
     def sample(each: Sequence[FloatArray]) -> tuple[Any, ...]:
         """Arguments of the statistic under weights of the clusters of each axis."""
         if weighted:
-            return _own(table.frame), np.prod([weight[code] for weight, code in zip(each, codes, strict=True)], axis=0)
+            row_weights = np.prod([weight[code] for weight, code in zip(each, codes, strict=True)], axis=0)
+            return _native(table.frame), row_weights
         rows, ids = _copies(codes, each)
         named = {axis[-1]: of_axis for axis, of_axis in zip(axes, ids, strict=False) if axis[-1] in table.columns}
         return (_taken(table.frame, rows, named),)
@@ -485,7 +486,7 @@ def bootstrap(
         rows = np.flatnonzero(codes[0] != cluster)
         return (_taken(table.frame, rows, {}), np.ones(rows.size))[: 1 + weighted]
 
-    everything = (_own(table.frame), np.ones(table.n_rows))[: 1 + weighted]
+    everything = (_native(table.frame), np.ones(table.n_rows))[: 1 + weighted]
     whole, names = _numbers(statistic, everything, "the data as they are")
 
     def again(arguments: tuple[Any, ...], where: str) -> FloatArray:
@@ -526,7 +527,7 @@ def _copies(codes: list[IntArray], each: Sequence[FloatArray]) -> tuple[IntArray
     return rows, ids
 
 
-def _own(frame: nw.DataFrame[Any]) -> Any:
+def _native(frame: nw.DataFrame[Any]) -> Any:
     """The data themselves, of which columns that the function sets are its own."""
     native = frame.to_native()
     return native.copy(deep=False) if isinstance(native, pd.DataFrame) else native
@@ -540,10 +541,9 @@ def _taken(frame: nw.DataFrame[Any], rows: IntArray, columns: Mapping[str, IntAr
         for name, values in columns.items():
             taken[name] = values
         return taken
-    made = nw.get_native_namespace(frame)
-    return (
-        frame[rows].with_columns(*(nw.new_series(name, new, backend=made) for name, new in columns.items())).to_native()
-    )
+    backend = nw.get_native_namespace(frame)
+    series = [nw.new_series(name, values, backend=backend) for name, values in columns.items()]
+    return frame[rows].with_columns(*series).to_native()
 
 
 def _clusters(data: Any, groups: Groups) -> tuple[Table, tuple[Axis, ...], list[IntArray], list[int]]:

@@ -102,7 +102,7 @@ def boot_chunks(
     rows = min(BLOCK, max(1, HELD // sum(n_clusters)))
     for first in range(0, n, rows):
         drawn = [_boot(weights, (rows, n_axis), rng) for n_axis in n_clusters]
-        yield [one[: n - first] for one in drawn]
+        yield [of_axis[: n - first] for of_axis in drawn]
 
 
 def _boot(weights: BootWeightsName, shape: tuple[int, int], rng: np.random.Generator) -> FloatArray:

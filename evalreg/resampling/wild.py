@@ -143,7 +143,7 @@ class WildTest(Shown):
         facts.append(("t (CR1)" if self.interval else "F (CR1)", fixed(self.statistic, 3)))
         facts.append(("p", p_value(self.p_value)))
         if len(self.p_by_axis) > 1:
-            facts.append(("p by axis", ", ".join(f"{name} {p_value(one)}" for name, one in self.p_by_axis)))
+            facts.append(("p by axis", ", ".join(f"{name} {p_value(p)}" for name, p in self.p_by_axis)))
         if self.interval is not None:
             low, high = (number(end) for end in self.interval)
             facts.append(("p, equal-tailed", p_value(self.p_equal_tailed)))
@@ -394,8 +394,8 @@ def _square_form(
         first[a, b] = product.diagonal() if cluster.size == shape[0] else product
         if cluster.size > shape[0] and faster_dense(product):
             first[a, b] = dense(product)
-    mixed = np.stack([np.stack([dense(one.T @ other) for other in H], axis=1) for one in F], axis=1)
-    return _SquareForm(first, mixed, np.array([[one.T @ other for other in H] for one in H]))
+    mixed = np.stack([np.stack([dense(f.T @ h) for h in H], axis=1) for f in F], axis=1)
+    return _SquareForm(first, mixed, np.array([[left.T @ right for right in H] for left in H]))
 
 
 def _squares(form: _SquareForm, V: FloatArray, pulled: FloatArray) -> FloatArray:

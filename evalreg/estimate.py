@@ -111,27 +111,27 @@ def beside(
     """The populations of two estimates with so many columns and these questions, side by side; None is without end."""
     if first[0] is None and second[0] is None:
         return None
-    (one, n_first, _), (other, n_second, _) = (
+    (left, n_first, _), (right, n_second, _) = (
         (Population(np.ones(n)) if part is None else part, n, item) for part, n, item in (first, second)
     )
     noise = None
-    if one.noise is not None or other.noise is not None:
+    if left.noise is not None or right.noise is not None:
         parts = (
             sparse.csr_array((n, n)) if part.noise is None else compressed(part.noise)
-            for part, n in ((one, n_first), (other, n_second))
+            for part, n in ((left, n_first), (right, n_second))
         )
         noise = sparse.block_diag(list(parts), format="csr")
-    scale, axes = np.concatenate([one.scale, other.scale]), tuple(dict.fromkeys((*one.axes, *other.axes)))
-    if one.samples is None and other.samples is None:
+    scale, axes = np.concatenate([left.scale, right.scale]), tuple(dict.fromkeys((*left.axes, *right.axes)))
+    if left.samples is None and right.samples is None:
         return Population(scale, noise, axes)
-    return Population(scale, noise, axes, _samples_beside(one, other, same_rows, first[2] == second[2]))
+    return Population(scale, noise, axes, _samples_beside(left, right, same_rows, first[2] == second[2]))
 
 
-def _samples_beside(one: Population, other: Population, same_rows: bool, same_item: bool) -> Samples:
+def _samples_beside(left: Population, right: Population, same_rows: bool, same_item: bool) -> Samples:
     """The samples of both: of the same units where the rows are the same, from populations apart where not."""
-    first, second = (_samples_of(part) for part in (one, other))
+    first, second = (_samples_of(part) for part in (left, right))
     # Units have no names here: those of one column are in the order of its labels, those of another in another.
-    alike = one.samples is not None and other.samples is not None and one.axes == other.axes and same_item
+    alike = left.samples is not None and right.samples is not None and left.axes == right.axes and same_item
     alike = alike and first.members.shape[0] == second.members.shape[0] and _same_sizes(first, second)
     if same_rows and not alike:
         raise NotAvailableError(
@@ -149,15 +149,15 @@ def _samples_beside(one: Population, other: Population, same_rows: bool, same_it
 
 def _same_sizes(first: Samples, second: Samples) -> bool:
     """Whether the populations of both have the same numbers of units."""
-    one, other = (dict(zip(part.part.tolist(), part.size.tolist(), strict=True)) for part in (first, second))
-    return one == other
+    sizes, others = (dict(zip(part.part.tolist(), part.size.tolist(), strict=True)) for part in (first, second))
+    return sizes == others
 
 
 def _samples_of(population: Population) -> Samples:
     """The samples, or one in common where columns do not differ in them."""
     n = population.scale.size
-    one = Samples(sparse.csr_array((1, 1)), np.zeros(n, np.intp), np.zeros(n, np.intp), np.full(n, np.inf))
-    return population.samples or one
+    common = Samples(sparse.csr_array((1, 1)), np.zeros(n, np.intp), np.zeros(n, np.intp), np.full(n, np.inf))
+    return population.samples or common
 
 
 @dataclass(frozen=True)
@@ -349,8 +349,8 @@ class About:
 
     def transform(self, J: FloatArray) -> About:
         """What is said of a function of theta; models stay models where each value is of one parameter, in order."""
-        own = J.shape[0] == J.shape[1] and np.count_nonzero(J - np.diag(np.diag(J))) == 0
-        n_models = self.n_models if own else 0
+        diagonal = J.shape[0] == J.shape[1] and np.count_nonzero(J - np.diag(np.diag(J))) == 0
+        n_models = self.n_models if diagonal else 0
         said = replace(self, model=f"Function of {self.model}", contrast=False, lines=(), one_board=False)
         return replace(said, interval="wald", n_models=n_models, null=0.0, levels=False)
 
@@ -451,9 +451,9 @@ class Family:
         """What the parameters keep when constants are added to them."""
         return self
 
-    def leverage(self, estimate: Estimate, found: Any) -> Any:
+    def leverage(self, estimate: Estimate, working: Any) -> Any:
         """What gives degrees of freedom, from leverages under the working model that rows vary alike in all cells."""
-        return found
+        return working
 
     def source(self, estimate: Estimate) -> tuple[Estimate, Matrix | None]:
         """The estimate whose limits bound variances, and these parameters as contrasts of its own (None: they are)."""
@@ -492,10 +492,10 @@ class ScoredFamily(Family):
     def with_labels(self, more: dict[str, Any]) -> Family:
         """The same answers in further clusters."""
 
-        def own(one: Any) -> Any:
-            return None if one is None else replace(one, scores=one.scores.with_labels(more))
+        def relabelled(scored: Any) -> Any:
+            return None if scored is None else replace(scored, scores=scored.scores.with_labels(more))
 
-        return ScoredFamily(own(self.paired), own(self.single), self.behind.with_labels(more))
+        return ScoredFamily(relabelled(self.paired), relabelled(self.single), self.behind.with_labels(more))
 
     def moved(self) -> Family:
         """Means with a constant added lie in another range."""
@@ -567,7 +567,7 @@ class Monotone(Family):
     scale: Scale
     theta: FloatArray  # the parameters
     about: About  # what is said of them
-    own: Family  # what they know
+    family: Family  # what they know
     contrasts: Family  # what contrasts of the values keep
 
     @property
@@ -582,20 +582,20 @@ class Monotone(Family):
 
     def parameters(self, estimate: Estimate) -> Estimate:
         """The estimate of the parameters, from that of the values."""
-        found = estimate.linear(sparse.diags_array(self.shrink).tocsr(), estimate.names)
-        return replace(found, params=self.theta, bounded=True, about=self.about, family=self.own)
+        rescaled = estimate.linear(sparse.diags_array(self.shrink).tocsr(), estimate.names)
+        return replace(rescaled, params=self.theta, bounded=True, about=self.about, family=self.family)
 
     def linear(self, whole: Estimate, C: Matrix) -> Family:
         """Some of the values, or contrasts of them, which have intervals by their standard errors."""
-        kept = self.contrasts.linear(whole, C)
+        contrasts = self.contrasts.linear(whole, C)
         if not selects(C):
-            return kept
+            return contrasts
         return replace(
             self,
             theta=np.asarray(dense(C) @ self.theta),
             about=self.about.linear(C),
-            own=self.own.linear(self.parameters(whole), C),
-            contrasts=kept,
+            family=self.family.linear(self.parameters(whole), C),
+            contrasts=contrasts,
         )
 
     def transform(self) -> Family:
@@ -612,7 +612,7 @@ class Monotone(Family):
 
     def with_labels(self, more: dict[str, Any]) -> Family:
         """The same where the rows have further columns of labels."""
-        return replace(self, own=self.own.with_labels(more), contrasts=self.contrasts.with_labels(more))
+        return replace(self, family=self.family.with_labels(more), contrasts=self.contrasts.with_labels(more))
 
 
 @dataclass(frozen=True, eq=False)
@@ -626,11 +626,11 @@ class Beside(Inverted):
         """Lower and upper end of each, shape (n_params, 2)."""
         ends, start = [], 0
         for part, theta in zip(self.parts, self.theta, strict=True):
-            own = slice(start, start + theta.size)
-            half = critical[own] * se[own]
+            span = slice(start, start + theta.size)
+            half = critical[span] * se[span]
             plain = np.column_stack([theta - half, theta + half])
-            ends.append(plain if part is None else part.limits(se[own], critical[own]))
-            start = own.stop
+            ends.append(plain if part is None else part.limits(se[span], critical[span]))
+            start = span.stop
         return np.vstack(ends)
 
     def floor(self, theta: FloatArray, cov: Any, limits: Limits) -> Any:

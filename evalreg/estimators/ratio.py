@@ -280,7 +280,7 @@ def _ratios_of_lines(table: Lines, columns: tuple[str, str], roles: Roles, group
         of.get("w"),
         n=n,
         squares=tuple((of[ee], of[ed], of[dd]) for ee, ed, dd in powers),
-        own=(of["each"], of.get("ww", n), of.get("wd", of["b"])),
+        ratio_sums=(of["each"], of.get("ww", n), of.get("wd", of["b"])),
     )
     axes = None if groups is None else parse_groups(groups, table.columns)
     return RatioSums(rows, cells, sums, axes, table.log.dropped)

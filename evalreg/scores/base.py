@@ -70,7 +70,7 @@ class NarrowClusters:
         Rows with X_g'X_g = X_g'W X_g, not only those of these clusters; sparse where their entries are few.
     totals : ndarray, shape (n_clusters, n_columns)
         Sums of scores within these clusters, combinations of their rows.
-    order : ndarray of int, shape (n_kept,)
+    order : ndarray of int, shape (n_members,)
         Rows of these clusters, cluster by cluster.
     starts : ndarray of int, shape (n_clusters + 1,)
         Where each begins in `order`.
@@ -104,8 +104,8 @@ class NarrowClusters:
         few = sparse.issparse(rows) and not faster_dense(rows)
         for matrix in maps:
             # Least squares have orthonormal columns, which need no root.
-            own = dense(rows) if is_identity(matrix) else (rows if few else dense(rows)) @ matrix
-            yield np.asarray(own).reshape(*members.shape, -1)
+            mapped = dense(rows) if is_identity(matrix) else (rows if few else dense(rows)) @ matrix
+            yield np.asarray(mapped).reshape(*members.shape, -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,18 +230,18 @@ class Scores(ABC):
         """Columns of the scores."""
 
     @property
-    def _made_of(self) -> dict[str, Scores]:
+    def _inner_scores(self) -> dict[str, Scores]:
         """The scores that these are made of, by field."""
-        values = ((one.name, getattr(self, one.name)) for one in fields(self))
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
         return {name: value for name, value in values if isinstance(value, Scores)}
 
     @property
     def _rows(self) -> Scores:
-        return next(iter(self._made_of.values()))
+        return next(iter(self._inner_scores.values()))
 
     def each(self, change: Callable[[Any], Any]) -> Self:
         """The same with a change made to the scores that these are made of."""
-        return replace(self, **{name: change(part) for name, part in self._made_of.items()})
+        return replace(self, **{name: change(part) for name, part in self._inner_scores.items()})
 
     @property
     def n_rows(self) -> int:
@@ -386,11 +386,11 @@ class Scores(ABC):
 
     def shares_apart(self, by: Axis) -> FloatArray:
         """Sum over clusters of the squared difference of the weights of leverages and of means, in each cell."""
-        own = np.zeros(self.n_columns)
+        squares = np.zeros(self.n_columns)
         for share, count in zip(self.cells(by), self.as_means.cells(by), strict=True):
             assert share.gram is not None
-            own += np.asarray((share.gram - count.gram).power(2).sum(axis=0)).ravel()
-        return own
+            squares += np.asarray((share.gram - count.gram).power(2).sum(axis=0)).ravel()
+        return squares
 
     def sums_in_cells(self, by: Axis) -> Iterator[Block]:
         """Sums within clusters in the cells themselves, before they are mapped to what an estimate solves for."""
@@ -409,9 +409,9 @@ class Scores(ABC):
         inside = sparse.csc_array(sparse.vstack([compressed(block.gram) > 0 for block in self.cells(by)]))
         inside.eliminate_zeros()
         inside.sort_indices()
-        found: dict[bytes, int] = {}
+        numbers: dict[bytes, int] = {}
         whose = [inside.indices[first:last].tobytes() for first, last in pairwise(inside.indptr)]
-        of = np.array([found.setdefault(one, len(found)) for one in whose], dtype=np.intp)
+        of = np.array([numbers.setdefault(members, len(numbers)) for members in whose], dtype=np.intp)
         first = np.unique(of, return_index=True)[1]
         return inside[:, first].astype(float).tocsr(), of
 
@@ -517,7 +517,8 @@ class LabelledScores(Scores):
 
     def with_labels(self, more: dict[str, Any]) -> LabelledScores:
         """The same scores with further label columns."""
-        return self.relabelled(lambda own: own.with_held({name: own.align(name, one) for name, one in more.items()}))
+        held = {name: self.labels.align(name, values) for name, values in more.items()}
+        return self.relabelled(lambda labels: labels.with_held(held))
 
     def detached(self) -> LabelledScores:
         """The same scores without the source of further labels."""
@@ -565,7 +566,7 @@ class CellScores(LabelledScores):
                 totals = of_sorted(total, row, column, size)
                 yield Block(totals, in_rows(weight, totals.indices.copy(), totals.indptr.copy(), size))
             else:
-                totals, gram = (sparse.coo_array((one, where), size).tocsr() for one in (total, weight))
+                totals, gram = (sparse.coo_array((entries, where), size).tocsr() for entries in (total, weight))
                 yield Block(totals, gram)
         else:
             # No cluster is without rows, so no entry is missing, and zeros need not be looked for.

@@ -139,19 +139,19 @@ class PairScores(LabelledScores):
     def _of_models(self, codes: Codes, scale: FloatArray | None, bread: Matrix) -> FloatArray:
         """B'T'TB of pairs that are all taken over the same questions, from T'T of their models, far fewer."""
         left, right, member = self.pairs.left, self.pairs.right, self.pairs.sets[0]
-        own, code = in_set(self.values, member), codes.codes if member is None else codes.codes[member]
-        own = own - own.mean(axis=1, keepdims=True)
+        totals, code = in_set(self.values, member), codes.codes if member is None else codes.codes[member]
+        totals = totals - totals.mean(axis=1, keepdims=True)
         if codes.n_clusters < self.n_rows or scale is not None:
-            own = np.array([np.bincount(code, one, codes.n_clusters) for one in own])
-        own = own if scale is None else own * scale
+            totals = np.array([np.bincount(code, row, codes.n_clusters) for row in totals])
+        totals = totals if scale is None else totals * scale
         models, contrasts = _contrasts(left, right)
-        of_models = own[models]
+        of_models = totals[models]
         gram = of_models @ of_models.T
         result: FloatArray = contrasts.T @ gram @ contrasts
         # Of two models that hardly differ, little is left of the sums: these are taken of their differences.
         close = np.flatnonzero(np.diag(result) < CLOSE * (contrasts**2).T @ np.diag(gram))
-        for part in np.array_split(close, close.size * own.shape[1] // HELD + 1):
-            d = differences(own, self.pairs, part, None)
+        for part in np.array_split(close, close.size * totals.shape[1] // HELD + 1):
+            d = differences(totals, self.pairs, part, None)
             products = d @ of_models.T @ contrasts
             result[part], result[:, part] = products, products.T
             result[np.ix_(part, part)] = d @ d.T
@@ -166,14 +166,16 @@ class PairScores(LabelledScores):
     def squares_in_cells(self, by: Axis) -> Matrix:
         """Sums of squares of the scores within (cluster, pair)."""
         codes = self.labels.codes(by)
-        found = np.zeros((codes.n_clusters, self.n_columns))
+        squares = np.zeros((codes.n_clusters, self.n_columns))
         for columns, member in chunks(self.pairs, self.n_rows):
-            own = codes.codes if member is None else codes.codes[member]
+            code = codes.codes if member is None else codes.codes[member]
             d = differences(self.values, self.pairs, columns, member) - self.fitted[columns][:, None]
-            one = sparse.csr_array((np.ones(own.size), own, np.arange(own.size + 1)), (own.size, codes.n_clusters))
-            found[:, columns] = dense(one.T @ (d**2).T)
-        found[:, self.flat] = 0.0
-        return found
+            dummies = sparse.csr_array(
+                (np.ones(code.size), code, np.arange(code.size + 1)), (code.size, codes.n_clusters)
+            )
+            squares[:, columns] = dense(dummies.T @ (d**2).T)
+        squares[:, self.flat] = 0.0
+        return squares
 
     @property
     def _every_question(self) -> Codes:
@@ -194,7 +196,7 @@ class PairScores(LabelledScores):
         """Whether a cluster has questions of each set, (n_clusters, n_sets), and the set of each column."""
         codes = self.labels.codes(by)
         inside = [codes.codes if member is None else codes.codes[member] for member in self.pairs.sets]
-        counts = np.array([np.bincount(one, minlength=codes.n_clusters) for one in inside])
+        counts = np.array([np.bincount(code, minlength=codes.n_clusters) for code in inside])
         return sparse.csr_array((counts > 0).T.astype(float)), self.pairs.of_set
 
     def _sums(self, part: BlockRows) -> tuple[FloatArray, FloatArray]:
@@ -211,8 +213,8 @@ class PairScores(LabelledScores):
             models, contrasts = _contrasts(pairs.left[columns], pairs.right[columns])
             sums = np.empty((n_clusters, models.size))
             for j, model in enumerate(models):
-                own = values[model] if inside is None else values[model, inside]
-                sums[:, j] = np.bincount(code, own - centre[model], n_clusters)
+                scores = values[model] if inside is None else values[model, inside]
+                sums[:, j] = np.bincount(code, scores - centre[model], n_clusters)
             place = slice(None) if len(pairs.sets) == 1 else columns
             totals[:, place] = sums @ contrasts - size * offset[columns]
             sizes[:, place] = size
@@ -382,9 +384,9 @@ class PairedDifferences(Paired):
         if not first.size:
             return
         pairs = self.scores.pairs
-        own = ModelPairs(pairs.left[first], pairs.right[first], pairs.of_set[first], pairs.sets)
-        for at, member in chunks(own, self.scores.n_rows):
-            yield at, differences(self.scores.values, own, at, member), member
+        contrasted = ModelPairs(pairs.left[first], pairs.right[first], pairs.of_set[first], pairs.sets)
+        for at, member in chunks(contrasted, self.scores.n_rows):
+            yield at, differences(self.scores.values, contrasted, at, member), member
 
 
 def paired_differences(estimate: Any, icc: float | None, pairs: ModelPairs, is_paired: BoolArray) -> Paired | None:
@@ -401,9 +403,9 @@ def paired_differences(estimate: Any, icc: float | None, pairs: ModelPairs, is_p
     which = np.flatnonzero(is_paired)
     if not which.size:
         return None
-    own = ModelPairs(pairs.left[which], pairs.right[which], pairs.of_set[which], pairs.sets)
-    sums = pair_sums(scores.values, own)
+    paired = ModelPairs(pairs.left[which], pairs.right[which], pairs.of_set[which], pairs.sets)
+    sums = pair_sums(scores.values, paired)
     mean = sums.total / sums.weight
-    inner = PairScores(scores.values, own, mean, scores.labels, np.zeros(which.size, dtype=bool))
+    inner = PairScores(scores.values, paired, mean, scores.labels, np.zeros(which.size, dtype=bool))
     chosen = sparse.csr_array((np.ones(which.size), (which, np.arange(which.size))), (is_paired.size, which.size))
     return PairedDifferences(inner, mean, sums.weight, sums.squares, chosen, icc, stratified=True)

@@ -59,17 +59,17 @@ class Measured:
 
     def summed(self, cells: CellKeys, centre: FloatArray) -> dict[str, nw.Expr]:
         """What is summed: weighted residuals; sizes and weights, where not all are one."""
-        found = {TOTAL: self.weighted(self.residual(cells, centre))}
+        sums = {TOTAL: self.weighted(self.residual(cells, centre))}
         if self.size is not None:
-            found[SIZE] = self.weighted(self.size)
+            sums[SIZE] = self.weighted(self.size)
         if self.exchanged is not None:
-            found[ORDER] = self.exchanged
-        return found if self.weight is None else found | {WEIGHT: self.weight}
+            sums[ORDER] = self.exchanged
+        return sums if self.weight is None else sums | {WEIGHT: self.weight}
 
     def moments(self, cells: CellKeys, centre: FloatArray, power: int) -> dict[str, nw.Expr]:
         """Products of w^p with e^2, e d and d^2, e being the residual about the centre and d the size."""
         e, d = self.residual(cells, centre), nw.lit(1.0) if self.size is None else self.size
-        return {name: self.weighted(one, power) for name, one in {"ee": e * e, "ed": e * d, "dd": d * d}.items()}
+        return {name: self.weighted(number, power) for name, number in {"ee": e * e, "ed": e * d, "dd": d * d}.items()}
 
     def spread(self, cells: CellKeys, centre: FloatArray) -> dict[str, nw.Expr]:
         """Products of w with e^2/d and e, of rows whose size is positive: their own ratios differ by e/d."""
@@ -83,12 +83,12 @@ class Measured:
         """w^2, w^2 d and w^2 d^2."""
         assert self.size is not None
         values = {"ww": nw.lit(1.0), "wd": self.size, "wdd": self.size * self.size}
-        return {name: self.weighted(one, 2) for name, one in values.items()}
+        return {name: self.weighted(number, 2) for name, number in values.items()}
 
     def by_cell(self, cells: CellKeys, values: Mapping[str, nw.Expr]) -> dict[str, FloatArray]:
         """Sums of some values over the rows of each cell."""
         (sums,) = self.engine.sums((), cells, values)
-        return {name: by_cell(sums, one, len(cells.labels)) for name, one in sums.totals.items()}
+        return {name: by_cell(sums, numbers, len(cells.labels)) for name, numbers in sums.totals.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ class SummedRows(Measured):
     n: nw.Expr = field(kw_only=True)
     # Sums of w^p e^2, w^p e d and w^p d^2, for p of 1 and 2; and of w e^2/d, w^2 and w^2 d.
     squares: tuple[tuple[nw.Expr, nw.Expr, nw.Expr], ...] = field(kw_only=True)
-    own: tuple[nw.Expr, ...] = field(kw_only=True, default=())
+    ratio_sums: tuple[nw.Expr, ...] = field(kw_only=True, default=())
 
     @property
     def _bottom(self) -> nw.Expr:
@@ -130,11 +130,11 @@ class SummedRows(Measured):
     def spread(self, cells: CellKeys, centre: FloatArray) -> dict[str, nw.Expr]:
         """About the ratio of a line the residuals of rows with a size sum to zero, where every numerator has one."""
         away = self._away(cells, centre)
-        return {"each": self.own[0] + away * away * self._bottom, "e": away * self._bottom}
+        return {"each": self.ratio_sums[0] + away * away * self._bottom, "e": away * self._bottom}
 
     def sizes(self) -> dict[str, nw.Expr]:
         """Sums of w^2, w^2 d and w^2 d^2."""
-        return {"ww": self.own[1], "wd": self.own[2], "wdd": self.squares[-1][2]}
+        return {"ww": self.ratio_sums[1], "wd": self.ratio_sums[2], "wdd": self.squares[-1][2]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +247,7 @@ class EngineScores(Scores):
 
     def _rows_of(self, by: Axis) -> Measured:
         if self.rows is None:
-            raise no_source(":".join(by), [":".join(one) for one in self._clusterings])
+            raise no_source(":".join(by), [":".join(axis) for axis in self._clusterings])
         return self.rows
 
     def _clustering(self, by: Axis) -> HeldClustering:
@@ -256,7 +256,7 @@ class EngineScores(Scores):
             blocks: list[Sums] = []
             sizes, labels, n_bytes, n_lines, seen = [], [], 0, 0, np.zeros((2, self.n_columns))
             for sums in self._ask(by):
-                seen += [by_cell(sums, one, self.n_columns) for one in (sums.n, sums.totals[TOTAL])]
+                seen += [by_cell(sums, numbers, self.n_columns) for numbers in (sums.n, sums.totals[TOTAL])]
                 sizes.append(np.asarray(compressed(self._formula()(sums).gram).sum(axis=1)).ravel())
                 labels.append(sums.labels)
                 n_lines += sums.n.size + _in_both_orders(sums)
@@ -278,7 +278,7 @@ class EngineScores(Scores):
 
     def n_clusters(self, by: Axis) -> int:
         """Distinct joint values of some columns."""
-        return sum(one.size for one in self._clustering(by).sizes)
+        return sum(block.size for block in self._clustering(by).sizes)
 
     def n_entries(self, by: Axis) -> int:
         """(cluster, cell) that have rows, each order of a comparison for itself."""
@@ -300,7 +300,7 @@ class EngineScores(Scores):
     def label(self, by: Axis, code: int) -> str:
         """Label of one cluster."""
         known = self._clustering(by)
-        ends = np.cumsum([one.size for one in known.sizes])
+        ends = np.cumsum([block.size for block in known.sizes])
         part = int(np.searchsorted(ends, code, side="right"))
         place = code - int(ends[part] - known.sizes[part].size)
         return ":".join(str(column[place].as_py()) for column in known.labels[part])
@@ -404,10 +404,10 @@ class EngineScores(Scores):
 
 def _joint_codes(columns: list[IntArray]) -> IntArray:
     """Codes of joint values, in order of appearance."""
-    found, *others = columns
+    joint, *others = columns
     for other in others:
-        found = factorize(found * (int(other.max()) + 1) + other)[0]
-    return found
+        joint = factorize(joint * (int(other.max()) + 1) + other)[0]
+    return joint
 
 
 def _joined(parts: Iterator[Any]) -> Any:
@@ -430,11 +430,11 @@ class Formula:
     def __call__(self, sums: Sums) -> Block:
         """The block of a covariance."""
         weight = sums.totals.get(WEIGHT, sums.n)
-        own, n_cells = sums.totals.get(SIZE, weight), self.away.size
+        bottom, n_cells = sums.totals.get(SIZE, weight), self.away.size
         size = self.size[sums.cell]
-        totals = (sums.totals[TOTAL] - own * self.away[sums.cell]) / size
+        totals = (sums.totals[TOTAL] - bottom * self.away[sums.cell]) / size
         totals = totals if self.flat is None else np.where(self.flat[sums.cell], 0.0, totals)
-        return Block(sums.matrix(totals, n_cells), sums.matrix(own / size if self.gram == SIZE else weight, n_cells))
+        return Block(sums.matrix(totals, n_cells), sums.matrix(bottom / size if self.gram == SIZE else weight, n_cells))
 
 
 @dataclass(frozen=True, eq=False)
@@ -463,10 +463,10 @@ def of_cell(cells: CellKeys, values: FloatArray) -> nw.Expr:
     """The number of the cell of a row; the most common one is looked for last."""
     distinct, counts = np.unique(values, return_counts=True)
     common = float(distinct[np.argmax(counts)])
-    found: Any = nw.lit(common)
+    expression: nw.Expr = nw.lit(common)
     for number in np.flatnonzero(values != common):
-        found = nw.when(cells.inside(int(number))).then(nw.lit(float(values[number]))).otherwise(found)
-    expression: nw.Expr = found
+        inside = nw.when(cells.inside(int(number)))
+        expression = inside.then(nw.lit(float(values[number]))).otherwise(expression)
     return expression
 
 
@@ -487,9 +487,9 @@ def engine_scores(rows: Measured, cells: CellKeys, first: Mapping[str, FloatArra
     centre = np.full(n.size, float(total.sum() / w.sum()))
     moments: list[dict[str, FloatArray]] = []
     if lost.any():
-        centre, found = near_centres(rows, cells, mean, centre, alike)
+        centre, products = near_centres(rows, cells, mean, centre, alike)
         shift = mean - centre
-        squares = np.maximum(found["ee"] - 2 * shift * found["ed"] + shift**2 * found["dd"], 0.0)
+        squares = np.maximum(products["ee"] - 2 * shift * products["ed"] + shift**2 * products["dd"], 0.0)
     squares = np.where(alike, 0.0, squares)
     if rows.weight is None:  # About the mean no digits are lost where values hardly vary.
         shift = mean - centre
@@ -507,12 +507,12 @@ def near_centres(
     further values to sum of the centres.
     """
     values = rows.moments(cells, centre, 1) | ({} if more is None else more(centre))
-    found = rows.by_cell(cells, values)
+    moments = rows.by_cell(cells, values)
     shift = fitted - centre
-    size = found["ee"] + 2 * np.abs(shift * found["ed"]) + shift**2 * found["dd"]
-    lost = ~alike & (found["ee"] - 2 * shift * found["ed"] + shift**2 * found["dd"] < LOST * size)
+    size = moments["ee"] + 2 * np.abs(shift * moments["ed"]) + shift**2 * moments["dd"]
+    lost = ~alike & (moments["ee"] - 2 * shift * moments["ed"] + shift**2 * moments["dd"] < LOST * size)
     if not lost.any() or np.array_equal(centre[lost], fitted[lost]):
-        return centre, found
+        return centre, moments
     return near_centres(rows, cells, fitted, np.where(lost, fitted, centre), alike, more)
 
 
@@ -541,8 +541,8 @@ def squares_of(sums: Sums, K: int, name: str = "u") -> FloatArray:
     """Sums of products of parts, (n_lines, K, K); those of 1 and 1 are the weights unless they have a name."""
     M = np.empty((sums.n.size, K, K))
     for i, j in combinations_with_replacement(range(K), 2):
-        own = sums.totals.get(f"{name}{i},{j}")
-        M[:, i, j] = M[:, j, i] = sums.totals.get(WEIGHT, sums.n) if own is None else own
+        product = sums.totals.get(f"{name}{i},{j}")
+        M[:, i, j] = M[:, j, i] = sums.totals.get(WEIGHT, sums.n) if product is None else product
     return M
 
 
@@ -559,7 +559,7 @@ class EngineMoments(ByClusterRows):
     fitted : ndarray, shape (n_cells, K)
         Of u, less the centre of the inner scores.
     terms : tuple of (CellKeys, ndarray)
-        The same as a sum of functions of few columns each: of the joint values of these, shape (n_own, K).
+        The same as a sum of functions of few columns each: of the joint values of these, shape (n_values, K).
     left : float
         Sum of w e^2.
     reach : ndarray, shape (K,)
@@ -572,7 +572,7 @@ class EngineMoments(ByClusterRows):
     terms: tuple[tuple[CellKeys, FloatArray], ...]
     left: float
     reach: FloatArray
-    _made: dict[float, FloatArray] = field(default_factory=dict)
+    _squared_by_power: dict[float, FloatArray] = field(default_factory=dict)
 
     @property
     def n_columns(self) -> int:
@@ -613,7 +613,7 @@ class EngineMoments(ByClusterRows):
         forms, K = self.basis @ np.swapaxes(self.basis, 1, 2), self.basis.shape[1]
         if K == 1:
             return self._squares_of_cells(forms[:, 0, 0], power)[:, None, None]
-        if power not in self._made:
+        if power not in self._squared_by_power:
             measured = self._measured("errors and leverages of independent rows")
             w = nw.lit(1.0) if measured.weight is None else measured.weight
             residual = self._residual(measured)
@@ -622,9 +622,9 @@ class EngineMoments(ByClusterRows):
                 rest = 1.0 - w * self._form(measured, forms)
                 self._refuse_full(measured, rest)
                 squared = squared / (rest if power == 0.5 else rest * rest)
-            self._made[power] = self._products(measured, squared)
-            self._made[power].setflags(write=False)
-        return self._made[power]
+            self._squared_by_power[power] = self._products(measured, squared)
+            self._squared_by_power[power].setflags(write=False)
+        return self._squared_by_power[power]
 
     def _squares_of_cells(self, leverage: FloatArray, power: float) -> FloatArray:
         """The same of factors alone; a row of leverage 1 is fitted without error and counts nothing."""
@@ -642,8 +642,8 @@ class EngineMoments(ByClusterRows):
     def _products(self, measured: MeasuredNumbers, factor: nw.Expr) -> FloatArray:
         parts, n = (nw.lit(1.0), *measured.numbers), len(self.inner.of.labels)
         K = len(parts)
-        asked = {f"q{i},{j}": factor * parts[i] * parts[j] for i, j in combinations_with_replacement(range(K), 2)}
-        (sums,) = measured.engine.sums((), self.inner.of, asked)
+        products = {f"q{i},{j}": factor * parts[i] * parts[j] for i, j in combinations_with_replacement(range(K), 2)}
+        (sums,) = measured.engine.sums((), self.inner.of, products)
         if not np.array_equal(by_cell(sums, sums.n, n), self.inner.sums.count):
             raise changed_rows(f"its {self.n_rows} rows are now {int(sums.n.sum())}, or in other cells")
         M = np.zeros((n, K, K))
@@ -661,13 +661,13 @@ class EngineMoments(ByClusterRows):
 
     def _residual(self, measured: MeasuredNumbers) -> nw.Expr:
         """e of a row."""
-        found = measured.value - float(self.inner.centre[0])
+        residual = measured.value - float(self.inner.centre[0])
         for cells, maps in self.terms:
             for j, z in enumerate((None, *measured.numbers)):
                 if np.any(maps[:, j] != 0):
-                    own = of_cell(cells, maps[:, j])
-                    found = found - (own if z is None else own * z)
-        return found
+                    coefficient = of_cell(cells, maps[:, j])
+                    residual = residual - (coefficient if z is None else coefficient * z)
+        return residual
 
     def _form(self, measured: MeasuredNumbers, forms: FloatArray) -> nw.Expr:
         """u'F_c u of a row, F (n_cells, K, K)."""
@@ -678,11 +678,11 @@ class EngineMoments(ByClusterRows):
                 f"{listed(cells.columns)} have {len(cells.labels):,}. Merge levels, or collect the columns first; "
                 'clusters, and cov "HC0" and "HC1", need no leverages.'
             )
-        parts, found = (nw.lit(1.0), *measured.numbers), nw.lit(0.0)
+        parts, form = (nw.lit(1.0), *measured.numbers), nw.lit(0.0)
         for i, j in combinations_with_replacement(range(len(parts)), 2):
             times = forms[:, i, j] * (1.0 if i == j else 2.0)
-            found = found + of_cell(cells, times) * parts[i] * parts[j]
-        return found
+            form = form + of_cell(cells, times) * parts[i] * parts[j]
+        return form
 
     def _refuse_full(self, measured: MeasuredNumbers, rest: nw.Expr) -> None:
         # Too near to rounding for a power of it.

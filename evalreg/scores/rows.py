@@ -69,7 +69,7 @@ class Absorbed:
 
     def nested(self, by: Codes) -> BoolArray:
         """Whether every level of each factor lies inside one cluster, shape (n_factors,)."""
-        return np.array([bool(np.all(by.codes[one.first][one.codes] == by.codes)) for one in self.codes])
+        return np.array([bool(np.all(by.codes[factor.first][factor.codes] == by.codes)) for factor in self.codes])
 
     def n_coefficients(self, ssc: SscName, axes: Sequence[Codes]) -> int:
         """K of (n - 1)/(n - K).
@@ -79,7 +79,7 @@ class Absorbed:
         """
         if ssc != "fixest":
             return self.n_covariates + self.rank
-        levels = np.array([one.n_clusters for one in self.codes])
+        levels = np.array([factor.n_clusters for factor in self.codes])
         inside = np.any([self.nested(by) for by in axes], axis=0) if axes else np.zeros(levels.size, dtype=bool)
         return int(self.n_covariates + levels.sum() - (levels.size - 1) - np.sum(levels[inside] - 1))
 
@@ -100,7 +100,7 @@ class Absorbed:
 
     def affordable(self, by: Codes) -> bool:
         """Whether the dummies of factors whose levels span clusters are few enough to adjust for."""
-        m = sum(one.n_clusters for one, inside in zip(self.codes, self.nested(by), strict=True) if not inside)
+        m = sum(factor.n_clusters for factor, inside in zip(self.codes, self.nested(by), strict=True) if not inside)
         sizes = np.minimum(by.counts, m + self.n_covariates).astype(np.float64)
         return m == 0 or bool(by.codes.size * m <= MOST_ENTRIES and np.sum(sizes**3) <= MOST_CUBES)
 
@@ -135,30 +135,30 @@ class Absorbed:
             return None
         D = D[:, added] / size[added]
         values, axes = np.linalg.eigh(D.T @ D)
-        kept = values > REDUNDANT * values[-1]
-        Z = D @ (axes[:, kept] / np.sqrt(values[kept]))
+        independent = values > REDUNDANT * values[-1]
+        Z = D @ (axes[:, independent] / np.sqrt(values[independent]))
         # Once more takes away what the square of the condition number cost.
-        return np.asarray(np.linalg.qr(Z)[0]) if values[kept][0] < 1e-3 else Z
+        return np.asarray(np.linalg.qr(Z)[0]) if values[independent][0] < 1e-3 else Z
 
     def row_leverages(self) -> FloatArray:
         """Leverage of the levels in each row, shape (n_rows,), which adds to that of the covariates."""
-        found = self.project.leverages()
-        if found is None:
+        leverages = self.project.leverages()
+        if leverages is None:
             raise NotAvailableError(
                 f"leverages of rows need those of the levels, too many of which are absorbed ({self.text}); use cov "
                 '"HC0" or "HC1", or clusters.'
             )
-        return found
+        return leverages
 
     def lone_rows(self, design: FloatArray, residual: FloatArray) -> FloatArray:
-        """Rows of the design of leverage 1 once levels count, shape (k, n_found): each alone determines something."""
+        """Rows of the design of leverage 1 once levels count, shape (k, n_lone): each alone determines something."""
         leverage = np.einsum("ij,ij->i", design, design)
         size = np.sqrt(np.mean(residual**2))
-        found = np.flatnonzero((leverage > IN_SPAN) & (np.abs(residual) <= IN_SPAN * size))
-        found = found[np.argsort(-leverage[found], kind="stable")[:MOST_LOOKED_AT]]
+        candidates = np.flatnonzero((leverage > IN_SPAN) & (np.abs(residual) <= IN_SPAN * size))
+        candidates = candidates[np.argsort(-leverage[candidates], kind="stable")[:MOST_LOOKED_AT]]
         root = np.ones(residual.size) if self.weights is None else np.sqrt(self.weights)
         lone = []
-        for rows in np.array_split(found, found.size // 32 + 1):
+        for rows in np.array_split(candidates, candidates.size // 32 + 1):
             unit = np.zeros((residual.size, rows.size))
             unit[rows, np.arange(rows.size)] = 1.0 / root[rows]
             left = self.project(unit) * root[:, None]
@@ -411,8 +411,8 @@ class RowScores(RegressionScores):
         codes = self.labels.codes(by)
         order, starts = codes.order
         for low, high in cluster_ranges(codes.counts.astype(float), self.n_columns):
-            rows, own = order[starts[low] : starts[high]], starts[low : high + 1] - starts[low]
-            yield ClusterRows(low, self.design[rows], sums_of_rows(self.values[rows], own), own)
+            rows, offsets = order[starts[low] : starts[high]], starts[low : high + 1] - starts[low]
+            yield ClusterRows(low, self.design[rows], sums_of_rows(self.values[rows], offsets), offsets)
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', by statsmodels."""
@@ -518,12 +518,12 @@ def _products(
     key: IntArray | None, size: int, first: FloatArray | None, second: FloatArray | None, n: int
 ) -> FloatArray | float:
     """Sums of products of two columns of n rows, None being 1, by key; without a key of all rows, by BLAS."""
-    one, other = (second, None) if first is None else (first, second)
+    left, right = (second, None) if first is None else (first, second)
     if key is not None:
-        return np.bincount(key, one if one is None or other is None else one * other, size).astype(float, copy=False)
-    if one is None:
+        return np.bincount(key, left if left is None or right is None else left * right, size).astype(float, copy=False)
+    if left is None:
         return float(n)
-    return float(one.sum() if other is None else one @ other)
+    return float(left.sum() if right is None else left @ right)
 
 
 def roots(M: FloatArray) -> FloatArray:
@@ -572,11 +572,11 @@ def rows_of(pairs: PairSums, basis: FloatArray, first: int = 0) -> Iterator[Clus
     for low, high in cluster_ranges(np.diff(pairs.starts) * float(K), k):
         some = slice(pairs.starts[low], pairs.starts[high])
         R = roots(pairs.squares[some])
-        there = R[:, range(K), range(K)] > 0
-        there[:, 0] = True
-        before = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+        has_pivot = R[:, range(K), range(K)] > 0
+        has_pivot[:, 0] = True
+        before = np.concatenate([[0], np.cumsum(has_pivot.sum(axis=1))])
         places = np.repeat(pairs.cell[some] * K, np.diff(before))[:, None] + np.arange(K)
-        entries = (R[there].ravel(), places.ravel(), np.arange(before[-1] + 1) * K)
+        entries = (R[has_pivot].ravel(), places.ravel(), np.arange(before[-1] + 1) * K)
         design = sparse.csr_array(entries, shape=(int(before[-1]), n_cells * K)) @ flat
         starts = before[pairs.starts[low : high + 1] - some.start]
         yield ClusterRows(first + low, np.asarray(design), totals[low:high], starts)
@@ -595,7 +595,7 @@ class MomentScores(RegressionScores):
     # Times the roots of the weights; None of what is no least squares.
     residual: FloatArray | None = None
     weights: FloatArray | None = None
-    made: dict[tuple[Axis, bool], PairSums] = field(default_factory=dict, repr=False)
+    pair_sums: dict[tuple[Axis, bool], PairSums] = field(default_factory=dict, repr=False)
 
     @property
     def n_columns(self) -> int:
@@ -651,9 +651,9 @@ class MomentScores(RegressionScores):
     def _pairs(self, by: Axis, squares: bool) -> PairSums:
         """Sums by (cluster, cell), made once."""
         for known in ((by, True), (by, squares)):
-            if known in self.made:
-                return self.made[known]
-        self.made[by, squares] = pairs = self._summed(self.labels.codes(by), squares)
+            if known in self.pair_sums:
+                return self.pair_sums[known]
+        self.pair_sums[by, squares] = pairs = self._summed(self.labels.codes(by), squares)
         hold(pairs)
         return pairs
 
@@ -661,9 +661,9 @@ class MomentScores(RegressionScores):
         C, n_clusters = self.rows.n_cells, codes.n_clusters
         if n_clusters * C <= self.n_rows:
             M, m = self.rows.sums(codes, self.error, squares)
-            there = M[:, 0, 0] > 0 if squares else np.ones(n_clusters * C, dtype=bool)
-            cluster, cell = np.divmod(np.flatnonzero(there), C)
-            M, m = M[there], m[there]
+            occurs = M[:, 0, 0] > 0 if squares else np.ones(n_clusters * C, dtype=bool)
+            cluster, cell = np.divmod(np.flatnonzero(occurs), C)
+            M, m = M[occurs], m[occurs]
         else:
             assert self.rows.cell is not None
             joint = pair_codes(codes.codes, n_clusters, self.rows.cell, C)

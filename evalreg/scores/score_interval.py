@@ -178,12 +178,12 @@ class NullVariance:
 
     def chosen(self, which: IntArray | BoolArray) -> NullVariance:
         """Some of them."""
-        return NullVariance(*(getattr(self, one.name)[which] for one in fields(self)))
+        return NullVariance(*(getattr(self, f.name)[which] for f in fields(self)))
 
     @classmethod
     def joined(cls, parts: Iterable[NullVariance]) -> NullVariance:
         """Those of all parts, one after the other."""
-        columns = zip(*([getattr(part, one.name) for one in fields(cls)] for part in parts), strict=True)
+        columns = zip(*([getattr(part, f.name) for f in fields(cls)] for part in parts), strict=True)
         return cls(*(np.concatenate(column) for column in columns))
 
 
@@ -248,7 +248,7 @@ class UnitScores(ABC):
         return replace(self, contrasts=compressed(contrasts) @ compressed(self.contrasts))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {one.name: getattr(self, one.name) for one in fields(self)} | {"scores": self.scores.detached()}
+        return {f.name: getattr(self, f.name) for f in fields(self)} | {"scores": self.scores.detached()}
 
     @abstractmethod
     def sides(self, contrasts: Matrix | None) -> Sides:
@@ -321,15 +321,15 @@ class SingleMeans(UnitScores):
 
     def _unseen_in(self, axis: Axis) -> Unseen:
         """What the clusters did not show of each column."""
-        blocks = ((one.totals, rows_of(one)) for one in self.scores.as_means.cells(axis))
+        blocks = ((block.totals, rows_of(block)) for block in self.scores.as_means.cells(axis))
         return Unseen.of_clusters(rarer_scores(blocks, self.means))
 
     def beside(self, other: SingleMeans, scores: Scores) -> SingleMeans | None:
         """Means of both from their scores side by side; None where the two have not the same rule."""
-        rules = [(type(one), one.icc, one.stratified, one.factor is None) for one in (self, other)]
+        rules = [(type(part), part.icc, part.stratified, part.factor is None) for part in (self, other)]
         if rules[0] != rules[1] or self.factor is not None:
             return None
-        parts = ((one.means, one.count, one.squares) for one in (self, other))
+        parts = ((part.means, part.count, part.squares) for part in (self, other))
         means, count, squares = (np.concatenate(both) for both in zip(*parts, strict=True))
         contrasts = sparse.block_diag([self._compressed, other._compressed], format="csr")
         return SingleMeans(scores, means, count, squares, contrasts, self.icc, stratified=self.stratified)
@@ -361,9 +361,9 @@ class StratifiedMeans(SingleMeans):
         pooled = (inside @ squares) / np.maximum(inside @ (count - 1), 1)
         unseen = 0.5 / (0.5 + count * np.minimum(mean, 1 - mean))
         total = np.asarray(variances.sum(axis=1)).ravel()
-        own = (1 - unseen) * squares / np.maximum(count - 1, 1)
+        within = (1 - unseen) * squares / np.maximum(count - 1, 1)
         n = 1 / total
-        spread = n * (variances @ own + pooled * (variances @ unseen))
+        spread = n * (variances @ within + pooled * (variances @ unseen))
         contrasts = identity(n.size)
         return cls(scores, w @ mean, n, spread * (n - 1), contrasts, icc, shares=w, strata=(mean, count, squares))
 
@@ -379,7 +379,7 @@ class StratifiedMeans(SingleMeans):
     def _unseen_in(self, axis: Axis) -> Unseen:
         """That of the strata, by their shares of the variance."""
         mean, count, _ = self.strata
-        blocks = ((one.totals, rows_of(one)) for one in self.scores.as_means.cells(axis))
+        blocks = ((block.totals, rows_of(block)) for block in self.scores.as_means.cells(axis))
         of = Unseen.of_clusters(rarer_scores(blocks, mean))
         variances = _shares_of_variance(compressed(self.shares), 1 / count)
         total = np.asarray(variances.sum(axis=1)).ravel()
@@ -430,17 +430,17 @@ class Paired(UnitScores):
 
     def _moments(self, first: IntArray, second: IntArray, axis: Axis | None) -> tuple[FloatArray, FloatArray, Unseen]:
         """Means of |d| and d^2, and questions that are not of the commonest of -1, 0 and 1 in each cluster."""
-        sums, found = np.zeros((2, first.size)), Unseen.of_rows(first.size)
+        sums, of_rows = np.zeros((2, first.size)), Unseen.of_rows(first.size)
         if not first.size:  # No clusters are looked up in vain either.
-            return sums[0], sums[1], found
+            return sums[0], sums[1], of_rows
         home = None if axis is None or self._apart(axis) else self._homes(axis)
         share, pairs = np.ones(first.size), np.zeros(first.size)
         for at, d, member in self._each(first, second):
             sums[:, at] = np.array([np.abs(d).sum(axis=1), np.einsum("mn,mn->m", d, d)]) / self.count[first[at]]
             if home is not None:
-                own = home if member is None else home[member]
-                one = Unseen.of_clusters([differing_in_clusters(d, self._present(first[at]), own)])
-                share[at], pairs[at] = one.share, one.pairs
+                cluster = home if member is None else home[member]
+                unseen = Unseen.of_clusters([differing_in_clusters(d, self._present(first[at]), cluster)])
+                share[at], pairs[at] = unseen.share, unseen.pairs
         return sums[0], sums[1], Unseen(share, pairs)
 
 

@@ -81,8 +81,8 @@ class StackedScores(Scores):
         distinct, count = np.unique(kinds, axis=0, return_counts=True)
         used: Matrix = sparse.csr_array((touched.shape[0], count.size))
         for part, cell in zip(parts, distinct.T, strict=True):
-            own = touched[:, first : first + part.n_cells] @ _indicator(cell, part.n_cells)
-            used, first = used + own, first + part.n_cells
+            of_part = touched[:, first : first + part.n_cells] @ _indicator(cell, part.n_cells)
+            used, first = used + of_part, first + part.n_cells
         return np.asarray(compressed(used).sign() @ count, dtype=np.float64)
 
     def same_rows(self) -> bool:
@@ -111,11 +111,11 @@ def _indicator(cell: IntArray, n_cells: int) -> Matrix:
 
 def meat_of_cell_rows(parts: tuple[RowsInCells, ...], bread: Matrix) -> FloatArray:
     """Sum over rows of (B' s)(B' s)', each row having one score in either part: products summed by pairs of cells."""
-    own = [np.bincount(part.cell, part.scores**2, part.n_cells) for part in parts]
+    squares = [np.bincount(part.cell, part.scores**2, part.n_cells) for part in parts]
     shape, cells = (parts[0].n_cells, parts[1].n_cells), (parts[0].cell, parts[1].cell)
     crossed = sparse.coo_array((parts[0].scores * parts[1].scores, cells), shape).tocsr()
     middle: Matrix = sparse.block_array(
-        [[sparse.diags_array(own[0]), crossed], [crossed.T, sparse.diags_array(own[1])]], format="csr"
+        [[sparse.diags_array(squares[0]), crossed], [crossed.T, sparse.diags_array(squares[1])]], format="csr"
     )
     return dense(bread.T @ (middle @ bread))
 
@@ -177,7 +177,7 @@ class ConcatScores(Scores):
         """Rows in use in any column of each line: no row is of both estimates."""
         touched, split = compressed(columns), self.first.n_columns
         halves = ((self.first, touched[:, :split]), (self.second, touched[:, split:]))
-        return np.asarray(sum(_rows_of(scores, own) for scores, own in halves))
+        return np.asarray(sum(_rows_of(scores, half) for scores, half in halves))
 
     def n_clusters(self, by: Axis) -> int:
         """Clusters of both."""
@@ -220,13 +220,13 @@ class ConcatScores(Scores):
 
 def _rows_of(scores: Scores, columns: Matrix) -> FloatArray:
     """Rows of a part that are in any column of each line; all of them where it does not tell."""
-    found, parts = scores.rows_in(columns), scores.in_cells()
-    if found is None and len(parts) == 1:
-        own = parts[0]
-        found = columns @ np.bincount(own.cell[own.in_use], minlength=own.n_cells)
-    if found is None:
-        found = scores.n_rows * np.asarray(abs(columns).sum(axis=1) > 0)
-    return np.asarray(found, dtype=np.float64)
+    counts, parts = scores.rows_in(columns), scores.in_cells()
+    if counts is None and len(parts) == 1:
+        part = parts[0]
+        counts = columns @ np.bincount(part.cell[part.in_use], minlength=part.n_cells)
+    if counts is None:
+        counts = scores.n_rows * np.asarray(abs(columns).sum(axis=1) > 0)
+    return np.asarray(counts, dtype=np.float64)
 
 
 def _padded(matrix: Matrix, before: int, after: int) -> Matrix:
@@ -402,10 +402,10 @@ class MappedScores(Scores):
         few = np.diff(weight.indptr) < self.n_columns
         if not few.any():
             return None, self._grams(totals, weight, flat)
-        own = weight[few]
-        rows = sparse.diags_array(np.sqrt(own.data)).tocsr() @ factor[own.indices]
+        part = weight[few]
+        rows = sparse.diags_array(np.sqrt(part.data)).tocsr() @ factor[part.indices]
         which = before + np.flatnonzero(few)
-        narrow = NarrowClusters(rows, dense(totals[few]), np.arange(own.nnz), own.indptr.astype(np.intp), which)
+        narrow = NarrowClusters(rows, dense(totals[few]), np.arange(part.nnz), part.indptr.astype(np.intp), which)
         return narrow, self._grams(totals[~few], weight[~few], flat)
 
     def _weights(self, block: Block) -> Matrix:
@@ -455,8 +455,8 @@ class MappedScores(Scores):
         flat = self.information.flat
         leverage = np.asarray(flat @ (root @ root.T).ravel())
         for weight in [self._heaviest_rows()] if by is None else map(self._weights, self.inner.cells(by)):
-            for found in np.flatnonzero(weight @ leverage > above):
-                yield root.T @ dense(weight[[found]] @ flat).reshape(root.shape) @ root, None
+            for row in np.flatnonzero(weight @ leverage > above):
+                yield root.T @ dense(weight[[row]] @ flat).reshape(root.shape) @ root, None
 
     def _heaviest_rows(self) -> Matrix:
         """The largest weight of a row in each cell, as rows of their own; shape (n_cells, n_cells)."""
@@ -551,7 +551,7 @@ class SummedPairScores(CellScores):
         """Sums over the rows of each cell of s^2, s w and w^2."""
         w2, away = self.weight2, self.mean2 - self.fitted[self.cell]
         lines = self.within2 + w2 * away**2, w2 * away, w2
-        ss, sw, ww = (np.bincount(self.cell, one, self.n_columns).astype(float, copy=False) for one in lines)
+        ss, sw, ww = (np.bincount(self.cell, numbers, self.n_columns).astype(float, copy=False) for numbers in lines)
         return ss, sw, ww
 
     def squares_in_cells(self, by: Axis) -> Matrix:
@@ -568,7 +568,7 @@ class SummedPairScores(CellScores):
 
     def turned(self, which: BoolArray, cell: IntArray, fitted: FloatArray) -> SummedPairScores:
         """The same lines in other cells, some as scores of the other side."""
-        values, mean2 = (np.where(which, 1.0 - one, one) for one in (self.values, self.mean2))
+        values, mean2 = (np.where(which, 1.0 - mean, mean) for mean in (self.values, self.mean2))
         return replace(self, values=values, mean2=mean2, cell=cell, fitted=fitted)
 
     def in_cells(self) -> tuple[RowsInCells, ...]:

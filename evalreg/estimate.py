@@ -451,9 +451,9 @@ class Family:
         """What the parameters keep when constants are added to them."""
         return self
 
-    def leverage(self, estimate: Estimate, working: Any) -> Any:
+    def leverage(self, estimate: Estimate, leverage: Any) -> Any:
         """What gives degrees of freedom, from leverages under the working model that rows vary alike in all cells."""
-        return working
+        return leverage
 
     def source(self, estimate: Estimate) -> tuple[Estimate, Matrix | None]:
         """The estimate whose limits bound variances, and these parameters as contrasts of its own (None: they are)."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 
 import numpy as np
 import pandas as pd
@@ -139,3 +141,21 @@ def test_doctor_takes_no_measurement_of_an_answer_for_a_cluster(tmp_path, monkey
     page = capsys.readouterr().out
     assert "passage" in page
     assert "words" not in page
+
+
+@pytest.mark.parametrize("name", ["swebench_verified_minisweagent", "pandalm_pairs"])
+def test_every_command_that_doctor_prints_runs(name, shared, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["doctor", str(shared / "data" / f"{name}.csv.gz")]) == 0
+    commands = [row.strip() for row in capsys.readouterr().out.splitlines() if row.startswith("  evalreg ")]
+    assert commands
+    for command in commands:
+        assert main(shlex.split(command)[1:]) == 0, command
+
+
+def test_refusals_of_a_table_of_verdicts_lead_to_its_board(shared, capsys):
+    command = ["leaderboard", str(shared / "data" / "pandalm_pairs.csv.gz")]
+    for option in ("evalreg leaderboard FILE (.*)", "As an option: (.*)"):
+        assert main(command) == 3
+        command += shlex.split(re.search(option, capsys.readouterr().err)[1])
+    assert main(command) == 0

@@ -103,6 +103,13 @@ def mapping(text: str) -> dict[str, Any]:
     return pairs
 
 
+def typed_value(value: Any) -> str:
+    """A value as it is typed: what `mapping` reads, of a mapping."""
+    if not isinstance(value, dict):
+        return str(value)
+    return ",".join(f"{key}={'' if entry is None else entry}" for key, entry in value.items())
+
+
 # From the source of a function
 
 # The end of what begins in the first column: a line that is neither indented nor a closing bracket.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,8 +12,8 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import evalreg as er
-from evalreg.cli.options import options_of
-from evalreg.errors import ArgumentError, EvalregError, MissingColumnError
+from evalreg.cli.options import options_of, typed_value
+from evalreg.errors import ArgumentError, EvalregError, MissingColumnError, UnknownLabelError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -227,14 +228,17 @@ def defaults(rows: Rows, function: str, options: Mapping[str, Any]) -> dict[str,
 
 def with_hint(error: EvalregError, rows: Rows) -> None:
     """Say of a column that is missing which one of the table it may be."""
+    if isinstance(error, UnknownLabelError) and error.labels:
+        error.add_note(f"As an option: --labels {shlex.quote(typed_value(error.labels))}")
     if not isinstance(error, MissingColumnError) or rows.harness is not None or not hasattr(rows.data, "columns"):
         return
-    from evalreg.logs.table_log import likely_roles
+    from evalreg.logs.table_log import likely_roles, likely_sides
 
-    likely = likely_roles(rows.frame)
+    likely, sides = likely_roles(rows.frame), likely_sides(rows.frame)
     role = error.column if error.column in ("score", "item", "model", "left", "right", "winner") else error.parameter
     if role in likely:
         error.add_note(f"The table has a column that seems to be the {role}: --{role} {likely[role]}")
-    elif role == "score" and any(rows.has(name) for name in ("winner", "verdict", "preference")):
-        error.add_note("The table holds verdicts on two models, it seems: see evalreg leaderboard.")
+    elif role == "score" and sides:
+        options = " ".join(f"--{side} {column}" for side, column in sides.items())
+        error.add_note(f"The table holds verdicts on two models, it seems: evalreg leaderboard FILE {options}")
     error.add_note("`evalreg doctor FILE` says what a table holds.")

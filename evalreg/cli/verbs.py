@@ -13,7 +13,7 @@ from typing import Any
 import evalreg as er
 from evalreg.checks import issue, muted, writing
 from evalreg.cli.commands import Command
-from evalreg.cli.options import options_of, words
+from evalreg.cli.options import options_of, typed_value, words
 from evalreg.cli.reading import Rows, defaults, named_files, read, with_hint, written
 from evalreg.errors import ArgumentError, EvalregError
 from evalreg.logs.reading import ROLES
@@ -188,15 +188,17 @@ def doctor(request: Request) -> Reply:
     """What a log holds and what may be wrong with it, with commands; of several scores, a line for each."""
     from evalreg.logs.doctor import diagnose
     from evalreg.logs.read import survey_of
-    from evalreg.logs.table_log import likely_roles
+    from evalreg.logs.table_log import likely_roles, likely_sides
 
     chosen = request.options.keys() - {"format", "text_columns"}
     choices = [option for option in options_of("read_log") if option.name in chosen]
+    roles: dict[str, str] = {}
 
     def command(verb: str, more: list[str]) -> str:
         formula, rest = (more[:1], more[1:]) if verb == "fit" else ([], more)
-        typed = [word for option in choices for word in (option.flag, _typed(request.options[option.name]))]
-        return shlex.join(["evalreg", verb, *formula, *request.files, *typed, *rest])
+        typed = [word for option in choices for word in (option.flag, typed_value(request.options[option.name]))]
+        named = ["--roles", typed_value(roles)] if roles else []
+        return shlex.join(["evalreg", verb, *formula, *request.files, *typed, *named, *rest])
 
     try:
         rows = read(request.files, request.options)
@@ -209,21 +211,16 @@ def doctor(request: Request) -> Reply:
         return Reply(survey)
     log = rows.log
     if log is None:
-        likely = likely_roles(rows.frame)
-        if "score" not in likely:
+        roles |= likely_sides(rows.frame) or likely_roles(rows.frame)
+        if not roles.keys() & {"score", "winner"}:
             columns = ", ".join(map(str, rows.frame.columns))
             raise ArgumentError(
                 f"a log has a column of scores or verdicts; this table has {columns}. Say which by --roles "
-                "item=COLUMN,score=COLUMN.",
+                "item=COLUMN,score=COLUMN; of verdicts on two models, left=COLUMN,right=COLUMN,winner=COLUMN.",
                 parameter="roles",
             )
-        log = er.Log(rows.frame, **likely)
+        log = er.Log(rows.frame, **roles)
     return Reply(diagnose(log, command), rows)
-
-
-def _typed(value: Any) -> str:
-    """A value as it is typed."""
-    return ",".join(f"{key}={entry}" for key, entry in value.items()) if isinstance(value, dict) else str(value)
 
 
 def board_call(request: Request, rows: Rows) -> tuple[str, dict[str, Any]]:

@@ -13,7 +13,7 @@ from pandas.api.types import is_float_dtype, is_numeric_dtype
 
 from evalreg.checks import listed, muted
 from evalreg.data.clusters import quoted_pair, spelled_alike
-from evalreg.errors import EvalregError
+from evalreg.errors import EvalregError, UnknownLabelError
 from evalreg.logs.reading import ROLES
 from evalreg.logs.table_log import likely_roles
 from evalreg.report.answer import MOST_NOTES
@@ -137,7 +137,12 @@ def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) ->
     answers = [result for *_, result, error in questions if error is None]
     notes = [text for _, text in answers[0].notes[:MOST_NOTES]] if answers else []
     if not answers and len(frame) > 1:
-        notes = [f"No estimate can be had before this is settled: {questions[0][-1]}"]
+        refusal = questions[0][-1]
+        notes = [f"No estimate can be had before this is settled: {refusal}"]
+        if isinstance(refusal, UnknownLabelError) and refusal.labels:
+            words = ",".join(f"{word}={side or ''}" for word, side in refusal.labels.items())
+            python = f"log.win_rate(labels={refusal.labels!r}).leaderboard()"
+            commands.append(say("leaderboard", ["--labels", words]) if say else python)
     remarks = [*log.notes, *_remarks(log, clusters.index.tolist()), *notes]
     remarks += [*_read(clusters, n_questions), *_alike(log, clusters)]
     return Diagnosis(
@@ -150,13 +155,13 @@ def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) ->
     )
 
 
-def _tried(ask: Callable[[], Any]) -> tuple[Any, str | None]:
+def _tried(ask: Callable[[], Any]) -> tuple[Any, EvalregError | None]:
     """An answer without its warnings, or why evalreg refuses to give one."""
     with muted():
         try:
             return ask(), None
         except EvalregError as error:
-            return None, str(error)
+            return None, error
 
 
 def question(log: AnyLog) -> list[str]:

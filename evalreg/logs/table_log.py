@@ -34,6 +34,7 @@ _USUAL = {
     ),
     "left": ("model_a", "model_1", "model_left", "model_first", "left_model", "first_model"),
     "right": ("model_b", "model_2", "model_right", "model_second", "right_model", "second_model"),
+    "winner": ("verdict", "preference", "preferred"),
 }
 BATTLES = {"model_a": "left", "model_b": "right", "tie": "tie", "tie (bothbad)": "tie"}
 
@@ -220,6 +221,13 @@ def likely_roles(frame: pd.DataFrame, roles: Sequence[str] = ("model", "item", "
         if names:
             columns[role] = names[0]
     return columns
+
+
+def likely_sides(frame: pd.DataFrame) -> dict[str, str]:
+    """Columns that may be the two models and the verdict on them; empty where one of the three is not to be seen."""
+    sides = ("left", "right", "winner")
+    likely = {side: side for side in sides if side in frame.columns} | likely_roles(frame, sides)
+    return likely if len(likely) == len(sides) else {}
 
 
 def are_battles(frame: pd.DataFrame) -> bool:

@@ -9,7 +9,7 @@ from scipy import stats
 
 import evalreg as er
 from evalreg.checks import muted
-from evalreg.errors import FormulaError
+from evalreg.errors import FormulaError, MissingColumnError
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +64,12 @@ def test_what_cannot_be_told_says_how_many_clusters_could_tell(comparison):
 def test_no_number_could_tell_at_the_bound_itself():
     rows = pd.DataFrame({"score": np.arange(100) % 8 > 3, "passage": np.arange(100) // 5}).astype(int)[:80]
     assert er.mean(rows, groups="passage").gate("mean > 0.5").wanted == {}
+
+
+def test_a_claim_on_one_name_is_not_that_of_a_difference_from_a_model_called_none():
+    log = er.datasets.paired(n_passages=20, seed=1).replace({"model": {"new": "None"}})
+    with pytest.raises(MissingColumnError, match='"old", which is not estimated'):
+        er.compare(log, item="question").gate("old > 0")
 
 
 def test_two_means_are_compared_and_names_stand_in_backticks():

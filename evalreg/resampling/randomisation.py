@@ -461,7 +461,7 @@ def _two_arms(
     """The treated label and the other; the arm of each row, 1, 0, or -1 for neither; and which rows take no part."""
     codes = rows.used[treatment]
     names = [codes.label(code) for code in range(codes.n_clusters)]
-    if levels is not None and (isinstance(levels, str) or len(levels) != 2 or str(levels[0]) == str(levels[1])):
+    if levels is not None and (np.ndim(levels) != 1 or len(levels) != 2 or str(levels[0]) == str(levels[1])):
         raise ArgumentError(f"`levels` must be two labels, (treated, reference); got {levels!r}.")
     if levels is None and len(names) != 2:
         raise ArgumentError(

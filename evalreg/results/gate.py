@@ -165,7 +165,7 @@ def decided(results: Any, text: str, alpha: float, n_of: Callable[[str], int] | 
 def _difference(names: tuple[str, ...], name: str, left: str, right: str | None) -> FloatArray:
     """The contrast of a claim on a difference, shape (1, n_params); refuses names that are not estimated."""
     weights = np.zeros((1, len(names)))
-    if f"{right} - {left}" in names:
+    if right is not None and f"{right} - {left}" in names:
         weights[0, names.index(f"{right} - {left}")] = -1.0
         return weights
     if right is not None and {left, right} <= set(names):

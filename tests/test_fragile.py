@@ -12,6 +12,7 @@ from scipy import stats
 
 import evalreg as er
 from evalreg.errors import (
+    DominantClusterWarning,
     FewClustersWarning,
     RepairWarning,
     ZeroVarianceWarning,
@@ -207,6 +208,23 @@ def test_unequal_clusters_warn_with_their_effective_number() -> None:
     with pytest.warns(FewClustersWarning, match=f"39 passage clusters differ .* worth {effective:.1f}") as record:
         er.mean(sized_log(sizes), groups="passage")
     assert len(record) == 1
+
+
+@quiet
+@pytest.mark.parametrize(("sizes", "dominates"), [([70, 10, 10, 10], True), ([9, 1], True), ([30, 25, 25, 20], False)])
+def test_a_cluster_that_dominates_a_few_others_is_named(sizes: list[int], dominates: bool) -> None:
+    categories = [category for category, _ in er.mean(sized_log(sizes), groups="passage").notes]
+    assert (DominantClusterWarning in categories) == dominates
+
+
+@quiet
+@pytest.mark.parametrize("cov", COVS)
+def test_more_coefficients_than_clusters_warn_where_nothing_allows_for_them(cov: Any) -> None:
+    log, rng = sized_log([20] * 12), np.random.default_rng(3)
+    names = [f"x{i}" for i in range(12)]
+    log[names] = rng.normal(size=(len(log), 12))
+    results = er.fit(f"score ~ {' + '.join(names)}", log, groups="passage", cov=cov)
+    assert ("12 passage clusters for 13 coefficients" in notes_of(results)) == (cov in ("CR0", "CR1"))
 
 
 # --- nested and crossed axes ------------------------------------------------------------------------------------------

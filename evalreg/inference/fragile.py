@@ -33,6 +33,8 @@ from evalreg.scores.score_interval import FEW_EXPECTED
 
 # Thresholds below which a clustered result is valid but fragile.
 FEW_CROSSED = 5
+# Of a few equal clusters each has a large share; one dominates whose share is above this multiple of 1/G.
+TIMES_EQUAL = 1.5
 
 
 @dataclass(frozen=True)
@@ -85,9 +87,12 @@ def cluster_influence(estimate: Estimate, axis: Axis, bse: FloatArray) -> dict[s
     without = np.full(estimate.n_params, np.nan)
     if refit is not None and (estimate.absorbed is None or affordable(estimate, axis)):
         changes, leverage = _leave_out(estimate, axis)
-        change = np.concatenate(changes)
-        cluster = int(np.argmax(np.nan_to_num(np.abs(change) / np.where(bse > 0, bse, np.inf)).max(axis=1)))
-        label, without = estimate.scores.label(axis, cluster), estimate.params + change[cluster]
+        unit = np.where(bse > 0, bse, np.inf)
+        moved = [np.nan_to_num(np.abs(change) / unit).max(axis=1) for change in changes]
+        block = int(np.argmax([sizes.max() for sizes in moved]))
+        place = int(np.argmax(moved[block]))
+        label = estimate.scores.label(axis, sum(map(len, moved[:block])) + place)
+        without = estimate.params + changes[block][place]
         solved = refit.exact and not refit.step
     params = dict(zip(estimate.names, map(float, without), strict=True))
     return {"max_leverage": leverage, "most_influential": label, "params_without": params, "solved": solved}
@@ -188,10 +193,10 @@ def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
     for axis in cov.axes:
         name, size = ":".join(axis), cluster_sizes(estimate, axis)
         G, effective = size.n_clusters, size.effective_clusters
-        if G < FEW_CLUSTERS and name != cov.options.alike:
+        few = G < FEW_CLUSTERS and name != cov.options.alike
+        if few:
             notes.append((FewClustersWarning, _few_text(name, G, estimate, cov)))
-        # Of four each holds a large share, and the first warning says enough.
-        if size.largest_share > LARGEST_SHARE and G >= FEW_CROSSED:
+        if size.largest_share > max(LARGEST_SHARE, TIMES_EQUAL / G):
             sizes = estimate.scores.sizes(axis)
             largest = estimate.scores.label(axis, int(np.argmax(sizes)))
             what = "rows" if sizes.sum() == estimate.n_rows and np.all(sizes % 1 == 0) else "weight"
@@ -200,10 +205,18 @@ def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
                 f"the {what}: the error bar rests on how that one cluster compares with the others."
             )
             notes.append((DominantClusterWarning, text))
-        elif effective < G / 2 and G >= FEW_CLUSTERS:
+        elif effective < G / 2 and not few:
             text = (
                 f"{G} {name} clusters differ so much in size that they are worth {effective:.1f} equal ones "
                 f"(G* = {effective:.1f}). Expect a rough interval."
+            )
+            notes.append((FewClustersWarning, text))
+        n_coefficients = estimate.n_coefficients if estimate.absorbed is None else estimate.absorbed.n_covariates
+        # Of 12 clusters and 16 coefficients .60 of CR1's 95% intervals held the truth of a covariate between clusters.
+        if n_coefficients >= G and estimate.kind not in ("mean", "board") and not cov.options.kind.adjusts:
+            text = (
+                f"{G} {name} clusters for {n_coefficients} coefficients: {cov.options.cov} intervals of covariates "
+                'between clusters may be far too short. Use cov="CR2", whose degrees of freedom allow for that.'
             )
             notes.append((FewClustersWarning, text))
     return notes

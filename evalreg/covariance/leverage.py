@@ -376,10 +376,10 @@ def fixed_dof(rule: DofName | float, smallest: float) -> float:
 
 
 def whiten(contrasts: FloatArray, expected: FloatArray) -> FloatArray:
-    """Contrasts scaled so that their expected covariance under the working model is the identity."""
+    """Contrasts scaled so that their expected covariance under the working model is the identity; NaN if singular."""
     unit = np.sqrt(np.diag(expected))
     values, axes = np.linalg.eigh((expected + expected.T) / (2 * np.outer(unit, unit)))
-    return np.asarray((axes / np.sqrt(values)).T @ (contrasts / unit[:, None]))
+    return np.asarray((axes / np.sqrt(np.where(values > 0, values, np.nan))).T @ (contrasts / unit[:, None]))
 
 
 def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:

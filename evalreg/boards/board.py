@@ -214,12 +214,12 @@ class Board(Results):
 
     def _models(self, name: str, make: Callable[[], Covariance]) -> Together:
         """The models alone, without covariates, under a covariance; once, so that statements share their draws."""
-        held = self.cov.shared.get(name)
+        held = self.cov.cache.get(name)
         if held is None or held[0] is not self.estimate:
             params, cov, n = self.params, make(), self.estimate.about.n_models
             if n not in (0, len(params)):
                 params, cov = params.iloc[:n], cov.linear(np.eye(len(params))[:n], self.estimate.names[:n])
-            held = self.cov.shared[name] = (self.estimate, (params, cov))
+            held = self.cov.cache[name] = (self.estimate, (params, cov))
         return cast("Together", held[1])
 
     def dependence(self, alpha: float = 0.05, *, of: Literal["models", "pairs"] = "models") -> pd.DataFrame:

@@ -286,8 +286,8 @@ class Covariance:
         hold(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Views of mappings cannot be pickled, and what is shared can be made again.
-        fields = {name: value for name, value in self.__dict__.items() if name not in ("shared", "_variances")}
+        # Views of mappings cannot be pickled, and what is in the cache can be made again.
+        fields = {name: value for name, value in self.__dict__.items() if name not in ("cache", "_variances")}
         return {**fields, "n_clusters": dict(self.n_clusters)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -296,8 +296,8 @@ class Covariance:
         hold(self)
 
     @cached_property
-    def shared(self) -> dict[str, Any]:
-        """What statements about many contrasts make of it and share, by name; neither pickled nor copied."""
+    def cache(self) -> dict[str, Any]:
+        """What statements about many contrasts make of it, each thing once, by name; neither pickled nor copied."""
         return {}
 
     @property

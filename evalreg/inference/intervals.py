@@ -300,9 +300,9 @@ class Behind(Family):
 
     def covariance(self, cov: Covariance) -> Covariance:
         """The covariance of the estimate behind, of the kind and under the clusters of the values; made once."""
-        held = cov.shared.get("behind")
+        held = cov.cache.get("behind")
         if held is None or held[0] is not self.behind:
-            held = cov.shared["behind"] = (self.behind, assemble(self.behind, cov.axes, cov.options))
+            held = cov.cache["behind"] = (self.behind, assemble(self.behind, cov.axes, cov.options))
         cov_behind: Covariance = held[1]
         return cov_behind
 

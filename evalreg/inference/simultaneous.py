@@ -347,10 +347,10 @@ def family_of(params: Any, cov: Any, contrasts: Any = None, dof: Any = np.inf, b
     theta = _check_params(params, cov)
     if not (isinstance(cov, Covariance) and (contrasts is None or isinstance(contrasts, str))):
         return _family(theta, cov, contrasts, dof, base)
-    held: ContrastFamily | None = cov.shared.get(f"family of {contrasts}")
+    held: ContrastFamily | None = cov.cache.get(f"family of {contrasts}")
     same = held is not None and held.base == base and held.params.index.identical(theta.index)
     if held is None or not (same and np.array_equal(held.params, theta)):
-        held = cov.shared[f"family of {contrasts}"] = _family(theta, cov, contrasts, dof, base)
+        held = cov.cache[f"family of {contrasts}"] = _family(theta, cov, contrasts, dof, base)
     return held
 
 

@@ -224,17 +224,22 @@ class Hinting:
 
 def _attribute_hint(kind: type[Hinting], name: str) -> str:
     """Where an attribute is to be had; empty where it is nowhere."""
-    ours = name if kind._inner is not None and hasattr(kind._inner, name) else ATTRIBUTES.get(name)
+    ours = name if kind._inner is not None and _has(kind._inner, name) else ATTRIBUTES.get(name)
     if ours is None or name.startswith("_"):
         return ""
     if ours.startswith("er."):
         return f"; it is `{ours}` here."
     attribute = ours.partition("(")[0].partition(".")[0]
-    has_attribute = hasattr(kind, attribute)
-    if not has_attribute and (kind._inner is None or not hasattr(kind._inner, attribute)):
+    has_attribute = _has(kind, attribute)
+    if not has_attribute and (kind._inner is None or not _has(kind._inner, attribute)):
         return ""
     rest = f".{name}" if ours == "statsmodels" else ""
     return f"; it is `{kind._called}{'' if has_attribute else '.results'}.{ours}{rest}` here."
+
+
+def _has(kind: type, name: str) -> bool:
+    """Whether objects of a class have an attribute; fields without a default are none of the class itself."""
+    return hasattr(kind, name) or name in getattr(kind, "__dataclass_fields__", ())
 
 
 class _AnyFrame(type):

@@ -146,7 +146,7 @@ def test_attributes_of_other_packages_say_what_they_are_called_here():
 
 def test_a_comparison_says_what_its_results_have():
     comparison = er.compare(er.datasets.paired(n_passages=20, seed=1), item="question", groups="passage")
-    for name in ("conf_int", "params", "bse", "pvalues", "t_test", "pairwise"):
+    for name in ("conf_int", "params", "bse", "pvalues", "t_test", "pairwise", "notes", "cov"):
         with pytest.raises(AttributeError, match=rf"it is `comparison\.results\.{name}` here"):
             getattr(comparison, name)
     with pytest.raises(AttributeError, match=r"it is `comparison\.results\.params` here"):

@@ -362,6 +362,8 @@ REFUSED = {
     """,
     "DataError": """
         er.mean(put(left=["a:b", "a"] * 20, right=["c", "b:c"] * 20), by=["left", "right"], item="answer")  # count=1
+        er.components(LOG.assign(judge=np.arange(40)), facets="judge")  # column="judge"
+        er.components(LOG[:3].assign(question=range(3), judge=range(3)), facets="question x judge:question")  # count=1
         er.fit("score ~ x + w + C(judge)", log_of(3))  # count=3
         er.classification(log, truth="score", predicted="x")  # column="x"
         er.pass_at_k(put(run=np.arange(40)), k=3, item="question", sample="run")  # column="score", count=20

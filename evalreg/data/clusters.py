@@ -413,7 +413,7 @@ class Named(Protocol):
 
 AnyTable = TypeVar("AnyTable", bound=Named)
 
-_PIECE = re.compile(r"`([^`]+)`|([^`:]+)")
+_PIECE = re.compile(r"\s*`([^`]+)`\s*|([^`:]+)")
 
 
 def joint_parts(name: object) -> tuple[str, ...]:
@@ -497,10 +497,10 @@ def parse_groups(groups: object, columns: Sequence[str]) -> tuple[Axis, ...]:
 
 
 def _parse_axis(text: str, columns: Sequence[str], whole: str) -> Axis:
+    text = text if text in columns else text.strip()
     refuse_ambiguous(text, columns, "groups")
     if text in columns:
         return (text,)
-    text = text.strip()
     parts = joint_parts(text) or ((text,) if text and not set(text) & set(":`") else ())
     if not parts:
         raise ArgumentError(f'`groups` must read like "prompt + judge" or "language:question"; got "{whole}".')

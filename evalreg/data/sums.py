@@ -192,7 +192,7 @@ def lines_of(log: SummedLog, kind: str, score: str | None = None, needs_rows: Ma
 
 
 def as_engine(log: SummedLog) -> Lines:
-    """Its lines, of which sums are made."""
+    """The lines of a log of sums, which are queried as rows of an engine are."""
     return Lines(nw.from_native(log.lines).lazy(), log=log)
 
 

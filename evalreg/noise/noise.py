@@ -570,9 +570,9 @@ NONE_SEEN, ABOVE_ALL = "none seen", "> 100%"
 HEADERS = ("answers", "questions", "total SE", "answers' share", "enough K")
 
 
-def noise_summary(noise: Noise, alpha: float) -> Summary:
+def noise_summary(split: Noise, alpha: float) -> Summary:
     """Tables of models and pairs, and sentences on what they mean."""
-    models, pairs = noise.to_frame("models", alpha), noise.to_frame("pairs", alpha)
+    models, pairs = split.to_frame("models", alpha), split.to_frame("pairs", alpha)
     grids = [Grid(("model", "score", *HEADERS), tuple((str(name), *_cells(row)) for name, row in _rows(models)))]
     if 0 < len(pairs) <= MOST_ROWS:
         rows = tuple((" - ".join(map(str, name)), *_cells(row)) for name, row in _rows(pairs))
@@ -580,8 +580,8 @@ def noise_summary(noise: Noise, alpha: float) -> Summary:
     elif len(pairs):
         grids.append(_typical(pairs))
     cells = {cell for grid in grids for row in grid.rows for cell in row}
-    said = _sentences(noise, models, pairs, alpha, cells)
-    return Summary("evalreg noise", tuple(_facts(noise)), tuple(grids), tuple(said))
+    said = _sentences(split, models, pairs, alpha, cells)
+    return Summary("evalreg noise", tuple(_facts(split)), tuple(grids), tuple(said))
 
 
 def _rows(frame: pd.DataFrame) -> list[tuple[Any, dict[Any, Any]]]:
@@ -631,27 +631,27 @@ def _typical(pairs: pd.DataFrame) -> Grid:
     return Grid((f"{len(pairs)} pairs", *HEADERS, "detectable"), tuple(rows))
 
 
-def _facts(noise: Noise) -> list[tuple[str, str]]:
-    answers = noise.read.table.count[noise.read.table.count > 0]
+def _facts(split: Noise) -> list[tuple[str, str]]:
+    answers = split.read.table.count[split.read.table.count > 0]
     low, high = int(answers.min()), int(answers.max())
-    axes = noise.read.axes
-    dropped = int(noise.results.dropped.drop("subset", errors="ignore").sum())
-    subset = noise.results.estimate.about.subset
+    axes = split.read.axes
+    dropped = int(split.results.dropped.drop("subset", errors="ignore").sum())
+    subset = split.results.estimate.about.subset
     facts = [
-        ("Score", noise.read.score),
-        ("Questions", f"{noise.read.table.count.shape[1]}"),
-        ("Models", f"{len(noise.read.names)}"),
+        ("Score", split.read.score),
+        ("Questions", f"{split.read.table.count.shape[1]}"),
+        ("Models", f"{len(split.read.names)}"),
         ("Answers to each", f"{low}" if low == high else f"{low} to {high}"),
         ("Clusters", " + ".join(axis_name(axis) for axis in axes) or "none (each question its own)"),
         ("Rows dropped", f"{dropped}" if dropped else "none"),
         *([("Subset", subset)] if subset else []),
     ]
-    if noise.comparison is not None:
-        facts.append(("Detectable", f"{number(noise.detectable)} (power {noise.power:g}, level {noise.alpha:g})"))
+    if split.comparison is not None:
+        facts.append(("Detectable", f"{number(split.detectable)} (power {split.power:g}, level {split.alpha:g})"))
     return facts
 
 
-def _sentences(noise: Noise, models: pd.DataFrame, pairs: pd.DataFrame, alpha: float, cells: set[str]) -> list[str]:
+def _sentences(split: Noise, models: pd.DataFrame, pairs: pd.DataFrame, alpha: float, cells: set[str]) -> list[str]:
     """What a careful reader asks; `cells` are those of the tables, whose words are explained."""
     known = bool(models["prediction_share"].notna().any())
     intervals = any(frame[["share_lower", "enough_lower"]].notna().to_numpy().any() for frame in (models, pairs))
@@ -667,33 +667,33 @@ def _sentences(noise: Noise, models: pd.DataFrame, pairs: pd.DataFrame, alpha: f
             "enough K: with this many answers to each question their noise is 5% of the variance or less."
             + (f" In brackets {100 * (1 - alpha):g}% intervals." if intervals else "")
         )
-    said += _benchmark(noise, pairs)
+    said += _benchmark(split, pairs)
     said += _single(models) if known else []
-    said += [] if noise.read.crossed else _too_few(models, pairs)
+    said += [] if split.read.crossed else _too_few(models, pairs)
     if any(cell.startswith(ABOVE_ALL) for cell in cells):
         said.append(
             f"{ABOVE_ALL}: the noise of the answers is estimated by itself, and came out larger than all the variance "
             "that shows. Take it as nearly all; no number of answers is known to be enough (inf)."
         )
-    if noise.read.axes and known:
+    if split.read.axes and known:
         said.append("Answers to different questions are taken to be independent of each other given the questions.")
-    if noise.comparison is not None:
-        said += noise.comparison.results.estimate.about.lines
-    return list(dict.fromkeys([*said, *(text for _, text in noise.notes)]))
+    if split.comparison is not None:
+        said += split.comparison.results.estimate.about.lines
+    return list(dict.fromkeys([*said, *(text for _, text in split.notes)]))
 
 
-def _benchmark(noise: Noise, pairs: pd.DataFrame) -> list[str]:
+def _benchmark(split: Noise, pairs: pd.DataFrame) -> list[str]:
     """What this benchmark can show."""
-    if not len(pairs) or np.isnan(noise.detectable):
+    if not len(pairs) or np.isnan(split.detectable):
         return []
     which = "this pair" if len(pairs) == 1 else f"a typical pair (the median of {len(pairs)})"
     text = (
-        f"A true difference of {number(noise.detectable)} between two models comes out at p < {noise.alpha:g} with a "
-        f"chance of {noise.power:g}, for {which}."
+        f"A true difference of {number(split.detectable)} between two models comes out at p < {split.alpha:g} with a "
+        f"chance of {split.power:g}, for {which}."
     )
-    if len(pairs) > 1 and not np.isnan(noise.smallest_shown):
+    if len(pairs) > 1 and not np.isnan(split.smallest_shown):
         text += (
-            f" The smallest difference with p < {noise.alpha:g} here is {number(noise.smallest_shown)}: the luckiest "
+            f" The smallest difference with p < {split.alpha:g} here is {number(split.smallest_shown)}: the luckiest "
             f"of {len(pairs)} pairs, not a promise for others."
         )
     return [text]

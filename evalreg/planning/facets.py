@@ -21,7 +21,7 @@ from evalreg.data.clusters import Codes, joint
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import read_rows
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, EvalregWarning, MissingColumnError
-from evalreg.numerics.limits import EQUAL, HELD, ROOT_OF_ROUNDING
+from evalreg.numerics.limits import EQUAL, HELD, ROOT_OF_ROUNDING, ROUNDING
 from evalreg.numerics.moments import moment_equations
 from evalreg.planning.power import checked_count
 from evalreg.report.tables import Grid, Shown, Summary, number
@@ -526,6 +526,12 @@ def components(
     confounded = top.codes.n_clusters == values.size
     if confounded:
         effects = effects[:-1]
+    if not effects:
+        raise DataError(
+            f"a single facet needs several scores at a level; column {top.name!r} has one at each, so that nothing "
+            "tells its variance from the error's. Cross it with another facet.",
+            column=top.name,
+        )
     last = f"{top.name} + {ERROR}" if confounded else ERROR
     frame = solve_facets(values, effects, last, method, alpha, np.random.default_rng(seed))
     sets = (*(effect.columns for effect in effects), top.columns)
@@ -661,7 +667,7 @@ def _indicator(codes: Codes, values: FloatArray | None = None) -> Matrix:
 
 def _refuse_singular(C: FloatArray, names: list[str]) -> None:
     """Refuse sums of squares whose expectations are a combination of the others', or nothing at all."""
-    alike: BoolArray = np.asarray(~C.any(axis=1))
+    alike: BoolArray = np.abs(C).max(axis=1) <= ROUNDING * np.abs(C).max()
     if not alike.any():
         scaled = C / np.abs(C).max(axis=1, keepdims=True)
         _, singular, right = np.linalg.svd(scaled / np.abs(scaled).max(axis=0))

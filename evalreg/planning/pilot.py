@@ -360,9 +360,8 @@ def components(
         run = pair_codes(codes[question.codes], G, answer.codes, answer.n_clusters)
         key = side * run.n_clusters + run.codes
         sigma2, noise = (
-            (np.bincount(key, residual / np.sqrt(of), n_models * run.n_clusters).reshape(n_models, -1) ** 2).sum(axis=1)
-            / n
-            for of in (k - 1, k * (k - 1))
+            (np.bincount(key, weighted, n_models * run.n_clusters).reshape(n_models, -1) ** 2).sum(axis=1) / n
+            for weighted in residual / np.sqrt([k - 1, k * (k - 1)])
         )
         columns = {"omega2": seen - float(noise.sum()), "omega2_uncorrected": seen}
         for name, of_sides in (("sigma2", sigma2), ("k", answers)):
@@ -384,10 +383,8 @@ def components(
 
 def _read(data: Any, roles: Roles, groups: object, baseline: object, missing: MissingName) -> tuple[ReadRows, Axis]:
     """Rows of single answers, and the columns whose joint values are the clusters of questions."""
-    table, names = (
-        open_frame(data),
-        {"model": roles.by[0] if roles.by else None, "item": roles.item, "sample": roles.sample},
-    )
+    table = open_frame(data)
+    names = {"model": roles.by[0] if roles.by else None, "item": roles.item, "sample": roles.sample}
     if not isinstance(table, Table):
         raise ArgumentError("`data` must be in memory for variance components: collect the frame first.")
     table = with_joint_ids(table, **names)

@@ -63,7 +63,7 @@ def pointed(text: str, place: int) -> str:
 
 
 def option(name: str, value: object, of: Any, hint: str = "") -> Any:
-    """Return `value` if it is one of some names, a Literal or a sequence; otherwise raise with the list, and a hint."""
+    """Return `value` if a Literal or a sequence has it; otherwise raise with its list, and a hint or the nearest."""
     options = get_args(of) or of
     if isinstance(value, str) and value in options:
         return value

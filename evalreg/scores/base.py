@@ -1,8 +1,8 @@
 """Scores: the contributions of rows to the estimating equations, and their sums within clusters.
 
 Everything that a covariance, a diagnostic, a board or a bootstrap asks is a sum over clusters. A new kind of scores is
-a frozen dataclass with `n_columns` and `cells`: of rows in memory a `LabelledScores`, which needs a field `labels`; of
-other scores, its fields, it needs nothing more. What has a default here need not be said.
+a frozen dataclass with `n_columns` and `cells`. Of rows in memory it is a `LabelledScores` and needs a field `labels`;
+made of other scores, which are its fields, it needs nothing more. What has a default here need not be said.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class ColumnSums:
 class Scores(ABC):
     """Scores of the rows of an estimate, and their sums within clusters.
 
-    Scores that are made of others ask the first of these what they say of their rows.
+    Scores that are made of others ask the first of them about their rows.
     """
 
     paired: ClassVar[bool] = False

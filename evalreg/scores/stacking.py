@@ -217,6 +217,12 @@ class ConcatScores(Scores):
     def row_labels(self) -> None:
         """None: rows are of two tables."""
 
+    def homes(self, item: Axis, by: Axis) -> None:
+        """None: questions are of two tables."""
+
+    def residual_sums(self, by: Axis) -> None:
+        """None: each estimate has residuals of its own."""
+
 
 def _rows_of(scores: Scores, columns: Matrix) -> FloatArray:
     """Rows of a part that are in any column of each line; all of them where it does not tell."""

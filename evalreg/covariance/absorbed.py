@@ -110,19 +110,20 @@ class AdjustedClusters:
 def adjusted_clusters(estimate: Estimate, by: Axis, power: float, known: Directions | None) -> AdjustedClusters:
     """Totals of all clusters times (I - L)^-p, in the directions that no cluster alone determines."""
     scores, root, turn, bread = _columns_of(estimate, by, known)
-    totals, parts = np.empty((scores.n_clusters(by), root.shape[1])), list[Wide | Narrow]()
+    k, K = turn.shape[1], root.shape[1]
+    totals, parts = np.empty((scores.n_clusters(by), k)), list[Wide | Narrow]()
     wide = np.ones(len(totals), dtype=bool)
     for clusters, blocks in scores.narrow(by):
         if clusters is not None:
-            parts.append(narrow := Narrow(clusters, root, power))
+            parts.append(narrow := Narrow(clusters, root, power, k))
             totals[clusters.which], wide[clusters.which] = narrow.totals, False
         for block in blocks:
             assert block.gram is not None
             L = block.gram if is_identity(root) else root.T @ block.gram @ root
-            parts.append(Wide(L, block.totals @ root, power))
+            parts.append(Wide(L, block.totals @ root, power, k))
     if wide.any():
         totals[wide] = np.concatenate([part.totals for part in parts if isinstance(part, Wide)])
-    return AdjustedClusters(totals, bread, ClusterLeverage(tuple(parts), turn))
+    return AdjustedClusters(totals, bread, ClusterLeverage(tuple(parts), turn, K))
 
 
 def _columns_of(
@@ -136,8 +137,7 @@ def _columns_of(
     """
     scores, whole = estimate.scores, _with_levels(estimate, by)
     if whole is not None:
-        k, K = scores.n_columns, whole.n_columns
-        return whole, np.eye(K), np.eye(k, K), np.eye(K, k) @ dense(estimate.bread)
+        return whole, np.eye(whole.n_columns), np.eye(scores.n_columns), estimate.bread
     assert estimate.refit is not None
     root, inverse_root = root_of(estimate.refit.inverse_gram)
     k, m = (root.shape[0], 0) if known is None else known.alone.shape

@@ -47,6 +47,8 @@ from evalreg.scores.base import NarrowClusters
 # Up to this norm of L the binomial series of (I - L)^-p needs at most 13 terms for all digits, which cost less than
 # eigenvectors: of 20,000 clusters and 30 columns .8 s, and 1.4 s without it.
 SERIES_NORM = 0.05
+# The same, 33 terms, where it is wanted in fewer columns than L has, whose products cost less.
+FEW_COLUMNS_NORM = 0.3
 
 Forms: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 """Of some clusters and m contrasts: two factors of D_g, (n_clusters, m, n) each, and u_g, (n_clusters, m, k)."""
@@ -84,40 +86,44 @@ def full_leverage_cells(leverage: Matrix) -> BoolArray:
     return lost
 
 
-def inverse_power(L: FloatArray, power: float, *, change: bool = False) -> FloatArray:
-    """(I - L_g)^-p for each cluster; eigenvalue 1 of L_g is mapped to 0 (Moore-Penrose).
+def inverse_power(
+    L: FloatArray, power: float, columns: FloatArray | None = None, *, change: bool = False
+) -> FloatArray:
+    """(I - L_g)^-p for each cluster, times some columns if there are any; eigenvalue 1 of L_g is mapped to 0.
 
-    With `change`, F_g, where (I - L_g)^-p = I + L_g F_g. Shape (n_clusters, n, n), eigenvalues in [0, 1].
+    That is the Moore-Penrose inverse. With `change`, F_g, where (I - L_g)^-p = I + L_g F_g. Shapes: L (n_clusters, n,
+    n), eigenvalues in [0, 1]; columns (n_clusters, n, m) or (n, m); returns (n_clusters, n, m), m = n without columns.
     """
+    V = np.eye(L.shape[1]) if columns is None else columns
+    V = np.broadcast_to(V, (*L.shape[:2], V.shape[-1]))
     if power == 0:
-        return np.zeros(L.shape) if change else np.broadcast_to(np.eye(L.shape[1]), L.shape)
+        return np.zeros(V.shape) if change else V
     if L.shape[1] == 1:
-        return _of_eigenvalues(L, power, change)
+        return np.asarray(_of_eigenvalues(L, power, change) * V)
     norm = np.sqrt(np.einsum("gij,gij->g", L, L))
-    small, result = norm <= SERIES_NORM, np.empty(L.shape)
+    small, result = norm <= (SERIES_NORM if columns is None else FEW_COLUMNS_NORM), np.empty(V.shape)
     if small.any():
-        result[small] = _series(L[small], power, float(norm[small].max()), change)
+        result[small] = _series_times(L[small], power, V[small], float(norm[small].max()), change)
     if not small.all():
         values, axes = np.linalg.eigh(L[~small])
-        scale = _of_eigenvalues(values, power, change)[:, None, :]
-        result[~small] = (axes * scale) @ np.swapaxes(axes, 1, 2)
+        scale, turned = _of_eigenvalues(values, power, change)[:, :, None], np.swapaxes(axes, 1, 2)
+        result[~small] = axes @ (scale * (turned if columns is None else turned @ V[~small]))
     return result
 
 
-def _series(L: FloatArray, power: float, largest: float, change: bool) -> FloatArray:
-    """sum_j a_j L^j (with `change`, L^(j-1) from j = 1 on), a_0 = 1, a_j = a_(j-1) (p + j - 1)/j, by Horner's rule."""
+def _series_times(L: FloatArray, power: float, V: FloatArray, largest: float, change: bool) -> FloatArray:
+    """sum_j a_j L^j V (with `change`, L^(j-1) from j = 1), a_0 = 1, a_j = a_(j-1) (p + j - 1)/j, by Horner's rule."""
     degree = 1
     while largest ** (degree + 1) > np.finfo(float).eps / 16:
         degree += 1
     j = np.arange(1, degree + 2 if change else degree + 1)
     a = np.cumprod((power + j - 1) / j)
     a = a if change else np.append(1.0, a)
-    eye = np.eye(L.shape[1])
-    result = a[-1] * L + a[-2] * eye if a.size > 1 else np.broadcast_to(a[-1] * eye, L.shape)
-    for coefficient in a[-3::-1]:
+    result: FloatArray = a[-1] * V
+    for coefficient in a[-2::-1]:
         result = L @ result
-        result += coefficient * eye
-    return np.asarray(result)
+        result += coefficient * V
+    return result
 
 
 def _of_eigenvalues(values: FloatArray, power: float, change: bool) -> FloatArray:
@@ -159,11 +165,12 @@ def root_of(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 @dataclass(frozen=True, eq=False)
 class Wide:
-    """Clusters of many rows: L_g, shape (n_clusters, k, k), and R'T_g, (n_clusters, k)."""
+    """Clusters of many rows: L_g, shape (n_clusters, K, K), and R'T_g, (n_clusters, K); contrasts use the first k."""
 
     L: FloatArray
-    turned: FloatArray
+    unadjusted: FloatArray
     power: float
+    k: int
 
     @property
     def n_clusters(self) -> int:
@@ -172,19 +179,20 @@ class Wide:
 
     @held_property
     def adjustment(self) -> FloatArray:
-        """(I - L)^-p of each cluster, which all contrasts share."""
-        return inverse_power(self.L, self.power)
+        """The first k columns of (I - L)^-p of each cluster, which all contrasts share."""
+        K = self.L.shape[1]
+        return inverse_power(self.L, self.power, np.eye(K, self.k) if self.k < K else None)
 
     @property
     def totals(self) -> FloatArray:
-        """(I - L_g)^-p R'T_g, shape (n_clusters, k)."""
-        return np.asarray((self.adjustment @ self.turned[:, :, None])[:, :, 0])
+        """The first k of (I - L_g)^-p R'T_g, shape (n_clusters, k)."""
+        return np.asarray((self.unadjusted[:, None] @ self.adjustment)[:, 0])
 
     def forms(self, turned: FloatArray) -> Iterator[Forms]:
         """C R(I - L)^-p, and that times L: the products of the two are the D_g, those of the second the U_g'U_h."""
-        step = max(HELD // turned.size, 1)
+        step = max(HELD // (turned.shape[1] * self.L.shape[1]), 1)
         for first in range(0, self.n_clusters, step):
-            outer = turned.T @ self.adjustment[first : first + step]
+            outer = turned.T @ np.swapaxes(self.adjustment[first : first + step], 1, 2)
             u = outer @ self.L[first : first + step]
             yield outer, u, u
 
@@ -196,6 +204,7 @@ class Narrow:
     clusters: NarrowClusters
     root: FloatArray
     power: float
+    k: int  # contrasts use the first k columns of the root
 
     @property
     def n_clusters(self) -> int:
@@ -206,36 +215,39 @@ class Narrow:
     def adjusted(self) -> tuple[FloatArray, tuple[tuple[IntArray, FloatArray, FloatArray], ...]]:
         """Adjusted totals, (n_clusters, k), and of clusters of one size their rows, (I - K_g)^-p = I + K_g F, and K_g.
 
-        (I - L_g)^-p t = t + Z'F Z t, t = R'T_g. Rows have the shape (n, size), matrices (n, size, size).
+        (I - L_g)^-p t = t + Z'F Z t, t = R'T_g. Rows have the shape (n, size), matrices (n, size, size). Where k is
+        smaller than the size, (I - K_g)^-p comes times the first k columns of Z.
         """
-        totals, parts = self.clusters.totals @ self.root, []
+        totals, parts, adjusted = self.clusters.totals @ self.root, [], np.empty((self.n_clusters, self.k))
         for which, members in self.clusters.alike(HELD):
             (Z,) = self.clusters.rows(members, self.root)
-            K, eye, t = _products(Z), np.eye(members.shape[1]), totals[which][:, :, None]
-            F = inverse_power(K, self.power, change=True)
-            totals[which] = (t + np.swapaxes(Z, 1, 2) @ (F @ (Z @ t)))[:, :, 0]
-            parts.append((members, eye + K @ F, K))
-        return totals, tuple(parts)
+            K, t, few = _products(Z), totals[which][:, :, None], self.k < members.shape[1]
+            columns, Zt = Z[:, :, : self.k], Z @ t
+            F = inverse_power(K, self.power, columns if few else None, change=True)
+            change = np.swapaxes(F, 1, 2) @ Zt if few else np.swapaxes(columns, 1, 2) @ (F @ Zt)
+            adjusted[which] = (t[:, : self.k] + change)[:, :, 0]
+            parts.append((members, (columns if few else np.eye(members.shape[1])) + K @ F, K))
+        return adjusted, tuple(parts)
 
     @property
     def totals(self) -> FloatArray:
-        """(I - L_g)^-p R'T_g, shape (n_clusters, k)."""
+        """The first k of (I - L_g)^-p R'T_g, shape (n_clusters, k)."""
         return self.adjusted[0]
 
     @property
     def adjustments(self) -> tuple[tuple[IntArray, FloatArray, FloatArray], ...]:
-        """Rows of clusters of one size, their (I - K_g)^-p and K_g."""
+        """Rows of clusters of one size, their (I - K_g)^-p, as `adjusted` has it, and K_g."""
         return self.adjusted[1]
 
     def forms(self, turned: FloatArray) -> Iterator[Forms]:
         """W', twice, and W'Z."""
-        mapped = self.root @ turned
+        mapped, step = self.root[:, : self.k] @ turned, max(HELD // (turned.shape[1] * self.root.shape[1]), 1)
         for members, adjustment, _ in self.adjustments:
-            step = max(HELD // turned.size, 1)
+            maps = (self.root,) if self.k < members.shape[1] else (self.root, mapped)
             for first in range(0, members.shape[0], step):
                 some = slice(first, first + step)
-                Z, mapped_rows = self.clusters.rows(members[some], self.root, mapped)
-                W = np.swapaxes(adjustment[some] @ mapped_rows, 1, 2)
+                Z, *rows = self.clusters.rows(members[some], *maps)
+                W = np.swapaxes(adjustment[some] @ (rows[0] if rows else turned), 1, 2)
                 yield W, W, W @ Z
 
 
@@ -609,12 +621,15 @@ class ClusterLeverage:
     parts : tuple of Wide and Narrow
         Leverages of all clusters.
     root : ndarray, shape (n_coefficients, k)
-        R, with RR' = M, to the k columns of U_g; without the directions that single clusters alone determine, whose
-        leverage counts nothing.
+        R, with RR' = M, to the k columns that contrasts use; without the directions that single clusters alone
+        determine, whose leverage counts nothing.
+    n_columns : int
+        K of U_g: more than k where absorbed levels are among the columns.
     """
 
     parts: tuple[Wide | Narrow, ...]
     root: FloatArray
+    n_columns: int
 
     @property
     def n_clusters(self) -> int:
@@ -623,7 +638,7 @@ class ClusterLeverage:
 
     def dof(self, contrasts: FloatArray) -> FloatArray:
         """Satterthwaite degrees of freedom, one for each row of `contrasts` (m, k)."""
-        k = self.root.shape[1]
+        k = self.n_columns
         step, dofs = max(2 * HELD // max(min(self.n_clusters, k) * k, 1), 16), list[FloatArray]()
         with Progress(contrasts.shape[0], unit="degrees of freedom") as progress:
             for first in range(0, contrasts.shape[0], step):
@@ -633,7 +648,7 @@ class ClusterLeverage:
 
     def _dof(self, turned: FloatArray) -> FloatArray:
         """(sum_g d_g - u_g'u_g)^2 / (sum_g d_g^2 - 2 d_g u_g'u_g + |sum_g u_gu_g'|^2) of R'C', (k, m)."""
-        k, m = turned.shape
+        k, m = self.n_columns, turned.shape[1]
         expected, squares, few = np.zeros(m), np.zeros(m), self.n_clusters < k
         sums, held = np.zeros((0 if few else m, k, k)), list[FloatArray]()
         for part in self.parts:
@@ -659,7 +674,7 @@ class ClusterLeverage:
 
     def _thin(self, part: Narrow) -> bool:
         """Whether rows have so few entries that sparse products, at fifty times the price each, cost less."""
-        design, root, k = part.clusters.design, part.root, self.root.shape[1]
+        design, root, k = part.clusters.design, part.root, self.n_columns
         if self.n_clusters < k or isinstance(design, np.ndarray):
             return False
         sizes = np.diff(part.clusters.starts) * (design.nnz / design.shape[0])
@@ -673,7 +688,7 @@ class ClusterLeverage:
 
     def hotelling(self, contrasts: FloatArray) -> float:
         """eta of the approximate Hotelling test of `contrasts` (q, k)."""
-        q, k = contrasts.shape[0], self.root.shape[1]
+        q, k = contrasts.shape[0], self.n_columns
         refuse_larger(
             2 * 8.0 * (q * k) ** 2,
             f"the degrees of freedom of a joint test of {q:,} contrasts of {k:,} coefficients",

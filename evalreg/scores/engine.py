@@ -579,12 +579,12 @@ class EngineMoments(ByClusterRows):
         """Columns of the scores."""
         return int(self.basis.shape[2])
 
-    def clusters(self, by: Axis) -> Iterator[ClusterRows]:
+    def clusters(self, by: Axis, *, grams: bool = False) -> Iterator[ClusterRows]:
         """Rows with the squares and products of those of a cluster in a cell."""
         first = 0
         for sums in self.inner.blocks(by):
             pairs = self._pairs(sums)
-            yield from rows_of(pairs, self.basis, first)
+            yield from rows_of(pairs, self.basis, grams, first)
             first += sums.n_clusters
 
     def _pairs(self, sums: Sums) -> PairSums:

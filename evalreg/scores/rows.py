@@ -122,13 +122,14 @@ class Absorbed:
                 f"degrees of freedom need the leverage of every level: too much for {by.codes.size:,} rows. Use "
                 'cov="CR1", or clusters that hold whole levels.'
             )
-        columns = [np.eye(self.codes[i].n_clusters)[self.codes[i].codes] for i in spanning]
-        D, root = np.hstack(columns), 1.0 if self.weights is None else np.sqrt(self.weights)[:, None]
-        whole = np.linalg.norm(D * root, axis=0)
+        factors = [self.codes[i] for i in spanning]
+        D = np.hstack([np.eye(factor.n_clusters)[factor.codes] for factor in factors])
+        whole = np.sqrt(np.concatenate([np.bincount(factor.codes, self.weights) for factor in factors]))
         if inside.any():
             D = within([_partition(self.codes[i]) for i in np.flatnonzero(inside)], self.weights)(D)
-        D = D * root
-        size = np.linalg.norm(D, axis=0)
+        if self.weights is not None:
+            D = D * np.sqrt(self.weights)[:, None]
+        size = np.sqrt(np.einsum("ij,ij->j", D, D))
         # What is left of a level that the others hold, as of one level for all rows, is rounding.
         added = size > IN_SPAN * whole
         if not added.any():
@@ -235,12 +236,12 @@ class ByClusterRows(Scores):
     """Sums within clusters of a regression, from the rows of its clusters."""
 
     @abstractmethod
-    def clusters(self, by: Axis) -> Iterator[ClusterRows]:
-        """Rows of the clusters, some clusters at a time in their order."""
+    def clusters(self, by: Axis, *, grams: bool = False) -> Iterator[ClusterRows]:
+        """Rows of the clusters, some clusters at a time in their order; fewer where X_g'W X_g of all are made."""
 
     def cells(self, by: Axis) -> Iterator[Block]:
         """Sums within clusters, with each cluster's X_g'W X_g."""
-        return (Block(rows.totals, rows.grams()) for rows in self.clusters(by))
+        return (Block(rows.totals, rows.grams()) for rows in self.clusters(by, grams=True))
 
     def narrow(self, by: Axis) -> Iterator[tuple[NarrowClusters | None, Iterator[Block]]]:
         """Clusters of fewer rows than columns, where there are any, and blocks of the others."""
@@ -336,9 +337,12 @@ def _by_cluster(rows: ClusterRows, root: FloatArray) -> FloatArray:
     return np.bincount(place, _lengths(rows.design, root), rows.totals.shape[0]).astype(np.float64, copy=False)
 
 
-def cluster_ranges(rows: FloatArray, k: int) -> Iterator[tuple[int, int]]:
-    """Ranges of clusters of so many rows, shape (n_clusters,), of a design of k columns that are made at a time."""
-    entries = np.cumsum(np.maximum(rows, k) * k)
+def cluster_ranges(rows: FloatArray, k: int, grams: bool) -> Iterator[tuple[int, int]]:
+    """Ranges of clusters of so many rows, shape (n_clusters,), of a design of k columns that are made at a time.
+
+    With `grams`, k x k matrices of all of them fit too; clusters of as many rows as columns have room for theirs.
+    """
+    entries = np.cumsum((np.maximum(rows, k) if grams else rows) * k)
     ends = np.searchsorted(entries, np.arange(HELD // 4, entries[-1], HELD // 4), side="right")
     return pairwise(np.unique([0, *ends, rows.size]).tolist())
 
@@ -406,11 +410,11 @@ class RowScores(RegressionScores):
         """The largest size of the entries of the design in each column."""
         return np.asarray(np.maximum(self.design.max(axis=0), -self.design.min(axis=0)))
 
-    def clusters(self, by: Axis) -> Iterator[ClusterRows]:
+    def clusters(self, by: Axis, *, grams: bool = False) -> Iterator[ClusterRows]:
         """Rows of the clusters in their order."""
         codes = self.labels.codes(by)
         order, starts = codes.order
-        for low, high in cluster_ranges(codes.counts.astype(float), self.n_columns):
+        for low, high in cluster_ranges(codes.counts.astype(float), self.n_columns, grams):
             rows, offsets = order[starts[low] : starts[high]], starts[low : high + 1] - starts[low]
             yield ClusterRows(low, self.design[rows], sums_of_rows(self.values[rows], offsets), offsets)
 
@@ -565,11 +569,11 @@ def totals_of(pairs: PairSums, basis: FloatArray) -> FloatArray:
     return np.asarray(sparse.csr_array(entries, shape=(pairs.starts.size - 1, n_cells * K)) @ basis.reshape(-1, m))
 
 
-def rows_of(pairs: PairSums, basis: FloatArray, first: int = 0) -> Iterator[ClusterRows]:
+def rows_of(pairs: PairSums, basis: FloatArray, grams: bool, first: int = 0) -> Iterator[ClusterRows]:
     """Rows with the squares and products of those of each cluster, at most as many a cell as u has parts."""
     n_cells, K, k = basis.shape
     totals, flat = totals_of(pairs, basis), basis.reshape(-1, k)
-    for low, high in cluster_ranges(np.diff(pairs.starts) * float(K), k):
+    for low, high in cluster_ranges(np.diff(pairs.starts) * float(K), k, grams):
         some = slice(pairs.starts[low], pairs.starts[high])
         R = roots(pairs.squares[some])
         has_pivot = R[:, range(K), range(K)] > 0
@@ -623,9 +627,9 @@ class MomentScores(RegressionScores):
             return np.asarray(S_white_simple((R @ (self.basis @ dense(bread))).reshape(-1, bread.shape[1])))
         return np.asarray(S_white_simple(totals_of(self._pairs(by, False), self.basis @ dense(bread))))
 
-    def clusters(self, by: Axis) -> Iterator[ClusterRows]:
+    def clusters(self, by: Axis, *, grams: bool = False) -> Iterator[ClusterRows]:
         """Rows with the squares and products of those of a cluster in a cell."""
-        return rows_of(self._pairs(by, True), self.basis)
+        return rows_of(self._pairs(by, True), self.basis, grams)
 
     def dominant(
         self, by: Axis | None, root: FloatArray, above: float

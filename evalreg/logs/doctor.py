@@ -349,7 +349,8 @@ def _position(frame: pd.DataFrame) -> Iterator[str]:
 
     won = frame["winner" if "winner" in frame else "score"]
     if "winner" in frame:
-        winner = won.mask(won == frame["left"], "left").mask(won == frame["right"], "right")
+        won, left, right = (frame[name].astype(object) for name in ("winner", "left", "right"))
+        winner = won.mask(won == left, "left").mask(won == right, "right")
         won = winner.map({"left": 1.0, "tie": 0.5, "right": 0.0})
         if won.count() < winner.count():  # a verdict of another kind, which an estimate refuses
             return
@@ -368,6 +369,7 @@ def _position(frame: pd.DataFrame) -> Iterator[str]:
 
 def _sparse(frame: pd.DataFrame) -> Iterator[str]:
     """Pairs of models that never met, or met on one prompt only; and a judge alone."""
+    frame = frame.dropna(subset=["left", "right"])
     pairs = pd.DataFrame(np.sort(frame[["left", "right"]].astype(str), axis=1), frame.index, ["first", "second"])
     by_pair = frame.groupby([pairs["first"], pairs["second"]])
     prompts = by_pair["prompt"].nunique() if "prompt" in frame else by_pair.size()

@@ -16,7 +16,7 @@ from test_lm_eval_log import write as lm_eval
 
 import evalreg as er
 from evalreg.cli.main import main
-from evalreg.errors import ArgumentError, LogFormatError
+from evalreg.errors import ArgumentError, LogFormatError, NotAvailableError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -79,8 +79,26 @@ def test_functions_take_a_log_and_pool_nothing_unasked():
     judged = er.Log(er.datasets.judge_log(n_prompts=20, n_judges=3, seed=2))
     pd.testing.assert_series_equal(er.win_rate(judged).bse, judged.win_rate().bse)
     assert er.ratio(er.Log(rows.assign(n=1)), numerator="score", denominator="n").params.size == 2
+    once = er.Log(rows.assign(sample=1), item="question")
+    np.testing.assert_allclose(er.pass_at_k(once, k=1).params, log.mean().params)
+    # The prompts of comparisons are their questions.
+    assert er.mean(er.Log(judged.frame.assign(words=judged.frame.index)), score="words").params.size == 1
     with pytest.raises(TypeError, match=r"er\.read_log\('scores\.csv'\)"):
         er.mean("scores.csv")
+
+
+def test_the_command_line_refuses_of_a_table_what_its_log_refuses(tmp_path):
+    scored = er.datasets.paired(n_passages=20, seed=1).rename(columns={"question": "item"})
+    judged = er.datasets.judge_log(n_prompts=20, n_judges=3, seed=2)[["prompt", "left", "right"]].assign(score=0.5)
+    path = tmp_path / "table.csv"
+    for rows, words, ask in (
+        (scored, ["components", "--facets", "item"], lambda log: log.components(facets="item")),
+        (judged, ["mean"], er.mean),
+    ):
+        rows.to_csv(path, index=False)
+        with pytest.raises((ArgumentError, NotAvailableError), match=r"single models|2 models"):
+            ask(er.read_log(path))
+        assert main([*words, str(path)]) == 3
 
 
 def test_two_records_of_one_sample_and_epoch_in_an_archive_are_refused(tmp_path):
@@ -159,3 +177,10 @@ def test_refusals_of_a_table_of_verdicts_lead_to_its_board(shared, capsys):
         assert main(command) == 3
         command += shlex.split(re.search(option, capsys.readouterr().err)[1])
     assert main(command) == 0
+
+
+def test_doctor_takes_columns_of_any_type_and_rows_without_a_side():
+    rows = er.datasets.judge_log(n_prompts=20, n_judges=3, seed=2)
+    as_text, categories = (er.Log(frame).doctor() for frame in (rows, rows.astype(dict.fromkeys(rows, "category"))))
+    assert categories.remarks == as_text.remarks
+    assert er.Log(rows.assign(left=rows["left"].mask(rows.index < 3))).doctor().counts["rows"] == len(rows)

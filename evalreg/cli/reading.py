@@ -217,9 +217,12 @@ def defaults(rows: Rows, function: str, options: Mapping[str, Any]) -> dict[str,
     if rows.harness is not None:  # it knows them itself
         return {}
     if roles is None:
-        from evalreg.logs.log import role_arguments
+        from evalreg.logs.log import refuse_pooling, role_arguments
 
-        return role_arguments(rows.frame, parameters, options, () if rows.log is None else rows.log.key)
+        filled = role_arguments(rows.frame, parameters, options, () if rows.log is None else rows.log.key)
+        if rows.log is not None:
+            refuse_pooling(rows.log, rows.frame, parameters, filled | dict(options))
+        return filled
     # A comparison that was summed is read by the columns it was summed by.
     of_pairs = {name: getattr(roles, name) for name in ("left", "right", "winner", "score", "weights")}
     filled = of_pairs if roles.kind == "pairs" else {"by": list(roles.by)}

@@ -96,7 +96,7 @@ def call(function: str, rows: Rows, options: Mapping[str, Any]) -> Any:
 
 def refuse_pairs(rows: Rows, options: Mapping[str, Any]) -> None:
     """Refuse verdicts on two models in the place of scores of single ones."""
-    if rows.pairs and "score" not in options and not rows.has("score"):
+    if rows.pairs and "score" not in options:
         raise ArgumentError("the rows compare two models, and have no scores of single ones. See evalreg leaderboard.")
 
 

@@ -411,7 +411,7 @@ def ask(log: Log, function: Callable[..., T], arguments: Mapping[str, Any]) -> T
         subset = keywords.get("subset")
         chosen = frame if subset is None else frame[chosen_rows(rows, subset)]
         keywords = role_arguments(chosen, parameters, keywords, log.key) | keywords
-        _refuse_pooling(log, chosen, parameters, keywords)
+        refuse_pooling(log, chosen, parameters, keywords)
         return with_hints(function)(data=rows, **keywords)
 
 
@@ -432,7 +432,12 @@ def _needed(parameters: Mapping[str, Parameter]) -> list[str]:
 def _refuse_lacking(log: Log, verb: str, needed: Sequence[str]) -> None:
     """Refuse a log without the roles that a question needs, or without rows; scores are those of single models."""
     for role in needed:
-        if role not in log.roles or (role == "score" and "left" in log.roles):
+        if role == "score" and "left" in log.roles:
+            raise NotAvailableError(
+                f"`{verb}` needs scores of single models, and each row of this log compares two. Use win_rate or "
+                "bradley_terry, or name another column in `score`."
+            )
+        if role not in log.roles:
             offered = "win_rate or bradley_terry" if "left" in log.roles else "mean or fit"
             raise NotAvailableError(
                 f"`{verb}` needs the role {role!r}, and this log has {listed(log.roles)}. Use {offered}, or make "
@@ -459,9 +464,12 @@ def role_arguments(
         filled |= {} if {"winner", "score"} & set(keywords) else {outcome: outcome}
     else:
         item = "task:item" if "task" in several else "item"
-        filled |= {"by": [role for role in ("model", "task", "prompt") if role in several]}
+        # The prompts of comparisons are their questions.
+        separated = ("model", "task") if "left" in frame else ("model", "task", "prompt")
+        repeated = "sample" in several or ("sample" in frame and "sample" in _needed(parameters))
+        filled |= {"by": [role for role in separated if role in several]}
         filled |= {"item": item} if "item" in frame else {}
-        filled |= {"sample": "sample"} if "sample" in several and "item" in named else {}
+        filled |= {"sample": "sample"} if repeated and "item" in named else {}
         filled |= {"groups": filled.get("item")} if "numerator" in parameters else {}
     filled = {name: value for name, value in filled.items() if value}
     if "model" not in named and "None" in str(getattr(parameters.get("model"), "annotation", "")):
@@ -469,7 +477,7 @@ def role_arguments(
     return {name: value for name, value in filled.items() if name in parameters and name not in keywords}
 
 
-def _refuse_pooling(
+def refuse_pooling(
     log: Log, frame: pd.DataFrame, parameters: Mapping[str, Parameter], keywords: Mapping[str, Any]
 ) -> None:
     """Refuse to average over prompts, models or metrics that no argument tells apart.

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, cast
 import numpy as np
 import pandas as pd
 
-from evalreg.boards.judges import Judging, judging
+from evalreg.boards.judges import Judging, judging_of
 from evalreg.boards.pairs import Pairs, condorcet_cycles, head_to_head, pair_dependence
 from evalreg.checks import FloatArray, fraction, option
 from evalreg.covariance.covariance import Covariance
@@ -195,12 +195,12 @@ class Board(Results):
         """
         options = replace(self.cov.options, alike=None)
         try:
-            return judging(self._pairs, options, judge, prompt or "prompt", min_shared, alpha)
+            return judging_of(self._pairs, options, judge, prompt or "prompt", min_shared, alpha)
         except MissingColumnError as error:
             others = [axis_name(axis) for axis in self.axes or () if axis_name(axis) != judge]
             if prompt is not None or error.column != "prompt" or len(others) != 1:
                 raise
-            return judging(self._pairs, options, judge, others[0], min_shared, alpha)
+            return judging_of(self._pairs, options, judge, others[0], min_shared, alpha)
 
     @property
     def _compared(self) -> Together:

@@ -123,7 +123,7 @@ def judged_rows(pairs: Pairs, judge: str, prompt: str) -> JudgedRows:
 def _axis(name: object, argument: str, labels: Labels) -> Axis:
     """The columns that a name stands for."""
     parts = (name,) if name in labels.columns else joint_parts(name) or (name,)
-    if isinstance(name, str) and parts == (name,) and name not in labels.columns:
+    if isinstance(name, str) and not set(parts) <= set(labels.columns):
         if "+" in name:
             raise ArgumentError(
                 f'`{argument}` must name one clustering, a column or several joined by colons; got "{name}", which '

@@ -45,7 +45,8 @@ def first_rows(headers: tuple[str, ...], names: list[str], table: pd.DataFrame, 
     """The rows of a table that most comparisons are behind, under some names, columns with so many digits."""
     first = table.assign(shown=names).sort_values("n", ascending=False, kind="stable").head(MOST_ROWS)
     cells = [
-        [p_value(v) if column == "p_adjusted" else fixed(v, n) for v in first[column]] for column, n in digits.items()
+        [p_value(value) if column == "p_adjusted" else fixed(value, places) for value in first[column]]
+        for column, places in digits.items()
     ]
     return Grid(headers, tuple(zip(first["shown"], *cells, strict=True)))
 
@@ -192,7 +193,7 @@ class Judging(Shown):
         return summarize_judging(self)
 
 
-def judging(pairs: Pairs, options: ResolvedCov, judge: str, prompt: str, min_shared: int, alpha: float) -> Judging:
+def judging_of(pairs: Pairs, options: ResolvedCov, judge: str, prompt: str, min_shared: int, alpha: float) -> Judging:
     """Judges of the comparisons of a board set against each other.
 
     The default covariance for clusters takes the place of "naive".

@@ -583,8 +583,8 @@ def joint_names(models: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     alike = [name for name, times in Counter(names).items() if times > 1]
     if alike:
         raise DataError(
-            f"the joint labels of `by` must be distinct as text; {listed(alike)} would name different values. Rename "
-            "labels that contain a colon, or join the columns yourself.",
+            f"joint labels must be distinct as text; {listed(alike)} would name different values. Rename labels that "
+            "contain a colon, or join the columns yourself.",
             count=len(alike),
         )
     return tuple(names)

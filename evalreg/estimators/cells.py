@@ -96,16 +96,16 @@ def estimate_sums(
 ) -> Estimate:
     """The same of sums that were made already: parameters, and what has a score interval where scores lie in [0, 1]."""
     refuse_parameters(len({key[: len(roles.by)] for key in keys}))
-    names, maps = solve(keys, sums)
+    names, coefficient_map = solve(keys, sums)
     bounded = bool(np.min(sums.low) >= 0 and np.max(sums.high) <= 1)
     if not bounded:
-        _refuse_constant(sums, names, maps, roles.score)
+        _refuse_constant(sums, names, coefficient_map, roles.score)
     strata = sorted({key[-1] for key in keys}) if roles.strata is not None else []
     stratum = np.array([strata.index(key[-1]) for key in keys]) if strata else None
     cells = Cells.of_sums(sums, stratum, tuple(strata))
     estimate = of_means(
         names,
-        maps,
+        coefficient_map,
         cells,
         replace(scores, fitted=cells.mean),
         bounded=bounded,
@@ -133,9 +133,9 @@ def single_means(estimate: Estimate) -> SingleMeans | None:
     return SingleMeans(estimate.scores, cells.mean, cells.count, cells.squares, A, icc)
 
 
-def _refuse_constant(sums: CellSums, names: tuple[str, ...], maps: Matrix, score: str) -> None:
+def _refuse_constant(sums: CellSums, names: tuple[str, ...], coefficient_map: Matrix, score: str) -> None:
     """Scores outside [0, 1] that do not vary have no error bar."""
-    varies = np.asarray((maps != 0) @ (sums.low < sums.high)).astype(bool)
+    varies = np.asarray((coefficient_map != 0) @ (sums.low < sums.high)).astype(bool)
     if varies.all():
         return
     alike = [name for name, is_varied in zip(names, varies, strict=True) if not is_varied]

@@ -253,8 +253,8 @@ def _pair(table: Table, model: str | None, pair: Sequence[Any] | None) -> tuple[
     models = tuple(map(str, pair)) if isinstance(pair, list | tuple) else ()
     if len(models) != 2 or models[0] == models[1]:
         raise ArgumentError(
-            f"`pair` must be two different models of {model!r}, which has {listed(known)}, the second of which is "
-            f"subtracted from the first; got {pair!r}."
+            f"`pair` must be two different models of {model!r}, of which the second is subtracted from the first; got "
+            f"{pair!r}. The models are {listed(known)}."
         )
     for name in models:
         if name not in known:

@@ -37,8 +37,11 @@ else:
     Family = Any
 
 
-def estimate_of_family(model: Any, formula: str) -> Estimate:
-    """The Estimate of a statsmodels GLM with any family and link, fitted until it stands still."""
+def estimate_of_family(model: Any, columns: FloatArray, formula: str) -> Estimate:
+    """The Estimate of a statsmodels GLM with any family and link, fitted until it stands still.
+
+    `columns` are orthonormal and span those of the model.
+    """
     family = model.family
     words = f"{type(family).__name__} and its {type(family.link).__name__.lower()} link"
     check_outcomes(model.endog, str(model.endog_names), family)
@@ -49,12 +52,15 @@ def estimate_of_family(model: Any, formula: str) -> Estimate:
     except (ValueError, FloatingPointError, np.linalg.LinAlgError, Warning) as error:
         raise ConvergenceError(f"the fit of {formula!r} with {words} failed: {error}.") from None
     weight = np.asarray(family.weights(result.fittedvalues), dtype=np.float64)
-    refuse_separated(weight, model.exog / np.max(np.abs(model.exog), axis=0), formula, words)
+    refuse_separated(weight, columns, formula, words)
     return from_statsmodels(result)
 
 
 def refuse_separated(weight: FloatArray, columns: FloatArray, formula: str, words: str = "") -> None:
-    """Raise where a coefficient rests on rows that are fitted without error alone: it would grow without bound."""
+    """Raise where a coefficient rests on rows that are fitted without error alone: it would grow without bound.
+
+    `columns` are orthonormal, so that their squares leave digits enough to tell the rank of some of their rows.
+    """
     inside = weight > SEPARATED * np.max(weight, initial=0.0)
     part = columns[inside]
     if not np.isfinite(weight).all() or (

@@ -208,8 +208,9 @@ def _fit_rows(
     design.check()
     if not isinstance(family, str):
         # Collinear columns are refused, which statsmodels takes.
-        basis_of(design.rows, design.names, rows.weights)
-        estimate = estimate_of_family(statsmodels_model(parsed.text, frame, rows.weights, family), parsed.text)
+        basis = basis_of(design.rows, design.names, rows.weights)
+        model = statsmodels_model(parsed.text, frame, rows.weights, family)
+        estimate = estimate_of_family(model, basis.rows, parsed.text)
         about = replace(estimate.about, outcome=parsed.outcome, formula=parsed.text)
         estimate = replace(estimate, scores=estimate.scores.relabelled(lambda _: labels), about=about)
     else:

@@ -149,6 +149,7 @@ def make_schedule(pairs: Pairs, opponents: str | pd.DataFrame, mix: Mix) -> tupl
         strata = [()] if pairs.strata == ("",) else [(name,) for name in pairs.strata]
         keys = [(pairs.models[m], *strata[s]) for m, s in zip(of_model, of_stratum, strict=True)]
         return Schedule(joint_names(keys), signed, sparse.eye_array(present.size, format="csr"), *known), lines
+    shares = _shares(pairs, mix)
     compared = np.zeros((n_models, n_strata), dtype=bool)
     compared[of_model, of_stratum] = True
     lacking = np.flatnonzero(~compared.all(axis=1))
@@ -160,7 +161,6 @@ def make_schedule(pairs: Pairs, opponents: str | pd.DataFrame, mix: Mix) -> tupl
             f"{listed(absent)}). Leave out these models or strata.",
             count=int(lacking.size),
         )
-    shares = _shares(pairs, mix)
     T = sparse.coo_array((shares[of_stratum], (of_model, np.arange(present.size))), (n_models, present.size)).tocsr()
     listing = ", ".join(f"{name} {value:.3g}" for name, value in list(zip(pairs.strata, shares, strict=True))[:6])
     listing += ", ..." if n_strata > 6 else ""

@@ -291,3 +291,10 @@ def test_moment_equations_are_those_of_dense_matrices(log):
     np.testing.assert_allclose(observed, [e @ K @ e for K in wanted], rtol=1e-9)
     Q = fixed_effects(rows)
     np.testing.assert_allclose((Q.T @ Q).toarray(), np.eye(Q.shape[1]), atol=1e-12)
+
+
+@pytest.mark.parametrize("crossed", ["judge + prompt", "judge:prompt + prompt"])
+def test_clusterings_that_cross_are_not_taken_for_the_name_of_one(log, crossed):
+    with pytest.raises(er.errors.ArgumentError) as refused:
+        board_of(log).judges(crossed)
+    assert not isinstance(refused.value, er.errors.MissingColumnError)

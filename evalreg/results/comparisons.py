@@ -213,7 +213,9 @@ def _fits(contrast: Any, labels: bool) -> bool:
     """Whether a contrast is one of labels, or of numbers."""
     if isinstance(contrast, str):
         return contrast in (OF_LABELS if labels else OF_NUMBERS)
-    return not labels if _is_number(contrast) else labels or all(map(_is_number, contrast))
+    if _is_number(contrast):
+        return not labels
+    return labels or (np.ndim(contrast) == 1 and all(map(_is_number, contrast)))
 
 
 def _differences(fitted: FittedMean, name: str, contrast: Any) -> list[tuple[str, Averages]]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +12,7 @@ from scipy import integrate, special, stats
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
+from evalreg.errors import FormulaError
 from evalreg.inference.ranks import pairwise_table
 from evalreg.inference.simultaneous import family_of, simultaneous
 
@@ -275,3 +279,16 @@ def test_bands_of_models_that_met_equally_often_do_not_depend_on_the_order_of_ro
     log["prompt"] = rng.integers(0, 200, len(log))
     boards = [estimator(rows, left="left", right="right", score="score", groups=groups) for rows in (log, log[::-1])]
     pd.testing.assert_frame_equal(*(board.simultaneous() for board in boards), rtol=1e-12)
+
+
+def test_statements_about_all_models_neither_answer_for_a_text_nor_keep_their_covariance():
+    log = er.datasets.paired(n_passages=20, seed=1)
+    results = er.mean(log, by="model", item="question", groups="passage")
+    results.leaderboard()
+    with pytest.raises(FormulaError):
+        results.simultaneous(contrasts="None")
+    cov = weakref.ref(results.cov)
+    gc.disable()
+    del results
+    gc.enable()
+    assert cov() is None

@@ -57,7 +57,7 @@ def pairwise_table(
     if adjust == "single-step":
         table["p_adjusted"] = family.adjusted()
     elif adjust == "step-down":
-        table["p_adjusted"] = deciding(family, alpha)[0]
+        table["p_adjusted"] = deciding(family, cov, alpha)[0]
     elif adjust is not None:
         table["p_adjusted"] = adjust_pvalues(family.p_value, adjust)
     note = unadjusted_text(family.count) if adjust is None else ""
@@ -136,7 +136,7 @@ def rank_sets(
     family = family_of(params, cov, "pairs", dof, base)
     theta, by, error = family.params.to_numpy(np.float64), "pairs", 0.0
     if joint:
-        p, by = deciding(family, alpha)
+        p, by = deciding(family, cov, alpha)
         above = below = _ahead(family, p <= alpha)
         error = family.error(alpha)
     else:
@@ -154,7 +154,7 @@ def rank_sets(
     return table
 
 
-def deciding(family: ContrastFamily, alpha: float) -> tuple[FloatArray, str]:
+def deciding(family: ContrastFamily, cov: Any, alpha: float) -> tuple[FloatArray, str]:
     """The adjusted p-values that decide all pairs everywhere, and what these come from: "pairs" or "bands".
 
     Where the joint intervals of the models are the sharper statement by widths, which do not know who is ahead (an
@@ -163,8 +163,8 @@ def deciding(family: ContrastFamily, alpha: float) -> tuple[FloatArray, str]:
     (docs/decisions/joint-statements.md). So no p-value is above Holm's.
     """
     n, p = family.params.size, family.stepdown()
-    if isinstance(family.cov, Covariance) and family.count and n > 2:
-        each, (left, right) = family_of(family.params, family.cov, base=family.base), pair_positions(n)
+    if isinstance(cov, Covariance) and family.count and n > 2:
+        each, (left, right) = family_of(family.params, cov, base=family.base), pair_positions(n)
         if each.count == n:
             half, of_pairs = each.widths.half(each.level(alpha)), family.widths.half(family.level(alpha))
             if np.nanmedian((half[left] + half[right]) / np.where(of_pairs > 0, of_pairs, np.nan)) < 1:
@@ -210,7 +210,7 @@ def _separated(params: Any, cov: Any, alpha: float, dof: Any, seed: Seed) -> tup
     """
     alpha = fraction("alpha", alpha)
     family = family_of(params, cov, "pairs", dof, base_seed(seed)[0])
-    better = _ahead(family, deciding(family, alpha)[0] <= alpha)
+    better = _ahead(family, deciding(family, cov, alpha)[0] <= alpha)
     names, theta = family.params.index, family.params.to_numpy(np.float64)
     order = sorted(range(theta.size), key=lambda i: (-theta[i], str(names[i])))
     return names, order, np.logical_or(better, better.T)[np.ix_(order, order)]

@@ -238,7 +238,6 @@ class ContrastFamily:
     draw_dof: float  # of the multivariate t; inf where contrasts are mapped to normals
     factor: FloatArray | None  # maps independent normals to the contrasts, or to the models of pairs; None: no draws
     pairs: bool
-    cov: Covariance | FloatArray  # of the parameters
     base: int  # the root of the random streams
 
     @property
@@ -347,10 +346,10 @@ def family_of(params: Any, cov: Any, contrasts: Any = None, dof: Any = np.inf, b
     theta = _check_params(params, cov)
     if not (isinstance(cov, Covariance) and (contrasts is None or isinstance(contrasts, str))):
         return _family(theta, cov, contrasts, dof, base)
-    held: ContrastFamily | None = cov.cache.get(f"family of {contrasts}")
+    held: ContrastFamily | None = cov.cache.get(f"family of {contrasts!r}")
     same = held is not None and held.base == base and held.params.index.identical(theta.index)
     if held is None or not (same and np.array_equal(held.params, theta)):
-        held = cov.cache[f"family of {contrasts}"] = _family(theta, cov, contrasts, dof, base)
+        held = cov.cache[f"family of {contrasts!r}"] = _family(theta, cov, contrasts, dof, base)
     return held
 
 
@@ -388,7 +387,7 @@ def _family(theta: pd.Series[float], cov: Any, contrasts: Any, dof: Any, base: i
         if np.any(inside & ~(_spreads(factor, pairs=pairs) > ROUNDING * scale)):
             factor = None
     draw_dof = np.inf if factor is None else shared
-    return ContrastFamily(theta, names, C, effect, widths, inside, reasons, draw_dof, factor, pairs, cov, base)
+    return ContrastFamily(theta, names, C, effect, widths, inside, reasons, draw_dof, factor, pairs, base)
 
 
 def _few(cov: Any, widths: Widths, inside: BoolArray) -> bool:

@@ -346,10 +346,10 @@ def family_of(params: Any, cov: Any, contrasts: Any = None, dof: Any = np.inf, b
     theta = _check_params(params, cov)
     if not (isinstance(cov, Covariance) and (contrasts is None or isinstance(contrasts, str))):
         return _family(theta, cov, contrasts, dof, base)
-    held: ContrastFamily | None = cov.cache.get(f"family of {contrasts!r}")
-    same = held is not None and held.base == base and held.params.index.identical(theta.index)
-    if held is None or not (same and np.array_equal(held.params, theta)):
-        held = cov.cache[f"family of {contrasts!r}"] = _family(theta, cov, contrasts, dof, base)
+    name = f"family of {contrasts!r} from {base}"
+    held: ContrastFamily | None = cov.cache.get(name)
+    if held is None or not (held.params.index.identical(theta.index) and np.array_equal(held.params, theta)):
+        held = cov.cache[name] = _family(theta, cov, contrasts, dof, base)
     return held
 
 

@@ -186,7 +186,8 @@ class Wide:
     @property
     def totals(self) -> FloatArray:
         """The first k of (I - L_g)^-p R'T_g, shape (n_clusters, k)."""
-        return np.asarray((self.unadjusted[:, None] @ self.adjustment)[:, 0])
+        # One column: the error bar of an intersection needs its totals, and never its adjustment.
+        return inverse_power(self.L, self.power, self.unadjusted[:, :, None])[:, : self.k, 0]
 
     def forms(self, turned: FloatArray) -> Iterator[Forms]:
         """C R(I - L)^-p, and that times L: the products of the two are the D_g, those of the second the U_g'U_h."""

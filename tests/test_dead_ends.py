@@ -184,3 +184,9 @@ def test_doctor_takes_columns_of_any_type_and_rows_without_a_side():
     as_text, categories = (er.Log(frame).doctor() for frame in (rows, rows.astype(dict.fromkeys(rows, "category"))))
     assert categories.remarks == as_text.remarks
     assert er.Log(rows.assign(left=rows["left"].mask(rows.index < 3))).doctor().counts["rows"] == len(rows)
+
+
+def test_ratings_without_an_error_bar_have_no_degrees_of_freedom(shared):
+    board = er.read_log(shared / "data/original/llmfao/crowd-comparisons.csv").bradley_terry(groups="id")
+    assert board.bse.isna().all()
+    assert board.dof.isna().all()

@@ -396,9 +396,10 @@ def whiten(contrasts: FloatArray, expected: FloatArray) -> FloatArray:
 
 
 def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
-    """Quotient, NaN where the denominator is not positive."""
+    """Satterthwaite's quotient, NaN where there is none: trace^2 / |P|^2 is 1 at least, and much less is rounding."""
     positive = denominator > 0
-    return np.where(positive, numerator / np.where(positive, denominator, 1.0), np.nan)
+    dof = numerator / np.where(positive, denominator, 1.0)
+    return np.where(positive & (dof > 0.5), dof, np.nan)
 
 
 # Cells: D_g is diagonal with b_gk = a^2 h/n_k, a = (1 - h)^-p, and U_g with v_gk = a h/sqrt(n_k), so that contrasts c

@@ -82,6 +82,14 @@ def test_a_run_reads_to_the_own_figure_of_helm(tmp_path):
     assert not log.notes
 
 
+def test_a_trial_before_the_first_is_refused(tmp_path):
+    run(tmp_path / "run")
+    path = tmp_path / "run" / "per_instance_stats.json"
+    path.write_text(path.read_text().replace('"train_trial_index": 0', '"train_trial_index": -1', 1))
+    with pytest.raises(LogFormatError, match="'-1' as 'train_trial_index'"):
+        er.read_log(tmp_path / "run", metric="exact_match")
+
+
 def test_metrics_are_chosen_and_measures_of_requests_are_not_scores(tmp_path):
     run(tmp_path / "run")
     with pytest.raises(ArgumentError):

@@ -126,6 +126,14 @@ def test_both_orders_of_a_pair_are_rows_with_the_first_shown_on_the_left(write, 
     assert log.win_rate().params["a"] == pytest.approx((2 + 0 + 1 + 1 + 1) / 9)
 
 
+@pytest.mark.parametrize("score", [True, float("inf"), "nine"])
+def test_a_grade_that_is_no_finite_number_is_refused(tmp_path, score):
+    with pytest.raises(LogFormatError, match="score"):
+        er.read_log(
+            lines(tmp_path / "gpt-4_single.jsonl", [grade(i, score if i == 3 else 9) for i in range(QUESTIONS)])
+        )
+
+
 def test_grades_are_scores_of_one_turn_or_of_all(tmp_path):
     rows = [grade(i, 5 + i % 3) for i in range(6)] + [grade(i, (-1, 4, 3, 5, 4, 4)[i], turn=2) for i in range(6)]
     path = lines(tmp_path / "single.jsonl", rows)

@@ -27,6 +27,7 @@ from evalreg.logs.records import (
     records,
     short,
     typed,
+    unfit,
 )
 
 # HELM: statistics of each instance, with the run's specification, requests and own figures beside them
@@ -135,6 +136,8 @@ def _helm(record: Record, part: Part) -> Iterator[Answer]:
     """The statistics of one instance, perturbation and trial by one class of metrics."""
     item, variant = label(record, "instance_id"), _variant(record.get("perturbation"))
     trial = typed(record, "train_trial_index", int, 0)
+    if trial < 0:
+        raise unfit(trial, "train_trial_index", "a number from 0")
     values: dict[Name, Any] = {}
     row: Record = {"item": item, "sample": trial + 1, "perturbation": variant}
     for stat in typed(record, "stats", list):

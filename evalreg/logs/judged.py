@@ -36,6 +36,7 @@ from evalreg.logs.records import (
     records,
     short,
     typed,
+    unfit,
 )
 from evalreg.logs.table_log import BATTLES
 from evalreg.logs.tables import table_records
@@ -195,7 +196,10 @@ def _mt_bench(record: Record, part: Part) -> Iterator[Answer]:
         raise BadRecordError("has neither verdicts (g1_winner, winner_ab) nor a score")
     values: dict[Name, Any] = {}
     for turn, ending in turns.items():
-        number = as_score(needed(record, f"score{ending}"), f"score{ending}")
+        grade = needed(record, f"score{ending}")
+        number = as_score(grade, f"score{ending}")
+        if isinstance(grade, bool) or (number is None and grade is not None and grade == grade):
+            raise unfit(grade, f"score{ending}", "a finite number")
         # Without a judgement the turn was not graded at all.
         none = Missing("unparsed" if record.get(f"judgment{ending}") else "unscored")
         values["", f"turn {turn}"] = none if number in (None, -1) else number

@@ -83,7 +83,7 @@ def _beyond_levels(estimate: Estimate, by: Axis | None) -> list[FloatArray]:
         assert scores.residual is not None
         return [absorbed.lone_rows(scores.design, scores.residual)]
     leverage = scores.leverage_sums(by, np.eye(scores.n_columns))
-    if leverage is not None and np.max(leverage) < absorbed.least_alone(scores.labels.codes(by)):
+    if np.max(leverage) < absorbed.least_alone(scores.labels.codes(by)):
         return []
     whole = _with_levels(estimate, by) if affordable(estimate, by) else None
     if whole is None:

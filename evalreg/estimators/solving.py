@@ -255,7 +255,7 @@ def solve_absorbed(design: Design, rows: ReadRows, factors: tuple[Axis, ...], pa
             f"levels of the absorbed {what}. Absorb something coarser, or leave it out.",
             count=y.size,
         )
-    columns = np.column_stack([y, X])
+    columns = np.array([y, *X.T]).T
     left = project(columns)
     _check_left(columns, left, [parsed.outcome, *names], what)
     y_left, X_left = left[:, 0], np.ascontiguousarray(left[:, 1:])
@@ -275,9 +275,9 @@ def solve_absorbed(design: Design, rows: ReadRows, factors: tuple[Axis, ...], pa
 
 def _check_left(columns: FloatArray, left: FloatArray, names: list[str], what: str) -> None:
     """Refuse columns of which the absorbed levels leave nothing, the score first."""
-    spread = np.linalg.norm(columns - columns.mean(axis=0), axis=0)
-    rest = np.linalg.norm(left, axis=0)
-    gone = (rest <= IN_SPAN * spread) | (rest <= LAST_DIGITS * np.linalg.norm(columns, axis=0))
+    of_squares = (np.einsum("ij,ij->j", part, part) for part in (columns - columns.mean(axis=0), left, columns))
+    spread, rest, size = map(np.sqrt, of_squares)
+    gone = (rest <= IN_SPAN * spread) | (rest <= LAST_DIGITS * size)
     if gone[0]:
         raise ConstantScoreError(
             f"`score` must vary within levels of the absorbed {what}; {names[0]!r} does not, so that there is nothing "

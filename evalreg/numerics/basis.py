@@ -301,11 +301,9 @@ class Within:
 
     def __call__(self, columns: FloatArray) -> FloatArray:
         """Columns without what the levels explain, shape (n_rows, m)."""
-        columns = np.asarray(columns, dtype=np.float64)
         size = np.sqrt(self._sums_of_squares(columns))
         # The second time takes away what rounding left of large values.
-        left = self._once(self._once(columns, size), size)
-        return np.ascontiguousarray(left)
+        return self._once(self._once(columns, size), size)
 
     def leverages(self) -> FloatArray | None:
         """Leverage of the levels in each row, shape (n_rows,); None where their equations are not solved directly."""
@@ -319,7 +317,7 @@ class Within:
         return np.asarray(leverages + weights * np.einsum("ij,ij->i", left @ self.inverse, left))
 
     def _once(self, columns: FloatArray, size: FloatArray) -> FloatArray:
-        left = columns - self._means(columns)[self.first.codes]
+        left = self._beside_means(columns)
         if self.others is None:
             return left
         moments = self.others.T @ (left if self.weights is None else left * self.weights[:, None])
@@ -327,16 +325,17 @@ class Within:
         shift = (self.shared @ effects) / self.total[:, None]
         return np.asarray(left - self.others @ effects + shift[self.first.codes])
 
-    def _means(self, columns: FloatArray) -> FloatArray:
-        """Means within the levels of the first factor, (n_levels, m)."""
-        codes, n_levels, weights = self.first.codes, self.first.n_levels, self.weights
-        weighted = (column if weights is None else column * weights for column in np.ascontiguousarray(columns.T))
-        sums = [np.bincount(codes, column, n_levels) for column in weighted]
-        return np.column_stack(sums) / self.total[:, None] if sums else np.zeros((n_levels, 0))
+    def _beside_means(self, columns: FloatArray) -> FloatArray:
+        """Columns less their means within the levels of the first factor, each in one piece of memory."""
+        codes, left = self.first.codes, np.empty(columns.shape, order="F")
+        for column, rest in zip(columns.T, left.T, strict=True):
+            sums = np.bincount(codes, column if self.weights is None else column * self.weights, self.first.n_levels)
+            np.subtract(column, (sums / self.total)[codes], out=rest)
+        return left
 
     def _sums_of_squares(self, columns: FloatArray) -> FloatArray:
-        weights = np.ones(columns.shape[0]) if self.weights is None else self.weights
-        return np.asarray(np.einsum("i,ij,ij->j", weights, columns, columns))
+        weighted = columns if self.weights is None else columns * self.weights[:, None]
+        return np.asarray(np.einsum("ij,ij->j", weighted, columns))
 
     def _equations(self, effects: FloatArray) -> FloatArray:
         """S b = (D'WD - C'N^-1 C) b of the other factors, those of the first being solved for."""

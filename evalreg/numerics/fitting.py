@@ -62,10 +62,10 @@ def least_squares(
 ) -> Fitted:
     """Least squares from orthonormal columns of X, shape (n_rows, k), with residuals; refuses collinear columns."""
     basis = basis_of(design, names, weights)
-    root = np.ones(outcome.size) if weights is None else np.sqrt(weights)
-    turned, residual = residuals_of(basis, outcome * root)
-    mean = outcome - np.divide(residual, root, out=np.zeros_like(residual), where=root > 0)
-    return Fitted(basis.map @ turned, basis, basis.rows * residual[:, None], mean, residual)
+    root = None if weights is None else np.sqrt(weights)
+    turned, residual = residuals_of(basis, outcome if root is None else outcome * root)
+    off = residual if root is None else np.divide(residual, root, out=np.zeros_like(residual), where=root > 0)
+    return Fitted(basis.map @ turned, basis, basis.rows * residual[:, None], outcome - off, residual)
 
 
 def residuals_of(basis: Basis, outcome: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -75,11 +75,7 @@ def residuals_of(basis: Basis, outcome: FloatArray) -> tuple[FloatArray, FloatAr
     """
     from statsmodels.regression.linear_model import OLS
 
-    model, k = OLS(outcome, basis.rows, hasconst=False), basis.rows.shape[1]
-    # The columns are orthonormal already; to orthogonalize them again would take as long as all else.
-    model.exog_Q, model.exog_R, model.normalized_cov_params = basis.rows, np.eye(k), np.eye(k)
-    model.rank, model.wexog_singular_values = k, np.ones(k)
-    fit = model.fit(method="qr")
+    fit = OLS(outcome, basis.rows, hasconst=False).fit()
     # Once more takes away what rounding left.
     rest = basis.rows.T @ fit.wresid
     residual = fit.wresid - basis.rows @ rest

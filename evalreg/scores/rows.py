@@ -91,11 +91,14 @@ class Absorbed:
         """
         if len(self.codes) > 1:
             return 0.0
-        level, joint = self.codes[0], pair_codes(by.codes, by.n_clusters, self.codes[0].codes, self.codes[0].n_clusters)
-        of = np.empty(joint.n_clusters, dtype=np.intp)
-        of[joint.codes] = level.codes
-        share = np.bincount(joint.codes, self.weights) / np.bincount(level.codes, self.weights)[of]
-        s = float(share.max())
+        level = self.codes[0]
+        of_cluster, of_level = (np.bincount(codes.codes, self.weights) for codes in (by, level))
+        s = float(of_cluster.max() / of_level.min())
+        if s >= 0.5:  # no bound that tells; the shares themselves
+            joint = pair_codes(by.codes, by.n_clusters, level.codes, level.n_clusters)
+            of = np.empty(joint.n_clusters, dtype=np.intp)
+            of[joint.codes] = level.codes
+            s = float(np.max(np.bincount(joint.codes, self.weights) / of_level[of]))
         return 1.0 - s / (1.0 - s) if s < 0.5 else 0.0
 
     def affordable(self, by: Codes) -> bool:
@@ -257,11 +260,13 @@ class ByClusterRows(Scores):
         """
         if by is None:
             groups = self.rows_above(root, above)
+        elif not (large := self.leverage_sums(by, root) > above).any():
+            return
         else:
             groups = (
                 rows.design[rows.starts[g] : rows.starts[g + 1]] @ root
                 for rows in self.clusters(by)
-                for g in np.flatnonzero(_by_cluster(rows, root) > above)
+                for g in np.flatnonzero(large[rows.first : rows.first + rows.totals.shape[0]])
             )
         for rows in groups:
             yield (rows @ rows.T, rows.T) if rows.shape[0] < rows.shape[1] else (rows.T @ rows, None)
@@ -270,7 +275,7 @@ class ByClusterRows(Scores):
     def rows_above(self, root: FloatArray, above: float) -> Iterator[FloatArray]:
         """Rows of the data whose leverage is more than that, times the root, (1, k) each."""
 
-    def leverage_sums(self, by: Axis, root: FloatArray) -> FloatArray | None:
+    def leverage_sums(self, by: Axis, root: FloatArray) -> FloatArray:
         """Sum of the leverages of the rows of each cluster, shape (n_clusters,)."""
         return np.concatenate([_by_cluster(rows, root) for rows in self.clusters(by)])
 
@@ -409,6 +414,11 @@ class RowScores(RegressionScores):
     def reach(self) -> FloatArray:
         """The largest size of the entries of the design in each column."""
         return np.asarray(np.maximum(self.design.max(axis=0), -self.design.min(axis=0)))
+
+    def leverage_sums(self, by: Axis, root: FloatArray) -> FloatArray:
+        """Sum of the leverages of the rows of each cluster, shape (n_clusters,)."""
+        codes, leverages = self.labels.codes(by), np.concatenate([_lengths(rows, root) for rows in self._parts()])
+        return np.bincount(codes.codes, leverages, codes.n_clusters).astype(np.float64, copy=False)
 
     def clusters(self, by: Axis, *, grams: bool = False) -> Iterator[ClusterRows]:
         """Rows of the clusters in their order."""

@@ -14,7 +14,7 @@ from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
 from evalreg.boards.judged import judged_rows, krippendorff_alpha
-from evalreg.boards.position import components_of, fixed_effects, variance_table
+from evalreg.boards.judges import components_of, fixed_effects, variance_table
 from evalreg.numerics.moments import moment_equations
 
 LABELS = {"left": "left", "right": "right", "winner": "winner"}
@@ -266,8 +266,7 @@ def test_variance_components_are_unbiased(keep):
 def test_moment_equations_are_those_of_dense_matrices(log):
     rows = judged_rows(board_of(both_orders(log.head(150)))._pairs, "judge", "prompt")
     components = components_of(rows)
-    designs = [component.design for component in components]
-    expected, observed = moment_equations(rows.values, fixed_effects(rows), designs)
+    expected, observed = moment_equations(rows.values, fixed_effects(rows), list(components.values()))
     pairs = (rows.pair[:, None] == np.arange(rows.n_pairs)).astype(float)
     X = np.column_stack([pairs, rows.side])
     M = np.eye(rows.n_rows) - X @ np.linalg.pinv(X)
@@ -282,7 +281,7 @@ def test_moment_equations_are_those_of_dense_matrices(log):
         kernels[f"model x {name}"] = same[name] * (d @ d.T)
         kernels[f"pair x {name}"] = same[name] * (pairs @ pairs.T)
     kernels["residual"] = np.eye(rows.n_rows)
-    wanted = [kernels[name] for name in (*(component.name for component in components), "residual")]
+    wanted = [kernels[name] for name in (*components, "residual")]
     e = M @ rows.values
     seen = [K @ M for K in wanted]
     # The trace of a product is a sum of products.

@@ -1,9 +1,9 @@
-"""What judges say: each comparison with its judge and prompt, how far judges agree, a board and the tastes of each."""
+"""What judges say: each comparison with its judge and prompt, agreement, a board, tastes and position bias of each."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from evalreg.data.rows import cells_of, joint_names
 from evalreg.errors import ArgumentError, NotAvailableError, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, Refit
 from evalreg.inference.simultaneous import adjust_pvalues
-from evalreg.numerics.limits import EQUAL
+from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE
 from evalreg.numerics.matrices import Matrix, compressed, difference_rows, scale_columns, scale_rows, transposed
 from evalreg.scores.base import CellScores, CellSums, cell_sums
 from evalreg.scores.stacking import GONE, SummedPairScores
@@ -137,17 +137,17 @@ def _axis(name: object, argument: str, labels: Labels) -> Axis:
 # Means of cells, and functions of them, with errors by prompt
 
 
-def cell_errors(scores: CellScores, sums: CellSums, options: ResolvedCov) -> Errors:
+def prompt_errors(
+    values: FloatArray, sums: CellSums, cell: IntArray, prompt: IntArray, options: ResolvedCov, weights: Any = None
+) -> Errors:
     """Errors of each cell's mean alone: NaN where it rests on one prompt, or where its values do not vary."""
-    widths, _ = errors_by_cell(scores, sums.count, sums.weight, (PROMPT,), options, scores.n_rows)
+    scores = CellScores(values, sums.mean, _by_prompt(prompt), cell, weights)
+    widths, _ = errors_by_cell(scores, sums, (PROMPT,), options)
     return np.sqrt(widths.variance), widths.dof(USUAL_LEVEL)
 
 
-def prompt_scores(
-    values: FloatArray, fitted: FloatArray, cell: IntArray, prompt: IntArray, weights: FloatArray | None
-) -> CellScores:
-    """Scores of rows in cells with given fitted values, which are clustered by prompt."""
-    return CellScores(values, fitted, Labels(values.size, {PROMPT[0]: as_codes(prompt)}), cell, weights)
+def _by_prompt(prompt: IntArray) -> Labels:
+    return Labels(prompt.size, {PROMPT[0]: as_codes(prompt)})
 
 
 def mapped_means(
@@ -163,7 +163,7 @@ def mapped_means(
     sums = cell_sums(values, cell, n_cells, weights)
     mean = sums.mean
     params, se, dof = np.asarray(coefficients @ mean), np.full(n_params, np.nan), np.full(n_params, np.nan)
-    scores = prompt_scores(values, mean, cell, rows.prompt.codes[use], weights)
+    scores = CellScores(values, mean, _by_prompt(rows.prompt.codes[use]), cell, weights)
     n_prompts = scores.n_clusters(PROMPT)
     if n_prompts < 2:
         return params, (se, dof)
@@ -257,8 +257,7 @@ def _shares(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Share of equal verdicts of each cell, with its standard error and degrees of freedom by prompt."""
     sums = cell_sums(equal, cell, n_cells, None)
-    mean = sums.mean
-    return mean, *cell_errors(prompt_scores(equal, mean, cell, prompt, None), sums, options)
+    return sums.mean, *prompt_errors(equal, sums, cell, prompt, options)
 
 
 def _kappas(verdict: IntArray, other: IntArray, cell: IntArray, n_cells: int) -> FloatArray:
@@ -415,3 +414,95 @@ def effect_map(seen: BoolArray) -> tuple[FloatArray, BoolArray]:
     A[judge, np.arange(judge.size)] += share[judge, opponent]
     some: BoolArray = np.asarray(seen.any(axis=1))
     return A[some], some
+
+
+# Position: what the left side gains
+
+
+def position_table(rows: JudgedRows, options: ResolvedCov, min_rows: int, alpha: float) -> pd.DataFrame:
+    """Position bias of each judge, from pairs that the judge saw in both orders: `Judging.position`.
+
+    A judge needs `min_rows` rows of such pairs; `alpha` is family-wise over judges, by Holm.
+    """
+    weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
+    n_judges = len(rows.judges)
+    keys, cell = np.unique(rows.judge * np.int64(rows.n_pairs) + rows.pair, return_inverse=True)
+    net = np.bincount(cell, weights * rows.side)
+    bias, se, dof, n_contrast = order_contrast(rows, cell, weights, options)
+    left = np.where(rows.side > 0, rows.values, 1.0 - rows.values)
+    bias, se, dof = (np.where(n_contrast >= min_rows, column, np.nan) for column in (bias, se, dof))
+    p, adjusted, stands = adjusted_tests(bias, (se, dof), alpha)
+    # (prompt, pair) that a judge saw in both orders, and the share of them whose mean verdict was the same.
+    unit, judge, number = rows.by_judge(rows.unit)
+    orders = [rows.side > 0, rows.side < 0]
+    seen = [np.bincount(number[order], minlength=unit.size) > 0 for order in orders]
+    ahead = [rows.ahead(number, unit.size, order) for order in orders]
+    both = seen[0] & seen[1]
+    n_both = np.bincount(judge[both], minlength=n_judges)
+    same = np.bincount(judge[both & (ahead[0] == ahead[1])], minlength=n_judges)
+    columns = {
+        "left": np.bincount(rows.judge, weights * left) / np.bincount(rows.judge, weights) - 0.5,
+        "bias": bias,
+        "se": se,
+        "dof": dof,
+        "p_value": p,
+        "p_adjusted": adjusted,
+        "stands": stands,
+        "n": np.bincount(rows.judge),
+        "n_contrast": n_contrast,
+        "balanced": np.bincount(keys // rows.n_pairs, np.abs(net), n_judges) < EQUAL,
+        "n_both": n_both,
+        "consistent": np.where(n_both > 0, same / np.maximum(n_both, 1), np.nan),
+    }
+    return pd.DataFrame(columns, index=pd.Index(rows.judges, name="judge"))
+
+
+def order_contrast(
+    rows: JudgedRows, cell: IntArray, weights: FloatArray, options: ResolvedCov
+) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
+    """What the left side gains, by least squares within each judge's pairs.
+
+    The model is s = psi_ab + bias x by judge, x = 1 where the first model of the pair is on the left and -1 where it is
+    on the right. By the theorem of Frisch, Waugh and Lovell its bias is the weighted mean of (s - mean s)/(x - mean x),
+    means within pairs, with weights (x - mean x)^2, and its residuals are those of that mean. The leverages of the
+    pairs' means act on the mean residual of each (prompt, pair), those of x on the total of a prompt; the two are
+    applied one after the other, which is exact where they do not overlap within a prompt.
+
+    `cell` is the (judge, pair) of each row. Returns bias, se, dof and rows of pairs seen in both orders, by judge: NaN
+    for judges who saw none, and no more degrees of freedom than rows less pairs less one. Lovell (1963), Journal of the
+    American Statistical Association 58, 993-1010; Bell and McCaffrey (2002), Survey Methodology 28, 169-181.
+    """
+    n_judges = len(rows.judges)
+    total = np.bincount(cell, weights)
+    x = rows.side - (np.bincount(cell, weights * rows.side) / total)[cell]
+    s = rows.values - (np.bincount(cell, weights * rows.values) / total)[cell]
+    use = np.flatnonzero(np.abs(x) > EQUAL)
+    contrast = np.full((3, n_judges), np.nan)
+    n_contrast = np.bincount(rows.judge[use], minlength=n_judges)
+    if not use.size:
+        return *contrast, n_contrast
+    x, s, w, judge = x[use], s[use], weights[use], rows.judge[use]
+    present, number = np.unique(judge, return_inverse=True)
+    sums = cell_sums(s / x, number, present.size, w * x**2)
+    bias = sums.mean
+    prompt = rows.prompt.codes[use]
+    residual = _adjusted(s - bias[number] * x, w, prompt, cell[use], total.astype(float), options.kind.power)
+    se, dof = prompt_errors(bias[number] + residual / x, sums, number, prompt, options, w * x**2)
+    pairs = np.unique(cell[use], return_index=True)[1]
+    left_over = np.bincount(number) - np.bincount(number[pairs], minlength=present.size) - 1.0
+    se = np.where((left_over > 0) & (se > EQUAL), se, np.nan)
+    dof = np.minimum(dof, left_over) if options.dof == "satterthwaite" else dof
+    contrast[:, present] = bias, se, np.where(np.isnan(se), np.nan, dof)
+    return *contrast, n_contrast
+
+
+def _adjusted(
+    residual: FloatArray, weights: FloatArray, prompt: IntArray, cell: IntArray, total: FloatArray, power: float
+) -> FloatArray:
+    """Residuals with the mean of each (prompt, cell) divided by (1 - h)^power, h its share of the cell."""
+    keys, block = np.unique(prompt * np.int64(total.size) + cell, return_inverse=True)
+    weight = np.bincount(block, weights)
+    rest = 1.0 - weight / total[keys % total.size]
+    # A pair seen under one prompt has a mean residual of zero there, which stays.
+    factor = np.where(rest > FULL_LEVERAGE, np.maximum(rest, FULL_LEVERAGE) ** -power, 1.0) - 1.0
+    return np.asarray(residual + (factor * np.bincount(block, weights * residual) / weight)[block])

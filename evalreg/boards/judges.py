@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from evalreg.boards.judged import (
     MOST_JUDGES,
@@ -16,14 +17,17 @@ from evalreg.boards.judged import (
     board_table,
     effect_table,
     judged_rows,
+    position_table,
     rank_table,
 )
 from evalreg.boards.pairs import Pairs
-from evalreg.boards.position import PAIR_BOTH, board_variances, position_table, variance_table
-from evalreg.checks import fraction, keeps, listed, whole_number
+from evalreg.checks import FloatArray, IntArray, fraction, keeps, listed, whole_number
 from evalreg.covariance.options import CovOptions, ResolvedCov, resolve_cov
 from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.errors import EvalregWarning, NotAvailableError
+from evalreg.numerics.limits import ROUNDING
+from evalreg.numerics.matrices import Matrix, difference_rows
+from evalreg.numerics.moments import moment_equations, solve_components
 from evalreg.report.tables import MOST_ROWS, Grid, Shown, Summary, fixed, number, p_value
 
 # Judges beside each other, and the longest name of one, that fit into 80 characters.
@@ -354,3 +358,142 @@ def _on_variance(judging: Judging) -> Iterator[str]:
         yield f"This log tells only the sum of {'; of '.join(together)}."
     if unseen := ", ".join(map(str, variance.index[variance.isna()])):
         yield f"No shares of {unseen}: too few pairs were seen in both orders to tell position from models."
+
+
+# Shares of variance by prompt, judge and model
+
+PROMPT, JUDGE, PROMPT_JUDGE = "prompt", "judge", "prompt x judge"
+MODEL_PROMPT, MODEL_JUDGE, MODEL_BOTH = "model x prompt", "model x judge", "model x prompt x judge"
+PAIR_PROMPT, PAIR_JUDGE, PAIR_BOTH, RESIDUAL = "pair x prompt", "pair x judge", "pair x prompt x judge", "residual"
+POSITION = (PROMPT, JUDGE, PROMPT_JUDGE)
+OF_MODELS = (MODEL_PROMPT, MODEL_JUDGE, MODEL_BOTH)
+# Below this share of repeats, what is special to a (pair, prompt, judge) is left in the residual.
+ENOUGH_REPEATS = 0.25
+# Variance of the side within pairs, 1 where orders are balanced, below which position is not told from models; and the
+# share of (prompt, pair) that judges saw in several orders, below which the order is the prompt's.
+ENOUGH_ORDERS = 0.1
+
+
+def components_of(rows: JudgedRows) -> dict[str, Matrix]:
+    """The random effects of a log of comparisons, without the residual: what the levels of each add to every score.
+
+    Those of position only where pairs were seen in both orders; those of a pair under one prompt and judge only where
+    at least a quarter of the rows repeat another, as where judges see both orders. Shapes: (n_rows, n_levels).
+    """
+    prompt, judge = rows.prompt.codes, rows.judge
+    groups = (prompt, judge, prompt * len(rows.judges) + judge)
+    designs = dict[str, Matrix]()
+    if np.mean(_within_pairs(rows, rows.side) ** 2) >= ENOUGH_ORDERS:
+        designs |= {name: _one_hot(group, rows.side) for name, group in zip(POSITION, groups, strict=True)}
+    designs |= {name: _differences(group, rows) for name, group in zip(OF_MODELS, groups, strict=True)}
+    ones = np.ones(rows.n_rows)
+    for name, group in zip((PAIR_PROMPT, PAIR_JUDGE, PAIR_BOTH), groups, strict=True):
+        designs[name] = _one_hot(group * rows.n_pairs + rows.pair, ones)
+    if rows.n_rows - _n_levels(designs[PAIR_BOTH]) < ENOUGH_REPEATS * rows.n_rows:
+        del designs[PAIR_BOTH]
+    return designs
+
+
+def _n_levels(design: Matrix) -> int:
+    """Levels that occur."""
+    return int(np.count_nonzero(np.bincount(design.indices)))
+
+
+def _within_pairs(rows: JudgedRows, values: FloatArray) -> FloatArray:
+    """Deviations from the mean of each pair, exactly zero where it does not vary."""
+    count = np.bincount(rows.pair)
+    deviation = values - (np.bincount(rows.pair, values) / count)[rows.pair]
+    return np.where(np.abs(deviation) < ROUNDING, 0.0, deviation)
+
+
+def _one_hot(keys: IntArray, values: FloatArray) -> Matrix:
+    levels, names = pd.factorize(keys)
+    return sparse.csr_array((values, levels, np.arange(keys.size + 1)), shape=(keys.size, len(names)))
+
+
+def _differences(group: IntArray, rows: JudgedRows) -> Matrix:
+    """The effect of the first model minus that of the second, each by group."""
+    sides = np.column_stack([rows.first[rows.pair], rows.second[rows.pair]])
+    levels, names = pd.factorize((group[:, None] * len(rows.models) + sides).ravel())
+    design = difference_rows(levels[::2], levels[1::2], len(names))
+    design.sort_indices()
+    return design
+
+
+def fixed_effects(rows: JudgedRows) -> Matrix:
+    """Orthonormal columns Q that span the pairs' means and, where orders vary, a common position effect."""
+    count = np.bincount(rows.pair).astype(float)
+    pairs = sparse.csr_array(
+        (1.0 / np.sqrt(count)[rows.pair], rows.pair, np.arange(rows.n_rows + 1)), shape=(rows.n_rows, rows.n_pairs)
+    )
+    x = _within_pairs(rows, rows.side)
+    if not x.any():
+        return pairs
+    return sparse.hstack([pairs, sparse.csr_array((x / np.linalg.norm(x))[:, None])]).tocsr()
+
+
+def variance_table(rows: JudgedRows) -> pd.DataFrame:
+    """Shares of the variance of one comparison around the mean score of its pair: `Judging.variance`.
+
+    The model is s = psi_ab + (u_ap - u_bp) + (v_aj - v_bj) + (w_apj - w_bpj) + t_abp + t_abj + t_abpj + x (c + c_p +
+    c_j + c_pj) + e, x = 1 where the first model is on the left and -1 on the right, all effects but psi and c random
+    with mean zero. What a prompt or a judge adds to all models alike cancels out of a comparison; what is left of their
+    main effects is c_p, c_j and c_pj, by how much the left side is favoured there. Components are covariances of
+    comparisons that share something and nothing else, which can be negative in truth too: t_abpj is, where a judge's
+    verdict turns with the order.
+
+    Estimates are unbiased, so that small ones may be negative; they are not cut. Components that the log cannot tell
+    from each other are one row, named by all of them; those that cannot be seen are NaN. Sampling weights are not used.
+    Brennan (2001), Generalizability Theory, chapters 3 and 7; Rao (1972), JASA 67, 112-115.
+    """
+    designs = components_of(rows)
+    variances, sets = solve_components(*moment_equations(rows.values, fixed_effects(rows), list(designs.values())))
+    names = [*designs, RESIDUAL]
+    # The effects of two models enter a comparison.
+    multiples = np.array([2.0 if name in OF_MODELS else 1.0 for name in names])
+    levels = [*map(_n_levels, designs.values()), rows.n_rows]
+    total = float(multiples @ variances)
+    table = {}
+    for members in sets:
+        added = float(multiples[members] @ variances[members])
+        alone = len(members) == 1
+        sd = np.sqrt(variances[members[0]]) if alone and variances[members[0]] >= 0 else np.nan
+        share = added / total if total > 0 else np.nan
+        table[" + ".join(names[i] for i in members)] = (added, share, sd, min(levels[i] for i in members))
+    for name in POSITION:
+        if name not in names:
+            table[name] = (np.nan, np.nan, np.nan, 0)
+    frame = pd.DataFrame.from_dict(table, orient="index", columns=["variance", "share", "effect_sd", "levels"])
+    ranked = {name: place for place, name in enumerate([*POSITION, *names])}
+    frame = frame.loc[sorted(frame.index, key=lambda name: ranked[name.split(" + ")[0]])]
+    frame.index.name = "component"
+    return frame
+
+
+def board_variances(rows: JudgedRows, table: pd.DataFrame) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Variances as `plan.board` takes them, of win rates over all opponents, and components that were negative.
+
+    With K models the difference of two win rates is K/(K - 1) (u_a - u_b) for an effect u of models, and has the
+    variance 2K/(K - 1)^2 for one of pairs with variance 1. Where a prompt shows a pair in one order to all judges, by
+    how much it favours a side is an effect of pair and prompt; otherwise the orders average out as single ratings do.
+    """
+    K = len(rows.models)
+    of_models, of_pairs = K**2 / (2.0 * (K - 1) ** 2), K / (K - 1.0) ** 2
+    counts = np.bincount(rows.unit.codes)
+    one_order = np.abs(np.bincount(rows.unit.codes, rows.side)) == counts
+    fixed = bool(np.mean(one_order[counts > 1]) > 1 - ENOUGH_ORDERS) if np.any(counts > 1) else True
+    roles = {MODEL_PROMPT: "model_prompt", PAIR_PROMPT: "model_prompt", MODEL_JUDGE: "model_judge"}
+    roles |= {PAIR_JUDGE: "model_judge", PROMPT: "model_prompt" if fixed else "residual"}
+    variances, negative = {"model_prompt": 0.0, "model_judge": 0.0, "residual": 0.0}, []
+    for label, added in table["variance"].dropna().items():
+        names = str(label).split(" + ")
+        held = sorted({roles.get(name, "residual") for name in names})
+        if len(held) > 1:
+            raise NotAvailableError(
+                f"the log cannot tell {' from '.join(names)}, and a plan needs each by itself. Add comparisons of the "
+                "same pairs by other judges, or on other prompts."
+            )
+        factor = of_models if not set(names).isdisjoint(OF_MODELS) else of_pairs
+        variances[held[0]] += factor * max(float(added), 0.0)
+        negative += [str(label)] if added < 0 and not set(names) <= set(POSITION) else []
+    return variances, tuple(negative)

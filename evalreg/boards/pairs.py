@@ -74,7 +74,7 @@ class Pairs(PairCells):
 
     def errors(self, axes: tuple[Axis, ...], options: ResolvedCov) -> tuple[Widths, FloatArray]:
         """Errors of each cell's mean alone; NaN where a cell rests on a single cluster."""
-        return errors_by_cell(self.scores, self.sums.count, self.sums.weight, axes, options, self.scores.n_rows)
+        return errors_by_cell(self.scores, self.sums, axes, options)
 
     def with_labels(self, labels: Labels | None) -> Pairs:
         """The same with the cluster labels of the results that they belong to."""

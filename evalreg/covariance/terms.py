@@ -78,7 +78,7 @@ from evalreg.numerics.matrices import (
     totals_of_columns,
     without_zeros,
 )
-from evalreg.scores.base import EVERY_ROW, Block, CellScores, Scores, with_every_row
+from evalreg.scores.base import EVERY_ROW, Block, CellScores, CellSums, Scores, with_every_row
 from evalreg.scores.differences import PairScores
 from evalreg.scores.engine import EngineMoments, EngineScores
 
@@ -437,21 +437,18 @@ def _of_means(estimate: Estimate, power: float, naive: Term) -> Term:
 
 
 def errors_by_cell(
-    scores: CellScores | EngineScores,
-    count: FloatArray,
-    weight: FloatArray,
-    axes: tuple[Axis, ...],
-    options: ResolvedCov,
-    n_rows: int,
+    scores: CellScores | EngineScores, sums: CellSums, axes: tuple[Axis, ...], options: ResolvedCov
 ) -> tuple[Widths, FloatArray]:
-    """Widths of each cell's mean alone, from `count` rows of `weight` in all, and its clusters on the first axis.
+    """Widths of each cell's mean alone, from the rows that `sums` are of, and its clusters on the first axis.
 
-    There is no variance where a cell rests on a single cluster; `n_rows` is n of small-sample factors.
+    There is no variance where a cell rests on a single cluster.
     """
+    weight, n_rows = sums.weight, scores.n_rows
     if not axes:
         variance = _squares_of_rows(scores, weight, options) / weight**2
         variance *= n_rows / max(n_rows - 1, 1) if options.kind.row_factor else 1.0
-        return one_t(np.where((count > 1) & (variance > 0), variance, np.nan), count - 1.0), count.copy()
+        known = (sums.count > 1) & (variance > 0)
+        return one_t(np.where(known, variance, np.nan), sums.count - 1.0), sums.count.copy()
     dims, smallest = subsets(len(axes)), min(scores.n_clusters(axis) for axis in axes)
     joint = [union(*(axes[d] for d in subset)) for subset in dims]
     factors = [options.factor(Counts(scores.n_clusters(by), smallest, n_rows)) for by in joint]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 MetricName: TypeAlias = Literal["accuracy", "precision", "recall", "f1", "kappa"]
 ScoreMetricName: TypeAlias = Literal["auc", "brier", "ece"] | str
 AverageName: TypeAlias = Literal["macro", "micro", "weighted"]
-METRICS: tuple[MetricName, ...] = get_args(MetricName)
-AVERAGES: tuple[AverageName, ...] = get_args(AverageName)
 
 TITLES = {"auc": "Area under the ROC curve", "brier": "Brier score", "ece": "Calibration error"}
 AT_RATE = "tpr@fpr="
@@ -171,7 +169,7 @@ def classification(
         title = titled(TITLES.get(metric, metric.upper()), by)
         estimate = scored(split, truth, predicted, metric, positive, title, requested)
         return results_of(estimate, split.rows.axes, requested, independence_note(by, groups))
-    option("metric", metric, METRICS)
+    option("metric", metric, MetricName)
     _check_which(metric, positive, average, classes)
     split = split_rows(data, {}, by, groups, weights, missing, metric, texts={"truth": truth, "predicted": predicted})
     title = titled(_title(metric, positive, average), by)
@@ -311,7 +309,7 @@ def _rare_notes(split: Split, labels: IntArray, chosen: list[int], names: list[s
 
 def _check_which(metric: str, positive: Any, average: Any, classes: Any) -> None:
     if average is not None:
-        option("average", average, AVERAGES)
+        option("average", average, AverageName)
     options = {"positive": positive, "average": average, "classes": classes}
     passed = [name for name, value in options.items() if value is not None]
     if metric in ("accuracy", "kappa") and passed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,6 @@ from evalreg.results.results import Results, chooses_rows, results_of
 from evalreg.scores.score_interval import ICC_MEAN
 
 RequireName: TypeAlias = Literal["any", "all", "same"]
-REQUIRES: tuple[RequireName, ...] = get_args(RequireName)
 # What the chance is called, with k behind.
 CALLED = {"any": "pass@", "all": "pass^", "same": "same@"}
 
@@ -138,7 +137,7 @@ def pass_at_k(
     {'pass^1': 0.538, 'pass^2': 0.373, 'pass^4': 0.233}
     """
     requested = check_cov_options(cov, ssc, dof, repair)
-    option("require", require, REQUIRES)
+    option("require", require, RequireName)
     every = [whole_number("k", size) for size in (k if isinstance(k, list | tuple | range | np.ndarray) else [k])]
     if not every or len(set(every)) < len(every):
         raise ArgumentError(f"`k` must name each number of answers once, and at least one; got {k!r}.")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import scipy
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, frozen, issue, keeps, listed, option, whole_number
+from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, hold, issue, keeps, listed, option, whole_number
 from evalreg.covariance.options import Groups, check_two_clusters, drop_nested, resolve_groups
 from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.covariance.terms import naive_term
@@ -32,7 +32,7 @@ from evalreg.numerics.fitting import Progress
 from evalreg.numerics.limits import EQUAL, HELD, ROOT_OF_ROUNDING, ROUNDING
 from evalreg.numerics.matrices import dense
 from evalreg.report.tables import Grid, Shown, Summary, number
-from evalreg.resampling.draws import BOOT_WEIGHTS, BootWeightsName, boot_chunks, run_blocks, seed_text
+from evalreg.resampling.draws import BootWeightsName, boot_chunks, run_blocks, seed_text
 from evalreg.resampling.solvers import meetings, solver_of
 from evalreg.scores.rows import InfluenceScores
 
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from evalreg.inference.simultaneous import Seed
 
 KindName: TypeAlias = Literal["percentile", "basic", "bca", "studentized"]
-KINDS: tuple[KindName, ...] = get_args(KindName)
 # Draws that notes advise, as in Davison and Hinkley (1997), section 2.5.2, for intervals at 95%.
 FEW_DRAWS = 999
 
@@ -104,9 +103,7 @@ class Bootstrap(Shown):
     notes: tuple[Note, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("values", "draws", "jackknife", "se", "draws_se"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, frozen(getattr(self, name)))
+        hold(self)
 
     @property
     def estimate(self) -> pd.Series:
@@ -173,7 +170,7 @@ def intervals(boot: Bootstrap, alpha: float, kind: KindName) -> FloatArray:
     Davison and Hinkley (1997), Bootstrap Methods and their Application: section 5.3.1 for percentiles, equations 5.6
     for "basic" and 5.7 for "studentized", where a draw away from the estimate without an error is infinitely far.
     """
-    option("kind", kind, KINDS)
+    option("kind", kind, KindName)
     alpha = fraction("alpha", alpha)
     refuse_few(boot.draws.shape[0], alpha)
     values, draws, level = boot.values[:, None], boot.draws, np.array([alpha / 2, 1 - alpha / 2])
@@ -246,8 +243,8 @@ def refuse_few(draws: int, alpha: float) -> None:
 
 def _checked(draws: Any, kind: Any, weights: Any, alpha: Any, seed: Any) -> tuple[int, int, dict[str, Any]]:
     """How many draws, the root of their random streams, and the options that the result keeps."""
-    option("kind", kind, KINDS)
-    option("weights", weights, BOOT_WEIGHTS)
+    option("kind", kind, KindName)
+    option("weights", weights, BootWeightsName)
     base, printed = base_seed(seed)
     draws, alpha = whole_number("draws", draws), fraction("alpha", alpha)
     refuse_few(draws, alpha)

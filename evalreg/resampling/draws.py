@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, TypeVar, get_args
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -15,8 +15,6 @@ from evalreg.numerics.limits import EQUAL, HELD
 
 WildWeightsName: TypeAlias = Literal["auto", "rademacher", "webb", "mammen"]
 BootWeightsName: TypeAlias = Literal["multinomial", "bayesian"]
-WILD_WEIGHTS: tuple[WildWeightsName, ...] = get_args(WildWeightsName)
-BOOT_WEIGHTS: tuple[BootWeightsName, ...] = get_args(BootWeightsName)
 
 # Draws of a block, which has a random stream of its own: they do not depend on who makes them.
 BLOCK, WILD_BLOCK = 128, 256
@@ -133,9 +131,7 @@ class Drawn:
         """Numerators and variances at a value of d, shape (n_draws,) each."""
         constant, half, square = self.squares[:, 0], self.squares[:, 1], self.squares[:, 2]
         variance = constant + d * (2 * half + d * square)
-        # One rule for one clustering: nothing to compare.
-        largest = variance[0] if variance.shape[0] == 1 else np.max(variance, axis=0)
-        return self.numerator[0] + d * self.numerator[1], np.maximum(largest, 0.0)
+        return self.numerator[0] + d * self.numerator[1], np.maximum(np.max(variance, axis=0), 0.0)
 
     def share(self, extreme: BoolArray) -> float:
         """A p-value from which draws are as extreme."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb, prod
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -157,7 +157,6 @@ class RandomisationTest(Shown):
 
 
 StatisticName: TypeAlias = Literal["t", "difference"]
-STATISTICS: tuple[StatisticName, ...] = get_args(StatisticName)
 
 
 @dataclass(frozen=True, eq=False)
@@ -373,7 +372,7 @@ def randomisation_test(
     >>> round(test.estimate, 3), round(test.p_value, 3), test.draws
     (-0.3, 0.141, 924)
     """
-    option("statistic", statistic, STATISTICS)
+    option("statistic", statistic, StatisticName)
     draws, alpha = whole_number("draws", draws), fraction("alpha", alpha)
     refuse_few(draws, alpha)
     base, printed = base_seed(seed)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import combinations_with_replacement
 from typing import Any
 
@@ -49,7 +48,6 @@ from evalreg.numerics.matrices import Matrix, compressed, dense, faster_dense
 from evalreg.report.tables import Shown, Summary, fixed, number, p_value
 from evalreg.resampling.draws import (
     WEBB_UP_TO,
-    WILD_WEIGHTS,
     Drawn,
     WildWeightsName,
     seed_text,
@@ -173,7 +171,7 @@ def wild_test(
     Cameron, Gelbach and Miller (2008), REStat 90(3); MacKinnon, Nielsen and Webb (2023), J. Applied Econometrics 38;
     Roodman, MacKinnon, Nielsen and Webb (2019), Stata Journal 19(1), for the interval.
     """
-    option("weights", weights, WILD_WEIGHTS)
+    option("weights", weights, WildWeightsName)
     draws, alpha = whole_number("draws", draws), fraction("alpha", alpha)
     base, printed = base_seed(seed)
     if not isinstance(impose_null, bool | np.bool_):
@@ -191,15 +189,33 @@ def wild_test(
             f"{cov.one_way[carriers[0]].n_clusters} clusters. Test fewer at a time.",
             count=len(C),
         )
-    drawing = _Drawing(estimate, cov, C, C @ estimate.params - value, bool(impose_null), weights, draws, base)
+    drawing = _Drawing(estimate, cov, C, C @ estimate.params - value, bool(impose_null))
+    statistic, single = drawing.statistic(), len(C) == 1
     undefined = next(filter(None, cov.reasons(C)), "")
-    if not undefined and np.isnan(drawing.statistic):
+    if not undefined and np.isnan(statistic):
         undefined = "the covariance of these contrasts is singular"
+    text = f"no test, because {undefined}; statistic, p-value and interval are NaN."
     pairs = zip(hypotheses.names, value, strict=True)
-    null_text = ", ".join(name if "=" in name else f"{name} = {c:g}" for name, c in pairs)
-    tests = [_axis_test(drawing, carrier, null_text, alpha, printed, undefined) for carrier in carriers]
+    test = WildTest(
+        statistic=np.nan if undefined else statistic,
+        p_value=np.nan,
+        p_equal_tailed=np.nan,
+        interval=(np.nan, np.nan) if single else None,
+        draws=draws,
+        enumerated=False,
+        weights=weights,
+        null=", ".join(name if "=" in name else f"{name} = {c:g}" for name, c in pairs),
+        impose_null=drawing.imposed,
+        alpha=alpha,
+        seed=printed,
+        estimate=float(C[0] @ estimate.params) if single else np.nan,
+        by="",
+        n_clusters=0,
+        notes=((ZeroVarianceWarning, text),) if undefined else (),
+    )
+    tests = [_axis_test(test, drawing, carrier, base) for carrier in carriers]
     # Of several axes the largest p-values, and the smallest interval that holds those of all.
-    largest = tests[0] if undefined else max(tests, key=lambda test: test.p_value)
+    largest = max(tests, key=lambda test: test.p_value)
     notes: tuple[Note, ...] = next(filter(None, (test.notes for test in tests)), ())
     issue(notes)
     ends = [test.interval for test in tests if test.interval is not None]
@@ -235,18 +251,14 @@ def _refuse_without_sums(estimate: Estimate, axes: tuple[Axis, ...]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Drawing:
-    """Hypotheses C theta = c, and how their statistics are drawn."""
+    """Hypotheses C theta = c, whose statistics are drawn."""
 
     estimate: Estimate
     cov: Covariance
     C: FloatArray  # (q, n_params)
     gap: FloatArray  # (q,): C theta - c
     imposed: bool
-    weights: WildWeightsName
-    draws: int
-    base: int
 
-    @cached_property
     def statistic(self) -> float:
         """Of the data: t of one hypothesis; of several F, by the sum of the one-way variances. NaN without one."""
         if self.gap.size == 1:
@@ -260,37 +272,21 @@ class _Drawing:
         return np.array([options.factor(count) for count in counts])
 
 
-def _axis_test(drawing: _Drawing, carrier: int, null: str, alpha: float, seed: int | None, undefined: str) -> WildTest:
-    """The test in which the clusters of one axis carry the weights."""
-    cov, gap, term, kind = drawing.cov, drawing.gap, drawing.cov.one_way[carrier], drawing.weights
+def _axis_test(test: WildTest, drawing: _Drawing, carrier: int, base: int) -> WildTest:
+    """The test in which the clusters of one axis carry the weights, drawn from the streams of `base`."""
+    cov, gap, term, kind = drawing.cov, drawing.gap, drawing.cov.one_way[carrier], test.weights
     if kind == "auto":
         kind = "webb" if term.n_clusters <= WEBB_UP_TO else "rademacher"
-    every = vectors(kind, term.n_clusters, drawing.draws)
-    n, enumerated = every or drawing.draws, every is not None
-    single = gap.size == 1
-    centre = float(drawing.C[0] @ drawing.estimate.params) if single else np.nan
-    test = WildTest(
-        statistic=np.nan if undefined else drawing.statistic,
-        p_value=np.nan,
-        p_equal_tailed=np.nan,
-        interval=(np.nan, np.nan) if single else None,
-        draws=n,
-        enumerated=enumerated,
-        weights=kind,
-        null=null,
-        impose_null=drawing.imposed,
-        alpha=alpha,
-        seed=None if enumerated else seed,
-        estimate=centre,
-        by=term.name,
-        n_clusters=term.n_clusters,
-    )
-    if undefined:
-        text = f"no test, because {undefined}; statistic, p-value and interval are NaN."
-        return replace(test, notes=((ZeroVarianceWarning, text),))
-    blocks = wild_blocks(kind, term.n_clusters, n, enumerated, drawing.base)
-    if not single:
-        factors, least = drawing.factors(cov.one_way), drawing.statistic * gap.size * (1 - EQUAL) ** 2
+    every = vectors(kind, term.n_clusters, test.draws)
+    n, enumerated = every or test.draws, every is not None
+    seed = None if enumerated else test.seed
+    by: dict[str, Any] = {"by": term.name, "n_clusters": term.n_clusters}
+    test = replace(test, draws=n, enumerated=enumerated, weights=kind, seed=seed, **by)
+    if test.notes:
+        return test
+    blocks = wild_blocks(kind, term.n_clusters, n, enumerated, base)
+    if gap.size > 1:
+        factors, least = drawing.factors(cov.one_way), test.statistic * gap.size * (1 - EQUAL) ** 2
         less = [
             np.count_nonzero(wald_quadratic(numerator, np.einsum("t,tijn->nij", factors, squares)) < least)
             for numerator, squares in _draws(drawing, carrier, cov.one_way, blocks)
@@ -303,13 +299,13 @@ def _axis_test(drawing: _Drawing, carrier: int, null: str, alpha: float, seed: i
     rules = np.asarray(subset_signs([term.dims for term in cov.pieces]) * drawing.factors(cov.pieces))
     powers = [rules @ square[:, a, b] for a, b in ((0, 0), (0, 1), (1, 1))]
     drawn = Drawn(numerator, np.stack(powers, axis=1), float(cov.variance(drawing.C)[0]), enumerated)
-    d = float(gap[0])
+    d, centre = float(gap[0]), test.estimate
     # The ends are looked for beside the gaps of the value 0 and of the hypothesised one.
-    low, high = drawn.gaps(float(np.sqrt(drawn.variance)), alpha, (centre, d))
+    low, high = drawn.gaps(float(np.sqrt(drawn.variance)), test.alpha, (centre, d))
     return replace(
         test,
         p_value=drawn.p(d),
-        p_equal_tailed=drawn.p_equal_tailed(d, drawing.statistic),
+        p_equal_tailed=drawn.p_equal_tailed(d, test.statistic),
         interval=(centre - high, centre - low),
         notes=_notes(test, drawn.p_far()),
     )

@@ -17,10 +17,10 @@ from evalreg.covariance.terms import assemble, errors_by_cell
 from evalreg.data.clusters import Axis, Codes, Labels, as_codes, joint_parts, known_column, no_source
 from evalreg.data.rows import cells_of, joint_names
 from evalreg.errors import ArgumentError, NotAvailableError, TooFewClustersError
-from evalreg.estimate import Cells, Estimate, Refit
+from evalreg.estimate import Cells, of_means
 from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE
-from evalreg.numerics.matrices import Matrix, compressed, difference_rows, scale_columns, scale_rows, transposed
+from evalreg.numerics.matrices import Matrix, compressed, difference_rows, scale_rows, transposed
 from evalreg.scores.base import CellScores, CellSums, cell_sums
 from evalreg.scores.stacking import GONE, SummedPairScores
 
@@ -158,25 +158,14 @@ def mapped_means(
     Errors are NaN where more than 2% of the weight lies on cells that rest on one prompt, whose residuals are zero by
     construction.
     """
-    n_params, n_cells = coefficients.shape
     weights = None if rows.weights is None else rows.weights[use]
-    sums = cell_sums(values, cell, n_cells, weights)
-    mean = sums.mean
-    params, se, dof = np.asarray(coefficients @ mean), np.full(n_params, np.nan), np.full(n_params, np.nan)
-    scores = CellScores(values, mean, _by_prompt(rows.prompt.codes[use]), cell, weights)
-    n_prompts = scores.n_clusters(PROMPT)
+    cells = Cells.of_sums(cell_sums(values, cell, coefficients.shape[1], weights))
+    scores = CellScores(values, cells.mean, _by_prompt(rows.prompt.codes[use]), cell, weights)
+    estimate = of_means(tuple(map(str, range(coefficients.shape[0]))), coefficients, cells, scores)
+    params, n_prompts = np.array(estimate.params), scores.n_clusters(PROMPT)
+    se, dof = np.full((2, params.size), np.nan)
     if n_prompts < 2:
         return params, (se, dof)
-    estimate = Estimate(
-        names=tuple(map(str, range(n_params))),
-        params=params,
-        scores=scores,
-        bread=transposed(scale_columns(coefficients, 1.0 / sums.weight)),
-        kind="mean",
-        coefficient_map=coefficients,
-        refit=Refit(1.0 / sums.weight),
-        cells=Cells(sums.count, sums.weight, mean, sums.squares, sums.low, sums.high),
-    )
     thin = sparsity(estimate, PROMPT)
     known = np.flatnonzero(~(thin.unsafe if n_prompts >= FEW_CLUSTERS else thin.single > LARGEST_SINGLE))
     if known.size:
@@ -186,14 +175,14 @@ def mapped_means(
     return params, (se, dof)
 
 
-def adjusted_tests(estimate: FloatArray, errors: Errors, alpha: float) -> tuple[FloatArray, FloatArray, BoolArray]:
+def adjusted_tests(estimate: FloatArray, errors: Errors, alpha: float) -> dict[str, Any]:
     """p-values of zero, by themselves and by Holm over all that have one, and which stand at the family-wise level.
 
     NaN where there is no error.
     """
     p = t_pvalues(estimate / errors[0], errors[1])
     adjusted = adjust_pvalues(p, "holm")
-    return p, adjusted, adjusted <= alpha
+    return {"p_value": p, "p_adjusted": adjusted, "stands": adjusted <= alpha}
 
 
 # Agreement
@@ -372,11 +361,9 @@ def effect_table(rows: JudgedRows, has_board: BoolArray, options: ResolvedCov, a
         chosen = np.flatnonzero(models == a)
         frames[name] = _effects_of_model(rows, row[chosen], is_first[chosen], options)
     table = pd.concat(frames, names=["model"]).swaplevel().sort_index()
-    errors = (table["se"].to_numpy(), table["dof"].to_numpy())
-    tests = adjusted_tests(table["effect"].to_numpy(), errors, alpha)
-    for place, (name, column) in enumerate(zip(("p_value", "p_adjusted", "stands"), tests, strict=True), 3):
-        table.insert(place, name, column)
-    return table
+    effect, se, dof = (table[name].to_numpy() for name in ("effect", "se", "dof"))
+    table = table.assign(**adjusted_tests(effect, (se, dof), alpha))
+    return table[["effect", "se", "dof", "p_value", "p_adjusted", "stands", "opponents", "n"]]
 
 
 def _effects_of_model(rows: JudgedRows, row: IntArray, is_first: BoolArray, options: ResolvedCov) -> pd.DataFrame:
@@ -431,7 +418,6 @@ def position_table(rows: JudgedRows, options: ResolvedCov, min_rows: int, alpha:
     bias, se, dof, n_contrast = order_contrast(rows, cell, weights, options)
     left = np.where(rows.side > 0, rows.values, 1.0 - rows.values)
     bias, se, dof = (np.where(n_contrast >= min_rows, column, np.nan) for column in (bias, se, dof))
-    p, adjusted, stands = adjusted_tests(bias, (se, dof), alpha)
     # (prompt, pair) that a judge saw in both orders, and the share of them whose mean verdict was the same.
     unit, judge, number = rows.by_judge(rows.unit)
     orders = [rows.side > 0, rows.side < 0]
@@ -445,9 +431,7 @@ def position_table(rows: JudgedRows, options: ResolvedCov, min_rows: int, alpha:
         "bias": bias,
         "se": se,
         "dof": dof,
-        "p_value": p,
-        "p_adjusted": adjusted,
-        "stands": stands,
+        **adjusted_tests(bias, (se, dof), alpha),
         "n": np.bincount(rows.judge),
         "n_contrast": n_contrast,
         "balanced": np.bincount(keys // rows.n_pairs, np.abs(net), n_judges) < EQUAL,

@@ -116,11 +116,8 @@ def _pairs(
     axes: tuple[Axis, ...] | None,
     dropped: dict[str, int],
 ) -> Pairs:
-    """The cells; `counts` are rows and ties of each entry, for what is said of the schedule."""
-    every = np.bincount(read.cell, counts["n"])
-    turned = np.bincount(read.cell, np.where(read.swapped, counts["n"], 0.0))
-    tied, rarer = (part.sum() / every.sum() for part in (counts["tied"], np.minimum(turned, every - turned)))
-    lines = _design_lines(len(read.models), len(read.strata), sums.count, tied, rarer, read.alike)
+    """The cells; `counts` are rows and ties of each entry."""
+    lines = _design_lines(read, sums.count, counts)
     return Pairs(**vars(read), scores=scores, sums=sums, axes=axes, dropped=dropped, lines=lines)
 
 
@@ -190,22 +187,22 @@ def _added(read: PairCells, kinds: dict[str, FloatArray]) -> CellSums:
     return CellSums(n, w, wv + w / 2, squares, low, high)
 
 
-def _design_lines(
-    n_models: int, n_strata: int, count: FloatArray, tied: float, turned: float, alike: int
-) -> tuple[str, ...]:
-    """What the schedule looks like; `tied` and `turned` are shares of ties and of rows in their pair's rarer order."""
+def _design_lines(read: PairCells, count: FloatArray, counts: dict[str, Any]) -> tuple[str, ...]:
+    """What the schedule of `count` comparisons of each pair looks like; `counts` are rows and ties of each entry."""
+    n_models, n_strata, alike = len(read.models), len(read.strata), read.alike
+    turned = np.bincount(read.cell, np.where(read.swapped, counts["n"], 0.0))
+    # Shares of ties, and of rows in their pair's rarer order.
+    tied, rarer = (part.sum() / count.sum() for part in (counts["tied"], np.minimum(turned, count - turned)))
     several = count.size > 1
     fewest, most = f"{np.min(count):.0f}", f"{np.max(count):.0f}"
     each = f"{most} comparison{'' if most == '1' else 's'}{' each' if several else ''}"
     if fewest != most:
         each = f"{fewest} to {most} comparisons (median {np.median(count):.0f})"
-    order = f"{turned:.0%} with the models in the other order"
-    if turned == 0:
+    order = f"{rarer:.0%} with the models in the other order"
+    if rarer == 0:
         order = f"{'each pair' if several else 'all'} in one order"
-    strata = f" in {n_strata} strata" if n_strata > 1 else ""
-    line = (
-        f"{n_models} models, {count.size} pair{'s' if several else ''}{strata} with {each}; {tied:.1%} tied, {order}."
-    )
+    pairs = f"{count.size} pair{'s' if several else ''}" + (f" in {n_strata} strata" if n_strata > 1 else "")
+    line = f"{n_models} models, {pairs} with {each}; {tied:.1%} tied, {order}."
     if not alike:
         return (line,)
     return line, (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
@@ -138,7 +139,7 @@ def _refuse_constant(sums: CellSums, names: tuple[str, ...], coefficient_map: Ma
     varies = np.asarray((coefficient_map != 0) @ (sums.low < sums.high)).astype(bool)
     if varies.all():
         return
-    alike = [name for name, is_varied in zip(names, varies, strict=True) if not is_varied]
+    alike = list(compress(names, ~varies))
     value = sums.low[np.flatnonzero(sums.low == sums.high)[0]]
     raise ConstantScoreError(
         f"`score` must vary; column {score!r} is {value:g} in every row of {listed(alike)}, and scores outside [0, 1] "
@@ -249,7 +250,7 @@ def linearized_estimate(split: Split, statistic: Linearized, about: About, colum
     count = np.bincount(codes, (statistic.share != 0) | (statistic.influence != 0), n_cells).astype(float)
     if not statistic.bounded:
         low, high = extremes(codes, statistic.influence, statistic.influence, n_cells)
-        refuse_constant([name for name, flat in zip(split.names, low == high, strict=True) if flat], column)
+        refuse_constant(list(compress(split.names, low == high)), column)
         low, high, spread = statistic.params + low, statistic.params + high, None
     else:
         low, high, spread = _values(split, statistic)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from itertools import compress
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.crossed import logit_interval, proportion_interval
 from evalreg.covariance.options import CovOptions, check_cov_options, documented, resolve_cov
 from evalreg.covariance.terms import assemble
-from evalreg.data.clusters import joint
+from evalreg.data.clusters import Codes, Groups, joint
 from evalreg.data.pairs import as_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, FewClustersWarning, Note
 from evalreg.estimate import About, Estimate, effective_clusters
@@ -35,9 +36,6 @@ from evalreg.inference.wald import joint_test, joint_test_p
 from evalreg.numerics.limits import ROUNDING
 from evalreg.results.results import Results, chooses_rows, results_of
 from evalreg.scores.score_interval import FEW_EXPECTED
-
-if TYPE_CHECKING:
-    from evalreg.data.clusters import Codes, Groups
 
 MetricName: TypeAlias = Literal["accuracy", "precision", "recall", "f1", "kappa"]
 ScoreMetricName: TypeAlias = Literal["auc", "brier", "ece"] | str
@@ -252,7 +250,7 @@ def kappa(split: Split, truth: IntArray, predicted: IntArray, n_classes: int) ->
     chance = (t * q).sum(axis=0)
     always = chance >= 1 - ROUNDING
     if always.any():
-        where = [name for name, flat in zip(split.names, always, strict=True) if flat]
+        where = list(compress(split.names, always))
         raise DataError(
             f"kappa needs at least two classes; all labels of {listed(where)} are one, in both columns, so that chance "
             'agrees always. Use metric="accuracy".',
@@ -272,7 +270,7 @@ def class_part(split: Split, labels: tuple[IntArray, IntArray], name: str, label
     hit = is_true * is_predicted
     fractions = {"precision": (hit, is_predicted), "recall": (hit, is_true), "f1": (2 * hit, is_true + is_predicted)}
     top, bottom = fractions[metric]
-    empty = [cell for cell, total in zip(split.names, split.total(bottom), strict=True) if total == 0]
+    empty = list(compress(split.names, split.total(bottom) == 0))
     if empty:
         what = {"precision": "is never predicted", "recall": "never occurs", "f1": "neither occurs nor is predicted"}
         where = "" if len(split.names) == 1 else f" in the rows of {listed(empty)}"

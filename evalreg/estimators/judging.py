@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -273,7 +274,7 @@ def panel(
 def _covariance(errors: FloatArray, names: list[str]) -> FloatArray:
     """Covariance of the errors of judges, of which none is without, and none determined by others."""
     S: FloatArray = errors.T @ errors / len(errors)
-    flat = [name for name, variance in zip(names, np.diag(S), strict=True) if not variance > 0]
+    flat = list(compress(names, ~(np.diag(S) > 0)))
     if flat:
         text = f"every judge must err; {listed(flat)} has no error that varies: the best panel is that judge alone."
         raise DataError(text, column=flat[0], count=len(flat))

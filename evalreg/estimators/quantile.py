@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from itertools import compress, pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,18 +13,14 @@ import scipy
 
 from evalreg.checks import FloatArray, fraction
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
+from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import check_cov_options, documented
+from evalreg.data.clusters import Groups
 from evalreg.errors import ConstantScoreError
 from evalreg.estimate import About, Inverted, Limits, on_one_side
 from evalreg.estimators.cells import Linearized, Split, independence_note, linearized_estimate, split_rows, titled
 from evalreg.numerics.limits import ROUNDING
 from evalreg.results.results import Results, chooses_rows, results_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from evalreg.covariance.covariance import Covariance
-    from evalreg.data.clusters import Groups
 
 # Levels at which intervals are combined, as normal quantiles: from one half to one in a thousand million.
 LEVELS = np.append(scipy.special.ndtri(0.975), np.arange(0.25, 6.3, 0.25))
@@ -202,7 +199,7 @@ def solve(split: Split, values: FloatArray, q: float) -> tuple[Linearized, Woodr
     order = np.lexsort((values, split.codes))
     edges = np.searchsorted(split.codes[order], np.arange(len(split.names) + 1))
     samples, params, slopes = [], [], []
-    for first, last in itertools.pairwise(edges):
+    for first, last in pairwise(edges):
         rows = order[first:last]
         weight = np.ones(rows.size) if split.rows.weights is None else split.rows.weights[rows]
         share = np.cumsum(weight) / weight.sum()
@@ -322,7 +319,7 @@ def quantile(
     split = split_rows(data, {"score": score}, by, groups, weights, missing, "quantile")
     values = split.rows.values["score"]
     statistic, woodruff = solve(split, values, q)
-    tied = [name for name, density in zip(split.names, woodruff.density, strict=True) if not np.isfinite(density)]
+    tied = list(compress(split.names, ~np.isfinite(woodruff.density)))
     if tied:
         value = statistic.params[split.names.index(tied[0])]
         where = "" if len(split.names) == 1 else f' of "{tied[0]}"'

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import compress
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -15,7 +16,7 @@ from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Axis, Groups, parse_groups, rows_where, with_roles
 from evalreg.data.engine import CellKeys, Measure, Query, floats_of
-from evalreg.data.engine_rows import measured_cells, read_in_engine
+from evalreg.data.engine_rows import EngineRows, measured_cells, read_in_engine
 from evalreg.data.frame import open_frame, refuse_extreme
 from evalreg.data.rows import Roles, joint_names
 from evalreg.data.sums import RATIO_COLUMNS, ROWS, WEIGHTED_RATIO_COLUMNS, Lines, SummedLog, lines_of, refuse_other
@@ -145,11 +146,7 @@ def ratio(
     requested = check_cov_options(cov, ssc, dof, repair)
     if numerator == denominator:
         raise ArgumentError(f'`numerator` and `denominator` must be different columns; both name "{numerator}".')
-    about = About(
-        model=titled("Ratio", by),
-        outcome=f"{numerator} / {denominator}",
-        interval="logit",
-    )
+    about = About(titled("Ratio", by), f"{numerator} / {denominator}", interval="logit")
     columns = {"numerator": numerator, "denominator": denominator}
     table = lines_of(data, "ratios") if isinstance(data, SummedLog) else open_frame(data)
     if isinstance(data, SummedLog):
@@ -157,64 +154,55 @@ def ratio(
     if isinstance(table, Query):
         query, by_columns = with_roles(table, {} if isinstance(table, Lines) else columns, by=by)
         roles = Roles(numerator, by_columns, weights=weights, missing=missing)
-        pair = numerator, denominator
         if isinstance(query, Lines):
-            read = _ratios_of_lines(query, pair, roles, groups)
+            read, rows = _ratios_of_lines(query, roles, groups)
         else:
-            read = read_ratios(query, pair, roles, groups)
-        estimate, relative = _from_sums(read, pair, about)
-        axes, names = read.axes, estimate.names
+            read, rows = read_ratios(query, (numerator, denominator), roles, groups)
+        axes = read.axes
+        estimate, apart = _from_sums(read, rows, (numerator, denominator), about)
     else:
         split = split_rows(table, columns, by, groups, weights, missing, "ratio")
-        estimate, relative = _in_memory(split, (numerator, denominator), about)
-        axes, names = split.rows.axes, split.names
-    notes = (*independence_note(by, groups), *_denominator_notes(names, relative, denominator))
+        axes = split.rows.axes
+        estimate, apart = _in_memory(split, (numerator, denominator), about)
+    notes = (*independence_note(by, groups), *_denominator_notes(estimate, axes, apart, denominator))
     return results_of(estimate, axes, requested, notes)
 
 
 def _in_memory(split: Split, columns: tuple[str, str], about: About) -> tuple[Estimate, FloatArray]:
-    """The estimate from rows in memory, and the relative error of each denominator."""
+    """The estimate from rows in memory, and by cell the sums over rows of w^2 (d/mean - 1)^2."""
     top, bottom = split.rows.values["numerator"], split.rows.values["denominator"]
-    _check_denominator(split, bottom, columns[1])
+    if (bottom < 0).any():
+        rows = rows_where(bottom < 0, split.rows.source.positions())
+        raise _negative(columns[1], str(rows), rows)
+    _refuse_empty(split.names, split.total(bottom), columns[1])
     idle = int(np.count_nonzero((top == 0) & (bottom == 0)))
-    about = replace(about, lines=idle_lines(idle), levels=on_one_side(top, top))
+    about = replace(about, lines=_idle_lines(idle), levels=on_one_side(top, top))
     solved = solve(split, top, bottom)
-    estimate = linearized_estimate(split, solved, about, columns[0])
-    squares = np.asarray(np.bincount(split.codes, split.weighted(solved.share - 1) ** 2, len(split.names)), np.float64)
-    return estimate, _relative_error(estimate, split.rows.axes, squares, split.total(np.ones(split.n_rows)))
+    squares = np.bincount(split.codes, split.weighted(solved.share - 1) ** 2, len(split.names))
+    return linearized_estimate(split, solved, about, columns[0]), squares.astype(np.float64)
 
 
-def _relative_error(
-    estimate: Estimate, axes: tuple[Axis, ...] | None, squares: FloatArray, weight: FloatArray
-) -> FloatArray:
-    """Standard error of each cell's mean denominator over that mean, the largest over the clusterings.
+def _denominator_notes(
+    estimate: Estimate, axes: tuple[Axis, ...] | None, squares: FloatArray, column: str
+) -> list[Note]:
+    """A warning where the standard error of a mean denominator over that mean, the largest over clusterings, is large.
 
     About the bias of the ratio over its standard error, at most. Cochran (1977), Sampling Techniques, section 6.8.
-    `squares` are those of rows, sums of w^2 (d/mean - 1)^2, and `weight` sums of w.
+    `squares` are those of independent rows.
     """
+    assert estimate.cells is not None
     for axis in axes or ():
         squares = np.maximum(squares, estimate.scores.shares_apart(axis))
-    return np.asarray(np.sqrt(squares) / weight)
-
-
-def _denominator_notes(names: tuple[str, ...], relative: FloatArray, column: str) -> list[Note]:
+    relative = np.sqrt(squares) / estimate.cells.weight
     worst = int(np.argmax(relative))
     if relative[worst] <= HARDLY_KNOWN:
         return []
-    where = "" if len(names) == 1 else f" of {names[worst]}"
+    where = "" if estimate.n_params == 1 else f" of {estimate.names[worst]}"
     text = (
         f"the denominator {column!r}{where} is known to within {relative[worst]:.0%} only (its relative standard "
         "error): the ratio is skewed and its interval may be too short."
     )
     return [(DenominatorWarning, text)]
-
-
-def _check_denominator(split: Split, bottom: FloatArray, column: str) -> None:
-    negative = bottom < 0
-    if negative.any():
-        rows = rows_where(negative, split.rows.source.positions())
-        raise _negative(column, str(rows), rows)
-    refuse_empty([name for name, total in zip(split.names, split.total(bottom), strict=True) if total == 0], column)
 
 
 def ratio_measures(n: nw.Expr, d: nw.Expr, weight: nw.Expr | None) -> dict[str, Measure]:
@@ -241,28 +229,16 @@ def positive(d: nw.Expr) -> nw.Expr:
     return nw.when(d > 0).then(d).otherwise(nw.lit(1.0))
 
 
-@dataclass(frozen=True, eq=False)
-class RatioSums:
-    """Rows of ratios, and what is measured of their cells by `ratio_measures`."""
-
-    rows: Measured
-    cells: CellKeys
-    sums: dict[str, FloatArray]
-    axes: tuple[Axis, ...] | None
-    dropped: dict[str, int]
-
-
-def read_ratios(table: Query, columns: tuple[str, str], roles: Roles, groups: Groups) -> RatioSums:
-    """The rows of an engine, by one query."""
+def read_ratios(table: Query, columns: tuple[str, str], roles: Roles, groups: Groups) -> tuple[EngineRows, Measured]:
+    """The rows of an engine and what `ratio_measures` says of their cells, by one query."""
     values = dict(zip(("numerator", "denominator"), columns, strict=True))
     read = read_in_engine(table, roles, groups, values, ratio_measures)
     _check_sums(read.sums, columns)
     n, d = map(floats_of, columns)
-    rows = Measured(read.table, n, d, read.weight)
-    return RatioSums(rows, read.cells, read.sums, read.axes, read.dropped)
+    return read, Measured(read.table, n, d, read.weight)
 
 
-def _ratios_of_lines(table: Lines, columns: tuple[str, str], roles: Roles, groups: Groups) -> RatioSums:
+def _ratios_of_lines(table: Lines, roles: Roles, groups: Groups) -> tuple[EngineRows, Measured]:
     """The same of lines of sums."""
     assert table.log is not None
     weighted, n = table.log.roles.weights is not None, nw.col(ROWS)
@@ -283,45 +259,43 @@ def _ratios_of_lines(table: Lines, columns: tuple[str, str], roles: Roles, group
         ratio_sums=(of["each"], of.get("ww", n), of.get("wd", of["b"])),
     )
     axes = None if groups is None else parse_groups(groups, table.columns)
-    return RatioSums(rows, cells, sums, axes, table.log.dropped)
+    return EngineRows(table, axes, table.log.dropped, of.get("w"), cells, sums, ()), rows
 
 
-def centred(read: RatioSums) -> tuple[FloatArray, BoolArray, dict[str, FloatArray]]:
+def centred(
+    rows: Measured, cells: CellKeys, sums: dict[str, FloatArray]
+) -> tuple[FloatArray, BoolArray, dict[str, FloatArray]]:
     """Centres of the cells, which of them are flat, and moments and spread about the centres."""
-    sums = read.sums
     top, bottom = sums["t"], sums["b"]
     size = np.fmax(np.abs(sums["lo"]), np.abs(sums["hi"]))
     flat = (sums["hi"] - sums["lo"] <= CONSTANT * size) & (sums["stray"] == 0)
     middle = np.full(top.size, float(top.sum() / max(bottom.sum(), np.finfo(float).tiny)))
     ratio = np.divide(top, bottom, out=middle.copy(), where=bottom > 0)
-    rows, cells = read.rows, read.cells
     centre, central = near_centres(
         rows, cells, ratio, middle, flat, lambda about: rows.spread(cells, about) | rows.sizes()
     )
     return centre, flat, central
 
 
-def _from_sums(read: RatioSums, columns: tuple[str, str], about: About) -> tuple[Estimate, FloatArray]:
-    """The estimate from sums of cells, and the relative error of each denominator."""
+def _from_sums(read: EngineRows, rows: Measured, columns: tuple[str, str], about: About) -> tuple[Estimate, FloatArray]:
+    """The estimate from sums of cells, and by cell the sums over rows of w^2 (d/mean - 1)^2."""
     sums, cells = read.sums, read.cells
     w, top, bottom = sums["w"], sums["t"], sums["b"]
     names = joint_names(cells.keys) if cells.columns else ("ratio",)
-    refuse_empty([name for name, total in zip(names, bottom, strict=True) if total == 0], columns[1])
-    centre, flat, central = centred(read)
+    _refuse_empty(names, bottom, columns[1])
+    centre, flat, central = centred(rows, cells, sums)
     ratio, mean = top / bottom, bottom / w
     bounded = bool(np.all(sums["inside"] == sums["n"]))
     if not bounded:
-        refuse_constant([name for name, is_flat in zip(names, flat, strict=True) if is_flat], columns[0])
+        refuse_constant(list(compress(names, flat)), columns[0])
     shift = ratio - centre
     squares = np.where(flat, 0.0, central["ee"] - 2 * shift * central["ed"] + shift**2 * central["dd"])
     spread = np.where(flat, 0.0, central["each"] - 2 * shift * central["e"] + shift**2 * bottom)
     squares, spread = np.maximum(squares, 0.0) / mean**2, np.maximum(spread, 0.0) / bottom
-    weighted = read.rows.weight is not None
+    weighted = rows.weight is not None
     moments = [] if weighted else [{name: central[name] for name in ("ee", "ed", "dd")}]
     of_cells = CellSums(sums["n"], w, top / mean, squares, sums["least"] / mean, sums["most"] / mean)
-    scores = EngineScores(
-        read.rows, cells, of_cells, ratio, centre, weighted, mean_size=mean, flat=flat, _moments=moments
-    )
+    scores = EngineScores(rows, cells, of_cells, ratio, centre, weighted, mean_size=mean, flat=flat, _moments=moments)
     low, high = (sums["lo"], sums["hi"]) if bounded else (np.full(ratio.size, -np.inf), np.full(ratio.size, np.inf))
     levels = bounded or on_one_side(sums["least"], sums["most"])
     cells_of_ratios = Cells(sums["n"] - sums["idle"], w, ratio, squares, low, high, spread=spread if bounded else None)
@@ -332,10 +306,10 @@ def _from_sums(read: RatioSums, columns: tuple[str, str], about: About) -> tuple
         scores,
         bounded=bounded,
         dropped=read.dropped,
-        about=replace(about, lines=idle_lines(int(sums["idle"].sum())), levels=levels),
+        about=replace(about, lines=_idle_lines(int(sums["idle"].sum())), levels=levels),
     )
     apart = central["wdd"] / mean**2 - 2 * central["wd"] / mean + central["ww"]
-    return estimate, _relative_error(estimate, read.axes, np.maximum(apart, 0.0), w)
+    return estimate, np.maximum(apart, 0.0)
 
 
 def _check_sums(sums: Mapping[str, FloatArray], columns: tuple[str, str]) -> None:
@@ -362,9 +336,9 @@ def _negative(column: str, where: str, rows: RowList) -> ScoreRangeError:
     )
 
 
-def refuse_empty(empty: Sequence[str], column: str) -> None:
+def _refuse_empty(names: Sequence[str], totals: FloatArray, column: str) -> None:
     """Raise where all denominators of a model are zero."""
-    if empty:
+    if empty := list(compress(names, totals == 0)):
         raise DataError(
             f"the denominators must not all be zero; column {column!r} is 0 in every row of {listed(empty)}. Leave "
             "those rows out.",
@@ -373,7 +347,7 @@ def refuse_empty(empty: Sequence[str], column: str) -> None:
         )
 
 
-def idle_lines(n_idle: int) -> tuple[str, ...]:
+def _idle_lines(n_idle: int) -> tuple[str, ...]:
     """What a summary says of leverages, and of rows without any part in the ratio."""
     share = "Leverages and sizes of clusters are shares of the denominator."
     if not n_idle:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import compress
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.data.clusters import (
     Axis,
     Codes,
+    Groups,
     Labels,
     axis_name,
     known_column,
@@ -45,11 +48,6 @@ from evalreg.estimators.cells import independence_note, titled
 from evalreg.estimators.win_rate import independence_notes, never_met
 from evalreg.inference.rectification import LabelledRows, rectify, tune
 from evalreg.results.results import Results, chooses_rows, results_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from evalreg.data.clusters import Groups
 
 
 @chooses_rows
@@ -201,14 +199,14 @@ def check_marks(scores: FloatArray, has_label: BoolArray, judge: str, human: str
 def check_labelled(judged: LabelledRows, axes: tuple[Axis, ...]) -> tuple[Note, ...]:
     """Refuse a mean without labelled rows in two clusters; warnings of those with fewer than ten labelled clusters."""
     n_labelled = judged.n_clusters(axes, True)
-    without = [name for name, count in zip(judged.names, n_labelled, strict=True) if count == 0]
+    without = list(compress(judged.names, n_labelled == 0))
     if without:
         raise DataError(
             f"`human` must label rows of every mean; {listed(without)} {'has' if len(without) == 1 else 'have'} none. "
             "Label some, or leave those rows out.",
             count=len(without),
         )
-    single = [name for name, count in zip(judged.names, n_labelled, strict=True) if count < 2]
+    single = list(compress(judged.names, n_labelled < 2))
     what = " + ".join(map(axis_name, axes))
     if single:
         raise TooFewClustersError(

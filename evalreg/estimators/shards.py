@@ -231,11 +231,10 @@ def _of_ratios(data: Any, columns: tuple[str, str], roles: Roles, groups: str | 
     table, by = with_roles(opened, values, by=roles.by or None, item=roles.item)
     more: dict[str, Any] = values | {"item": roles.item, "weights": roles.weights}
     summed_roles = SummedRoles("ratios", _columns(groups, table), by, **more)
-    read = read_ratios(table, columns, replace(roles, by=by), groups)
+    read, rows = read_ratios(table, columns, replace(roles, by=by), groups)
     refuse_far_weights(table, roles.weights)
-    centre, _, _ = centred(read)
+    centre, _, _ = centred(rows, read.cells, read.sums)
     n, d = map(floats_of, columns)
-    rows = read.rows
     measures = ratio_measures(n, d, rows.weight) | {CENTRE: (of_cell(read.cells, centre), "max")}
     moments = rows.moments(read.cells, centre, 1) | rows.spread(read.cells, centre)
     if rows.weight is not None:

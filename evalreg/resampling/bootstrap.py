@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from itertools import compress
+from typing import Any, Literal, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -27,7 +28,8 @@ from evalreg.errors import (
     Note,
     TooFewClustersError,
 )
-from evalreg.inference.simultaneous import base_seed
+from evalreg.estimate import Estimate
+from evalreg.inference.simultaneous import Seed, base_seed
 from evalreg.numerics.fitting import Progress
 from evalreg.numerics.limits import EQUAL, HELD, ROOT_OF_ROUNDING, ROUNDING
 from evalreg.numerics.matrices import dense
@@ -35,10 +37,6 @@ from evalreg.report.tables import Grid, Shown, Summary, number
 from evalreg.resampling.draws import BootWeightsName, boot_chunks, run_blocks, seed_text
 from evalreg.resampling.solvers import meetings, solver_of
 from evalreg.scores.rows import InfluenceScores
-
-if TYPE_CHECKING:
-    from evalreg.estimate import Estimate
-    from evalreg.inference.simultaneous import Seed
 
 KindName: TypeAlias = Literal["percentile", "basic", "bca", "studentized"]
 # Draws that notes advise, as in Davison and Hinkley (1997), section 2.5.2, for intervals at 95%.
@@ -336,7 +334,7 @@ def _with_notes(boot: Bootstrap, flat: BoolArray) -> Bootstrap:
     low, high = (int(np.count_nonzero(draws[:, np.argmax(lost)] == side)) for side in (-np.inf, np.inf))
 
     def named(counts: FloatArray | BoolArray) -> str:
-        return listed([name for name, count in zip(boot.names, counts, strict=True) if count])
+        return listed(compress(boot.names, counts))
 
     def worst(counts: FloatArray) -> str:
         return listed([boot.names[int(np.argmax(counts))]])

@@ -117,9 +117,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in reads]
 
 
+def pytest_sessionstart() -> None:
+    """Collect no garbage while the tests are gathered: little of it is any."""
+    gc.disable()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     """Spare the garbage collector ten thousand tests and their modules, which live to the end of the run anyway."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)

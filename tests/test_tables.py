@@ -57,3 +57,18 @@ def test_a_block_of_columns_leaves_out_the_rows_that_are_empty_in_it():
     assert set(lines[lines.index(next(line for line in lines if line.startswith("Rows"))) - 1]) == {"-"}
     assert "slope" in second
     assert "(0.6)" in second
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+@pytest.mark.parametrize("names", [["new", "old"], [f"lab/model-{size}-of-long-name" * 2 for size in "ab"], ["a" * 90]])
+def test_a_table_is_no_wider_than_its_page_and_tells_its_names_apart(width, names):
+    cells = ("0.5000", "0.4000 to 0.6000", "0.3000 to 0.7000", "400")
+    grid = Grid(("", "estimate", "alone", "joint", "n"), tuple((name, *cells) for name in names), spare=("n", "joint"))
+    *lines, last = grid.text(width).splitlines()
+    assert max(map(len, (*lines, last))) <= width
+    shown = [line.split()[0] for line in (*lines, last)[2:]][: len(names)]
+    assert len(set(shown)) == len(names)
+    if sum(map(len, cells)) + max(map(len, names)) + 8 <= width:
+        assert shown == names
+        assert last.startswith(names[-1])
+    assert lines[0].endswith("n") or last.startswith("Left out")

@@ -78,7 +78,8 @@ def comparison_brief(comparison: Compared, alpha: float) -> Summary:
         answer += f"{100 * alpha:g}% level ({how}); {rests}."
     notes = [few_seen(cov), *estimate.about.lines]
     said = few(notes_of(cov, results.notes, list(filter(None, notes))), MOST_NOTES)
-    return Summary(answer, (), (Grid(headers, tuple(rows)),), said, rule=rule_text(estimate, cov))
+    grid = Grid(headers, tuple(rows), spare=("dof", "t", "win/lose/tie"))
+    return Summary(answer, (), (grid,), said, rule=rule_text(estimate, cov))
 
 
 def comparison_summary(
@@ -116,7 +117,9 @@ def comparison_summary(
         "the number of questions, G that of clusters."
     )
     shown = tuple((label, _together(values, len(parts))) for label, values in facts.items())
-    return Summary("evalreg comparison", shown, (Grid(headers, tuple(rows)),), tuple(sentences))
+    return Summary(
+        "evalreg comparison", shown, (Grid(headers, tuple(rows), spare=("G", "n", "corr")),), tuple(sentences)
+    )
 
 
 def _texts(row: Mapping[Any, Any], alpha: float) -> tuple[str, str, str]:

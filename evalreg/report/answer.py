@@ -192,7 +192,7 @@ def board_grid(board: pd.DataFrame, column: str = "") -> Grid:
         "joint interval": (ends_text(low, high, value, reach) for low, high, value in joint),
     }
     columns |= {name.replace("letters", "groups"): map(str, board[name]) for name in (column, "n") if name in board}
-    return Grid.of(columns)
+    return Grid.of(columns, spare=("n", "joint interval"))
 
 
 def ranks_text(row: pd.Series[Any] | Mapping[Any, Any]) -> str:

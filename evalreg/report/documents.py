@@ -62,23 +62,10 @@ def records(table: pd.DataFrame, *index: str) -> list[dict[str, Any]]:
     ]
 
 
-def summary_document(summary: Summary) -> dict[str, Any]:
-    """The texts of a summary."""
-    return {
-        "title": summary.title,
-        "facts": [list(fact) for fact in summary.facts],
-        "grids": [{"headers": list(grid.headers), "rows": [list(row) for row in grid.rows]} for grid in summary.grids],
-        "sentences": list(summary.sentences),
-        "rule": summary.rule,
-    }
-
-
 def read_summary(document: Mapping[str, Any]) -> Summary:
-    """The summary whose texts these are."""
-    grids = tuple(Grid(tuple(grid["headers"]), tuple(tuple(row) for row in grid["rows"])) for grid in document["grids"])
-    facts = tuple((str(label), str(value)) for label, value in document["facts"])
-    sentences = tuple(map(str, document["sentences"]))
-    return Summary(str(document["title"]), facts, grids, sentences, rule=str(document.get("rule", "")))
+    """The summary whose fields these are."""
+    grids = tuple(Grid(**grid) for grid in document["grids"])
+    return Summary(**{**document, "grids": grids})
 
 
 def as_compact_json(document: Mapping[str, Any]) -> str:

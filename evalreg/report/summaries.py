@@ -263,7 +263,7 @@ def estimate_grid(estimate: Estimate, frame: pd.DataFrame, alpha: float, effect:
     columns |= {f"[{alpha / 2:.3g}": (low for low, _ in ends), f"{1 - alpha / 2:.3g}]": (high for _, high in ends)}
     columns["dof"] = dof_texts(table["dof"], whole=False)
     columns |= {} if effect is None else {"deff": (fixed(value, 2) for value in effect[order])}
-    return Grid.of(columns | _counted(table))
+    return Grid.of(columns | _counted(table), spare=("dof", "n"))
 
 
 def _counted(table: pd.DataFrame) -> dict[str, Iterable[str]]:

@@ -6,8 +6,8 @@ import html
 import re
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,8 @@ from evalreg.checks import visible
 from evalreg.errors import ArgumentTypeError
 
 WIDTH = 80
-# A name in a table of text is cut to no less than this: where columns leave less it stands above its row, whole.
-SHORTEST_NAME = 12
+# A name in a table of text is cut to no less than this, of a pair each of the two names.
+SHORTEST_NAME, PAIRED = 24, " - "
 # Of more rows than these a representation shows the first and the last.
 MOST_ROWS = 20
 ELLIPSIS = "..."
@@ -137,9 +137,12 @@ def p_value(value: float, alpha: float = LEVELS[0]) -> str:
 
 
 def shorten(name: str, width: int) -> str:
-    """A name of at most `width` characters, cut in the middle so that both ends can be read."""
+    """A name of at most `width` characters, cut in the middle so that both ends can be read; of a pair each name."""
     if len(name) <= width:
         return name
+    if PAIRED in name:
+        parts = name.split(PAIRED)
+        return PAIRED.join(shorten(part, (width + len(PAIRED)) // len(parts) - len(PAIRED)) for part in parts)
     left = (width - len(ELLIPSIS) + 1) // 2
     return name[:left] + ELLIPSIS + name[len(name) - (width - len(ELLIPSIS) - left) :]
 
@@ -166,11 +169,12 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]  # row name and cells
     blocks: bool = False  # whether columns that do not fit the width of a text stand in blocks below each other
     rule: int = 0  # above which row there is a line, 0 for none
+    spare: tuple[str, ...] = ()  # columns that a text leaves out, and names, where names would not fit beside them
 
     @classmethod
-    def of(cls, columns: Mapping[str, Iterable[str]]) -> Grid:
+    def of(cls, columns: Mapping[str, Iterable[str]], spare: tuple[str, ...] = ()) -> Grid:
         """A table by its columns, the names of rows first."""
-        return cls(tuple(columns), tuple(zip(*columns.values(), strict=True)))
+        return cls(tuple(columns), tuple(zip(*columns.values(), strict=True)), spare=spare)
 
     def __post_init__(self) -> None:
         """Refuse what is not text here, and not where a format happens to trip over it."""
@@ -179,6 +183,7 @@ class Grid:
                 raise TypeError(f"a table holds text, {len(self.headers)} cells a row; got {row!r}.")
         object.__setattr__(self, "headers", tuple(map(visible, self.headers)))
         object.__setattr__(self, "rows", tuple(tuple(map(visible, row)) for row in self.rows))
+        object.__setattr__(self, "spare", tuple(header for header in self.spare if header in self.headers))
 
     def latex(self) -> str:
         """A tabular with the rules of booktabs."""
@@ -199,32 +204,48 @@ class Grid:
         text: str = SimpleTable(data, escaped[0][1:], stubs, txt_fmt=fmt_params).as_html()
         return text
 
-    def text(self, width: int, whole: bool = False) -> str:
-        """Aligned columns, a line a row: a name too long for the width is cut in its middle.
+    def text(self, width: int) -> str:
+        """Aligned columns, a line a row, with whole names where leaving out the `spare` columns makes room for them.
 
-        It stands above its row, whole, where hardly any of it would be left, or two would be alike.
+        Else names are cut, if enough of each is left and no two become alike; else they stand above their rows.
         """
-        if self.blocks:
-            return "\n\n".join(block.text(width, whole=True) for block in self._in_blocks(width))
-        heads = self._heads()
-        widths = [max(map(len, column)) for column in zip(*(*heads, *self.rows), strict=True)]
-        first = min(widths[0], max(width - sum(w + 2 for w in widths[1:]), SHORTEST_NAME // 2))
-        names = [row[0] for row in self.rows]
-        cut = [shorten(name, first) for name in names]
-        if not whole and first >= SHORTEST_NAME and len(set(cut)) == len(set(names)):
-            names = cut
+        names, (longest, *widths) = [row[0] for row in self.rows], self._widths()
+        readable = min(longest, SHORTEST_NAME * (1 + max((name.count(PAIRED) for name in names), default=0)))
+        for shortest in (longest,) if self.blocks else (longest, readable):
+            for n in range(len(self.spare) + 1):
+                grid = self._only([i for i, header in enumerate(self.headers) if header not in self.spare[:n]])
+                room = min(width - sum(w + 2 for w in grid._widths()[1:]), longest)
+                cut = [shorten(name, room) for name in names] if room >= shortest else []
+                if len(cut) == len(names) and len(set(cut)) == len(set(names)):
+                    note = f"\nLeft out at {width} columns: {', '.join(self.spare[:n])}." if n else ""
+                    return grid._aligned(cut, room, width) + note
+        right = sum(w + 2 for w in widths)
+        blocks = self._in_blocks(width) if self.blocks or right > width else []
+        if len(blocks) > 1:
+            return "\n\n".join(block.text(width) for block in blocks)
+        return self._aligned(names, min(longest, max(width - right, 0)), width)
+
+    def _aligned(self, names: Sequence[str], room: int, width: int) -> str:
+        """The table under these names; one of more than `room` letters stands above its row."""
+        heads, widths = self._heads(), self._widths()[1:]
 
         def line(stub: str, cells: tuple[str, ...]) -> str:
-            return stub.ljust(first) + "".join(cell.rjust(w + 2) for cell, w in zip(cells, widths[1:], strict=True))
+            stub = stub if len(stub) <= room else ""
+            return stub.ljust(room) + "".join(cell.rjust(w + 2) for cell, w in zip(cells, widths, strict=True))
 
         lines = [line(head[0], head[1:]) for head in heads]
         rule = "-" * len(lines[0])
         lines.append(rule)
         for i, (name, row) in enumerate(zip(names, self.rows, strict=True)):
             lines += [rule] if self.rule and i == self.rule else []
-            lines += in_lines(name, width, "  ") if len(name) > first else []
-            lines.append(line(name if len(name) <= first else "", row[1:]))
+            lines += in_lines(name, width, "  ") if len(name) > room else []
+            lines.append(line(name, row[1:]))
         return "\n".join(lines)
+
+    def _only(self, places: Sequence[int]) -> Grid:
+        """The table of some columns."""
+        headers, *rows = (tuple(row[i] for i in places) for row in (self.headers, *self.rows))
+        return replace(self, headers=headers, rows=tuple(rows))
 
     def ends(self) -> Grid:
         """The first and the last rows, where there are many."""
@@ -242,22 +263,26 @@ class Grid:
         height = max(map(len, wrapped))
         return list(zip(*([""] * (height - len(lines)) + lines for lines in wrapped), strict=True))
 
+    def _widths(self) -> list[int]:
+        """Letters of each column."""
+        return [max(map(len, column)) for column in zip(*(*self._heads(), *self.rows), strict=True)]
+
     def _in_blocks(self, width: int) -> list[Grid]:
         """Grids of as many columns as fit the width, each with the row names that have something in them."""
-        widths = [max(map(len, column)) for column in zip(*(*self._heads(), *self.rows), strict=True)]
-        chosen: list[list[int]] = [[]]
+        widths = self._widths()
+        chosen: list[list[int]] = [[0]]
         left = room = width - min(widths[0], width // 2)
         for i, needed in enumerate(widths[1:], 1):
-            if chosen[-1] and needed + 2 > left:
-                chosen.append([])
+            if len(chosen[-1]) > 1 and needed + 2 > left:
+                chosen.append([0])
                 left = room
             chosen[-1].append(i)
             left -= needed + 2
         blocks = []
-        for columns in chosen:
-            filled = [i for i, row in enumerate(self.rows) if any(row[k].strip() for k in columns)]
-            headers, *rows = ((row[0], *(row[k] for k in columns)) for row in (self.headers, *self.rows))
-            blocks.append(Grid(headers, tuple(rows[i] for i in filled), rule=sum(i < self.rule for i in filled)))
+        for block in map(self._only, chosen):
+            filled = [i for i, row in enumerate(block.rows) if any(cell.strip() for cell in row[1:])]
+            rule = sum(i < self.rule for i in filled)
+            blocks.append(replace(block, rows=tuple(block.rows[i] for i in filled), blocks=True, rule=rule))
         return blocks
 
     def markdown(self) -> str:
@@ -351,8 +376,9 @@ class Summary:
 
 
 def in_lines(text: str, width: int, indent: str = "") -> list[str]:
-    """A text as lines of that width, broken at spaces: the hyphens of a model's name are no places to break it."""
-    return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
+    """A text as lines of that width, broken at spaces, and at the hyphens of names where one is longer than a line."""
+    too_long = any(len(word) > width - len(indent) for word in text.split())
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=too_long)
 
 
 def _wrapped(name: str, width: int) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,7 +17,7 @@ from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, EvalregError
 from evalreg.inference.intervals import tested_against
 from evalreg.inference.simultaneous import Seed
-from evalreg.report.documents import SCHEMA_VERSION, as_json, records, summary_document, versions
+from evalreg.report.documents import SCHEMA_VERSION, as_json, records, versions
 
 # `Results`, whose module imports this one.
 AnyResults: TypeAlias = Any
@@ -60,7 +61,7 @@ def results_document(
         "schema_version": SCHEMA_VERSION,
         "score": results.estimate.about.outcome,
         "seed": None if board is None else board.attrs["seed"],
-        "summary": summary_document(summary),
+        "summary": asdict(summary),
         "tested_against": tested_against(results.estimate),
         "versions": versions(),
     } | ({} if board is None else {"leaderboard": records(board, "model")})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -30,7 +30,7 @@ from evalreg.estimators.comparison_page import by_part, comparison_summary
 from evalreg.inference.dependence import design_effect
 from evalreg.inference.fragile import clusters_behind
 from evalreg.report.axes import INK, FigSize, estimates_axes
-from evalreg.report.documents import SCHEMA_VERSION, summary_document, versions
+from evalreg.report.documents import SCHEMA_VERSION, versions
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import Grid, Printed, Summary, error_text, fixed, in_lines, number, span, whole_columns
 from evalreg.results.document import checked_levels, written
@@ -297,7 +297,7 @@ class Evals(Printed):
             "kind": "comparisons",
             "parts": {name: part._document(levels, tables[name]) for name, part in self.parts.items()},
             "schema_version": SCHEMA_VERSION,
-            "summary": summary_document(self.summary(levels[0])),
+            "summary": asdict(self.summary(levels[0])),
             "versions": versions(),
         }
         return written(document, path)

@@ -29,6 +29,7 @@ from evalreg.errors import (
     TooFewClustersError,
 )
 from evalreg.estimate import Estimate
+from evalreg.inference.posterior import refuse_population
 from evalreg.inference.simultaneous import Seed, base_seed
 from evalreg.numerics.fitting import Progress
 from evalreg.numerics.limits import EQUAL, HELD, ROOT_OF_ROUNDING, ROUNDING
@@ -258,53 +259,89 @@ def check_crossed(kind: KindName, n_axes: int) -> None:
         )
 
 
-def bootstrap_results(
-    estimate: Estimate,
-    axes: tuple[Axis, ...],
-    *,
-    draws: int = 1999,
-    kind: KindName = "percentile",
-    weights: BootWeightsName = "multinomial",
-    alpha: float = 0.05,
-    seed: Seed = 0,
-) -> Bootstrap:
-    """Cluster bootstrap of means or a least-squares regression, solved again from sums within clusters.
+class Bootstrapped:
+    """Results whose estimates can be solved again from sums within clusters."""
 
-    Cameron, Gelbach and Miller (2008), REStat 90(3), for whole clusters; Owen (2007), Annals of Applied Statistics
-    1(2), for crossed ones.
-    """
-    draws, base, options = _checked(draws, kind, weights, alpha, seed)
-    if not axes:
-        raise ArgumentError(
-            "a cluster bootstrap needs clusters; this result takes rows as independent. Pass `groups=` to the "
-            "estimator, or use `evalreg.bootstrap` with a function, which draws rows where `groups` is None."
+    estimate: Estimate
+    axes: tuple[Axis, ...]
+
+    def bootstrap(
+        self,
+        draws: int = 1999,
+        kind: KindName = "percentile",
+        weights: BootWeightsName = "multinomial",
+        alpha: float = 0.05,
+        seed: Seed = 0,
+    ) -> Bootstrap:
+        """Estimates solved again from whole clusters drawn with replacement, with the intervals that they give.
+
+        Parameters
+        ----------
+        draws : int, optional
+            How many.
+        kind : {"percentile", "basic", "bca", "studentized"}, optional
+            Interval; the last two for one clustering.
+        weights : {"multinomial", "bayesian"}, optional
+            Whole clusters with replacement, or exponential weights of all clusters (the Bayesian bootstrap).
+        alpha : float, optional
+            One minus the level of the intervals.
+        seed : int or Generator, optional
+            Of the draws.
+
+        Returns
+        -------
+        Bootstrap
+            `draws`, `bse` and `conf_int()`. Crossed clusterings are drawn independently of each other (pigeonhole).
+
+        Raises
+        ------
+        NotAvailableError
+            If the estimate is not of means, ratings or least squares (`evalreg.bootstrap` takes any function), if it is
+            a function of them (which is to be taken of `draws`), or of a finite benchmark.
+        ArgumentError
+            If rows are taken as independent, or an option is unknown.
+
+        References
+        ----------
+        Cameron, Gelbach and Miller (2008), REStat 90(3), for whole clusters; Owen (2007), Annals of Applied Statistics
+        1(2), for crossed ones.
+        """
+        estimate, axes = self.estimate, self.axes
+        refuse_population(estimate, "`bootstrap`")
+        draws, base, options = _checked(draws, kind, weights, alpha, seed)
+        if not axes:
+            raise ArgumentError(
+                "a cluster bootstrap needs clusters; this result takes rows as independent. Pass `groups=` to the "
+                "estimator, or use `evalreg.bootstrap` with a function, which draws rows where `groups` is None."
+            )
+        for axis in axes:
+            check_two_clusters(estimate, axis, axes)
+        axes = drop_nested(estimate.scores, axes)[0]
+        check_crossed(kind, len(axes))
+        by, codes, n_clusters = meetings(estimate, axes)
+        solver = solver_of(estimate, by)
+
+        def work(first: int, n: int, rng: np.random.Generator) -> list[tuple[FloatArray, ...]]:
+            parts = list[tuple[FloatArray, ...]]()
+            for V in _products(boot_chunks(weights, n_clusters, n, rng), codes):
+                parts.append(solver.with_errors(V) if kind == "studentized" else (solver.solve(V),))
+                progress.advance(len(V))
+            return parts
+
+        with Progress(draws) as progress:
+            parts = [part for block in run_blocks(draws, base, work) for part in block]
+        params, *errors = (np.concatenate(of_each) for of_each in zip(*parts, strict=True))
+        if kind == "bca":
+            options["jackknife"] = solver.without()
+        if kind == "studentized":
+            options |= {"se": solver.with_errors(np.ones((1, codes[0].size)))[1][0], "draws_se": errors[0]}
+        flat = _flat(estimate)
+        # What is left of draws that are all alike is rounding.
+        params[:, flat] = np.nan
+        named = {axis_name(axis): n for axis, n in zip(axes, n_clusters, strict=True)}
+        return _with_notes(
+            Bootstrap(estimate.names, np.array(estimate.params), params, n_clusters=named, **options), flat
         )
-    for axis in axes:
-        check_two_clusters(estimate, axis, axes)
-    axes = drop_nested(estimate.scores, axes)[0]
-    check_crossed(kind, len(axes))
-    by, codes, n_clusters = meetings(estimate, axes)
-    solver = solver_of(estimate, by)
-
-    def work(first: int, n: int, rng: np.random.Generator) -> list[tuple[FloatArray, ...]]:
-        parts = list[tuple[FloatArray, ...]]()
-        for V in _products(boot_chunks(weights, n_clusters, n, rng), codes):
-            parts.append(solver.with_errors(V) if kind == "studentized" else (solver.solve(V),))
-            progress.advance(len(V))
-        return parts
-
-    with Progress(draws) as progress:
-        parts = [part for block in run_blocks(draws, base, work) for part in block]
-    params, *errors = (np.concatenate(of_each) for of_each in zip(*parts, strict=True))
-    if kind == "bca":
-        options["jackknife"] = solver.without()
-    if kind == "studentized":
-        options |= {"se": solver.with_errors(np.ones((1, codes[0].size)))[1][0], "draws_se": errors[0]}
-    flat = _flat(estimate)
-    # What is left of draws that are all alike is rounding.
-    params[:, flat] = np.nan
-    named = {axis_name(axis): n for axis, n in zip(axes, n_clusters, strict=True)}
-    return _with_notes(Bootstrap(estimate.names, np.array(estimate.params), params, n_clusters=named, **options), flat)
 
 
 def _flat(estimate: Estimate) -> BoolArray:

@@ -22,7 +22,6 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray, fraction, issue, option, whole_number
-from evalreg.choices import SscName
 from evalreg.covariance.absorbed import refuse_spanning
 from evalreg.covariance.covariance import Covariance, Term
 from evalreg.covariance.crossed import subset_signs
@@ -41,6 +40,7 @@ from evalreg.errors import (
     ZeroVarianceWarning,
 )
 from evalreg.estimate import Estimate
+from evalreg.inference.posterior import refuse_population
 from evalreg.inference.simultaneous import Seed, base_seed
 from evalreg.inference.wald import parse_contrasts, refuse_dependent, wald_quadratic
 from evalreg.numerics.limits import EQUAL, ROUNDING
@@ -150,82 +150,119 @@ class WildTest(Shown):
         return Summary("Wild cluster bootstrap", tuple(facts), (), tuple(text for _, text in self.notes))
 
 
-def wild_test(
-    estimate: Estimate,
-    axes: tuple[Axis, ...],
-    null: str | dict[str, float] | Any,
-    *,
-    draws: int = 9999,
-    weights: WildWeightsName = "auto",
-    impose_null: bool = True,
-    alpha: float = 0.05,
-    seed: Seed = 0,
-    ssc: SscName = "statsmodels",
-) -> WildTest:
-    """Wild cluster bootstrap test of linear hypotheses about means or least-squares coefficients.
+class WildTested:
+    """Results that can be tested by wild cluster bootstraps."""
 
-    Clusters are taken to be independent; with crossed clusterings each axis in turn carries the weights, the largest of
-    the p-values counts, and the variance is the largest of the crossed ones and those of fewer axes, in the data and in
-    every draw. The interval holds every value that one of the axes does not reject.
+    estimate: Estimate
+    cov: Covariance
+    axes: tuple[Axis, ...]
 
-    Cameron, Gelbach and Miller (2008), REStat 90(3); MacKinnon, Nielsen and Webb (2023), J. Applied Econometrics 38;
-    Roodman, MacKinnon, Nielsen and Webb (2019), Stata Journal 19(1), for the interval.
-    """
-    option("weights", weights, WildWeightsName)
-    draws, alpha = whole_number("draws", draws), fraction("alpha", alpha)
-    base, printed = base_seed(seed)
-    if not isinstance(impose_null, bool | np.bool_):
-        raise ArgumentTypeError(f"`impose_null` must be True or False; got {impose_null!r}.")
-    _refuse_without_sums(estimate, axes)
-    hypotheses = parse_contrasts(null, estimate.names)
-    C, value = hypotheses.matrix, hypotheses.value
-    refuse_dependent(C)
-    cov = assemble(estimate, axes, ResolvedCov("CR1", ssc, "min", "max"))
-    # Fewest clusters first, which stands for ties.
-    carriers = sorted(range(len(cov.axes)), key=lambda axis: cov.one_way[axis].n_clusters)
-    if len(C) >= cov.one_way[carriers[0]].n_clusters:
-        raise TooFewClustersError(
-            f"a joint test needs more clusters than hypotheses; got {len(C)} hypotheses and "
-            f"{cov.one_way[carriers[0]].n_clusters} clusters. Test fewer at a time.",
-            count=len(C),
+    def wild_test(
+        self,
+        null: str | dict[str, float] | Any = "Intercept = 0",
+        draws: int = 9999,
+        weights: WildWeightsName = "auto",
+        impose_null: bool = True,
+        alpha: float = 0.05,
+        seed: Seed = 0,
+    ) -> WildTest:
+        """A wild cluster bootstrap test, for few clusters or unequal ones, with the interval that it gives.
+
+        Parameters
+        ----------
+        null : str, dict or array_like, optional
+            Hypotheses as in `t_test`: "A - B = 0.1", or several with commas between them.
+        draws : int, optional
+            Weight vectors to draw; all are taken, once each, where there are no more.
+        weights : {"auto", "rademacher", "webb", "mammen"}, optional
+            "auto" is Webb's six points for 12 clusters or fewer, Rademacher's two otherwise.
+        impose_null : bool, optional
+            Whether residuals satisfy the null.
+        alpha : float, optional
+            One minus the level of the interval.
+        seed : int or Generator, optional
+            Of the draws.
+
+        Returns
+        -------
+        WildTest
+            Statistic (the CR1 t, whatever `cov` is), p-values and interval.
+
+        Raises
+        ------
+        NotAvailableError
+            If the estimate is not of means or least squares, or of a finite benchmark.
+        ArgumentError
+            If rows are taken as independent, or an option is unknown.
+
+        Notes
+        -----
+        Clusters are taken to be independent; with crossed clusterings each axis in turn carries the weights, the
+        largest of the p-values counts, and the variance is the largest of the crossed ones and those of fewer axes, in
+        the data and in every draw. The interval holds every value that one of the axes does not reject.
+
+        References
+        ----------
+        Cameron, Gelbach and Miller (2008), REStat 90(3); MacKinnon, Nielsen and Webb (2023), J. Applied Econometrics
+        38; Roodman, MacKinnon, Nielsen and Webb (2019), Stata Journal 19(1), for the interval.
+        """
+        estimate, axes = self.estimate, self.axes
+        refuse_population(estimate, "`wild_test`")
+        option("weights", weights, WildWeightsName)
+        draws, alpha = whole_number("draws", draws), fraction("alpha", alpha)
+        base, printed = base_seed(seed)
+        if not isinstance(impose_null, bool | np.bool_):
+            raise ArgumentTypeError(f"`impose_null` must be True or False; got {impose_null!r}.")
+        _refuse_without_sums(estimate, axes)
+        hypotheses = parse_contrasts(null, estimate.names)
+        C, value = hypotheses.matrix, hypotheses.value
+        refuse_dependent(C)
+        cov = assemble(estimate, axes, ResolvedCov("CR1", self.cov.options.ssc, "min", "max"))
+        # Fewest clusters first, which stands for ties.
+        carriers = sorted(range(len(cov.axes)), key=lambda axis: cov.one_way[axis].n_clusters)
+        if len(C) >= cov.one_way[carriers[0]].n_clusters:
+            raise TooFewClustersError(
+                f"a joint test needs more clusters than hypotheses; got {len(C)} hypotheses and "
+                f"{cov.one_way[carriers[0]].n_clusters} clusters. Test fewer at a time.",
+                count=len(C),
+            )
+        drawing = _Drawing(estimate, cov, C, C @ estimate.params - value, bool(impose_null))
+        statistic, single = drawing.statistic(), len(C) == 1
+        undefined = next(filter(None, cov.reasons(C)), "")
+        if not undefined and np.isnan(statistic):
+            undefined = "the covariance of these contrasts is singular"
+        text = f"no test, because {undefined}; statistic, p-value and interval are NaN."
+        pairs = zip(hypotheses.names, value, strict=True)
+        test = WildTest(
+            statistic=np.nan if undefined else statistic,
+            p_value=np.nan,
+            p_equal_tailed=np.nan,
+            interval=(np.nan, np.nan) if single else None,
+            draws=draws,
+            enumerated=False,
+            weights=weights,
+            null=", ".join(name if "=" in name else f"{name} = {c:g}" for name, c in pairs),
+            impose_null=drawing.imposed,
+            alpha=alpha,
+            seed=printed,
+            estimate=float(C[0] @ estimate.params) if single else np.nan,
+            by="",
+            n_clusters=0,
+            notes=((ZeroVarianceWarning, text),) if undefined else (),
         )
-    drawing = _Drawing(estimate, cov, C, C @ estimate.params - value, bool(impose_null))
-    statistic, single = drawing.statistic(), len(C) == 1
-    undefined = next(filter(None, cov.reasons(C)), "")
-    if not undefined and np.isnan(statistic):
-        undefined = "the covariance of these contrasts is singular"
-    text = f"no test, because {undefined}; statistic, p-value and interval are NaN."
-    pairs = zip(hypotheses.names, value, strict=True)
-    test = WildTest(
-        statistic=np.nan if undefined else statistic,
-        p_value=np.nan,
-        p_equal_tailed=np.nan,
-        interval=(np.nan, np.nan) if single else None,
-        draws=draws,
-        enumerated=False,
-        weights=weights,
-        null=", ".join(name if "=" in name else f"{name} = {c:g}" for name, c in pairs),
-        impose_null=drawing.imposed,
-        alpha=alpha,
-        seed=printed,
-        estimate=float(C[0] @ estimate.params) if single else np.nan,
-        by="",
-        n_clusters=0,
-        notes=((ZeroVarianceWarning, text),) if undefined else (),
-    )
-    tests = [_axis_test(test, drawing, carrier, base) for carrier in carriers]
-    # Of several axes the largest p-values, and the smallest interval that holds those of all.
-    largest = max(tests, key=lambda test: test.p_value)
-    notes: tuple[Note, ...] = next(filter(None, (test.notes for test in tests)), ())
-    issue(notes)
-    ends = [test.interval for test in tests if test.interval is not None]
-    return replace(
-        largest,
-        p_equal_tailed=max(test.p_equal_tailed for test in tests),
-        interval=(min(low for low, _ in ends), max(high for _, high in ends)) if ends else None,
-        p_by_axis=tuple((test.by, test.p_value) for test in tests),
-        notes=notes,
-    )
+        tests = [_axis_test(test, drawing, carrier, base) for carrier in carriers]
+        # Of several axes the largest p-values, and the smallest interval that holds those of all.
+        largest = max(tests, key=lambda test: test.p_value)
+        notes: tuple[Note, ...] = next(filter(None, (test.notes for test in tests)), ())
+        issue(notes)
+        ends = [test.interval for test in tests if test.interval is not None]
+        return replace(
+            largest,
+            p_equal_tailed=max(test.p_equal_tailed for test in tests),
+            interval=(min(low for low, _ in ends), max(high for _, high in ends)) if ends else None,
+            p_by_axis=tuple((test.by, test.p_value) for test in tests),
+            notes=notes,
+        )
 
 
 def _refuse_without_sums(estimate: Estimate, axes: tuple[Axis, ...]) -> None:

@@ -1,27 +1,22 @@
-"""What results say of their clusters, draws and plans."""
+"""What results say of their clusters."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from evalreg.data.clusters import Axis, axis_name, parse_groups
+from evalreg.data.clusters import axis_name, parse_groups
 from evalreg.errors import ArgumentError
 from evalreg.inference.dependence import dependence_table
 from evalreg.inference.fragile import cluster_influence, cluster_sizes, row_influence
-from evalreg.inference.posterior import refuse_population
-from evalreg.resampling.bootstrap import Bootstrap, KindName, bootstrap_results
-from evalreg.resampling.wild import WildTest, wild_test
 from evalreg.results.algebra import Algebra
 
 if TYPE_CHECKING:
     from evalreg.covariance.covariance import Covariance
     from evalreg.estimate import Estimate
-    from evalreg.inference.simultaneous import Seed
-    from evalreg.resampling.draws import BootWeightsName, WildWeightsName
 
 
 class Diagnosed(Algebra):
@@ -132,112 +127,3 @@ def _diagnosed(estimate: Estimate, cov: Covariance) -> pd.DataFrame:
     }
     columns = ["n_clusters", "effective_clusters", "largest_share", "mean_size", "max_leverage", "most_influential"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=[*columns, "params_without", "solved"])
-
-
-class Resampled:
-    """Methods that draw clusters or signs again."""
-
-    estimate: Estimate
-    cov: Covariance
-    axes: tuple[Axis, ...]
-
-    def wild_test(
-        self,
-        null: str | dict[str, float] | Any = "Intercept = 0",
-        draws: int = 9999,
-        weights: WildWeightsName = "auto",
-        impose_null: bool = True,
-        alpha: float = 0.05,
-        seed: Seed = 0,
-    ) -> WildTest:
-        """A wild cluster bootstrap test, for few clusters or unequal ones, with the interval that it gives.
-
-        Parameters
-        ----------
-        null : str, dict or array_like, optional
-            Hypotheses as in `t_test`: "A - B = 0.1", or several with commas between them.
-        draws : int, optional
-            Weight vectors to draw; all are taken, once each, where there are no more.
-        weights : {"auto", "rademacher", "webb", "mammen"}, optional
-            "auto" is Webb's six points for 12 clusters or fewer, Rademacher's two otherwise.
-        impose_null : bool, optional
-            Whether residuals satisfy the null.
-        alpha : float, optional
-            One minus the level of the interval.
-        seed : int or Generator, optional
-            Of the draws.
-
-        Returns
-        -------
-        WildTest
-            Statistic (the CR1 t, whatever `cov` is), p-values and interval.
-
-        Raises
-        ------
-        NotAvailableError
-            If the estimate is not of means or least squares, or of a finite benchmark.
-        ArgumentError
-            If rows are taken as independent, or an option is unknown.
-
-        References
-        ----------
-        Cameron, Gelbach and Miller (2008), REStat 90(3); MacKinnon, Nielsen and Webb (2023), J. Applied Econometrics
-        38.
-        """
-        refuse_population(self.estimate, "`wild_test`")
-        return wild_test(
-            self.estimate,
-            self.axes,
-            null,
-            draws=draws,
-            weights=weights,
-            impose_null=impose_null,
-            alpha=alpha,
-            seed=seed,
-            ssc=self.cov.options.ssc,
-        )
-
-    def bootstrap(
-        self,
-        draws: int = 1999,
-        kind: KindName = "percentile",
-        weights: BootWeightsName = "multinomial",
-        alpha: float = 0.05,
-        seed: Seed = 0,
-    ) -> Bootstrap:
-        """Estimates solved again from whole clusters drawn with replacement, with the intervals that they give.
-
-        Parameters
-        ----------
-        draws : int, optional
-            How many.
-        kind : {"percentile", "basic", "bca", "studentized"}, optional
-            Interval; the last two for one clustering.
-        weights : {"multinomial", "bayesian"}, optional
-            Whole clusters with replacement, or exponential weights of all clusters (the Bayesian bootstrap).
-        alpha : float, optional
-            One minus the level of the intervals.
-        seed : int or Generator, optional
-            Of the draws.
-
-        Returns
-        -------
-        Bootstrap
-            `draws`, `bse` and `conf_int()`. Crossed clusterings are drawn independently of each other (pigeonhole).
-
-        Raises
-        ------
-        NotAvailableError
-            If the estimate is not of means, ratings or least squares (`evalreg.bootstrap` takes any function), if it is
-            a function of them (which is to be taken of `draws`), or of a finite benchmark.
-        ArgumentError
-            If rows are taken as independent, or an option is unknown.
-
-        References
-        ----------
-        Cameron, Gelbach and Miller (2008), REStat 90(3); Owen (2007), Annals of Applied Statistics 1(2).
-        """
-        refuse_population(self.estimate, "`bootstrap`")
-        return bootstrap_results(
-            self.estimate, self.axes, draws=draws, kind=kind, weights=weights, alpha=alpha, seed=seed
-        )

@@ -46,8 +46,10 @@ from evalreg.report.answer import short
 from evalreg.report.axes import FigSize
 from evalreg.report.figures import FigureName, plot_results
 from evalreg.report.summaries import covariance_text
+from evalreg.resampling.bootstrap import Bootstrapped
+from evalreg.resampling.wild import WildTested
 from evalreg.results.bridge import line_of, to_statsmodels, with_row_dof
-from evalreg.results.diagnosed import Diagnosed, Resampled
+from evalreg.results.diagnosed import Diagnosed
 from evalreg.results.fitted import design_rows
 from evalreg.results.gate import Gate, decided
 from evalreg.results.predictions import Predicted, plot_predictions
@@ -68,7 +70,7 @@ KEPT = _Kept.KEPT
 
 
 @dataclass(frozen=True, eq=False)
-class Results(Resampled, Predicted, Diagnosed, Tabulated, Hinting):
+class Results(Bootstrapped, WildTested, Predicted, Diagnosed, Tabulated, Hinting):
     """Estimates with standard errors, tests and intervals, under statsmodels' names; immutable.
 
     Made by `fit`, `mean` and `infer`.

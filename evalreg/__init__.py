@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from evalreg.covariance.terms import covariance as covariance
     from evalreg.estimate import Estimate as Estimate
     from evalreg.estimators.classification import classification as classification
-    from evalreg.estimators.comparison import (
-        Comparison as Comparison,
-    )
+    from evalreg.estimators.comparison import Comparison as Comparison
+    from evalreg.estimators.comparison import sign_test as sign_test
     from evalreg.estimators.confidence_sequence import confidence_sequence as confidence_sequence
     from evalreg.estimators.difference import compare as compare
     from evalreg.estimators.frontier import frontier as frontier
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from evalreg.estimators.judging import judge_corrected as judge_corrected
     from evalreg.estimators.judging import panel as panel
     from evalreg.estimators.mean import mean as mean
-    from evalreg.estimators.pair_tables import sign_test as sign_test
     from evalreg.estimators.pass_at_k import pass_at_k as pass_at_k
     from evalreg.estimators.quantile import quantile as quantile
     from evalreg.estimators.ratings import ability as ability
@@ -78,14 +76,13 @@ _NAMES = {
     "errors": "errors",
     "estimate": "Estimate",
     "estimators.classification": "classification",
-    "estimators.comparison": "Comparison",
+    "estimators.comparison": "Comparison sign_test",
     "estimators.confidence_sequence": "confidence_sequence",
     "estimators.difference": "compare",
     "estimators.frontier": "frontier",
     "estimators.horizon": "horizon",
     "estimators.judging": "judge_corrected panel",
     "estimators.mean": "mean",
-    "estimators.pair_tables": "sign_test",
     "estimators.pass_at_k": "pass_at_k",
     "estimators.quantile": "quantile",
     "estimators.ratings": "ability bradley_terry controlled_win_rate wins",

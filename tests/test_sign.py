@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.contingency_tables import mcnemar
 
-from evalreg.estimators.pair_tables import sign_test
+from evalreg.estimators.comparison import sign_test
 
 # Sums of at most a few hundred positive terms, by the incomplete beta function on the other side.
 SAME = 1e-11

@@ -8,26 +8,13 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
+from evalreg import errors
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, issue, listed, nearest, option, whole_number
 from evalreg.choices import MissingName
 from evalreg.data.clusters import Codes, Groups, axis_name, joint, known_column, names_of, with_joint_ids
 from evalreg.data.engine import Query
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import cells_of, read_rows
-from evalreg.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    ConstantScoreError,
-    DataError,
-    DominantClusterWarning,
-    MissingColumnError,
-    NonFiniteError,
-    NotAvailableError,
-    Note,
-    ScoreRangeError,
-    SkewedScoresWarning,
-    TooFewClustersError,
-)
 from evalreg.inference.sequential import bounds, mixture_rho, path_of_totals, roughness, running_intersection
 
 SequenceName: TypeAlias = Literal["logit", "wald"]
@@ -126,18 +113,18 @@ def confidence_sequence(
     """
     alpha, t0, start = fraction("alpha", alpha), whole_number("t0", t0), whole_number("start", start, 2)
     if not isinstance(running, bool | np.bool_):
-        raise ArgumentTypeError(f"`running` must be True or False; got {running!r}.")
+        raise errors.ArgumentTypeError(f"`running` must be True or False; got {running!r}.")
     if method is not None:
         option("method", method, SEQUENCES)
     table = with_joint_ids(open_frame(data), model=model)
     if isinstance(table, Query):
-        raise NotAvailableError("`confidence_sequence` needs the rows in memory; collect the frame first.")
+        raise errors.NotAvailableError("`confidence_sequence` needs the rows in memory; collect the frame first.")
     totals, counts, dropped, (low, high) = _totals(table, score, groups, model, pair, order, missing)
     in_unit, n_clusters = low >= 0 and high <= 1, totals.shape[0]
     if method == "logit" and model is not None:
-        raise ArgumentError('`method="logit"` is for one mean; a difference of two models has method="wald".')
+        raise errors.ArgumentError('`method="logit"` is for one mean; a difference of two models has method="wald".')
     if method == "logit" and not in_unit:
-        raise ScoreRangeError(
+        raise errors.ScoreRangeError(
             f'`score` must lie in [0, 1] for method="logit"; column {score!r} does not. Rescale it, or leave out '
             "`method`.",
             column=score,
@@ -145,7 +132,7 @@ def confidence_sequence(
     logit = in_unit and model is None and method != "wald"
     if n_clusters < start:
         what = "rows, each its own" if groups is None else "complete ones"
-        raise TooFewClustersError(
+        raise errors.TooFewClustersError(
             f"a confidence sequence starts at {start} clusters; there are {n_clusters} {what}. Look again when there "
             "are more: earlier intervals would miss too often.",
             column=groups if isinstance(groups, str) else None,
@@ -156,12 +143,12 @@ def confidence_sequence(
     bounded = in_unit or (model is None and low >= -1 and high <= 1)
     path = path_of_totals(totals, counts, np.array([1.0, -1.0])[: totals.shape[1]])
     if np.isnan(path.estimate[start - 1]):
-        raise DataError(
+        raise errors.DataError(
             f"both models must have rows by the first look; one has none in the first {start} clusters. Put the "
             "clusters in the order in which they were complete, or raise `start`."
         )
     if not bounded and not path.spread[-1] > 0:
-        raise ConstantScoreError(
+        raise errors.ConstantScoreError(
             f"`score` must vary; the clusters' means of {score!r} are alike in all {n_clusters} clusters, and scores "
             "outside [0, 1] have no bounds to show in place of an interval. Look again when there are more.",
             column=score,
@@ -180,7 +167,7 @@ def confidence_sequence(
     return frame
 
 
-def _rough_notes(totals: FloatArray, counts: FloatArray, start: int, score: str, bounded: bool) -> list[Note]:
+def _rough_notes(totals: FloatArray, counts: FloatArray, start: int, score: str, bounded: bool) -> list[errors.Note]:
     """Warn where the normal approximation is far off: skewed scores without bounds, or one dominant cluster."""
     contrast = np.array([1.0, -1.0])[: totals.shape[1]]
     skew, share = roughness(totals, counts, contrast, start)
@@ -190,7 +177,7 @@ def _rough_notes(totals: FloatArray, counts: FloatArray, start: int, score: str,
             f"skewness of {skew:.2g} (safe is {SKEWED}). Simulated sequences of such scores miss in 8% to 45% of logs. "
             "Take logarithms of costs and times, or a share above a threshold."
         )
-        return [(SkewedScoresWarning, text)]
+        return [(errors.SkewedScoresWarning, text)]
     size = counts.sum(axis=1)
     sizes = np.maximum.accumulate(size**2) / np.cumsum(size**2)
     share = float(sizes[start - 1 :].max()) if bounded else share
@@ -199,7 +186,7 @@ def _rough_notes(totals: FloatArray, counts: FloatArray, start: int, score: str,
             f"one cluster has up to {share:.0%} of the squared influence on {score!r} ({DOMINANT:.0%} is safe). "
             "A confidence sequence needs many that are alike. Take finer clusters, or start later."
         )
-        return [(DominantClusterWarning, text)]
+        return [(errors.DominantClusterWarning, text)]
     return []
 
 
@@ -221,7 +208,7 @@ def _totals(
     keys, cell = cells_of(used.used, tuple(labels))
     axes, rows = used.axes or (), used.source.places()
     if len(axes) > 1:
-        raise ArgumentError(
+        raise errors.ArgumentError(
             f"`groups` must name one clustering, since clusters are complete one after another; got {len(axes)}. "
             f'Use the one whose clusters come in one by one, such as groups="{axis_name(axes[0])}".'
         )
@@ -246,20 +233,22 @@ def _pair(table: Table, model: str | None, pair: Sequence[Any] | None) -> tuple[
     """
     if model is None:
         if pair is not None:
-            raise ArgumentError("`pair` names two models; name their column in `model`.")
+            raise errors.ArgumentError("`pair` names two models; name their column in `model`.")
         return (), None
     codes, names = table.labels(known_column(model, names_of(table), "model"), "model")
     known = [str(name) for name in names]
     models = tuple(map(str, pair)) if isinstance(pair, list | tuple) else ()
     if len(models) != 2 or models[0] == models[1]:
-        raise ArgumentError(
+        raise errors.ArgumentError(
             f"`pair` must be two different models of {model!r}, of which the second is subtracted from the first; got "
             f"{pair!r}. The models are {listed(known)}."
         )
     for name in models:
         if name not in known:
             hint = nearest(name, known) or f" The models are {listed(known)}."
-            raise MissingColumnError(f'`pair` names "{name}", which is not in column {model!r}.{hint}', column=model)
+            raise errors.MissingColumnError(
+                f'`pair` names "{name}", which is not in column {model!r}.{hint}', column=model
+            )
     return models, np.append(np.isin(known, models), True)[codes]
 
 
@@ -267,7 +256,7 @@ def _places(table: Table, order: str, rows: IntArray) -> IntArray:
     """Places of the rows sorted by a column, rows alike in it as they are."""
     known_column(order, table.columns, "order")
     if absent := int(np.count_nonzero(table.missing(order)[rows])):
-        raise NonFiniteError(
+        raise errors.NonFiniteError(
             f"`order` must give every row a place; column {order!r} is missing in {absent} "
             f"row{'s' if absent > 1 else ''}. Fill it in, or leave them out.",
             column=order,
@@ -277,7 +266,7 @@ def _places(table: Table, order: str, rows: IntArray) -> IntArray:
     try:
         return np.asarray(column.sort_values(kind="stable").index, dtype=np.intp)
     except TypeError:
-        raise ArgumentTypeError(
+        raise errors.ArgumentTypeError(
             f"`order` must be a column that sorts: numbers, times or text; {order!r} mixes kinds."
         ) from None
 
@@ -289,7 +278,7 @@ def _in_order(cluster: Codes, place: IntArray, name: str) -> IntArray:
     split = np.sort(codes[runs > 1])
     if split.size:
         labels = listed(cluster.label(int(code)) for code in split)
-        raise DataError(
+        raise errors.DataError(
             f"the rows of a cluster must come together, one cluster after another; {split.size} of {runs.size} "
             f"clusters of {name!r} are split ({labels}). Sort by cluster in the order in which clusters were complete, "
             "and leave incomplete ones out; or name in `order` a column that is the same in all rows of a cluster.",

@@ -22,9 +22,8 @@ from evalreg.data.sums import SummedLog, lines_as_rows, lines_of
 from evalreg.errors import ArgumentTypeError, IndependenceWarning, NotAvailableError, Note
 from evalreg.estimate import PLAIN, About, Cells, Estimate, of_means, same_questions
 from evalreg.estimators.cells import estimate_read
-from evalreg.estimators.comparison import Comparison
+from evalreg.estimators.comparison import Comparison, Facts, facts_of
 from evalreg.estimators.mean import solve as solve_means
-from evalreg.estimators.pair_tables import Facts, facts_of
 from evalreg.estimators.targets import (
     PopulationSize,
     counts_clusters,

@@ -1,89 +1,42 @@
-"""Predictions of regressions with error bars, and their figure."""
+"""What a regression says beyond its coefficients: predictions, slopes, comparisons, tests of terms, and a figure."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import product
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import combinations, pairwise, product
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
-from evalreg.checks import FloatArray, fraction
-from evalreg.errors import ArgumentError
+from evalreg import errors
+from evalreg.checks import FloatArray, fraction, issue, listed, nearest
+from evalreg.data.clusters import known_columns
+from evalreg.data.rows import joint_names
+from evalreg.estimate import Estimate
+from evalreg.inference.wald import NO_DOF, JointTest, critical_value, few_notes, joint_test, joint_test_p
 from evalreg.numerics.limits import EQUAL
-from evalreg.report.axes import predictions_axes
+from evalreg.report.axes import FigSize, predictions_axes
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import level_text
+from evalreg.results import fitted as of_rows
 from evalreg.results.algebra import Algebra
-from evalreg.results.comparisons import (
-    Contrast,
-    average_comparisons,
-    average_predictions,
-    average_slopes,
-    covariate_values,
-    fitted_groups,
-    term_tests,
-)
-from evalreg.results.fitted import design_rows, is_probability, mean_of, model_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from evalreg.covariance.covariance import Covariance
-    from evalreg.estimate import Estimate
-    from evalreg.report.axes import FigSize
+Contrast: TypeAlias = str | float | tuple[Any, Any]
+OF_LABELS = ("reference", "pairwise", "sequential")
+OF_NUMBERS = ("sd", "iqr", "minmax")
 
-
-# Values of a number along the axis.
-N_VALUES = 25
-OVERLAP = "Overlapping intervals are not a test of a difference: `avg_comparisons` is. "
-
-
-def plot_predictions(
-    results: Any, by: str | list[str] | dict[str, Any], alpha: float, figsize: FigSize, ax: Axes | None
-) -> Axes:
-    """The figure of `Results.plot("predictions")`: the `avg_predictions` along a covariate, a second one in colour."""
-    fraction("alpha", alpha)
-    names = [by] if isinstance(by, str) else list(by)
-    if not 1 <= len(names) <= 2:
-        raise ArgumentError(f"`by` must name one covariate, or two: along the axis and in colour; got {len(names)}.")
-    grid = plotted_values(results.estimate, by, names)
-    averages = results.avg_predictions(variables=grid)
-    ends = averages.conf_int(alpha)
-    places = list(product(*grid.values()))
-    table = pd.DataFrame(
-        {"estimate": averages.params.to_numpy(), "lower": ends[0].to_numpy(), "upper": ends[1].to_numpy()}
-    )
-    table.insert(0, "x", [place[0] for place in places])
-    if len(names) == 2:
-        table["group"] = [f"{place[1]:g}" if isinstance(place[1], float) else str(place[1]) for place in places]
-    dof = averages.dof[np.isfinite(averages.dof)]
-    said = f", with {dof.min():.3g} to {dof.max():.3g} degrees of freedom" if len(dof) else ""
-    note = f"{level_text(alpha)} interval of each average{said}; every row is put at these values, its others "
-    return predictions_axes(
-        table,
-        xlabel=names[0],
-        ylabel=f"expected {results.estimate.about.outcome}",
-        legend=names[1] if len(names) == 2 else "",
-        note=f"{note}as they are. {OVERLAP if len(names) == 2 else ''}Standard errors: {covariance_text(results.cov)}.",
-        figsize=figsize,
-        ax=ax,
-    )
-
-
-def plotted_values(estimate: Any, by: Any, names: list[str]) -> dict[str, list[Any]]:
-    """Values of the covariates: those given, all levels of labels, a grid of the number along the axis."""
-    fitted = fitted_groups(estimate, None)
-    values = dict(by) if isinstance(by, dict) else {}
-    x = names[0]
-    if x not in values and x in fitted.frame and not fitted.labels(x):
-        column = fitted.frame[x].to_numpy(dtype=float)
-        values[x] = np.linspace(column.min(), column.max(), N_VALUES).tolist()
-    grid: dict[str, list[Any]] = {}
-    for name in names:
-        grid |= covariate_values(fitted, {name: values[name]} if name in values else [name])
-    return grid
+Variables: TypeAlias = str | Sequence[str] | Mapping[str, Any] | None
+# Averages of the mean over rows, shape (n_groups,), and their derivatives, shape (n_groups, k).
+Averages: TypeAlias = tuple[FloatArray, FloatArray]
+# Several, with their names.
+NamedAverages: TypeAlias = tuple[FloatArray, FloatArray, tuple[str, ...]]
 
 
 class Predicted(Algebra):
@@ -128,7 +81,20 @@ class Predicted(Algebra):
         0     0.670  0.081  18.070  0.500  0.841
         1     0.682  0.047  25.381  0.584  0.779
         """
-        return prediction_table(self.estimate, self.cov, data, alpha)
+        fraction("alpha", alpha)
+        model = of_rows.model_of(self.estimate)
+        mean = of_rows.mean_of(model)
+        X, index = (np.asarray(model.exog), None) if data is None else of_rows.design_rows(model, data)
+        known = np.isfinite(X).all(axis=1)
+        eta = X @ self.estimate.params
+        columns = np.full((5, X.shape[0]), np.nan)
+        if known.any():
+            at, rows = X[known], eta[known]
+            half = self.cov.half_width(at, alpha)
+            ends = np.sort([mean.at(rows - half), mean.at(rows + half)], axis=0)
+            se = np.abs(mean.slope(rows)) * np.sqrt(self.cov.variance(at))
+            columns[:, known] = [mean.at(rows), se, self.cov.dof(at), *ends]
+        return pd.DataFrame(dict(zip(("estimate", "se", "dof", "lower", "upper"), columns, strict=True)), index=index)
 
     def avg_slopes(self, variables: str | list[str] | None = None) -> Any:
         """Average effect of each covariate on the expected score, over the rows that were fitted.
@@ -270,7 +236,7 @@ class Predicted(Algebra):
         predictions = self._averaged("predictions", *average_predictions(fitted, variables))
         mean = np.array(predictions.estimate.params)
         # A probability that is 0 or 1 up to rounding has no logit.
-        if not is_probability(fitted.model) or np.any(np.minimum(mean, 1 - mean) < EQUAL):
+        if not of_rows.is_probability(fitted.model) or np.any(np.minimum(mean, 1 - mean) < EQUAL):
             return predictions
         about = replace(predictions.estimate.about, interval="logit")
         return replace(predictions, estimate=replace(predictions.estimate, bounded=True, about=about))
@@ -309,7 +275,32 @@ class Predicted(Algebra):
         >>> results.wald_test_terms()[["df_num", "df_denom", "p_value", "critical"]].round(2).loc["subject"].to_dict()
         {'df_num': 3.0, 'df_denom': 21.62, 'p_value': 0.93, 'critical': 3.06}
         """
-        return term_tests(self.estimate, self.cov, alpha)
+        fraction("alpha", alpha)
+        estimate, cov = self.estimate, self.cov
+        info = None
+        if estimate.fitted is not None and estimate.absorbed is None:
+            info = of_rows.design_info(estimate.fitted().model)
+        if info is None:
+            raise errors.NotAvailableError(
+                "tests by term need a formula and its fit: results of `fit` without absorbed factors, or of "
+                "`from_statsmodels` by formula (contrasts, copies, unpickled results and fits of rows in an engine "
+                "hold none). `wald_test` takes any coefficients by name."
+            )
+        tests = {}
+        for name, part in info.term_name_slices.items():
+            C = np.eye(estimate.n_params)[part]
+            try:
+                tests[name] = joint_test(estimate, cov, C)
+            except errors.TooFewClustersError:
+                text = f"{float(cov.smallest_dof):.3g} {NO_DOF} {len(C)} contrasts jointly"
+                tests[name] = JointTest(float("nan"), len(C), float("nan"), text)
+        issue([(kind, f'term "{name}": {text}') for name, test in tests.items() for kind, text in few_notes(test)])
+        columns = ["F", "df_num", "df_denom", "p_value", "critical", "reason"]
+        rows = {}
+        for name, test in tests.items():
+            q, dof = test.df_num, test.df_denom
+            rows[name] = test.statistic, q, dof, joint_test_p(test), critical_value(q, dof, alpha), test.reason
+        return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
     def _averaged(self, what: str, values: FloatArray, J: FloatArray, names: tuple[str, ...]) -> Any:
         """Results of averages over the fitted rows, from their derivatives by the coefficients."""
@@ -322,19 +313,296 @@ class Predicted(Algebra):
         return self._derived(replace(estimate, about=about), self.cov.linear(J, names), ())
 
 
-def prediction_table(estimate: Estimate, cov: Covariance, data: Any, alpha: float) -> pd.DataFrame:
-    """The table of `predict`: intervals of x'b by its own t, carried over by the link."""
+# Averages over the fitted rows
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMean:
+    """A fitted regression whose mean is averaged over groups of its rows."""
+
+    model: Any
+    frame: pd.DataFrame
+    mean: of_rows.Mean
+    b: FloatArray
+    shares: Any  # sparse, (n_groups, n_rows): weights of the rows, which sum to one in each group
+    groups: tuple[tuple[str, ...], ...]  # labels of each group; one empty tuple for all rows
+
+    def labels(self, name: str) -> bool:
+        """Whether a covariate holds labels."""
+        return of_rows.holds_labels(self.model, self.frame, name)
+
+    def at(self, **values: Any) -> Averages:
+        """Averages with every row's covariates put at these values, each one value or an array."""
+        columns = {}
+        for name, value in values.items():
+            dtype: Any = self.frame[name].dtype if self.labels(name) else np.float64
+            columns[name] = pd.Series(value, index=self.frame.index, dtype=dtype)
+        X = of_rows.design_at(self.model, self.frame.assign(**columns)) if values else np.asarray(self.model.exog)
+        eta = X @ self.b
+        return self.shares @ self.mean.at(eta), self.shares @ (self.mean.slope(eta)[:, None] * X)
+
+
+def fitted_groups(estimate: Estimate, by: str | list[str] | None) -> FittedMean:
+    """The regression of an estimate, over all rows or over the rows of each joint value of `by`."""
+    model = of_rows.model_of(estimate)
+    frame = of_rows.frame_of(model)
+    share = of_rows.row_shares(model, len(frame))
+    codes, groups = np.zeros(len(frame), dtype=np.intp), ((),)
+    if by is not None:
+        codes, groups = _rows_by(estimate, by)
+    whole = np.bincount(codes, weights=share, minlength=len(groups))
+    rows = np.arange(len(frame))
+    shares = sparse.csr_array((share / whole[codes], (codes, rows)), shape=(len(groups), len(frame)))
+    return FittedMean(model, frame, of_rows.mean_of(model), np.array(estimate.params), shares, groups)
+
+
+def _rows_by(estimate: Estimate, by: str | list[str]) -> tuple[Any, Any]:
+    """Group of each row, and the labels of each, sorted as text."""
+    names = known_columns(by, estimate.scores.columns, "by")
+    labels = estimate.scores.row_labels()
+    if labels is None:
+        raise errors.NotAvailableError("`by` needs rows in memory. Leave it out, or fit data that are in memory.")
+    try:
+        codes = labels.codes(names)
+    except errors.MissingLabelsError as error:
+        raise errors.MissingLabelsError(
+            f"`by` must have a label in every row in use; {error.column!r} has none in {error.count}. Leave these rows "
+            "out of the fit, or give them a label.",
+            column=error.column,
+            rows=error.rows,
+            count=error.count,
+        ) from None
+    parts = codes.parts or (codes,)
+    groups = [tuple(part.label(int(part.codes[row])) for part in parts) for row in codes.first]
+    order = sorted(range(len(groups)), key=groups.__getitem__)
+    place = np.empty(len(groups), dtype=np.intp)
+    place[order] = np.arange(len(groups))
+    return place[codes.codes], tuple(groups[i] for i in order)
+
+
+def average_predictions(fitted: FittedMean, variables: Variables) -> NamedAverages:
+    """Average expected scores of groups of rows, at each joint value of `variables`."""
+    grid = covariate_values(fitted, variables)
+    averages, names = [], []
+    for values in product(*grid.values()):
+        averages.append(fitted.at(**dict(zip(grid, values, strict=True))))
+        texts = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
+        names += [(*group, *texts) for group in fitted.groups]
+    return _together(averages, joint_names(names) if grid or fitted.groups != ((),) else ("average",))
+
+
+def covariate_values(fitted: FittedMean, variables: Variables) -> dict[str, list[Any]]:
+    """Values at which the covariates are put."""
+    values = {}
+    for name, value in _by_covariate(fitted, variables).items() if variables is not None else ():
+        column = fitted.frame[name]
+        if value is not None:
+            several = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
+            values[name] = [_level(fitted, name, each) for each in (value if several else [value])]
+            if not values[name]:
+                raise errors.ArgumentError(f'`variables` gives no value for "{name}".')
+        elif fitted.labels(name):
+            values[name] = _levels(column)
+        else:
+            raise errors.ArgumentError(
+                f'`variables` must say at which values of the number "{name}" predictions are wanted, such as '
+                f'{{"{name}": [{column.min():g}, {column.max():g}]}}.'
+            )
+    return values
+
+
+def _by_covariate(fitted: FittedMean, variables: Variables) -> dict[str, Any]:
+    """The covariates that are asked for, with what was given for each, None without."""
+    values = variables if isinstance(variables, Mapping) else {}
+    names: Any = list(variables) if isinstance(variables, Mapping) else variables
+    return {name: values.get(name) for name in of_rows.chosen_covariates(fitted.model, fitted.frame, names)}
+
+
+# Step of a central difference, in standard deviations; its square is the relative error of a curved term.
+STEP = 1e-4
+
+
+def average_slopes(fitted: FittedMean, variables: str | list[str] | None) -> NamedAverages:
+    """Average slopes of numbers, and differences of labels to the first."""
+    averages, names = [], []
+    for name in _by_covariate(fitted, variables):
+        each = _differences(fitted, name, None) if fitted.labels(name) else [(name, _derivative(fitted, name))]
+        names += [label for label, _ in each]
+        averages += [average for _, average in each]
+    return _together(averages, names)
+
+
+def _derivative(fitted: FittedMean, name: str) -> Averages:
+    """Mean derivative with respect to a number: d/dx of the mean is slope(x'b) times dx'b."""
+    x = fitted.frame[name].to_numpy(dtype=float)
+    step, low, high = STEP * (np.std(x) or 1.0), x.min(), x.max()
+    if high == low:
+        low, high = low - step, high + step
+    # Not beyond the data, where a spline is not defined.
+    above, below = np.minimum(x + step, high), np.maximum(x - step, low)
+    ends = [of_rows.design_at(fitted.model, fitted.frame.assign(**{name: end})) for end in (above, below)]
+    D, X = (ends[0] - ends[1]) / (above - below)[:, None], np.asarray(fitted.model.exog)
+    eta, moved = X @ fitted.b, D @ fitted.b
+    slope, curve = fitted.mean.slope(eta), fitted.mean.curve(eta)
+    return fitted.shares @ (slope * moved), fitted.shares @ (slope[:, None] * D + (curve * moved)[:, None] * X)
+
+
+def average_comparisons(fitted: FittedMean, variables: Variables, contrast: Contrast | None) -> NamedAverages:
+    """Average differences of expected scores between two values of a covariate."""
+    contrasts = _by_covariate(fitted, variables)
+    if contrast is not None:
+        fits = [name for name, value in contrasts.items() if value is None and _fits(contrast, fitted.labels(name))]
+        if not fits:
+            what = "labels" if _fits(contrast, True) else "numbers"
+            raise errors.ArgumentError(
+                f"`contrast={contrast!r}` compares {what}, and is none for {listed(contrasts)}. Of labels it is one "
+                f"of {listed(OF_LABELS)} or (level, other level), of numbers a step, (high, low) or one of "
+                f"{listed(OF_NUMBERS)}."
+            )
+        contrasts |= dict.fromkeys(fits, contrast)
+    averages, names = [], []
+    for name, of_name in contrasts.items():
+        for label, average in _differences(fitted, name, of_name):
+            averages.append(average)
+            names += [f"{':'.join(group)}{': ' if group else ''}{label}" for group in fitted.groups]
+    return _together(averages, names)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def _fits(contrast: Any, labels: bool) -> bool:
+    """Whether a contrast is one of labels, or of numbers."""
+    if isinstance(contrast, str):
+        return contrast in (OF_LABELS if labels else OF_NUMBERS)
+    if _is_number(contrast):
+        return not labels
+    return labels or (np.ndim(contrast) == 1 and all(map(_is_number, contrast)))
+
+
+def _differences(fitted: FittedMean, name: str, contrast: Any) -> list[tuple[str, Averages]]:
+    """Differences of the averages between two levels of labels, or two values of a number, each under its name."""
+
+    def at(value: Any) -> Averages:
+        return fitted.at(**{name: value})
+
+    at_level = cache(at) if fitted.labels(name) else at
+    differences = []
+    for label, high, low in _compared(fitted, name, contrast):
+        (upper, of_upper), (lower, of_lower) = at_level(high), at_level(low)
+        differences.append((f"{name}[{label}]", (upper - lower, of_upper - of_lower)))
+    return differences
+
+
+def _compared(fitted: FittedMean, name: str, contrast: Any) -> list[tuple[str, Any, Any]]:
+    """What is compared, under its name: a level and another one, or two values of a number, which rows may share."""
+    column, labels = fitted.frame[name], fitted.labels(name)
+    if isinstance(contrast, tuple | list) and len(contrast) == 2:
+        high, low = (_level(fitted, name, end) for end in contrast)
+        return [(f"{high} - {low}" if labels else f"{high:g} - {low:g}", high, low)]
+    if labels:
+        if contrast is not None and not (isinstance(contrast, str) and contrast in OF_LABELS):
+            how = f"one of {listed(OF_LABELS)}, or (level, other level)"
+            raise errors.ArgumentError(f'the contrast of "{name}" must be {how}; got {contrast!r}.')
+        first, *others = levels = _levels(column)
+        if not others:
+            text = f'"{name}" has one level, {first!r}, and nothing to compare it with.'
+            raise errors.ConstantScoreError(text, column=name)
+        pairs = [(first, level) for level in others]
+        if contrast in ("pairwise", "sequential"):
+            pairs = list(combinations(levels, 2) if contrast == "pairwise" else pairwise(levels))
+        return [(f"{high} - {low}", high, low) for low, high in pairs]
+    x, word = column.to_numpy(dtype=float), contrast if isinstance(contrast, str) else ""
+    if word == "iqr":
+        return [("Q3 - Q1", float(np.quantile(x, 0.75)), float(np.quantile(x, 0.25)))]
+    if word == "minmax":
+        return [("max - min", float(x.max()), float(x.min()))]
+    step, text = (np.std(x, ddof=1), "+sd") if word == "sd" else (1.0 if contrast is None else contrast, "")
+    if not _is_number(step):
+        what, how = "the number " * bool(word), f"a step, (high, low), or one of {listed(OF_NUMBERS)}"
+        hint = nearest(step, OF_NUMBERS)
+        raise errors.ArgumentError(f'the contrast of {what}"{name}" must be {how}; got {step!r}.{hint}')
+    if not text and not (np.isfinite(step) and step != 0):
+        raise errors.ArgumentError(f'the step of "{name}" must be finite and not 0; got {step!r}.')
+    return [(text or f"{step:+g}", x + step / 2, x - step / 2)]
+
+
+def _together(averages: list[Averages], names: Sequence[str]) -> NamedAverages:
+    values, derivatives = zip(*averages, strict=True)
+    return np.concatenate(values), np.concatenate(derivatives), tuple(names)
+
+
+def _levels(column: pd.Series) -> list[Any]:
+    """Levels of labels, in the order of the formula."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return list(column.cat.categories)
+    return sorted(column.unique().tolist())
+
+
+def _level(fitted: FittedMean, name: str, value: Any) -> Any:
+    """A value that a covariate can be put at."""
+    if not fitted.labels(name):
+        if not _is_number(value) or not np.isfinite(value):
+            raise errors.ArgumentError(f'values of "{name}" must be finite numbers; got {value!r}.')
+        return float(value)
+    levels = _levels(fitted.frame[name])
+    if value not in levels:
+        hint = nearest(value, levels) or f" They are {listed(levels)}."
+        raise errors.MissingColumnError(f'"{name}" has no level {value!r}.{hint}', column=name)
+    return value
+
+
+# The figure
+
+# Values of a number along the axis.
+N_VALUES = 25
+OVERLAP = "Overlapping intervals are not a test of a difference: `avg_comparisons` is. "
+
+
+def plot_predictions(
+    results: Any, by: str | list[str] | dict[str, Any], alpha: float, figsize: FigSize, ax: Axes | None
+) -> Axes:
+    """The figure of `Results.plot("predictions")`: the `avg_predictions` along a covariate, a second one in colour."""
     fraction("alpha", alpha)
-    model = model_of(estimate)
-    mean = mean_of(model)
-    X, index = (np.asarray(model.exog), None) if data is None else design_rows(model, data)
-    known = np.isfinite(X).all(axis=1)
-    eta = X @ estimate.params
-    columns = np.full((5, X.shape[0]), np.nan)
-    if known.any():
-        at, rows = X[known], eta[known]
-        half = cov.half_width(at, alpha)
-        ends = np.sort([mean.at(rows - half), mean.at(rows + half)], axis=0)
-        se = np.abs(mean.slope(rows)) * np.sqrt(cov.variance(at))
-        columns[:, known] = [mean.at(rows), se, cov.dof(at), *ends]
-    return pd.DataFrame(dict(zip(("estimate", "se", "dof", "lower", "upper"), columns, strict=True)), index=index)
+    names = [by] if isinstance(by, str) else list(by)
+    if not 1 <= len(names) <= 2:
+        raise errors.ArgumentError(
+            f"`by` must name one covariate, or two: along the axis and in colour; got {len(names)}."
+        )
+    grid = plotted_values(results.estimate, by, names)
+    averages = results.avg_predictions(variables=grid)
+    ends = averages.conf_int(alpha)
+    places = list(product(*grid.values()))
+    table = pd.DataFrame(
+        {"estimate": averages.params.to_numpy(), "lower": ends[0].to_numpy(), "upper": ends[1].to_numpy()}
+    )
+    table.insert(0, "x", [place[0] for place in places])
+    if len(names) == 2:
+        table["group"] = [f"{place[1]:g}" if isinstance(place[1], float) else str(place[1]) for place in places]
+    dof = averages.dof[np.isfinite(averages.dof)]
+    said = f", with {dof.min():.3g} to {dof.max():.3g} degrees of freedom" if len(dof) else ""
+    note = f"{level_text(alpha)} interval of each average{said}; every row is put at these values, its others "
+    return predictions_axes(
+        table,
+        xlabel=names[0],
+        ylabel=f"expected {results.estimate.about.outcome}",
+        legend=names[1] if len(names) == 2 else "",
+        note=f"{note}as they are. {OVERLAP if len(names) == 2 else ''}Standard errors: {covariance_text(results.cov)}.",
+        figsize=figsize,
+        ax=ax,
+    )
+
+
+def plotted_values(estimate: Any, by: Any, names: list[str]) -> dict[str, list[Any]]:
+    """Values of the covariates: those given, all levels of labels, a grid of the number along the axis."""
+    fitted = fitted_groups(estimate, None)
+    values = dict(by) if isinstance(by, dict) else {}
+    x = names[0]
+    if x not in values and x in fitted.frame and not fitted.labels(x):
+        column = fitted.frame[x].to_numpy(dtype=float)
+        values[x] = np.linspace(column.min(), column.max(), N_VALUES).tolist()
+    grid: dict[str, list[Any]] = {}
+    for name in names:
+        grid |= covariate_values(fitted, {name: values[name]} if name in values else [name])
+    return grid

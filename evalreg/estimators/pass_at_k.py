@@ -169,15 +169,15 @@ def pass_at_k(
     if len(every) > 1:
         models = estimate.names
         if by_columns:
-            named = zip(estimates, every, strict=True)
-            estimates = [replace(part, names=tuple(f"{model}:{size}" for model in models)) for part, size in named]
+            named = [tuple(f"{model}:{size}" for model in models) for size in every]
+            estimates = [replace(part, names=names) for part, names in zip(estimates, named, strict=True)]
         estimate = reduce(Estimate.stack, estimates)
         if by_columns:
             estimate = estimate.select([f"{model}:{size}" for model in models for size in every])
         about = replace(estimate.about, model=titled(f"{CALLED[require]}k", by_columns), icc=ICC_MEAN)
-        estimate = replace(estimate, about=about)
         # Each k has the score interval that it has alone.
-        estimate = replace(estimate, family=same_questions(None, single_means(estimate)))
+        family = same_questions(None, single_means(replace(estimate, about=about)))
+        estimate = replace(estimate, about=about, family=family)
     with clustered_by_items(estimate, item if groups is None else None):
         return results_of(estimate, axes, requested, unequal_notes(estimate, item, axes) if by_columns else ())
 

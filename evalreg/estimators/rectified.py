@@ -138,41 +138,32 @@ def rectified_mean(
     refuse_same(marks)
     if isinstance(table, Query):
         raise NotAvailableError("`rectified_mean` needs the rows in memory; collect the frame first.")
-    judged, axes, dropped = _gather(table, judge, human, by_columns, groups, missing)
-    few = check_labelled(judged, axes or ())
-    weight, lines, notes = tune(judged, axes or (), options)
-    marks_in_use = judged.human[judged.labelled]
+    scores, values = table.floats(judge, "judge"), table.floats(human, "human")
+    check_marks(scores, ~np.isnan(values), judge, human)
+    rows = read_rows(table, {judge: scores}, labels=dict.fromkeys(by_columns, "by"), groups=groups, missing=missing)
+    keys, model = cells_of(rows.used, by_columns)
+    values = rows.restrict(values)
+    labelled = ~np.isnan(values)
+    judged = LabelledRows(
+        judge=rows.values[judge],
+        human=np.where(labelled, values, 0.0),
+        labelled=labelled,
+        model=np.zeros(values.size, dtype=np.intp) if model is None else model,
+        names=joint_names(keys),
+        labels=rows.labels(),
+    )
+    axes = rows.axes or ()
+    few = check_labelled(judged, axes)
+    weight, lines, notes = tune(judged, axes, options)
     about = About(
         model=titled("Rectified mean", by_columns),
         outcome=f"{human}, by judge {judge}",
         interval="logit",
         lines=lines,
-        levels=on_one_side(marks_in_use, marks_in_use),
+        levels=on_one_side(values[labelled], values[labelled]),
     )
-    estimate = rectify(judged, weight, dropped=dropped, about=about)
-    return results_of(estimate, axes, requested, (*notes, *few, *independence_note(by_columns, groups, "means")))
-
-
-def _gather(
-    table: Table, judge: str, human: str, by: tuple[str, ...], groups: Groups, missing: str
-) -> tuple[LabelledRows, tuple[Axis, ...] | None, dict[str, int]]:
-    """Rows with a judge's score, a `by` and a cluster id."""
-    scores, marks = table.floats(judge, "judge"), table.floats(human, "human")
-    has_label = ~np.isnan(marks)
-    check_marks(scores, has_label, judge, human)
-    labels = dict.fromkeys(by, "by")
-    rows = read_rows(table, {judge: scores}, labels=labels, groups=groups, missing=missing)
-    keys, model = cells_of(rows.used, by)
-    scores, marks, has_label = rows.values[judge], rows.restrict(marks), rows.restrict(has_label)
-    judged = LabelledRows(
-        judge=scores,
-        human=np.where(has_label, marks, 0.0),
-        labelled=has_label,
-        model=np.zeros(scores.size, dtype=np.intp) if model is None else model,
-        names=joint_names(keys),
-        labels=rows.labels(),
-    )
-    return judged, rows.axes, rows.dropped
+    estimate = rectify(judged, weight, dropped=rows.dropped, about=about)
+    return results_of(estimate, rows.axes, requested, (*notes, *few, *independence_note(by_columns, groups, "means")))
 
 
 def check_marks(scores: FloatArray, has_label: BoolArray, judge: str, human: str) -> None:
@@ -404,7 +395,7 @@ def _both_sides(pairs: Pairs, marks: FloatArray, opponents: str, axis: str) -> t
     held = {name: _twice(codes) for name, codes in pairs.rows.labels.held.items()}
     if axis:
         held[axis] = _twice(Codes(np.arange(cell.size), cell.size, source.positions()))
-    weights, lines = _weights(pairs, cell) if opponents == "uniform" else (None, [])
+    lines = never_met(pairs) if opponents == "uniform" else []
     judge = pairs.rows.values
     judged = LabelledRows(
         judge=np.concatenate([judge, 1.0 - judge]),
@@ -413,16 +404,14 @@ def _both_sides(pairs: Pairs, marks: FloatArray, opponents: str, axis: str) -> t
         model=np.concatenate([pairs.first[cell], pairs.second[cell]]),
         names=pairs.models,
         labels=Labels(2 * cell.size, held, BothSides(source)),
-        weights=weights,
+        weights=_weights(pairs) if opponents == "uniform" else None,
     )
     return judged, (*pairs.lines, *lines)
 
 
-def _weights(pairs: Pairs, cell: IntArray) -> tuple[FloatArray, list[str]]:
+def _weights(pairs: Pairs) -> FloatArray:
     """Weights of the rows by which a model's mean weighs its opponents alike, one on average over its rows."""
-    n_models = len(pairs.models)
-    met = np.bincount(pairs.first, minlength=n_models) + np.bincount(pairs.second, minlength=n_models)
-    rows = sum(np.bincount(side, pairs.sums.count, n_models) for side in (pairs.first, pairs.second))
-    per_opponent = rows / met
-    weight = [per_opponent[side[cell]] / pairs.sums.count[cell] for side in (pairs.first, pairs.second)]
-    return np.concatenate(weight), never_met(pairs)
+    sides = np.concatenate([pairs.first, pairs.second])
+    counts = np.tile(pairs.sums.count, 2)
+    weight = (np.bincount(sides, counts) / np.bincount(sides))[sides] / counts
+    return np.asarray(weight.reshape(2, -1)[:, pairs.cell].ravel())

@@ -338,10 +338,8 @@ class Bootstrapped:
         flat = _flat(estimate)
         # What is left of draws that are all alike is rounding.
         params[:, flat] = np.nan
-        named = {axis_name(axis): n for axis, n in zip(axes, n_clusters, strict=True)}
-        return _with_notes(
-            Bootstrap(estimate.names, np.array(estimate.params), params, n_clusters=named, **options), flat
-        )
+        options["n_clusters"] = dict(zip(map(axis_name, axes), n_clusters, strict=True))
+        return _with_notes(Bootstrap(estimate.names, np.array(estimate.params), params, **options), flat)
 
 
 def _flat(estimate: Estimate) -> BoolArray:
@@ -540,9 +538,8 @@ def bootstrap(
     if names is None:
         name = getattr(statistic, "__name__", "statistic").replace("<lambda>", "statistic")
         names = (name,) if whole.size == 1 else tuple(f"{name}[{i}]" for i in range(whole.size))
-    by_axis = {axis_name(axis): n for axis, n in zip(axes, n_clusters, strict=False)}
-    boot = Bootstrap(names, whole, values, n_clusters=by_axis, **options)
-    return _with_notes(boot, np.zeros(whole.size, dtype=bool))
+    options["n_clusters"] = dict(zip(map(axis_name, axes), n_clusters, strict=False))
+    return _with_notes(Bootstrap(names, whole, values, **options), np.zeros(whole.size, dtype=bool))
 
 
 def _copies(codes: list[IntArray], each: Sequence[FloatArray]) -> tuple[IntArray, list[IntArray]]:

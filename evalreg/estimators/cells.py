@@ -351,6 +351,12 @@ def function_of(
     return replace(means.transform(lambda _: values, jacobian, names), about=about, family=family)
 
 
+def side_by_side(parts: Sequence[Estimate]) -> Estimate:
+    """Several estimates of the same cells as one, the parameters of a cell beside each other."""
+    order = [name for of_cell in zip(*(part.names for part in parts), strict=True) for name in of_cell]
+    return reduce(Estimate.stack, parts).select(order)
+
+
 def from_row_influence(
     split: Split, values: FloatArray, influence: FloatArray, names: Sequence[str], about: About
 ) -> Estimate:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import reduce
 from itertools import compress
 from typing import Any, Literal, TypeAlias
 
@@ -27,6 +26,7 @@ from evalreg.estimators.cells import (
     linearized_estimate,
     means_of_cells,
     refuse_values,
+    side_by_side,
     split_rows,
     titled,
 )
@@ -193,7 +193,10 @@ def classification(
             counted = labels[1 if metric == "precision" else 0]
             notes += _rare_notes(split, counted, chosen, names) if average == "macro" else []
         else:
-            estimate = _each_class(split, parts, [names[label] for label in chosen], about, by is not None)
+            estimates = [linearized_estimate(split, part, about, about.outcome) for part in parts]
+            models = [f"{model}:" if by is not None else "" for model in split.names]
+            named = [tuple(f"{model}{names[label]}" for model in models) for label in chosen]
+            estimate = side_by_side([replace(part, names=n) for part, n in zip(estimates, named, strict=True)])
     return results_of(estimate, split.rows.axes, requested, tuple(notes))
 
 
@@ -358,18 +361,6 @@ def _chosen(names: list[str], classes: list[Any] | None) -> list[int]:
     if len(set(texts)) < len(texts):
         raise ArgumentError(f"`classes` must name each label once; got {listed(texts)}.")
     return [names.index(text) for text in texts]
-
-
-def _each_class(split: Split, parts: list[Linearized], classes: list[str], about: About, by_model: bool) -> Estimate:
-    """Joint estimate of every class, a model's classes side by side."""
-
-    def of_class(part: Linearized, name: str) -> Estimate:
-        estimate = linearized_estimate(split, part, about, about.outcome)
-        return replace(estimate, names=tuple(f"{model}:{name}" if by_model else name for model in split.names))
-
-    joint = reduce(Estimate.stack, map(of_class, parts, classes))
-    order = [f"{model}:{name}" if by_model else name for model in split.names for name in classes]
-    return joint.select(order)
 
 
 # Metrics of scores

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
@@ -15,8 +14,8 @@ from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Groups
 from evalreg.errors import ArgumentError
-from evalreg.estimate import About, Estimate
-from evalreg.estimators.cells import Split, answers_of, means_of_cells
+from evalreg.estimate import About
+from evalreg.estimators.cells import Split, answers_of, means_of_cells, side_by_side
 from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.results.results import Results, chooses_rows, results_of
 
@@ -155,8 +154,7 @@ def frontier(
         low, spread = rows.values[name].min(), np.ptp(rows.values[name]) or 1.0
         means = means_of_cells(split, (rows.values[name] - low) / spread, name)
         parts.append(means.linear(spread * np.eye(len(models)), split.names).moved(low))
-    whole = reduce(Estimate.stack, parts).select([f"{model}:{name}" for model in models for name in metrics])
     about = About(f"Means of {', '.join(metrics)} by {by}", ", ".join(metrics))
-    results = results_of(replace(whole, about=about), rows.axes, requested)
+    results = results_of(replace(side_by_side(parts), about=about), rows.axes, requested)
     signs = tuple((name, DIRECTIONS[direction]) for name, direction in metrics.items())
     return Frontier(results.estimate, results.cov, results.axes, results.requested, results.notes, signs, alpha)

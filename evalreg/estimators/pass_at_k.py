@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -19,8 +19,8 @@ from evalreg.data.engine_rows import EngineAnswers, read_used, used_answers
 from evalreg.data.frame import Table, open_frame, restrict
 from evalreg.data.rows import CellRows, Roles, read_cells
 from evalreg.errors import ArgumentError, DataError, NotAvailableError, RowList, ScoreRangeError
-from evalreg.estimate import About, Estimate, same_questions
-from evalreg.estimators.cells import estimate_read, single_means, titled
+from evalreg.estimate import About, same_questions
+from evalreg.estimators.cells import estimate_read, side_by_side, single_means, titled
 from evalreg.estimators.mean import solve
 from evalreg.inference.questions import unequal_notes
 from evalreg.results.results import Results, chooses_rows, results_of
@@ -164,16 +164,12 @@ def pass_at_k(
         line = f"A row is one {item}: the share of the sets of {size} of its answers ({sample}) {what}."
         about = About(model=titled(name, by_columns), outcome=score, interval="logit", icc=ICC_MEAN, lines=(line,))
         solved = partial(solve, n_by=len(by_columns), strata_weights=None, name=name)
-        estimates.append(estimate_read(rows, roles, solved, about)[0])
-    estimate, axes = estimates[0], read.rows.axes
+        estimate = estimate_read(rows, roles, solved, about)[0]
+        several = tuple(f"{model}:{size}" for model in estimate.names) if by_columns else estimate.names
+        estimates.append(replace(estimate, names=several) if len(every) > 1 else estimate)
+    axes = read.rows.axes
     if len(every) > 1:
-        models = estimate.names
-        if by_columns:
-            named = [tuple(f"{model}:{size}" for model in models) for size in every]
-            estimates = [replace(part, names=names) for part, names in zip(estimates, named, strict=True)]
-        estimate = reduce(Estimate.stack, estimates)
-        if by_columns:
-            estimate = estimate.select([f"{model}:{size}" for model in models for size in every])
+        estimate = side_by_side(estimates)
         about = replace(estimate.about, model=titled(f"{CALLED[require]}k", by_columns), icc=ICC_MEAN)
         # Each k has the score interval that it has alone.
         family = same_questions(None, single_means(replace(estimate, about=about)))

@@ -14,7 +14,7 @@ import evalreg as er
 from evalreg.errors import (
     DisconnectedError,
 )
-from evalreg.resampling.solvers import solver_of
+from evalreg.resampling.draws import solver_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 

@@ -35,8 +35,7 @@ from evalreg.numerics.fitting import Progress
 from evalreg.numerics.limits import EQUAL, HELD, ROOT_OF_ROUNDING, ROUNDING
 from evalreg.numerics.matrices import dense
 from evalreg.report.tables import Grid, Shown, Summary, number
-from evalreg.resampling.draws import BootWeightsName, boot_chunks, run_blocks, seed_text
-from evalreg.resampling.solvers import meetings, solver_of
+from evalreg.resampling.draws import BootWeightsName, boot_chunks, meetings, run_blocks, seed_text, solver_of
 from evalreg.scores.rows import InfluenceScores
 
 KindName: TypeAlias = Literal["percentile", "basic", "bca", "studentized"]

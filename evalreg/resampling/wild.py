@@ -50,12 +50,12 @@ from evalreg.resampling.draws import (
     WEBB_UP_TO,
     Drawn,
     WildWeightsName,
+    meetings,
     seed_text,
     share,
     vectors,
     wild_blocks,
 )
-from evalreg.resampling.solvers import meetings
 
 
 @dataclass(frozen=True, repr=False)

@@ -427,13 +427,18 @@ def batches(frame: nw.LazyFrame[Any], lines: int = LINES) -> Iterator[Any]:
             reader = native.to_arrow_reader if hasattr(native, "to_arrow_reader") else native.fetch_arrow_reader
             for batch in reader(lines):
                 yield pa.Table.from_batches([batch])
-        elif frame.implementation.is_ibis():
+        elif frame.implementation.is_ibis() and _streams(native.get_backend()):
             yield from _ibis_tables(native, lines)
         else:
             backend: Literal["polars", "pyarrow"] = "polars" if frame.implementation.is_polars() else "pyarrow"
             every = frame.collect(backend).to_arrow()
             for first in range(0, every.num_rows, lines):
                 yield every.slice(first, lines)
+
+
+def _streams(backend: Any) -> bool:
+    """Whether a back end of Ibis gives batches: DuckDB from version 2 on has no more what Ibis 12 takes them by."""
+    return backend.name != "duckdb" or hasattr(backend.con, "fetch_record_batch")
 
 
 def _ibis_tables(native: Any, lines: int) -> Iterator[Any]:

@@ -145,11 +145,15 @@ class EngineRows:
     absent: tuple[str, ...]
 
 
+def weighted(number: nw.Expr, weight: nw.Expr | None) -> nw.Expr:
+    """A number times the weight; itself without one, as engines would multiply every row by one."""
+    return number if weight is None else weight * number
+
+
 def mean_measures(score: nw.Expr, weight: nw.Expr | None) -> dict[str, Measure]:
     """Sums t of values and s of their squares about the middle, and their ends lo and hi."""
-    w = nw.lit(1.0) if weight is None else weight
-    squares = w * (score - MIDDLE) * (score - MIDDLE)
-    return {"t": (w * score, "sum"), "s": (squares, "sum"), "lo": (score, "min"), "hi": (score, "max")}
+    squares = weighted(score - MIDDLE, weight) * (score - MIDDLE)
+    return {"t": (weighted(score, weight), "sum"), "s": (squares, "sum"), "lo": (score, "min"), "hi": (score, "max")}
 
 
 def read_in_engine(

@@ -16,7 +16,7 @@ from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Axis, Groups, parse_groups, rows_where, with_roles
 from evalreg.data.engine import CellKeys, Measure, Query, floats_of
-from evalreg.data.engine_rows import EngineRows, measured_cells, read_in_engine
+from evalreg.data.engine_rows import EngineRows, measured_cells, read_in_engine, weighted
 from evalreg.data.frame import open_frame, refuse_extreme
 from evalreg.data.rows import Roles, joint_names
 from evalreg.data.sums import RATIO_COLUMNS, ROWS, WEIGHTED_RATIO_COLUMNS, Lines, SummedLog, lines_of, refuse_other
@@ -207,7 +207,7 @@ def _denominator_notes(
 
 def ratio_measures(n: nw.Expr, d: nw.Expr, weight: nw.Expr | None) -> dict[str, Measure]:
     """What is measured of numerators and denominators: weighted sums t and b, ends, and counts of what is refused."""
-    w, yes, no = nw.lit(1.0) if weight is None else weight, nw.lit(1), nw.lit(0)
+    yes, no = nw.lit(1), nw.lit(0)
     counted = {
         # Nothing but a finite number times zero is zero.
         "sound": (n * 0.0 == 0.0) & (d * 0.0 == 0.0),
@@ -220,7 +220,8 @@ def ratio_measures(n: nw.Expr, d: nw.Expr, weight: nw.Expr | None) -> dict[str, 
         name: (nw.when(condition).then(yes).otherwise(no), "sum") for name, condition in counted.items()
     }
     row_ratio = nw.when(d > 0).then(n / positive(d))
-    measures |= {"t": (w * n, "sum"), "b": (w * d, "sum"), "lo": (row_ratio, "min"), "hi": (row_ratio, "max")}
+    measures |= {"t": (weighted(n, weight), "sum"), "b": (weighted(d, weight), "sum")}
+    measures |= {"lo": (row_ratio, "min"), "hi": (row_ratio, "max")}
     return measures | {"least": (n, "min"), "most": (n, "max"), "shortest": (d, "min"), "longest": (d, "max")}
 
 

@@ -115,8 +115,6 @@ _NAMES = {
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 # Names that are a module, and not something in it.
 _MODULES = {"datasets", "errors", "plan", "plots"}
-# Functions whose `data` is not a table of rows with named columns.
-_OF_NO_FILE = {"bootstrap", "by_eval", "from_influence"}
 _hinted: dict[str, object] = {}
 # Two threads that import modules of one package may each be handed one that is half made.
 _first_use = RLock()
@@ -137,9 +135,9 @@ def _public(name: str) -> object:
 
 def _from_module(name: str, module: ModuleType) -> object:
     """A public name in its module; functions say what other packages' keywords are called here."""
-    if name == "plan":
+    if name in ("plan", "plots"):
         for function in module.__all__:
-            setattr(module, function, _with_hints(f"plan.{function}", getattr(module, function)))
+            setattr(module, function, _with_hints(f"{name}.{function}", getattr(module, function)))
     if name in _MODULES:
         return module
     attribute: object = getattr(module, name)
@@ -149,7 +147,7 @@ def _from_module(name: str, module: ModuleType) -> object:
 def _with_hints(name: str, function: FunctionType) -> object:
     """The function with hints, and with logs for rows, made once; types and examples stay those of its module."""
     hints = import_module(f"{__name__}.hints")
-    return _hinted.get(name) or _hinted.setdefault(name, hints.with_hints(function, logs=name not in _OF_NO_FILE))
+    return _hinted.get(name) or _hinted.setdefault(name, hints.with_hints(function, logs=name != "by_eval"))
 
 
 if not TYPE_CHECKING:  # or any name would pass the type checker, which takes the imports above for what is promised

@@ -5,16 +5,20 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import numbers
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar, cast
+from types import SimpleNamespace, UnionType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, TypeVar, Union, cast, get_args, get_origin
+from typing import get_type_hints as resolved_hints
 
 import pandas as pd
 
 from evalreg.checks import listed, nearest, visible
 from evalreg.choices import COVS
-from evalreg.errors import ArgumentTypeError
+from evalreg.errors import ArgumentTypeError, EvalregError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -166,31 +170,72 @@ def keyword_hint(name: str, value: object, function: str, known: Sequence[str]) 
 
 
 def with_hints(function: Callable[P, T], logs: bool = False) -> Callable[P, T]:
-    """The same function, which says of an unknown keyword what it is called here.
+    """The same function, which says of an unknown keyword what it is called here, and which argument is of no use.
 
     With `logs` its `data` may be a log, or a mapping of names to logs.
     """
     signature = inspect.signature(function)
     known = [name for name in signature.parameters if name != "self"]
     place = known.index("data") if logs and "data" in known else None
+    called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
         for name, value in kwargs.items():
             if name not in known:
-                raise ArgumentTypeError(keyword_hint(name, value, function.__name__, known))
-        data: Any = None if place is None else kwargs.get("data", args[place] if len(args) > place else None)
-        log = None if data is None else _as_log(data)
-        if log is None:
-            return function(*args, **kwargs)
-        named = signature.bind_partial(*args, **kwargs).arguments
-        del named["data"]
-        return cast(T, sys.modules["evalreg.logs.log"].ask(log, function, named))
+                raise ArgumentTypeError(keyword_hint(name, value, called, known))
+        try:
+            data: Any = None if place is None else kwargs.get("data", args[place] if len(args) > place else None)
+            log = None if data is None else log_of_data(data)
+            if log is None:
+                return function(*args, **kwargs)
+            named = signature.bind_partial(*args, **kwargs).arguments
+            del named["data"]
+            return cast(T, sys.modules["evalreg.logs.log"].ask(log, function, named))
+        except EvalregError:
+            raise
+        except Exception as error:
+            reason = _misfit(signature, getattr(function, "__globals__", {}), args, kwargs)
+            if not reason:
+                raise
+            raise ArgumentTypeError(f"{reason}, in `{called}({', '.join(known)})`.") from error
 
     return checked
 
 
-def _as_log(data: Any) -> Any:
+def _misfit(signature: inspect.Signature, home: dict[str, Any], args: Any, kwargs: Any) -> str:
+    """Why arguments do not fit a signature: their number, or the first that is of another type; empty if they do."""
+    try:
+        arguments = signature.bind(*args, **kwargs).arguments
+    except TypeError as error:
+        return f"arguments must be those of the function: {error}"
+    for name, value in arguments.items():
+        written = str(signature.parameters[name].annotation)
+        try:
+            kind = resolved_hints(SimpleNamespace(__annotations__={name: written}), home)[name]
+        except (NameError, AttributeError, SyntaxError):  # none, or a type that only type checkers import
+            continue
+        if not _is_a(value, kind):
+            wanted = re.sub(r"\b[a-z_.]+\.", "", inspect.formatannotation(kind)).replace(" | ", " or ")
+            return f"`{name}` must be {wanted}; got {type(value).__name__}"
+    return ""
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    """Whether a value is of a type as annotations write it; of types that only checkers know it is taken to be."""
+    origin, parts = get_origin(kind) or kind, get_args(kind)
+    if origin in (Union, UnionType):
+        return any(_is_a(value, part) for part in parts)
+    if origin is Literal:
+        return isinstance(value, str | int) and value in parts
+    origin = {float: numbers.Real, int: numbers.Integral}.get(origin, origin)
+    if origin is Any or not isinstance(origin, type) or getattr(origin, "_is_protocol", False):
+        return True
+    items = value if isinstance(value, list | tuple) and len(parts) == 1 else ()
+    return isinstance(value, origin) and all(_is_a(item, parts[0]) for item in items)
+
+
+def log_of_data(data: Any) -> Any:
     """A log, if that is what the data are; readers are not loaded for rows in memory."""
     if isinstance(data, os.PathLike) or (isinstance(data, str) and "~" not in data):
         raise ArgumentTypeError(

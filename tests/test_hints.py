@@ -144,6 +144,23 @@ def test_attributes_of_other_packages_say_what_they_are_called_here():
         _ = er.mean(agent(), "reward", groups="task").statsmodels
 
 
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: er.quantile(LOG, score=LOG), "`score` must be str; got DataFrame"),
+        (lambda: er.table(3), "`results` must be .*; got int"),
+        (lambda: er.read_log(er.Log(LOG)), "`path` must be .*; got Log"),
+        (lambda: er.components(LOG, facets="model x question", seed="a"), "`seed` must be int or Generator; got str"),
+        (lambda: er.ratio(LOG), "missing a required argument: 'numerator'"),
+        (lambda: er.Log([LOG]), "`data` must be a data frame .*; got list"),
+        (lambda: er.by_eval(er.mean, LOG.itertuples(), {}), "`data` must be a data frame .*; got map"),
+    ],
+)
+def test_an_argument_of_another_type_is_refused_by_its_name(call, words):
+    with pytest.raises(ArgumentTypeError, match=words):
+        call()
+
+
 def test_a_comparison_says_what_its_results_have():
     comparison = er.compare(er.datasets.paired(n_passages=20, seed=1), item="question", groups="passage")
     for name in ("conf_int", "params", "bse", "pvalues", "t_test", "pairwise", "notes", "cov"):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import ArgumentError
+from evalreg.errors import DataError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -77,13 +75,12 @@ def test_tables_are_read_as_logs(paired, tmp_path):
         np.testing.assert_allclose(log.mean().params, er.mean(rows, by="model", item="item").params)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
-def test_links_are_not_followed(tmp_path):
-    (tmp_path / "real.csv").write_text("item,score\n1,1\n2,0\n")
-    (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
-    with pytest.raises(ArgumentError, match="links are not followed"):
-        er.read_log(tmp_path / "link.csv")
-    assert len(er.read_log(tmp_path).frame) == 2
+def test_a_role_has_one_value_a_row_and_one_side_alone_is_no_role():
+    rows = pd.DataFrame({"item": [[1], [2]], "score": [0, 1]})
+    with pytest.raises(DataError, match="one value a row") as raised:
+        er.Log(rows)
+    assert (raised.value.column, raised.value.rows) == ("item", [0, 1])
+    assert er.Log(rows.assign(item=["a", "b"], left="x")).roles == ("item", "score")
 
 
 def test_columns_of_roles_go_by_either_name_in_every_verb():

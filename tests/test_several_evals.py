@@ -74,6 +74,13 @@ def test_the_table_is_that_of_each_eval(evals: er.Evals) -> None:
         assert set(own["n_clusters"]) == {part.n_clusters["passage"]}
 
 
+def test_rows_that_name_their_eval_and_logs_by_name_give_the_same(logs: dict[str, pd.DataFrame]) -> None:
+    rows = {name: log.rename(columns={"question": "item"}) for name, log in logs.items()}
+    whole = er.Log(pd.concat([log.assign(task=name) for name, log in rows.items()]))
+    named = er.by_eval(er.mean, {name: er.Log(log) for name, log in rows.items()}, {}).table
+    pd.testing.assert_frame_equal(er.by_eval(er.mean, whole, {}, column="task").table, named)
+
+
 def test_each_form_holds_what_the_paper_s_table_holds(evals: er.Evals) -> None:
     first = evals.table.iloc[0]
     scores = er.join_evals(evals.parts, form="scores").summary().grids[0]

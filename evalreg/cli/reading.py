@@ -163,9 +163,10 @@ def reading_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tables(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
     """The rows of plain tables of the same columns, one below the other."""
-    from evalreg.logs.table_log import rows_of
+    from evalreg.logs.table_log import refuse_nested_roles, rows_of
 
     table, _ = rows_of(files, text_columns(options))
+    refuse_nested_roles(table)
     return Rows(table, code=_below_code([_table_code(file, options) for file in files]))
 
 
@@ -198,7 +199,7 @@ def text_columns(options: Mapping[str, Any]) -> list[str]:
 
 def _filtered(rows: Rows, text: str) -> Rows:
     """The rows that a filter keeps."""
-    from evalreg.logs.log import chosen_rows, with_rows
+    from evalreg.logs.log import chosen_rows
 
     if not hasattr(rows.data, "columns"):
         raise ArgumentError(
@@ -206,7 +207,7 @@ def _filtered(rows: Rows, text: str) -> Rows:
         )
     frame, chosen = rows.frame, chosen_rows(rows.frame, text, "where")
     note = f"{text} ({int(chosen.sum()):,} of {len(frame):,} rows)"
-    log = None if rows.log is None else with_rows(rows.log, frame[chosen])
+    log = None if rows.log is None else rows.log._with_rows(frame[chosen])
     return Rows(frame[chosen], log, note, rows.code)
 
 

@@ -552,6 +552,27 @@ def _scanned(data: Any) -> Any:
     )
 
 
+def native_frame(data: Any) -> Any:
+    """A frame of narwhals on the rows, in memory or lazy; what is no data frame is refused."""
+    try:
+        return nw.from_native(data)
+    except TypeError:
+        raise ArgumentTypeError(
+            "`data` must be a data frame (pandas, polars, pyarrow, DuckDB or another that narwhals reads) or a dict of "
+            f"arrays; got {type(data).__name__}."
+        ) from None
+
+
+def pandas_rows(data: Any) -> pd.DataFrame:
+    """The rows of any data frame, or dict of arrays, as pandas; the caller's stay as they are."""
+    data = _from_dict(data) if isinstance(data, dict) else data
+    if isinstance(data, pd.DataFrame):
+        return data.copy(deep=False)
+    frame = native_frame(data)
+    rows: pd.DataFrame = (frame.collect() if isinstance(frame, nw.LazyFrame) else frame).to_pandas()
+    return rows
+
+
 def open_frame(data: Any) -> Table | Query:
     """A handle on any data frame, or dict of arrays: in memory, as it is now; or in its engine."""
     if isinstance(data, Table | Query):
@@ -569,13 +590,7 @@ def open_frame(data: Any) -> Table | Query:
     if isinstance(data, pd.DataFrame) and not data.columns.is_unique:
         twice = data.columns[data.columns.duplicated()].unique()
         raise ArgumentError(f"`data` must have distinct column names; {listed(twice)} occurs more than once.")
-    try:
-        frame = nw.from_native(data)
-    except TypeError:
-        raise ArgumentTypeError(
-            "`data` must be a data frame (pandas, polars, pyarrow, DuckDB or another that narwhals reads) or a dict of "
-            f"arrays; got {type(data).__name__}."
-        ) from None
+    frame = native_frame(data)
     if isinstance(frame, nw.LazyFrame):
         with engine_answers(frame, "tell the columns of the frame"):
             return Query(bytewise(without_reserved(without_parsed(frame))))

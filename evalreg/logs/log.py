@@ -9,16 +9,15 @@ from dataclasses import replace
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import narwhals.stable.v2 as nw
 import pandas as pd
 
 from evalreg.checks import BoolArray, listed
-from evalreg.data.frame import Table
+from evalreg.data.frame import Table, pandas_rows
 from evalreg.data.where import open_subset
 from evalreg.errors import ArgumentError, DataError, EmptyDataError, MissingColumnError, NotAvailableError
 from evalreg.hints import with_hints
 from evalreg.logs.reading import REASONS, ROLES, Reading, Run, counted
-from evalreg.logs.table_log import with_roles
+from evalreg.logs.table_log import refuse_nested_roles, with_roles
 
 if TYPE_CHECKING:
     from evalreg.estimators.comparison import Comparison
@@ -123,6 +122,7 @@ class Log:
 
     _reading: Reading
 
+    @with_hints
     def __init__(
         self,
         frame: Any,
@@ -142,7 +142,7 @@ class Log:
         columns = {"model": model, "task": task, "item": item, "sample": sample, "score": score, "left": left}
         columns |= {"right": right, "winner": winner, "prompt": prompt, "judge": judge, "order": order}
         named = {role: name for role, name in columns.items() if name is not None}
-        _take(self, Reading("frame", with_roles(as_pandas(frame), named)))
+        _take(self, Reading("frame", with_roles(pandas_rows(frame), named)))
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse: a log is not changed in place."""
@@ -160,8 +160,10 @@ class Log:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Roles that the log has, which are columns of these names."""
-        return tuple(role for role in ROLES if role in self._reading.frame.columns)
+        """Roles that the log has, which are columns of these names; one side of comparisons alone is none."""
+        columns = set(self._reading.frame.columns)
+        sides = {"left", "right"}
+        return tuple(role for role in ROLES if role in (columns if sides <= columns else columns - sides))
 
     @property
     def format(self) -> str:
@@ -391,6 +393,10 @@ class Log:
 
         return diagnose(self)
 
+    def _with_rows(self, frame: pd.DataFrame) -> Log:
+        """A log with other rows of the same columns, or with other columns."""
+        return log_of(replace(self._reading, frame=frame))
+
     def _several(self, role: str) -> bool:
         return role in self.roles and self._reading.frame[role].nunique() > 1
 
@@ -518,18 +524,10 @@ def refuse_pooling(
     raise NotAvailableError(f"scores by several metrics are not averaged: {listing}. {cure}", column="metric")
 
 
-def as_pandas(frame: Any) -> pd.DataFrame:
-    """Any data frame as pandas, the caller's own left as it is."""
-    if isinstance(frame, pd.DataFrame):
-        return frame.copy(deep=False)
-    native = nw.from_native(frame)
-    rows: pd.DataFrame = (native.collect() if isinstance(native, nw.LazyFrame) else native).to_pandas()
-    return rows
-
-
 def _take(log: Log, reading: Reading) -> None:
     if not {"score", "winner"} & set(reading.frame.columns):
         raise DataError("a log needs scores or verdicts: name their column in `score` or in `winner`.")
+    refuse_nested_roles(reading.frame)
     object.__setattr__(log, "_reading", reading)
 
 
@@ -538,11 +536,6 @@ def log_of(reading: Reading) -> Log:
     log = object.__new__(Log)
     _take(log, reading)
     return log
-
-
-def with_rows(log: Log, frame: pd.DataFrame) -> Log:
-    """A log with other rows of the same columns, or with more columns."""
-    return log_of(replace(log._reading, frame=frame))
 
 
 def refuse_empty(log: Log) -> None:

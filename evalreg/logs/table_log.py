@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 import pandas as pd
 from pandas.api.types import infer_dtype, is_string_dtype
 
-from evalreg.checks import listed, nearest
+from evalreg.checks import MOST_LISTED, listed, nearest
 from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, DataError, LogFormatError
 from evalreg.logs.reader import refuse_unknown_task
@@ -72,10 +73,10 @@ def read_tables(sources: Sequence[Source], choice: Choice) -> Reading:
         columns = {*ROLES, *roles.key, *choice.columns}
         frame = frame[[column for column in frame.columns if column in columns]]
     if choice.task is not None:
-        tasks = set(frame["task"]) if "task" in frame else set[str]()
+        tasks = frame["task"] if "task" in frame else pd.Series(index=frame.index, dtype=object)
         for task in choice.task:
-            refuse_unknown_task(task, tasks)
-        frame = frame[frame["task"].isin(choice.task)].reset_index(drop=True)
+            refuse_unknown_task(task, set(tasks.dropna()))
+        frame = frame[tasks.isin(choice.task)].reset_index(drop=True)
     frame, n_silent = with_meanings(frame, roles)
     counts: dict[Reason, int] = {"unparsed": n_silent, "broken": n_broken}
     left_out = {reason: count for reason, count in counts.items() if count}
@@ -254,6 +255,19 @@ def with_roles(frame: pd.DataFrame, named: Mapping[str, str], argument: str | No
         if name != role:
             added[role] = frame[name]
     return frame.assign(**added).drop(columns=list(other))
+
+
+def refuse_nested_roles(frame: pd.DataFrame) -> None:
+    """Refuse lists and objects in the columns of roles, whose values are told apart."""
+    for role in (role for role in ROLES if role in frame and frame[role].dtype == object):
+        nested = frame[role].map(lambda value: isinstance(value, list | dict | np.ndarray))
+        if nested.any():
+            raise DataError(
+                f'a column with a role has one value a row (text, numbers, days); "{role}" holds lists or objects. '
+                "Make a column of text or numbers of it first.",
+                column=role,
+                rows=np.flatnonzero(nested)[:MOST_LISTED],
+            )
 
 
 def with_meanings(frame: pd.DataFrame, roles: TableRoles) -> tuple[pd.DataFrame, int]:

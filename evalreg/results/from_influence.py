@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import FloatArray, listed, whole_number
 from evalreg.data.clusters import Labels, rows_where
-from evalreg.data.frame import refuse_larger
+from evalreg.data.frame import pandas_rows, refuse_larger
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
@@ -197,7 +196,7 @@ def _rows_of(influence: Any, n_rows: int, data: Any, index: Any) -> FittedRows:
         raise ArgumentError(f"`index` must have one label for each row; got {len(labels)} for {n_rows} rows.")
     if data is None:
         return FittedRows(None, labels, None, n_rows)
-    frame = data if isinstance(data, pd.DataFrame) else nw.from_native(data, eager_only=True).to_pandas()
+    frame = pandas_rows(data)
     if labels is None:
         if len(frame) != n_rows:
             raise AlignmentError(
@@ -205,7 +204,7 @@ def _rows_of(influence: Any, n_rows: int, data: Any, index: Any) -> FittedRows:
                 "`index`, or influence as a frame with the index of `data`, where some rows were left out.",
                 count=len(frame),
             )
-        return FittedRows(frame.copy(deep=False), frame.index, None, n_rows)
+        return FittedRows(frame, frame.index, None, n_rows)
     by_position = is_frame and influence.attrs.get("index") == "position in the data"
     data_index = pd.RangeIndex(len(frame)) if by_position else frame.index
     if not data_index.is_unique or not labels.is_unique:

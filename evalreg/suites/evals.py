@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import adjustment, fraction, issue, keeps, listed, muted, option
-from evalreg.data.clusters import axis_name
+from evalreg.data.clusters import axis_name, known_column
+from evalreg.data.frame import native_frame
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -27,6 +28,7 @@ from evalreg.errors import (
 )
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.comparison_page import by_part, comparison_summary
+from evalreg.hints import log_of_data
 from evalreg.inference.dependence import design_effect
 from evalreg.inference.fragile import clusters_behind
 from evalreg.report.axes import INK, FigSize, estimates_axes
@@ -495,8 +497,8 @@ def by_eval(
     ----------
     function : callable
         What is done with each eval: `er.mean` (with `by`), `er.compare`, `er.pass_at_k` and the like.
-    data : frame
-        Rows of all evals, in memory; anything that narwhals reads.
+    data : frame, Log or dict
+        Rows of all evals, in memory; anything that narwhals reads. A dict holds the rows of each eval by its name.
     options : dict
         Arguments of `function`, such as `{"by": "model", "item": "question"}`.
     column : str, optional
@@ -529,27 +531,32 @@ def by_eval(
     """
     if not isinstance(options, Mapping):
         raise ArgumentTypeError(f'`options` must be a dict such as {{"by": "model", "item": "id"}}; got {options!r}.')
-    frame = nw.from_native(data, eager_only=True)
-    if column not in frame.columns:
-        raise MissingColumnError(
-            f"`column` must be a column; {column!r} is not. The columns are {listed(frame.columns)}."
+    parts = dict(data) if isinstance(data, Mapping) else _split(data, column)
+    more = {str(name): dict(options_of_eval) for name, options_of_eval in (each or {}).items()}
+    unknown = [name for name in more if name not in map(str, parts)]
+    if unknown:
+        raise MissingColumnError(f"`each` must name evals; {listed(unknown)} is none. The evals are {listed(parts)}.")
+    with muted():
+        results = {name: function(rows, **{**options, **more.get(str(name), {})}) for name, rows in parts.items()}
+    issue(said_once(results))
+    return join_evals(results)
+
+
+def _split(data: Any, column: str) -> dict[Any, Any]:
+    """The rows of each eval, without the column that names it; those of a log are logs."""
+    log = log_of_data(data)
+    frame = native_frame(data if log is None else log.frame)
+    if isinstance(frame, nw.LazyFrame):
+        raise ArgumentTypeError(
+            "`data` must be rows in memory, for evals are taken one by one. Collect the query first."
         )
+    known_column(column, frame.columns, "column")
     labels, missing = frame[column], int(frame[column].is_null().sum())
     if missing:
         raise MissingLabelsError(f"every row must say its eval; {missing} of column {column!r} do not.", column=column)
     names = labels.unique(maintain_order=True).to_list()
-    more = {str(name): dict(options_of_eval) for name, options_of_eval in (each or {}).items()}
-    unknown = [name for name in more if name not in map(str, names)]
-    if unknown:
-        raise MissingColumnError(f"`each` must name evals; {listed(unknown)} is none. The evals are {listed(names)}.")
-
-    results = {}
-    with muted():
-        for name in names:
-            rows = frame.filter(labels == name).drop(column).to_native()
-            results[name] = function(rows, **{**options, **more.get(str(name), {})})
-    issue(said_once(results))
-    return join_evals(results)
+    parts = {name: frame.filter(labels == name).drop(column).to_native() for name in names}
+    return parts if log is None else {name: log._with_rows(rows) for name, rows in parts.items()}
 
 
 # Letters of a line of names of evals.

@@ -30,8 +30,8 @@ which knows nothing about evalreg catches it where it would expect to::
 
     EvalregWarning (UserWarning)
     |-- FewClustersWarning                  few clusters, or few that count
+    |   `-- DominantClusterWarning          one cluster holds much of the data
     |-- FewCarriersWarning                  means in [0, 1] that a few of many clusters carry
-    |-- DominantClusterWarning              one cluster holds much of the data
     |-- IndependenceWarning                 rows or models treated as independent
     |-- NestedClustersWarning               an axis inside another was left out
     |-- RectificationWarning                human labels that may be no random sample, or a judge that adds nothing
@@ -219,7 +219,7 @@ class FewCarriersWarning(EvalregWarning):
     """A mean that few of many clusters carry, or with strata without variance; a difference that few questions show."""
 
 
-class DominantClusterWarning(EvalregWarning):
+class DominantClusterWarning(FewClustersWarning):
     """One cluster holds much of the data."""
 
 

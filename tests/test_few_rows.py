@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from engines.lazy import in_duckdb
 from scipy import stats
 
 import evalreg as er
@@ -26,8 +27,9 @@ def said(kind, call):
     return [str(one.message) for one in issued if one.category is kind]
 
 
-def treated(rng, n_treated, n=40):
-    return pd.DataFrame({"y": rng.normal(size=n), "t": (np.arange(n) < n_treated) * 1.0, "row": np.arange(n)})
+def treated(rng, n_treated, n=40, size=1):
+    row = np.repeat(np.arange(n), size)
+    return pd.DataFrame({"y": rng.normal(size=n * size), "t": (row < n_treated) * 1.0, "row": row})
 
 
 def number_before(words, text):
@@ -49,6 +51,23 @@ def test_a_coefficient_of_three_treated_rows_is_said_to_rest_on_few(rng):
     assert dof - 1.5 < clustered.dof["t"] < dof
 
 
+@pytest.mark.parametrize("cov", ["CR0", "CR1", "CR3"])
+@pytest.mark.parametrize("formula", ["y ~ t", "y ~ t + u", "y ~ t * bs(u, 3)", "y ~ t | level", "engine", "mean"])
+def test_what_few_clusters_tell_is_said_once_where_t_counts_all(rng, cov, formula):
+    log = treated(rng, 3, size=6).assign(u=rng.uniform(size=240), level=np.tile(np.arange(6), 40))
+    effective = 3 if formula == "mean" else (1 / 3 + 1 / 37) ** 2 / (1 / 27 + 1 / 37**3)
+    data, formula = (in_duckdb(log), "y ~ t + u") if formula == "engine" else (log, formula)
+
+    def estimated(**how):
+        return er.mean(log, "y", by="t", **how) if formula == "mean" else er.fit(formula, data, **how)
+
+    assert not said(FewClustersWarning, lambda: estimated(groups="row"))
+    (text,) = said(FewClustersWarning, lambda: estimated(groups="row", cov=cov))
+    assert "few of the 40 row clusters tell" in text
+    assert "t takes 39 degrees of freedom" in text
+    assert "u" in formula or abs(number_before(" equal ones", text) - effective) < SHOWN
+
+
 def test_weights_of_a_regression_count_as_those_of_the_mean(rng):
     n = 60
     log = pd.DataFrame({"y": rng.normal(size=n), "w": rng.lognormal(0, 2, n)})
@@ -60,15 +79,17 @@ def test_weights_of_a_regression_count_as_those_of_the_mean(rng):
         assert abs(number_before(" degrees of freedom", text) - dof) < SHOWN
 
 
+@pytest.mark.parametrize("size", [1, 5])
 @pytest.mark.parametrize("draws", [80, pytest.param(250, marks=pytest.mark.slow)])
-def test_the_interval_with_rows_as_clusters_holds_where_the_plain_one_does_not(rng, draws):
-    """Coverage of a slope of three treated rows; binomial bounds of four standard errors."""
-    held = np.zeros(2)
+def test_the_interval_with_rows_as_clusters_holds_where_the_plain_one_does_not(rng, draws, size):
+    """Coverage of a slope of three treated rows, or clusters under CR1; binomial bounds of four standard errors."""
+    held, how = np.zeros(2), {} if size == 1 else {"groups": "row", "cov": "CR1"}
     for _ in range(draws):
-        log = treated(rng, 3)
+        log = treated(rng, 3, size=size)
+        log["y"] += 0.5 * rng.normal(size=40)[log["row"]]
         with muted():
-            plain = er.fit("y ~ t", log)
-            ends = [one.conf_int().loc["t"] for one in (plain, plain.with_cov(groups="row"))]
+            plain = er.fit("y ~ t", log, **how)
+            ends = [one.conf_int().loc["t"] for one in (plain, er.fit("y ~ t", log, groups="row"))]
         held += [low <= 0 <= high for low, high in ends]
     plain, clustered = held / draws
     assert plain < 0.95 - 4 * np.sqrt(0.95 * 0.05 / draws)

@@ -82,8 +82,8 @@ def _beyond_levels(estimate: Estimate, by: Axis | None) -> list[FloatArray]:
     if by is None:
         assert scores.residual is not None
         return [absorbed.lone_rows(scores.design, scores.residual)]
-    leverage = scores.leverage_sums(by, np.eye(scores.n_columns))
-    if np.max(leverage) < absorbed.least_alone(scores.labels.codes(by)):
+    squares = scores.squares_by_cluster(by, np.eye(scores.n_columns))
+    if np.max(squares.sum(axis=1)) < absorbed.least_alone(scores.labels.codes(by)):
         return []
     whole = _with_levels(estimate, by) if affordable(estimate, by) else None
     if whole is None:

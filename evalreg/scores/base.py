@@ -432,8 +432,11 @@ class Scores(ABC):
         """Sums of squares of the influence of rows if its parts did not cancel; None where a row has one part."""
         return None
 
-    def leverage_sums(self, by: Axis, root: FloatArray) -> FloatArray | None:
-        """Trace of R'X_g'W X_g R, the leverages of the rows of each cluster, (n_clusters,); None without a design."""
+    def squares_by_cluster(self, by: Axis, maps: FloatArray) -> FloatArray | None:
+        """Diagonal of R'X_g'W X_g R of each cluster, (n_clusters, m), for maps R of m columns; None without a design.
+
+        With RR' = (X'WX)^-1 they add up to the leverages of the cluster's rows.
+        """
         return None
 
     def dominant(

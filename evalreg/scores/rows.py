@@ -260,7 +260,7 @@ class ByClusterRows(Scores):
         """
         if by is None:
             groups = self.rows_above(root, above)
-        elif not (large := self.leverage_sums(by, root) > above).any():
+        elif not (large := self.squares_by_cluster(by, root).sum(axis=1) > above).any():
             return
         else:
             groups = (
@@ -275,9 +275,11 @@ class ByClusterRows(Scores):
     def rows_above(self, root: FloatArray, above: float) -> Iterator[FloatArray]:
         """Rows of the data whose leverage is more than that, times the root, (1, k) each."""
 
-    def leverage_sums(self, by: Axis, root: FloatArray) -> FloatArray:
-        """Sum of the leverages of the rows of each cluster, shape (n_clusters,)."""
-        return np.concatenate([_by_cluster(rows, root) for rows in self.clusters(by)])
+    def squares_by_cluster(self, by: Axis, maps: FloatArray) -> FloatArray:
+        """Sums of squares of the rows of each cluster times the maps, shape (n_clusters, m)."""
+        return np.concatenate(
+            [sums_of_rows(_turned(rows.design, maps) ** 2, rows.starts) for rows in self.clusters(by)]
+        )
 
     def gram_entries(self, by: Axis) -> int:
         """Entries of X_g'W X_g of the clusters that have as many rows as columns or more; at most n / k have."""
@@ -330,16 +332,14 @@ class RegressionScores(LabelledScores, ByClusterRows):
         return (self.design_rows(part) for part in self.slices())
 
 
+def _turned(rows: FloatArray, maps: FloatArray) -> FloatArray:
+    return rows if is_identity(maps) else rows @ maps
+
+
 def _lengths(rows: FloatArray, root: FloatArray) -> FloatArray:
     """|R'x|^2 of each row."""
-    turned = rows if is_identity(root) else rows @ root
+    turned = _turned(rows, root)
     return np.asarray(np.einsum("rk,rk->r", turned, turned))
-
-
-def _by_cluster(rows: ClusterRows, root: FloatArray) -> FloatArray:
-    """Sums of the leverages of the rows of each cluster."""
-    place = np.repeat(np.arange(rows.totals.shape[0]), rows.counts)
-    return np.bincount(place, _lengths(rows.design, root), rows.totals.shape[0]).astype(np.float64, copy=False)
 
 
 def cluster_ranges(rows: FloatArray, k: int, grams: bool) -> Iterator[tuple[int, int]]:
@@ -415,10 +415,14 @@ class RowScores(RegressionScores):
         """The largest size of the entries of the design in each column."""
         return np.asarray(np.maximum(self.design.max(axis=0), -self.design.min(axis=0)))
 
-    def leverage_sums(self, by: Axis, root: FloatArray) -> FloatArray:
-        """Sum of the leverages of the rows of each cluster, shape (n_clusters,)."""
-        codes, leverages = self.labels.codes(by), np.concatenate([_lengths(rows, root) for rows in self._parts()])
-        return np.bincount(codes.codes, leverages, codes.n_clusters).astype(np.float64, copy=False)
+    def squares_by_cluster(self, by: Axis, maps: FloatArray) -> FloatArray:
+        """Sums of squares of the rows of each cluster times the maps, without their order."""
+        codes = self.labels.codes(by)
+        sums = np.zeros((codes.n_clusters, maps.shape[1]))
+        for part in self.slices():
+            for into, column in zip(sums.T, _turned(self.design[part], maps).T, strict=True):
+                into += np.bincount(codes.codes[part], column**2, into.size)
+        return sums
 
     def clusters(self, by: Axis, *, grams: bool = False) -> Iterator[ClusterRows]:
         """Rows of the clusters in their order."""

@@ -448,12 +448,12 @@ class MappedScores(Scores):
         weights = np.bincount(parts[0].cell, parts[0].weight ** 2, minlength=self._n_cells)
         return np.asarray((len(parts) + 1) * (squares @ reach + weights @ beyond))
 
-    def leverage_sums(self, by: Axis, root: FloatArray) -> FloatArray | None:
-        """Sum of the leverages of the rows of each cluster, shape (n_clusters,); None without a design."""
+    def squares_by_cluster(self, by: Axis, maps: FloatArray) -> FloatArray | None:
+        """Diagonal of R'X_g'W X_g R of each cluster, from the weights of its cells; None without a design."""
         if self.information is None:
             return None
-        leverage = np.asarray(self.information.flat @ (root @ root.T).ravel())
-        return np.concatenate([np.asarray(self._weights(block) @ leverage) for block in self.inner.cells(by)])
+        of_cells = self.information.flat @ np.einsum("im,jm->ijm", maps, maps).reshape(-1, maps.shape[1])
+        return np.concatenate([dense(self._weights(block) @ of_cells) for block in self.inner.cells(by)])
 
     def dominant(self, by: Axis | None, root: FloatArray, above: float) -> Iterator[tuple[FloatArray, None]]:
         """Leverage matrices L_g of the clusters (or rows) whose leverages add up to more than that."""

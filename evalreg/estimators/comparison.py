@@ -423,14 +423,11 @@ class Comparison(Printed, Hinting):
         table = pd.DataFrame({"both": both, "model_only": outcomes["wins"], "baseline_only": outcomes["losses"]})
         table["neither"] = outcomes["ties"] - both
         squares = table.to_numpy().reshape(-1, 2, 2)
-        for name, how in {
-            "": {"exact": False, "correction": False},
-            "corrected_": {"exact": False},
-            "exact_": {},
-        }.items():
-            tests = np.array([_mcnemar(square, **how) for square in squares])
-            table[f"{name}statistic"], table[f"{name}p_value"] = tests.T
-        return table.drop(columns="exact_statistic").assign(**clustered)
+        for name, correction in (("statistic", False), ("corrected_statistic", True)):
+            tests = np.array([_mcnemar(square, correction) for square in squares])
+            table[name], table[name.replace("statistic", "p_value")] = tests.T
+        exact = sign_pvalues(outcomes["wins"], outcomes["losses"])
+        return table.assign(exact_p_value=exact, **clustered)
 
     def wild_test(
         self,
@@ -508,13 +505,12 @@ class Comparison(Printed, Hinting):
             for row, name in zip(np.eye(len(self.facts.index)), results.estimate.names, strict=True)
         ]
         tests = [results.wild_test(contrast, seed=seed, **options) for contrast in each]
-        columns: dict[str, Any] = {name: [getattr(test, name) for test in tests] for name in ("statistic", "p_value")}
+        table = pd.DataFrame([vars(test) for test in tests], index=self.facts.index)
+        table[["lower", "upper"]] = [test.interval or (np.nan, np.nan) for test in tests]
+        columns = ["estimate", "statistic", "p_value", "p_equal_tailed", "lower", "upper"]
+        table = table[[*columns, "draws", "enumerated", "by", "n_clusters"]].rename(columns={"estimate": "difference"})
         if adjust is not None:
-            columns["p_adjusted"] = adjust_pvalues(np.array(columns["p_value"]), adjust)
-        ends = np.array([test.interval or (np.nan, np.nan) for test in tests], dtype=np.float64)
-        columns |= {"p_equal_tailed": [test.p_equal_tailed for test in tests], "lower": ends[:, 0], "upper": ends[:, 1]}
-        columns |= {name: [getattr(t, name) for t in tests] for name in ("draws", "enumerated", "by", "n_clusters")}
-        table = pd.DataFrame({"difference": [test.estimate for test in tests]} | columns, index=self.facts.index)
+            table.insert(3, "p_adjusted", adjust_pvalues(table["p_value"].to_numpy(), adjust))
         first = tests[0]
         table.attrs = {"adjust": self.adjust, "null": float(null), "seed": first.seed, "weights": first.weights}
         table.attrs["alpha"] = first.alpha
@@ -629,12 +625,7 @@ class Comparison(Printed, Hinting):
         return decided(self.results, claim, alpha, lambda name: int(n.get(name, self.results.nobs)))
 
     def winner(
-        self,
-        alpha: float = 0.05,
-        method: WinnerName | None = None,
-        *,
-        best: BestName = "largest",
-        seed: Seed = 0,
+        self, alpha: float = 0.05, method: WinnerName | None = None, *, best: BestName = "largest", seed: Seed = 0
     ) -> Winner:
         """The model that gains most over the baseline, corrected for having been chosen for it.
 
@@ -675,15 +666,15 @@ class Comparison(Printed, Hinting):
         return short(self.summary()).as_text()
 
 
-def _mcnemar(square: FloatArray, **how: bool) -> tuple[float, float]:
+def _mcnemar(square: FloatArray, correction: bool) -> tuple[float, float]:
     """Statistic and p-value by statsmodels; without a question that tells the two apart 0 and 1."""
     from statsmodels.stats.contingency_tables import mcnemar
 
     apart = square[0, 1] + square[1, 0]
     if not apart > 0:
         return (np.nan, np.nan) if np.isnan(apart) else (0.0, 1.0)
-    test = mcnemar(square, **how)
-    return float(test.statistic), min(float(test.pvalue), 1.0)
+    test = mcnemar(square, exact=False, correction=correction)
+    return float(test.statistic), float(test.pvalue)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -14,11 +14,10 @@ from evalreg.choices import MissingName
 from evalreg.data.clusters import Codes, Groups, axis_name, joint, known_column, names_of, with_joint_ids
 from evalreg.data.engine import Query
 from evalreg.data.frame import Table, open_frame
-from evalreg.data.rows import cells_of, read_rows
+from evalreg.data.rows import ReadRows, cells_of, read_rows
 from evalreg.inference.sequential import bounds, mixture_rho, path_of_totals, roughness, running_intersection
 
 SequenceName: TypeAlias = Literal["logit", "wald"]
-SEQUENCES: tuple[SequenceName, ...] = get_args(SequenceName)
 
 # Above this skewness of the mean, or share of one cluster, sequences miss too often (docs/guide/resampling.md).
 SKEWED, DOMINANT = 0.3, 0.4
@@ -115,11 +114,18 @@ def confidence_sequence(
     if not isinstance(running, bool | np.bool_):
         raise errors.ArgumentTypeError(f"`running` must be True or False; got {running!r}.")
     if method is not None:
-        option("method", method, SEQUENCES)
+        option("method", method, SequenceName)
     table = with_joint_ids(open_frame(data), model=model)
     if isinstance(table, Query):
         raise errors.NotAvailableError("`confidence_sequence` needs the rows in memory; collect the frame first.")
-    totals, counts, dropped, (low, high) = _totals(table, score, groups, model, pair, order, missing)
+    known_column(score, table.columns, "score")
+    models, within = _pair(table, model, pair)
+    # Rows of other models are none of this comparison's, and are not counted as dropped.
+    labels = {} if model is None else {model: "model"}
+    used = read_rows(table, {"score": score}, labels=labels, groups=groups, missing=missing, within=within)
+    totals, counts = _totals(table, used, model, models, order)
+    scores = used.values["score"]
+    low, high = float(np.min(scores, initial=np.inf)), float(np.max(scores, initial=-np.inf))
     in_unit, n_clusters = low >= 0 and high <= 1, totals.shape[0]
     if method == "logit" and model is not None:
         raise errors.ArgumentError('`method="logit"` is for one mean; a difference of two models has method="wald".')
@@ -157,13 +163,13 @@ def confidence_sequence(
     issue(_rough_notes(totals, counts, start, score, bounded))
     if running:
         lower, upper = running_intersection(lower, upper)
-    looks = pd.Index(np.arange(start, n_clusters + 1), name="n_clusters")
-    columns = {"estimate": path.estimate[start - 1 :], "se": path.spread[start - 1 :] / np.sqrt(looks.to_numpy())}
-    columns |= {"lower": lower, "upper": upper, "n": path.n_rows[start - 1 :]}
-    frame = pd.DataFrame(columns, index=looks)
+    looks, shown = np.arange(start, n_clusters + 1), slice(start - 1, None)
+    columns = {"estimate": path.estimate[shown], "se": path.spread[shown] / np.sqrt(looks), "lower": lower}
+    frame = pd.DataFrame(columns, index=pd.Index(looks, name="n_clusters"))
+    frame = frame.assign(upper=upper, n=path.n_rows[shown])
     frame.attrs = {"alpha": alpha, "t0": t0, "rho": mixture_rho(t0, alpha), "method": "logit" if logit else "wald"}
     rule = "asymptotic confidence sequence (Waudby-Smith and others 2024): intervals of all looks hold together"
-    frame.attrs |= {"rule": rule, "dropped": dropped}
+    frame.attrs |= {"rule": rule, "dropped": used.dropped}
     return frame
 
 
@@ -191,39 +197,28 @@ def _rough_notes(totals: FloatArray, counts: FloatArray, start: int, score: str,
 
 
 def _totals(
-    table: Table,
-    score: str,
-    groups: Groups,
-    model: str | None,
-    pair: Sequence[Any] | None,
-    order: str | None,
-    missing: str,
-) -> tuple[FloatArray, FloatArray, dict[str, int], tuple[float, float]]:
-    """Sums and numbers of rows of each cluster in order, a column a model; rows dropped; lowest and highest score."""
-    known_column(score, table.columns, "score")
-    models, within = _pair(table, model, pair)
-    # Rows of other models are none of this comparison's, and are not counted as dropped.
-    labels = {} if model is None else {model: "model"}
-    used = read_rows(table, {"score": score}, labels=labels, groups=groups, missing=missing, within=within)
-    keys, cell = cells_of(used.used, tuple(labels))
+    table: Table, used: ReadRows, model: str | None, models: tuple[str, ...], order: str | None
+) -> tuple[FloatArray, FloatArray]:
+    """Sums and numbers of rows of each cluster in order, a column a model."""
     axes, rows = used.axes or (), used.source.places()
     if len(axes) > 1:
         raise errors.ArgumentError(
             f"`groups` must name one clustering, since clusters are complete one after another; got {len(axes)}. "
             f'Use the one whose clusters come in one by one, such as groups="{axis_name(axes[0])}".'
         )
-    place = np.arange(rows.size) if order is None else _places(table, order, rows)
-    part = (
-        np.zeros(rows.size, dtype=np.intp) if cell is None else np.array([models.index(name) for (name,) in keys])[cell]
-    )
-    cluster = np.arange(rows.size)
+    place = cluster = np.arange(rows.size)
+    if order is not None:
+        place = _places(table, order, rows)
     if axes:
         cluster = _in_order(joint([used.used[name] for name in used.held]), place, axis_name(axes[0]))
-    values, shape = used.values["score"][place], (int(cluster.max(initial=-1)) + 1, max(len(models), 1))
+    part = np.zeros(rows.size, dtype=np.intp)
+    if model is not None:
+        keys, cell = cells_of(used.used, (model,))
+        part = np.array([models.index(name) for (name,) in keys])[cell]
+    shape = (int(cluster.max(initial=-1)) + 1, max(len(models), 1))
     number, size = cluster * shape[1] + part[place], shape[0] * shape[1]
-    totals, counts = np.bincount(number, values, size), np.bincount(number, minlength=size)
-    ends = (float(np.min(values, initial=np.inf)), float(np.max(values, initial=-np.inf)))
-    return totals.astype(float).reshape(shape), counts.astype(float).reshape(shape), used.dropped, ends
+    totals, counts = np.bincount(number, used.values["score"][place], size), np.bincount(number, minlength=size)
+    return totals.astype(float).reshape(shape), counts.astype(float).reshape(shape)
 
 
 def _pair(table: Table, model: str | None, pair: Sequence[Any] | None) -> tuple[tuple[str, ...], BoolArray | None]:

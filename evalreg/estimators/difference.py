@@ -24,13 +24,7 @@ from evalreg.estimate import PLAIN, About, Cells, Estimate, of_means, same_quest
 from evalreg.estimators.cells import estimate_read
 from evalreg.estimators.comparison import Comparison, Facts, facts_of
 from evalreg.estimators.mean import solve as solve_means
-from evalreg.estimators.targets import (
-    PopulationSize,
-    counts_clusters,
-    noise_of_answers,
-    noise_of_differences,
-    of_benchmark,
-)
+from evalreg.estimators.targets import PopulationSize, counts_clusters, noise_of_differences, of_benchmark
 from evalreg.inference.questions import mixed_scales
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.numerics.limits import CONSTANT
@@ -237,10 +231,7 @@ def compare(
     answers = answers_of(read, roles)
     pairs = compared_pairs(answers, model, baseline, paired=bool(paired))
     facts = facts_of(answers, pairs, bool(paired))
-    noise = None
-    if n_population is not None and sample is not None:
-        of_answers = replace(read.rows, values={"score": noise_of_answers(read.rows.source, score)})
-        noise = noise_of_differences(answers_of(replace(read, rows=of_answers), roles).values, pairs)
+    noise = None if n_population is None or sample is None else noise_of_differences(read, roles, pairs)
     if paired:
         answers, pairs = in_use(answers, pairs, facts.paired)
         facts = replace(facts, values=answers.values, pairs=pairs)

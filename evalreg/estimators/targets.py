@@ -11,8 +11,10 @@ from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray, issue, listed, muted
 from evalreg.choices import FULL, THESE, StrataWeightsName
+from evalreg.data.answers import ModelPairs, answers_of
 from evalreg.data.clusters import Axis, axis_name, find_axis
 from evalreg.data.frame import UsedRows, restrict
+from evalreg.data.rows import CellRows, Roles
 from evalreg.errors import AlignmentError, ArgumentError, DataError, IndependenceWarning, NotAvailableError
 from evalreg.estimate import Estimate, Family, Population, Samples, same_questions
 from evalreg.numerics.matrices import Matrix, compressed, dense
@@ -20,7 +22,6 @@ from evalreg.scores.differences import paired_answers
 from evalreg.scores.stacking import SampledShares
 
 if TYPE_CHECKING:
-    from evalreg.data.answers import ModelPairs
     from evalreg.data.clusters import Groups
     from evalreg.results.results import Results
 
@@ -106,11 +107,10 @@ def noise_of_means(scores: Any, score: str) -> Matrix:
     return sparse.diags_array(np.bincount(cell, noise, scores.n_columns), format="csr")
 
 
-def noise_of_differences(noise: FloatArray, pairs: ModelPairs) -> Matrix:
-    """Covariance of the totals of differences that the answers alone make; each model has answers of its own.
-
-    `noise` is s^2/k of each question, shape (n_models, n_questions).
-    """
+def noise_of_differences(read: CellRows, roles: Roles, pairs: ModelPairs) -> Matrix:
+    """Covariance of the totals of differences that the answers alone make; each model has answers of its own."""
+    squares = {"score": noise_of_answers(read.rows.source, roles.score)}
+    noise = answers_of(replace(read, rows=replace(read.rows, values=squares)), roles).values
     members = np.array([np.ones(noise.shape[1], dtype=bool) if m is None else m for m in pairs.sets], dtype=float)
     total = np.zeros((pairs.n_columns, pairs.n_columns))
     for model, of_questions in enumerate(noise):
@@ -364,13 +364,7 @@ def _refuse_known(estimate: Estimate, drawn: Units, sizes: FloatArray, size: obj
 
 
 def _line(
-    drawn: Units,
-    sizes: FloatArray,
-    factor: FloatArray,
-    n_strata: int,
-    sample: str | None,
-    whole: bool,
-    apiece: str,
+    drawn: Units, sizes: FloatArray, factor: FloatArray, n_strata: int, sample: str | None, whole: bool, apiece: str
 ) -> str:
     """What a summary says of the benchmark, of what is here of it, and by how much variances fall."""
     low, high = np.min(drawn.n), np.max(drawn.n)

@@ -119,12 +119,7 @@ class MultipleModels(Algebra):
         return rank_sets(*self._ranked, alpha=alpha, joint=joint, seed=seed)
 
     def winner(
-        self,
-        alpha: float = 0.05,
-        method: WinnerName | None = None,
-        *,
-        best: BestName = "largest",
-        seed: Seed = 0,
+        self, alpha: float = 0.05, method: WinnerName | None = None, *, best: BestName = "largest", seed: Seed = 0
     ) -> Winner:
         """The best of the parameters, corrected for having been chosen for its estimate.
 

@@ -192,10 +192,7 @@ class Predicted(Algebra):
         return self._averaged("comparisons", *averages)
 
     def avg_predictions(
-        self,
-        by: str | list[str] | None = None,
-        *,
-        variables: str | list[str] | dict[str, Any] | None = None,
+        self, by: str | list[str] | None = None, *, variables: str | list[str] | dict[str, Any] | None = None
     ) -> Any:
         """Average expected score of the rows that were fitted, by groups of rows or with covariates put at values.
 

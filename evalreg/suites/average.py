@@ -180,9 +180,10 @@ class EvalAverage(Printed):
             tasks also tau (the spread of true values over tasks), new_lower and new_upper (for one more task).
         """
         fraction("alpha", alpha)
-        tested = self._ranks(alpha) if self.pairs is not None else {"p_value": _p_values(self.each)}
-        table = self._frame(self.each, pd.Index(self.names), self.bounds, alpha, tested)
-        return table if self.pairs is None else table.sort_values("estimate", ascending=False, kind="stable")
+        if self.pairs is None:
+            return self._frame(self.each, alpha, {"p_value": _p_values(self.each)}).set_axis(list(self.names))
+        table = self._frame(self.each, alpha, self._ranks(self.pairs, alpha)).set_axis(list(self.names))
+        return table.sort_values("estimate", ascending=False, kind="stable")
 
     def pairwise(self, adjust: SuiteAdjustName | None = "holm", alpha: float = 0.05) -> pd.DataFrame:
         """Differences between the averages of all pairs of models.
@@ -210,44 +211,33 @@ class EvalAverage(Printed):
         if self.pairs is None:
             raise NotAvailableError("these averages are differences; `pairwise` is of averages of scores.")
         adjust = adjustment("adjust", adjust, SUITE_ADJUSTMENTS)
-        names, (low, high) = np.array(self.names, dtype=object), self.bounds
-        sides = [names[side] for side in np.triu_indices(len(names), 1)]
-        index = pd.MultiIndex.from_arrays(sides, names=["left", "right"])
-        tested = {"p_value": _p_values(self.pairs)}
+        names, tested = np.array(self.names, dtype=object), {"p_value": _p_values(self.pairs)}
         if adjust is not None:
             tested["p_adjusted"] = adjusted_over(tested["p_value"], adjust)
-        table = self._frame(self.pairs, index, (low - high, high - low), alpha, tested)
-        return whole(table.rename(columns={"estimate": "difference"}))
+        sides = [names[side] for side in np.triu_indices(len(names), 1)]
+        table = self._frame(self.pairs, alpha, tested).rename(columns={"estimate": "difference"})
+        return whole(table.set_axis(pd.MultiIndex.from_arrays(sides, names=["left", "right"])))
 
-    def _frame(
-        self,
-        averaged: Averaged,
-        index: pd.Index[Any],
-        bounds: tuple[float, float],
-        alpha: float,
-        tested: dict[str, Any],
-    ) -> pd.DataFrame:
+    def _frame(self, averaged: Averaged, alpha: float, tested: dict[str, Any]) -> pd.DataFrame:
         """Estimates with intervals, within what is possible; what is tested; and of drawn tasks those of a new one."""
-        t, sides = t_quantile(alpha, averaged.dof), np.array([[-1.0], [1.0]])
-        low, high = np.clip(averaged.estimate + sides * t * averaged.se, *bounds)
-        columns = {"estimate": averaged.estimate, "se": averaged.se, "dof": averaged.dof, "lower": low, "upper": high}
+        (low, high), sides = self.bounds, np.array([[-1.0], [1.0]]) * t_quantile(alpha, averaged.dof)
+        bounds = (low - high, high - low) if averaged is self.pairs else self.bounds
+        columns = {"estimate": averaged.estimate, "se": averaged.se, "dof": averaged.dof}
+        columns["lower"], columns["upper"] = np.clip(averaged.estimate + sides * averaged.se, *bounds)
         columns |= tested
         if self.tasks == "drawn":
-            low, high = np.clip(averaged.estimate + sides * t * averaged.new_se, *bounds)
+            low, high = np.clip(averaged.estimate + sides * averaged.new_se, *bounds)
             columns |= {"tau": averaged.tau, "new_lower": low, "new_upper": high}
-        return pd.DataFrame(columns, index=index)
+        return pd.DataFrame(columns)
 
-    def _ranks(self, alpha: float) -> dict[str, FloatArray]:
+    def _ranks(self, pairs: Averaged, alpha: float) -> dict[str, FloatArray]:
         """Ranks, and those that no pair excludes at a family-wise level."""
-        M, theta = len(self.names), self.each.estimate
-        above = np.zeros((M, M), dtype=bool)
-        if self.pairs is not None and M > 1:
-            left, right = np.triu_indices(M, 1)
-            decided = adjust_pvalues(_p_values(self.pairs), "holm") <= alpha
-            above[left, right] = decided & (self.pairs.estimate > 0)
-            above[right, left] = decided & (self.pairs.estimate < 0)
+        n, theta = len(self.names), self.each.estimate
+        above, (left, right) = np.zeros((n, n), dtype=bool), np.triu_indices(n, 1)
+        decided = adjust_pvalues(_p_values(pairs), "holm") <= alpha
+        above[left, right], above[right, left] = decided & (pairs.estimate > 0), decided & (pairs.estimate < 0)
         rank = 1 + np.count_nonzero(theta > theta[:, None], axis=1)
-        return {"rank": rank, "rank_lower": 1 + above.sum(axis=0), "rank_upper": M - above.sum(axis=1)}
+        return {"rank": rank, "rank_lower": 1 + above.sum(axis=0), "rank_upper": n - above.sum(axis=1)}
 
     def summary(self, alpha: float = 0.05) -> Summary:
         """The averages, what they are averages of, and what their errors allow for.
@@ -313,22 +303,17 @@ def _p_values(averaged: Averaged) -> FloatArray:
 
 
 def average_over(
-    parts: Mapping[str, Results],
-    weights: Weights | WeightsName | None,
-    tasks: TasksName,
-    models: Sequence[str] | None,
-    differences: bool,
-    notes: Sequence[Note],
+    parts: Mapping[str, Results], weights: Any, tasks: TasksName, models: Sequence[str] | None, differences: bool
 ) -> EvalAverage:
     """The averages of models and of all their pairs, or of differences."""
     names = _shared_names(parts, models, "differences" if differences else "models")
     option("tasks", tasks, ("fixed", "drawn"))
     w = _checked_weights(weights, tuple(parts), tasks)
-    more: list[Note] = []
+    notes = tuple[Note, ...]()
     if tasks == "drawn" and len(parts) < FEW_TASKS:
         text = f"{len(parts)} tasks say little about tasks in general: t has {len(parts) - 1} degrees of freedom."
-        more.append((FewClustersWarning, text))
-    issue(more)
+        notes = ((FewClustersWarning, text),)
+    issue(notes)
 
     def averaged(C: FloatArray) -> Averaged:
         errors = [_errors_of(name, part, names, C) for name, part in parts.items()]
@@ -343,7 +328,7 @@ def average_over(
     unit = all(part.estimate.about.unit for part in parts.values())
     bounds = (-np.inf, np.inf) if not unit else (-1.0, 1.0) if differences else (0.0, 1.0)
     said = () if w is None else tuple(w.tolist())
-    return EvalAverage(names, tuple(parts), said, tasks, averaged(np.eye(m)), pairs, bounds, (*notes, *more))
+    return EvalAverage(names, tuple(parts), said, tasks, averaged(np.eye(m)), pairs, bounds, notes)
 
 
 def _errors_of(

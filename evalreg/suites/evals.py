@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -176,7 +176,8 @@ class Evals(Printed):
         """
         parts = _results_of(self.parts)
         _refuse_twice(parts)
-        return average_over(parts, weights, tasks, models, self.differences, self.notes)
+        average = average_over(parts, weights, tasks, models, self.differences)
+        return replace(average, notes=(*self.notes, *average.notes))
 
     def plot(
         self,
@@ -215,7 +216,41 @@ class Evals(Printed):
         ArgumentError
             If there is no such name, several and none was named, or the average is not of these evals.
         """
-        return forest_axes(self, name, average, alpha, figsize, ax)
+        fraction("alpha", alpha)
+        frame, differences = self.to_frame(alpha), self.differences
+        names = [" - ".join(map(str, key[1:])) for key in frame.index]
+        known = list(dict.fromkeys(names))
+        if name is None and len(known) == 1:
+            name = known[0]
+        if name is None or name not in known:
+            what, got = "difference" if differences else "model", "none" if name is None else repr(name)
+            raise ArgumentError(f"`name` must be the {what} to draw, one of {listed(known)}; got {got}.")
+        rows = frame[np.array(names) == name].rename(columns={"difference": "estimate"})
+        table = rows[["estimate", "lower", "upper"]].set_axis(rows.index.get_level_values(0))
+        parts = [self.parts[part] for part in table.index]
+        joint = differences and any(part.adjust == "single-step" for part in parts)
+        which = "that hold for all differences of an eval at once (single-step)" if joint else "of each eval by itself"
+        note = f"Bars: {100 * (1 - alpha):.4g}% intervals {which}."
+        if average is None and len(table) > 1:
+            average = self.average(models=[name])
+        foot = len(table) if average else None
+        if average:
+            table, said = _foot(average, name, table, alpha)
+            note += said
+        if bool(table["lower"].isna().any()):
+            note += " Hollow: no standard error can be computed."
+        outcomes = {part.estimate.about.outcome for part in _results_of(dict(enumerate(parts))).values()}
+        what = outcomes.pop() if len(outcomes) == 1 else "score"
+        label = "\n".join(in_lines(f"{name}: {'difference in ' if differences else ''}{what}", 60))
+        ax = estimates_axes(table, zero=differences, xlabel=label, note=note, figsize=figsize, ax=ax)
+        if figsize is None:
+            _name_whole(ax, list(map(str, table.index)))
+        if foot is not None:
+            ax.axhline(foot - 0.5, color=INK, lw=0.8)
+            ax.plot(
+                table["estimate"].iloc[foot], foot, "D", color=INK, mec="white", mew=0.6, ms=7, zorder=5, gid="average"
+            )
+        return ax
 
     def summary(self, alpha: float = 0.05) -> Summary:
         """One table for all evals; of scores in the form that was asked for.
@@ -561,50 +596,6 @@ def _split(data: Any, column: str) -> dict[Any, Any]:
 
 # Letters of a line of names of evals.
 LINE = 40
-
-
-def forest_axes(
-    evals: Evals,
-    name: str | None,
-    average: EvalAverage | Literal[False] | None,
-    alpha: float,
-    figsize: FigSize,
-    ax: Axes | None,
-) -> Axes:
-    """The figure of `Evals.plot`: `name` is a model, or a difference "model - baseline"."""
-    fraction("alpha", alpha)
-    frame, differences = evals.to_frame(alpha), evals.differences
-    names = [" - ".join(map(str, key[1:])) for key in frame.index]
-    known = list(dict.fromkeys(names))
-    if name is None and len(known) == 1:
-        name = known[0]
-    if name is None or name not in known:
-        what, got = "difference" if differences else "model", "none" if name is None else repr(name)
-        raise ArgumentError(f"`name` must be the {what} to draw, one of {listed(known)}; got {got}.")
-    rows = frame[np.array(names) == name].rename(columns={"difference": "estimate"})
-    table = rows[["estimate", "lower", "upper"]].set_axis(rows.index.get_level_values(0))
-    parts = [evals.parts[part] for part in table.index]
-    joint = differences and any(part.adjust == "single-step" for part in parts)
-    together = " that hold for all differences of an eval at once (single-step)" if joint else " of each eval by itself"
-    note = f"Bars: {100 * (1 - alpha):.4g}% intervals{together}."
-    if average is None and len(table) > 1:
-        average = evals.average(models=[name])
-    foot = len(table) if average else None
-    if average:
-        table, said = _foot(average, name, table, alpha)
-        note += said
-    if bool(table["lower"].isna().any()):
-        note += " Hollow: no standard error can be computed."
-    outcomes = {part.estimate.about.outcome for part in _results_of(dict(enumerate(parts))).values()}
-    what = outcomes.pop() if len(outcomes) == 1 else "score"
-    label = "\n".join(in_lines(f"{name}: {'difference in ' if differences else ''}{what}", 60))
-    ax = estimates_axes(table, zero=differences, xlabel=label, note=note, figsize=figsize, ax=ax)
-    if figsize is None:
-        _name_whole(ax, list(map(str, table.index)))
-    if foot is not None:
-        ax.axhline(foot - 0.5, color=INK, lw=0.8)
-        ax.plot(table["estimate"].iloc[foot], foot, "D", color=INK, mec="white", mew=0.6, ms=7, zorder=5, gid="average")
-    return ax
 
 
 def _foot(average: Any, name: str, table: pd.DataFrame, alpha: float) -> tuple[pd.DataFrame, str]:

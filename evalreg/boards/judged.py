@@ -130,7 +130,7 @@ def _axis(name: object, argument: str, labels: Labels) -> Axis:
                 "crosses two."
             )
         if labels.source is None:
-            raise no_source(name, tuple(labels.held))
+            raise no_source(name, tuple(labels.held), argument)
     return tuple(known_column(part, labels.columns, argument) for part in parts)
 
 

@@ -646,11 +646,12 @@ class Labels:
         return {**self.__dict__, "source": None, "rows": self.positions()}
 
 
-def no_source(name: str, held: Sequence[str]) -> NotAvailableError:
+def no_source(name: str, held: Sequence[str], argument: str = "groups") -> NotAvailableError:
     """Return the error for a clustering that a result cannot look up any more."""
     return NotAvailableError(
-        f'`groups` names "{name}", which this result does not hold: it no longer has its source rows (it was copied or '
-        f"unpickled, or made of sums).{nearest(name, held)} Held are {listed(held) or 'none'}; fit again for others, "
-        "of rows, or of sums that were made with them in `groups`.",
+        f'`{argument}` names "{name}", which this result does not hold: it no longer has its source rows (it was '
+        f"copied or unpickled, or made of sums).{nearest(name, held)} Held are {listed(held) or 'none'}; fit again for "
+        "others, of rows, or of sums that were made with them in `groups`.",
         column=name,
+        parameter=argument,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,12 +17,10 @@ from evalreg.estimate import About, Estimate, Refit
 from evalreg.numerics.basis import EXACT_FROM, basis_of, refuse_singular
 from evalreg.numerics.fitting import Fitted, residuals_of
 from evalreg.numerics.limits import OFF, ROUNDING, SETTLED, SINGULAR
-from evalreg.results.fitted import labels_of
+from evalreg.results.fitted import design_rows, labels_of
 from evalreg.scores.rows import InfluenceScores, RowScores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from evalreg.covariance.covariance import Covariance
     from evalreg.data.clusters import Labels
 
@@ -60,73 +59,53 @@ def _shown_glm(model: Any, fitted: Fitted) -> Any:
     return GLMResultsWrapper(result)
 
 
-def to_statsmodels(fitted: Any, matrix: FloatArray, dof: float, description: str) -> Any:
-    """A statsmodels result with another covariance, (n_params, n_params), and degrees of freedom of t (inf: normal).
+def to_statsmodels(fitted: Any, cov: Covariance, description: str) -> Any:
+    """A statsmodels result with another covariance, and t with the smallest of its degrees of freedom (inf: normal).
 
     It is of the same class, and `description` names the covariance in its summary; `fitted` stays as it is.
+    Predictions have the degrees of freedom of their rows, and what cannot have them is refused.
     """
+    dof = float(np.min(cov.dof()))
     inner = copy.copy(getattr(fitted, "_results", fitted))
     held = getattr(inner, "_cache", {})
     inner._cache = {name: held[name] for name in ("wresid", "resid", "fittedvalues") if name in held}
     for name in ("bse", "tvalues", "pvalues"):
         inner.__dict__.pop(name, None)
-    inner.cov_params_default = matrix
+    inner.cov_params_default = cov.matrix
     inner.cov_type = description
     inner.cov_kwds = {"description": f"Standard errors are {description}, by evalreg"}
     inner.use_t = bool(np.isfinite(dof))
     inner.df_resid_inference = dof if np.isfinite(dof) else None
+    if hasattr(inner, "wresid"):
+        inner.get_prediction = partial(_prediction, inner, cov)
+    elif hasattr(inner, "get_prediction"):
+        inner.get_prediction = partial(_refuse, "get_prediction", "predict(data)")
+    if hasattr(inner, "get_margeff"):
+        inner.get_margeff = partial(_refuse, "get_margeff", "avg_slopes()")
     return type(fitted)(inner) if hasattr(fitted, "_results") else inner
 
 
-def with_row_dof(
-    shown: Any, model: Any, dof: Callable[[FloatArray], FloatArray], design_rows: Callable[[Any, Any], tuple[Any, Any]]
+def _prediction(
+    inner: Any, cov: Covariance, exog: Any = None, transform: bool = True, weights: Any = None, row_labels: Any = None
 ) -> Any:
-    """Let predictions of a statsmodels result have the degrees of freedom of their rows; refuse what cannot."""
-    inner = getattr(shown, "_results", shown)
-    if not hasattr(inner, "get_prediction"):
-        return shown
-    least_squares = hasattr(inner, "wresid")
-    inner.get_prediction = _RowDof(inner, model, dof, design_rows) if least_squares else _Refused("get_prediction")
-    if hasattr(inner, "get_margeff"):
-        inner.get_margeff = _Refused("get_margeff")
-    return shown
-
-
-@dataclass(frozen=True, eq=False)
-class _RowDof:
     """`get_prediction` of least squares with t of each row's own degrees of freedom."""
-
-    inner: Any
-    model: Any
-    dof: Callable[[FloatArray], FloatArray]
-    design_rows: Callable[[Any, Any], tuple[Any, Any]]
-
-    def __call__(self, exog: Any = None, transform: bool = True, weights: Any = None, row_labels: Any = None) -> Any:
-        if exog is not None and transform and getattr(self.model, "formula", None) is not None:
-            exog, index = self.design_rows(self.model, exog)
-            row_labels = index if row_labels is None else row_labels
-        rows = np.atleast_2d(np.asarray(self.model.exog if exog is None else exog, dtype=float))
-        predicted = type(self.inner).get_prediction(
-            self.inner, exog=rows, transform=False, weights=weights, row_labels=row_labels
-        )
-        if self.inner.use_t:
-            predicted.df = self.dof(rows)
-            predicted.dist_args = (predicted.df,)
-        return predicted
+    if exog is not None and transform and getattr(inner.model, "formula", None) is not None:
+        exog, index = design_rows(inner.model, exog)
+        row_labels = index if row_labels is None else row_labels
+    rows = np.atleast_2d(np.asarray(inner.model.exog if exog is None else exog, dtype=float))
+    predicted = type(inner).get_prediction(inner, exog=rows, transform=False, weights=weights, row_labels=row_labels)
+    if inner.use_t:
+        predicted.df = cov.dof(rows)
+        predicted.dist_args = (predicted.df,)
+    return predicted
 
 
-@dataclass(frozen=True)
-class _Refused:
-    """A method of statsmodels whose degrees of freedom would be wrong."""
-
-    name: str
-
-    def __call__(self, *args: Any, **kwds: Any) -> Any:
-        instead = "results.predict(data)" if self.name == "get_prediction" else "results.avg_slopes()"
-        raise NotAvailableError(
-            f"`{self.name}` of statsmodels has a reference distribution of its own, normal or t with n - k degrees of "
-            f"freedom, whatever the covariance rests on. Use `{instead}` of evalreg's results."
-        )
+def _refuse(name: str, instead: str, *args: Any, **options: Any) -> Any:
+    """Refuse a method of statsmodels whose degrees of freedom would be wrong."""
+    raise NotAvailableError(
+        f"`{name}` of statsmodels has a reference distribution of its own, normal or t with n - k degrees of "
+        f"freedom, whatever the covariance rests on. Use `results.{instead}` of evalreg's results."
+    )
 
 
 # A likelihood fit with columns of so different scales, whose scores add up to few standard errors, is polished by

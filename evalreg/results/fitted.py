@@ -23,31 +23,6 @@ if TYPE_CHECKING:
 LINKS = {"Logit": "Logit", "Probit": "Probit", "Poisson": "Log"}
 
 
-@dataclass(frozen=True, eq=False)
-class Mean:
-    """The mean as a function of X b.
-
-    Parameters
-    ----------
-    link : statsmodels link or None
-        None is the identity.
-    """
-
-    link: Any
-
-    def at(self, eta: FloatArray) -> FloatArray:
-        """Return the means."""
-        return eta if self.link is None else np.asarray(self.link.inverse(eta))
-
-    def slope(self, eta: FloatArray) -> FloatArray:
-        """Return the first derivatives."""
-        return np.ones_like(eta) if self.link is None else np.asarray(self.link.inverse_deriv(eta))
-
-    def curve(self, eta: FloatArray) -> FloatArray:
-        """Return the second derivatives."""
-        return np.zeros_like(eta) if self.link is None else np.asarray(self.link.inverse_deriv2(eta))
-
-
 def model_of(estimate: Estimate) -> Any:
     """The statsmodels model, if its mean is a function of X b."""
     if estimate.absorbed is not None:
@@ -62,29 +37,29 @@ def model_of(estimate: Estimate) -> Any:
             "`from_statsmodels` (contrasts, means, copies, unpickled results and fits of rows in an engine do not)."
         )
     model = estimate.fitted().model
-    mean_of(model)
+    link_of(model)
     for name in ("offset", "exposure"):
         if np.any(np.asarray(getattr(model, name, None) if getattr(model, name, None) is not None else 0.0) != 0):
             raise NotAvailableError(f"predictions and slopes of a model with `{name}` are not available.")
     return model
 
 
-def mean_of(model: Any) -> Mean:
-    """The mean of a model as a function of X b."""
+def link_of(model: Any) -> Any:
+    """statsmodels' link of a model whose mean is a function of X b."""
     import statsmodels.api as sm
     from statsmodels.regression.linear_model import GLS, WLS
 
     if isinstance(model, GLS | WLS):
-        return Mean(None)
+        return sm.families.links.Identity()
     if hasattr(model, "family"):
-        return Mean(model.family.link)
+        return model.family.link
     name = LINKS.get(type(model).__name__)
     if name is None:
         raise NotAvailableError(
             f"predictions and slopes are those of least squares, GLM, {listed(list(LINKS))}; got "
             f"{type(model).__name__}. Use its own `predict`, and `t_test` for what is linear in the coefficients."
         )
-    return Mean(getattr(sm.families.links, name)())
+    return getattr(sm.families.links, name)()
 
 
 def is_probability(model: Any) -> bool:
@@ -201,8 +176,8 @@ def chosen_covariates(model: Any, frame: pd.DataFrame, variables: str | list[str
             raise MissingColumnError(
                 f'`variables` names "{name}", which is not a covariate of the formula.{hint}', column=name
             )
-    if not names:
-        raise ArgumentError(f"`variables` must name at least one covariate: {listed(known)}.")
+    if len(set(names)) < max(len(names), 1):
+        raise ArgumentError(f"`variables` must name covariates, each once: {listed(known)}; got {listed(names)}.")
     return names
 
 

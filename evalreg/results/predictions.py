@@ -83,7 +83,7 @@ class Predicted(Algebra):
         """
         fraction("alpha", alpha)
         model = of_rows.model_of(self.estimate)
-        mean = of_rows.mean_of(model)
+        link = of_rows.link_of(model)
         X, index = (np.asarray(model.exog), None) if data is None else of_rows.design_rows(model, data)
         known = np.isfinite(X).all(axis=1)
         eta = X @ self.estimate.params
@@ -91,9 +91,9 @@ class Predicted(Algebra):
         if known.any():
             at, rows = X[known], eta[known]
             half = self.cov.half_width(at, alpha)
-            ends = np.sort([mean.at(rows - half), mean.at(rows + half)], axis=0)
-            se = np.abs(mean.slope(rows)) * np.sqrt(self.cov.variance(at))
-            columns[:, known] = [mean.at(rows), se, self.cov.dof(at), *ends]
+            ends = np.sort([link.inverse(rows - half), link.inverse(rows + half)], axis=0)
+            se = np.abs(link.inverse_deriv(rows)) * np.sqrt(self.cov.variance(at))
+            columns[:, known] = [link.inverse(rows), se, self.cov.dof(at), *ends]
         return pd.DataFrame(dict(zip(("estimate", "se", "dof", "lower", "upper"), columns, strict=True)), index=index)
 
     def avg_slopes(self, variables: str | list[str] | None = None) -> Any:
@@ -319,7 +319,7 @@ class FittedMean:
 
     model: Any
     frame: pd.DataFrame
-    mean: of_rows.Mean
+    link: Any  # of statsmodels
     b: FloatArray
     shares: Any  # sparse, (n_groups, n_rows): weights of the rows, which sum to one in each group
     groups: tuple[tuple[str, ...], ...]  # labels of each group; one empty tuple for all rows
@@ -336,7 +336,7 @@ class FittedMean:
             columns[name] = pd.Series(value, index=self.frame.index, dtype=dtype)
         X = of_rows.design_at(self.model, self.frame.assign(**columns)) if values else np.asarray(self.model.exog)
         eta = X @ self.b
-        return self.shares @ self.mean.at(eta), self.shares @ (self.mean.slope(eta)[:, None] * X)
+        return self.shares @ self.link.inverse(eta), self.shares @ (self.link.inverse_deriv(eta)[:, None] * X)
 
 
 def fitted_groups(estimate: Estimate, by: str | list[str] | None) -> FittedMean:
@@ -350,7 +350,7 @@ def fitted_groups(estimate: Estimate, by: str | list[str] | None) -> FittedMean:
     whole = np.bincount(codes, weights=share, minlength=len(groups))
     rows = np.arange(len(frame))
     shares = sparse.csr_array((share / whole[codes], (codes, rows)), shape=(len(groups), len(frame)))
-    return FittedMean(model, frame, of_rows.mean_of(model), np.array(estimate.params), shares, groups)
+    return FittedMean(model, frame, of_rows.link_of(model), np.array(estimate.params), shares, groups)
 
 
 def _rows_by(estimate: Estimate, by: str | list[str]) -> tuple[Any, Any]:
@@ -440,7 +440,7 @@ def _derivative(fitted: FittedMean, name: str) -> Averages:
     ends = [of_rows.design_at(fitted.model, fitted.frame.assign(**{name: end})) for end in (above, below)]
     D, X = (ends[0] - ends[1]) / (above - below)[:, None], np.asarray(fitted.model.exog)
     eta, moved = X @ fitted.b, D @ fitted.b
-    slope, curve = fitted.mean.slope(eta), fitted.mean.curve(eta)
+    slope, curve = fitted.link.inverse_deriv(eta), fitted.link.inverse_deriv2(eta)
     return fitted.shares @ (slope * moved), fitted.shares @ (slope[:, None] * D + (curve * moved)[:, None] * X)
 
 

@@ -48,9 +48,8 @@ from evalreg.report.figures import FigureName, plot_results
 from evalreg.report.summaries import covariance_text
 from evalreg.resampling.bootstrap import Bootstrapped
 from evalreg.resampling.wild import WildTested
-from evalreg.results.bridge import line_of, to_statsmodels, with_row_dof
+from evalreg.results.bridge import line_of, to_statsmodels
 from evalreg.results.diagnosed import Diagnosed
-from evalreg.results.fitted import design_rows
 from evalreg.results.gate import Gate, decided
 from evalreg.results.predictions import Predicted, plot_predictions
 from evalreg.results.tabulated import Tabulated
@@ -156,9 +155,7 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, Tabulated, Hinting
                 "`statsmodels` exists for results of `fit` and of `from_statsmodels` that still hold their fit "
                 "(contrasts, means, copies and unpickled results do not)."
             )
-        fitted = self.estimate.fitted()
-        shown = to_statsmodels(fitted, self.cov.matrix, float(np.min(self.cov.dof())), covariance_text(self.cov))
-        return with_row_dof(shown, fitted.model, self.cov.dof, design_rows)
+        return to_statsmodels(self.estimate.fitted(), self.cov, covariance_text(self.cov))
 
     def to_stata(self) -> str:
         """The lines of Stata that give these standard errors, or a sentence why none do.

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.report.sentences import MARKUPS
+from evalreg.report.rendering import MARKUPS
 from evalreg.results.sources import all_sources
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")

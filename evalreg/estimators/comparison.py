@@ -27,8 +27,8 @@ from evalreg.inference.wald import Contrasts, EquivalenceName
 from evalreg.numerics.matrices import dense
 from evalreg.report.answer import short
 from evalreg.report.axes import FigSize, estimates_axes
-from evalreg.report.rendering import Page, ReportFormat
-from evalreg.report.sentences import MarkupName, caption_text, difference_sentences
+from evalreg.report.rendering import MarkupName, Page, ReportFormat
+from evalreg.report.sentences import caption_text, difference_sentences
 from evalreg.report.summaries import covariance_text, not_allowed_for
 from evalreg.report.tables import Printed, Summary, level_text
 from evalreg.resampling.draws import WildWeightsName

@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 
 from evalreg import errors
-from evalreg.checks import FloatArray
 from evalreg.covariance.covariance import Covariance
-from evalreg.data.clusters import Axis, axis_name
+from evalreg.data.clusters import axis_name
 from evalreg.errors import Note
 from evalreg.estimate import Estimate
 from evalreg.inference.dependence import design_effect
@@ -143,17 +142,10 @@ def short(summary: Summary) -> Summary:
     return replace(summary, sentences=(), grids=tuple(grid.ends() for grid in summary.grids))
 
 
-def brief(
-    estimate: Estimate,
-    cov: Covariance,
-    axes: tuple[Axis, ...],
-    notes: Sequence[Note],
-    alpha: float,
-    counts: FloatArray | None,
-    board: pd.DataFrame | None = None,
-) -> Summary:
+def brief(results: Any, alpha: float, board: pd.DataFrame | None) -> Summary:
     """The answer, its table and at most three notes; with `board`, the table of `leaderboard`, ranks too."""
-    frame = coefficient_frame(estimate, cov, alpha, counts if estimate.about.n_models > 1 else None)
+    estimate, cov = results.estimate, results.cov
+    frame = coefficient_frame(estimate, cov, alpha, results._counts if estimate.about.n_models > 1 else None)
     answer = answer_text(estimate, cov, frame, alpha, board)
     if board is None:
         effect = design_effect(cov) if cov.axes and tested_against(estimate) is None else np.ones(1)
@@ -163,7 +155,7 @@ def brief(
     lines = [f"Rows: {estimate.about.subset}."] if estimate.about.subset else []
     lines += filter(None, [few_seen(cov), as_mean_text(estimate, cov, alpha), *estimate.about.lines])
     most = MOST_NOTES if board is None else MOST_BOARD_NOTES
-    said = few(notes_of(cov, notes, lines), most)
+    said = few(notes_of(cov, results.notes, lines), most)
     if board is not None:
         level = level_text(alpha)
         said = (f"ranks: those not excluded; joint intervals: for all models at once; both {level}.", *said)

@@ -24,7 +24,7 @@ from evalreg.errors import (
     MissingColumnError,
     NotAvailableError,
 )
-from evalreg.report.tables import shorten
+from evalreg.report.tables import PAIRED, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -127,17 +127,11 @@ def display_names(names: Iterable[object], width: int = NAME_WIDTH) -> list[str]
 
     Of a difference each of the two names is cut by itself, so that both can be told.
     """
-    parts = [[visible(str(part)) for part in (name if isinstance(name, tuple) else (name,))] for name in names]
-    short = [_cut(name, width) for name in parts]
-    if len(set(short)) == len({tuple(name) for name in parts}):
+    whole = [visible(PAIRED.join(map(str, name)) if isinstance(name, tuple) else str(name)) for name in names]
+    short = [shorten(name, width) for name in whole]
+    if len(set(short)) == len(set(whole)):
         return short
-    return [f"{place}. {_cut(name, width - len(f'{place}. '))}" for place, name in enumerate(parts, 1)]
-
-
-def _cut(parts: list[str], width: int) -> str:
-    """The parts of a name with " - " between them, in so many characters."""
-    room = (width + len(" - ")) // len(parts) - len(" - ")
-    return " - ".join(shorten(part, room) for part in parts)
+    return [f"{place}. {shorten(name, width - len(f'{place}. '))}" for place, name in enumerate(whole, 1)]
 
 
 def name_width(ax: Axes) -> int:

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from evalreg.checks import visible
+from evalreg.checks import option, visible
 from evalreg.errors import NotAvailableError
 from evalreg.report.documents import versions
 from evalreg.report.tables import Grid, latex_text, markdown_text
@@ -19,6 +19,8 @@ from evalreg.report.tables import Grid, latex_text, markdown_text
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
+MarkupName: TypeAlias = Literal["text", "markdown", "latex", "html"]
+MARKUPS: tuple[MarkupName, ...] = get_args(MarkupName)
 ReportFormat: TypeAlias = Literal["html", "md", "json"]
 REPORT_FORMATS: tuple[ReportFormat, ...] = get_args(ReportFormat)
 # What a comment on a merge request may hold.
@@ -184,9 +186,9 @@ def _code(text: str) -> str:
     return f"{fence}{room}{shown}{room}{fence}"
 
 
-def marked_up(text: str, markup: str) -> str:
-    """A sentence with names marked by `named`, in the markup "text", "markdown", "latex" or "html"."""
-    if markup == "markdown":
+def marked_up(text: str, markup: MarkupName) -> str:
+    """A sentence with names marked by `named`, in a markup in which they and signs are escaped."""
+    if option("markup", markup, MARKUPS) == "markdown":
         return _as_markdown(text)
     plain = visible(text, keep=OPEN + CLOSE).translate(MARKS)
     if markup == "latex":

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, fraction, listed, option, visible
+from evalreg.checks import FloatArray, fraction, listed, visible
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError
@@ -18,16 +17,9 @@ from evalreg.estimate import NOT_GIVEN, Estimate
 from evalreg.inference.fragile import clusters_behind
 from evalreg.inference.intervals import intervals
 from evalreg.inference.rectification import human_labels, rectification_table
-from evalreg.report.tables import latex_text, markdown_text, p_value, span
+from evalreg.report.rendering import MarkupName, marked_up
+from evalreg.report.tables import p_value, span
 
-MarkupName: TypeAlias = Literal["text", "markdown", "latex", "html"]
-MARKUPS: tuple[MarkupName, ...] = ("text", "markdown", "latex", "html")
-_ESCAPES: dict[MarkupName, Callable[[str], str]] = {
-    "text": str,
-    "markdown": markdown_text,
-    "latex": latex_text,
-    "html": html.escape,
-}
 # Fewer clusters of some axis make a sentence say that its interval is rough.
 ROUGH = 10
 # More decimals than these are never printed.
@@ -109,26 +101,15 @@ def _rounded(value: float, digits: int, mark: str) -> str:
     return f"{round(float(value), digits) + 0.0:,.{digits}f}{mark}"
 
 
-def result_sentences(
-    estimate: Estimate,
-    cov: Covariance,
-    rows: str,
-    counts: FloatArray | None,
-    alpha: float,
-    name: str | None,
-    markup: MarkupName,
-) -> str:
-    """A sentence for each parameter, models from the best down; of `name` alone where it is given.
-
-    `rows` is what a row is ("rows", "comparisons"), `counts` how many are behind each.
-    """
+def result_sentences(results: Any, alpha: float, name: str | None, markup: MarkupName) -> str:
+    """A sentence for each parameter, models from the best down; of `name` alone where it is given."""
+    estimate, cov = results.estimate, results.cov
     fraction("alpha", alpha)
-    escape = _ESCAPES[option("markup", markup, MARKUPS)]
     ends, theta = intervals(estimate, cov, alpha, None), np.array(estimate.params)
     chosen = [_place(estimate.names, name)] if name is not None else best_first(estimate)
     about, what, unit, lines = estimate.about, named(estimate), unit_of(estimate), []
     several = estimate.n_params > 1 or about.n_models > 0 or bool(about.contrast or about.formula)
-    rests, rough = _rests_on(estimate, cov, rows, counts)
+    rests, rough = _rests_on(estimate, cov, results._rows_word, results._counts)
     for i in chosen:
         quantity = what if i < about.n_models or not about.n_models else "Coefficient"
         lead = f"{estimate.names[i]}: {_lowered(quantity)} " if several else f"{what}: "
@@ -137,15 +118,14 @@ def result_sentences(
         else:
             lines.append(f"{lead}{with_interval(theta[i], ends[i], unit, alpha)}; {rests[i]}).{rough[i]}")
     scale = [line for line in about.lines if line.startswith("Ratings in")]
-    return "\n".join(escape(visible(line)) for line in [*lines, *scale])
+    return "\n".join(marked_up(visible(line), markup) for line in [*lines, *scale])
 
 
 def difference_sentences(
     table: pd.DataFrame, estimate: Estimate, cov: Covariance, note: str, markup: MarkupName, name: str | None
 ) -> str:
     """A sentence for each row of the table of `Comparison.to_frame`, and what is to be said of all of them."""
-    escape, alpha = _ESCAPES[option("markup", markup, MARKUPS)], table.attrs["alpha"]
-    adjusted, unit, lines = table.attrs["adjust"], unit_of(estimate), []
+    alpha, adjusted, unit, lines = table.attrs["alpha"], table.attrs["adjust"], unit_of(estimate), []
     chosen = range(len(table)) if name is None else [_place(estimate.names, name)]
     rests, rough = _rests_on(estimate, cov, "questions", table["n"].to_numpy(np.float64))
     rows = list(zip(table.index, table.to_dict("records"), strict=True))
@@ -158,7 +138,7 @@ def difference_sentences(
         test = f"; {word} {p_text(p, alpha)}" if np.isfinite(p) else ""
         said = direction(model, baseline, estimate.about.outcome, row["difference"], p, alpha)
         lines.append(f"{model} - {baseline}: {value}; {rests[i]}{test}). {said}{rough[i]}")
-    return "\n".join(escape(visible(line)) for line in [*lines, *([note] if note and name is None else [])])
+    return "\n".join(marked_up(visible(line), markup) for line in [*lines, *([note] if note and name is None else [])])
 
 
 def p_text(p: float, alpha: float) -> str:
@@ -300,4 +280,4 @@ def caption_text(estimate: Estimate, cov: Covariance, rows: str, alpha: float, w
     lines += [line for line in estimate.about.lines if line.startswith("Ratings in")]
     left = sum(count for reason, count in estimate.dropped.items() if reason != "subset")
     lines.append(f"{estimate.n_rows:,} {rows}; {f'{left:,} left out' if left else 'none left out'}.")
-    return latex_text(visible(" ".join(lines)))
+    return marked_up(visible(" ".join(lines)), "latex")

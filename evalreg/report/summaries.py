@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from evalreg.checks import FloatArray
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.special import MATTERS
 from evalreg.data.clusters import Axis, axis_name
-from evalreg.errors import NotAvailableError, Note
+from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate
 from evalreg.inference.dependence import design_effect, effective_rows, intraclass_correlation
 from evalreg.inference.fragile import cluster_sizes
@@ -180,16 +181,10 @@ def dropped_text(dropped: Mapping[str, int]) -> str:
     )
 
 
-def summarize(
-    estimate: Estimate,
-    cov: Covariance,
-    axes: tuple[Axis, ...],
-    notes: Sequence[Note],
-    alpha: float,
-    counts: FloatArray | None = None,
-) -> Summary:
-    """The summary of an estimate under a covariance; `counts` are the rows behind each parameter."""
-    about, clusterings = estimate.about, cov.axes or axes
+def summarize(results: Any, alpha: float) -> Summary:
+    """Everything that a summary of results tells."""
+    estimate, cov, counts = results.estimate, results.cov, results._counts
+    about, clusterings = estimate.about, cov.axes or results.axes
     dropped = {reason: count for reason, count in estimate.dropped.items() if reason != "subset" or not about.subset}
     left, repair = dropped_text(dropped), "alike" if cov.options.alike is not None else cov.options.repair
     facts = {
@@ -217,7 +212,7 @@ def summarize(
             icc = intraclass_correlation(estimate, clusterings[0])
         grids += [_dependence_grid(frame, estimate, cov, icc, counts), _cluster_grid(estimate, clusterings)]
     said = [limit_sentence(grids), *_sentences(estimate, cov, alpha, clusterings, icc), choice_sentence(estimate)]
-    sentences = (*filter(None, said), *(text for _, text in notes))
+    sentences = (*filter(None, said), *(text for _, text in results.notes))
     return Summary("evalreg results", tuple(fact for fact in facts.items() if fact[1]), tuple(grids), sentences)
 
 

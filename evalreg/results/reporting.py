@@ -16,16 +16,15 @@ import pandas as pd
 from evalreg.checks import fraction, muted, option, writing
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, EvalregError
-from evalreg.inference.dependence import design_effect, standard_error_ratios
-from evalreg.inference.fragile import cluster_sizes
+from evalreg.inference.dependence import standard_error_ratios
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.answer import answer_text, board_grid, ranks_sentences, separating_column
 from evalreg.report.axes import as_image
 from evalreg.report.documents import as_compact_json
 from evalreg.report.rendering import REPORT_FORMATS, Figure, Page, ReportFormat, check_renders, named, rendered_page
-from evalreg.report.sentences import PERCENT, PLAIN, POINTS, unit_of, with_interval
+from evalreg.report.sentences import PERCENT, PLAIN, POINTS, reference_text, unit_of, with_interval
 from evalreg.report.summaries import dropped_text, limit_sentence
-from evalreg.report.tables import Grid, Summary, ends_text, fixed, level_text, number, p_value, span
+from evalreg.report.tables import Grid, Summary, ends_text, fixed, level_text, number, p_value
 from evalreg.results.document import AnyResults, board_of, resolved_options, results_document
 from evalreg.results.sources import formulas_of, methods_of, sources_of
 
@@ -136,33 +135,18 @@ def _gap(results: Any, board: pd.DataFrame, alpha: float) -> str:
 
 
 def design_sentences(results: Any, rows: str = "rows") -> tuple[str, ...]:
-    """Rows, clusters, and what they do to the error bars."""
+    """Rows, clusters and the reference of intervals; sizes and what clusters do stand in tables."""
     cov, n = results.cov, results.nobs
     if not cov.axes:
         what = "a passage, a prompt or a judge" if rows == "questions" else "a question, a passage, a prompt or a judge"
         shared = f"If some share {what}, the error bars are too short."
         return (f"{n:,} {rows} are treated as independent of each other. {shared}",)
-    depend = f"{rows.capitalize()} of one cluster may depend on each other in any way."
-    axes = [axis for axis in cov.axes if axis_name(axis) in cov.n_clusters]
-    clusters = [f"{cov.n_clusters[axis_name(axis)]:,} clusters of {named(axis_name(axis))}" for axis in axes]
-    sentences = [f"{n:,} {rows} are in {' crossed with '.join(clusters)}. {depend}"]
-    for axis in axes:
-        size = cluster_sizes(results.estimate, axis)
-        sentences.append(
-            f"The largest {named(axis_name(axis))} cluster holds {size.largest_share:.1%} of the {rows}. By their "
-            f"sizes the {size.n_clusters:,} clusters are worth {size.effective_clusters:,.1f} equal ones."
-        )
-    effect = np.sqrt(design_effect(cov))
-    effect = effect[np.isfinite(effect)]
-    if effect.size:
-        times = span(f"{effect.min():.2f}", f"{effect.max():.2f}")
-        sentences.append(f"The standard errors are {times} times those of independent {rows}.")
-    dof = cov.dof()
-    dof = dof[np.isfinite(dof)]
-    if dof.size:
-        spread = span(f"{dof.min():,.1f}", f"{dof.max():,.1f}")
-        sentences.append(f"Intervals take t with {spread} degrees of freedom; fewer make them longer.")
-    return tuple(sentences)
+    clusters = [f"{cov.n_clusters[axis_name(axis)]:,} clusters of {named(axis_name(axis))}" for axis in cov.axes]
+    return (
+        f"{n:,} {rows} are in {' crossed with '.join(clusters)}. {rows.capitalize()} of one cluster may depend on each "
+        "other in any way.",
+        f"Reference of the intervals: {reference_text(cov.dof(), 'about ' if cov.summed else '')}.",
+    )
 
 
 # Tables

@@ -9,10 +9,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, TypeAlias
 
-from evalreg.checks import fraction, option
+from evalreg.checks import fraction
 from evalreg.data.clusters import axis_name
-from evalreg.report.rendering import marked_up, named
-from evalreg.report.sentences import MARKUPS, MarkupName, carried_text
+from evalreg.report.rendering import MarkupName, marked_up, named
+from evalreg.report.sentences import carried_text
 from evalreg.report.summaries import score_kinds
 from evalreg.report.tables import level_text
 from evalreg.versions import version_of
@@ -182,7 +182,6 @@ def source_names(results: Any, ranked: bool) -> tuple[str, ...]:
 def methods_text(results: Any, alpha: float, markup: MarkupName, more: tuple[str, ...] = ()) -> str:
     """The methods in a markup with what they cite: a list of sources below, or keys of BibTeX in LaTeX."""
     ranked, level = results.estimate.about.n_models > 1, fraction("alpha", alpha)
-    option("markup", markup, MARKUPS)
     parts = cited_methods(results, level, ranked)
     software = f"Computed with evalreg {version_of('evalreg')} and statsmodels {version_of('statsmodels')}."
     parts[0] += [(text, ()) for text in (*more, software)]

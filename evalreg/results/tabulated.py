@@ -13,8 +13,8 @@ from evalreg.inference.dependence import design_effect, effective_rows
 from evalreg.inference.rectification import human_labels, rectification_table
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.answer import brief
-from evalreg.report.rendering import Page, ReportFormat
-from evalreg.report.sentences import MarkupName, caption_text, named, result_sentences
+from evalreg.report.rendering import MarkupName, Page, ReportFormat
+from evalreg.report.sentences import caption_text, named, result_sentences
 from evalreg.report.summaries import coefficient_frame, summarize
 from evalreg.report.tables import Printed, Summary
 from evalreg.results.document import board_of, checked_levels, results_document, written
@@ -49,9 +49,8 @@ class Tabulated(MultipleModels, Printed):
             Prints as text of 80 columns; also `as_text(width)`, `as_markdown()`, `as_latex()`, `as_html()`.
         """
         if details:
-            return summarize(self.estimate, self.cov, self.axes, self.notes, alpha, self._counts)
-        board = self.leaderboard(alpha, seed) if ranks else None
-        return brief(self.estimate, self.cov, self.axes, self.notes, alpha, self._counts, board)
+            return summarize(self, alpha)
+        return brief(self, alpha, self.leaderboard(alpha, seed) if ranks else None)
 
     def to_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Estimates, standard errors, tests and intervals, one row a parameter.
@@ -113,7 +112,7 @@ class Tabulated(MultipleModels, Printed):
         200 rows in 40 passage clusters;
         CR2, t with 39 degrees of freedom, score interval).
         """
-        return result_sentences(self.estimate, self.cov, self._rows_word, self._counts, alpha, name, markup)
+        return result_sentences(self, alpha, name, markup)
 
     def _caption(self, alpha: float) -> str:
         """What to write below the table, as LaTeX."""

@@ -21,9 +21,10 @@ from evalreg.estimate import same_questions
 from evalreg.estimators.comparison_page import comparison_brief, comparison_summary, difference_page
 from evalreg.hints import Hinting, whole, with_hints
 from evalreg.inference.fragile import clusters_behind
+from evalreg.inference.intervals import EquivalenceName
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.inference.simultaneous import Seed, adjust_pvalues, family_of
-from evalreg.inference.wald import Contrasts, EquivalenceName
+from evalreg.inference.wald import Contrasts
 from evalreg.numerics.matrices import dense
 from evalreg.report.answer import short
 from evalreg.report.axes import FigSize, estimates_axes

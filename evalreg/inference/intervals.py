@@ -1,19 +1,22 @@
-"""Intervals of parameters, and their tests against a value, by one rule: a test keeps what the interval holds."""
+"""Intervals of parameters, and their tests against a value or a margin: a test keeps what the interval holds."""
 
 from __future__ import annotations
 
+import math
+import numbers
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
+import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, option
 from evalreg.choices import IntervalName
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import effective_n, logit_interval, logit_statistic, proportion_interval, t_quantile
 from evalreg.covariance.terms import assemble
-from evalreg.errors import NotAvailableError, ScoreRangeError
+from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import PLAIN, Estimate, Family, Scale, effective_clusters, selects
 from evalreg.inference.rectification import human_labels, labelled_means
 from evalreg.inference.wald import Contrasts, as_t_results
@@ -281,6 +284,78 @@ def _limits(estimate: Estimate, cov: Covariance, C: FloatArray, method: str | No
     if single.any() and (estimate.bounded or estimate.family.monotone or estimate.family.inverted):
         limits[single] = intervals(estimate, cov, alpha, method)[np.argmax(C != 0, axis=1)[single]]
     return limits
+
+
+EquivalenceName: TypeAlias = Literal["equivalence", "non-inferiority"]
+Verdict: TypeAlias = Literal["shown", "shown to fail", "cannot tell"]
+
+
+def equivalence_table(
+    params: pd.Series[float],
+    estimate: Estimate,
+    cov: Covariance,
+    margin: float | tuple[float, float],
+    kind: EquivalenceName,
+    alpha: float,
+) -> pd.DataFrame:
+    """Whether parameters lie within margins, or not below one.
+
+    Columns estimate, se, dof, lower, upper (the 1 - 2 alpha interval), p_value and verdict. Schuirmann (1987), Journal
+    of Pharmacokinetics and Biopharmaceutics 15, 657-680.
+    """
+    option("kind", kind, get_args(EquivalenceName))
+    fraction("alpha", alpha)
+    low, high = _bounds(margin, kind)
+    theta, se = np.array(estimate.params), np.sqrt(cov.variance())
+    by_interval = (estimate.bounded and estimate.about.interval != "wald") or estimate.family.monotone is not None
+
+    def one_sided(bound: float) -> tuple[FloatArray, FloatArray]:
+        """p-values of "at most the bound" and of "at least", half the two-sided one on the side of the estimate."""
+        two_sided = against_value(estimate, cov, bound) if by_interval else cov.pvalues(None, theta - bound)
+        sides = two_sided / 2, 1 - two_sided / 2
+        return np.where(theta > bound, *sides), np.where(theta > bound, *sides[::-1])
+
+    p_value, fails = one_sided(low)
+    if math.isfinite(high):
+        # Two one-sided tests: the claim needs both, and fails where either bound is passed.
+        above, below = one_sided(high)
+        p_value, fails = np.maximum(p_value, below), np.minimum(fails, above)
+    both = 2 * min(alpha, 1 - alpha)
+    ends = intervals(estimate, cov, both, None) if by_interval else cov.limits(theta, None, both)
+    if alpha > 0.5:  # the ends change sides
+        ends = ends[:, ::-1]
+    columns = {"estimate": theta, "se": np.where(se > 0, se, np.nan), "dof": cov.dof()}
+    table = pd.DataFrame(columns | {"lower": ends[:, 0], "upper": ends[:, 1], "p_value": p_value}, index=params.index)
+    table["verdict"] = np.where(p_value < alpha, "shown", np.where(fails < alpha, "shown to fail", "cannot tell"))
+    table.attrs = {"kind": kind, "margin": (low, high), "alpha": alpha}
+    return table
+
+
+def _bounds(margin: Any, kind: str) -> tuple[float, float]:
+    """Lower and upper bound; the upper one is infinite for non-inferiority."""
+    if isinstance(margin, tuple | list) and len(margin) == 2 and kind == "equivalence":
+        low, high = (_number(value) for value in margin)
+        if not low < 0 < high:
+            raise ArgumentError(
+                f"`margin` as two bounds must enclose zero, such as (-0.02, 0.01); got ({low:g}, {high:g})."
+            )
+        return low, high
+    size = _number(margin)
+    if not size > 0:
+        raise ArgumentError(
+            f"`margin` must be positive: the largest difference that does not matter, in units of the score; got "
+            f"{size:g}. {f'Pass {-size:g}' if size < 0 else 'A margin of zero can never be met'}"
+            f"{', whatever the direction of the difference.' if size < 0 else '; ask for a test instead.'}"
+        )
+    return -size, (size if kind == "equivalence" else math.inf)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise ArgumentTypeError(f"`margin` must be a positive number, or two bounds around zero; got {value!r}.")
+    if not math.isfinite(value):
+        raise ArgumentError(f"`margin` must be finite; got {float(value)}.")
+    return float(value)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,25 +1,21 @@
-"""Wald tests and contrasts, what a joint test with few degrees of freedom can show, and tests against a margin."""
+"""Wald tests and contrasts, and what a joint test with few degrees of freedom can show."""
 
 from __future__ import annotations
 
-import math
-import numbers
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from scipy import special
 
-from evalreg.checks import FloatArray, fraction, listed, nearest, option
+from evalreg.checks import FloatArray, listed, nearest
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import NORMAL, SMALLEST_LEVEL, USUAL_LEVEL, t_quantile
 from evalreg.covariance.crossed import t_pvalues as t_pvalues
 from evalreg.errors import (
     ArgumentError,
-    ArgumentTypeError,
     FewClustersWarning,
     FormulaError,
     MissingColumnError,
@@ -226,25 +222,10 @@ def singular(covariance: FloatArray) -> str:
     )
 
 
-def f_test(effect: FloatArray, covariance: FloatArray, dof: float) -> JointTest:
-    """F = W/q, referred to F(q, dof). Shapes: effect (q,), covariance (q, q)."""
+def f_test(effect: FloatArray, covariance: FloatArray, dof: float, factor: float = 1.0) -> JointTest:
+    """F = factor W/q, referred to F(q, dof). Shapes: effect (q,), covariance (q, q)."""
     q, W = effect.size, float(wald_quadratic(effect, covariance))
-    return JointTest(W / q, q, dof, singular(covariance) if np.isnan(W) else "")
-
-
-def hotelling_test(effect: FloatArray, covariance: FloatArray, eta: float) -> JointTest:
-    """Approximate Hotelling T^2 test (HTZ): F = (eta - q + 1)/(eta q) W, referred to F(q, eta - q + 1).
-
-    NaN with the reason where eta <= q - 1. Pustejovsky and Tipton (2018), JBES 36(4), section 3.2. Shapes: effect (q,),
-    covariance (q, q).
-    """
-    q = effect.size
-    if not eta > q - 1:
-        text = f"{eta:.3g} {NO_DOF} {q} contrasts jointly"
-        return JointTest(float("nan"), q, float("nan"), text)
-    W = float(wald_quadratic(effect, covariance))
-    reason = singular(covariance) if np.isnan(W) else ""
-    return JointTest((eta - q + 1) / (eta * q) * W, q, eta - q + 1, reason)
+    return JointTest(factor * W / q, q, dof, singular(covariance) if np.isnan(W) else "")
 
 
 def as_contrast_results(test: JointTest) -> ContrastResults:
@@ -336,15 +317,26 @@ def _allowing(cov: Covariance, C: FloatArray, effect: FloatArray, ends: Ends) ->
 
 
 def _by_rule(cov: Covariance, C: FloatArray, effect: FloatArray, more: FloatArray) -> JointTest:
-    """The test by the rule of the covariance in use, whose contrasts have `more` covariance than it shows."""
-    q, term = C.shape[0], cov.pieces[0]
-    if not cov.crossed and cov.axes and cov.options.dof == "satterthwaite":
-        eta = term.hotelling(C)
-        return hotelling_test(effect, C @ term.matrix @ C.T + more, eta)
-    if cov.summed:
-        return _summed_test(cov, C, effect, more)
+    """The test by the rule of the covariance in use, whose contrasts have `more` covariance than it shows.
+
+    With degrees of freedom for each contrast it is the approximate Hotelling T^2 test (HTZ): (eta - q + 1)/(eta q) W is
+    referred to F(q, eta - q + 1). Pustejovsky and Tipton (2018), JBES 36(4), section 3.2. Crossed, one hypothesis is
+    tested as its interval is built; for several the sum of the one-way terms, which is never below one of them, takes
+    the smallest of their eta, so that no axis makes another surer.
+    """
+    q, rule = C.shape[0], cov.options.dof
+    if cov.summed and q == 1:
+        p = float(cov.pvalues(C, effect)[0])
+        F = float(effect[0] ** 2 / cov.variance(C)[0])
+        # t with so many degrees of freedom has this p-value.
+        return JointTest(F, 1, float(cov.dof(C, alpha=max(p, SMALLEST_LEVEL))[0]))
+    if cov.summed or (cov.axes and not cov.crossed and rule == "satterthwaite"):
+        eta = min(term.hotelling(C) for term in cov.one_way)
+        if not eta > q - 1:
+            return JointTest(float("nan"), q, float("nan"), f"{eta:.3g} {NO_DOF} {q} contrasts jointly")
+        left = eta - q + 1
+        return f_test(effect, C @ cov.sum_one_way @ C.T + more, left, left / eta)
     middle = cov.sum_one_way if cov.repaired is None or cov.options.kind.dof == "satterthwaite" else cov.repaired
-    rule = cov.options.dof
     dof = np.inf if rule == "normal" else rule if isinstance(rule, float) else cov.smallest_dof
     if cov.axes and q > cov.smallest_dof:
         raise TooFewClustersError(
@@ -356,22 +348,6 @@ def _by_rule(cov: Covariance, C: FloatArray, effect: FloatArray, more: FloatArra
     if not cov.axes or test.reason or q == 1 or falsely_shown(q, dof, cov.smallest_dof) <= 2 * USUAL_LEVEL:
         return test
     return replace(test, note=too_sure(q, dof, cov.smallest_dof, thin_axis(cov, C)))
-
-
-def _summed_test(cov: Covariance, C: FloatArray, effect: FloatArray, more: FloatArray) -> JointTest:
-    """The test of crossed terms that each have degrees of freedom of their own.
-
-    One hypothesis is tested as its interval is built. For several the sum of the one-way terms, which is never below
-    one of them, takes the smallest of their Hotelling degrees of freedom, so that no axis makes another surer.
-    """
-    q = effect.size
-    if q == 1:
-        p = float(cov.pvalues(C, effect)[0])
-        F = float(effect[0] ** 2 / cov.variance(C)[0])
-        # t with so many degrees of freedom has this p-value.
-        return JointTest(F, 1, float(cov.dof(C, alpha=max(p, SMALLEST_LEVEL))[0]))
-    eta = min(term.hotelling(C) for term in cov.one_way)
-    return hotelling_test(effect, C @ cov.sum_one_way @ C.T + more, eta)
 
 
 # The usual power (Cohen, 1988): effects that a test with many clusters shows in this share of logs.
@@ -431,111 +407,3 @@ def little_shown(q: int, dof: float, axis: str) -> str:
         f"now finds {share_shown(q, dof):.0%} of the time. Without a rejection it cannot tell no effect from a large "
         f"one. {'Add' if q == 1 else 'Test fewer contrasts, or add'} clusters."
     )
-
-
-EquivalenceName: TypeAlias = Literal["equivalence", "non-inferiority"]
-KINDS: tuple[EquivalenceName, ...] = get_args(EquivalenceName)
-Verdict: TypeAlias = Literal["shown", "shown to fail", "cannot tell"]
-SHOWN: Verdict = "shown"
-FAILS: Verdict = "shown to fail"
-OPEN: Verdict = "cannot tell"
-
-
-@dataclass(frozen=True, eq=False)
-class OneSided:
-    """Both one-sided t tests of parameters against a bound."""
-
-    # (m,): p-values of "the parameter is at most the bound" and of "it is at least the bound"; small ones show that
-    # it lies above, or below
-    above: FloatArray
-    below: FloatArray
-
-
-@dataclass(frozen=True)
-class InRange:
-    """Means in [0, 1], whose tests and intervals know that range."""
-
-    # two-sided p-values against a value, (m,), and limits at a level, (m, 2)
-    pvalues: Callable[[float], FloatArray]
-    limits: Callable[[float], FloatArray]
-
-
-def one_sided(
-    estimate: FloatArray, cov: Covariance, bound: float, two_sided: Callable[[float], FloatArray] | None = None
-) -> OneSided:
-    """One-sided p-values of parameters against a bound, half the two-sided ones on the side of the estimate.
-
-    `two_sided` has two-sided ones that are not by the standard error. NaN where there is none. Shapes: estimate (m,).
-    """
-    if math.isinf(bound):
-        known = 0 * cov.pvalues(None, np.zeros_like(estimate))
-        return OneSided(known + (bound > 0), known + (bound < 0))
-    far = (cov.pvalues(None, estimate - bound) if two_sided is None else two_sided(bound)) / 2
-    return OneSided(np.where(estimate > bound, far, 1 - far), np.where(estimate > bound, 1 - far, far))
-
-
-def verdicts(p_shown: FloatArray, p_fails: FloatArray, alpha: float) -> list[Verdict]:
-    """What two opposite tests say together, from their p-values (m,)."""
-    return [SHOWN if a < alpha else FAILS if b < alpha else OPEN for a, b in zip(p_shown, p_fails, strict=True)]
-
-
-def equivalence_table(
-    params: pd.Series[float],
-    cov: Covariance,
-    margin: float | tuple[float, float],
-    *,
-    kind: EquivalenceName = "equivalence",
-    alpha: float = 0.05,
-    level: InRange | None = None,
-) -> pd.DataFrame:
-    """Whether parameters lie within margins, or not below one; `level` has the intervals of means in [0, 1].
-
-    Columns estimate, se, dof, lower, upper (the 1 - 2 alpha interval), p_value and verdict. Schuirmann (1987), Journal
-    of Pharmacokinetics and Biopharmaceutics 15, 657-680. Shapes: params (n_params,).
-    """
-    option("kind", kind, KINDS)
-    fraction("alpha", alpha)
-    low, high = _bounds(margin, kind)
-    theta, se = np.asarray(params, dtype=np.float64), np.sqrt(cov.variance())
-    se = np.where(se > 0, se, np.nan)
-    two_sided = None if level is None else level.pvalues
-    against_low, against_high = one_sided(theta, cov, low, two_sided), one_sided(theta, cov, high, two_sided)
-    # Two one-sided tests: the claim needs both, and fails where either bound is passed.
-    p_value = np.maximum(against_low.above, against_high.below)
-    fails = np.minimum(against_low.below, against_high.above)
-    both = 2 * min(alpha, 1 - alpha)
-    ends = cov.limits(theta, None, both) if level is None else level.limits(both)
-    if alpha > 0.5:  # the ends change sides
-        ends = ends[:, ::-1]
-    columns = {"estimate": theta, "se": se, "dof": cov.dof(), "lower": ends[:, 0], "upper": ends[:, 1]}
-    table = pd.DataFrame(columns | {"p_value": p_value}, index=params.index)
-    table["verdict"] = verdicts(p_value, fails, alpha)
-    table.attrs = {"kind": kind, "margin": (low, high), "alpha": alpha}
-    return table
-
-
-def _bounds(margin: Any, kind: str) -> tuple[float, float]:
-    """Lower and upper bound; the upper one is infinite for non-inferiority."""
-    if isinstance(margin, tuple | list) and len(margin) == 2 and kind == "equivalence":
-        low, high = (_number(value) for value in margin)
-        if not low < 0 < high:
-            raise ArgumentError(
-                f"`margin` as two bounds must enclose zero, such as (-0.02, 0.01); got ({low:g}, {high:g})."
-            )
-        return low, high
-    size = _number(margin)
-    if not size > 0:
-        raise ArgumentError(
-            f"`margin` must be positive: the largest difference that does not matter, in units of the score; got "
-            f"{size:g}. {f'Pass {-size:g}' if size < 0 else 'A margin of zero can never be met'}"
-            f"{', whatever the direction of the difference.' if size < 0 else '; ask for a test instead.'}"
-        )
-    return -size, (size if kind == "equivalence" else math.inf)
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise ArgumentTypeError(f"`margin` must be a positive number, or two bounds around zero; got {value!r}.")
-    if not math.isfinite(value):
-        raise ArgumentError(f"`margin` must be finite; got {float(value)}.")
-    return float(value)

@@ -13,7 +13,8 @@ import numpy as np
 from evalreg.checks import FloatArray, fraction, listed, nearest, pointed
 from evalreg.data.clusters import axis_name
 from evalreg.errors import FormulaError, MissingColumnError
-from evalreg.inference.wald import POWER, Verdict
+from evalreg.inference.intervals import Verdict
+from evalreg.inference.wald import POWER
 from evalreg.planning.power import multiple_to_tell
 from evalreg.report.tables import error_text, number
 

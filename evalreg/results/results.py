@@ -6,7 +6,7 @@ import enum
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial, wraps
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast
 
 import numpy as np
@@ -30,18 +30,10 @@ from evalreg.errors import EvalregError, Note
 from evalreg.estimate import Estimate
 from evalreg.hints import Hinting, with_hints
 from evalreg.inference.fragile import assembled
-from evalreg.inference.intervals import against_null, against_value, intervals, t_tests
+from evalreg.inference.intervals import EquivalenceName, against_null, equivalence_table, intervals, t_tests
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
-from evalreg.inference.wald import (
-    EquivalenceName,
-    InRange,
-    as_contrast_results,
-    equivalence_table,
-    few_notes,
-    joint_test,
-    parse_contrasts,
-)
+from evalreg.inference.wald import as_contrast_results, few_notes, joint_test, parse_contrasts
 from evalreg.report.answer import short
 from evalreg.report.axes import FigSize
 from evalreg.report.figures import FigureName, plot_results
@@ -357,10 +349,7 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, Tabulated, Hinting
         ----------
         Schuirmann (1987), Journal of Pharmacokinetics and Biopharmaceutics 15, 657-680.
         """
-        estimate, cov, level = self.estimate, self.cov, None
-        if (estimate.bounded and estimate.about.interval != "wald") or estimate.family.monotone:
-            level = InRange(partial(against_value, estimate, cov), partial(intervals, estimate, cov, method=None))
-        return equivalence_table(self.params, cov, margin, kind=kind, alpha=alpha, level=level)
+        return equivalence_table(self.params, self.estimate, self.cov, margin, kind, alpha)
 
     def gate(self, claim: str, *, alpha: float = 0.05) -> Gate:
         """Whether the data show a claim, show that it fails, or cannot tell, by one-sided tests.

@@ -18,8 +18,10 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.clusters import (
     RESERVED,
     Axis,
+    Codes,
     as_text,
     factorize,
+    joint,
     known_column,
     refuse_inexact,
     refuse_nested,
@@ -512,15 +514,11 @@ def cell_codes(cells: CellKeys, columns: Mapping[str, Any], n_lines: int) -> Int
     if not columns:
         return np.zeros(n_lines, dtype=np.intp)
     of = [encoded(column) for column in columns.values()]
-    joint, texts = np.zeros(n_lines, dtype=np.intp), [as_text(labels) for _, labels in of]
-    for (codes, _), labels in zip(of, texts, strict=True):
-        joint = joint * labels.size + codes
-    present, joint = np.unique(joint, return_inverse=True)
-    places = np.unravel_index(present, [labels.size for labels in texts])
-    keys = list(zip(*(labels[place] for labels, place in zip(texts, places, strict=True)), strict=True))
+    values = joint([Codes(codes, len(labels), labels) for codes, labels in of])
+    keys = list(zip(*(as_text(labels)[codes[values.first]] for codes, labels in of), strict=True))
     if not set(keys) <= cells.number.keys():
         raise changed_rows(f"joint values of {listed(cells.columns)} are new")
-    return np.array([cells.number[key] for key in keys], dtype=np.intp)[joint]
+    return np.array([cells.number[key] for key in keys], dtype=np.intp)[values.codes]
 
 
 def _refuse_ids(name: str, by: Axis, column: Any, n: FloatArray) -> None:

@@ -50,6 +50,7 @@ from evalreg.data.sums import (
     grouped_lines,
     refuse_kind,
     refuse_other,
+    summed_roles,
 )
 from evalreg.errors import ArgumentError, NotAvailableError, RowList, ScoreRangeError
 
@@ -269,18 +270,7 @@ def summarised_pairs(data: Any, roles: PairRoles, groups: str | list[str]) -> Su
     """Sums by (left, right, stratum, cluster)."""
     opened, roles = open_pairs(data, roles, groups)
     table = as_query(opened, {"score": roles.score, "weights": roles.weights})
-    columns = sorted({name for axis in parse_groups(groups, table.columns) for name in axis})
-    summed = SummedRoles(
-        "pairs",
-        tuple(columns),
-        left=roles.left,
-        right=roles.right,
-        score=roles.score,
-        winner=roles.winner,
-        key=roles.key,
-        strata=roles.strata,
-        weights=roles.weights,
-    )
+    summed = summed_roles("pairs", roles, groups, table)
     if roles.winner is not None:
         known_column(roles.winner, table.columns, "winner")
     read = read_pairs_in_engine(table, roles, groups)

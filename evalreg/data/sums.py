@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import listed
-from evalreg.data.clusters import RESERVED, Axis, factorize, joint_labels, joint_parts, known_columns
+from evalreg.data.clusters import RESERVED, Axis, factorize, joint_labels, joint_parts, known_columns, parse_groups
 from evalreg.data.engine import ROWS as GROUPED_ROWS
 from evalreg.data.engine import Measure, Query, refuse_repeats
 from evalreg.errors import (
@@ -108,6 +108,13 @@ class SummedRoles:
     def outcome(self) -> str:
         """What was summed."""
         return f"{self.numerator} / {self.denominator}" if self.kind == "ratios" else str(self.score or self.winner)
+
+
+def summed_roles(kind: str, roles: Any, groups: Any, table: Query, **more: Any) -> SummedRoles:
+    """The roles of a reader as those of its sums, by the columns of all clusterings."""
+    columns = {name for axis in parse_groups(groups, table.columns) for name in axis}
+    shared = {field.name: getattr(roles, field.name) for field in fields(SummedRoles) if hasattr(roles, field.name)}
+    return SummedRoles(**{**shared, "kind": kind, "groups": tuple(sorted(columns)), **more})
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,11 +312,9 @@ def read_sums(path: str | os.PathLike[str]) -> SummedLog:
     if text is None:
         raise LogFormatError(f"{name} holds no sums: it was not written by `summarise`. Summarise that log first.")
     metadata = json.loads(text)
-    fields: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in metadata["roles"].items()
-    }
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in metadata["roles"].items()}
     try:
-        roles = SummedRoles(**fields)
+        roles = SummedRoles(**values)
         lines = table.to_pandas(ignore_metadata=True)[[*roles.labels, *roles.sums]]
     except (TypeError, KeyError) as error:
         raise LogFormatError(

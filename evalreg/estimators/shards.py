@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from evalreg.choices import MissingName
-from evalreg.data.clusters import parse_groups, refuse_same, with_roles
-from evalreg.data.engine import Measure, Query, changed_rows, floats_of
+from evalreg.data.clusters import refuse_same, with_roles
+from evalreg.data.engine import Measure, changed_rows, floats_of
 from evalreg.data.engine_pairs import summarised_pairs
 from evalreg.data.engine_rows import read_in_engine, refuse_far_weights
 from evalreg.data.frame import as_query, open_frame
@@ -27,9 +27,9 @@ from evalreg.data.sums import (
     TOTAL,
     WEIGHTED_RATIO_COLUMNS,
     SummedLog,
-    SummedRoles,
     grouped_lines,
     merge,
+    summed_roles,
     write_sums,
 )
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
@@ -197,18 +197,19 @@ def _of_scores(data: Any, roles: Roles, groups: str | list[str]) -> SummedLog:
     table, by = with_roles(open_frame(data), score, by=roles.by or None, item=roles.item, strata=roles.strata)
     refuse_same({"by": by, "item": roles.item})
     query = as_query(table, score)
-    summed_roles = SummedRoles("scores", _columns(groups, query), by, roles.score, roles.item, roles.strata)
-    read = read_in_engine(query, replace(roles, by=by), groups)
+    roles = replace(roles, by=by)
+    summed = summed_roles("scores", roles, groups, query)
+    read = read_in_engine(query, roles, groups)
     x = floats_of(roles.score)
     scores = engine_scores(Measured(read.table, x), read.cells, read.sums, roles.score)
     centre = of_cell(scores.of, scores.centre)
     measures: dict[str, Measure] = {TOTAL: (x, "sum"), SQUARES: ((x - centre) * (x - centre), "sum"), LOW: (x, "min")}
     measures |= {HIGH: (x, "max"), CENTRE: (centre, "max")}
-    lines = grouped_lines(read.table, summed_roles, measures)
+    lines = grouped_lines(read.table, summed, measures)
     _refuse_changed(lines, read.sums)
     within = lines[SQUARES] - lines[ROWS] * (lines[TOTAL] / lines[ROWS] - lines[CENTRE]) ** 2
     lines[SQUARES] = np.where(lines[LOW] == lines[HIGH], 0.0, np.maximum(within, 0.0))
-    return SummedLog(lines.drop(columns=CENTRE), summed_roles, read.dropped)
+    return SummedLog(lines.drop(columns=CENTRE), summed, read.dropped)
 
 
 def _refuse_changed(lines: pd.DataFrame, sums: Mapping[str, Any]) -> None:
@@ -219,19 +220,14 @@ def _refuse_changed(lines: pd.DataFrame, sums: Mapping[str, Any]) -> None:
         raise changed_rows(f"its {n} rows are now {rows}, or their scores differ")
 
 
-def _columns(groups: str | list[str], table: Query) -> tuple[str, ...]:
-    """The columns of all clusterings."""
-    return tuple(sorted({name for axis in parse_groups(groups, table.columns) for name in axis}))
-
-
 def _of_ratios(data: Any, columns: tuple[str, str], roles: Roles, groups: str | list[str]) -> SummedLog:
     """Sums of numerators and denominators, with squares about the ratio of each line."""
     values = dict(zip(("numerator", "denominator"), columns, strict=True))
     opened = as_query(open_frame(data), {**values, "weights": roles.weights})
     table, by = with_roles(opened, values, by=roles.by or None, item=roles.item)
-    more: dict[str, Any] = values | {"item": roles.item, "weights": roles.weights}
-    summed_roles = SummedRoles("ratios", _columns(groups, table), by, **more)
-    read, rows = read_ratios(table, columns, replace(roles, by=by), groups)
+    roles = replace(roles, by=by)
+    summed = summed_roles("ratios", roles, groups, table, score=None, **values)
+    read, rows = read_ratios(table, columns, roles, groups)
     refuse_far_weights(table, roles.weights)
     centre, _, _ = centred(rows, read.cells, read.sums)
     n, d = map(floats_of, columns)
@@ -243,9 +239,9 @@ def _of_ratios(data: Any, columns: tuple[str, str], roles: Roles, groups: str | 
     measures |= {name: (moment, "sum") for name, moment in moments.items()}
     names = RATIO_COLUMNS | WEIGHTED_RATIO_COLUMNS | {"e": POSITIVE, CENTRE: CENTRE}
     of_lines = {names[name]: measure for name, measure in measures.items() if name in names}
-    lines = _about_ratios(grouped_lines(rows.engine, summed_roles, of_lines))
+    lines = _about_ratios(grouped_lines(rows.engine, summed, of_lines))
     _refuse_changed(lines, read.sums)
-    return SummedLog(lines[[*summed_roles.labels, *summed_roles.sums]], summed_roles, read.dropped)
+    return SummedLog(lines[[*summed.labels, *summed.sums]], summed, read.dropped)
 
 
 def _about_ratios(lines: pd.DataFrame) -> pd.DataFrame:

@@ -212,10 +212,10 @@ class LeaveOut(Protocol):
     def resolve(self, moved: FloatArray, weight: FloatArray) -> FloatArray:
         """Parameters for mean residuals and weights of cells, both (n_cells, m): shape (m, n_params)."""
 
-    def shares(self, of: FloatArray, weight: FloatArray) -> FloatArray | None:
+    def shares(self, of: FloatArray, weight: FloatArray) -> FloatArray:
         """What each cell's mean weighs in a combination of the parameters, where cells have these weights.
 
-        None where parameters are no linear map of the means. Shapes: of (n_params,), weight and what is returned
+        Of parameters that are a linear map of the means. Shapes: of (n_params,), weight and what is returned
         (n_cells, m).
         """
 
@@ -253,6 +253,15 @@ class Refit:
     def exact(self) -> bool:
         """Whether leaving out a cluster is solving again without its rows, or the step that stands for it."""
         return (self.linear or self.step or self.leave_out is not None) and not self.delta
+
+    def without(self, block: Block) -> FloatArray:
+        """theta_(g) - theta by `leave_out`, (n_clusters, n_params); NaN where nothing is left to solve one from."""
+        assert self.leave_out is not None
+        change, C = self.leave_out(block), self.contrasts
+        if C is None:
+            return change
+        unsolved = np.asarray(np.isnan(change).astype(float) @ (abs(C) > 0).T) > 0
+        return np.where(unsolved, np.nan, np.asarray(np.nan_to_num(change) @ C.T))
 
     def map(self, C: Matrix) -> Refit:
         """The same for contrasts of the parameters."""

@@ -61,7 +61,7 @@ from evalreg.covariance.special import (
 from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.data.frame import GRAMS, refuse_larger
 from evalreg.errors import NotAvailableError, Note, TooFewClustersError
-from evalreg.estimate import Cells, Estimate, LeaveOut
+from evalreg.estimate import Cells, Estimate, Refit
 from evalreg.numerics.limits import HELD, LAST_DIGITS, ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
@@ -273,7 +273,7 @@ def _adjusted(estimate: Estimate, by: Axis, options: ResolvedCov, keep: bool, al
             'ratings and least squares. Use cov="CR3", which takes one Newton step for each cluster.'
         )
     if options.kind.needs_exact_refit and refit.leave_out is not None:
-        return _left_out(estimate, by, refit.leave_out, refit.contrasts)
+        return _left_out(estimate, by, refit)
     if refit.inverse_gram.ndim == 1:
         matrix, leverage, lost = _adjust_cells(estimate, by, options.kind.power, keep)
         return matrix, leverage, touching(estimate.coefficient_map, lost)
@@ -282,18 +282,15 @@ def _adjusted(estimate: Estimate, by: Axis, options: ResolvedCov, keep: bool, al
     return matrix, regression.leverage if keep else None, np.zeros(estimate.n_params, dtype=bool)
 
 
-def _left_out(estimate: Estimate, by: Axis, leave_out: LeaveOut, contrasts: Matrix | None) -> Adjusted:
+def _left_out(estimate: Estimate, by: Axis, refit: Refit) -> Adjusted:
     """Sum of squares of theta_(g) - theta, the estimate solved again without each cluster."""
     n = estimate.n_params
     matrix, lost = np.zeros((n, n)), np.zeros(n, dtype=bool)
     for block in estimate.scores.sums_in_cells(by):
-        change = leave_out(block)
-        unsolved, known = np.isnan(change), np.nan_to_num(change)
-        if contrasts is not None:
-            known = np.asarray(known @ contrasts.T)
-            unsolved = np.asarray(unsolved.astype(float) @ (abs(contrasts) > 0).T) > 0
+        change = refit.without(block)
+        lost |= np.isnan(change).any(axis=0)
+        known = np.nan_to_num(change)
         matrix += known.T @ known
-        lost |= unsolved.any(axis=0)
     return matrix, None, lost
 
 

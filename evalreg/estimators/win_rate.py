@@ -114,10 +114,8 @@ class Schedule:
         gone = (weight <= FULL_LEVERAGE * self.weight[:, None]).T
         return self._again(np.where(gone, 0.0, moved.T), gone.astype(float), weight.T)
 
-    def shares(self, of: FloatArray, weight: FloatArray) -> FloatArray | None:
+    def shares(self, of: FloatArray, weight: FloatArray) -> FloatArray:
         """What each pair weighs in a combination: where pairs are gone, the others of a rate have their weight."""
-        if self.members is not None:
-            return None
         gone = weight <= FULL_LEVERAGE * self.weight[:, None]
         left = 1.0 - self.shares_of_pairs @ gone.astype(float)
         left = np.where(left <= FULL_LEVERAGE, np.inf, left)

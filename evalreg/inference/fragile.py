@@ -25,9 +25,8 @@ from evalreg.errors import (
     SkewedScoresWarning,
     ZeroVarianceWarning,
 )
-from evalreg.estimate import Estimate, LeaveOut
+from evalreg.estimate import Estimate
 from evalreg.numerics.matrices import (
-    Matrix,
     absolute_entries,
     compressed,
     dense,
@@ -35,7 +34,7 @@ from evalreg.numerics.matrices import (
     signs_of_entries,
     transposed,
 )
-from evalreg.scores.base import Block, CellScores
+from evalreg.scores.base import CellScores
 from evalreg.scores.rows import RegressionScores
 from evalreg.scores.score_interval import FEW_EXPECTED
 
@@ -125,17 +124,8 @@ def _leave_out(estimate: Estimate, axis: Axis) -> tuple[list[FloatArray], float]
             if refit.leave_out is None:
                 changes.append(-dense(adjust_cell_totals(block.totals, share, 1.0) @ estimate.bread))
     if refit.leave_out is not None:
-        changes = [_solved_again(refit.leave_out, block, refit.contrasts) for block in scores.sums_in_cells(axis)]
+        changes = list(map(refit.without, scores.sums_in_cells(axis)))
     return changes, largest
-
-
-def _solved_again(leave_out: LeaveOut, block: Block, contrasts: Matrix | None) -> FloatArray:
-    """theta_(g) - theta of the parameters, solved again; NaN where nothing is left to solve one from."""
-    change = leave_out(block)
-    if contrasts is None:
-        return change
-    unsolved = np.asarray(np.isnan(change).astype(float) @ (abs(contrasts) > 0).T) > 0
-    return np.where(unsolved, np.nan, np.asarray(np.nan_to_num(change) @ contrasts.T))
 
 
 def clusters_behind(estimate: Estimate, cov: Covariance) -> dict[str, IntArray]:

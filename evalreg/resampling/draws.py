@@ -185,10 +185,9 @@ def _of_cells(estimate: Estimate, A: FloatArray | None, totals: Matrix, weight: 
             )
         empty = bottom == 0
         for place, fixed in enumerate(A):
-            share: FloatArray | None = fixed[:, None]
+            share = fixed[:, None]
             if again is not None and empty.any():
                 share = again.shares(np.eye(len(A))[place] if C is None else C[place], bottom)
-            assert share is not None
             cells = np.flatnonzero(share.any(axis=1))
             pull = np.divide(share[cells], bottom[cells], out=np.zeros_like(means[cells]), where=~empty[cells])
             yield cells, pull, pull * means[cells]

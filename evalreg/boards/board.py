@@ -15,7 +15,7 @@ from evalreg.checks import FloatArray, fraction, option
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.special import TOO_FEW_EFFECTIVE, sparsity
 from evalreg.data.clusters import axis_name, find_axis
-from evalreg.errors import MissingColumnError, NotAvailableError
+from evalreg.errors import NotAvailableError
 from evalreg.estimate import NET_BENEFIT, ODDS, Estimate, Monotone, Scale
 from evalreg.results.multiple_models import Together
 from evalreg.results.results import Results
@@ -193,14 +193,10 @@ class Board(Results):
         TooFewClustersError
             If there is one prompt.
         """
-        options = replace(self.cov.options, alike=None)
-        try:
-            return judging_of(self._pairs, options, judge, prompt or "prompt", min_shared, alpha)
-        except MissingColumnError as error:
-            others = [axis_name(axis) for axis in self.axes or () if axis_name(axis) != judge]
-            if prompt is not None or error.column != "prompt" or len(others) != 1:
-                raise
-            return judging_of(self._pairs, options, judge, others[0], min_shared, alpha)
+        others = [name for name in map(axis_name, self.axes or ()) if name != judge]
+        if prompt is None:
+            prompt = others[0] if len(others) == 1 and "prompt" not in self.estimate.scores.columns else "prompt"
+        return judging_of(self._pairs, replace(self.cov.options, alike=None), judge, prompt, min_shared, alpha)
 
     @property
     def _compared(self) -> Together:

@@ -208,15 +208,15 @@ def effects(design: Allocation, n_draws: int, base: int | None) -> tuple[float, 
     where all assignments are used, each once.
     """
     data, moved = design.treated[None, :], design.n_rows * design.treated
-    estimate = _shares(design, design.totals[None, :], data)[0][0, 0]
+    estimate = _statistics(design, design.totals[None, :], data)[0][0, 0]
     totals = np.array([design.totals - estimate * moved, moved])
-    variance = float(_squares(design, data, _shares(design, totals, data)[1])[0, 0])
+    variance = float(_statistics(design, totals, data)[1][0, 0])
     numerators, squares = [], []
     with Progress(n_draws) as progress:
         for D in design.assignments(n_draws, base):
-            numerator, shares = _shares(design, totals, D)
+            numerator, square = _statistics(design, totals, D)
             numerators.append(numerator)
-            squares.append(_squares(design, D, shares))
+            squares.append(square)
             progress.advance(len(D))
     powers = np.hstack(squares)
     for power in (0, 2):
@@ -229,11 +229,14 @@ def effects(design: Allocation, n_draws: int, base: int | None) -> tuple[float, 
     return float(estimate), Drawn(np.hstack(numerators), powers[None], variance, base is None)
 
 
-def _shares(design: Allocation, totals: FloatArray, treated: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Effects, shape (m, n), and the shares of their errors, of clusters and then of small strata, (m, n, G + S).
+def _statistics(design: Allocation, totals: FloatArray, treated: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Effects, shape (m, n), and sums of squares and products of the first and last of their errors, (3, n).
 
     Least squares with an effect of each stratum, which is averaged with weight n_s p_s (1 - p_s), p_s the share of its
-    n_s rows that is treated: sum(x y)/sum(x^2), x the treatment less p_s. Shapes: totals (m, G), treated (n, G).
+    n_s rows that is treated: sum(x y)/sum(x^2), x the treatment less p_s. In a stratum with two clusters or more in
+    both arms the square of a cluster's share of the error counts G/(G - 1) times, G those of its arm (Imbens and Rubin
+    2015, section 9.5). Clusters of pairs and other small strata say nothing alone: their strata are compared with each
+    other (section 10.5). Shapes: totals (m, G), treated (n, G).
     """
     n, within, starts = design.n_rows, design.stratum, np.flatnonzero(np.diff(design.stratum, prepend=-1))
 
@@ -247,25 +250,15 @@ def _shares(design: Allocation, totals: FloatArray, treated: BoolArray) -> tuple
     whole = square.sum(axis=1)
     effect = product.sum(axis=2) / whole
     of_stratum = np.divide(product, square, out=np.zeros_like(product), where=square > 0)
-    small = _small(design)
+    (sizes, count), small = design.counts(), _small(design)
     clusters = x * (centred - n * of_stratum[:, :, within] * x) * ~small[within]
     strata = (product - effect[:, :, None] * square) * small
-    return effect, np.concatenate([clusters, strata], axis=2) / whole[:, None]
-
-
-def _squares(design: Allocation, treated: BoolArray, shares: FloatArray) -> FloatArray:
-    """Sums of squares and products of the first and last of (m, n, G + S) shares, each with its factor; shape (3, n).
-
-    In a stratum with two clusters or more in both arms the factor is G/(G - 1) of its arm (Imbens and Rubin 2015,
-    section 9.5). Clusters of pairs and other small strata say nothing alone: their strata are compared with each other
-    (section 10.5).
-    """
-    sizes, count = design.counts()
-    clusters = np.where(treated, _factor(count)[design.stratum], _factor(sizes - count)[design.stratum])
-    strata = _factor(np.full(sizes.size, max(2, np.count_nonzero(_small(design)))))
-    factors = np.hstack([clusters, np.broadcast_to(strata, (len(treated), sizes.size))])
+    shares = np.concatenate([clusters, strata], axis=2) / whole[:, None]
+    of_clusters = np.where(treated, _factor(count)[within], _factor(sizes - count)[within])
+    of_strata = np.full((len(treated), sizes.size), _factor(np.array(max(2, np.count_nonzero(small)))))
+    factors = np.hstack([of_clusters, of_strata])
     pairs = ((0, 0), (0, -1), (-1, -1))
-    return np.array([np.sum(shares[a] * shares[b] * factors, axis=1) for a, b in pairs])
+    return effect, np.array([np.sum(shares[a] * shares[b] * factors, axis=1) for a, b in pairs])
 
 
 def _small(design: Allocation) -> BoolArray:

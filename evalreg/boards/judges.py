@@ -114,7 +114,7 @@ class Judging(Shown):
     variance : DataFrame
         Indexed by component; columns variance (what it adds to the variance of one comparison), share, effect_sd (of
         one effect; NaN where negative) and levels.
-    rows : JudgedRows, optional
+    rows : JudgedRows
         The comparisons.
 
     Examples
@@ -144,7 +144,7 @@ class Judging(Shown):
     effects: pd.DataFrame
     position: pd.DataFrame
     variance: pd.DataFrame
-    rows: JudgedRows | None = None
+    rows: JudgedRows
 
     def for_board(self) -> dict[str, float]:
         """What `plan.board` takes: variances behind the difference of two models' win rates.
@@ -160,7 +160,7 @@ class Judging(Shown):
         Raises
         ------
         NotAvailableError
-            If the log cannot tell what prompts add from what judges add, or the rows are not held any more.
+            If the log cannot tell what prompts add from what judges add.
 
         Notes
         -----
@@ -175,8 +175,6 @@ class Judging(Shown):
         >>> plan["prompts"].tolist()
         [81, 44]
         """
-        if self.rows is None:
-            raise NotAvailableError("`for_board` needs the comparisons; call `judges` of the board again.")
         variances, negative = board_variances(self.rows, self.variance)
         if negative:
             warnings.warn(

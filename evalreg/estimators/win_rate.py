@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,16 +22,14 @@ from evalreg.data.clusters import Groups
 from evalreg.data.pairs import PairRoles, as_name, as_names
 from evalreg.data.rows import joint_names
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, IndependenceWarning, Note
-from evalreg.estimate import About, Cells, Estimate, Refit
+from evalreg.estimate import About, Cells, Estimate, Refit, of_means
 from evalreg.numerics.limits import FULL_LEVERAGE
 from evalreg.numerics.matrices import (
     Matrix,
     compressed,
     dense,
     difference_rows,
-    scale_columns,
     times,
-    transposed,
     with_entries,
 )
 from evalreg.results.results import chooses_rows, results_of
@@ -214,8 +213,7 @@ def never_met(pairs: Pairs, alike: bool = True) -> list[str]:
     n_models = len(pairs.models)
     met = np.eye(n_models, dtype=bool)
     met[pairs.first, pairs.second] = met[pairs.second, pairs.first] = True
-    missing = {pairs.models[a]: [pairs.models[b] for b in np.flatnonzero(~met[a])] for a in range(n_models)}
-    missing = {name: others for name, others in missing.items() if others}
+    missing = {pairs.models[a]: list(compress(pairs.models, ~met[a])) for a in np.flatnonzero(~met.all(axis=1))}
     if not missing:
         return []
     if len(missing) <= 5:
@@ -262,19 +260,10 @@ def _shares(pairs: Pairs, mix: str | Mapping[str, float]) -> FloatArray:
 def solve(pairs: Pairs, schedule: Schedule, about: About) -> Estimate:
     """Win rates with fixed weights: a linear map of the means of the pairs."""
     A, sums = times(compressed(schedule.mix), schedule.signed), pairs.sums
-    fixed = Estimate(
-        names=schedule.names,
-        params=np.asarray(schedule.mix @ schedule.rates),
-        scores=pairs.scores,
-        bread=transposed(scale_columns(A, 1.0 / sums.weight)),
-        kind="board",
-        coefficient_map=A,
-        refit=Refit(1.0 / sums.weight, leave_out=schedule),
-        cells=Cells.of_sums(sums),
-        bounded=True,
-        dropped=pairs.dropped,
-        about=about,
-    )
+    means = of_means(schedule.names, A, Cells.of_sums(sums), pairs.scores, dropped=pairs.dropped, about=about)
+    # A model that is second in a pair scores 1 - psi there.
+    params, refit = np.asarray(schedule.mix @ schedule.rates), Refit(1.0 / sums.weight, leave_out=schedule)
+    fixed = replace(means, params=params, kind="board", bounded=True, refit=refit)
     return fixed if schedule.members is None else _with_shares(fixed, pairs, schedule, schedule.members)
 
 
@@ -338,19 +327,10 @@ def solve_as_sampled(pairs: Pairs, about: About) -> Estimate:
     sides = np.append(sums.low, 1.0 - sums.high), np.append(sums.high, 1.0 - sums.low)
     low, high = extremes(np.append(pairs.first, pairs.second), *sides, K)
     squares = counted.T @ Cells.of_sums(sums).squares + beyond.multiply(beyond).tocsr().T @ sums.weight
-    return Estimate(
-        names=pairs.models,
-        params=params,
-        scores=MappedScores(pairs.scores, side, offset=beyond, counted=counted),
-        bread=np.diag(1.0 / weight),
-        kind="board",
-        coefficient_map=np.eye(K),
-        refit=Refit(1.0 / weight),
-        cells=Cells(counted.T @ sums.count, weight, params, squares, low, high),
-        bounded=True,
-        dropped=pairs.dropped,
-        about=about,
-    )
+    cells = Cells(counted.T @ sums.count, weight, params, squares, low, high)
+    scores = MappedScores(pairs.scores, side, offset=beyond, counted=counted)
+    means = of_means(pairs.models, np.eye(K), cells, scores, dropped=pairs.dropped, about=about)
+    return replace(means, kind="board", bounded=True)
 
 
 def board_of(estimate: Estimate, pairs: Pairs, requested: CovOptions, groups: Groups) -> Board:

@@ -153,12 +153,9 @@ class Bootstrap(Shown):
             ("Clusters", clusters),
             ("Interval", f"{1 - self.alpha:.4g} {self.kind}"),
         )
-        ends, bse = self.conf_int().to_numpy(), self.bse.to_numpy()
-        rows = tuple(
-            (name, number(value), number(se), number(low), number(high))
-            for name, value, se, (low, high) in zip(self.names, self.values, bse, ends, strict=True)
-        )
-        grid = Grid(("", "estimate", "se", "lower", "upper"), rows)
+        ends = self.conf_int()
+        columns: dict[str, Any] = {"estimate": self.values, "se": self.bse, "lower": ends[0], "upper": ends[1]}
+        grid = Grid.of({"": self.names} | {name: list(map(number, column)) for name, column in columns.items()})
         return Summary("Cluster bootstrap", facts, (grid,), tuple(text for _, text in self.notes))
 
 

@@ -227,14 +227,14 @@ class WildTested:
                 count=len(C),
             )
         drawing = _Drawing(estimate, cov, C, C @ estimate.params - value, bool(impose_null))
-        statistic, single = drawing.statistic(), len(C) == 1
-        undefined = next(filter(None, cov.reasons(C)), "")
+        undefined, single = next(filter(None, cov.reasons(C)), ""), len(C) == 1
+        statistic = np.nan if undefined else drawing.statistic()
         if not undefined and np.isnan(statistic):
             undefined = "the covariance of these contrasts is singular"
         text = f"no test, because {undefined}; statistic, p-value and interval are NaN."
         pairs = zip(hypotheses.names, value, strict=True)
         test = WildTest(
-            statistic=np.nan if undefined else statistic,
+            statistic=statistic,
             p_value=np.nan,
             p_equal_tailed=np.nan,
             interval=(np.nan, np.nan) if single else None,

@@ -17,6 +17,12 @@ LINES = {
         "regress score, vce(hc2 passage, dfadjust)",
         FIT.format("1") + CR.format("CR2", "Satterthwaite"),
     ),
+    "degrees of freedom by counting clusters": (
+        {"groups": "passage", "dof": "min"},
+        None,
+        "regress score, vce(hc2 passage)",
+        FIT.format("1") + CR.format("CR2", "naive-t"),
+    ),
     "a regression": (
         {"groups": "passage", "cov": "CR1"},
         "score ~ n_words",
@@ -26,7 +32,7 @@ LINES = {
     "labels": (
         {"groups": "passage", "cov": "CR3"},
         "score ~ subject",
-        "encode subject, generate(subject_code)\nregress score i.subject_code, vce(jackknife, mse cluster(passage))",
+        "egen subject_code = group(subject), label\nregress score i.subject_code, vce(jackknife, mse cluster(passage))",
         FIT.format("factor(subject)") + CL.format("passage", '"HC3", cadjust = FALSE', 39),
     ),
     "crossed": (

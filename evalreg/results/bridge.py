@@ -407,7 +407,7 @@ def _regression_of(estimate: Estimate) -> tuple[str, dict[str, bool], bool]:
 
 def _in_stata(estimate: Estimate, cov: Covariance, outcome: str, terms: dict[str, bool], has_constant: bool) -> str:
     axes = cov.axes
-    before = [f"encode {name}, generate({name}_code)" for name, labels in terms.items() if labels]
+    before = [f"egen {name}_code = group({name}), label" for name, labels in terms.items() if labels]
     before += [f"egen {'_'.join(axis)} = group({' '.join(axis)})" for axis in axes if len(axis) > 1]
     prefix = "i" if has_constant else "ibn"
     right = [f"{prefix}.{name}_code" if labels else name for name, labels in terms.items()]
@@ -421,7 +421,7 @@ def _in_stata(estimate: Estimate, cov: Covariance, outcome: str, terms: dict[str
     elif options.cov == "CR1" and plain_factor and len(axes) == 2 and not cov.change and options.ssc != "fixest":
         return "\n".join([*before, f"vcemway {command}{', noconstant' * (not has_constant)}, cluster({clusters})"])
     elif options.cov == "CR2" and len(axes) == 1:
-        vce = f"hc2 {clusters}, dfadjust"  # of Stata 18
+        vce = f"hc2 {clusters}{', dfadjust' * (options.dof == 'satterthwaite')}"  # of Stata 18
     elif options.cov in ("CR3", "jackknife") and len(axes) == 1:
         vce = f"jackknife, mse cluster({clusters})"
     else:

@@ -156,7 +156,14 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, Tabulated, Hinting
         -------
         str
             Of means and least squares by rows; the columns keep their names. CR2 with its degrees of freedom needs
-            Stata 18, two clusterings the package vcemway.
+            Stata 18, two clusterings the package vcemway. Written from the manuals, and not run.
+
+        Notes
+        -----
+        ``vce(cluster g)`` multiplies by G/(G - 1) (n - 1)/(n - k) and reads t with G - 1 degrees of freedom, as CR1
+        here; ``vce(robust)`` by n/(n - k), with n - k. ``dfadjust`` has those of Bell and McCaffrey, and
+        ``vce(jackknife)`` the factor (G - 1)/G. Intervals there are by t, where means of scores in [0, 1] have score
+        intervals here.
 
         Examples
         --------
@@ -173,7 +180,8 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, Tabulated, Hinting
         Returns
         -------
         str
-            As `to_stata`, by sandwich and clubSandwich, with the rows as the data frame `log`.
+            As `to_stata`, by sandwich and clubSandwich, with the rows as the data frame `log`; such calls are the
+            source of the values that the tests compare with.
 
         Examples
         --------

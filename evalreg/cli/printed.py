@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from evalreg.checks import writing
@@ -21,7 +20,7 @@ from evalreg.report.answer import tiers_summary
 from evalreg.report.documents import SCHEMA_VERSION, as_json, records, versions
 from evalreg.report.sentences import p_text
 from evalreg.report.summaries import CORRECTED_BY
-from evalreg.report.tables import Grid, Summary, number, spreadsheet
+from evalreg.report.tables import Grid, Summary, show, spreadsheet
 
 # Columns of a terminal that are used at most; and of what is no terminal.
 WIDEST, PLAIN = 120, 80
@@ -102,23 +101,10 @@ def summary_of(result: Any, request: Request) -> Summary:
 
 
 def grid_of(table: pd.DataFrame) -> Grid:
-    """A data frame as a table of text."""
-    if table.index.nlevels > 1:
-        table = table.set_axis([" - ".join(map(str, key)) for key in table.index], axis=0)
-    elif isinstance(table.index, pd.RangeIndex):
+    """A data frame as a table of text, named by its first column where it has no names; whole numbers as such."""
+    if isinstance(table.index, pd.RangeIndex):
         table = table.set_index(table.columns[0])
-    rows = tuple(
-        (str(name), *(_cell(value) for value in row))
-        for name, row in zip(table.index, table.to_numpy(dtype=object), strict=True)
-    )
-    return Grid(("", *map(str, table.columns)), rows)
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
-        return str(value)
-    exact = float(value)
-    return str(int(exact)) if exact.is_integer() and abs(exact) < 1e15 else number(exact)
+    return replace(show(table.convert_dtypes()).grids[0], blocks=False)
 
 
 def _tables(request: Request, reply: Reply, form: str) -> str:

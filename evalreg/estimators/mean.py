@@ -32,16 +32,8 @@ from evalreg.data.rows import Roles, joint_names
 from evalreg.data.sums import Lines, SummedLog, lines_of, refuse_unsummed
 from evalreg.errors import ArgumentError, DataError, Note
 from evalreg.estimate import About, Estimate
+from evalreg.estimators import targets
 from evalreg.estimators.cells import Split, answers_of, estimate_cells, from_row_influence, independence_note, titled
-from evalreg.estimators.targets import (
-    PopulationSize,
-    Shares,
-    counts_clusters,
-    estimated_shares,
-    noise_of_means,
-    of_benchmark,
-    these_questions,
-)
 from evalreg.inference.intervals import Behind
 from evalreg.inference.questions import scale_notes, unequal_notes
 from evalreg.results.results import Results, chooses_rows, results_of
@@ -54,7 +46,7 @@ def solve(
     sums: CellSums,
     *,
     n_by: int,
-    strata_weights: Shares | None,
+    strata_weights: targets.Shares | None,
     name: str = "mean",
     argument: str = "strata_weights",
 ) -> tuple[tuple[str, ...], FloatArray]:
@@ -80,7 +72,7 @@ def solve(
 
 
 def _weights_by_stratum(
-    names: Sequence[str], row: IntArray, stratum: list[str], shares: Shares, argument: str
+    names: Sequence[str], row: IntArray, stratum: list[str], shares: targets.Shares, argument: str
 ) -> FloatArray:
     """Weight of each cell's stratum; every model needs every stratum."""
     strata = sorted(set(stratum))
@@ -127,7 +119,7 @@ def mean(
     weights: str | npt.ArrayLike | None = None,
     questions: QuestionsName = "own",
     target: TargetName = "questions like these",
-    n_population: PopulationSize | None = None,
+    n_population: targets.PopulationSize | None = None,
     icc: float | None = ICC_MEAN,
     subset: str | None = None,
     missing: MissingName = "drop",
@@ -248,7 +240,7 @@ def mean(
         options: dict[str, Any] = {"cov": cov, "ssc": ssc, "dof": dof, "repair": repair}
         again = partial(mean, data, score, by=by, icc=icc, missing=missing, **options)
         beside = {"groups": groups, "strata": strata, "weights": weights, "n_population": n_population}
-        return these_questions(again, item, sample, **beside, questions=shared)
+        return targets.these_questions(again, item, sample, **beside, questions=shared)
     check_target(target, n_population, None if weights is None else _UNLIKE_CHANCES)
     if isinstance(data, SummedLog):
         needs_rows = {"sample": sample, "weights": weights, "questions": shared}
@@ -273,9 +265,9 @@ def mean(
     items = item if groups is None else None
     groups = items if groups is None else groups
     roles = Roles(score, by_columns, item, sample, strata, weights, missing, questions=questions)
-    whole = counts_clusters(n_population, groups, strata)
+    whole = targets.counts_clusters(n_population, groups, strata)
     # Of a benchmark whose strata have known sizes the score is over all its questions.
-    shares: Shares | None = None if strata is None else strata_weights
+    shares: targets.Shares | None = None if strata is None else strata_weights
     sized = isinstance(n_population, Mapping) and shares == "micro" and not whole
     if sized:
         shares = cast(Mapping[str, float], n_population)
@@ -290,12 +282,12 @@ def mean(
     estimate, axes = estimate_cells(
         table, roles, groups, partial(solve, n_by=len(by_columns), strata_weights=shares, argument=named), about
     )
-    noise = None if n_population is None or sample is None else noise_of_means(estimate.scores, score)
+    noise = None if n_population is None or sample is None else targets.noise_of_means(estimate.scores, score)
     if shares == "as_sampled" and not whole:
-        estimate = estimated_shares(estimate)
+        estimate = targets.estimated_shares(estimate)
     if n_population is not None:
         drawn: dict[str, Any] = {"item": item, "sample": sample, "whole": whole, "shares": strata_weights}
-        estimate = of_benchmark(estimate, axes, n_population, **drawn, noise=noise)
+        estimate = targets.of_benchmark(estimate, axes, n_population, **drawn, noise=noise)
     notes: tuple[Note, ...] = ()
     if by_columns:
         estimate = replace(estimate, about=replace(estimate.about, n_models=estimate.n_params))

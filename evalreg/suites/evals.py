@@ -37,16 +37,7 @@ from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import Grid, Printed, Summary, error_text, fixed, in_lines, number, span, whole_columns
 from evalreg.results.document import checked_levels, written
 from evalreg.results.results import Results
-from evalreg.suites.average import (
-    SUITE_ADJUSTMENTS,
-    EvalAverage,
-    SuiteAdjustName,
-    TasksName,
-    Weights,
-    WeightsName,
-    adjusted_over,
-    average_over,
-)
+from evalreg.suites import average as averages
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,7 +77,7 @@ class Evals(Printed):
 
     parts: dict[str, Any]
     form: FormName = "counts"
-    adjust: SuiteAdjustName | None = None
+    adjust: averages.SuiteAdjustName | None = None
     notes: tuple[Note, ...] = ()
 
     @property
@@ -122,18 +113,18 @@ class Evals(Printed):
         tables = {name: of_part(part, alpha) for name, part in self.parts.items()}
         if self.adjust is not None:
             ends = np.cumsum([len(table) for table in tables.values()])
-            p = adjusted_over(np.concatenate([table["p_value"] for table in tables.values()]), self.adjust)
+            p = averages.adjusted_over(np.concatenate([table["p_value"] for table in tables.values()]), self.adjust)
             for table, adjusted in zip(tables.values(), np.split(p, ends[:-1]), strict=True):
                 table.insert(list(table).index("p_value") + 1, "p_adjusted", adjusted)
         return tables
 
     def average(
         self,
-        weights: Weights | WeightsName | None = None,
+        weights: averages.Weights | averages.WeightsName | None = None,
         *,
-        tasks: TasksName = "fixed",
+        tasks: averages.TasksName = "fixed",
         models: list[str] | None = None,
-    ) -> EvalAverage:
+    ) -> averages.EvalAverage:
         """Average of each model, or of each difference, over the evals, with its error; of models also all pairs.
 
         The evals are taken to have different questions, so that their errors are independent; within an eval the models
@@ -176,14 +167,14 @@ class Evals(Printed):
         """
         parts = _results_of(self.parts)
         _refuse_twice(parts)
-        average = average_over(parts, weights, tasks, models, self.differences)
+        average = averages.average_over(parts, weights, tasks, models, self.differences)
         return replace(average, notes=(*self.notes, *average.notes))
 
     def plot(
         self,
         name: str | None = None,
         *,
-        average: EvalAverage | Literal[False] | None = None,
+        average: averages.EvalAverage | Literal[False] | None = None,
         alpha: float = 0.05,
         figsize: FigSize = None,
         ax: Axes | None = None,
@@ -419,7 +410,7 @@ def join_evals(
     evals: Mapping[str, Results] | Mapping[str, Comparison],
     *,
     form: FormName | None = None,
-    adjust: SuiteAdjustName | None = None,
+    adjust: averages.SuiteAdjustName | None = None,
 ) -> Evals:
     """Several evals in one table: scores of models, or differences between them; nothing is pooled.
 
@@ -472,7 +463,7 @@ def join_evals(
             raise ArgumentError(
                 f"`adjust` is over all evals; {listed(alone)} is already adjusted. Compare without `adjust`."
             )
-        return Evals(parts, adjust=adjustment("adjust", adjust, SUITE_ADJUSTMENTS))
+        return Evals(parts, adjust=adjustment("adjust", adjust, averages.SUITE_ADJUSTMENTS))
     if adjust is not None:
         raise ArgumentError("`adjust` is for differences, of which `compare` makes p-values; these are scores.")
     notes = tuple(_scale_notes(parts))
@@ -600,7 +591,8 @@ LINE = 40
 
 def _foot(average: Any, name: str, table: pd.DataFrame, alpha: float) -> tuple[pd.DataFrame, str]:
     """The row of the average, which must be of this name over the evals that are drawn, and what it is."""
-    if not isinstance(average, EvalAverage) or name not in average.names or set(average.evals) != set(table.index):
+    fits = isinstance(average, averages.EvalAverage) and name in average.names
+    if not fits or set(average.evals) != set(table.index):
         raise ArgumentError(
             f"`average` must be what `average()` returned, of {name!r} over these {len(table)} evals; False leaves it "
             "out."

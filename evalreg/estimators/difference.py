@@ -58,30 +58,29 @@ def _columns(answers: Answers, facts: Facts) -> tuple[ModelPairs, Matrix, IntArr
     pairs, stratum = facts.pairs, answers.stratum
     if facts.paired.all() and stratum is None:
         return pairs, sparse.eye_array(pairs.n_columns, format="csr"), None
-    number: dict[tuple[int, int, int], int] = {}
-    sets: dict[tuple[int, int], tuple[int, BoolArray]] = {}
+    present = answers.present
+    codes = np.zeros(present.shape[1], dtype=np.intp) if stratum is None else stratum.codes
+    # Numbers of the columns and of their sets of questions, by what they are.
+    columns: dict[tuple[int, int, int], int] = {}
+    sets: dict[bytes, tuple[int, BoolArray]] = {}
     entries: list[tuple[int, int, float]] = []
-    every = np.ones(answers.values.shape[1], dtype=bool)
-    for p, (left, right, of_set) in enumerate(zip(pairs.left, pairs.right, pairs.of_set, strict=True)):
-        shared = pairs.sets[of_set]
-        sides = [(left, right, of_set, every if shared is None else shared, 1.0)]
+    for p, (left, right) in enumerate(zip(pairs.left.tolist(), pairs.right.tolist(), strict=True)):
+        sides = [(left, right, present[left] & present[right], 1.0)]
         if not facts.paired[p]:
-            alone = ((left, 1.0), (right, -1.0))
-            sides = [(model, NOBODY, NOBODY - 1 - model, answers.present[model], sign) for model, sign in alone]
-        for first, second, name, member, sign in sides:
-            counts = [member.sum()] if stratum is None else np.bincount(stratum.codes[member], minlength=1)
-            for s in np.flatnonzero(counts):
+            sides = [(left, NOBODY, present[left], 1.0), (right, NOBODY, present[right], -1.0)]
+        for first, second, member, sign in sides:
+            for s in np.unique(codes[member]):
                 # The strata weigh as many questions as they have among those of the pair.
-                inside = member if stratum is None else member & (stratum.codes == s)
-                place = sets.setdefault((int(name), int(s)), (len(sets), inside))[0]
-                column = number.setdefault((int(first), int(second), place), len(number))
-                entries.append((p, column, sign * float(counts[s]) / float(member.sum())))
-    firsts, seconds, places = np.array(list(number), dtype=np.intp).T
-    members = tuple(None if member.all() else member for _, member in sets.values())
+                inside = member & (codes == s)
+                place, _ = sets.setdefault(inside.tobytes(), (len(sets), inside))
+                column = columns.setdefault((first, second, place), len(columns))
+                entries.append((p, column, sign * inside.sum() / member.sum()))
+    firsts, seconds, places = np.array(list(columns), dtype=np.intp).T
+    members = [inside for _, inside in sets.values()]
+    of_stratum = None if stratum is None else np.array([codes[inside][0] for inside in members])[places]
     row, col, weight = (np.array(part) for part in zip(*entries, strict=True))
-    coefficients = sparse.csr_array((weight, (row, col)), shape=(pairs.n_columns, len(number)))
-    of_stratum = np.array([s for _, s in sets], dtype=np.intp)[places]
-    return ModelPairs(firsts, seconds, places, members), coefficients, None if stratum is None else of_stratum
+    coefficients = sparse.csr_array((weight, (row, col)), shape=(pairs.n_columns, len(columns)))
+    return ModelPairs(firsts, seconds, places, tuple(None if m.all() else m for m in members)), coefficients, of_stratum
 
 
 def unpaired_estimate(

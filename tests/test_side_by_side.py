@@ -67,10 +67,10 @@ def test_stars_are_asked_for_and_stand_by_adjusted_p(log: pd.DataFrame) -> None:
     rng = np.random.default_rng(5)
     rows = [(f"m{m}", q, float(rng.random() < 0.5 + 0.06 * m)) for m in range(4) for q in range(120)]
     frame = pd.DataFrame(rows, columns=["model", "item", "score"])
-    plain, holm = er.compare(frame), er.compare(frame, adjust="holm")
+    plain, holm, apart = er.compare(frame), er.compare(frame, adjust="holm"), er.compare(frame, paired=False)
     assert "*" not in str(er.table([plain, holm]))
-    grid = er.table([plain, holm], stars=[0.01, 0.05, 0.1]).summary().grids[0]
-    for i, (column, p) in enumerate(((plain, "p_value"), (holm, "p_adjusted")), 1):
+    grid = er.table([plain, holm, apart], stars=[0.01, 0.05, 0.1]).summary().grids[0]
+    for i, (column, p) in enumerate(((plain, "p_value"), (holm, "p_adjusted"), (apart, "p_value")), 1):
         found = [row[i].count("*") for row in grid.rows[: grid.rule : 2]]
         assert found == [int(sum(value < level for level in (0.1, 0.05, 0.01))) for value in column.table[p]]
     assert [row[1].count("*") for row in grid.rows] != [row[2].count("*") for row in grid.rows]

@@ -93,7 +93,7 @@ def unpaired_estimate(
     differences = estimate.linear(unit[facts.pairs.left] - unit[facts.pairs.right], facts.names)
     if axes is not None:
         axes = tuple((*axis, *roles.by) if roles.by[0] not in axis else axis for axis in axes)
-    return replace(differences, about=estimate.about, family=PLAIN, apart=roles.by), axes
+    return replace(differences, about=replace(estimate.about, levels=False), family=PLAIN, apart=roles.by), axes
 
 
 @chooses_rows

@@ -13,7 +13,7 @@ from scipy import special, stats
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
-from evalreg.inference.ranks import groups_of_unseparated, letters, pairwise_table, rank_sets
+from evalreg.inference.ranks import groups_of_unseparated, pairwise_table, rank_sets, separated
 from evalreg.inference.simultaneous import simultaneous
 
 NAMES = list("abcdefgh")
@@ -97,7 +97,7 @@ def test_a_pair_without_variance_is_undecided_and_named():
         sets = rank_sets(params, V, **arguments)
         assert list(sets.attrs["undecided"]) == [("a", "b")]
         assert sets.to_numpy().tolist() == [[1, 1, 2], [2, 1, 2], [3, 3, 3]]
-    assert letters(params, V).to_dict() == {"a": "a", "b": "a", "c": "b"}
+    assert separated(params, V)["letters"].to_dict() == {"a": "a", "b": "a", "c": "b"}
     all_alike = rank_sets(params, np.ones((3, 3)))
     assert all_alike[["lower", "upper"]].to_numpy().tolist() == [[1, 3]] * 3
 
@@ -127,7 +127,7 @@ def test_the_order_of_models_changes_nothing(rng):
     turned, W = params.iloc[order], V[np.ix_(order, order)]
     for arguments in ({}, {"joint": False}):
         pd.testing.assert_frame_equal(rank_sets(params, V, **arguments).iloc[order], rank_sets(turned, W, **arguments))
-    pd.testing.assert_series_equal(letters(params, V).iloc[order], letters(turned, W))
+    pd.testing.assert_frame_equal(separated(params, V).iloc[order], separated(turned, W))
 
 
 def test_seeds_repeat_and_generators_move_on(rng):
@@ -188,7 +188,7 @@ def test_groups_that_are_millions_of_millions_are_not_all_made():
 def test_two_models_share_a_letter_exactly_if_not_separated(rng, n):
     for _ in range(3):
         params, V = board(rng, n, spread=2.0)
-        shown = letters(params, V)
+        shown = separated(params, V)["letters"]
         assert shown.index.tolist() == params.index.tolist()
         assert "a" in shown[params.idxmax()]
         table = pairwise_table(params, V, "step-down")
@@ -206,6 +206,5 @@ def test_a_board_from_a_log_takes_its_degrees_of_freedom_from_the_covariance():
     difference = results.contrast("new - old")
     apart = bool(difference.pvalues.iloc[0] < 0.05)
     assert sets.loc["new"].tolist() == ([1, 1, 1] if apart else [1, 1, 2])
-    assert bool(
-        set(letters(results.params, results.cov)["new"]) & set(letters(results.params, results.cov)["old"])
-    ) == (not apart)
+    letters = separated(results.params, results.cov)["letters"]
+    assert bool(set(letters["new"]) & set(letters["old"])) == (not apart)

@@ -203,42 +203,25 @@ def _by_model(family: ContrastFamily, alpha: float) -> tuple[BoolArray, BoolArra
     return np.asarray(decided & ahead), np.asarray(decided.T & ahead)
 
 
-def _separated(params: Any, cov: Any, alpha: float, dof: Any, seed: Seed) -> tuple[pd.Index[Any], list[int], BoolArray]:
-    """Names of the models, their places from the best down, and which are apart, (n_models, n_models), in that order.
+def separated(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, seed: Seed = 0) -> pd.DataFrame:
+    """Which models are separated, as rank sets have it, in two columns by model; a pair without a p-value is not.
 
-    As ranks have it; a pair without a p-value is not.
+    "letters": two models share one exactly if they are not separated; "a" holds the largest estimate. With more than 26
+    groups names go on with "aa", and a space stands between those of one model. Groups are as large as can be, and no
+    more than the pairs need. Piepho (2004), Journal of Computational and Graphical Statistics 13(2), 456-466. "tier",
+    from 1: each model of a tier is separated from each model of the tiers below it, so that models of different tiers
+    share no letter. Shapes: params (n_models,), cov (n_models, n_models).
     """
     alpha = fraction("alpha", alpha)
     family = family_of(params, cov, "pairs", dof, base_seed(seed)[0])
     better = _ahead(family, deciding(family, cov, alpha)[0] <= alpha)
     names, theta = family.params.index, family.params.to_numpy(np.float64)
     order = sorted(range(theta.size), key=lambda i: (-theta[i], str(names[i])))
-    return names, order, np.logical_or(better, better.T)[np.ix_(order, order)]
-
-
-def letters(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, seed: Seed = 0) -> pd.Series[str]:
-    """Letters by model: two models share one exactly if they are not separated.
-
-    Separated is as rank sets have it. A pair without a p-value is not.
-
-    Indexed by model; "a" holds the largest estimate. With more than 26 groups names go on with "aa", and a space stands
-    between those of one model. Groups are as large as can be, and no more than the pairs need. Piepho (2004), Journal
-    of Computational and Graphical Statistics 13(2), 456-466. Shapes: params (n_models,), cov (n_models, n_models).
-    """
-    names, order, apart = _separated(params, cov, alpha, dof, seed)
+    apart = np.logical_or(better, better.T)[np.ix_(order, order)]
     groups = groups_of_unseparated(apart)
     between = " " if len(groups) > 26 else ""
     shown = [between.join(_letter(i) for i, group in enumerate(groups) if k in group) for k in range(len(order))]
-    return pd.Series(dict(zip(order, shown, strict=True)), name="letters").sort_index().set_axis(names)
-
-
-def tiers(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, seed: Seed = 0) -> pd.Series[int]:
-    """Tier by model, from 1: each model of a tier is separated from each model of the tiers below it.
-
-    Indexed by model. Arguments as in `letters`; no two models of different tiers share a letter.
-    """
-    names, order, apart = _separated(params, cov, alpha, dof, seed)
-    return pd.Series(tiers_of(apart), order, name="tier", dtype=np.intp).sort_index().set_axis(names)
+    return pd.DataFrame({"letters": shown, "tier": tiers_of(apart)}, index=order).sort_index().set_axis(names)
 
 
 def tiers_of(apart: BoolArray) -> IntArray:

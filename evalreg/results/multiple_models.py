@@ -16,9 +16,9 @@ from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.estimate import Estimate
 from evalreg.hints import whole
 from evalreg.inference.intervals import intervals
-from evalreg.inference.ranks import PairAdjustName, letters, pairwise_table, rank_sets, tiers
+from evalreg.inference.ranks import PairAdjustName, pairwise_table, rank_sets, separated
 from evalreg.inference.selection import SHARE, corrected, hybrid_level, winning_values
-from evalreg.inference.simultaneous import Seed, simultaneous
+from evalreg.inference.simultaneous import Seed, base_seed, simultaneous
 from evalreg.numerics.limits import EQUAL
 from evalreg.numerics.matrices import dense
 from evalreg.report.summaries import choice_sentence, rating_reach
@@ -228,7 +228,8 @@ def leaderboard_table(models: MultipleModels, alpha: float, seed: Seed) -> pd.Da
         Best first.
     """
     names, cov = models._compared[0].index, models._compared[1]
-    joint, ranks = models.simultaneous(alpha, seed=seed), models.ranks(alpha, seed=seed)
+    base, printed = base_seed(seed)  # one for all statements, which then rest on the same draws
+    joint, ranks = models.simultaneous(alpha, seed=base), models.ranks(alpha, seed=base)
     ends = intervals(models.estimate, models.cov, alpha, None)
     single = pd.DataFrame(ends, index=models.params.index).loc[names]
     table = pd.DataFrame(
@@ -242,15 +243,13 @@ def leaderboard_table(models: MultipleModels, alpha: float, seed: Seed) -> pd.Da
             "upper": single[1],
             "joint_lower": joint["lower"],
             "joint_upper": joint["upper"],
-            "letters": letters(*models._ranked, alpha=alpha, seed=seed),
-            "tier": tiers(*models._ranked, alpha=alpha, seed=seed),
         },
         index=names,
-    )
+    ).join(separated(*models._ranked, alpha=alpha, seed=base))
     if models._counts is not None:
         table["n"] = pd.Series(models._counts.astype(np.intp), index=models.params.index)[names]
     table = table.sort_values("estimate", ascending=False, kind="stable")
-    table.attrs = {"alpha": alpha, "seed": joint.attrs["seed"], "monte_carlo_error": joint.attrs["monte_carlo_error"]}
+    table.attrs = {"alpha": alpha, "seed": printed, "monte_carlo_error": joint.attrs["monte_carlo_error"]}
     table.attrs |= {"reach": rating_reach(models.estimate)}
     table.attrs["note"] = choice_sentence(models.estimate)
     return table

@@ -379,7 +379,7 @@ class Covariance:
         flat = (scale == 0) | ((value >= 0) & (not self.crossed))
         ends = self.bounded if reach is None else self.bounded | np.isin(np.arange(value.size), reach.row)
         constant = none & flat & ends & ~self._lost(C)
-        undetermined = self._in_one_cell(C) & (none | self.means | self.options.kind.leaves_out)
+        undetermined = touching(C, self.lost) & (none | self.means | self.options.kind.leaves_out)
         undetermined |= self._undetermined(C)
         unknown = none | undetermined | self._withheld(C)
         if self.floor is not None:
@@ -394,11 +394,13 @@ class Covariance:
         each = np.array([term.variance(C) for term in self.pieces])
         return crossed_variance(each, [term.dims for term in self.pieces], "max")
 
-    def _lost(self, C: Matrix) -> BoolArray:
-        return self._in_one_cell(C) | self._undetermined(C)
+    @property
+    def lost(self) -> BoolArray:
+        """Parameters with cells that rest on a single cluster of some axis, shape (n_params,)."""
+        return np.asarray(np.any([term.lost for term in self.one_way], axis=0))
 
-    def _in_one_cell(self, C: Matrix) -> BoolArray:
-        return touching(C, np.any([term.lost for term in self.one_way], axis=0))
+    def _lost(self, C: Matrix) -> BoolArray:
+        return touching(C, self.lost) | self._undetermined(C)
 
     def _undetermined(self, C: Matrix) -> BoolArray:
         return np.asarray(np.any([term.undetermined(C) for term in self.one_way], axis=0))
@@ -606,17 +608,14 @@ class Covariance:
 
     def _widths(self, C: Matrix) -> Widths:
         reach = self.reach(C)
-        dofs = np.array([term.dof(C) for term in self.pieces]) if self.summed else self._one_dof(C)[None]
-        widths = self._of_dofs(C, dofs, reach)
-        return widths if reach is None else widths.allowing(reach)
-
-    def _of_dofs(self, C: Matrix, dofs: FloatArray, reach: Reach | None) -> Widths:
-        """Widths without what is allowed for beyond, from the degrees of freedom of the terms, (n_terms, m)."""
         seen = self._seen(C, reach)
-        if not self.summed:
-            return one_t(seen, dofs[0])
-        variances = np.array([term.variance(C) for term in self.pieces])
-        return crossed_widths(seen, variances, dofs, [term.dims for term in self.pieces], self.options.repair)
+        if self.summed:
+            dims = [term.dims for term in self.pieces]
+            variances, dofs = np.array([(term.variance(C), term.dof(C)) for term in self.pieces]).swapaxes(0, 1)
+            widths = crossed_widths(seen, variances, dofs, dims, self.options.repair)
+        else:
+            widths = one_t(seen, self._one_dof(C))
+        return widths if reach is None else widths.allowing(reach)
 
     def reach(self, contrasts: Matrix) -> Reach | None:
         """What contrasts allow for beyond their variance, where a mean in them has none; None where none does.

@@ -376,10 +376,6 @@ class Scored:
         scale = np.concatenate([part.scale for part, _ in scored])
         return cls(rows, scale, scored[0][0].term, NullVariance.joined(part.null for part, _ in scored))
 
-    def chosen(self, which: IntArray) -> Scored:
-        """Some of them."""
-        return Scored(self.rows[which], self.scale[which], self.term, self.null.chosen(which))
-
 
 @dataclass(frozen=True, eq=False)
 class Widths:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import compress
 
 import numpy as np
 from scipy import sparse
@@ -124,7 +125,7 @@ def check_alike(estimate: Estimate, axes: tuple[Axis, ...], name: str) -> None:
         )
 
 
-def alike_note(name: str, n_clusters: int, n_models: int) -> Note:
+def _alike_note(name: str, n_clusters: int, n_models: int) -> Note:
     """What a result says that takes clusters to differ alike over models."""
     text = (
         f'alike="{name}": the {n_clusters} {name} clusters are taken to differ alike over the {n_models} models, and '
@@ -343,28 +344,6 @@ def sparsity(estimate: Estimate, axis: Axis) -> Sparsity:
     return Sparsity(axis, weights @ of_cells.squares, effective, of_params.largest, weights @ single)
 
 
-def sparse_text(shares: Sparsity, names: tuple[str, ...], where: BoolArray) -> str:
-    """Why the parameters `where` are too thinly covered, in words, with the worst figures."""
-    some = [name for name, is_meant in zip(names, where, strict=True) if is_meant]
-    return (
-        f"{listed(some)}: up to {np.max(shares.single[where]):.0%} of the weight lies on pairs that met under a single "
-        f"{axis_name(shares.axis)} ({LARGEST_SINGLE:.0%} is safe), and two comparisons of a pair share their "
-        f"{axis_name(shares.axis)} in up to {np.max(shares.concentration[where]):.0%} of cases (H; "
-        f"{LARGEST_CONCENTRATION:.0%} is safe)"
-    )
-
-
-def effective_text(shares: Sparsity, names: tuple[str, ...], where: BoolArray) -> str:
-    """Which of the parameters `where` rest on few clusters, in words, with the worst figures."""
-    some = [name for name, is_meant in zip(names, where, strict=True) if is_meant]
-    name = axis_name(shares.axis)
-    return (
-        f"{listed(some)}: the weight lies on as few as {np.min(shares.effective[where]):.1f} effective {name} "
-        f"clusters, up to {np.max(shares.largest_share[where]):.0%} of it on one. For a model with fewer than "
-        f"{TOO_FEW_EFFECTIVE:.0f} every rank is left open. Bradley-Terry ratings pool thin pairs and hold better there."
-    )
-
-
 # A parameter that moves by more than this share of the one that moves most is what a cluster alone tells of; others are
 # measured from it.
 MOSTLY = 0.6
@@ -376,26 +355,53 @@ SAID_OF_LONE_PAIRS = {
 }
 
 
-def thin_notes(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> list[Note]:
+def notes_of(estimate: Estimate, cov: Covariance) -> Iterator[Note]:
+    """What a reader should know of a covariance; score intervals of means over strata allow for their flat ones."""
+    board, cells, options = estimate.kind == "board", estimate.cells, cov.options
+    if options.alike is not None:
+        yield _alike_note(options.alike, cov.n_clusters[options.alike], estimate.about.n_models)
+    if cov.axes and board:
+        yield from _thin_notes(estimate, cov.axes, options)
+    if cells is not None and estimate.coefficient_map is not None and not estimate.scores.paired:
+        strata = cells.stratum is not None and estimate.family.single is None
+        if (cov.axes and estimate.bounded) if board else strata:
+            yield from _one_way_notes(estimate, cells, cov)
+    if cov.axes:
+        yield from _term_notes(cov)
+
+
+def _thin_notes(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Iterator[Note]:
     """What to say about the models of a board that are too thinly covered for its covariance."""
-    notes: list[Note] = []
-    finest = max(axes, key=estimate.scores.n_clusters)
+    kind, finest = options.kind, max(axes, key=estimate.scores.n_clusters)
+    solved_again = estimate.refit is not None and estimate.refit.leave_out is not None
     for axis in axes:
-        shares = sparsity(estimate, axis)
+        shares, name = sparsity(estimate, axis), axis_name(axis)
         # An axis of a few judges is thin for every pair alike, which the number of its clusters tells.
         guarded = axis == finest and estimate.scores.n_clusters(axis) >= FEW_CLUSTERS
-        fixed = estimate.refit is not None and estimate.refit.leave_out is not None
-        if not options.kind.adjusts and guarded and fixed and shares.unsafe.any():
-            text = f'{options.cov} is far too small there; leave out `cov` for the default, or use "jackknife"'
-            notes.append((SparseBoardWarning, f"{sparse_text(shares, estimate.names, shares.unsafe)}; {text}."))
-        resolved = options.kind.needs_exact_refit
-        if options.kind.adjusts and fixed and shares.single.any() and (options.left_open or not resolved):
-            text = f"{sparse_text(shares, estimate.names, shares.single > 0)}; {SAID_OF_LONE_PAIRS[resolved]}."
-            notes.append((SparseBoardWarning, text))
+        if kind.adjusts:
+            thin = (shares.single > 0) & (options.left_open or not kind.needs_exact_refit)
+            end = SAID_OF_LONE_PAIRS[kind.needs_exact_refit]
+        else:
+            thin = shares.unsafe & guarded
+            end = f'{options.cov} is far too small there; leave out `cov` for the default, or use "jackknife"'
+        if solved_again and thin.any():
+            text = (
+                f"{listed(compress(estimate.names, thin))}: up to {np.max(shares.single[thin]):.0%} of the weight lies "
+                f"on pairs that met under a single {name} ({LARGEST_SINGLE:.0%} is safe), and two comparisons of a "
+                f"pair share their {name} in up to {np.max(shares.concentration[thin]):.0%} of cases (H; "
+                f"{LARGEST_CONCENTRATION:.0%} is safe); {end}."
+            )
+            yield SparseBoardWarning, text
         few = (shares.effective < 2 * TOO_FEW_EFFECTIVE) | (shares.largest_share > LARGEST_SHARE)
         if guarded and few.any():
-            notes.append((SparseBoardWarning, effective_text(shares, estimate.names, few)))
-    return notes
+            text = (
+                f"{listed(compress(estimate.names, few))}: the weight lies on as few as "
+                f"{np.min(shares.effective[few]):.1f} effective {name} clusters, up to "
+                f"{np.max(shares.largest_share[few]):.0%} of it on one. For a model with fewer than "
+                f"{TOO_FEW_EFFECTIVE:.0f} every rank is left open. Bradley-Terry ratings pool thin pairs and hold "
+                "better there."
+            )
+            yield SparseBoardWarning, text
 
 
 # Of rows that are alike, this over their number may be at the other end: the rule of three.
@@ -404,7 +410,7 @@ RULE_OF_THREE = 3.0
 MATTERS = 1.1
 
 
-def one_way_notes(estimate: Estimate, cells: Cells, cov: Covariance) -> list[Note]:
+def _one_way_notes(estimate: Estimate, cells: Cells, cov: Covariance) -> Iterator[Note]:
     """What to say about win rates and means over strata of which some pair or stratum shows no variance.
 
     With w the weight of a pair (a stratum) of n rows and s^2 the variance within those of the mean, pooled, it would
@@ -416,12 +422,12 @@ def one_way_notes(estimate: Estimate, cells: Cells, cov: Covariance) -> list[Not
         share = scale_rows(identity(flat.size), 1.0 / cells.weight)
         flat &= 1 - estimate.scores.column_sums(axis, share, share).largest >= FULL_LEVERAGE
     if not flat.any():
-        return []
+        return
     A = without_zeros(compressed(estimate.coefficient_map))
     part, each = absolute_entries(signs_of_entries(A)), A.multiply(A).tocsr()
     which = (part @ flat > 0) & (part @ (~flat & (cells.count > 0)) > 0)
     if not which.any():
-        return []
+        return
     within = part @ (cells.count * cells.scatter) / np.maximum(part @ (count - 1.0), 1.0)
     starts = np.minimum(A.indptr[:-1], A.nnz - 1)
     span = np.maximum.reduceat(cells.high[A.indices], starts) - np.minimum.reduceat(cells.low[A.indices], starts)
@@ -435,60 +441,49 @@ def one_way_notes(estimate: Estimate, cells: Cells, cov: Covariance) -> list[Not
     for axis in cov.axes if board else ():  # Models of a sparse board have a warning of their own.
         which &= ~sparsity(estimate, axis).unsafe
     if not which.any():
-        return []
-    some = listed(name for name, is_meant in zip(estimate.names, which, strict=True) if is_meant)
-    if cells.stratum is not None and not board:
-        inside = (part[np.flatnonzero(which)].sum(axis=0) > 0) & flat
-        names = [cells.strata[k] for k in np.unique(cells.stratum[np.asarray(inside).ravel()]).tolist()]
-        what = "it adds" if len(names) == 1 else "they add"
+        return
+    some, times_larger = listed(compress(estimate.names, which)), f"{np.sqrt(np.max(larger[which] / V[which])):.1f}"
+    if board or cells.stratum is None:
         text = (
-            f"{some}: all scores within {listed(names)} are alike, so that {what} nothing to the standard error, which "
-            "would be larger if they varied as in other strata (up to "
-            f"{np.sqrt(np.max(larger[which] / V[which])):.1f} times as large). The interval may be too short. More "
-            "rows in such strata mend it, or weights that are as their rows."
+            f"{some}: against some opponent all comparisons went one way, so that they add nothing to the standard "
+            f"error, which would be larger if they varied as others do (up to {times_larger} times as large). "
+            "Intervals and ranks may be too sure. Bradley-Terry ratings pool such pairs, and with "
+            'opponents="as_sampled" they count as often as they met.'
         )
-        return [(FewCarriersWarning, text)]
+        yield SparseBoardWarning, text
+        return
+    inside = (part[np.flatnonzero(which)].sum(axis=0) > 0) & flat
+    names = [cells.strata[k] for k in np.unique(cells.stratum[np.asarray(inside).ravel()]).tolist()]
     text = (
-        f"{some}: against some opponent all comparisons went one way, so that they add nothing to the standard error, "
-        f"which would be larger if they varied as others do (up to {np.sqrt(np.max(larger[which] / V[which])):.1f} "
-        "times as large). Intervals and ranks may be too sure. Bradley-Terry ratings pool such pairs, and with "
-        'opponents="as_sampled" they count as often as they met.'
+        f"{some}: all scores within {listed(names)} are alike, so that {'it adds' if len(names) == 1 else 'they add'} "
+        "nothing to the standard error, which would be larger if they varied as in other strata (up to "
+        f"{times_larger} times as large). The interval may be too short. More rows in such strata mend it, or weights "
+        "that are as their rows."
     )
-    return [(SparseBoardWarning, text)]
+    yield FewCarriersWarning, text
 
 
-def term_notes(cov: Covariance) -> list[Note]:
-    """What to say about parameters that a single cluster determines, and about a repair."""
-    notes: list[Note] = []
-    notes.extend(_one_cluster_notes(cov))
-    thin = cov._in_one_cell(np.eye(len(cov.names)))
-    lost = [name for name, is_lost in zip(cov.names, thin, strict=True) if is_lost]
-    if lost:
-        text = (
-            f"{listed(lost)}: some cluster alone determines {'it' if len(lost) == 1 else 'each of them'} (leverage 1)"
-        )
-        notes.append((LeverageWarning, f"{text}{cov.options.kind.single}."))
-    if cov.change and cov.options.repair == "eigen":
-        notes.append((RepairWarning, f"the crossed covariance was not positive semi-definite: {cov.change}."))
-    return notes
-
-
-def _one_cluster_notes(cov: Covariance) -> list[Note]:
-    """Parameters of a regression that one cluster alone determines, and those measured from them."""
+def _term_notes(cov: Covariance) -> Iterator[Note]:
+    """What to say about parameters that a single cluster determines, those measured from them, and about a repair."""
     size = np.zeros(len(cov.names))
     for term in cov.one_way:
         if term.blind is not None:
             moved = np.abs(term.blind)
             size = np.maximum(size, np.max(moved / np.max(moved, axis=0), axis=1))
-    alone = [name for name, part in zip(cov.names, size, strict=True) if part > MOSTLY]
-    if not alone:
-        return []
-    which = cov.one_way[0].name if len(cov.one_way) == 1 else "cluster"
-    text = f"{listed(alone)}: only one {which if cov.axes else 'row'} tells of {'it' if len(alone) == 1 else 'them'}"
-    text += f" (leverage 1), so that {'it has no error bar' if len(alone) == 1 else 'they have no error bars'}."
-    rest = [name for name, part in zip(cov.names, size, strict=True) if 0 < part <= MOSTLY]
-    if rest:
-        verbs = ("is", "has") if len(rest) == 1 else ("are", "have")
-        text += f" {listed(rest)} {verbs[0]} measured from there and {verbs[1]} none either."
-    text += " Differences without it have theirs. Merge it with another level, or leave its rows out."
-    return [(LeverageWarning, text)]
+    alone, rest = (list(compress(cov.names, part)) for part in (size > MOSTLY, (size > 0) & (size <= MOSTLY)))
+    if alone:
+        which = "row" if not cov.axes else "cluster" if cov.crossed else cov.one_way[0].name
+        it, has = ("it", "it has no error bar") if len(alone) == 1 else ("them", "they have no error bars")
+        text = f"{listed(alone)}: only one {which} tells of {it} (leverage 1), so that {has}."
+        if rest:
+            verbs = ("is", "has") if len(rest) == 1 else ("are", "have")
+            text += f" {listed(rest)} {verbs[0]} measured from there and {verbs[1]} none either."
+        text += " Differences without it have theirs. Merge it with another level, or leave its rows out."
+        yield LeverageWarning, text
+    lost = list(compress(cov.names, cov.lost))
+    if lost:
+        which = "it" if len(lost) == 1 else "each of them"
+        text = f"{listed(lost)}: some cluster alone determines {which} (leverage 1){cov.options.kind.single}."
+        yield LeverageWarning, text
+    if cov.change and cov.options.repair == "eigen":
+        yield RepairWarning, f"the crossed covariance was not positive semi-definite: {cov.change}."

@@ -46,21 +46,18 @@ from evalreg.covariance.options import (
     resolve_cov,
 )
 from evalreg.covariance.special import (
-    alike_note,
     as_drawn,
     check_alike,
     each_column,
+    notes_of,
     of_samples,
-    one_way_notes,
     pool_models,
     refuse_undrawn,
-    term_notes,
-    thin_notes,
     with_answers,
 )
 from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.data.frame import GRAMS, refuse_larger
-from evalreg.errors import NotAvailableError, Note, TooFewClustersError
+from evalreg.errors import NotAvailableError, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, Refit
 from evalreg.numerics.limits import HELD, LAST_DIGITS, ROUNDING
 from evalreg.numerics.matrices import (
@@ -167,22 +164,19 @@ def one_term(
     estimate: Estimate, axes: tuple[Axis, ...], dims: tuple[int, ...], options: ResolvedCov, naive: FloatArray
 ) -> Term:
     """Return the term of the axes `dims`, with its leverages where it is an axis itself."""
-    by = union(*(axes[d] for d in dims))
-    n_clusters = estimate.scores.n_clusters(by)
-    alone = directions_of(estimate, by) if len(dims) == 1 and _has_matrices(estimate) else None
-    if not options.kind.adjusts:
-        matrix = _unadjusted(estimate, axes, by, n_clusters, options)
-        wants_dof = options.dof == "satterthwaite" and len(dims) == 1
-        leverage = _adjusted(estimate, by, options, True, alone)[1] if wants_dof else None
-        lost = _lost_without_variance(estimate, by, matrix, naive)
-    else:
-        keep = options.dof == "satterthwaite" and len(dims) == 1
+    by, one_way, leverage = union(*(axes[d] for d in dims)), len(dims) == 1, None
+    n_clusters, keep = estimate.scores.n_clusters(by), one_way and options.dof == "satterthwaite"
+    alone = directions_of(estimate, by) if one_way and _has_matrices(estimate) else None
+    if options.kind.adjusts or keep:
         matrix, leverage, lost = _adjusted(estimate, by, options, keep, alone)
+        leverage = None if leverage is None else estimate.family.leverage(estimate, leverage)
+    if options.kind.adjusts:
         matrix = options.factor(counts_of(estimate, axes, n_clusters, options.ssc)) * matrix
-    if len(dims) == 1 and options.dof == "min":
+    else:
+        matrix = _unadjusted(estimate, axes, by, n_clusters, options)
+        lost = _lost_without_variance(estimate, by, matrix, naive)
+    if one_way and options.dof == "min":
         leverage = _counted(estimate, by)
-    if leverage is not None and options.dof == "satterthwaite":
-        leverage = estimate.family.leverage(estimate, leverage)
     contrasts = None if leverage is None else estimate.coefficient_map
     blind = None if alone is None else alone.moves(estimate)
     return Term(by, dims, n_clusters, matrix, leverage, contrasts, lost, blind)
@@ -408,29 +402,24 @@ def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
 
 def _of_means(estimate: Estimate, power: float, naive: Term) -> Term:
     """Of means: the leverage of a row is its share in the weight of its cell."""
-    cells = estimate.cells
+    cells, scores, bread, refit = estimate.cells, estimate.scores, estimate.bread, estimate.refit
     assert cells is not None
-    in_engine = isinstance(estimate.scores, EngineScores)
-    if isinstance(estimate.scores, EngineScores) and estimate.scores.weighted and power:
-        assert estimate.refit is not None
-        squares = estimate.scores.scaled_squares(estimate.refit.inverse_gram, power)
-        scaled = scale_rows(estimate.bread, np.sqrt(squares))
-        matrix, variance = dense(scaled.T @ scaled), squares / cells.weight**2
-    elif not power or in_engine:
-        # Without weights every row of a cell has leverage 1/n.
-        scale = (1 - 1 / np.maximum(cells.count, 2)) ** -power
-        matrix = estimate.scores.meat(None, scale_rows(estimate.bread, scale))
-        variance = cells.squares / cells.weight**2 * scale**2
+    if not power:
+        matrix, squares = scores.meat(None, bread), cells.squares
+    elif isinstance(scores, EngineScores):
+        assert refit is not None
+        squares = scores.scaled_squares(refit.inverse_gram, power)
+        scaled = scale_rows(bread, np.sqrt(squares))
+        matrix = dense(scaled.T @ scaled)
     else:
-        assert estimate.refit is not None
-        parts, variance = [], np.zeros(cells.count.size)
-        for block in with_every_row(estimate.scores).cells(EVERY_ROW):
-            share = scale_columns(block.gram, estimate.refit.inverse_gram)
-            totals = adjust_cell_totals(block.totals, share, power)
-            parts.append(square(totals, estimate.bread))
-            variance += np.asarray(compressed(totals).power(2).sum(axis=0)).ravel() * estimate.refit.inverse_gram**2
+        assert refit is not None
+        parts, squares = [], np.zeros(cells.count.size)
+        for block in with_every_row(scores).cells(EVERY_ROW):
+            totals = adjust_cell_totals(block.totals, scale_columns(block.gram, refit.inverse_gram), power)
+            parts.append(square(totals, bread))
+            squares += totals_of_columns(squared_entries(compressed(totals)))
         matrix = sum_blocks(iter(parts))
-    return replace(naive, matrix=matrix, leverage=WelchDof(variance, cells.count))
+    return replace(naive, matrix=matrix, leverage=WelchDof(squares / cells.weight**2, cells.count))
 
 
 def errors_by_cell(
@@ -467,14 +456,10 @@ def errors_by_cell(
 def _squares_of_rows(scores: CellScores | EngineScores, weight: FloatArray, options: ResolvedCov) -> FloatArray:
     """Sum of squares of the scores of the rows of each cell over a power of 1 less their leverage, (n_cells,)."""
     power = options.kind.power
-    if not power or not isinstance(scores, CellScores):
-        if power and not isinstance(scores, CellScores) and scores.weighted:
-            raise NotAvailableError(
-                f'`cov="{options.cov}"` of independent rows of unequal weight needs them in memory. Take a frame of '
-                'them, or use cov="naive".'
-            )
-        squares = scores.row_moments()[0]
-        return squares * power_scale(1.0 / weight, power) ** 2 if power else squares
+    if isinstance(scores, EngineScores):
+        return scores.scaled_squares(1.0 / weight, power)
+    if not power:
+        return scores.row_moments()[0]
     assert scores.cell is not None
     weights = np.ones(scores.cell.size) if scores.weights is None else scores.weights
     rows = scores.row_scores * power_scale(weights / weight[scores.cell], power)
@@ -599,7 +584,6 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
         options = replace(options, cov="naive") if options.kind.needs_clusters else options
     if options.alike is not None:
         terms = pool_models(estimate, axes, terms, options.alike)
-        notes = [*notes, alike_note(options.alike, n_clusters[options.alike], estimate.about.n_models)]
     repaired, change = _repaired(estimate, terms, options)
     result = Covariance(
         names=estimate.names,
@@ -619,26 +603,11 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
         single=family.single,
         within=_within(estimate),
     )
-    if clustered and estimate.kind == "board":
-        notes = [*notes, *thin_notes(estimate, axes, options)]
-    if clustered or estimate.kind != "board":
-        notes = [*notes, *_notes_of_parts(estimate, result)]
-    if clustered:
-        # What has no variance of its own has none in a difference either, where the other's would stand for both.
-        unknown = np.isnan(result.variance()) & result._in_one_cell(np.eye(estimate.n_params))
-        result = replace(result, withheld=unknown) if unknown.any() else result
-        if result.change or any(term.lost.any() or term.blind is not None for term in result.one_way):
-            notes += term_notes(result)
+    notes = [*notes, *notes_of(estimate, result)]
+    # What has no variance of its own has none in a difference either, where the other's would stand for both.
+    unknown = np.isnan(result.variance()) & result.lost
+    result = replace(result, withheld=unknown) if clustered and unknown.any() else result
     return _floored(replace(result, notes=tuple(notes)) if notes else result, estimate, axes, options)
-
-
-def _notes_of_parts(estimate: Estimate, cov: Covariance) -> list[Note]:
-    """What to say about win rates and means over strata; score intervals of these allow for it."""
-    cells, family = estimate.cells, estimate.family
-    if cells is None or estimate.coefficient_map is None or estimate.scores.paired:
-        return []
-    parted = estimate.bounded if estimate.kind == "board" else cells.stratum is not None and family.single is None
-    return one_way_notes(estimate, cells, cov) if parted else []
 
 
 def _has_lone_pairs(estimate: Estimate, terms: list[Term]) -> bool:

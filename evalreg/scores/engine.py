@@ -358,6 +358,10 @@ class EngineScores(Scores):
 
         A row of leverage 1 is fitted without error and counts nothing.
         """
+        if not power or not self.weighted:  # all rows of a cell are alike
+            known = 1.0 - inverse > FULL_LEVERAGE
+            scale = np.where(known, np.where(known, 1.0 - inverse, 1.0) ** (-2 * power), 0.0) if power else 1.0
+            return np.asarray(self.row_moments()[0] * scale)
         rows = self._rows_of(())
         if self.n_columns > MOST_CELLS:
             raise NotAvailableError(
@@ -612,7 +616,9 @@ class EngineMoments(ByClusterRows):
         """Sums of w^2 e^2 u u' of each cell, over (1 - h)^(2 power), (n_cells, K, K); one query."""
         forms, K = self.basis @ np.swapaxes(self.basis, 1, 2), self.basis.shape[1]
         if K == 1:
-            return self._squares_of_cells(forms[:, 0, 0], power)[:, None, None]
+            if power and self.inner.weighted:
+                self._measured("leverages of independent rows")
+            return self.inner.scaled_squares(forms[:, 0, 0], power)[:, None, None]
         if power not in self._squared_by_power:
             measured = self._measured("errors and leverages of independent rows")
             w = nw.lit(1.0) if measured.weight is None else measured.weight
@@ -625,19 +631,6 @@ class EngineMoments(ByClusterRows):
             self._squared_by_power[power] = self._products(measured, squared)
             self._squared_by_power[power].setflags(write=False)
         return self._squared_by_power[power]
-
-    def _squares_of_cells(self, leverage: FloatArray, power: float) -> FloatArray:
-        """The same of factors alone; a row of leverage 1 is fitted without error and counts nothing."""
-        if power and self.inner.weighted:
-            self._measured("leverages of independent rows")
-            return self.inner.scaled_squares(leverage, power)
-        rest = 1.0 - leverage
-        scale = (
-            np.where(rest > FULL_LEVERAGE, np.where(rest > FULL_LEVERAGE, rest, 1.0) ** (-2 * power), 0.0)
-            if power
-            else 1.0
-        )
-        return np.asarray(self.inner.row_moments()[0] * scale)
 
     def _products(self, measured: MeasuredNumbers, factor: nw.Expr) -> FloatArray:
         parts, n = (nw.lit(1.0), *measured.numbers), len(self.inner.of.labels)

@@ -176,10 +176,6 @@ class NullVariance:
         """The same rates on so many times the rows, in so many times the clusters."""
         return replace(self, n=self.n * factor, seen=self.seen / factor, base=self.base / factor)
 
-    def chosen(self, which: IntArray | BoolArray) -> NullVariance:
-        """Some of them."""
-        return NullVariance(*(getattr(self, f.name)[which] for f in fields(self)))
-
     @classmethod
     def joined(cls, parts: Iterable[NullVariance]) -> NullVariance:
         """Those of all parts, one after the other."""

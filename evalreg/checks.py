@@ -9,7 +9,7 @@ import re
 import sys
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property, wraps
@@ -99,6 +99,18 @@ def whole_number(name: str, value: object, least: int = 1) -> int:
     if int(value) < least:
         raise ArgumentError(f"`{name}` must be at least {least}; got {value!r}.")
     return int(value)
+
+
+def by_stratum(argument: str, values: Mapping[Any, Any], strata: Sequence[str], what: str) -> list[Any]:
+    """Return the value of each stratum, in their order, of a mapping that must name each once; `what` they are."""
+    named = {str(name): value for name, value in values.items()}
+    unknown, without = [name for name in named if name not in strata], [name for name in strata if name not in named]
+    problem = "" if len(named) == len(values) else "some of those given are the same as text."
+    problem = f"{listed(without)} has no {what}." if without else problem
+    problem = f"{listed(unknown)} is not among them.{nearest(unknown[0], strata)}" if unknown else problem
+    if problem:
+        raise ArgumentError(f"`{argument}` must name each stratum once; the strata are {listed(strata)}, and {problem}")
+    return [named[name] for name in strata]
 
 
 def fraction(name: str, value: object) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import chdtri
 
-from evalreg.checks import FloatArray, IntArray, check_target, fraction, listed, nearest, option
+from evalreg.checks import FloatArray, IntArray, by_stratum, check_target, fraction, listed, option
 from evalreg.choices import (
     THESE,
     CovName,
@@ -76,15 +76,10 @@ def _weights_by_stratum(
 ) -> FloatArray:
     """Weight of each cell's stratum; every model needs every stratum."""
     strata = sorted(set(stratum))
-    weights = {str(k): v for k, v in shares.items()} if isinstance(shares, Mapping) else dict.fromkeys(strata, 1.0)
-    unknown, without = [s for s in weights if s not in strata], [s for s in strata if s not in weights]
-    if unknown or without:
-        problem = (
-            f"{listed(unknown)} is not among them.{nearest(unknown[0], strata)}"
-            if unknown
-            else f"{listed(without)} has no {'weight' if argument == 'strata_weights' else 'size'}."
-        )
-        raise ArgumentError(f"`{argument}` must name each stratum once; the strata are {listed(strata)}, and {problem}")
+    weights = dict.fromkeys(strata, 1.0)
+    if isinstance(shares, Mapping):
+        what = "weight" if argument == "strata_weights" else "size"
+        weights = dict(zip(strata, by_stratum(argument, shares, strata, what), strict=True))
     if not all(_is_positive(value) for value in weights.values()):
         raise ArgumentError(f"`{argument}` must be positive numbers; got {dict(list(weights.items())[:5])}.")
     for i, name in enumerate(names):

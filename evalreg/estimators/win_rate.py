@@ -15,7 +15,7 @@ from scipy import sparse
 
 from evalreg.boards.board import Board
 from evalreg.boards.pairs import Pairs, gather_pairs
-from evalreg.checks import FloatArray, IntArray, listed, nearest, option
+from evalreg.checks import FloatArray, IntArray, by_stratum, listed, nearest, option
 from evalreg.choices import CovName, DofName, MissingName, OpponentsName, RepairName, SscName
 from evalreg.covariance.options import CovOptions, check_cov_options, documented
 from evalreg.data.clusters import Groups
@@ -234,26 +234,16 @@ def _shares(pairs: Pairs, mix: str | Mapping[str, float]) -> FloatArray:
             what = type(mix).__name__
             raise ArgumentTypeError(f'`standardise` must be "uniform", "observed" or a mapping; got {what}.')
         option("standardise", mix, ("uniform", "observed"), " Or give a mapping of shares.")
-        by_stratum = np.bincount(pairs.stratum, pairs.sums.weight, len(pairs.strata))
-        share = np.ones(len(pairs.strata)) if mix == "uniform" else by_stratum
+        observed = np.bincount(pairs.stratum, pairs.sums.weight, len(pairs.strata))
+        share = np.ones(len(pairs.strata)) if mix == "uniform" else observed
         return np.asarray(share / share.sum())
-    shares = {str(name): value for name, value in mix.items()}
-    unknown = [name for name in shares if name not in pairs.strata]
-    absent = [name for name in pairs.strata if name not in shares]
-    problem = "some of those given are the same as text" if len(shares) < len(mix) else ""
-    problem = (
-        f"{listed(unknown)} is not among them" if unknown else f"{listed(absent)} has no share" if absent else problem
-    )
-    if problem:
-        raise ArgumentError(
-            f"`standardise` must name each stratum once; they are {listed(pairs.strata)}, and {problem}."
-        )
+    shares = by_stratum("standardise", mix, pairs.strata, "share")
     try:
-        share = np.array([float(shares[name]) for name in pairs.strata])
+        share = np.array([float(value) for value in shares])
     except (TypeError, ValueError):
-        raise ArgumentTypeError(f"`standardise` must hold numbers; got {shares}.") from None
+        raise ArgumentTypeError(f"`standardise` must hold numbers; got {dict(mix)}.") from None
     if not np.all(np.isfinite(share)) or np.any(share < 0) or not share.sum() > 0:
-        raise ArgumentError(f"`standardise` must hold shares of zero or more, not all of them zero; got {shares}.")
+        raise ArgumentError(f"`standardise` must hold shares of zero or more, not all of them zero; got {dict(mix)}.")
     return np.asarray(share / share.sum())
 
 

@@ -317,20 +317,20 @@ class Bootstrapped:
         by, codes, n_clusters = meetings(estimate, axes)
         solver = solver_of(estimate, by)
 
-        def work(first: int, n: int, rng: np.random.Generator) -> list[tuple[FloatArray, ...]]:
-            parts = list[tuple[FloatArray, ...]]()
+        def work(first: int, n: int, rng: np.random.Generator) -> FloatArray:
+            parts = list[FloatArray]()
             for V in _products(boot_chunks(weights, n_clusters, n, rng), codes):
-                parts.append(solver.with_errors(V) if kind == "studentized" else (solver.solve(V),))
+                parts.append(np.hstack(solver.with_errors(V)) if kind == "studentized" else solver.solve(V))
                 progress.advance(len(V))
-            return parts
+            return np.concatenate(parts)
 
         with Progress(draws) as progress:
-            parts = [part for block in run_blocks(draws, base, work) for part in block]
-        params, *errors = (np.concatenate(of_each) for of_each in zip(*parts, strict=True))
+            params = np.concatenate(run_blocks(draws, base, work))
         if kind == "bca":
             options["jackknife"] = solver.without()
         if kind == "studentized":
-            options |= {"se": solver.with_errors(np.ones((1, codes[0].size)))[1][0], "draws_se": errors[0]}
+            params, errors = np.hsplit(params, 2)
+            options |= {"se": solver.with_errors(np.ones((1, codes[0].size)))[1][0], "draws_se": errors}
         flat = _flat(estimate)
         # What is left of draws that are all alike is rounding.
         params[:, flat] = np.nan

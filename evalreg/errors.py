@@ -115,6 +115,9 @@ class EvalregError(Exception):
 class ArgumentError(EvalregError, ValueError):
     """An argument breaks its rule."""
 
+    options: dict[str, str] | None = None
+    """Arguments that mend it, which the command line spells its own way."""
+
 
 class FormulaError(ArgumentError):
     """A formula or a contrast that does not parse."""

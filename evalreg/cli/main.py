@@ -55,6 +55,8 @@ def _run(arguments: list[str]) -> int:
                 setattr(options, name, option.read(getattr(options, name)))
         return _computed(options)
     except EvalregError as error:
+        for name, value in (getattr(error, "options", None) or {}).items():
+            error.add_note(f"As an option: --{name} {shlex.quote(value)}")
         return _fail("\n".join([_message(error, arguments), *getattr(error, "__notes__", [])]))
     except SystemExit as stop:  # --help and --version
         _write("", sys.stdout)

@@ -180,8 +180,8 @@ HELM = Format(
 # lighteval: details in Parquet, an example a row, with its metrics in a struct or in columns of their own
 
 _DETAILS_NAME = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT.+)\.parquet$")
-_LAYOUTS = ((b"model_response", b"metric", b"doc", b"query"), (b"full_prompt", b"predictions", b"example"))
-_LARGEST_FOOTER, _MOST_BYTES, _MOST_ROWS, _LONGEST_TEXT = 1 << 24, 1 << 31, 10_000_000, 100_000
+_LAYOUTS = (("model_response", "metric", "doc", "query"), ("full_prompt", "predictions", "example"))
+_MOST_BYTES, _MOST_ROWS, _LONGEST_TEXT = 1 << 31, 10_000_000, 100_000
 # Columns of the oldest layout that are no metric.
 _NO_METRICS = frozenset(
     re.findall(
@@ -197,23 +197,19 @@ _NO_METRICS = frozenset(
 
 def _is_lighteval(source: Source) -> bool:
     if source.head.startswith(b"PAR1"):
-        columns = _footer(source.path)
+        columns = _described(source.path)
         return any(all(name in columns for name in layout) for layout in _LAYOUTS)
     return source.start.startswith(b"{") and b'"config_general"' in source.head and b'"results"' in source.head
 
 
-def _footer(path: Path) -> bytes:
-    """The description of a Parquet file's columns, found at its end; empty where there is none."""
-    with path.open("rb") as file:
-        file.seek(0, 2)
-        size = file.tell()
-        file.seek(max(0, size - 8))
-        end = file.read(8)
-        length = int.from_bytes(end[:4], "little")
-        if end[4:] != b"PAR1" or length > min(size, _LARGEST_FOOTER):
-            return b""
-        file.seek(size - 8 - length)
-        return file.read(length)
+def _described(path: Path) -> str:
+    """What a Parquet file says of its columns; empty where it cannot be read."""
+    try:
+        from pyarrow import parquet
+
+        return str(parquet.read_schema(path))
+    except (ImportError, OSError, ValueError):
+        return ""
 
 
 def _lighteval_parts(source: Source, choice: Choice) -> Iterator[Part]:

@@ -344,7 +344,7 @@ def _is_llmfao(source: Source) -> bool:
 
 def _llmfao_parts(source: Source, choice: Choice) -> Iterator[Part]:
     judge = source.path.name.partition("-comparisons")[0].partition(".csv")[0]
-    rows = table_records(source.path, [*_LLMFAO_COLUMNS, "worker", *choice.text])
+    rows = table_records(source.path, [*_LLMFAO_COLUMNS, "worker", *choice.text_columns])
     yield Part(source, records=((place, {**row, "#judge": judge}) for place, row in rows))
 
 
@@ -391,7 +391,9 @@ def _is_arena(source: Source) -> bool:
 def _arena_parts(source: Source, choice: Choice) -> Iterator[Part]:
     """A file of records in JSON or in CSV."""
     is_json = source.start.startswith((b"{", b"["))
-    rows = records(source, choice.broken) if is_json else table_records(source.path, (*_ARENA_IDS, *choice.text))
+    rows = (
+        records(source, choice.broken) if is_json else table_records(source.path, (*_ARENA_IDS, *choice.text_columns))
+    )
     yield Part(source, records=rows)
 
 

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -149,40 +149,34 @@ def read_log(
     >>> log
     Log of 4 scores: model, item, score
     """
-    option("failed", failed, get_args(FailedName))
-    option("broken", broken, get_args(BrokenName))
     options: dict[str, Any] = {"format": format, "metric": metric, "filter": filter, "scorer": scorer, "task": task}
     options |= {"columns": columns, "failed": failed, "broken": broken, "roles": roles, "text_columns": text_columns}
     if isinstance(path, Mapping):
         return together({name: read_log(paths, **options) for name, paths in path.items()})
-    chosen, files, choice, notes = _opened(path, **options)
+    chosen, files, choice, notes = _opened(path, options)
     reading = read_tables(files, choice) if chosen is TABLE else reader.read(chosen, files, choice)
     return log_of(replace(reading, notes=(*reading.notes, *notes)))
 
 
-def _opened(
-    path: Paths,
-    *,
-    format: str | None = None,
-    task: str | Sequence[str] | None = None,
-    columns: list[str] | None = None,
-    roles: str | os.PathLike[str] | Mapping[str, Any] | None = None,
-    text_columns: Sequence[str] = (),
-    **choices: Any,
-) -> tuple[Format, list[Source], Choice, tuple[str, ...]]:
+def _opened(path: Paths, options: Mapping[str, Any]) -> tuple[Format, list[Source], Choice, tuple[str, ...]]:
     """The format and the files of a log, what is chosen of it, and what was passed over."""
-    mapping = None if roles is None else as_roles(roles)
-    if mapping is not None and format not in (None, "table"):
-        raise ArgumentError(f'`roles` names columns of tables; a log of format "{format}" names its own. Leave it out.')
+    chosen = {name: value for name, value in options.items() if value is not None}
+    format = chosen.pop("format", None)
+    option("failed", chosen.get("failed", "drop"), FailedName)
+    option("broken", chosen.get("broken", "raise"), BrokenName)
+    if "roles" in chosen:
+        chosen["roles"] = as_roles(chosen["roles"])
+        if format not in (None, "table"):
+            raise ArgumentError(
+                f'`roles` names columns of tables; a log of format "{format}" names its own. Leave it out.'
+            )
+    if isinstance(chosen.get("task"), str):
+        chosen["task"] = [chosen["task"]]
+    for name in ("task", "columns", "text_columns"):
+        if name in chosen:
+            chosen[name] = tuple(names(name, chosen[name]))
     sources, links = find_files(path)
-    chosen, files, others = sort_sources(sources, "table" if mapping is not None else format)
-    choice = Choice(
-        task=None if task is None else (task,) if isinstance(task, str) else tuple(names("task", task)),
-        columns=None if columns is None else tuple(names("columns", columns)),
-        roles=mapping,
-        text=tuple(names("text_columns", text_columns)),
-        **choices,
-    )
+    form, files, others = sort_sources(sources, "table" if "roles" in chosen else format)
     passed_over = []
     if others:
         passed_over.append(f"Not read: {counted(len(others), 'file')} of no known format, {file_list(others)}.")
@@ -191,7 +185,7 @@ def _opened(
             f'Not followed: {counted(len(links), "link")}, such as "{links[0]}". Name the files that they lead to, if '
             "they are wanted."
         )
-    return chosen, files, choice, tuple(passed_over)
+    return form, files, Choice(**chosen), tuple(passed_over)
 
 
 def survey_of(
@@ -200,7 +194,7 @@ def survey_of(
     """What there is to choose from, where that is what an error is about: a line for each score of a log."""
     if error.parameter not in ARGUMENTS or options.get(error.parameter) is not None:
         return None
-    chosen, files, choice, notes = _opened(path, **options)
+    chosen, files, choice, notes = _opened(path, options)
     from evalreg.logs.doctor import Diagnosis
 
     table, left_out = reader.survey(chosen, files, choice)

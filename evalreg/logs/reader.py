@@ -53,7 +53,7 @@ Usable: TypeAlias = Mapping[str, Mapping[ScoreName, int]]
 
 def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
     """The scores or verdicts in files of one format."""
-    parts, answers, left_out = _opened(format, sources, choice)
+    parts, answers = _opened(format, sources, choice)
     n_pairs = sum("left" in answer.row for answer in answers)
     if 0 < n_pairs < len(answers):
         raise LogFormatError(
@@ -61,7 +61,7 @@ def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
             "Name the files of one kind."
         )
     picks, notes = _picks(format, answers, parts, choice)
-    rows, outcomes = _rows(format, answers, parts, picks, choice, left_out)
+    rows, outcomes = _rows(format, answers, picks, choice)
     outcome = "score"
     if n_pairs and rows:
         outcomes = [_SHARES.get(value, value) for value in outcomes]
@@ -71,12 +71,16 @@ def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
         row[outcome] = value
     frame = _apart(_frame(rows, outcome, choice), format)
     _refuse_second_runs(frame, parts)
-    frame = _without_repeats(frame, outcome, format, choice, left_out)
+    n_rows, frame = len(frame), _without_repeats(frame, outcome, format, choice)
+    left_out = _left_out(parts)
+    left_out["duplicate"] += n_rows - len(frame)
     of_part: dict[int, list[Answer]] = defaultdict(list)
     for answer in answers:
         of_part[answer.part.number].append(answer)
     for part in parts:
-        left_out.update(part.left_out)
+        if counts := +part.unscored:
+            reasons = ", ".join(f"{count} {why}" for why, count in counts.most_common())
+            part.notes.append(f"{counted(counts.total(), 'sample')} of {part.source.path} unscored: {reasons}.")
         notes += [*part.notes, *_compared(part, of_part[part.number], picks, format, choice)]
     frame = _settled(frame, format, choice)
     notes += format.notes if isinstance(format.notes, tuple) else format.notes(frame, parts)
@@ -98,7 +102,7 @@ def _plain(value: Any) -> float:
 
 def survey(format: Format, sources: Sequence[Source], choice: Choice) -> tuple[pd.DataFrame, Counter[Reason]]:
     """Every score that a log holds, a row for each task, filter, scorer and metric, whatever is chosen."""
-    _, answers, left_out = _opened(format, sources, choice)
+    parts, answers = _opened(format, sources, choice)
     rows = []
     for task, offered in _offers(answers).items():
         for name, having in offered.items():
@@ -107,16 +111,19 @@ def survey(format: Format, sources: Sequence[Source], choice: Choice) -> tuple[p
             rows.append({"task": task} | dict(zip(ARGUMENTS, name, strict=True)) | counts)
     table = pd.DataFrame(rows)
     silent = [name for name in ("task", *ARGUMENTS) if name in table and not table[name].any()]
-    return table.drop(columns=silent), left_out
+    return table.drop(columns=silent), _left_out(parts)
+
+
+def _left_out(parts: Sequence[Part]) -> Counter[Reason]:
+    """Records of all runs that are not a score, by reason."""
+    return sum((part.left_out for part in parts), Counter())
 
 
 # Runs and their records
 
 
-def _opened(
-    format: Format, sources: Sequence[Source], choice: Choice
-) -> tuple[list[Part], list[Answer], Counter[Reason]]:
-    """The runs in files of one format, their answers, and what could not be read."""
+def _opened(format: Format, sources: Sequence[Source], choice: Choice) -> tuple[list[Part], list[Answer]]:
+    """The runs in files of one format, and their answers."""
     for name in ARGUMENTS:
         if name not in format.choose and getattr(choice, name) is not None:
             raise ArgumentError(f"`{name}` has nothing to choose from in {format.title}. Leave it out.")
@@ -133,19 +140,20 @@ def _opened(
             parts += format.parts(source, choice) if format.parts else [_whole_file(format, source, choice)]
         except BadRecordError as error:
             raise LogFormatError(f"{source.path} {error}.") from None
-    if choice.task is not None:
-        known = {part.task for part in parts if part.task}
-        for task in choice.task if all(part.task for part in parts) else ():
-            refuse_unknown_task(task, known)
-        parts = [part for part in parts if not part.task or part.task in choice.task]
+    known = {part.task for part in parts}
+    parts = [part for part in parts if choice.task is None or not part.task or part.task in choice.task]
     _refuse_versions(parts)
     _label(parts)
-    left_out: Counter[Reason] = Counter()
     ids: set[Any] = set()
-    answers = [answer for part in parts for answer in _answers(part, format, choice, left_out, ids)]
-    if format.empty and not answers and not +left_out:
+    answers = [answer for part in parts for answer in _answers(part, format, choice, ids)]
+    if choice.task is not None:
+        known |= {answer.task for answer in answers}
+        for task in choice.task:
+            refuse_unknown_task(task, known - {""})
+        answers = [answer for answer in answers if answer.task in choice.task]
+    if format.empty and not answers and not _left_out(parts):
         raise LogFormatError(f"{format.title} must hold scores; {format.empty}", count=0)
-    return parts, answers, left_out
+    return parts, answers
 
 
 def _whole_file(format: Format, source: Source, choice: Choice) -> Part:
@@ -171,7 +179,8 @@ def _whole_file(format: Format, source: Source, choice: Choice) -> Part:
 def refuse_unknown_task(task: str, known: set[str]) -> None:
     """An error where no answer is of a task."""
     if task not in known:
-        hint = nearest(task, known) or f" There is {listed(sorted(known))}." * bool(known)
+        hint = nearest(task, known) or f" There is {listed(sorted(known))}."
+        hint = hint if known else " The log names no task. Leave it out."
         raise ArgumentError(f"`task` must be a task of the log; got {task!r}.{hint}")
 
 
@@ -208,7 +217,7 @@ def _label(parts: Sequence[Part]) -> None:
         )
 
 
-def _answers(part: Part, format: Format, choice: Choice, left_out: Counter[Reason], ids: set[Any]) -> Iterator[Answer]:
+def _answers(part: Part, format: Format, choice: Choice, ids: set[Any]) -> Iterator[Answer]:
     """The answers in the records of a run; what cannot be read is an error, or left out and counted."""
     answers: list[Answer] = []
     together: dict[Any, list[Answer]] = defaultdict(list)
@@ -220,13 +229,14 @@ def _answers(part: Part, format: Format, choice: Choice, left_out: Counter[Reaso
                 raise BadRecordError(f"is {type(record).__name__}, not an object")
             for answer in list(format.answers(record, part)):
                 if answer.id is not None and answer.id in ids:
-                    left_out["duplicate"] += 1
+                    part.left_out["duplicate"] += 1
                     continue
                 ids.add(answer.id)
+                answer.part = part
                 answer.row = _fields(answer, format, choice) | answer.row
                 key = tuple(answer.row[name] for name in format.same if name in answer.row)
                 same = together[key] if key else []
-                if not _added(answer, same, format, left_out):
+                if not _added(answer, same, format):
                     same.append(answer)
                     answers.append(answer)
         except BadRecordError as error:
@@ -238,7 +248,7 @@ def _answers(part: Part, format: Format, choice: Choice, left_out: Counter[Reaso
                 for note in part.notes if "newest known" in " ".join(part.notes) else ():
                     refusal.add_note(f"({note})")
                 raise refusal from None
-            left_out["broken"] += 1
+            part.left_out["broken"] += 1
     if any(len(same) > 1 for same in together.values()):
         part.notes.append(
             f"Some questions of {part.source.path} have several answers: these are samples of a question and averaged "
@@ -252,9 +262,7 @@ def _answers(part: Part, format: Format, choice: Choice, left_out: Counter[Reaso
         if name in format.choose and format.choose[name][0] and not _reads_all(name, format, choice)
     }
     for answer in answers:
-        answer.part, answer.task = part, str(answer.row.get("task", part.task))
-        if choice.task is not None and answer.task not in choice.task:
-            continue
+        answer.task = str(answer.row.get("task", part.task))
         answer.under = {number: str(answer.row.get(column, "")) for number, column in columns.items()}
         filter, scorer, metric = (answer.under.get(number, "") for number in range(3))
         answer.scores = {(filter, s or scorer, m or metric): value for (s, m), value in answer.values.items()}
@@ -270,7 +278,7 @@ def _average(answers: Sequence[Answer]) -> None:
             answer.values["", "average"] = missing or sum(grades) / len(grades)
 
 
-def _added(answer: Answer, same: Sequence[Answer], format: Format, left_out: Counter[Reason]) -> bool:
+def _added(answer: Answer, same: Sequence[Answer], format: Format) -> bool:
     """Whether an answer goes to an earlier one of the same question, which lacks its scores."""
     for first in same:
         again = [
@@ -282,7 +290,7 @@ def _added(answer: Answer, same: Sequence[Answer], format: Format, left_out: Cou
             words = ", ".join(f"{name} {answer.row[name]!r}" for name in format.same if name in answer.row)
             what = repr(" ".join(filter(None, other[0]))) if any(other[0]) else "the score"
             raise BadRecordError(f"has {what} of {words} again with another value")
-        left_out["duplicate"] += answer.values.keys() <= first.values.keys() and bool(again)
+        answer.part.left_out["duplicate"] += answer.values.keys() <= first.values.keys() and bool(again)
         for name, value in answer.values.items():
             first.values[name] = value if first.values.get(name) is None else first.values[name]
         first.row, first.state = {**answer.row, **first.row}, first.state or answer.state
@@ -450,19 +458,20 @@ def _ambiguous(
         options.append([value] if value is not None else [None, *values[:20]])
     fewest_first = sorted(product(*options), key=lambda values: sum(value is not None for value in values))
     reads_all = (v for v in fewest_first if all(len(_fitting(list(names), v)) <= 1 for names in usable.values()))
-    named = [
-        f"{name}={value!r}" for name, value in zip(ARGUMENTS, next(reads_all, ()), strict=False) if value is not None
-    ]
-    advice = f" For instance pass {' and '.join(named)}." if named else ""
+    named = {name: value for name, value in zip(ARGUMENTS, next(reads_all, ()), strict=False) if value is not None}
+    each_named = " and ".join(f"{name}={value!r}" for name, value in named.items())
+    advice = f" For instance pass {each_named}." if named else ""
     if sum(map(bool, usable)) > 1:
         advice += f" `task` reads some tasks alone, such as task={next(iter(several))!r}."
     missing = " and ".join(f"`{ARGUMENTS[place]}`" for place in places)
-    return ArgumentError(
+    error = ArgumentError(
         f"{missing} must say which {' and '.join(format.choose[ARGUMENTS[place]][1] for place in places)} to read, "
         f"for there are several: {'; '.join(each[:10])}"
         f"{f' and {len(each) - 10} more tasks' if len(each) > 10 else ''}.{advice}",
         parameter=ARGUMENTS[places[0]],
     )
+    error.options = named
+    return error
 
 
 def _words(name: ScoreName, quoted: bool = False) -> str:
@@ -482,19 +491,13 @@ def _listing(counts: Mapping[str, int]) -> str:
 
 
 def _rows(
-    format: Format,
-    answers: Sequence[Answer],
-    parts: Sequence[Part],
-    picks: Mapping[str, ScoreName],
-    choice: Choice,
-    left_out: Counter[Reason],
+    format: Format, answers: Sequence[Answer], picks: Mapping[str, ScoreName], choice: Choice
 ) -> tuple[list[Record], list[Any]]:
     """The rows of answers that have the score that was picked, and their scores; others are counted by reason."""
     rows: list[Record] = []
     outcomes: list[Any] = []
     unknown: Counter[str] = Counter()
     repeats: Counter[Any] = Counter()
-    unscored: dict[int, Counter[str]] = defaultdict(Counter)
     named_metric = not format.choose.get("metric", ("metric", ""))[0]
     for answer in answers:
         pick, part = picks[answer.task], answer.part
@@ -509,19 +512,14 @@ def _rows(
             unknown[repr(value.value)[:60]] += 1
             reason, value = "broken" if "left" in answer.row else "unparsed", None
         if value is None:
-            left_out[reason] += 1
-            if reason == "unscored" and answer.why:
-                unscored[part.number][answer.why] += 1
+            part.left_out[reason] += 1
+            part.unscored[answer.why] += reason == "unscored" and answer.why != ""
             continue
         base = {} if "left" in answer.row else {"model": part.model and part.label, "task": part.task}
         row: Record = {name: text for name, text in base.items() if text} | answer.row
         row |= {"_part": part.number, "_content": answer.content}
         rows.append(row | ({"metric": pick[2]} if named_metric and pick[2] else {}))
         outcomes.append(value)
-    for number, counts in unscored.items():
-        reasons = ", ".join(f"{count} {why}" for why, count in counts.most_common())
-        where = parts[number].source.path
-        parts[number].notes.append(f"{counted(counts.total(), 'sample')} of {where} unscored: {reasons}.")
     if unknown and choice.broken == "raise":
         raise LogFormatError(
             f"In {format.title} a score is {format.known}; found others: {_listing(unknown)}. Correct them, or pass "
@@ -680,9 +678,7 @@ def _refuse_second_runs(frame: pd.DataFrame, parts: Sequence[Part]) -> None:
     )
 
 
-def _without_repeats(
-    frame: pd.DataFrame, outcome: str, format: Format, choice: Choice, left_out: Counter[Reason]
-) -> pd.DataFrame:
+def _without_repeats(frame: pd.DataFrame, outcome: str, format: Format, choice: Choice) -> pd.DataFrame:
     """The rows once: the same comparison with one verdict, the same answer with one score."""
     judged = "left" in frame
     key = [name for name in (_SAME_GAME if judged else _SAME_ANSWER) if name in frame]
@@ -700,7 +696,6 @@ def _without_repeats(
             f"{', or pass broken={chr(34)}skip{chr(34)} to keep the first of each' if judged else ''}.",
             count=int(other.sum()),
         )
-    left_out["duplicate"] += int(again.sum())
     return frame[~again].reset_index(drop=True) if again.any() else frame
 
 

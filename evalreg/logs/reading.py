@@ -105,7 +105,7 @@ class Choice:
     # For tables, the columns that have roles; other formats know their own.
     roles: TableRoles | None = None
     # Further columns of tables that are read as text, to the letter.
-    text: tuple[str, ...] = ()
+    text_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -215,6 +215,8 @@ class Part:
     # All of its figures for what was read, where the details do not hold them.
     reported: Callable[[str, str, str], dict[str, float]] | None = None
     left_out: Counter[Reason] = field(default_factory=Counter)
+    # Why scores are missing, in words.
+    unscored: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     # Whatever else the format needs of the file for each record.
     header: Any = None

@@ -6,6 +6,7 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,7 +20,7 @@ from evalreg.errors import ArgumentError, DataError, LogFormatError
 from evalreg.logs.reader import refuse_unknown_task
 from evalreg.logs.reading import JUDGED, ROLES, SCORED, BrokenName, Choice, Format, Reading, Reason, Source, TableRoles
 from evalreg.logs.records import Content
-from evalreg.logs.tables import partitions, table_and_broken
+from evalreg.logs.tables import TableRequest, partitions, table
 
 # Ids are text, unchanged.
 IDS = tuple(role for role in ROLES if role not in ("score", "sample"))
@@ -61,7 +62,7 @@ TABLE = Format(
 def read_tables(sources: Sequence[Source], choice: Choice) -> Reading:
     """The rows of tables, one below the other, the columns of roles under the roles' names too."""
     roles = choice.roles or TableRoles({})
-    text = (*IDS, *(column for role, column in roles.columns.items() if role in IDS), *roles.key, *choice.text)
+    text = (*IDS, *(column for role, column in roles.columns.items() if role in IDS), *roles.key, *choice.text_columns)
     # Of nested objects all short fields, where none is named.
     named = None if choice.columns is None else (*roles.columns.values(), *roles.key, *choice.columns)
     frame, n_broken = rows_of([source.path for source in sources], text, named, choice.broken)
@@ -118,25 +119,25 @@ def rows_of(
     broken: BrokenName = "raise",
 ) -> tuple[pd.DataFrame, int]:
     """The rows of tables, of their columns those named and those of roles, and how many lines were broken."""
-    keep = None if named is None else tuple(dict.fromkeys((*SCORED, *JUDGED, *named)))
-    fields = None if named is None else ()
+    request = TableRequest(text, fields=None, broken=broken)
+    request = request if named is None else replace(request, fields=(), keep=(*SCORED, *JUDGED, *named))
     contents = [Content(path) for path in paths]
 
-    def read(content: Content, text: Sequence[str]) -> tuple[pd.DataFrame, int]:
-        frame, n = table_and_broken(content, text_columns=text, fields=fields, keep=keep, broken=broken)
+    def read(content: Content, request: TableRequest) -> tuple[pd.DataFrame, int]:
+        frame, n = table(content, request)
         if named is not None and (set(named) - set(frame.columns) or not {"score", "winner"} & set(frame.columns)):
             # What is missing is told with the names of all columns.
-            frame, n = table_and_broken(content, text_columns=text, fields=named, broken=broken)
+            return table(content, replace(request, keep=None, fields=named))
         return frame, n
 
-    tables = [read(content, text) for content in contents]
+    tables = [read(content, request) for content in contents]
     # Columns that are text in one table and something else in another, so that 1 and "1" would be two values.
     texts: dict[str, set[bool]] = {}
     for frame, _ in tables:
         for column in frame.columns[frame.notna().any()]:
             texts.setdefault(column, set()).add(is_text(frame[column]))
     if unlike := [column for column, kinds in texts.items() if len(kinds) > 1]:
-        tables = [read(content, (*text, *unlike)) for content in contents]
+        tables = [read(content, replace(request, text_columns=(*text, *unlike))) for content in contents]
     return _joined(contents, [frame for frame, _ in tables]), sum(n for _, n in tables)
 
 

@@ -10,8 +10,8 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote
@@ -53,12 +53,34 @@ _DEEPEST = 3
 
 @dataclass(frozen=True)
 class TableRequest:
-    """What to read of a table: columns as text, those that may be there, or all; nested fields."""
+    """What to read of a table: columns as text; those that must be there, or that may be; names of nested fields."""
 
-    text: list[str]
-    keep: list[str] | None = None
-    nested: list[str] = field(default_factory=list)
-    flat: bool = False
+    text_columns: Sequence[str] = ()
+    columns: Sequence[str] | None = None
+    fields: Sequence[str] | None = ()
+    keep: Sequence[str] | None = None
+    broken: BrokenName = "raise"
+
+    def __post_init__(self) -> None:
+        for name in ("text_columns", "columns", "fields", "keep"):
+            if (values := getattr(self, name)) is not None:
+                object.__setattr__(self, name, names(name, values))
+
+    @property
+    def wanted(self) -> Sequence[str] | None:
+        """The columns to read where a file has them; None for all."""
+        return self.columns if self.keep is None else self.keep
+
+    @property
+    def nested(self) -> list[str]:
+        """Names that may stand for fields of nested objects."""
+        every = (*self.text_columns, *(self.columns or ()), *(self.fields or ()))
+        return [name for name in dict.fromkeys(every) if "." in name]
+
+    @property
+    def flat(self) -> bool:
+        """Whether the short fields of objects take their place."""
+        return self.fields is None and self.wanted is None
 
     def of(self, header: Sequence[str], name: str) -> list[str]:
         """The columns to read of those that a file has."""
@@ -69,7 +91,7 @@ class TableRequest:
                 column=repeated[0],
             )
         # A row is a row even where no column of it is wanted.
-        selected = [column for column in header if self.keep is None or column in self.keep]
+        selected = [column for column in header if self.wanted is None or column in self.wanted]
         return selected or list(header[:1])
 
 
@@ -140,35 +162,19 @@ def read_table(
     >>> er.read_table(path, text_columns=["model"])["model"].tolist()
     ['007', '007', 'NA', 'NA']
     """
-    frame, _ = table_and_broken(path, text_columns=text_columns, columns=columns, fields=fields, keep=keep)
-    return frame
+    return table(Content(path), TableRequest(text_columns, columns, fields, keep))[0]
 
 
-def table_and_broken(
-    path: str | os.PathLike[str] | Content,
-    *,
-    text_columns: Sequence[str] = (),
-    columns: Sequence[str] | None = None,
-    fields: Sequence[str] | None = (),
-    keep: Sequence[str] | None = None,
-    broken: BrokenName = "raise",
-) -> tuple[pd.DataFrame, int]:
-    """The same rows, and how many lines of JSON were broken and left out."""
-    text = names("text_columns", text_columns)
-    wanted = None if columns is None else names("columns", columns)
-    selected = wanted if keep is None else names("keep", keep)
-    named = [] if fields is None else names("fields", fields)
-    nested = [name for name in dict.fromkeys([*text, *(wanted or ()), *named]) if "." in name]
-    content = path if isinstance(path, Content) else Content(path)
+def table(content: Content, request: TableRequest) -> tuple[pd.DataFrame, int]:
+    """The rows of a table, and how many lines of JSON were broken and left out."""
     folders = partitions(content.path)
-    request = TableRequest(text, selected, nested, flat=fields is None and selected is None)
-    frame, n_broken = _file_columns(content, request, broken)
-    frame = _with_partitions(frame, folders, content.name, selected)
-    for column in wanted or ():
+    frame, n_broken = _file_columns(content, request)
+    frame = _with_partitions(frame, folders, content.name, request.wanted)
+    for column in request.columns or ():
         if column not in frame.columns:  # the error names all columns of the file
-            every, _ = _file_columns(content, TableRequest(text, None, nested), broken)
+            every, _ = _file_columns(content, replace(request, columns=None, keep=None, fields=request.nested))
             known_column(column, list(every.columns), "columns")
-    return frame if wanted is None else frame[wanted], n_broken
+    return frame if request.columns is None else frame[request.columns], n_broken
 
 
 def table_records(path: str | os.PathLike[str], text: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -179,7 +185,7 @@ def table_records(path: str | os.PathLike[str], text: Sequence[str]) -> Iterator
         yield f"row {number}", dict(zip(columns, row, strict=True))
 
 
-def _file_columns(content: Content, request: TableRequest, broken: BrokenName) -> tuple[pd.DataFrame, int]:
+def _file_columns(content: Content, request: TableRequest) -> tuple[pd.DataFrame, int]:
     """The rows of a file with the columns that stand in it, and how many lines were broken."""
     head = content.head(HEAD)
     if head.startswith(tuple(MAGIC)):
@@ -194,10 +200,10 @@ def _file_columns(content: Content, request: TableRequest, broken: BrokenName) -
         )
     beginning = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if beginning.startswith(b"{"):
-        return _json(content, request, broken)
+        return _json(content, request)
     if beginning.startswith(b"[") and beginning[1:].lstrip()[:1] in (b"[", b"{", b'"'):
         raise LogFormatError(f"A table is {TABLES}; {content.name} is one JSON array. Write one object a line.")
-    return _nullable(read_csv(content, lambda header: request.of(header, content.name), request.text)), 0
+    return _nullable(_csv(content, request)), 0
 
 
 def _nullable(frame: pd.DataFrame) -> pd.DataFrame:
@@ -209,17 +215,16 @@ def _nullable(frame: pd.DataFrame) -> pd.DataFrame:
 # JSON lines
 
 
-def _json(content: Content, request: TableRequest, broken: BrokenName) -> tuple[pd.DataFrame, int]:
+def _json(content: Content, request: TableRequest) -> tuple[pd.DataFrame, int]:
     """Columns of the objects of JSON lines: those asked for, or all of the top level."""
-    wanted = request.keep
+    wanted = request.wanted
     columns: dict[str, list[Any]] = {name: [] for name in wanted or ()}
-    seen: dict[str, None] = {}
-    n_rows = n_broken = 0
+    n_rows = n_broken = n_keys = 0
     # Keys that an object may have once only: all, or those that are read, and the objects that hold them.
     unique = None if wanted is None else [part for name in wanted for part in (name, name.split(".")[0])]
-    for number, line, record in json_lines(content, broken, unique):
+    for number, line, record in json_lines(content, request.broken, unique):
         if record is not None and b"\\ud" in line.lower() and not _is_unicode(record):
-            if broken == "raise":
+            if request.broken == "raise":
                 raise LogFormatError(
                     f"In JSON lines every line is one whole object, each key once; line {number} of {content.name} has "
                     "half a surrogate pair, such as \\ud83d alone. Was an answer cut off within a character? Remove "
@@ -231,29 +236,26 @@ def _json(content: Content, request: TableRequest, broken: BrokenName) -> tuple[
             n_broken += 1
             continue
         where = f" in line {number} of {content.name}"
-        seen |= dict.fromkeys(record) if n_rows < 100 else {}
+        n_keys += len(record)
+        nested = request.nested if wanted is None else [name for name in wanted if "." in name or name in record]
+        values = {name: value for name in nested for held, value in [nested_value(record, name, where)] if held}
         if wanted is None:
-            nested = {name: nested_value(record, name, where) for name in request.nested}
-            record = (flat(record, _DEEPEST) if request.flat else record) | {
-                k: v for k, (is_present, v) in nested.items() if is_present
-            }
-            for name in record:
-                if name not in columns:
-                    columns[name] = [None] * n_rows
-        for name, values in columns.items():
-            values.append(
-                record.get(name)
-                if "." not in name or (name in record and wanted is None)
-                else nested_value(record, name, where)[1]
-            )
-            if wanted is not None and name not in seen and values[-1] is not None:
-                seen[name] = None
+            values = (flat(record, _DEEPEST) if request.flat else record) | values
+        for name, value in values.items():
+            column = columns.setdefault(name, [])
+            if len(column) < n_rows:
+                column.extend([None] * (n_rows - len(column)))
+            column.append(value)
         n_rows += 1
-    if not seen and not n_broken:
+    if not n_keys and not n_broken:
         raise LogFormatError(f"In JSON lines the keys of the objects are the columns; {content.name} has no keys.")
-    present = [name for name in columns if wanted is None or name in seen]
+    present = [name for name, column in columns.items() if column]
     request.of(present, content.name)
-    frame = {name: _series(columns.pop(name), name, name in request.text, content.name) for name in present}
+    frame = {}
+    for name in present:
+        column = columns.pop(name)
+        column.extend([None] * (n_rows - len(column)))
+        frame[name] = _series(column, name, name in request.text_columns, content.name)
     return pd.DataFrame(frame, index=pd.RangeIndex(n_rows), copy=False), n_broken
 
 
@@ -297,36 +299,32 @@ def _series(values: list[Any], column: str, as_text: bool, name: str) -> pd.Seri
 # CSV
 
 
-def read_csv(content: Content, wanted: Any, text: Sequence[str]) -> pd.DataFrame:
-    """The rows of a file whose delimiter is the comma or tab of its header; `wanted` picks columns of the header."""
+def _csv(content: Content, request: TableRequest) -> pd.DataFrame:
+    """The rows of a file whose delimiter is the comma or tab of its header."""
     head = content.head(1 << 16).removeprefix(BOM)
-    layout = _layout(head[: head.rfind(b"\n") + 1], content.name)
     whole: str | None = None
-    if layout is None or not _is_plain(content, layout[0], len(layout[1])):
+    is_plain = False
+    with suppress(ValueError, StopIteration):  # where the header has no end there, or is not one, the whole text tells
+        delimiter, header = _header(head[: head.rfind(b"\n") + 1].decode(), content.name)
+        is_plain = _is_plain(content, delimiter, len(header))
+    if not is_plain:
         whole = _csv_text(content)
-        layout = _header(whole, content.name)
-        whole = _checked(whole, layout[0], len(layout[1]), content.name)
-    delimiter, header = layout
-    names = wanted(header)
+        delimiter, header = _header(whole, content.name)
+        whole = _checked(whole, delimiter, len(header), content.name)
+    selected = request.of(header, content.name)
 
     def parse(columns: list[str], as_text: set[str]) -> pd.DataFrame:
-        options: dict[str, Any] = {
-            "sep": delimiter,
-            "names": header,
-            "header": 0,
-            "usecols": columns,
-            "index_col": False,
-        }
+        options: dict[str, Any] = {"sep": delimiter, "names": header, "header": 0, "usecols": columns}
         options |= {"dtype": dict.fromkeys(as_text, str), "keep_default_na": False, "na_values": [""]}
         # Some rows at a time, of which each is read at once: pandas alone would warn of columns of several kinds.
-        options |= {"float_precision": _FLOAT_PRECISION, "low_memory": False, "chunksize": _ROWS}
+        options |= {"float_precision": _FLOAT_PRECISION, "low_memory": False, "chunksize": _ROWS, "index_col": False}
         with content.opened() as file:
             source: Any = file if whole is None else io.StringIO(whole)
             parts = [part[columns] for part in pd.read_csv(source, encoding="utf-8-sig", **options)]
         return pd.DataFrame(parts[0]) if len(parts) == 1 else pd.concat(parts, ignore_index=True)
 
-    frame = parse(names, set(text) & set(names))
-    if mixed := [name for name in names if _is_mixed(frame[name])]:
+    frame = parse(selected, set(request.text_columns) & set(selected))
+    if mixed := [name for name in selected if _is_mixed(frame[name])]:
         frame[mixed] = parse(mixed, set(mixed))
     return frame
 
@@ -341,27 +339,17 @@ def _is_mixed(column: pd.Series[Any]) -> bool:
     return str(column.dtype) == "uint64"
 
 
-def _layout(lines: bytes, name: str) -> tuple[str, list[str]] | None:
-    """Delimiter and column names; None where the beginning of the file does not hold its header to the end."""
-    try:
-        return _header(lines.decode(), name) if lines.strip() else None
-    except (ValueError, csv.Error, StopIteration):
-        return None
-
-
 def _is_plain(content: Content, delimiter: str, width: int) -> bool:
     """Whether it is UTF-8 without quotes, zero bytes and lone carriage returns, each line as wide as the header."""
-    n_lines, rest = 0, b""
+    n_lines = 0
     with content.opened() as file:
-        while block := file.read(_BLOCK):
-            block = rest + block.removeprefix(BOM) if not n_lines else rest + block
-            end = block.rfind(b"\n") + 1
-            block, rest = block[:end], block[end:]
-            if len(rest) > 64 * _BLOCK or not _are_lines(block, delimiter, width):
+        while block := file.read(_BLOCK) + file.readline(_BLOCK):
+            block = block if n_lines else block.removeprefix(BOM)
+            block = block if block.endswith(b"\n") else block + b"\n"
+            if not _are_lines(block, delimiter, width):
                 return False
             n_lines += block.count(b"\n")
-    last = rest.rstrip(b"\r")
-    return n_lines + bool(last) > 1 and (not rest or _are_lines(rest + b"\n", delimiter, width))
+    return n_lines > 1
 
 
 def _are_lines(block: bytes, delimiter: str, width: int) -> bool:
@@ -400,60 +388,47 @@ def _csv_text(content: Content) -> str:
 
 
 def _checked(text: str, delimiter: str, width: int, name: str) -> str:
-    """The text of a table whose lines all have `width` fields, without blank lines."""
-    with _fields_of_any_length():
-        try:
-            widths = Counter(len(record) for record in _records(text, delimiter))
-        except csv.Error:
-            widths = Counter()
-        if set(widths) - {0} != {width}:
-            raise _malformed(text, delimiter, width, name)
-        if widths[width] == 1:
-            raise LogFormatError(f"A table must have rows; {name} has a header only. {CUT_OFF}", count=0)
-        if 0 not in widths and not re.search(r"\r(?!\n)", text):
-            return text
-        # pandas mixes up fields, and may not end, where blank lines and lone carriage returns meet: write it again.
-        buffer = io.StringIO(newline="")
-        writer = csv.writer(buffer, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="\n")
-        writer.writerows(record for record in _records(text, delimiter) if record)
-        return buffer.getvalue()
-
-
-def _malformed(text: str, delimiter: str, width: int, name: str) -> LogFormatError:
-    """The error that lists the lines whose fields are not as many as the header's."""
-    reader, line, position, ragged = _records(text, delimiter), 1, -1, []
+    """The text of a table whose lines all have `width` fields, without blank lines; other lines are listed."""
+    line, n_lines, n_records, ragged = 1, 0, 0, []
     try:
-        for record in reader:
+        for end, record in _records(text, delimiter):
             if record and len(record) != width:
-                ragged.append((line, position, len(record)))
-            line, position = reader.line_num + 1, position + bool(record)
+                ragged.append((line, n_records - 1, len(record)))
+            line, n_lines, n_records = end + 1, n_lines + 1, n_records + bool(record)
     except csv.Error:
-        return LogFormatError(
+        raise LogFormatError(
             f"A quoted field ends with a quote and then a delimiter; in {name} one that begins on or after line {line} "
             'does not. Write a quote inside quotes twice: "5"" disk".',
-            rows=[position],
+            rows=[n_records - 1],
+        ) from None
+    if ragged:
+        listing = ", ".join(f"line {line} has {fields}" for line, _, fields in ragged[:MOST_LISTED])
+        more = f" and {len(ragged) - MOST_LISTED} more differ" if len(ragged) > MOST_LISTED else ""
+        cut = len(ragged) == 1 and ragged[0][1] == n_records - 2 and ragged[0][2] < width
+        advice = "It is the last: was the file cut off, or is the run still writing it?"
+        raise LogFormatError(
+            f"Every line must have as many fields as the header, {width}; in {name} {listing}{more}. "
+            f"{advice if cut else 'Quote the fields that contain the delimiter.'}",
+            rows=[position for _, position, _ in ragged[:MOST_LISTED]],
+            count=len(ragged),
         )
-    listing = ", ".join(f"line {line} has {fields}" for line, _, fields in ragged[:MOST_LISTED])
-    more = f" and {len(ragged) - MOST_LISTED} more differ" if len(ragged) > MOST_LISTED else ""
-    cut = len(ragged) == 1 and ragged[0][1] == position - 1 and ragged[0][2] < width
-    advice = "It is the last: was the file cut off, or is the run still writing it?"
-    return LogFormatError(
-        f"Every line must have as many fields as the header, {width}; in {name} {listing}{more}. "
-        f"{advice if cut else 'Quote the fields that contain the delimiter.'}",
-        rows=[position for _, position, _ in ragged[:MOST_LISTED]],
-        count=len(ragged),
-    )
+    if n_records == 1:
+        raise LogFormatError(f"A table must have rows; {name} has a header only. {CUT_OFF}", count=0)
+    if n_lines == n_records and not re.search(r"\r(?!\n)", text):
+        return text
+    # pandas mixes up fields, and may not end, where blank lines and lone carriage returns meet: write it again.
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(buffer, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    writer.writerows(record for _, record in _records(text, delimiter) if record)
+    return buffer.getvalue()
 
 
 def _header(text: str, name: str) -> tuple[str, list[str]]:
     """The delimiter and the column names: of comma and tab, the one that gives more names."""
     candidates: list[tuple[str, list[str]]] = []
     for delimiter in (",", "\t"):
-        with _fields_of_any_length():
-            try:
-                candidates.append((delimiter, next(record for record in _records(text, delimiter) if record)))
-            except csv.Error:
-                continue
+        with suppress(csv.Error):
+            candidates.append((delimiter, next(record for _, record in _records(text, delimiter) if record)))
     if not candidates:
         raise LogFormatError(f"The header must name the columns; that of {name} has a quote that is not closed.")
     delimiter, header = max(candidates, key=lambda candidate: len(candidate[1]))
@@ -478,16 +453,13 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _records(text: str, delimiter: str) -> Any:
-    """A strict reader: it raises csv.Error where a quote does not close or is followed by more than a delimiter."""
-    return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-
-
-@contextmanager
-def _fields_of_any_length() -> Iterator[None]:
+def _records(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Records with the lines where they end; csv.Error where a quote does not close, or not before a delimiter."""
     before = csv.field_size_limit(2**31 - 1)  # answers of models can be longer than 131,072 letters
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
-        yield
+        for record in reader:
+            yield reader.line_num, record
     finally:
         csv.field_size_limit(before)
 
@@ -508,10 +480,10 @@ def _arrow(content: Content, head: bytes, request: TableRequest) -> pd.DataFrame
         ):
             reader = parquet.ParquetFile(source) if kind == "Parquet" else ipc.open_file(source)
             schema = reader.schema_arrow if kind == "Parquet" else reader.schema
-            tops = TableRequest([]).of(schema.names, content.name)
+            tops = TableRequest().of(schema.names, content.name)
             inner = [name for name in _levels(pa, schema.empty_table()) if name not in tops]
             wanted = [name for name in inner if request.flat or name in request.nested]
-            wanted = [*tops, *wanted] if request.keep is None else request.of([*tops, *inner], content.name)
+            wanted = [*tops, *wanted] if request.wanted is None else request.of([*tops, *inner], content.name)
             needed = [top for top in tops if any(name == top or name.startswith(f"{top}.") for name in wanted)]
             if kind == "Parquet":
                 table = reader.read(columns=needed)
@@ -536,7 +508,7 @@ def _arrow(content: Content, head: bytes, request: TableRequest) -> pd.DataFrame
                     depth == 0 and not pa.types.is_struct(values.type)
                 )
                 if not request.flat or (is_plain and depth <= _DEEPEST and (depth == 0 or not is_long)):
-                    columns[name] = values.cast(pa.string()) if name in request.text else values
+                    columns[name] = values.cast(pa.string()) if name in request.text_columns else values
             # Without metadata, which would turn an index that pandas saved back into one.
             frame: pd.DataFrame = pa.table(columns).to_pandas(ignore_metadata=True)
             return frame

@@ -183,24 +183,14 @@ def test_without_jinja2_the_error_says_what_to_install_before_anything_is_drawn(
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A table in one file, in a folder of two and as JSON lines with nested fields, and tables of verdicts."""
+    """A table as JSON lines with nested fields, and one of verdicts."""
     folder = tmp_path_factory.mktemp("logs")
     scores = er.datasets.paired(n_passages=20, seed=1)
     scores["question"] = scores["question"].str.removeprefix("question-")
-    scores.to_csv(folder / "scores.csv", index=False)
-    (folder / "parts").mkdir()
-    scores.iloc[:50].to_csv(folder / "parts/1.csv", index=False)
-    scores.iloc[50:].to_csv(folder / "parts/2.csv", index=False)
     lines = [
         {"model": row.model, "id": row.question, "scores": {"acc": row.score}, "doc": {"passage": row.passage}}
         for row in scores.itertuples()
     ]
-    for name, passages, size in (
-        ("old", range(15), range(15)),
-        ("new", ["x", *map(str, range(1, 15))], [*"0123456789", *"abcde"]),
-    ):
-        rows = pd.DataFrame({"model": name, "passage": passages, "size": size, "score": range(15)})
-        rows.assign(score=rows["score"] % 3 / 2).to_parquet(folder / f"{name}.parquet")
     (folder / "nested.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     judged = er.datasets.judge_log(n_models=4, n_prompts=40, seed=1)
     judged["verdict"] = judged["winner"].map({"left": "A", "right": "B", "tie": "C"}).fillna("D")
@@ -271,15 +261,11 @@ def test_the_code_of_a_report_gives_its_numbers_whatever_was_read(logs, folder, 
 
 
 def run_code(report):
-    """Run the code of a report in Markdown or HTML, without its figures."""
-    found = re.search(
-        r'```python\n(.*?)\n```|<p>The same in Python:</p>\n<pre tabindex="0"><code>(.*?)</code></pre>',
-        report,
-        re.DOTALL,
-    )
+    """Run the code of a report, without its figures."""
+    code = re.search(r'<p>The same in Python:</p>\n<pre tabindex="0"><code>(.*?)</code></pre>', report, re.DOTALL)[1]
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "matplotlib", None)  # figures are no numbers
-        exec(found[1] or html.unescape(found[2]), {})
+        exec(html.unescape(code), {})
 
 
 def assert_redone(words, before=lambda: None):

@@ -60,9 +60,8 @@ PARTS = (
 
 def figure_size(figsize: FigSize, height: float) -> tuple[float, float]:
     """Width and height of a new figure in inches."""
-    pair = isinstance(figsize, tuple | list) and len(figsize) == 2
-    width, chosen_height = figsize if pair else (figsize, None)  # type: ignore[misc]
-    sides: list[Any] = [USUAL_WIDTH if figsize is None else width, height if chosen_height is None else chosen_height]
+    pair: Any = figsize if isinstance(figsize, tuple | list) and len(figsize) == 2 else (figsize, None)
+    sides = [USUAL_WIDTH if figsize is None else pair[0], height if pair[1] is None else pair[1]]
     if not all(_is_length(side) for side in sides) or sides[0] < 2:
         raise ArgumentError(
             "`figsize` must be a width in inches, such as 3.3, of 2 to 500, or width and height, such as (3.3, 4); "

@@ -40,14 +40,17 @@ def plot_results(
     """The figure of `Results.plot`, whose module imports this one; `place` are its size and its axes."""
     kind, alpha = option("kind", kind, KINDS), fraction("alpha", alpha)
     adjust = adjustment("adjust", adjust, PAIR_ADJUSTMENTS)
-    if kind != "pairs" and adjust != "single-step":
-        raise ArgumentError(f'`adjust` goes with kind="pairs"; got adjust={adjust!r} with kind="{kind}". Leave it out.')
-    if kind != "estimates" and ranks is not None:
-        raise ArgumentError(
-            f'`ranks` goes with kind="estimates"; got ranks={ranks!r} with kind="{kind}". Leave it out.'
-        )
-    if (kind == "predictions") != (by is not None):
-        raise ArgumentError(f'`by` goes with kind="predictions", which needs it; got by={by!r} with kind="{kind}".')
+    for name, value, default, owner in (
+        ("adjust", adjust, "single-step", "pairs"),
+        ("ranks", ranks, None, "estimates"),
+        ("by", by, None, "predictions"),
+    ):
+        if value != default and kind != owner:
+            raise ArgumentError(
+                f'`{name}` goes with kind="{owner}"; got {name}={value!r} with kind="{kind}". Leave it out.'
+            )
+    if kind == "predictions":
+        raise ArgumentError('kind="predictions" needs `by`, the covariates along which they are drawn.')
     if kind == "pairs":
         return _plot_pairs(results, alpha, adjust, seed, place)
     if kind == "inflation":

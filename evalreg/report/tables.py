@@ -321,19 +321,16 @@ class Summary:
 
     def _fact_lines(self, width: int) -> list[str]:
         """Facts two a line where both fit in half the width, otherwise one a line."""
-        half, lines, waiting = width // 2, [], ""
+        half, lines, has_room = width // 2, list[str](), False
         for label, value in self.facts:
             text = f"{label}: {value}"
-            if len(text) >= half - 1:
-                lines.extend([waiting] if waiting else [])
-                lines.extend(in_lines(text, width, "  "))
-                waiting = ""
-            elif waiting:
-                lines.append(waiting.ljust(half) + text)
-                waiting = ""
+            is_short = len(text) < half - 1
+            if is_short and has_room:
+                lines[-1] = lines[-1].ljust(half) + text
             else:
-                waiting = text
-        return [*lines, waiting] if waiting else lines
+                lines += in_lines(text, width, "  ")
+            has_room = is_short and not has_room
+        return lines
 
     def as_markdown(self) -> str:
         """Markdown with pipe tables."""

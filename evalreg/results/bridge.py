@@ -150,25 +150,20 @@ def from_statsmodels(result: Any) -> Estimate:
     model, params = getattr(result, "model", None), getattr(result, "params", None)
     if model is None or params is None or not hasattr(model, "data"):
         raise ArgumentTypeError(f"`result` must be a fitted statsmodels model; got {type(result).__name__}.")
-    refuse_unconverged(result)
-    estimate = estimate_of(result)
-    _refuse_nonzero(estimate.scores.row_influence(np.eye(estimate.scores.n_columns)), model)
-    return estimate
-
-
-def estimate_of(result: Any) -> Estimate:
-    """The Estimate of a fit that is known to solve its estimating equations; `from_statsmodels` checks that first."""
     from statsmodels.regression.linear_model import GLS, WLS
 
-    model = result.model
+    _refuse_unconverged(result)
     labels = labels_of(model, int(model.endog.shape[0]))
     if isinstance(model, GLS | WLS) and hasattr(result, "wresid"):
-        return replace(_least_squares(result, model, labels), fitted=HeldFit(result))
-    if not hasattr(model, "score_obs") or not hasattr(model, "hessian"):
+        estimate = _least_squares(result, model, labels)
+    elif hasattr(model, "score_obs") and hasattr(model, "hessian"):
+        estimate = _likelihood(result, model, labels)
+    else:
         raise NotAvailableError(
             f"{type(model).__name__} has no scores of rows (`score_obs`) or no `hessian`, which a sandwich needs."
         )
-    return replace(_likelihood(result, model, labels), fitted=HeldFit(result))
+    _refuse_nonzero(estimate.scores.row_influence(np.eye(estimate.scores.n_columns)), model)
+    return replace(estimate, about=_about(model), fitted=HeldFit(result))
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +177,7 @@ class HeldFit:
         return self.fitted
 
 
-def refuse_unconverged(result: Any) -> None:
+def _refuse_unconverged(result: Any) -> None:
     """Raise ConvergenceError if a fit says that it did not converge."""
     returned = getattr(result, "mle_retvals", None)
     converged = returned.get("converged", True) if isinstance(returned, dict) else getattr(result, "converged", True)
@@ -193,7 +188,7 @@ def refuse_unconverged(result: Any) -> None:
         )
 
 
-def _about(result: Any, model: Any) -> About:
+def _about(model: Any) -> About:
     name = type(model).__name__
     if name == "GLM":
         name = f"GLM, {type(model.family).__name__} ({type(model.family.link).__name__.lower()} link)"
@@ -203,16 +198,10 @@ def _about(result: Any, model: Any) -> About:
 
 
 def _weights_of(model: Any) -> FloatArray | None:
-    """Weights of the rows of a fit that has them."""
-    weights = getattr(model, "var_weights", getattr(model, "weights", None))
-    if weights is None or np.shape(weights) != model.endog.shape:
-        return None
-    return _unequal(np.asarray(weights, dtype=np.float64))
-
-
-def _unequal(weights: FloatArray | None) -> FloatArray | None:
-    """Weights of rows, none where all are the same."""
-    return None if weights is None or np.all(weights == weights.flat[0]) else weights
+    """Weights of the rows of a fit that has them, and not all the same."""
+    weights = np.asarray(getattr(model, "var_weights", getattr(model, "weights", None)))
+    equal = weights.shape != model.endog.shape or bool(np.all(weights == weights.flat[0]))
+    return None if equal else weights.astype(np.float64)
 
 
 def _least_squares(result: Any, model: Any, labels: Labels) -> Estimate:
@@ -247,7 +236,6 @@ def _least_squares(result: Any, model: Any, labels: Labels) -> Estimate:
         n_coefficients=len(names),
         coefficient_map=basis.map,
         refit=Refit(np.eye(len(names))),
-        about=_about(result, model),
     )
 
 
@@ -287,7 +275,6 @@ def _likelihood(result: Any, model: Any, labels: Labels) -> Estimate:
         n_coefficients=flat.size,
         coefficient_map=T,
         refit=None if design is None else Refit(np.eye(flat.size), linear=False),
-        about=_about(result, model),
     )
 
 

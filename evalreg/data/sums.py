@@ -312,7 +312,9 @@ def read_sums(path: str | os.PathLike[str]) -> SummedLog:
     if text is None:
         raise LogFormatError(f"{name} holds no sums: it was not written by `summarise`. Summarise that log first.")
     metadata = json.loads(text)
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in metadata["roles"].items()}
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in metadata["roles"].items()
+    }
     try:
         roles = SummedRoles(**values)
         lines = table.to_pandas(ignore_metadata=True)[[*roles.labels, *roles.sums]]

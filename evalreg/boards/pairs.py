@@ -141,7 +141,8 @@ def _of_engine(read: PairsInEngine, roles: PairRoles) -> Pairs:
     )
     alike = 0
     if not roles.key and (read.axes is not None or roles.strata is not None):
-        alike = scores.n_rows - (read.n_ordered if read.axes is None else scores.n_entries(union(*read.axes)))
+        n_ordered = np.unique(pairs.cell * 2 + pairs.swapped).size
+        alike = scores.n_rows - (n_ordered if read.axes is None else scores.n_entries(union(*read.axes)))
     return _pairs(replace(pairs, alike=alike), sums, scores, kinds, read.axes, read.dropped)
 
 

@@ -509,7 +509,7 @@ def _parse_axis(text: str, columns: Sequence[str], whole: str) -> Axis:
 
 def same_partition(codes: IntArray, other: IntArray) -> bool:
     """Whether codes of rows say the same of which rows go together, and of which have none."""
-    return np.array_equal(pd.factorize(codes)[0], pd.factorize(other)[0])
+    return codes is other or np.array_equal(pd.factorize(codes)[0], pd.factorize(other)[0])
 
 
 def name_in_use(name: str, argument: str) -> ArgumentError:

@@ -369,7 +369,7 @@ class Query:
 
     def lines(self, keys: Sequence[str], measures: Mapping[str, Measure]) -> Grouped:
         """The same as codes of the keys and arrays of numbers, rows by the name of "n"."""
-        table = fetched(self.grouped(keys, measures), "pyarrow")
+        table = _plain(fetched(self.grouped(keys, measures), "pyarrow"))
         names = {"n": ROWS} | {name: f"{SUM}{i}" for i, name in enumerate(measures)}
         coded = {name: encoded(table[f"{KEY}{i}"]) for i, name in enumerate(keys)}
         return Grouped(coded, {name: numbers_of(table[column]) for name, column in names.items()})
@@ -470,7 +470,7 @@ def whole_clusters(tables: Iterator[Any], keys: Sequence[str]) -> Iterator[Any]:
 
 
 def _plain(table: Any) -> Any:
-    """Columns of categories as their values, which parts of a result may number in different ways."""
+    """Columns of categories as their values: parts of a result may number these in different ways, or know of more."""
     import pyarrow as pa
 
     for place, field in enumerate(table.schema):
@@ -525,10 +525,8 @@ def _refuse_ids(name: str, by: Axis, column: Any, n: FloatArray) -> None:
     """Raise where an id is missing, or is a float that is not exact."""
     import pyarrow as pa
 
-    floats = pa.types.is_floating(column.type)
-    values = column.to_numpy(zero_copy_only=False) if floats else None
-    missing = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False) if floats or column.null_count else None
-    if missing is not None and missing.any():
+    missing = column.is_null(nan_is_null=True).to_numpy()
+    if missing.any():
         count = int(n[missing].sum())
         raise MissingLabelsError(
             f'`groups="{":".join(by)}"` must give an id to every row in use; {count} have none. Fit again with those '
@@ -536,8 +534,8 @@ def _refuse_ids(name: str, by: Axis, column: Any, n: FloatArray) -> None:
             column=":".join(by),
             count=count,
         )
-    if values is not None:
-        refuse_inexact(values, name)
+    if pa.types.is_floating(column.type):
+        refuse_inexact(column.to_numpy(), name)
 
 
 def encoded(column: Any) -> tuple[IntArray, Any]:
@@ -545,9 +543,6 @@ def encoded(column: Any) -> tuple[IntArray, Any]:
     import pyarrow as pa
 
     kind = column.type
-    if pa.types.is_dictionary(kind):  # It may hold labels that no entry has.
-        column = column.cast(kind.value_type)
-        kind = kind.value_type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)):
         return factorize(column.to_pandas())
     # One chunk after the other, so that their dictionaries are one.
@@ -559,12 +554,7 @@ def encoded(column: Any) -> tuple[IntArray, Any]:
 
 def numbers_of(column: Any) -> FloatArray:
     """A column of Arrow as numbers."""
-    from pyarrow import types
-
-    if types.is_floating(column.type) or types.is_integer(column.type):
-        chunks = [chunk.to_numpy(zero_copy_only=False) for chunk in column.chunks]
-        return np.concatenate([np.empty(0), *chunks], dtype=float)
-    return np.asarray(column.to_pandas().to_numpy(dtype=float, na_value=np.nan))
+    return np.asarray(column.cast("float64", safe=False).to_numpy())
 
 
 def changed_rows(what: str) -> DataError:

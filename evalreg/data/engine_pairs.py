@@ -72,8 +72,6 @@ class PairsInEngine:
         The comparisons in use, with both sides in one order and the scores of the left and of the first model.
     cells : CellKeys
         The same cells as joint values of columns.
-    n_ordered : int
-        (left, right[, stratum]) that occur.
     sums : dict of str to ndarray, shape (n_kinds,)
         Rows "n"; sums of w "w", of w^2 "ww", of w v "wv" and so on, v being the left score less one half; the
         smallest and largest score "low" and "high", the largest weight "heaviest", and ties, "tied".
@@ -88,7 +86,6 @@ class PairsInEngine:
     pairs: PairCells
     table: Query
     cells: CellKeys
-    n_ordered: int
     sums: dict[str, FloatArray]
     axes: tuple[Axis, ...] | None
     dropped: dict[str, int]
@@ -127,7 +124,6 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
         replace(pairs, first=earlier, second=later, swapped=exchanged[used]),
         comparisons,
         kinds.cells((FIRST, SECOND, *_strata_of(roles)), np.flatnonzero(used)[entry]),
-        np.unique(np.stack([pairs.cell, exchanged[used]]), axis=1).shape[1],
         _sums(kinds, used, value, roles),
         axes,
         dropped,

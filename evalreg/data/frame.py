@@ -224,15 +224,11 @@ def object_floats(values: pd.Series) -> FloatArray:
     try:
         result[present] = values[present].to_numpy(dtype=np.float64)
     except OverflowError:
-        result[present] = [_bounded(value) for value in values[present]]
+        largest = sys.float_info.max
+        result[present] = [
+            float(value) if abs(value) <= largest else (np.inf if value > 0 else -np.inf) for value in values[present]
+        ]
     return result
-
-
-def _bounded(value: Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return np.inf if value > 0 else -np.inf
 
 
 # Fourth powers of what lies between, summed over many rows, are still floats.
@@ -367,14 +363,10 @@ class Table:
     def missing(self, name: str) -> BoolArray:
         """True where a column is null or NaN."""
         series = self.frame.get_column(name)
-        if isinstance(native := series.to_native(), pd.Series):
-            if isinstance(native.dtype, pd.Float32Dtype | pd.Float64Dtype):  # isna() of pandas 2 does not see NaN here
-                return np.asarray(np.isnan(native.to_numpy(dtype=float, na_value=np.nan)), dtype=bool)
-            return np.asarray(native.isna().to_numpy(), dtype=bool)
-        mask = series.is_null().to_numpy()
+        missing = series.is_null().to_numpy().astype(bool)
         if series.dtype.is_float():
-            mask = mask | (series.is_nan().fill_null(False).to_numpy().astype(bool))
-        return np.asarray(mask, dtype=bool)
+            missing |= series.is_nan().fill_null(False).to_numpy().astype(bool)
+        return np.asarray(missing)
 
 
 def refuse_infinite(values: FloatArray, name: str, argument: str) -> None:

@@ -333,9 +333,7 @@ def refuse_name_in_use(
 ) -> None:
     """Refuse labels of clusters that are called as a column with another role is, and are not its own."""
     for name in of_groups:
-        if name not in roles or of_groups[name][0] is roles[name][0]:
-            continue
-        if not same_partition(of_groups[name][0], roles[name][0]):
+        if name in roles and not same_partition(of_groups[name][0], roles[name][0]):
             raise name_in_use(name, arguments[name])
 
 

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import ast
 import functools
-import math
 import operator
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeAlias
@@ -108,11 +108,8 @@ class Filter:
         def walk(node: ast.expr) -> Truth:
             if isinstance(node, ast.BoolOp):
                 true, false = zip(*map(walk, node.values), strict=True)
-                every, some = (
-                    functools.partial(functools.reduce, operator.and_),
-                    functools.partial(functools.reduce, operator.or_),
-                )
-                return (every(true), some(false)) if isinstance(node.op, ast.And) else (some(true), every(false))
+                joins = (operator.and_, operator.or_) if isinstance(node.op, ast.And) else (operator.or_, operator.and_)
+                return functools.reduce(joins[0], true), functools.reduce(joins[1], false)
             if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
                 return walk(node.operand)[::-1]
             return of(self._condition(node))
@@ -151,20 +148,13 @@ class Filter:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
             sign, inner = -1 if isinstance(node.op, ast.USub) else 1, node.operand
         number = inner.value if isinstance(inner, ast.Constant) else None
-        if isinstance(number, int | float) and not isinstance(number, bool) and _is_float(number):
+        if isinstance(number, int | float) and not isinstance(number, bool) and abs(number) <= sys.float_info.max:
             return sign * number
         return self.refuse(node, "a value is a number that a 64-bit float can hold, quoted text, true or false")
 
     def refuse(self, node: ast.expr, problem: str) -> NoReturn:
         """Raise with the line of the filter and a caret under the place."""
         raise _mistake(self.text, self.argument, len(self.code.encode()[: node.col_offset].decode()), problem)
-
-
-def _is_float(number: float) -> bool:
-    try:
-        return math.isfinite(float(number))
-    except OverflowError:
-        return False
 
 
 def _mistake(text: str, argument: str, place: int, problem: str) -> ArgumentError:

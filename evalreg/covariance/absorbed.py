@@ -37,14 +37,13 @@ class Directions:
 
     Parameters
     ----------
-    root, inverse_root : ndarray, shape (k, k)
-        R with RR' = (X'WX)^-1, and its inverse.
+    root : ndarray, shape (k, k)
+        R with RR' = (X'WX)^-1.
     alone : ndarray, shape (k, n_directions)
         Unit vectors, in which leverages are R'X_g'W X_g R.
     """
 
     root: FloatArray
-    inverse_root: FloatArray
     alone: FloatArray
 
     def moves(self, estimate: Estimate) -> FloatArray | None:
@@ -60,9 +59,9 @@ class Directions:
 def directions_of(estimate: Estimate, by: Axis | None) -> Directions:
     """What single clusters (or rows, without `by`) alone determine, where leverages are matrices."""
     assert estimate.refit is not None
-    root, inverse_root = root_of(estimate.refit.inverse_gram)
+    root = root_of(estimate.refit.inverse_gram)[0]
     parts = [np.zeros((root.shape[0], 0)), *_beyond_levels(estimate, by), *_alone(estimate.scores, by, root)]
-    return Directions(root, inverse_root, np.concatenate(parts, axis=1))
+    return Directions(root, np.concatenate(parts, axis=1))
 
 
 def _alone(scores: Scores, by: Axis | None, root: FloatArray) -> Iterator[FloatArray]:

@@ -290,8 +290,10 @@ def entry_forms(part: Narrow, turned: FloatArray) -> Iterator[tuple[slice, Forms
 
 def quadratic(contrasts: Matrix, matrix: FloatArray) -> FloatArray:
     """Diagonal of C V C', the variance of each contrast, shape (m,); C has the shape (m, k), dense or sparse."""
-    if not (sparse.issparse(contrasts) or (contrasts.size > HELD >> 8 and _few_entries(contrasts))):
-        return np.asarray(np.sum((contrasts @ matrix) * contrasts, axis=1))
+    if not sparse.issparse(contrasts):
+        share = np.count_nonzero(contrasts) / contrasts.size if contrasts.size > HELD >> 8 else 1.0
+        if share >= DENSE_SHARE:
+            return np.asarray(np.sum((contrasts @ matrix) * contrasts, axis=1))
     rows = compressed(contrasts)
     if sparse.issparse(matrix) or not np.all(np.diff(rows.indptr) == 2):
         return np.asarray(rows.multiply(rows @ matrix).sum(axis=1), dtype=np.float64).ravel()
@@ -299,10 +301,6 @@ def quadratic(contrasts: Matrix, matrix: FloatArray) -> FloatArray:
     (i, j), (c, d) = rows.indices.reshape(-1, 2).T, rows.data.reshape(-1, 2).T
     first, second = c * matrix[i, i] + d * matrix[j, i], c * matrix[i, j] + d * matrix[j, j]
     return np.asarray(c * first + d * second)
-
-
-def _few_entries(matrix: FloatArray) -> bool:
-    return bool(np.count_nonzero(matrix) < DENSE_SHARE * matrix.size)
 
 
 class Leverage(Protocol):

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from textwrap import indent
 from typing import Any, TypeVar
 
 import numpy as np
@@ -429,9 +430,5 @@ _PLACE = re.compile(rf"^( *)<({'|'.join(ENTRIES)})>$", re.MULTILINE)
 def documented(function: F) -> F:
     """The function, with the entries of `ENTRIES` in its docstring where lines such as ``<ssc>`` stand for them."""
     if function.__doc__ is not None:  # python -OO has none
-        function.__doc__ = _PLACE.sub(lambda line: _entry(line[2], line[1]), function.__doc__)
+        function.__doc__ = _PLACE.sub(lambda line: indent(ENTRIES[line[2]], line[1]), function.__doc__)
     return function
-
-
-def _entry(name: str, indent: str) -> str:
-    return "\n".join(indent + line for line in ENTRIES[name].split("\n"))

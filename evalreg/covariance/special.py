@@ -77,18 +77,10 @@ class AlikeTerm(Term):
 def pool_models(estimate: Estimate, axes: tuple[Axis, ...], terms: Sequence[Term], name: str) -> list[Term]:
     """The one-way terms of two crossed axes, that of `name` pooled over models; no intersection.
 
-    Needs all models of one board, CR2 terms, and axes of which none is inside the other.
+    Pooled is tr(V)/(K - 1) on the differences of models, as centred ratings or from a reference's.
     """
-    check_alike(estimate, axes, name)
-    place = [axis_name(axis) for axis in axes].index(name)
-    one_way = [term for term in terms if len(term.dims) == 1]
-    one_way[place] = _pooled(estimate, one_way[place])
-    return one_way
-
-
-def _pooled(estimate: Estimate, term: Term) -> AlikeTerm:
-    """tr(V)/(K - 1) on the differences of models, as centred ratings or from a reference's."""
-    n, K = estimate.n_params, estimate.about.n_models
+    one_way, place = [term for term in terms if len(term.dims) == 1], list(map(axis_name, axes)).index(name)
+    n, K, term = estimate.n_params, estimate.about.n_models, one_way[place]
     V = np.asarray(term.matrix)[:K, :K]
     assert estimate.coefficient_map is not None
     fixed = ~np.any(dense(abs(estimate.coefficient_map)) > 0, axis=1)[:K]
@@ -100,7 +92,10 @@ def _pooled(estimate: Estimate, term: Term) -> AlikeTerm:
     pooled[:K, :K] = share * centred @ centred.T
     common[:K] = M.sum(axis=1) * np.sqrt(max(float(V.sum()), 0.0)) / K
     held = {field.name: getattr(term, field.name) for field in fields(Term)}
-    return AlikeTerm(**held, pooled=frozen(pooled), common=frozen(common), of_models=np.arange(n) < K, n_models=K)
+    one_way[place] = AlikeTerm(
+        **held, pooled=frozen(pooled), common=frozen(common), of_models=np.arange(n) < K, n_models=K
+    )
+    return one_way
 
 
 def check_alike(estimate: Estimate, axes: tuple[Axis, ...], name: str) -> None:

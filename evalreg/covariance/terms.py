@@ -167,19 +167,23 @@ def one_term(
     by, one_way, leverage = union(*(axes[d] for d in dims)), len(dims) == 1, None
     n_clusters, keep = estimate.scores.n_clusters(by), one_way and options.dof == "satterthwaite"
     alone = directions_of(estimate, by) if one_way and _has_matrices(estimate) else None
-    if options.kind.adjusts or keep:
+    kind, factor = options.kind, options.factor(counts_of(estimate, axes, n_clusters, options.ssc))
+    if kind.adjusts or keep:
         matrix, leverage, lost = _adjusted(estimate, by, options, keep, alone)
         leverage = None if leverage is None else estimate.family.leverage(estimate, leverage)
-    if options.kind.adjusts:
-        matrix = options.factor(counts_of(estimate, axes, n_clusters, options.ssc)) * matrix
-    else:
-        matrix = _unadjusted(estimate, axes, by, n_clusters, options)
-        lost = _lost_without_variance(estimate, by, matrix, naive)
+    if not kind.adjusts:
+        bread, cells = estimate.bread, estimate.cells
+        if cells is not None and cells.stratum is not None and kind.takes_ssc and options.ssc != "none":
+            # Each mean within a stratum has the factor of its own clusters.
+            counts, factor = _clusters_of_cells(estimate, cells, by, each=True), 1.0
+            bread = scale_rows(bread, np.sqrt(counts / np.maximum(counts - 1, 1)))
+        matrix = estimate.scores.meat(by, bread)
+        lost = _lost_without_variance(estimate, by, factor * matrix, naive)
     if one_way and options.dof == "min":
         leverage = _counted(estimate, by)
     contrasts = None if leverage is None else estimate.coefficient_map
     blind = None if alone is None else alone.moves(estimate)
-    return Term(by, dims, n_clusters, matrix, leverage, contrasts, lost, blind)
+    return Term(by, dims, n_clusters, factor * matrix, leverage, contrasts, lost, blind)
 
 
 def _has_matrices(estimate: Estimate) -> bool:
@@ -193,19 +197,6 @@ def _lost_without_variance(estimate: Estimate, by: Axis, matrix: FloatArray, nai
     if estimate.refit is None or estimate.refit.inverse_gram.ndim == 2 or not none.any():
         return np.zeros(estimate.n_params, dtype=bool)
     return touching(estimate.coefficient_map, _adjust_cells(estimate, by, 1.0, False)[2]) & none
-
-
-def _unadjusted(
-    estimate: Estimate, axes: tuple[Axis, ...], by: Axis, n_clusters: int, options: ResolvedCov
-) -> FloatArray:
-    """CR0, or CR1 with its factor; with strata each mean within a stratum has the factor of its own clusters."""
-    cells = estimate.cells
-    if cells is not None and cells.stratum is not None and options.kind.takes_ssc and options.ssc != "none":
-        counts = _clusters_of_cells(estimate, cells, by, each=True)
-        scale = np.sqrt(counts / np.maximum(counts - 1, 1))
-        return estimate.scores.meat(by, scale_rows(estimate.bread, scale))
-    factor = options.factor(counts_of(estimate, axes, n_clusters, options.ssc))
-    return factor * estimate.scores.meat(by, estimate.bread)
 
 
 def counts_of(estimate: Estimate, axes: tuple[Axis, ...], n_clusters: int, ssc: SscName) -> Counts:
@@ -569,7 +560,9 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
     naive, clustered = naive_term(estimate), bool(axes) and options.kind.needs_clusters
     if clustered:
         terms = [one_term(estimate, axes, dims, options, naive.matrix) for dims in subsets(len(axes))]
-        if options.left_open and _has_lone_pairs(estimate, terms):
+        solved_again = estimate.kind == "board" and estimate.refit is not None and estimate.refit.leave_out is not None
+        # Of pairs that met under one cluster there is no CR2.
+        if options.left_open and solved_again and any(term.lost.any() for term in terms[: len(axes)]):
             options = replace(options, cov="jackknife", dof="min" if options.dof == "satterthwaite" else options.dof)
             terms = [one_term(estimate, axes, dims, options, naive.matrix) for dims in subsets(len(axes))]
         n_clusters = {term.name: term.n_clusters for term in terms}
@@ -608,12 +601,6 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
     unknown = np.isnan(result.variance()) & result.lost
     result = replace(result, withheld=unknown) if clustered and unknown.any() else result
     return _floored(replace(result, notes=tuple(notes)) if notes else result, estimate, axes, options)
-
-
-def _has_lone_pairs(estimate: Estimate, terms: list[Term]) -> bool:
-    """Whether a board has pairs that met under one cluster, for which CR2 does not exist and the jackknife does."""
-    solved_again = estimate.kind == "board" and estimate.refit is not None and estimate.refit.leave_out is not None
-    return solved_again and any(bool(term.lost.any()) for term in terms if len(term.dims) == 1)
 
 
 def _floored(cov: Covariance, estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Covariance:

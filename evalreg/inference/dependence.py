@@ -11,7 +11,15 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, issue
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError, Note, ZeroVarianceWarning
-from evalreg.numerics.matrices import Matrix, absolute_entries, compressed, dense, scale_columns, signs_of_entries
+from evalreg.numerics.matrices import (
+    Matrix,
+    absolute_entries,
+    compressed,
+    dense,
+    scale_columns,
+    signs_of_entries,
+    without_zeros,
+)
 from evalreg.numerics.moments import ClusterSums, icc_interval, icc_of
 
 if TYPE_CHECKING:
@@ -193,33 +201,16 @@ def sums_of_cells(
     scores: Scores, cells: Cells | CellSums, axis: Axis, side: Matrix, squares: bool = True
 ) -> ClusterSums:
     """Sums of cells, each with the sign that `side` (m, n_cells) gives it; weights count as rows."""
-    signs, m, first, scale = compressed(side).T.tocsr(), side.shape[0], 0, cells.count / cells.weight
-    in_cells = scores.squares_in_cells(axis) if squares else None
-    parts: list[tuple[FloatArray, ...]] = []
+    signs, first, scale = compressed(side).T.tocsr(), 0, cells.count / cells.weight
+    parts: list[tuple[FloatArray | IntArray, ...]] = []
     for block in scores.cells(axis):
-        sizes = compressed(scale_columns(block.gram, scale)) @ abs(signs)
-        keys, size = _entries(sizes, m)
-        totals = _at(_entries(compressed(scale_columns(block.totals, scale)) @ signs, m), keys)
-        parts.append((keys[size > 0] + first * m, size[size > 0], totals[size > 0]))
+        sizes = without_zeros(compressed(scale_columns(block.gram, scale)) @ abs(signs)).sorted_indices().tocoo()
+        totals = (compressed(scale_columns(block.totals, scale)) @ signs).tocsr()
+        row, column = sizes.coords
+        parts.append((first + row, column, sizes.data, totals[row, column]))
         first += sizes.shape[0]
-    key, size, total = (np.concatenate(each) for each in zip(*parts, strict=True))
-    square = None
+    row, column, size, total = (np.concatenate(each) for each in zip(*parts, strict=True))
+    in_cells, square = scores.squares_in_cells(axis) if squares else None, None
     if in_cells is not None:
-        square = _at(_entries(compressed(scale_columns(compressed(in_cells), scale)) @ abs(signs), m), key)
-    return ClusterSums(key % m, m, size, total, square, np.asarray(abs(signs).T @ (cells.squares * scale)))
-
-
-def _entries(matrix: Matrix, m: int) -> tuple[IntArray, FloatArray]:
-    """Entries of a sparse matrix in the order of their places, row * m + column."""
-    entries = compressed(matrix).sorted_indices()
-    row = np.repeat(np.arange(entries.shape[0]), np.diff(entries.indptr))
-    return row * m + entries.indices, np.asarray(entries.data, dtype=np.float64)
-
-
-def _at(entries: tuple[IntArray, FloatArray], keys: IntArray) -> FloatArray:
-    """Values of a sparse matrix at some places, zero where it holds none."""
-    entry_keys, values = entries
-    if not entry_keys.size:
-        return np.zeros(keys.size)
-    place = np.minimum(np.searchsorted(entry_keys, keys), entry_keys.size - 1)
-    return np.where(entry_keys[place] == keys, values[place], 0.0)
+        square = np.asarray((compressed(scale_columns(compressed(in_cells), scale)) @ abs(signs))[row, column])
+    return ClusterSums(column, side.shape[0], size, total, square, np.asarray(abs(signs).T @ (cells.squares * scale)))

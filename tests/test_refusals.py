@@ -99,7 +99,7 @@ REFUSED = {
         fitted.avg_comparisons("weight")  # column="weight"
         fitted.predict(LOG[["w"]])  # column="x"
         er.components(LOG, facets="question x jduge")  # column="jduge"
-        er.frontier(log, {"score": "max", "usd": "min"})  # column="usd"
+        er.frontier(log, {"score": "max", "usd": "min"})  # column="usd", parameter="metrics"
         er.horizon(LOG, success="score", minutes="hours", model="model")  # column="hours"
         er.panel(LOG, judges=["score", "rate"], human="x")  # column="rate"
         er.mean(log, over="subjects", item="question")  # column="subjects"
@@ -280,6 +280,7 @@ REFUSED = {
         er.compare(log, item="question", sample="question")  # column="question"
         er.compare(log, item="question", sample="answer", cov="HC1")
         fitted.avg_comparisons({"x": 0})
+        fitted.avg_slopes(["x", "x"])
         fitted.avg_predictions(variables="x")
         er.components(LOG, facets="question x question")
         er.components(LOG, facets="judge:question")

@@ -12,7 +12,8 @@ import pandas as pd
 from evalreg.checks import fraction
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, documented
-from evalreg.data.clusters import Groups
+from evalreg.data.clusters import Groups, known_columns
+from evalreg.data.frame import open_frame
 from evalreg.errors import ArgumentError
 from evalreg.estimate import About
 from evalreg.estimators.cells import Split, answers_of, means_of_cells, side_by_side
@@ -143,9 +144,10 @@ def frontier(
     directions: Any = getattr(metrics, "values", tuple)()
     if len(directions) < 2 or not set(directions) <= set(DIRECTIONS):
         raise ArgumentError(f'`metrics` must be a dict of at least two columns to "max" or "min"; got {metrics!r}.')
-    clusters = item if groups is None else groups
+    table, clusters = open_frame(data), item if groups is None else groups
+    known_columns(list(metrics), table.columns, "metrics")
     rows, models, cell = answers_of(
-        data, dict(zip(metrics, metrics, strict=True)), {"by": by, "item": item}, missing, clusters
+        table, dict(zip(metrics, metrics, strict=True)), {"by": by, "item": item}, missing, clusters
     )
     parts = []
     for name in metrics:

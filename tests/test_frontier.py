@@ -58,5 +58,7 @@ def test_prices_that_do_not_vary_are_known_after_some_clusters(rng):
     log = log_of(rng, {"a": (2, 0), "b": (0, 0)})
     priced = log.assign(usd=log["model"].map({"a": 30.0, "b": 2.0}))
     assert er.frontier(priced, METRICS, groups="suite").states.to_dict() == {"a": "frontier", "b": "frontier"}
+    with pytest.raises(er.errors.MissingColumnError, match="`metrics` names"):
+        er.frontier(priced, {"score": "max", "cost": "min"}, groups="suite")
     few = priced[priced["suite"] < 3]
     assert er.frontier(few, METRICS, groups="suite").states["b"] == "open"

@@ -99,7 +99,7 @@ REFUSED = {
         fitted.avg_comparisons("weight")  # column="weight"
         fitted.predict(LOG[["w"]])  # column="x"
         er.components(LOG, facets="question x jduge")  # column="jduge"
-        er.frontier(log, {"score": "max", "usd": "min"})  # column="usd", parameter="metrics"
+        er.frontier(log, {"score": "max", "usd": "min"})  # column="usd"
         er.horizon(LOG, success="score", minutes="hours", model="model")  # column="hours"
         er.panel(LOG, judges=["score", "rate"], human="x")  # column="rate"
         er.mean(log, over="subjects", item="question")  # column="subjects"

@@ -252,7 +252,7 @@ def compare(
                 f'target="{target}" is defined for models that answered the same questions; '
                 f"{int(np.sum(~facts.paired))} of {len(facts.paired)} differences are not paired. Leave them out."
             )
-        drawn: dict[str, Any] = {"item": item, "sample": sample, "noise": noise, "apiece": "pair"}
+        drawn: dict[str, Any] = {"item": item, "sample": sample, "noise": noise}
         whole = counts_clusters(n_population, groups, strata)
         estimate = of_benchmark(estimate, axes, n_population, **drawn, whole=whole)
     with clustered_by_items(estimate, items):

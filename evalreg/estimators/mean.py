@@ -345,14 +345,7 @@ class Spread(Behind):
 
 
 def mean_over(
-    data: Any,
-    score: str,
-    over: str,
-    item: str | None,
-    q: Any,
-    groups: Groups,
-    missing: MissingName,
-    requested: CovOptions,
+    data: Any, score: str, over: str, item: str | None, q: Any, groups: Groups, missing: MissingName, cov: CovOptions
 ) -> Results:
     """Mean, spread and quantiles of the means of templates, whose items are all the same."""
     if item is None:
@@ -374,7 +367,7 @@ def mean_over(
     behind = from_row_influence(split, np.array([raw]), of_square[:, None], ["variance"], about)
     estimate = from_row_influence(split, value, influence, labels, about)
     family = Spread(behind, np.arange(value.size), noise)
-    return results_of(replace(estimate, family=family), rows.axes, requested)
+    return results_of(replace(estimate, family=family), rows.axes, cov)
 
 
 def _spread(

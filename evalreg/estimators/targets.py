@@ -160,7 +160,6 @@ def of_benchmark(
     whole: bool,
     shares: Shares = "micro",
     noise: Matrix | None = None,
-    apiece: str = "model",
 ) -> Estimate:
     """The estimate of a sample from a benchmark of so many questions, or `whole` clusters, within its strata or not.
 
@@ -168,8 +167,7 @@ def of_benchmark(
     are drawn within strata whose shares are not stated, one of stratum s stands for N_s/G_s of them, which makes the
     mean a ratio of two estimated totals (section 6.12, combined ratio; survey's `svymean` with `fpc`); with stated ones
     each stratum has a ratio of its own (6.10). `shares` says how strata count where one number is the size of all;
-    `noise` is the covariance of the totals of the columns that the answers (`sample`) alone make; there is a parameter
-    for each `apiece`.
+    `noise` is the covariance of the totals of the columns that the answers (`sample`) alone make.
     """
     cells = estimate.cells
     assert cells is not None
@@ -208,6 +206,7 @@ def of_benchmark(
     if noise is not None:  # n/N of it
         rest = sparse.diags_array(np.sqrt(drawn.n / sizes[part]))
         noise = samples.answered(noise) if samples else compressed(rest @ compressed(noise) @ rest)
+    apiece = "pair" if estimate.scores.paired else "model"
     line = _line(drawn, sizes, factor, len(strata), sample, whole, apiece) + _in_common(drawn, samples)
     if not whole and stratum is None and axes and axis_name(axes[0]) != (item or ""):
         line += (

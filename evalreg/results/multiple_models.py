@@ -97,7 +97,13 @@ class MultipleModels(Algebra):
         """
         params, cov = self._compared
         bands = simultaneous(params, cov, contrasts=contrasts, alpha=alpha, stepdown=stepdown, seed=seed)
-        return bands if contrasts is not None else on_scale(bands, self.estimate, cov, self.cov)
+        level = bands.attrs["level"]
+        if contrasts is not None or not np.isfinite(level):
+            return bands
+        # Each an interval at the joint level by the rule of single ones; models stand before other parameters.
+        ends = intervals(self.estimate, self.cov, level, None)[: len(bands)]
+        ends = np.where(bands[["lower"]].notna(), ends, np.nan)
+        return bands.assign(lower=ends[:, 0], upper=ends[:, 1])
 
     def ranks(self, alpha: float = 0.05, joint: bool = True, seed: Seed = 0) -> pd.DataFrame:
         """Ranks with the sets of ranks that the data leave open.
@@ -194,22 +200,6 @@ class MultipleModels(Algebra):
         return whole(leaderboard_table(self, alpha, seed))
 
 
-def on_scale(bands: pd.DataFrame, estimate: Estimate, cov: Covariance, whole_cov: Covariance) -> pd.DataFrame:
-    """Bands of parameters, each an interval at the joint level by the rule of single ones; NaN outside the family.
-
-    `cov` is that of the parameters with bands; where a model of verdicts has others too, `whole_cov` is that of all.
-    """
-    level = bands.attrs["level"]
-    if not np.isfinite(level):
-        return bands
-    if len(bands) == estimate.n_params:
-        ends = intervals(estimate, cov, level, None)
-    else:
-        ends = intervals(estimate, whole_cov, level, None)[[estimate.names.index(name) for name in bands.index]]
-    known = bands["lower"].notna().to_numpy()
-    return bands.assign(**{name: np.where(known, ends[:, i], np.nan) for i, name in enumerate(("lower", "upper"))})
-
-
 def leaderboard_table(models: MultipleModels, alpha: float, seed: Seed) -> pd.DataFrame:
     """The table of `MultipleModels.leaderboard`.
 
@@ -227,27 +217,22 @@ def leaderboard_table(models: MultipleModels, alpha: float, seed: Seed) -> pd.Da
     DataFrame
         Best first.
     """
-    names, cov = models._compared[0].index, models._compared[1]
+    params, cov = models._compared
     base, printed = base_seed(seed)  # one for all statements, which then rest on the same draws
     joint, ranks = models.simultaneous(alpha, seed=base), models.ranks(alpha, seed=base)
-    ends = intervals(models.estimate, models.cov, alpha, None)
-    single = pd.DataFrame(ends, index=models.params.index).loc[names]
-    table = pd.DataFrame(
-        {
-            "rank": ranks["rank"],
-            "rank_lower": ranks["lower"],
-            "rank_upper": ranks["upper"],
-            "estimate": models.params[names],
-            "se": np.sqrt(cov.variance()),
-            "lower": single[0],
-            "upper": single[1],
-            "joint_lower": joint["lower"],
-            "joint_upper": joint["upper"],
-        },
-        index=names,
-    ).join(separated(*models._ranked, alpha=alpha, seed=base))
+    # Models stand before other parameters.
+    single = intervals(models.estimate, models.cov, alpha, None)[: params.size]
+    table = ranks.rename(columns={"lower": "rank_lower", "upper": "rank_upper"}).assign(
+        estimate=params,
+        se=np.sqrt(cov.variance()),
+        lower=single[:, 0],
+        upper=single[:, 1],
+        joint_lower=joint["lower"],
+        joint_upper=joint["upper"],
+    )
+    table = table.join(separated(*models._ranked, alpha=alpha, seed=base))
     if models._counts is not None:
-        table["n"] = pd.Series(models._counts.astype(np.intp), index=models.params.index)[names]
+        table["n"] = models._counts[: params.size].astype(np.intp)
     table = table.sort_values("estimate", ascending=False, kind="stable")
     table.attrs = {"alpha": alpha, "seed": printed, "monte_carlo_error": joint.attrs["monte_carlo_error"]}
     table.attrs |= {"reach": rating_reach(models.estimate)}

@@ -27,7 +27,6 @@ from evalreg.numerics.matrices import (
 from evalreg.scores.stacking import concat_scores, stack_scores
 
 if TYPE_CHECKING:
-    from evalreg.data.clusters import Axis
     from evalreg.scores.base import Block, CellSums, Scores
     from evalreg.scores.rows import Absorbed
     from evalreg.scores.score_interval import Paired, SingleMeans

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import compress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -14,10 +14,10 @@ import numpy as np
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.choices import MissingName
 from evalreg.covariance.terms import refuse_parameters
-from evalreg.data.clusters import Groups, joint_parts, parse_groups, refuse_same, rows_where, with_roles
+from evalreg.data.clusters import Axis, Groups, joint_parts, parse_groups, refuse_same, rows_where, with_roles
 from evalreg.data.engine import Measure, Query, floats_of, refuse_repeats
 from evalreg.data.engine_rows import MIDDLE, measured_cells, read_answers, read_in_engine
-from evalreg.data.frame import open_frame
+from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import CellRows, ReadRows, Roles, cells_of, joint_names, one_row_an_item, read_cells, read_rows
 from evalreg.data.sums import HIGH, LOW, ROWS, SQUARES, TOTAL, UNSUMMED, Lines
 from evalreg.errors import ConstantScoreError, DataError, IndependenceWarning, NotAvailableError, Note, ScoreRangeError
@@ -27,11 +27,6 @@ from evalreg.scores.base import CellScores, CellSums, LinearizedScores, cell_sum
 from evalreg.scores.differences import paired_answers
 from evalreg.scores.engine import EngineScores, Measured, SummedRows, engine_scores
 from evalreg.scores.score_interval import SingleMeans, StratifiedMeans
-
-if TYPE_CHECKING:
-    from evalreg.data.clusters import Axis
-    from evalreg.data.frame import Table
-
 
 # Names of the parameters, and what they are of the means of the cells: a linear map, (n_params, n_cells).
 Solve = Callable[[list[tuple[str, ...]], CellSums], tuple[tuple[str, ...], Matrix]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,8 @@ from scipy import special
 
 from evalreg.checks import MOST_LISTED, few_of, muted
 from evalreg.data.clusters import axis_name
-from evalreg.inference.ranks import unadjusted_text
+from evalreg.inference.ranks import PairAdjustName, unadjusted_text
+from evalreg.inference.simultaneous import Seed
 from evalreg.inference.wald import POWER
 from evalreg.planning.power import detectable
 from evalreg.report.answer import MOST_NOTES, few, notes_of, rests_on, rule_text, value_text
@@ -36,10 +37,6 @@ from evalreg.report.tables import (
 )
 from evalreg.results.reporting import common_page, drawing, inflation_figures, option_texts
 from evalreg.results.sources import all_sources
-
-if TYPE_CHECKING:
-    from evalreg.inference.ranks import PairAdjustName
-    from evalreg.inference.simultaneous import Seed
 
 # `Comparison`, whose module imports this one.
 Compared: TypeAlias = Any

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -13,7 +13,7 @@ from evalreg.checks import BoolArray, IntArray, adjustment, check_target, listed
 from evalreg.choices import THESE, CovName, DofName, MissingName, RepairName, SscName, TargetName
 from evalreg.covariance.options import check_cov_options, clustered_by_items, documented
 from evalreg.data.answers import NOBODY, Answers, ModelPairs, answers_of, compared_pairs, in_use
-from evalreg.data.clusters import Axis, quoted_pair, refuse_same, spelled_alike, with_roles
+from evalreg.data.clusters import Axis, Groups, quoted_pair, refuse_same, spelled_alike, with_roles
 from evalreg.data.engine import Query
 from evalreg.data.engine_rows import read_answers
 from evalreg.data.frame import open_frame
@@ -33,9 +33,6 @@ from evalreg.report.tables import span
 from evalreg.results.results import chooses_rows, results_of
 from evalreg.scores.differences import PairScores, pair_sums, paired_differences
 from evalreg.scores.score_interval import ICC_DIFFERENCE, checked_icc
-
-if TYPE_CHECKING:
-    from evalreg.data.clusters import Groups
 
 
 def paired_estimate(answers: Answers, facts: Facts, about: About, icc: float | None) -> Estimate:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.leverage import Leverage
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import Axis, Labels, as_codes, pair_codes, union
@@ -20,9 +21,6 @@ from evalreg.estimate import Cells, Estimate, Family, of_means
 from evalreg.numerics.limits import LAST_DIGITS
 from evalreg.numerics.matrices import Matrix, dense, scale_columns
 from evalreg.scores.base import CellScores, cell_sums
-
-if TYPE_CHECKING:
-    from evalreg.covariance.leverage import Leverage
 
 # A labelled sample drawn at random fails this once in a hundred analyses, whatever the number of means.
 SUSPICIOUS = 0.01

@@ -11,12 +11,7 @@ import pytest
 from scipy import stats
 
 import evalreg as er
-from evalreg.errors import (
-    DominantClusterWarning,
-    FewClustersWarning,
-    RepairWarning,
-    ZeroVarianceWarning,
-)
+from evalreg.errors import DominantClusterWarning, FewClustersWarning, RepairWarning, ZeroVarianceWarning
 
 COVS = ("CR0", "CR1", "CR2", "CR3", "jackknife")
 # What a note says where a parameter has neither standard error nor test.
@@ -76,6 +71,12 @@ def check_no_silent_precision(results: er.Results) -> None:
 # --- every cluster with the same mean ---------------------------------------------------------------------------------
 
 
+def estimated(log: pd.DataFrame, formula: str | None, cov: Any) -> er.Results:
+    """A mean, or a regression, by passage."""
+    how = {"groups": "passage", "cov": cov}
+    return er.mean(log, **how) if formula is None else er.fit(formula, log, **how)
+
+
 def flat_log(values: tuple[float, ...] = (0.0, 1.0, 0.0, 1.0), n_clusters: int = 12) -> pd.DataFrame:
     """Every passage has the same answers, so that cluster totals are all zero."""
     passage = np.repeat(np.arange(n_clusters), len(values))
@@ -83,18 +84,14 @@ def flat_log(values: tuple[float, ...] = (0.0, 1.0, 0.0, 1.0), n_clusters: int =
 
 
 @pytest.mark.parametrize("cov", [None, *COVS])
-@pytest.mark.parametrize("estimate", ["mean", "fit"])
-def test_equal_clusters_of_bounded_scores_give_an_interval_and_no_p_value(cov: Any, estimate: str) -> None:
+@pytest.mark.parametrize("formula", [None, "score ~ 1"])
+def test_equal_clusters_of_bounded_scores_give_an_interval_and_no_p_value(cov: Any, formula: str | None) -> None:
     log = flat_log()
     with pytest.warns(ZeroVarianceWarning, match="the cluster totals do not vary") as record:
-        results = (
-            er.mean(log, groups="passage", cov=cov)
-            if estimate == "mean"
-            else er.fit("score ~ 1", log, groups="passage", cov=cov)
-        )
+        results = estimated(log, formula, cov)
     assert results.bse.tolist() == [0.0]
     low, high = results.conf_int().iloc[0]
-    if estimate == "mean":
+    if formula is None:
         # Wilson's, by t: clusters with 2 of 4 rows of the rarer kind leave (1/2)/(1/2 + 2) of their variance unseen.
         assert "by the score test alone" in str(record[0].message)
         inverse = stats.t.ppf(0.975, results.dof.iloc[0]) ** 2 * 0.2 / (len(log) - 1)
@@ -116,11 +113,7 @@ def test_equal_clusters_of_unbounded_scores_have_no_standard_error(
 ) -> None:
     log = flat_log(values)
     with pytest.warns(ZeroVarianceWarning, match=f"{NONE} the cluster totals do not vary"):
-        results = (
-            er.mean(log, groups="passage", cov=cov)
-            if formula is None
-            else er.fit(formula, log, groups="passage", cov=cov)
-        )
+        results = estimated(log, formula, cov)
     assert np.isnan(results.bse).all()
     assert np.isnan(results.conf_int().to_numpy()).all()
     check_no_silent_precision(results)

@@ -365,10 +365,12 @@ MODEL_PROMPT, MODEL_JUDGE, MODEL_BOTH = "model x prompt", "model x judge", "mode
 PAIR_PROMPT, PAIR_JUDGE, PAIR_BOTH, RESIDUAL = "pair x prompt", "pair x judge", "pair x prompt x judge", "residual"
 POSITION = (PROMPT, JUDGE, PROMPT_JUDGE)
 OF_MODELS = (MODEL_PROMPT, MODEL_JUDGE, MODEL_BOTH)
-# Below this share of repeats, what is special to a (pair, prompt, judge) is left in the residual.
+# With fewer repeats than half of those that both orders of all would give, what is special to a (pair, prompt, judge)
+# is left in the residual (limit).
 ENOUGH_REPEATS = 0.25
-# Variance of the side within pairs, 1 where orders are balanced, below which position is not told from models; and the
-# share of (prompt, pair) that judges saw in several orders, below which the order is the prompt's.
+# Tolerance, 1 - R^2 of the side on the pairs (1 where orders are balanced), below which position is not told from
+# models: variances are then inflated tenfold (Marquardt 1970, Technometrics 12, 591-612). And the share of (prompt,
+# pair) that judges saw in several orders, below which the order is the prompt's (limit).
 ENOUGH_ORDERS = 0.1
 
 

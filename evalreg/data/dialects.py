@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -76,16 +76,14 @@ def _refuse_text_among_numbers(frame: nw.LazyFrame[Any], names: Sequence[str]) -
 def bytewise(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     """The same frame with columns of text that are compared byte by byte: DuckDB, Spark, Ibis over DuckDB or SQLite."""
     kind = frame.implementation
-    change: Callable[[Any], Any]
+    native: Any = frame.to_native()
     if kind.is_duckdb():
-        change = _of_duckdb
+        native = _of_duckdb(native)
     elif is_spark(frame):
-        change = _of_spark
+        native = _of_spark(native)
     elif kind.is_ibis():
-        change = _of_ibis
-    else:
-        return frame
-    collated: nw.LazyFrame[Any] = nw.from_native(change(frame.to_native()))
+        native = _of_ibis(native)
+    collated: nw.LazyFrame[Any] = nw.from_native(native)
     return collated
 
 
@@ -94,8 +92,8 @@ def _of_duckdb(relation: Any) -> Any:
     texts = [name for name, kind in zip(relation.columns, relation.types, strict=True) if str(kind) == "VARCHAR"]
     if not texts or len(set(relation.columns)) < len(relation.columns):
         return relation
-    quoted = ['"' + name.replace('"', '""') + '"' for name in texts]
-    return relation.project("* REPLACE (" + ", ".join(f"{name} COLLATE C AS {name}" for name in quoted) + ")")
+    replaced = ", ".join(f"{name} COLLATE C AS {name}" for name in map(_quoted, texts))
+    return relation.project(f"* REPLACE ({replaced})")
 
 
 def _of_spark(data: Any) -> Any:

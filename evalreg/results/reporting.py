@@ -85,15 +85,22 @@ def report_page(results: AnyResults, alpha: float, seed: Seed, *, pictures: bool
         summary, frame = results.summary(alpha, details=True), results.to_frame(alpha)
         figures = _figures(results, board, alpha, seed, drawing(missing, pictures), missing)
         document = results_document(results, (alpha,), board=board)
-        answer = answer_of(results, frame, board, alpha)
-    scores = _estimate_grid(frame, alpha) if board is None else board_grid(board, separating_column(board))
+        answer = [answer_text(results.estimate, results.cov, frame, alpha, board)]
+        answer += [_gap(results, board, alpha)] if board is not None and len(board) == 2 else []
+    level = level_text(alpha)
+    if board is None:
+        scores = _estimate_grid(frame, alpha)
+        note = f"Each {level} interval is that of one estimate by itself; it does not allow for their number."
+    else:
+        scores = board_grid(board, separating_column(board))
+        note = f"The {level} interval is that of one model by itself. {ranks_sentences(board)}"
     page = common_page(results, alpha, summary, frame, board)
     return replace(
         page,
         title=f"{results.estimate.about.model} of {named(results.estimate.about.outcome)}",
-        answer=answer,
+        answer=tuple(answer),
         scores=scores,
-        scores_note=tuple(filter(None, [_score_note(board, alpha) * (len(frame) > 1), limit_sentence([scores])])),
+        scores_note=tuple(filter(None, [note * (len(frame) > 1), limit_sentence([scores])])),
         figures=figures,
         missing=tuple(missing),
         options=option_texts(results, alpha, seed if board is not None else None),
@@ -120,12 +127,6 @@ def common_page(
 # The answer
 
 
-def answer_of(results: Any, frame: pd.DataFrame, board: pd.DataFrame | None, alpha: float) -> tuple[str, ...]:
-    """The answer of the summary; of two models also by how much they differ."""
-    said = answer_text(results.estimate, results.cov, frame, alpha, board)
-    return (said, _gap(results, board, alpha)) if board is not None and len(board) == 2 else (said,)
-
-
 def _gap(results: Any, board: pd.DataFrame, alpha: float) -> str:
     """By how much two models differ."""
     difference = results.contrast({board.index[0]: 1.0, board.index[1]: -1.0})
@@ -150,14 +151,6 @@ def design_sentences(results: Any, rows: str = "rows") -> tuple[str, ...]:
 
 
 # Tables
-
-
-def _score_note(board: pd.DataFrame | None, alpha: float) -> str:
-    if board is None:
-        return (
-            f"Each {level_text(alpha)} interval is that of one estimate by itself; it does not allow for their number."
-        )
-    return f"The {level_text(alpha)} interval is that of one model by itself. {ranks_sentences(board)}"
 
 
 def _estimate_grid(frame: pd.DataFrame, alpha: float) -> Grid:

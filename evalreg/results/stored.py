@@ -375,9 +375,7 @@ class StoredComparisons(Printed):
         Summary
             Prints as text of 80 columns.
         """
-        level = next(iter(self.parts.values()))._level(alpha)
-        if level != next(iter(self.parts.values())).alphas[0]:
-            raise NotAvailableError(f"no summary is stored at alpha={level:g}.")
+        next(iter(self.parts.values())).summary(alpha)  # refuses another level
         return read_summary(self.document["summary"])
 
     def __repr__(self) -> str:

@@ -29,6 +29,7 @@ from evalreg.errors import (
     NotAvailableError,
     RowList,
 )
+from evalreg.numerics.matrices import parts_of
 
 
 def spelled_alike(labels: Iterable[object]) -> list[tuple[str, str]]:
@@ -234,7 +235,7 @@ def factorize(values: Any) -> tuple[IntArray, Any]:
         array[:] = values
         values = array
     try:
-        codes, labels = pd.factorize(values)
+        codes, labels = _by_table(values) or pd.factorize(values)
         if CUTS_AT_NUL and any(isinstance(label, str) and "\0" in label for label in labels):
             codes, labels = _factorize_one_by_one(np.asarray(values, dtype=object))
     except TypeError:
@@ -243,6 +244,25 @@ def factorize(values: Any) -> tuple[IntArray, Any]:
         ) from None
     refuse_inexact(np.asarray(labels))
     return codes.astype(np.intp, copy=False), labels
+
+
+def _by_table(values: Any) -> tuple[IntArray, Any] | None:
+    """The same of whole numbers that lie close together, in a third of the time of hashing; None of others."""
+    if getattr(values.dtype, "kind", "O") != "i" or not isinstance(values.dtype, np.dtype) or not values.size:
+        return None
+    numbers = np.asarray(values)
+    low, size = int(numbers.min()), int(numbers.max()) - int(numbers.min()) + 1
+    if size > numbers.size:
+        return None
+    table, labels, codes = np.full(size, -1), np.zeros(0, np.intp), np.empty(numbers.size, np.intp)
+    for part in parts_of(numbers.size):
+        offsets = np.subtract(numbers[part], low, dtype=np.intp)
+        codes[part] = table[offsets]
+        if codes[part].min() < 0:
+            new = pd.unique(offsets[codes[part] < 0])
+            table[new] = np.arange(labels.size, labels.size + new.size)
+            labels, codes[part] = np.append(labels, new), table[offsets]
+    return codes, (labels + low).astype(numbers.dtype)
 
 
 def refuse_inexact(labels: Any, name: str = "") -> None:
@@ -265,11 +285,21 @@ def _factorize_one_by_one(values: Any) -> tuple[IntArray, Any]:
     return np.asarray(codes, dtype=np.intp), labels
 
 
+def occurring(codes: IntArray, size: int) -> BoolArray:
+    """Which of the codes below `size` occur; the first rows mostly have all, and the others are not looked at."""
+    present = np.zeros(size, dtype=bool)
+    for part in parts_of(codes.size):
+        present[codes[part]] = True
+        if present.all():
+            break
+    return present
+
+
 def as_codes(codes: IntArray, labels: Any = None) -> Codes:
     """Codes numbered anew without gaps, in their order; the labels are of all values, used or not."""
     if codes.size == 0:
         return Codes(codes, 0, labels)
-    present = np.bincount(codes) > 0
+    present = occurring(codes, int(codes.max()) + 1)
     if present.all():
         return Codes(codes, present.size, labels)
     renumbered = np.cumsum(present) - 1
@@ -316,8 +346,14 @@ def ordered(key: IntArray) -> tuple[IntArray, IntArray]:
     """The distinct values of whole numbers in their order, and the place of each entry among them."""
     size = int(np.max(key)) + 1
     if size > TABLE_PER_ROW * key.size + 1024:
-        return np.unique(key, return_inverse=True)
-    present = np.flatnonzero(np.bincount(key, minlength=size))
+        codes, distinct = pd.factorize(key)
+        order = np.argsort(distinct)
+        number = np.empty(order.size, dtype=np.intp)
+        number[order] = np.arange(order.size)
+        return distinct[order], number[codes]
+    present = np.flatnonzero(occurring(key, size))
+    if present.size == size:
+        return present, key
     number = np.zeros(size, dtype=np.intp)
     number[present] = np.arange(present.size)
     return present, number[key]

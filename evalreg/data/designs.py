@@ -11,7 +11,7 @@ import pandas as pd
 from pandas.api.types import infer_dtype
 
 from evalreg.checks import BoolArray, FloatArray, listed
-from evalreg.data.clusters import Axis, Codes, Groups, as_codes, axis_name, factorize, joint, rows_where
+from evalreg.data.clusters import Axis, Codes, Groups, as_codes, axis_name, factorize, joint, occurring, rows_where
 from evalreg.data.formula import ParsedFormula, absorbed_factors, formula_columns, names_in
 from evalreg.data.frame import DESIGNS, GRAMS, Table, Values, are_numbers, object_floats, refuse_larger
 from evalreg.data.rows import ReadRows, Roles, read_rows
@@ -38,7 +38,9 @@ def for_formula(column: pd.Series, name: str, plain: bool) -> Any:
     """
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
-        return column.cat.remove_unused_categories()
+        # As pandas' `remove_unused_categories`, which sorts the codes of all rows.
+        used = occurring(np.asarray(column.cat.codes), len(dtype.categories))
+        return column if used.all() else column.cat.set_categories(dtype.categories[used])
     if pd.api.types.is_bool_dtype(dtype):
         return column.to_numpy(dtype=bool)
     if pd.api.types.is_integer_dtype(dtype):
@@ -139,7 +141,7 @@ def refuse_large_design(parsed: ParsedFormula, frame: pd.DataFrame, n_clusters: 
     import patsy
 
     levels = {
-        name: int(frame[name].nunique())
+        name: len(frame[name].cat.categories) if frame[name].dtype == "category" else int(frame[name].nunique())
         for name in parsed.covariate_names
         if name in parsed.factors or not pd.api.types.is_numeric_dtype(frame[name])
     }

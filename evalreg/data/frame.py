@@ -384,10 +384,11 @@ def refuse_infinite(values: FloatArray, name: str, argument: str) -> None:
 
 def refuse_extreme(values: FloatArray, name: str, argument: str) -> None:
     """Raise if squares of the values, or of their differences, do not fit into a float."""
-    present = values[np.isfinite(values)]
-    if not present.size:
+    if not np.isfinite([values.min(initial=np.inf), values.max(initial=-np.inf)]).all():
+        values = values[np.isfinite(values)]
+    if not values.size:
         return
-    low, high = float(present.min()), float(present.max())
+    low, high = float(values.min()), float(values.max())
     size, spread = max(-low, high), high - low
     if size > LARGEST or 0 < spread < SMALLEST:
         what = f"as large as {size:.3g}" if size > LARGEST else f"that differ by at most {spread:.3g}"

@@ -12,7 +12,7 @@ import pandas as pd
 
 from evalreg.checks import FloatArray, IntArray
 from evalreg.choices import FamilyName
-from evalreg.data.clusters import as_codes, pair_codes, rows_where
+from evalreg.data.clusters import ordered, rows_where
 from evalreg.data.formula import ParsedFormula
 from evalreg.data.frame import refuse_extreme
 from evalreg.errors import (
@@ -227,14 +227,14 @@ def _values(factor: Any, info: Any, columns: dict[Any, Any]) -> Any:
 def _coded(side: Any, values: dict[Any, Any]) -> Design:
     """The columns that patsy describes, as codings of cells and numbers of rows."""
     factors = [factor for factor, info in side.factor_infos.items() if info.type == "categorical"]
-    cell, n_cells = None, 1
+    cell, n_cells, level = None, 1, dict[Any, IntArray]()
     for factor in factors:
-        levels, codes = len(side.factor_infos[factor].categories), values[factor].astype(np.intp, copy=False)
-        joint = as_codes(codes) if cell is None else pair_codes(cell, n_cells, codes, levels)
-        cell, n_cells = joint.codes, joint.n_clusters
-    level = {factor: np.zeros(n_cells, np.intp) for factor in factors}
-    for factor, of_cell in level.items():
-        of_cell[cell] = values[factor]
+        n_levels, codes = len(side.factor_infos[factor].categories), values[factor]
+        # Of one factor in the few bytes that its codes have.
+        present, cell = ordered(codes if cell is None else cell.astype(np.int64) * n_levels + codes)
+        before, level[factor] = np.divmod(present, n_levels)
+        level |= {other: codes_of[before] for other, codes_of in level.items() if other is not factor}
+        n_cells = present.size
     columns, numbers = list[FloatArray](), dict[Any, FloatArray]()
     part, terms = list[int](), list[frozenset[str]]()
     for subterm in (subterm for codings in side.term_codings.values() for subterm in codings):

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray
+from evalreg.numerics.limits import HELD
 
 Matrix: TypeAlias = Any
 """A dense array or a scipy sparse array."""
@@ -19,6 +20,8 @@ DENSE_SHARE = 0.25
 SMALL = 1 << 12
 # Up to so many stored entries, and as many zeros for each as there are columns, a design is dense in its gram matrix.
 GRAM_ENTRIES = 1 << 12
+# Entries of arrays that stay in a processor's cache while several steps are made on them.
+CACHED = HELD >> 6
 
 
 def dense(matrix: Matrix) -> FloatArray:
@@ -246,6 +249,11 @@ def white(totals: Matrix, bread: Matrix) -> FloatArray:
     from statsmodels.stats.sandwich_covariance import S_white_simple
 
     return np.asarray(S_white_simple(dense(dense(totals) @ bread)))
+
+
+def parts_of(n: int, step: int = CACHED) -> Iterator[slice]:
+    """Places in an array of n entries, so many at a time."""
+    return (slice(first, min(first + step, n)) for first in range(0, n, step))
 
 
 def sum_blocks(parts: Iterator[FloatArray]) -> FloatArray:

@@ -29,12 +29,14 @@ from evalreg.data.frame import refuse_larger
 from evalreg.numerics.fitting import Progress
 from evalreg.numerics.limits import FULL_LEVERAGE, HELD, SQUARED_CONDITION
 from evalreg.numerics.matrices import (
+    CACHED,
     DENSE_SHARE,
     Matrix,
     compressed,
     dense,
     faster_dense,
     is_identity,
+    parts_of,
     row_products,
     scale_rows,
     squared_entries,
@@ -94,35 +96,47 @@ def inverse_power(
     That is the Moore-Penrose inverse. With `change`, F_g, where (I - L_g)^-p = I + L_g F_g. Shapes: L (n_clusters, n,
     n), eigenvalues in [0, 1]; columns (n_clusters, n, m) or (n, m); returns (n_clusters, n, m), m = n without columns.
     """
-    V = np.eye(L.shape[1]) if columns is None else columns
+    n = L.shape[1]
+    V = np.eye(n) if columns is None else columns
     V = np.broadcast_to(V, (*L.shape[:2], V.shape[-1]))
     if power == 0:
         return np.zeros(V.shape) if change else V
-    if L.shape[1] == 1:
+    if n == 1:
         return np.asarray(_of_eigenvalues(L, power, change) * V)
-    norm = np.sqrt(np.einsum("gij,gij->g", L, L))
-    small, result = norm <= (SERIES_NORM if columns is None else FEW_COLUMNS_NORM), np.empty(V.shape)
-    if small.any():
-        result[small] = _series_times(L[small], power, V[small], float(norm[small].max()), change)
-    if not small.all():
-        values, axes = np.linalg.eigh(L[~small])
-        scale, turned = _of_eigenvalues(values, power, change)[:, :, None], np.swapaxes(axes, 1, 2)
-        result[~small] = axes @ (scale * (turned if columns is None else turned @ V[~small]))
+    result, limit = np.empty(V.shape), SERIES_NORM if columns is None else FEW_COLUMNS_NORM
+    for part in parts_of(L.shape[0], max(CACHED // n**2, 1)):
+        norm = np.sqrt(np.einsum("gij,gij->g", L[part], L[part]))
+        small = norm <= limit
+        if small.any():
+            some: slice | IntArray = part if small.all() else part.start + np.flatnonzero(small)
+            of = None if columns is None else V[some]
+            result[some] = _series_times(L[some], power, of, float(norm[small].max()), change)
+        if not small.all():
+            some = part.start + np.flatnonzero(~small)
+            values, axes = np.linalg.eigh(L[some])
+            scale, turned = _of_eigenvalues(values, power, change)[:, :, None], np.swapaxes(axes, 1, 2)
+            result[some] = axes @ (scale * (turned if columns is None else turned @ V[some]))
     return result
 
 
-def _series_times(L: FloatArray, power: float, V: FloatArray, largest: float, change: bool) -> FloatArray:
-    """sum_j a_j L^j V (with `change`, L^(j-1) from j = 1), a_0 = 1, a_j = a_(j-1) (p + j - 1)/j, by Horner's rule."""
+def _series_times(L: FloatArray, power: float, V: FloatArray | None, largest: float, change: bool) -> FloatArray:
+    """sum_j a_j L^j V (with `change`, L^(j-1) from j = 1), a_0 = 1, a_j = a_(j-1) (p + j - 1)/j, by Horner's rule.
+
+    V is the identity where it is None.
+    """
     degree = 1
     while largest ** (degree + 1) > np.finfo(float).eps / 16:
         degree += 1
     j = np.arange(1, degree + 2 if change else degree + 1)
     a = np.cumprod((power + j - 1) / j)
     a = a if change else np.append(1.0, a)
-    result: FloatArray = a[-1] * V
-    for coefficient in a[-2::-1]:
-        result = L @ result
-        result += coefficient * V
+    result: FloatArray = a[-1] * L if V is None else L @ (a[-1] * V)
+    for place, coefficient in enumerate(a[-2::-1]):
+        result = L @ result if place else result
+        if V is None:
+            result.reshape(L.shape[0], -1)[:, :: L.shape[1] + 1] += coefficient
+        else:
+            result += coefficient * V
     return result
 
 
@@ -191,7 +205,7 @@ class Wide:
 
     def forms(self, turned: FloatArray) -> Iterator[Forms]:
         """C R(I - L)^-p, and that times L: the products of the two are the D_g, those of the second the U_g'U_h."""
-        step = max(HELD // (turned.shape[1] * self.L.shape[1]), 1)
+        step = max((HELD >> 4) // (turned.shape[1] * self.L.shape[1]), 1)
         for first in range(0, self.n_clusters, step):
             outer = turned.T @ np.swapaxes(self.adjustment[first : first + step], 1, 2)
             u = outer @ self.L[first : first + step]

@@ -153,7 +153,8 @@ def _rounding(estimate: Estimate, variance: FloatArray) -> BoolArray:
     if refit is None or (refit.inverse_gram.ndim == 1 and not scores.mapped):
         return none
     if scores.residual is not None:
-        model = quadratic(dense(estimate.coefficient_map), refit.inverse_gram) * float(np.mean(scores.residual**2))
+        spread = float(scores.residual @ scores.residual) / scores.residual.size
+        model = quadratic(dense(estimate.coefficient_map), refit.inverse_gram) * spread
         if not np.any(variance <= ROUNDING * model):
             return none
     size = scores.uncancelled(estimate.bread)

@@ -45,6 +45,7 @@ from evalreg.numerics.fitting import (
     without_rounding,
 )
 from evalreg.numerics.limits import IN_SPAN, LAST_DIGITS, ROUNDING, SQUARED_CONDITION
+from evalreg.numerics.matrices import parts_of
 from evalreg.results.bridge import shown_fit
 from evalreg.scores.base import Scores
 from evalreg.scores.engine import MOST_CELLS, EngineMoments, EngineScores, MeasuredNumbers, engine_scores, first_moments
@@ -92,34 +93,31 @@ def refuse_flat(outcome: str, low: float, high: float, perfect: bool, what: str 
 
 def _in_moments(design: Design, labels: Labels, weights: FloatArray | None) -> Solution | None:
     """Coefficients, the map from the basis to them, and scores, from sums of cells; None where rows are needed."""
-    n, n_cells, K = design.outcome.size, design.coding.shape[0], len(design.numbers) + 1
-    if 2 * n_cells * K > n:
+    n, n_cells, numbers = design.outcome.size, design.coding.shape[0], design.numbers
+    if 2 * n_cells * (len(numbers) + 1) > n:
         return None
-    ends = [(float(number.min()), float(number.max())) for number in design.numbers]
-    centre = np.array([float(number.mean()) for number in design.numbers])
-    spread = np.array([(high - low) / 2 for low, high in ends])
+    centre = np.array([float(number.mean()) for number in numbers])
+    spread = np.array([(float(number.max()) - float(number.min())) / 2 for number in numbers])
     if not np.all(spread > 0):
         return None
-    scaled = tuple((z - c) / s for z, c, s in zip(design.numbers, centre, spread, strict=True))
-    cells = CodedRows(n, design.cell, n_cells, scaled, weights)
+    rows = CodedRows(n, design.cell, n_cells, numbers, centre, spread)
     # Where there is a constant, it takes the mean of the scores.
     level = float(design.outcome.mean()) if design.constant >= 0 else 0.0
     error = design.outcome - level
-    moments = solve_moments(design, (centre, spread), level, *cells.sums(None, error))
+    moments = solve_moments(design, (centre, spread), level, *rows.sums(None, (weights,), error))
     if moments is None:
         return None
     params, T, B, F, _ = moments
-    for rows in cells.blocks():
-        error[rows] -= cells.combined(rows, F)
+    for block in parts_of(n):
+        error[block] -= rows.combined(block, F)
 
-    def terms(rows: IntArray) -> FloatArray:
-        columns: list[FloatArray] = [np.ones(rows.size), *(number[rows] for number in scaled)]
-        u = np.column_stack(columns)
-        return np.asarray(np.abs(u * F[0 if design.cell is None else design.cell[rows]]).sum(axis=1))
+    def terms(places: IntArray) -> FloatArray:
+        cell = 0 if design.cell is None else design.cell[places]
+        return np.asarray(sum(np.abs(u * f) for u, f in zip(rows.parts(places), F[cell].T, strict=True)))
 
     error = without_rounding(error, design.outcome, terms)
     residual = error if weights is None else error * np.sqrt(weights)
-    return params, T, MomentScores(cells, error, B, labels, residual, weights)
+    return params, T, MomentScores(rows, error, B, labels, residual, weights)
 
 
 def solve_moments(
@@ -191,7 +189,8 @@ def solve_glm(design: Design, labels: Labels, weights: FloatArray | None, family
     else:
         error = residual_of(y, fitted.index[cell], family) / np.sqrt(variance)[cell]
         columns = (fitted.basis.rows / np.sqrt(np.bincount(cell, weights))[:, None])[:, None]
-        scores = MomentScores(CodedRows(y.size, cell, n_cells, (), weights), error, columns, labels, None, weights)
+        of_cells = CodedRows(y.size, cell, n_cells, (), np.zeros(0), np.zeros(0))
+        scores = MomentScores(of_cells, error, columns, labels, None, weights)
     unit = bool(y.min() >= 0 and y.max() <= 1)
     return estimate_in_basis(design.names, fitted.params, fitted.basis.map, scores, False, about, unit)
 

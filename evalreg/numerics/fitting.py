@@ -16,6 +16,7 @@ from evalreg.choices import FamilyName
 from evalreg.errors import ConvergenceError
 from evalreg.numerics.basis import Basis, basis_of
 from evalreg.numerics.limits import ROUNDING, SETTLED, SINGULAR
+from evalreg.numerics.matrices import parts_of
 
 # Rows whose variance, or working weight, is below this fraction of the largest are fitted without error.
 SEPARATED = 1e-6
@@ -88,13 +89,13 @@ def without_rounding(residual: FloatArray, outcome: FloatArray, terms: Callable[
 
     `terms` gives the sum of the sizes of what is added to the fitted value of some rows.
     """
-    size = np.abs(residual)
-    largest = max(size.max(initial=0.0), np.abs(outcome).max(initial=0.0))
-    if size.min(initial=np.inf) > ROUNDING * largest:
+    largest = max(float(end) for column in (residual, outcome) for end in (column.max(), -column.min()))
+    parts, bound = parts_of(residual.size), ROUNDING * largest
+    small = np.concatenate([rows.start + np.flatnonzero(np.abs(residual[rows]) <= bound) for rows in parts])
+    if not small.size:
         return residual
-    small = np.flatnonzero(size <= ROUNDING * largest)
     cleaned = residual.copy()
-    cleaned[small[size[small] <= ROUNDING * (np.abs(outcome[small]) + terms(small))]] = 0.0
+    cleaned[small[np.abs(residual[small]) <= ROUNDING * (np.abs(outcome[small]) + terms(small))]] = 0.0
     return cleaned
 
 

@@ -21,7 +21,7 @@ from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE, ROOT_OF_ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, square
 from evalreg.numerics.moments import ClusterSums, sums_of_residuals
 from evalreg.scores.base import Block, CellSums, Scores
-from evalreg.scores.rows import ByClusterRows, ClusterRows, PairSums, roots, rows_of, totals_of
+from evalreg.scores.rows import ByClusterRows, ClusterPairs, PairSums, roots, rows_of, totals_of
 
 # Bytes of the blocks of one clustering that are held; of more, the engine is asked whenever they are needed.
 HELD_BYTES = 1 << 29
@@ -583,7 +583,7 @@ class EngineMoments(ByClusterRows):
         """Columns of the scores."""
         return int(self.basis.shape[2])
 
-    def clusters(self, by: Axis, *, grams: bool = False) -> Iterator[ClusterRows]:
+    def clusters(self, by: Axis, *, grams: bool = False) -> Iterator[ClusterPairs]:
         """Rows with the squares and products of those of a cluster in a cell."""
         first = 0
         for sums in self.inner.blocks(by):

@@ -8,21 +8,24 @@ compress once"). Factors alone have u = 1.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import pairwise
+from operator import mul
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, held_property, hold, listed
 from evalreg.choices import SscName
-from evalreg.data.clusters import Axis, Codes, Labels, axis_name, pair_codes
+from evalreg.data.clusters import Axis, Codes, Labels, axis_name, ordered, pair_codes
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.basis import MOST_ENTRIES, Partition, Within, within
 from evalreg.numerics.limits import HELD, IN_SPAN, REDUNDANT, SINGULAR
-from evalreg.numerics.matrices import Matrix, dense, in_rows, is_identity, sum_blocks
+from evalreg.numerics.matrices import CACHED, Matrix, dense, faster_dense, in_rows, is_identity, parts_of, sum_blocks
 from evalreg.scores.base import Block, LabelledScores, NarrowClusters, Scores
 
 MOST_CUBES = 2e10
@@ -180,66 +183,101 @@ MANY_COLUMNS = 16
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterRows:
-    """Rows of some whole clusters, one cluster after the other: Z with Z_g'Z_g = X_g'W X_g, and the clusters' totals.
+class Clusters(ABC):
+    """Some whole clusters of a regression, one after the other.
 
     Parameters
     ----------
     first : int
         Number of the first cluster.
-    design : ndarray, shape (n_rows, k)
-        Z; rows of a cluster may be fewer than those of the data.
     totals : ndarray, shape (n_clusters, k)
         Sums of scores.
     starts : ndarray of int, shape (n_clusters + 1,)
-        Where each cluster begins.
+        Where each cluster begins among the rows of the design.
     """
 
     first: int
-    design: FloatArray
     totals: FloatArray
     starts: IntArray
 
     @property
-    def counts(self) -> IntArray:
-        """Rows of each cluster."""
-        return np.diff(self.starts)
+    @abstractmethod
+    def rows(self) -> FloatArray:
+        """Z with Z_g'Z_g = X_g'W X_g, shape (n_rows, k); its rows may be others than those of the data."""
 
+    @abstractmethod
+    def squares(self, maps: FloatArray) -> FloatArray:
+        """Sums of squares of the rows of each cluster times the maps, shape (n_clusters, m)."""
+
+    @abstractmethod
+    def some(self, which: BoolArray) -> Clusters:
+        """Some of these clusters."""
+
+    @abstractmethod
     def grams(self) -> FloatArray:
         """X_g'W X_g, shape (n_clusters, k, k)."""
-        design, k, n = self.design, self.design.shape[1], self.totals.shape[0]
-        grams = np.empty((n, k, k))
-        if k >= MANY_COLUMNS:
-            for gram, (begin, end) in zip(grams, pairwise(self.starts), strict=True):
-                np.matmul(design[begin:end].T, design[begin:end], out=gram)
-            return grams
-        columns, place = np.ascontiguousarray(design.T), np.repeat(np.arange(n), self.counts)
-        for i in range(k):
-            for j in range(i + 1):
-                grams[:, i, j] = grams[:, j, i] = np.bincount(place, columns[i] * columns[j], n)
-        return grams
+
+    @property
+    def counts(self) -> IntArray:
+        """Rows of each cluster in the design."""
+        return np.diff(self.starts)
 
     def parted(self) -> tuple[NarrowClusters | None, Iterator[Block]]:
         """Clusters of fewer rows than columns, if any, and those of as many or more."""
-        few = self.counts < self.design.shape[1]
+        few = self.counts < self.totals.shape[1]
         if not few.any():
             return None, iter([Block(self.totals, self.grams())])
         order = np.flatnonzero(np.repeat(few, self.counts))
         starts, which = np.concatenate([[0], np.cumsum(self.counts[few])]), self.first + np.flatnonzero(few)
-        narrow = NarrowClusters(self.design, self.totals[few], order, starts, which)
-        return narrow, iter(() if few.all() else [self._wide(~few)])
+        narrow = NarrowClusters(self.rows, self.totals[few], order, starts, which)
+        return narrow, iter(() if few.all() else [Block(self.totals[~few], self.some(~few).grams())])
 
-    def _wide(self, wide: BoolArray) -> Block:
-        starts = np.concatenate([[0], np.cumsum(self.counts[wide])])
-        rows = ClusterRows(0, self.design[np.repeat(wide, self.counts)], self.totals[wide], starts)
-        return Block(rows.totals, rows.grams())
+
+@dataclass(frozen=True, eq=False)
+class ClusterRows(Clusters):
+    """Clusters by their rows."""
+
+    design: FloatArray
+
+    @property
+    def rows(self) -> FloatArray:
+        """Z."""
+        return self.design
+
+    def squares(self, maps: FloatArray) -> FloatArray:
+        """Of the rows times the maps."""
+        return sums_of_rows(_turned(self.design, maps) ** 2, self.starts)
+
+    def some(self, which: BoolArray) -> ClusterRows:
+        """Some of these clusters."""
+        starts = np.concatenate([[0], np.cumsum(self.counts[which])])
+        return ClusterRows(0, self.totals[which], starts, self.design[np.repeat(which, self.counts)])
+
+    def grams(self) -> FloatArray:
+        """X_g'W X_g."""
+        return _grams_of_rows(self.design, self.starts)
+
+
+def _grams_of_rows(design: FloatArray, starts: IntArray) -> FloatArray:
+    """Z_g'Z_g of clusters of rows, shape (n_clusters, k, k)."""
+    k, n = design.shape[1], starts.size - 1
+    grams = np.empty((n, k, k))
+    if k >= MANY_COLUMNS:
+        for gram, (begin, end) in zip(grams, pairwise(starts), strict=True):
+            np.matmul(design[begin:end].T, design[begin:end], out=gram)
+        return grams
+    columns, place = np.ascontiguousarray(design.T), np.repeat(np.arange(n), np.diff(starts))
+    for i in range(k):
+        for j in range(i + 1):
+            grams[:, i, j] = grams[:, j, i] = np.bincount(place, columns[i] * columns[j], n)
+    return grams
 
 
 class ByClusterRows(Scores):
     """Sums within clusters of a regression, from the rows of its clusters."""
 
     @abstractmethod
-    def clusters(self, by: Axis, *, grams: bool = False) -> Iterator[ClusterRows]:
+    def clusters(self, by: Axis, *, grams: bool = False) -> Iterator[Clusters]:
         """Rows of the clusters, some clusters at a time in their order; fewer where X_g'W X_g of all are made."""
 
     def cells(self, by: Axis) -> Iterator[Block]:
@@ -258,18 +296,17 @@ class ByClusterRows(Scores):
         Z_g R has as many rows as the cluster, and Z_g R R'Z_g' the eigenvalues of L_g = R'Z_g'Z_g R: the smaller is
         taken. The leverages of all clusters add up to k, so that at most k / above are found.
         """
-        if by is None:
-            groups = self.rows_above(root, above)
-        elif not (large := self.squares_by_cluster(by, root).sum(axis=1) > above).any():
-            return
-        else:
-            groups = (
-                rows.design[rows.starts[g] : rows.starts[g + 1]] @ root
-                for rows in self.clusters(by)
-                for g in np.flatnonzero(large[rows.first : rows.first + rows.totals.shape[0]])
-            )
+        groups = self.rows_above(root, above) if by is None else self._clusters_above(by, root, above)
         for rows in groups:
             yield (rows @ rows.T, rows.T) if rows.shape[0] < rows.shape[1] else (rows.T @ rows, None)
+
+    def _clusters_above(self, by: Axis, root: FloatArray, above: float) -> Iterator[FloatArray]:
+        """Rows of each cluster that add up to more, times the root."""
+        large = self.squares_by_cluster(by, root).sum(axis=1) > above
+        for clusters in self.clusters(by) if large.any() else ():
+            chosen = clusters.some(large[clusters.first : clusters.first + clusters.counts.size])
+            if chosen.counts.size:
+                yield from np.split(chosen.rows @ root, chosen.starts[1:-1])
 
     @abstractmethod
     def rows_above(self, root: FloatArray, above: float) -> Iterator[FloatArray]:
@@ -277,9 +314,7 @@ class ByClusterRows(Scores):
 
     def squares_by_cluster(self, by: Axis, maps: FloatArray) -> FloatArray:
         """Sums of squares of the rows of each cluster times the maps, shape (n_clusters, m)."""
-        return np.concatenate(
-            [sums_of_rows(_turned(rows.design, maps) ** 2, rows.starts) for rows in self.clusters(by)]
-        )
+        return np.concatenate([clusters.squares(maps) for clusters in self.clusters(by)])
 
     def gram_entries(self, by: Axis) -> int:
         """Entries of X_g'W X_g of the clusters that have as many rows as columns or more; at most n / k have."""
@@ -430,7 +465,7 @@ class RowScores(RegressionScores):
         order, starts = codes.order
         for low, high in cluster_ranges(codes.counts.astype(float), self.n_columns, grams):
             rows, offsets = order[starts[low] : starts[high]], starts[low : high + 1] - starts[low]
-            yield ClusterRows(low, self.design[rows], sums_of_rows(self.values[rows], offsets), offsets)
+            yield ClusterRows(low, sums_of_rows(self.values[rows], offsets), offsets, self.design[rows])
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', by statsmodels."""
@@ -473,75 +508,68 @@ class CodedRows:
     n_cells : int
         Number of cells.
     numbers : sequence of ndarray, shape (n_rows,)
-        Centred, and over their spread.
-    weights : ndarray, shape (n_rows,), optional
-        Sampling weights.
+        Numbers of the rows: a part of u is one of them less its centre, over its spread.
+    centre, spread : ndarray, shape (n_numbers,)
+        Of each of the numbers.
     """
 
     n_rows: int
     cell: IntArray | None
     n_cells: int
     numbers: Sequence[FloatArray]
-    weights: FloatArray | None
+    centre: FloatArray
+    spread: FloatArray
 
-    @property
-    def n_parts(self) -> int:
-        """1 and the numbers."""
-        return len(self.numbers) + 1
-
-    def parts(self, rows: slice) -> list[FloatArray | None]:
-        """The u of some rows, part by part; None for 1."""
-        return [None, *(number[rows] for number in self.numbers)]
-
-    def blocks(self) -> Iterator[slice]:
-        """Rows some at a time."""
-        return (slice(first, first + HELD // 4) for first in range(0, self.n_rows, HELD // 4))
+    def parts(self, rows: slice | IntArray) -> list[Any]:
+        """The u of some rows, part by part, the first of which is 1."""
+        scales = zip(self.numbers, self.centre, self.spread, strict=True)
+        return [1.0, *((number[rows] - centre) / spread for number, centre, spread in scales)]
 
     def combined(self, rows: slice, maps: FloatArray) -> FloatArray:
-        """u'F_c of some rows, for F of shape (n_cells, n_parts) or (n_cells, n_parts, m)."""
+        """u'F_c of some rows, for F of shape (n_cells, K) or (n_cells, K, m)."""
         cell = slice(0, 1) if self.cell is None else self.cell[rows]
-        total = np.empty((len(range(*rows.indices(self.n_rows))), *maps.shape[2:]))
+        total = np.empty((rows.stop - rows.start, *maps.shape[2:]))
         total[:] = maps[cell, 0]
-        for j, u in enumerate(self.parts(rows)):
-            if u is not None:
-                total += maps[cell, j] * u.reshape((-1, *(1,) * (maps.ndim - 2)))
+        for j, number in enumerate(self.parts(rows)[1:], 1):
+            total += maps[cell, j] * number.reshape((-1, *(1,) * (maps.ndim - 2)))
         return total
 
     def sums(
-        self, codes: Codes | None, error: FloatArray | None = None, squares: bool = True
+        self,
+        codes: Codes | None,
+        weights: Sequence[FloatArray | None],
+        error: FloatArray | None = None,
+        squares: bool = True,
     ) -> tuple[FloatArray, FloatArray]:
-        """Of each (cluster, cell) the sums over its rows of w u u', and of w u e; zero where they are not wanted.
+        """Of each (cluster, cell) the sums over its rows of w u u' and of w u e; zero where they are not wanted.
 
-        Shapes (n_clusters * n_cells, K, K) and (n_clusters * n_cells, K), the cells of a cluster after one another.
+        w is the product of the weights, None being 1. Shapes (n_clusters * n_cells, K, K) and (n_clusters * n_cells,
+        K), the cells of a cluster after one another.
         """
-        K, C, n_clusters = self.n_parts, self.n_cells, 1 if codes is None else codes.n_clusters
-        M, m = np.zeros((K, K, n_clusters * C)), np.zeros((K, n_clusters * C))
-        for rows in self.blocks():
-            u, w = self.parts(rows), None if self.weights is None else self.weights[rows]
-            cell = None if self.cell is None else self.cell[rows]
-            key = cell if codes is None else codes.codes[rows] if cell is None else codes.codes[rows] * C + cell
-            residual, n = None if error is None else error[rows], len(range(*rows.indices(self.n_rows)))
-            for i, part in enumerate(u):
-                first = w if part is None else part if w is None else part * w
-                if residual is not None:
-                    m[i] += _products(key, m.shape[1], first, residual, n)
-                for j, second in enumerate(u[: i + 1] if squares else []):
-                    M[i, j] += _products(key, m.shape[1], first, second, n)
-        for i in range(K):
-            M[:i, i] = M[i, :i]
-        return np.moveaxis(M, 2, 0), m.T
-
-
-def _products(
-    key: IntArray | None, size: int, first: FloatArray | None, second: FloatArray | None, n: int
-) -> FloatArray | float:
-    """Sums of products of two columns of n rows, None being 1, by key; without a key of all rows, by BLAS."""
-    left, right = (second, None) if first is None else (first, second)
-    if key is not None:
-        return np.bincount(key, left if left is None or right is None else left * right, size).astype(float, copy=False)
-    if left is None:
-        return float(n)
-    return float(left.sum() if right is None else left @ right)
+        K, size = len(self.numbers) + 1, self.n_cells * (1 if codes is None else codes.n_clusters)
+        places = [(i, j) for i in range(K) for j in range(i + 1)] if squares else []
+        places += [] if error is None else [(K, j) for j in range(K)]
+        sums, factors = np.zeros((len(places), size)), [weight for weight in weights if weight is not None]
+        for rows in parts_of(self.n_rows, max(CACHED, size)):
+            u = [*self.parts(rows), 1.0 if error is None else error[rows]]
+            weighted = u
+            if factors:
+                w = reduce(mul, (factor[rows] for factor in factors))
+                weighted = [w, *(w * part for part in u[1:])]
+            cell = None if self.cell is None else self.cell[rows].astype(np.intp)
+            key = cell
+            if codes is not None:
+                key = codes.codes[rows] if cell is None else codes.codes[rows] * self.n_cells + cell
+            for total, (i, j) in zip(sums, places, strict=True):
+                column = np.broadcast_to(weighted[i] * u[j] if j else weighted[i], rows.stop - rows.start)
+                total += column.sum() if key is None else np.bincount(key, column, size)
+        M, m = np.zeros((size, K, K)), np.zeros((size, K))
+        for (i, j), total in zip(places, sums, strict=True):
+            if i < K:
+                M[:, i, j] = M[:, j, i] = total
+            else:
+                m[:, j] = total
+        return M, m
 
 
 def roots(M: FloatArray) -> FloatArray:
@@ -583,21 +611,68 @@ def totals_of(pairs: PairSums, basis: FloatArray) -> FloatArray:
     return np.asarray(sparse.csr_array(entries, shape=(pairs.starts.size - 1, n_cells * K)) @ basis.reshape(-1, m))
 
 
-def rows_of(pairs: PairSums, basis: FloatArray, grams: bool, first: int = 0) -> Iterator[ClusterRows]:
-    """Rows with the squares and products of those of each cluster, at most as many a cell as u has parts."""
-    n_cells, K, k = basis.shape
-    totals, flat = totals_of(pairs, basis), basis.reshape(-1, k)
-    for low, high in cluster_ranges(np.diff(pairs.starts) * float(K), k, grams):
+@dataclass(frozen=True, eq=False)
+class ClusterPairs(Clusters):
+    """Clusters by what they have in each cell: rows with the same squares and products, K for each of them."""
+
+    cell: IntArray
+    pair_squares: FloatArray
+    basis: FloatArray
+
+    @property
+    def rows(self) -> FloatArray:
+        """R B_c, R being the root of the squares of a cluster in a cell."""
+        K = self.basis.shape[1]
+        places = np.repeat(self.cell * K, K)[:, None] + np.arange(K)
+        entries = (roots(self.pair_squares).ravel(), places.ravel(), np.arange(places.size // K + 1) * K)
+        flat = self.basis.reshape(-1, self.basis.shape[2])
+        return np.asarray(sparse.csr_array(entries, shape=(places.shape[0], flat.shape[0])) @ flat)
+
+    def squares(self, maps: FloatArray) -> FloatArray:
+        """Sums over the cells of b'M b of each column b of B_c times the maps."""
+        columns = self.basis @ maps
+        return self._over_cells(columns, columns)
+
+    def some(self, which: BoolArray) -> ClusterPairs:
+        """Some of these clusters."""
+        starts = np.concatenate([[0], np.cumsum(self.counts[which])])
+        pairs = np.repeat(which, self.counts // self.basis.shape[1])
+        return ClusterPairs(0, self.totals[which], starts, self.cell[pairs], self.pair_squares[pairs], self.basis)
+
+    def grams(self) -> FloatArray:
+        """Sums over the cells of B_c'M B_c, by one product of all clusters where B_c x B_c fits into memory."""
+        n_cells, K, k = self.basis.shape
+        if n_cells * K * (K + 1) * k**2 > 2 * HELD:
+            return _grams_of_rows(self.rows, self.starts)
+        grams = self._over_cells(self.basis[:, :, :, None], self.basis[:, :, None, :])
+        return grams.reshape(-1, k, k)
+
+    def _over_cells(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """Sums over the cells of those of M_ij times the left of part i and the right of part j, (n_clusters, m)."""
+        n_cells, K = self.basis.shape[:2]
+        i, j = np.tril_indices(K)
+        products = left[:, i] * right[:, j]
+        products[:, i != j] += left[:, j[i != j]] * right[:, i[i != j]]
+        places = (self.cell * i.size)[:, None] + np.arange(i.size)
+        entries = (self.pair_squares[:, i, j].ravel(), places.ravel(), self.starts // K * i.size)
+        sums: Matrix = sparse.csr_array(entries, shape=(self.starts.size - 1, n_cells * i.size))
+        sums = dense(sums) if faster_dense(sums) else sums
+        return np.asarray(sums @ products.reshape(n_cells * i.size, -1))
+
+
+def rows_of(pairs: PairSums, basis: FloatArray, grams: bool, first: int = 0) -> Iterator[ClusterPairs]:
+    """Clusters by their sums in cells, some at a time."""
+    totals, starts = totals_of(pairs, basis), pairs.starts * basis.shape[1]
+    for low, high in cluster_ranges(np.diff(starts).astype(float), basis.shape[2], grams):
         some = slice(pairs.starts[low], pairs.starts[high])
-        R = roots(pairs.squares[some])
-        has_pivot = R[:, range(K), range(K)] > 0
-        has_pivot[:, 0] = True
-        before = np.concatenate([[0], np.cumsum(has_pivot.sum(axis=1))])
-        places = np.repeat(pairs.cell[some] * K, np.diff(before))[:, None] + np.arange(K)
-        entries = (R[has_pivot].ravel(), places.ravel(), np.arange(before[-1] + 1) * K)
-        design = sparse.csr_array(entries, shape=(int(before[-1]), n_cells * K)) @ flat
-        starts = before[pairs.starts[low : high + 1] - some.start]
-        yield ClusterRows(first + low, np.asarray(design), totals[low:high], starts)
+        yield ClusterPairs(
+            first + low,
+            totals[low:high],
+            starts[low : high + 1] - starts[low],
+            pairs.cell[some],
+            pairs.squares[some],
+            basis,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -636,12 +711,11 @@ class MomentScores(RegressionScores):
 
         if by is None:
             # The sum of (w e)^2 u u' over the rows of a cell is R'R.
-            s = self.error if self.weights is None else self.error * self.weights
-            R = roots(replace(self.rows, weights=s**2).sums(None)[0])
+            R = roots(self.rows.sums(None, (self.error, self.error, self.weights, self.weights))[0])
             return np.asarray(S_white_simple((R @ (self.basis @ dense(bread))).reshape(-1, bread.shape[1])))
         return np.asarray(S_white_simple(totals_of(self._pairs(by, False), self.basis @ dense(bread))))
 
-    def clusters(self, by: Axis, *, grams: bool = False) -> Iterator[ClusterRows]:
+    def clusters(self, by: Axis, *, grams: bool = False) -> Iterator[ClusterPairs]:
         """Rows with the squares and products of those of a cluster in a cell."""
         return rows_of(self._pairs(by, True), self.basis, grams)
 
@@ -676,19 +750,14 @@ class MomentScores(RegressionScores):
         return pairs
 
     def _summed(self, codes: Codes, squares: bool) -> PairSums:
-        C, n_clusters = self.rows.n_cells, codes.n_clusters
-        if n_clusters * C <= self.n_rows:
-            M, m = self.rows.sums(codes, self.error, squares)
-            occurs = M[:, 0, 0] > 0 if squares else np.ones(n_clusters * C, dtype=bool)
-            cluster, cell = np.divmod(np.flatnonzero(occurs), C)
-            M, m = M[occurs], m[occurs]
-        else:
-            assert self.rows.cell is not None
-            joint = pair_codes(codes.codes, n_clusters, self.rows.cell, C)
-            cluster, cell = (np.empty(joint.n_clusters, np.intp) for _ in range(2))
-            cluster[joint.codes], cell[joint.codes] = codes.codes, self.rows.cell
-            M, m = replace(self.rows, cell=None, n_cells=1).sums(joint, self.error, squares)
-            order = np.argsort(cluster, kind="stable")
-            cluster, cell, M, m = cluster[order], cell[order], M[order], m[order]
+        rows, C, n_clusters = self.rows, self.rows.n_cells, codes.n_clusters
+        present, of_rows = np.arange(n_clusters * C), codes
+        if present.size > self.n_rows:
+            assert rows.cell is not None
+            present, pair = ordered(codes.codes * C + rows.cell)
+            rows, of_rows = replace(rows, cell=None, n_cells=1), Codes(pair, present.size)
+        M, m = rows.sums(of_rows, (self.weights,), self.error, squares)
+        occurs = M[:, 0, 0] > 0 if squares else np.ones(present.size, dtype=bool)
+        cluster, cell = np.divmod(present[occurs], C)
         starts = np.concatenate([[0], np.cumsum(np.bincount(cluster, minlength=n_clusters))])
-        return PairSums(cell, starts, M, m)
+        return PairSums(cell, starts, M[occurs], m[occurs])

@@ -24,7 +24,7 @@ from evalreg.numerics.matrices import (
     transposed,
     with_entries,
 )
-from evalreg.scores.stacking import concat_scores, stack_scores
+from evalreg.scores.stacking import ConcatScores, stack_scores
 
 if TYPE_CHECKING:
     from evalreg.scores.base import Block, CellSums, Scores
@@ -900,7 +900,7 @@ class Estimate:
         Estimate
             Parameters of both, without `refit`.
         """
-        return self._beside(other, concat_scores(self.scores, other.scores), same_rows=False)
+        return self._beside(other, ConcatScores(self.scores, other.scores), same_rows=False)
 
     def _beside(self, other: Estimate, scores: Scores, same_rows: bool) -> Estimate:
         (first, A), (second, B) = (part.family.source(part) for part in (self, other))

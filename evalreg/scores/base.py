@@ -14,11 +14,10 @@ from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, held_property
-from evalreg.data.clusters import TABLE_PER_ROW, Axis, Codes, Labels
+from evalreg.data.clusters import Axis, Codes, Labels, ordered
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import (
     Matrix,
@@ -29,7 +28,6 @@ from evalreg.numerics.matrices import (
     in_rows,
     is_identity,
     of_sorted,
-    single_column,
     small_product,
     square,
     sum_blocks,
@@ -555,40 +553,11 @@ class CellScores(LabelledScores):
 
     def cells(self, by: Axis) -> Iterator[Block]:
         """Sums within (cluster, cell), all clusters in one block."""
-        codes = self.labels.codes(by)
-        pair, shape = self._pairs(codes)
-        total = np.bincount(pair, self.row_scores).astype(float, copy=False)
-        if self.cell is None and self.weights is None:
-            weight = codes.counts.astype(float)
-        else:
-            weight = np.bincount(pair, self.weights).astype(float)
-        if shape is not None:
-            row, column, is_sorted = shape
-            where, size = (row, column), (codes.n_clusters, self.n_columns)
-            if is_sorted:
-                totals = of_sorted(total, row, column, size)
-                yield Block(totals, in_rows(weight, totals.indices.copy(), totals.indptr.copy(), size))
-            else:
-                totals, gram = (sparse.coo_array((entries, where), size).tocsr() for entries in (total, weight))
-                yield Block(totals, gram)
-        else:
-            # No cluster is without rows, so no entry is missing, and zeros need not be looked for.
-            yield Block(single_column(total), single_column(weight))
-
-    def _pairs(self, codes: Codes) -> tuple[IntArray, tuple[IntArray, IntArray, bool] | None]:
-        """Code of each row's (cluster, cell); with the pair of each code, and whether they are in order, of cells."""
-        if self.cell is None:
-            return codes.codes, None
-        n_table = codes.n_clusters * self.n_columns
-        key = codes.codes * self.n_columns + self.cell
-        if n_table <= TABLE_PER_ROW * key.size + 1024:
-            present = np.flatnonzero(np.bincount(key, minlength=n_table))
-            number = np.zeros(n_table, dtype=np.intp)
-            number[present] = np.arange(present.size)
-            pair, is_sorted = number[key], True
-        else:
-            (pair, present), is_sorted = pd.factorize(key), False
-        return pair, (present // self.n_columns, present % self.n_columns, is_sorted)
+        codes, n_cells = self.labels.codes(by), self.n_columns
+        present, pair = ordered(codes.codes if self.cell is None else codes.codes * n_cells + self.cell)
+        total, weight = (np.bincount(pair, of_row).astype(float) for of_row in (self.row_scores, self.weights))
+        totals = of_sorted(total, present // n_cells, present % n_cells, (codes.n_clusters, n_cells))
+        yield Block(totals, in_rows(weight, totals.indices.copy(), totals.indptr.copy(), totals.shape))
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""

@@ -248,11 +248,6 @@ def stack_scores(first: Scores, second: Scores) -> StackedScores:
     return StackedScores(first, second)
 
 
-def concat_scores(first: Scores, second: Scores) -> Scores:
-    """Scores of independent rows, one below the other, with the columns and the clusters of both."""
-    return ConcatScores(first, second)
-
-
 @dataclass(frozen=True, eq=False)
 class SampledShares(Scores):
     """Scores of means over strata whose clusters are drawn, so that the shares of the strata are estimated too.

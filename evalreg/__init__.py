@@ -146,8 +146,8 @@ def _from_module(name: str, module: ModuleType) -> object:
 
 def _with_hints(name: str, function: FunctionType) -> object:
     """The function with hints, and with logs for rows, made once; types and examples stay those of its module."""
-    hints = import_module(f"{__name__}.hints")
-    return _hinted.get(name) or _hinted.setdefault(name, hints.with_hints(function, logs=name != "by_eval"))
+    checks = import_module(f"{__name__}.checks")
+    return _hinted.get(name) or _hinted.setdefault(name, checks.with_hints(function, logs=name != "by_eval"))
 
 
 if not TYPE_CHECKING:  # or any name would pass the type checker, which takes the imports above for what is promised

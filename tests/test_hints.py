@@ -12,13 +12,13 @@ import pandas as pd
 import pytest
 
 import evalreg as er
+from evalreg.checks import ATTRIBUTES, COVARIANCES
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
     FormulaError,
     UnknownLabelError,
 )
-from evalreg.hints import ATTRIBUTES, COVARIANCES
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 

@@ -24,7 +24,6 @@ ROOMS = [
     "errors",
     "choices",
     "checks",
-    "hints",
     "numerics",
     "data",
     "scores",

@@ -206,7 +206,7 @@ class Parser(argparse.ArgumentParser):
         name = (unknown[1] or unknown[2]) if unknown else ""
         hint = ""
         if name.startswith("--"):
-            from evalreg.hints import KEYWORDS
+            from evalreg.checks import KEYWORDS
 
             ours = [f"--{word}" for word in KEYWORDS.get(name[2:].replace("-", "_"), ())]
             hint = next((f" It is called {flag} here." for flag in ours if flag in self.known), "")

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from evalreg.checks import listed, option
+from evalreg.checks import covariance_hint, listed, option
 from evalreg.choices import COVS, DOFS, REPAIRS, SSCS, CovName, DofName, RepairName, SscName
 from evalreg.data.clusters import (
     Axis,
@@ -36,7 +36,6 @@ from evalreg.errors import (
     TooFewClustersError,
 )
 from evalreg.estimate import Estimate
-from evalreg.hints import covariance_hint
 from evalreg.scores.base import Scores
 
 # Inclusion-exclusion over k axes has 2^k - 1 terms, each with a pass over the rows: 63 here, and hours at a dozen.

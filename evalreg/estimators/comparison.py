@@ -12,14 +12,13 @@ import pandas as pd
 from scipy import sparse, special
 
 from evalreg import errors
-from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, issue, listed
+from evalreg.checks import BoolArray, FloatArray, Hinting, IntArray, fraction, issue, listed, with_hints
 from evalreg.choices import CovName, DofName, RepairName, SscName
 from evalreg.covariance.crossed import subsets, t_pvalues
 from evalreg.data.answers import Answers, ModelPairs, in_set
 from evalreg.data.clusters import EXACT, Codes, Groups, as_codes, joint
 from evalreg.estimate import same_questions
 from evalreg.estimators.comparison_page import comparison_brief, comparison_summary, difference_page
-from evalreg.hints import Hinting, whole, with_hints
 from evalreg.inference.fragile import clusters_behind
 from evalreg.inference.intervals import EquivalenceName
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
@@ -31,7 +30,7 @@ from evalreg.report.axes import FigSize, estimates_axes
 from evalreg.report.rendering import MarkupName, Page, ReportFormat
 from evalreg.report.sentences import caption_text, difference_sentences
 from evalreg.report.summaries import covariance_text, not_allowed_for
-from evalreg.report.tables import Printed, Summary, level_text
+from evalreg.report.tables import Printed, Summary, level_text, whole
 from evalreg.resampling.draws import WildWeightsName
 from evalreg.results.document import checked_levels, results_document, written
 from evalreg.results.gate import Gate, decided

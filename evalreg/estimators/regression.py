@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalreg.checks import option
+from evalreg.checks import family_hint, option
 from evalreg.choices import CovName, DofName, FamilyName, MissingName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Axis, Groups
@@ -24,7 +24,6 @@ from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import estimate_cells
 from evalreg.estimators.design import Family, check_outcomes, estimate_of_family, evaluated, statsmodels_model
 from evalreg.estimators.solving import fit_in_engine, shown, solve_absorbed, solve_glm, solve_linear, unequal
-from evalreg.hints import family_hint
 from evalreg.numerics.basis import basis_of
 from evalreg.results.results import Results, chooses_rows, results_of
 

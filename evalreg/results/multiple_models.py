@@ -14,7 +14,6 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.estimate import Estimate
-from evalreg.hints import whole
 from evalreg.inference.intervals import intervals
 from evalreg.inference.ranks import PairAdjustName, pairwise_table, rank_sets, separated
 from evalreg.inference.selection import SHARE, corrected, hybrid_level, winning_values
@@ -22,7 +21,7 @@ from evalreg.inference.simultaneous import Seed, base_seed, simultaneous
 from evalreg.numerics.limits import EQUAL
 from evalreg.numerics.matrices import dense
 from evalreg.report.summaries import choice_sentence, rating_reach
-from evalreg.report.tables import Grid, Shown, Summary, limits, number
+from evalreg.report.tables import Grid, Shown, Summary, limits, number, whole
 from evalreg.results.algebra import Algebra
 from evalreg.scores.score_interval import FEW_EXPECTED
 

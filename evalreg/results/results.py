@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, issue, muted, option
+from evalreg.checks import FloatArray, Hinting, issue, muted, option, with_hints
 from evalreg.choices import CovName, DofName, IntervalName, RepairName, SscName
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import (
@@ -28,7 +28,6 @@ from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.where import open_subset
 from evalreg.errors import EvalregError, Note
 from evalreg.estimate import Estimate
-from evalreg.hints import Hinting, with_hints
 from evalreg.inference.fragile import assembled
 from evalreg.inference.intervals import EquivalenceName, against_null, equivalence_table, intervals, t_tests
 from evalreg.inference.ranks import PairAdjustName

@@ -15,10 +15,9 @@ import pandas as pd
 
 from evalreg.checks import FloatArray, fraction, keeps
 from evalreg.errors import ArgumentError, LogFormatError, NotAvailableError
-from evalreg.hints import whole
 from evalreg.report.answer import short
 from evalreg.report.documents import SCHEMA_VERSION, numbers, read_summary
-from evalreg.report.tables import Printed, Summary, whole_columns
+from evalreg.report.tables import Printed, Summary, whole, whole_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,10 +13,9 @@ from scipy.optimize import brentq
 from evalreg.checks import FloatArray, adjustment, fraction, issue, listed, nearest, option
 from evalreg.covariance.crossed import t_pvalues, t_quantile
 from evalreg.errors import ArgumentError, ArgumentTypeError, FewClustersWarning, NotAvailableError, Note
-from evalreg.hints import whole
 from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.report.answer import ranks_text
-from evalreg.report.tables import Grid, Printed, Summary, dof_texts, error_text, interval_text, number, p_value
+from evalreg.report.tables import Grid, Printed, Summary, dof_texts, error_text, interval_text, number, p_value, whole
 from evalreg.results.results import Results
 
 TasksName: TypeAlias = Literal["fixed", "drawn"]

@@ -12,7 +12,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import adjustment, fraction, issue, keeps, listed, muted, option
+from evalreg.checks import adjustment, fraction, issue, keeps, listed, log_of_data, muted, option
 from evalreg.data.clusters import axis_name, known_column
 from evalreg.data.frame import native_frame
 from evalreg.errors import (
@@ -28,7 +28,6 @@ from evalreg.errors import (
 )
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.comparison_page import by_part, comparison_summary
-from evalreg.hints import log_of_data
 from evalreg.inference.dependence import design_effect
 from evalreg.inference.fragile import clusters_behind
 from evalreg.report.axes import INK, FigSize, estimates_axes

@@ -39,8 +39,8 @@ from evalreg.report.figures import FigureName, plot_results
 from evalreg.report.summaries import covariance_text
 from evalreg.resampling.bootstrap import Bootstrapped
 from evalreg.resampling.wild import WildTested
+from evalreg.results.algebra import Diagnosed
 from evalreg.results.bridge import line_of, to_statsmodels
-from evalreg.results.diagnosed import Diagnosed
 from evalreg.results.gate import Gate, decided
 from evalreg.results.predictions import Predicted, plot_predictions
 from evalreg.results.tabulated import Tabulated

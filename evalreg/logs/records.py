@@ -16,7 +16,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -221,25 +221,17 @@ _REMOVE = 'Remove that line, or pass broken="skip" to leave such lines out and c
 _MANY_DIGITS = re.compile(rb"[0-9]{19}")
 
 
-def _fast_loads() -> Callable[[bytes], Any] | None:
-    """The parser of orjson, where it is installed."""
-    try:
-        loads: Callable[[bytes], Any] = import_module("orjson").loads
-    except ImportError:
-        return None
-    return loads
-
-
 def parser() -> Callable[[bytes], Any]:
-    """A parser of JSON that keeps all digits, and takes NaN and Infinity, which Python writes."""
-    fast = _fast_loads()
+    """A parser of JSON that keeps all digits, and takes NaN and Infinity, which Python writes; fast where orjson is."""
+    try:
+        fast: Callable[[bytes], Any] | None = import_module("orjson").loads
+    except ImportError:
+        fast = None
 
     def parse(text: bytes) -> Any:
         if fast is not None and not _MANY_DIGITS.search(text):
-            try:
+            with suppress(ValueError):
                 return fast(text)
-            except ValueError:
-                pass
         return json.loads(text.decode("utf-8"))
 
     return parse

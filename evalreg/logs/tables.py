@@ -217,7 +217,7 @@ def _nullable(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _json(content: Content, request: TableRequest) -> tuple[pd.DataFrame, int]:
     """Columns of the objects of JSON lines: those asked for, or all of the top level."""
-    wanted = request.wanted
+    wanted, nested, is_flat = request.wanted, request.nested, request.flat
     columns: dict[str, list[Any]] = {name: [] for name in wanted or ()}
     n_rows = n_broken = n_keys = 0
     # Keys that an object may have once only: all, or those that are read, and the objects that hold them.
@@ -237,10 +237,11 @@ def _json(content: Content, request: TableRequest) -> tuple[pd.DataFrame, int]:
             continue
         where = f" in line {number} of {content.name}"
         n_keys += len(record)
-        nested = request.nested if wanted is None else [name for name in wanted if "." in name or name in record]
+        if wanted is not None:
+            nested = [name for name in wanted if "." in name or name in record]
         values = {name: value for name in nested for held, value in [nested_value(record, name, where)] if held}
         if wanted is None:
-            values = (flat(record, _DEEPEST) if request.flat else record) | values
+            values = (flat(record, _DEEPEST) if is_flat else record) | values
         for name, value in values.items():
             column = columns.setdefault(name, [])
             if len(column) < n_rows:

@@ -737,7 +737,8 @@ class MomentScores(RegressionScores):
     @held_property
     def _farthest(self) -> FloatArray:
         """The largest size of each part of u."""
-        ends = (max(float(number.max()), -float(number.min())) for number in self.rows.numbers)
+        scales = zip(self.rows.numbers, self.rows.centre, self.rows.spread, strict=True)
+        ends = (max(float(z.max()) - centre, centre - float(z.min())) / spread for z, centre, spread in scales)
         return np.array([1.0, *ends])
 
     def _pairs(self, by: Axis, squares: bool) -> PairSums:

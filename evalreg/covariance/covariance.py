@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -12,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, frozen, held_property, hold
+from evalreg.checks import BoolArray, FloatArray, frozen, held_property, hold, listed
 from evalreg.covariance.crossed import (
     USUAL_LEVEL,
     Ends,
@@ -36,7 +37,7 @@ from evalreg.covariance.leverage import (
 )
 from evalreg.covariance.options import ResolvedCov
 from evalreg.data.clusters import Axis, axis_name
-from evalreg.errors import Note
+from evalreg.errors import LeverageWarning, Note, RepairWarning
 from evalreg.numerics.limits import LAST_DIGITS, ROOT_OF_ROUNDING
 from evalreg.numerics.matrices import (
     DENSE_SHARE,
@@ -696,3 +697,34 @@ class Covariance:
         if sparse.issparse(contrasts):
             return compressed(contrasts)
         return np.eye(len(self.names)) if contrasts is None else np.atleast_2d(np.asarray(contrasts, dtype=float))
+
+
+# A parameter that moves by more than this share of the one that moves most is what a cluster alone tells of; others are
+# measured from it.
+MOSTLY = 0.6
+
+
+def term_notes(cov: Covariance) -> Iterator[Note]:
+    """What to say about parameters that a single cluster determines, those measured from them, and about a repair."""
+    size = np.zeros(len(cov.names))
+    for term in cov.one_way:
+        if term.blind is not None:
+            moved = np.abs(term.blind)
+            size = np.maximum(size, np.max(moved / np.max(moved, axis=0), axis=1))
+    alone, rest = (list(compress(cov.names, part)) for part in (size > MOSTLY, (size > 0) & (size <= MOSTLY)))
+    if alone:
+        which = "row" if not cov.axes else "cluster" if cov.crossed else cov.one_way[0].name
+        it, has = ("it", "it has no error bar") if len(alone) == 1 else ("them", "they have no error bars")
+        text = f"{listed(alone)}: only one {which} tells of {it} (leverage 1), so that {has}."
+        if rest:
+            verbs = ("is", "has") if len(rest) == 1 else ("are", "have")
+            text += f" {listed(rest)} {verbs[0]} measured from there and {verbs[1]} none either."
+        text += " Differences without it have theirs. Merge it with another level, or leave its rows out."
+        yield LeverageWarning, text
+    lost = list(compress(cov.names, cov.lost))
+    if lost:
+        which = "it" if len(lost) == 1 else "each of them"
+        text = f"{listed(lost)}: some cluster alone determines {which} (leverage 1){cov.options.kind.single}."
+        yield LeverageWarning, text
+    if cov.change and cov.options.repair == "eigen":
+        yield RepairWarning, f"the crossed covariance was not positive semi-definite: {cov.change}."

@@ -18,10 +18,8 @@ from evalreg.errors import (
     AlikeWarning,
     ArgumentError,
     FewCarriersWarning,
-    LeverageWarning,
     NotAvailableError,
     Note,
-    RepairWarning,
     SparseBoardWarning,
 )
 from evalreg.estimate import PLAIN, About, Cells, Estimate, Population, Samples
@@ -120,7 +118,7 @@ def check_alike(estimate: Estimate, axes: tuple[Axis, ...], name: str) -> None:
         )
 
 
-def _alike_note(name: str, n_clusters: int, n_models: int) -> Note:
+def alike_note(name: str, n_clusters: int, n_models: int) -> Note:
     """What a result says that takes clusters to differ alike over models."""
     text = (
         f'alike="{name}": the {n_clusters} {name} clusters are taken to differ alike over the {n_models} models, and '
@@ -339,9 +337,6 @@ def sparsity(estimate: Estimate, axis: Axis) -> Sparsity:
     return Sparsity(axis, weights @ of_cells.squares, effective, of_params.largest, weights @ single)
 
 
-# A parameter that moves by more than this share of the one that moves most is what a cluster alone tells of; others are
-# measured from it.
-MOSTLY = 0.6
 # What becomes of pairs that met under one cluster alone, by whether estimates are solved again without it.
 SAID_OF_LONE_PAIRS = {
     False: "such pairs add nothing to the variance",
@@ -350,22 +345,7 @@ SAID_OF_LONE_PAIRS = {
 }
 
 
-def notes_of(estimate: Estimate, cov: Covariance) -> Iterator[Note]:
-    """What a reader should know of a covariance; score intervals of means over strata allow for their flat ones."""
-    board, cells, options = estimate.kind == "board", estimate.cells, cov.options
-    if options.alike is not None:
-        yield _alike_note(options.alike, cov.n_clusters[options.alike], estimate.about.n_models)
-    if cov.axes and board:
-        yield from _thin_notes(estimate, cov.axes, options)
-    if cells is not None and estimate.coefficient_map is not None and not estimate.scores.paired:
-        strata = cells.stratum is not None and estimate.family.single is None
-        if (cov.axes and estimate.bounded) if board else strata:
-            yield from _one_way_notes(estimate, cells, cov)
-    if cov.axes:
-        yield from _term_notes(cov)
-
-
-def _thin_notes(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Iterator[Note]:
+def thin_notes(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Iterator[Note]:
     """What to say about the models of a board that are too thinly covered for its covariance."""
     kind, finest = options.kind, max(axes, key=estimate.scores.n_clusters)
     solved_again = estimate.refit is not None and estimate.refit.leave_out is not None
@@ -405,7 +385,7 @@ RULE_OF_THREE = 3.0
 MATTERS = 1.1
 
 
-def _one_way_notes(estimate: Estimate, cells: Cells, cov: Covariance) -> Iterator[Note]:
+def one_way_notes(estimate: Estimate, cells: Cells, cov: Covariance) -> Iterator[Note]:
     """What to say about win rates and means over strata of which some pair or stratum shows no variance.
 
     With w the weight of a pair (a stratum) of n rows and s^2 the variance within those of the mean, pooled, it would
@@ -456,29 +436,3 @@ def _one_way_notes(estimate: Estimate, cells: Cells, cov: Covariance) -> Iterato
         "that are as their rows."
     )
     yield FewCarriersWarning, text
-
-
-def _term_notes(cov: Covariance) -> Iterator[Note]:
-    """What to say about parameters that a single cluster determines, those measured from them, and about a repair."""
-    size = np.zeros(len(cov.names))
-    for term in cov.one_way:
-        if term.blind is not None:
-            moved = np.abs(term.blind)
-            size = np.maximum(size, np.max(moved / np.max(moved, axis=0), axis=1))
-    alone, rest = (list(compress(cov.names, part)) for part in (size > MOSTLY, (size > 0) & (size <= MOSTLY)))
-    if alone:
-        which = "row" if not cov.axes else "cluster" if cov.crossed else cov.one_way[0].name
-        it, has = ("it", "it has no error bar") if len(alone) == 1 else ("them", "they have no error bars")
-        text = f"{listed(alone)}: only one {which} tells of {it} (leverage 1), so that {has}."
-        if rest:
-            verbs = ("is", "has") if len(rest) == 1 else ("are", "have")
-            text += f" {listed(rest)} {verbs[0]} measured from there and {verbs[1]} none either."
-        text += " Differences without it have theirs. Merge it with another level, or leave its rows out."
-        yield LeverageWarning, text
-    lost = list(compress(cov.names, cov.lost))
-    if lost:
-        which = "it" if len(lost) == 1 else "each of them"
-        text = f"{listed(lost)}: some cluster alone determines {which} (leverage 1){cov.options.kind.single}."
-        yield LeverageWarning, text
-    if cov.change and cov.options.repair == "eigen":
-        yield RepairWarning, f"the crossed covariance was not positive semi-definite: {cov.change}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
@@ -11,7 +12,7 @@ import numpy as np
 from evalreg.checks import BoolArray, FloatArray, issue, listed
 from evalreg.choices import SscName
 from evalreg.covariance.absorbed import Directions, adjusted_clusters, directions_of
-from evalreg.covariance.covariance import Covariance, Term, touching
+from evalreg.covariance.covariance import Covariance, Term, term_notes, touching
 from evalreg.covariance.crossed import Widths, crossed_variance, crossed_widths, ends_of, one_t, subsets
 from evalreg.covariance.leverage import (
     CellLeverage,
@@ -46,18 +47,20 @@ from evalreg.covariance.options import (
     resolve_cov,
 )
 from evalreg.covariance.special import (
+    alike_note,
     as_drawn,
     check_alike,
     each_column,
-    notes_of,
     of_samples,
+    one_way_notes,
     pool_models,
     refuse_undrawn,
+    thin_notes,
     with_answers,
 )
 from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.data.frame import GRAMS, refuse_larger
-from evalreg.errors import NotAvailableError, TooFewClustersError
+from evalreg.errors import NotAvailableError, Note, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, Refit
 from evalreg.numerics.limits import HELD, LAST_DIGITS, ROUNDING
 from evalreg.numerics.matrices import (
@@ -597,11 +600,26 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
         single=family.single,
         within=_within(estimate),
     )
-    notes = [*notes, *notes_of(estimate, result)]
+    notes = [*notes, *_notes_of(estimate, result)]
     # What has no variance of its own has none in a difference either, where the other's would stand for both.
     unknown = np.isnan(result.variance()) & result.lost
     result = replace(result, withheld=unknown) if clustered and unknown.any() else result
     return _floored(replace(result, notes=tuple(notes)) if notes else result, estimate, axes, options)
+
+
+def _notes_of(estimate: Estimate, cov: Covariance) -> Iterator[Note]:
+    """What a reader should know of a covariance; score intervals of means over strata allow for their flat ones."""
+    board, cells, options = estimate.kind == "board", estimate.cells, cov.options
+    if options.alike is not None:
+        yield alike_note(options.alike, cov.n_clusters[options.alike], estimate.about.n_models)
+    if cov.axes and board:
+        yield from thin_notes(estimate, cov.axes, options)
+    if cells is not None and estimate.coefficient_map is not None and not estimate.scores.paired:
+        strata = cells.stratum is not None and estimate.family.single is None
+        if (cov.axes and estimate.bounded) if board else strata:
+            yield from one_way_notes(estimate, cells, cov)
+    if cov.axes:
+        yield from term_notes(cov)
 
 
 def _floored(cov: Covariance, estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Covariance:

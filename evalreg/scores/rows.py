@@ -551,7 +551,8 @@ class CodedRows:
         places += [] if error is None else [(K, j) for j in range(K)]
         sums, factors = np.zeros((len(places), size)), [weight for weight in weights if weight is not None]
         for rows in parts_of(self.n_rows, max(CACHED, size)):
-            u = [*self.parts(rows), 1.0 if error is None else error[rows]]
+            ones = np.ones(rows.stop - rows.start)
+            u = [ones, *self.parts(rows)[1:], ones if error is None else error[rows]]
             weighted = u
             if factors:
                 w = reduce(mul, (factor[rows] for factor in factors))
@@ -561,8 +562,10 @@ class CodedRows:
             if codes is not None:
                 key = codes.codes[rows] if cell is None else codes.codes[rows] * self.n_cells + cell
             for total, (i, j) in zip(sums, places, strict=True):
-                column = np.broadcast_to(weighted[i] * u[j] if j else weighted[i], rows.stop - rows.start)
-                total += column.sum() if key is None else np.bincount(key, column, size)
+                if key is None:
+                    total += weighted[i] @ u[j]
+                else:
+                    total += np.bincount(key, weighted[i] * u[j] if j else weighted[i], size)
         M, m = np.zeros((size, K, K)), np.zeros((size, K))
         for (i, j), total in zip(places, sums, strict=True):
             if i < K:

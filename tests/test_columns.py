@@ -16,7 +16,7 @@ from evalreg.data.clusters import parse_groups
 from evalreg.errors import ArgumentError, NonFiniteError, NonNumericError, ScoreRangeError
 
 # Formulas are tried on few rows, of which some levels have a handful.
-pytestmark = pytest.mark.filterwarnings("ignore:.*few of the rows tell:evalreg.errors.FewClustersWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*on few of the rows:evalreg.errors.FewClustersWarning")
 
 SAME = 1e-12
 # A row without a value is dropped and counted, whatever stands for it.

@@ -1,4 +1,4 @@
-"""Warnings where few independent rows tell an estimate, and where a few large scores carry a mean."""
+"""Warnings where an estimate rests on few rows or clusters, and a mean on a few large scores."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ def treated(rng, n_treated, n=40, size=1):
 
 
 def number_before(words, text):
-    found = re.search(rf"([\d.]+){words}", text)
-    assert found is not None, text
-    return float(found.group(1))
+    return float(re.findall(rf"([\d.]+){words}", text)[0])
 
 
 def test_a_coefficient_of_three_treated_rows_is_said_to_rest_on_few(rng):
@@ -44,16 +42,17 @@ def test_a_coefficient_of_three_treated_rows_is_said_to_rest_on_few(rng):
     # Three rows count a third each, the other 37 a thirty-seventh.
     dof = (1 / 3 + 1 / 37) ** 2 / (1 / 27 + 1 / 37**3)
     assert abs(number_before(" degrees of freedom", text) - dof) < SHOWN
-    assert text.startswith('"t": few of the rows tell')
+    assert text.startswith('"t" rests on few of the rows')
     assert "t takes 38" in text
     clustered = er.fit("y ~ t", log, groups="row")
     # Bell and McCaffrey's, about the fitted values of so few rows, are fewer by about one.
     assert dof - 1.5 < clustered.dof["t"] < dof
+    assert not said(FewClustersWarning, lambda: er.fit("y ~ x", log[:20].assign(x=rng.normal(size=20))))
 
 
 @pytest.mark.parametrize("cov", ["CR0", "CR1", "CR3"])
 @pytest.mark.parametrize("formula", ["y ~ t", "y ~ t + u", "y ~ t * bs(u, 3)", "y ~ t | level", "engine", "mean"])
-def test_what_few_clusters_tell_is_said_once_where_t_counts_all(rng, cov, formula):
+def test_what_rests_on_few_clusters_is_said_once_where_t_counts_all(rng, cov, formula):
     log = treated(rng, 3, size=6).assign(u=rng.uniform(size=240), level=np.tile(np.arange(6), 40))
     effective = 3 if formula == "mean" else (1 / 3 + 1 / 37) ** 2 / (1 / 27 + 1 / 37**3)
     data, formula = (in_duckdb(log), "y ~ t + u") if formula == "engine" else (log, formula)
@@ -62,8 +61,9 @@ def test_what_few_clusters_tell_is_said_once_where_t_counts_all(rng, cov, formul
         return er.mean(log, "y", by="t", **how) if formula == "mean" else er.fit(formula, data, **how)
 
     assert not said(FewClustersWarning, lambda: estimated(groups="row"))
+    assert not said(FewClustersWarning, lambda: estimated(groups="row", cov=cov, dof=1.0))
     (text,) = said(FewClustersWarning, lambda: estimated(groups="row", cov=cov))
-    assert "few of the 40 row clusters tell" in text
+    assert "on few of the 40 row clusters" in text
     assert "t takes 39 degrees of freedom" in text
     assert "u" in formula or abs(number_before(" equal ones", text) - effective) < SHOWN
 
@@ -100,7 +100,7 @@ def test_the_skewness_of_a_mean_is_that_of_its_rows_over_the_root_of_their_numbe
     cost = rng.lognormal(0, 1.5, 100)
     (text,) = said(SkewedScoresWarning, lambda: er.mean(pd.DataFrame({"cost": cost}), "cost"))
     assert abs(number_before(", and up to", text) - stats.skew(cost) / 10) < SHOWN
-    assert "a few high scores carry this mean" in text
+    assert "this mean rests on a few high scores" in text
     (text,) = said(SkewedScoresWarning, lambda: er.mean(pd.DataFrame({"cost": -cost}), "cost"))
     assert "too short on the low side" in text
 

@@ -13,7 +13,7 @@ from evalreg.data.formula import NUMPY, without_backticks
 from evalreg.errors import EvalregError, FormulaError, MissingColumnError
 
 # Formulas are tried on few rows, of which some levels have a handful.
-pytestmark = pytest.mark.filterwarnings("ignore:.*few of the rows tell:evalreg.errors.FewClustersWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*on few of the rows:evalreg.errors.FewClustersWarning")
 
 SAME = 1e-9
 

@@ -179,7 +179,7 @@ def test_a_cluster_that_outweighs_all_others_gives_a_projection(rng):
     assert er.fit("score ~ 0 + model", log, groups="passage").winner().reason == found.reason.replace(
         f"of {found.name} ", f"of model[{found.name}] "
     )
-    with pytest.raises(NotAvailableError, match="few clusters tell how the models vary"):
+    with pytest.raises(NotAvailableError, match="few clusters determine how the models vary"):
         results.winner(method="hybrid")
     # Of numbers from elsewhere only the influence of rows is known: its rows are counted.
     elsewhere = er.from_influence(results.params, results.influence(), data=log)

@@ -160,7 +160,7 @@ class Judging(Shown):
         Raises
         ------
         NotAvailableError
-            If the log cannot tell what prompts add from what judges add.
+            If the log does not separate what prompts add from what judges add.
 
         Notes
         -----
@@ -353,9 +353,9 @@ def _on_variance(judging: Judging) -> Iterator[str]:
     if variance.get(PAIR_BOTH, 0.0) < 0:
         yield f"{PAIR_BOTH} is negative where a judge's verdicts turn with the order."
     if together := [name for name in map(str, variance.index) if " + " in name]:
-        yield f"This log tells only the sum of {'; of '.join(together)}."
+        yield f"This log determines only the sum of {'; of '.join(together)}."
     if unseen := ", ".join(map(str, variance.index[variance.isna()])):
-        yield f"No shares of {unseen}: too few pairs were seen in both orders to tell position from models."
+        yield f"No shares of {unseen}: too few pairs were seen in both orders to separate position from models."
 
 
 # Shares of variance by prompt, judge and model
@@ -365,12 +365,13 @@ MODEL_PROMPT, MODEL_JUDGE, MODEL_BOTH = "model x prompt", "model x judge", "mode
 PAIR_PROMPT, PAIR_JUDGE, PAIR_BOTH, RESIDUAL = "pair x prompt", "pair x judge", "pair x prompt x judge", "residual"
 POSITION = (PROMPT, JUDGE, PROMPT_JUDGE)
 OF_MODELS = (MODEL_PROMPT, MODEL_JUDGE, MODEL_BOTH)
-# With fewer repeats than half of those that both orders of all would give, what is special to a (pair, prompt, judge)
-# is left in the residual (limit).
+# If every comparison came in both orders, half of the rows would repeat another. With fewer than half of that, what is
+# special to a (pair, prompt, judge) is left in the residual (limit).
 ENOUGH_REPEATS = 0.25
-# Tolerance, 1 - R^2 of the side on the pairs (1 where orders are balanced), below which position is not told from
-# models: variances are then inflated tenfold (Marquardt 1970, Technometrics 12, 591-612). And the share of (prompt,
-# pair) that judges saw in several orders, below which the order is the prompt's (limit).
+# Tolerance, 1 - R^2 of the side on the pairs, which is 1 where orders are balanced. Below it position is not separated
+# from models: the variance of its effect is inflated by 1/tolerance, tenfold (Marquardt 1970, Technometrics 12,
+# 591-612). And the share of (prompt, pair) that judges saw in several orders, below which the order is the prompt's
+# (limit).
 ENOUGH_ORDERS = 0.1
 
 
@@ -442,8 +443,8 @@ def variance_table(rows: JudgedRows) -> pd.DataFrame:
     comparisons that share something and nothing else, which can be negative in truth too: t_abpj is, where a judge's
     verdict turns with the order.
 
-    Estimates are unbiased, so that small ones may be negative; they are not cut. Components that the log cannot tell
-    from each other are one row, named by all of them; those that cannot be seen are NaN. Sampling weights are not used.
+    Estimates are unbiased, so that small ones may be negative; they are not cut. Components that the log does not
+    separate are one row, named by all of them; those that cannot be seen are NaN. Sampling weights are not used.
     Brennan (2001), Generalizability Theory, chapters 3 and 7; Rao (1972), JASA 67, 112-115.
     """
     designs = components_of(rows)
@@ -490,8 +491,8 @@ def board_variances(rows: JudgedRows, table: pd.DataFrame) -> tuple[dict[str, fl
         held = sorted({roles.get(name, "residual") for name in names})
         if len(held) > 1:
             raise NotAvailableError(
-                f"the log cannot tell {' from '.join(names)}, and a plan needs each by itself. Add comparisons of the "
-                "same pairs by other judges, or on other prompts."
+                f"the log does not separate {' from '.join(names)}, and a plan needs each by itself. Add comparisons "
+                "of the same pairs by other judges, or on other prompts."
             )
         factor = of_models if not set(names).isdisjoint(OF_MODELS) else of_pairs
         variances[held[0]] += factor * max(float(added), 0.0)

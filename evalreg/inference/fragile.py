@@ -1,4 +1,4 @@
-"""Influence of rows and clusters; a covariance with its warnings where few, unequal or skewed ones tell an estimate."""
+"""Influence of rows and clusters; a covariance, with warnings of estimates that rest on few, unequal or skewed ones."""
 
 from __future__ import annotations
 
@@ -186,13 +186,16 @@ def variance_notes(cov: Covariance) -> tuple[Note, ...]:
 
 
 def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
-    """One warning an axis of few, unequal or dominant clusters, and of parameters that few of them tell."""
+    """One warning an axis of few, unequal or dominant clusters, and of parameters that rest on few of them."""
     notes: list[Note] = []
     for axis in cov.axes:
         name, size = axis_name(axis), cluster_sizes(estimate, axis)
         G, effective = size.n_clusters, size.effective_clusters
         few = G < FEW_CLUSTERS and name != cov.options.alike
         dominant = size.largest_share > max(LARGEST_SHARE, TIMES_EQUAL / G)
+        rests: list[str] = []
+        if cov.options.dof != "satterthwaite" and estimate.refit is not None and estimate.kind != "board":
+            rests = _rests_on_few(estimate, cov, axis, np.minimum(G, cov.dof() + 1) / 2)
         texts = [_few_text(name, G, estimate, cov)] if few else []
         if dominant:
             sizes = estimate.scores.sizes(axis)
@@ -202,7 +205,7 @@ def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
                 f'The {name} "{largest}" holds {size.largest_share:.0%} of '
                 f"the {what}: the error bar rests on how that one cluster compares with the others."
             )
-        elif effective < G / 2 and not few:
+        elif effective < G / 2 and not few and not rests:
             texts.append(
                 f"{G} {name} clusters differ so much in size that they are worth {effective:.1f} equal ones "
                 f"(G* = {effective:.1f}). Expect a rough interval."
@@ -214,9 +217,7 @@ def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
                 f"{G} {name} clusters for {n_coefficients} coefficients: {cov.options.cov} intervals of covariates "
                 'between clusters may be far too short. Use cov="CR2", whose degrees of freedom allow for that.'
             )
-        if cov.options.dof != "satterthwaite" and estimate.refit is not None and estimate.kind != "board":
-            texts += _few_tell(estimate, cov, axis, float(G))
-        if texts:
+        if texts := texts + rests:
             notes.append((DominantClusterWarning if dominant else FewClustersWarning, " ".join(texts)))
     return notes
 
@@ -230,7 +231,7 @@ def _few_text(name: str, n_clusters: int, estimate: Estimate, cov: Covariance) -
     if cov.crossed and n_clusters < FEW_CROSSED:
         return (
             f'{text}. So few values of "{name}" say little about others; without it in `groups` the result holds them '
-            f"fixed and speaks of these {n_clusters} only.{_pairs_text(n_clusters, estimate)}"
+            f"fixed and is about these {n_clusters} only.{_pairs_text(n_clusters, estimate)}"
             f"{_alike_text(name, estimate, cov)}"
         )
     return f"{text}, and may still be too short."
@@ -249,7 +250,7 @@ def _pairs_text(n_clusters: int, estimate: Estimate) -> str:
     if pairs < 2 or estimate.kind not in ("mean", "board"):
         return ""
     far = float(t_quantile(0.05 / pairs, np.array([n_clusters - 1.0]))[0])
-    return f" Where they differ, one of {pairs} pairs is told apart only at {far:.0f} standard errors or more."
+    return f" Where they differ, one of {pairs} pairs is separated only at {far:.0f} standard errors or more."
 
 
 def row_influence(estimate: Estimate, axis: Axis | None) -> tuple[FloatArray, list[object]]:
@@ -273,59 +274,64 @@ SKEWED_OF_FEW = 8.0
 
 
 def few_rows(estimate: Estimate, cov: Covariance) -> list[Note]:
-    """A warning where independent rows are many, and few of them tell a parameter, by their weight or covariates."""
+    """A warning where independent rows are many, and a parameter rests on few, by their weights or covariates."""
     if cov.axes or estimate.absorbed is not None:
         return []
-    return [(FewClustersWarning, text) for text in _few_tell(estimate, cov, None, cov.dof())]
+    # Of a normal covariate the rows are worth a third of their number.
+    return [(FewClustersWarning, text) for text in _rests_on_few(estimate, cov, None, cov.dof() / 4)]
 
 
-def _few_tell(estimate: Estimate, cov: Covariance, axis: Axis | None, of: FloatArray | float) -> list[str]:
-    """What to say of parameters that few of many clusters (None: rows) tell, where t takes no note of it.
+def _rests_on_few(estimate: Estimate, cov: Covariance, axis: Axis | None, limit: FloatArray) -> list[str]:
+    """What to say of parameters whose clusters (None: rows) are worth fewer than `limit`, and t counts more.
 
     Without Satterthwaite's degrees of freedom t counts all of them, and CR1's variance is too small besides: of dummies
     that are 1 in 2, 3 and 4 of 30 clusters .71, .83 and .87 of 95% intervals held the truth (G* = 2.3, 3.7 and 5.3).
     """
-    telling = _telling(estimate, axis)
-    few = (telling < FEW_CLUSTERS) & (telling < np.divide(of, 2)) & (cov.variance() > 0)
+    effective = _effective(estimate, axis)
+    few = (effective < FEW_CLUSTERS) & (effective < limit) & (cov.variance() > 0)
     if not few.any():
         return []
-    worst = int(np.argmin(np.where(few, telling, np.inf)))
-    example = "" if np.count_nonzero(few) == 1 else f" for {estimate.names[worst]}"
-    names, worth = listed(estimate.names[i] for i in np.flatnonzero(few)), f"{max(telling[worst], 1.0):.1f}"
-    dof = float(np.broadcast_to(cov.dof(), telling.shape)[worst])
+    worst = int(np.argmin(np.where(few, effective, np.inf)))
+    single = np.count_nonzero(few) == 1
+    example = "" if single else f" for {estimate.names[worst]}"
+    rest = f"{listed(estimate.names[i] for i in np.flatnonzero(few))} rest{'s' if single else ''} on few of the"
+    dof, worth = float(np.broadcast_to(cov.dof(), few.shape)[worst]), f"{max(effective[worst], 1.0):.1f}"
     counted = "inf" if np.isinf(dof) else f"{dof:.0f}"
     if axis is None:
         return [
-            f"{names}: few of the rows tell, by their weights or covariates. The standard error has about {worth} "
-            f"degrees of freedom{example}, and t takes {counted}, so that the interval may be too short. Number the "
-            "rows in a column and name it in `groups`: CR2 then counts the degrees of freedom so."
+            f"{rest} rows, by their weights or covariates. The standard error has about {worth} degrees of "
+            f"freedom{example}, and t takes {counted}, so that the interval may be too short. Number the rows in a "
+            "column and name it in `groups`: the degrees of freedom of CR2 allow for that."
         ]
     return [
-        f"{names}: few of the {cov.n_clusters[axis_name(axis)]} {axis_name(axis)} clusters tell, by their sizes or "
-        f"covariates. They are worth {worth} equal ones{example}, and t takes {counted} degrees of freedom, so that "
-        f'the {cov.options.cov} interval may be far too short. Use cov="CR2" with dof="satterthwaite", which counts so.'
+        f"{rest} {cov.n_clusters[axis_name(axis)]} {axis_name(axis)} clusters, by their sizes or covariates. They are "
+        f"worth {worth} equal ones{example}, and t takes {counted} degrees of freedom, so that the {cov.options.cov} "
+        'interval may be far too short. Use cov="CR2" with dof="satterthwaite", which allows for that.'
     ]
 
 
-def _telling(estimate: Estimate, axis: Axis | None) -> FloatArray:
-    """How many equal clusters (None: rows) would tell each parameter as these do, (sum v)^2 / sum v^2; NaN if unknown.
+def _effective(estimate: Estimate, axis: Axis | None) -> FloatArray:
+    """How many equal clusters (None: rows) those of each parameter are worth, (sum v)^2 / sum v^2.
 
-    v is what a cluster adds to the variance if rows vary alike and independently, a^2 of a row with a what it adds to a
-    parameter for each unit of its residual. Carter, Schnepel and Steigerwald (2017), REStat 99(4), with a working
+    NaN where that is not known, or where bounds show that it is large for all. v is what a cluster adds to the variance
+    if rows vary alike and independently, a^2 of a row with a what it adds to a parameter for each unit of its residual;
+    the ratio is at least sum v / max v. Carter, Schnepel and Steigerwald (2017), REStat 99(4), with a working
     correlation of 0; of rows Satterthwaite's degrees of freedom (1946).
     """
     scores, cells, A = estimate.scores, estimate.cells, estimate.coefficient_map
+    unknown = np.full(estimate.n_params, np.nan)
     if axis is None:
         return _ratio(*_squares_of_rows(estimate))
     if cells is not None and A is not None and estimate.refit is not None and estimate.refit.inverse_gram.ndim == 1:
         squares = compressed(A).power(2)
+        total, farthest = squares @ (1 / cells.weight), squares @ cells.weight**-2.0
+        if np.all(total >= FEW_CLUSTERS * float(scores.sizes(axis).max()) * farthest):
+            return unknown
         parts = transposed(scale_columns(squares, cells.weight**-2.0))
-        return _ratio(squares @ (1 / cells.weight), scores.column_sums(axis, parts, parts).squares)
-    if _spread_out(estimate, axis):
-        return np.full(estimate.n_params, np.nan)
-    by_cluster = scores.squares_by_cluster(axis, dense(estimate.bread))
+        return _ratio(total, scores.column_sums(axis, parts, parts).squares)
+    by_cluster = None if _spread_out(estimate, axis) else scores.squares_by_cluster(axis, dense(estimate.bread))
     if by_cluster is None:
-        return np.full(estimate.n_params, np.nan)
+        return unknown
     return _ratio(by_cluster.sum(axis=0), np.einsum("gj,gj->j", by_cluster, by_cluster))
 
 
@@ -380,10 +386,7 @@ def _squares_of_rows(estimate: Estimate) -> FloatArray:
 
 
 def _spread_out(estimate: Estimate, axis: Axis | None) -> bool:
-    """Whether the range of the covariates shows that no cluster adds much to any parameter, without a look at rows.
-
-    (sum v)^2 / sum v^2 is at least sum v / max v.
-    """
+    """Whether the range of the covariates shows that no cluster adds much to any parameter, without a look at rows."""
     scores = estimate.scores
     if not isinstance(scores, RegressionScores) or scores.weights is not None or estimate.refit is None:
         return False
@@ -457,8 +460,8 @@ def _text(estimate: Estimate, axis: Axis | None, skewness: FloatArray, far: Bool
     what = "scores" if axis is None else f"{axis_name(axis)} clusters"
     example = "" if np.count_nonzero(far) == 1 else f" for {estimate.names[worst]}"
     return (
-        f"{listed(estimate.names[i] for i in np.flatnonzero(far))}: a few {side} {what} carry this mean (its skewness "
-        f"is {abs(skewness[worst]):.2f}{example}, and up to {SKEWED} is safe), so that its interval is too short on "
-        f"the {side} side. 95% intervals of such means held the truth in .65 to .93 of simulated logs. Quantiles and "
-        "means of logarithms do not have this fault, and more rows mend it."
+        f"{listed(estimate.names[i] for i in np.flatnonzero(far))}: this mean rests on a few {side} {what} (its "
+        f"skewness is {abs(skewness[worst]):.2f}{example}, and up to {SKEWED} is safe), so that its interval is too "
+        f"short on the {side} side. 95% intervals of such means contained the truth in .65 to .93 of simulated logs. "
+        "Quantiles and means of logarithms do not have this fault, and more rows mend it."
     )

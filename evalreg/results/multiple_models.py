@@ -471,7 +471,7 @@ def _alone_reason(estimate: Estimate, cov: Covariance, w: int) -> str:
         return (
             f'"{estimate.scores.label(axis, int(first))}" weighs {share[first]:.0%} in the estimate of '
             f"{estimate.names[w]} and the next of {share.size} {axis_name(axis)} clusters {share[second]:.0%}, so that "
-            "few clusters tell how the models vary together"
+            "few clusters determine how the models vary together"
         )
     return ""
 

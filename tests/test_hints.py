@@ -13,12 +13,7 @@ import pytest
 
 import evalreg as er
 from evalreg.checks import ATTRIBUTES, COVARIANCES
-from evalreg.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    FormulaError,
-    UnknownLabelError,
-)
+from evalreg.errors import ArgumentError, ArgumentTypeError, FormulaError, UnknownLabelError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import DataError
+from evalreg.errors import ArgumentError, DataError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -73,6 +73,14 @@ def test_tables_are_read_as_logs(paired, tmp_path):
         log = er.read_log(path)
         assert (log.format, len(log.frame)) == ("table", len(rows))
         np.testing.assert_allclose(log.mean().params, er.mean(rows, by="model", item="item").params)
+    with pytest.raises(ArgumentError, match="`failed` must be one of"):
+        er.read_log(tmp_path, failed=None)
+
+
+def test_a_link_beside_its_file_adds_no_rows(tmp_path):
+    (tmp_path / "real.csv").write_text("item,score\n1,1\n2,0\n")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
+    assert len(er.read_log(tmp_path).frame) == 2
 
 
 def test_a_role_has_one_value_a_row_and_one_side_alone_is_no_role():

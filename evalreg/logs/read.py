@@ -162,8 +162,8 @@ def _opened(path: Paths, options: Mapping[str, Any]) -> tuple[Format, list[Sourc
     """The format and the files of a log, what is chosen of it, and what was passed over."""
     chosen = {name: value for name, value in options.items() if value is not None}
     format = chosen.pop("format", None)
-    option("failed", chosen.get("failed", "drop"), FailedName)
-    option("broken", chosen.get("broken", "raise"), BrokenName)
+    option("failed", options.get("failed", "drop"), FailedName)
+    option("broken", options.get("broken", "raise"), BrokenName)
     if "roles" in chosen:
         chosen["roles"] = as_roles(chosen["roles"])
         if format not in (None, "table"):

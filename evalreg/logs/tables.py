@@ -217,8 +217,10 @@ def _nullable(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _json(content: Content, request: TableRequest) -> tuple[pd.DataFrame, int]:
     """Columns of the objects of JSON lines: those asked for, or all of the top level."""
-    wanted, nested, is_flat = request.wanted, request.nested, request.flat
+    wanted, is_flat = request.wanted, request.flat
     columns: dict[str, list[Any]] = {name: [] for name in wanted or ()}
+    plain = [name for name in columns if "." not in name]
+    nested = request.nested if wanted is None else [name for name in columns if "." in name]
     n_rows = n_broken = n_keys = 0
     # Keys that an object may have once only: all, or those that are read, and the objects that hold them.
     unique = None if wanted is None else [part for name in wanted for part in (name, name.split(".")[0])]
@@ -237,11 +239,11 @@ def _json(content: Content, request: TableRequest) -> tuple[pd.DataFrame, int]:
             continue
         where = f" in line {number} of {content.name}"
         n_keys += len(record)
-        if wanted is not None:
-            nested = [name for name in wanted if "." in name or name in record]
         values = {name: value for name in nested for held, value in [nested_value(record, name, where)] if held}
         if wanted is None:
             values = (flat(record, _DEEPEST) if is_flat else record) | values
+        else:
+            values |= {name: record[name] for name in plain if name in record}
         for name, value in values.items():
             column = columns.setdefault(name, [])
             if len(column) < n_rows:

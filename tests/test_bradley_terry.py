@@ -11,9 +11,7 @@ import scipy
 import statsmodels.api as sm
 
 import evalreg as er
-from evalreg.errors import (
-    DisconnectedError,
-)
+from evalreg.errors import DisconnectedError
 from evalreg.resampling.draws import solver_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 import evalreg as er
-from evalreg.errors import (
-    NotAvailableError,
-)
+from evalreg.errors import NotAvailableError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 

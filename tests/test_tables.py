@@ -72,3 +72,8 @@ def test_a_table_is_no_wider_than_its_page_and_tells_its_names_apart(width, name
         assert shown == names
         assert last.startswith(names[-1])
     assert lines[0].endswith("n") or last.startswith("Left out")
+
+
+def test_the_two_names_of_a_difference_are_not_cut_to_the_same():
+    names = [f"lab/many-letters-{number}-and-more-2024-10-22" for number in ("one", "two")]
+    assert all(name in Grid(("", "n"), ((" - ".join(names), "400"),)).text(70) for name in names)

@@ -217,7 +217,7 @@ class Grid:
                 grid = self._only([i for i, header in enumerate(self.headers) if header not in self.spare[:n]])
                 room = min(width - sum(w + 2 for w in grid._widths()[1:]), longest)
                 cut = [shorten(name, room) for name in names] if room >= shortest else []
-                if len(cut) == len(names) and len(set(cut)) == len(set(names)):
+                if _n_names(cut) == _n_names(names):
                     note = f"\nLeft out at {width} columns: {', '.join(self.spare[:n])}." if n else ""
                     return grid._aligned(cut, room, width) + note
         right = sum(w + 2 for w in widths)
@@ -377,6 +377,11 @@ def in_lines(text: str, width: int, indent: str = "") -> list[str]:
     """A text as lines of that width, broken at spaces, and at the hyphens of names where one is longer than a line."""
     too_long = any(len(word) > width - len(indent) for word in text.split())
     return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=too_long)
+
+
+def _n_names(names: Iterable[str]) -> int:
+    """How many different names there are, of pairs each of the two."""
+    return len({part for name in names for part in name.split(PAIRED)})
 
 
 def _wrapped(name: str, width: int) -> list[str]:

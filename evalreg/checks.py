@@ -1,4 +1,4 @@
-"""Arguments checked once, at the door; messages in one voice; names of other packages told in ours."""
+"""Arguments checked once, at the door; messages in one voice; names of other packages in ours."""
 
 from __future__ import annotations
 
@@ -299,7 +299,7 @@ def visible(text: str, keep: str = "") -> str:
     return _HIDDEN.sub(lambda match: match[0] if match[0] in keep else ascii(match[0])[1:-1], text)
 
 
-# Other packages: their names told in ours.
+# Other packages: their names in ours.
 
 
 def _by_word(meanings: Mapping[str, str]) -> dict[str, str]:
@@ -448,7 +448,7 @@ def keyword_hint(name: str, value: object, function: str, known: Sequence[str]) 
 
 
 def with_hints(function: Callable[P, T], logs: bool = False) -> Callable[P, T]:
-    """The same function, which says of an unknown keyword what it is called here, and which argument is of no use.
+    """The same function, which says of an unknown keyword what it is called here, and which argument has another type.
 
     With `logs` its `data` may be a log, or a mapping of names to logs.
     """
@@ -472,11 +472,11 @@ def with_hints(function: Callable[P, T], logs: bool = False) -> Callable[P, T]:
             return cast(T, sys.modules["evalreg.logs.log"].ask(log, function, named))
         except EvalregError:
             raise
-        except Exception as error:
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
             reason = _misfit(signature, getattr(function, "__globals__", {}), args, kwargs)
             if not reason:
                 raise
-            raise ArgumentTypeError(f"{reason}, in `{called}({', '.join(known)})`.") from error
+            raise ArgumentTypeError(f"{reason}, in `{called}{_plain(signature)}`.") from error
 
     return checked
 
@@ -497,6 +497,12 @@ def _misfit(signature: inspect.Signature, home: dict[str, Any], args: Any, kwarg
             wanted = re.sub(r"\b[a-z_.]+\.", "", inspect.formatannotation(kind)).replace(" | ", " or ")
             return f"`{name}` must be {wanted}; got {type(value).__name__}"
     return ""
+
+
+def _plain(signature: inspect.Signature) -> inspect.Signature:
+    """The names of parameters alone, with the star before those that are keywords."""
+    parameters = [parameter for name, parameter in signature.parameters.items() if name != "self"]
+    return inspect.Signature([inspect.Parameter(parameter.name, parameter.kind) for parameter in parameters])
 
 
 def _is_a(value: Any, kind: Any) -> bool:

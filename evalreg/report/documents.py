@@ -6,12 +6,13 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import MISSING, fields
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray
+from evalreg.checks import FloatArray, T
 from evalreg.errors import LogFormatError
 from evalreg.report.tables import Grid, Summary
 from evalreg.versions import version_of
@@ -64,8 +65,20 @@ def records(table: pd.DataFrame, *index: str) -> list[dict[str, Any]]:
 
 def read_summary(document: Mapping[str, Any]) -> Summary:
     """The summary whose fields these are."""
-    grids = tuple(Grid(**grid) for grid in document["grids"])
-    return Summary(**{**document, "grids": grids})
+    grids = tuple(_of_fields(Grid, grid) for grid in document["grids"])
+    facts = tuple((str(label), str(value)) for label, value in document["facts"])
+    sentences = tuple(map(str, document["sentences"]))
+    return _of_fields(Summary, {**document, "facts": facts, "grids": grids, "sentences": sentences})
+
+
+def _of_fields(kind: type[T], document: Mapping[str, Any]) -> T:
+    """An object of a dataclass from its fields; those of later versions are passed over."""
+    known = {
+        field.name: document[field.name]
+        for field in fields(cast(Any, kind))
+        if field.name in document or field.default is MISSING
+    }
+    return kind(**known)
 
 
 def as_compact_json(document: Mapping[str, Any]) -> str:

@@ -699,8 +699,8 @@ class Covariance:
         return np.eye(len(self.names)) if contrasts is None else np.atleast_2d(np.asarray(contrasts, dtype=float))
 
 
-# A parameter that moves by more than this share of the one that moves most is what a cluster alone tells of; others are
-# measured from it.
+# A parameter that moves by more than this share of the one that moves most is what a cluster alone determines; others
+# are measured from it.
 MOSTLY = 0.6
 
 
@@ -713,9 +713,9 @@ def term_notes(cov: Covariance) -> Iterator[Note]:
             size = np.maximum(size, np.max(moved / np.max(moved, axis=0), axis=1))
     alone, rest = (list(compress(cov.names, part)) for part in (size > MOSTLY, (size > 0) & (size <= MOSTLY)))
     if alone:
-        which = "row" if not cov.axes else "cluster" if cov.crossed else cov.one_way[0].name
+        which = "cluster" if cov.crossed else cov.one_way[0].name
         it, has = ("it", "it has no error bar") if len(alone) == 1 else ("them", "they have no error bars")
-        text = f"{listed(alone)}: only one {which} tells of {it} (leverage 1), so that {has}."
+        text = f"{listed(alone)}: only one {which} determines {it} (leverage 1), so that {has}."
         if rest:
             verbs = ("is", "has") if len(rest) == 1 else ("are", "have")
             text += f" {listed(rest)} {verbs[0]} measured from there and {verbs[1]} none either."

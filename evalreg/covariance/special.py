@@ -122,7 +122,7 @@ def alike_note(name: str, n_clusters: int, n_models: int) -> Note:
     """What a result says that takes clusters to differ alike over models."""
     text = (
         f'alike="{name}": the {n_clusters} {name} clusters are taken to differ alike over the {n_models} models, and '
-        "what they tell of all models is pooled. Differences are at their level only where that holds. They are too "
+        "what they say of all models is pooled. Differences are at their level only where that holds. They are too "
         f"sure for a model on which values of {name} differ more than on others."
     )
     return AlikeWarning, text

@@ -97,7 +97,7 @@ class Absorbed:
         level = self.codes[0]
         of_cluster, of_level = (np.bincount(codes.codes, self.weights) for codes in (by, level))
         s = float(of_cluster.max() / of_level.min())
-        if s >= 0.5:  # no bound that tells; the shares themselves
+        if s >= 0.5:  # no bound at all: take the shares themselves
             joint = pair_codes(by.codes, by.n_clusters, level.codes, level.n_clusters)
             of = np.empty(joint.n_clusters, dtype=np.intp)
             of[joint.codes] = level.codes

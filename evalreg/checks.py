@@ -339,7 +339,7 @@ LATER = _by_word(
     {
         "`results.conf_int(alpha=0.05)`": "alpha level confidence conf_level ci",
         "`results.equivalence(margin)`": "margin tost",
-        "`er.bootstrap(results)` or `results.wild_test()`": "bootstrap wild",
+        "`results.bootstrap()` or `results.wild_test()`": "bootstrap wild",
     }
 )
 # What results of other packages have under names of their own, by how it is asked for here.

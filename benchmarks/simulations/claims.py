@@ -401,6 +401,16 @@ CLAIMS = (
         ),
     ),
     Claim(
+        "docs/decisions/one-way-default.md",
+        "its 95% intervals cover {}, {}, {}, {} and {} under CR1, {}, {}, {}, {} and {} under CR3, and {}, {}, {}, {} "
+        "and {} by default",
+        lambda t: tuple(
+            two(question(t, f"dummy of {treated} in 30 clusters", cov))
+            for cov in ("CR1", "CR3", "CR2")
+            for treated in (2, 3, 4, 6, 10)
+        ),
+    ),
+    Claim(
         SCORE,
         "20 x 50 independent rows of .95, .98 and .995 are {}, {} and {} times as wide",
         lambda t: tuple(

@@ -73,6 +73,20 @@ def own_clusters(n_models: int, n_clusters: int) -> Question:
     return Question(ask, {"CR2": 0.0, "CR1": 0.0})
 
 
+def few_treated(treated: int) -> Question:
+    """A dummy that is 1 in so many of 30 clusters of 8 rows, each cluster with a mean of its own."""
+    cluster = np.repeat(np.arange(30), 8)
+    log = pd.DataFrame({"cluster": cluster, "treated": (cluster < treated).astype(float)})
+    kinds = ("CR2", "CR1", "CR3")
+
+    def ask(rng: Rng) -> Ends:
+        score = rng.normal(size=30)[cluster] + rng.normal(size=cluster.size)
+        fitted = er.fit("score ~ treated", log.assign(score=score), groups="cluster")
+        return {kind: last(fitted.with_cov(cov=kind)) for kind in kinds}
+
+    return Question(ask, dict.fromkeys(kinds, 0.0))
+
+
 def joint(G: int, unequal: bool, binary: bool) -> Question:
     """Four models that are equally good on passages that differ, each in its own way for each model."""
     hypotheses = np.hstack([np.eye(3), -np.ones((3, 1))])
@@ -594,6 +608,8 @@ def _worlds() -> Iterator[tuple[str, Made]]:
         yield f"skewed covariate, {n} rows", (2000, rows, (n,))
     for models, clusters in ((10, 5), (5, 10)):
         yield f"{models} models of {clusters} clusters each", (2000, own_clusters, (models, clusters))
+    for treated in (2, 3, 4, 6, 10):
+        yield f"dummy of {treated} in 30 clusters", (4000, few_treated, (treated,))
     for G, unequal, binary in product((6, 12, 30), (False, True), (False, True)):
         size, scores = "1 to 40" if unequal else "8", "0/1" if binary else "normal"
         yield f"joint test, {G} passages of {size}, {scores}", (1000, joint, (G, unequal, binary))

@@ -285,7 +285,7 @@ def _rests_on_few(estimate: Estimate, cov: Covariance, axis: Axis | None, limit:
     """What to say of parameters whose clusters (None: rows) are worth fewer than `limit`, and t counts more.
 
     Without Satterthwaite's degrees of freedom t counts all of them, and CR1's variance is too small besides: of dummies
-    that are 1 in 2, 3 and 4 of 30 clusters .71, .83 and .87 of 95% intervals held the truth (G* = 2.3, 3.7 and 5.3).
+    that are 1 in 2, 3 and 4 of 30 clusters .72, .82 and .87 of 95% intervals held the truth (G* = 2.3, 3.7 and 5.3).
     """
     effective = _effective(estimate, axis)
     few = (effective < FEW_CLUSTERS) & (effective < limit) & (cov.variance() > 0)

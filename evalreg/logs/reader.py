@@ -673,7 +673,7 @@ def _refuse_second_runs(frame: pd.DataFrame, parts: Sequence[Part]) -> None:
     raise ArgumentError(
         f"Logs read together hold one run of a model on a task; {first['model']!r} has {len(same)}{on}: "
         f"{'; '.join(each)}. Name the files of one; repeats belong in one run, as samples. To compare two runs, name "
-        'them: er.read_log({"before": path, "after": path}).',
+        'them: er.read_log({"before": path, "after": path}), or before=PATH after=PATH on the command line.',
         count=len(same),
     )
 

@@ -12,7 +12,7 @@ from pandas.api.types import infer_dtype
 
 from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.data.clusters import Axis, Codes, Groups, as_codes, axis_name, factorize, joint, occurring, rows_where
-from evalreg.data.formula import ParsedFormula, absorbed_factors, formula_columns, names_in
+from evalreg.data.formula import ParsedFormula, absorbed_factors, formula_columns, names_in, terms_of
 from evalreg.data.frame import DESIGNS, GRAMS, Table, Values, are_numbers, object_floats, refuse_larger
 from evalreg.data.rows import ReadRows, Roles, read_rows
 from evalreg.errors import EmptyDataError, FormulaError, NonFiniteError, NonNumericError
@@ -149,7 +149,7 @@ def refuse_large_design(parsed: ParsedFormula, frame: pd.DataFrame, n_clusters: 
         return
     widest = max(levels, key=levels.__getitem__)
     remedy = f'Leave out or merge levels of "{widest}", which has {levels[widest]:,}.'
-    terms = patsy.ModelDesc([], patsy.ModelDesc.from_formula(parsed.text).rhs_termlist)
+    terms = patsy.ModelDesc([], terms_of(parsed.text).rhs_termlist)
     # What is far too large takes long to count alone.
     fewest = max(_fewest(term, levels) for term in terms.rhs_termlist)
     _refuse_columns(fewest, "at least ", parsed, frame, n_clusters, remedy)

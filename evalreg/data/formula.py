@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -359,6 +360,14 @@ def parse_formula(formula: object) -> ParsedFormula:
 
 
 @lru_cache(maxsize=64)
+def terms_of(text: str) -> Any:
+    """What patsy parses a formula as; kept, since one formula is evaluated many times."""
+    import patsy
+
+    return patsy.ModelDesc.from_formula(text)
+
+
+@lru_cache(maxsize=64)
 def _parsed(formula: str) -> ParsedFormula:
     """The same of a text; kept, since one formula is often fitted to many frames."""
     import patsy
@@ -366,7 +375,7 @@ def _parsed(formula: str) -> ParsedFormula:
     formula, absorbed = split_bar(formula)
     formula = without_backticks(formula)
     try:
-        description = patsy.ModelDesc.from_formula(formula)
+        description = terms_of(formula)
     except patsy.PatsyError as error:
         raise FormulaError(f"`formula` does not parse: {error}") from None
     except SyntaxError as error:

@@ -363,10 +363,8 @@ class Table:
     def missing(self, name: str) -> BoolArray:
         """True where a column is null or NaN."""
         series = self.frame.get_column(name)
-        missing = series.is_null().to_numpy().astype(bool)
-        if series.dtype.is_float():
-            missing |= series.is_nan().fill_null(False).to_numpy().astype(bool)
-        return np.asarray(missing)
+        missing = np.isnan(series.to_numpy()) if series.dtype.is_float() else series.is_null().to_numpy()
+        return np.asarray(missing, dtype=bool)
 
 
 def refuse_infinite(values: FloatArray, name: str, argument: str) -> None:

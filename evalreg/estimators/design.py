@@ -13,7 +13,7 @@ import pandas as pd
 from evalreg.checks import FloatArray, IntArray
 from evalreg.choices import FamilyName
 from evalreg.data.clusters import ordered, rows_where
-from evalreg.data.formula import ParsedFormula
+from evalreg.data.formula import ParsedFormula, terms_of
 from evalreg.data.frame import refuse_extreme
 from evalreg.errors import (
     ConstantScoreError,
@@ -184,7 +184,7 @@ def evaluated(parsed: ParsedFormula, data: pd.DataFrame) -> Design:
     columns = {name: _array(parsed, column) for name, column in data.items()}
     try:
         with np.errstate(all="ignore"):
-            left, right = patsy.incr_dbuilders(parsed.text, lambda: iter([columns]), eval_env=0)
+            left, right = patsy.incr_dbuilders(terms_of(parsed.text), lambda: iter([columns]), eval_env=0)
             values = [
                 {factor: _values(factor, info, columns) for factor, info in side.factor_infos.items()}
                 for side in (left, right)

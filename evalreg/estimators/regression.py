@@ -211,7 +211,8 @@ def _fit_rows(
         model = statsmodels_model(parsed.text, frame, rows.weights, family)
         estimate = estimate_of_family(model, basis.rows, parsed.text)
         about = replace(estimate.about, outcome=parsed.outcome, formula=parsed.text)
-        estimate = replace(estimate, scores=estimate.scores.relabelled(lambda _: labels), about=about)
+        scores = estimate.scores.relabelled(lambda _: labels)
+        estimate = replace(estimate, scores=scores, about=about, dropped=rows.dropped)
     else:
         name = cast(FamilyName, family)
         methods = {"binomial": "GLM, Binomial (logit link)", "poisson": "GLM, Poisson (log link)"}
@@ -221,5 +222,6 @@ def _fit_rows(
         else:
             check_outcomes(design.outcome, design.outcome_name, name)
             estimate = solve_glm(design, labels, unequal(rows.weights), name, about)
-        estimate = replace(estimate, fitted=cache(partial(shown, parsed, frame, rows.weights, name)))
-    return replace(estimate, dropped=rows.dropped), rows.axes
+        fitted = cache(partial(shown, parsed, frame, rows.weights, name))
+        estimate = replace(estimate, fitted=fitted, dropped=rows.dropped)
+    return estimate, rows.axes

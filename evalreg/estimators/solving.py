@@ -20,7 +20,7 @@ from evalreg.data.clusters import Axis, Groups, Labels, axis_name
 from evalreg.data.designs import as_labels, for_formula, levels_of, refuse_large_design
 from evalreg.data.engine import ROWS, CellKeys, Query, floats_of, schema_of
 from evalreg.data.engine_rows import EngineRows, read_in_engine, refuse_arrays_of_weights
-from evalreg.data.formula import ParsedFormula, whole_column
+from evalreg.data.formula import ParsedFormula, terms_of, whole_column
 from evalreg.data.frame import refuse_extreme
 from evalreg.data.rows import ReadRows, Roles
 from evalreg.errors import (
@@ -344,10 +344,8 @@ def _refuse_in_memory_only(
 
 def _factors(parsed: ParsedFormula, schema: Any) -> tuple[tuple[str, ...], dict[tuple[str, ...], tuple[str, ...]]]:
     """Columns of the factors that are labels; and by the codes of numbers multiplied in a term, their columns."""
-    import patsy
-
     keys, products = set[str](), dict[tuple[str, ...], tuple[str, ...]]()
-    for term in patsy.ModelDesc.from_formula(parsed.text).rhs_termlist:
+    for term in terms_of(parsed.text).rhs_termlist:
         codes = []
         for factor in term.factors:
             name, kind = whole_column(factor.code), schema[whole_column(factor.code)]

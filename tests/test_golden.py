@@ -41,11 +41,3 @@ def test_the_tolerance_is_relative_to_the_largest_value_of_the_array(small):
 def test_nan_and_infinity_stand_where_the_reference_has_them(small, x):
     with pytest.raises(AssertionError, match="NaN or infinity in other places"):
         small.check("matrix", x)
-
-
-def test_a_reference_agrees_with_itself_and_with_nothing_else(golden):
-    d5 = golden("d5_judges3")
-    for key in d5.values:
-        d5.check(key, d5.value(key))
-        with pytest.raises(AssertionError):
-            d5.check(key, d5.value(key) + 1.0)

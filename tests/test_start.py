@@ -22,7 +22,7 @@ import pytest
 import evalreg as er
 
 PACKAGE = Path(er.__file__).parent
-FRAMES = {"numpy", "pandas", "scipy", "narwhals"}
+FRAMES = {"numpy", "pandas", "scipy", "narwhals", "statsmodels"}
 # Whatever is imported before, and in whatever order.
 EVERYTHING = """
 import importlib, pkgutil, evalreg
@@ -138,11 +138,11 @@ def test_threads_that_use_a_name_first_at_the_same_time_get_one_object():
     assert seen_after("import evalreg")["one"] == [True, True, True]
 
 
-@pytest.mark.parametrize("argument", ["--help", "--version"])
-def test_help_and_version_load_no_data_frames(argument):
+@pytest.mark.parametrize("arguments", ["--help", "--version", "fit --help"])
+def test_help_and_version_load_no_data_frames(arguments):
     code = f"""
 import contextlib, io, evalreg.__main__ as entry, sys
-sys.argv = ["evalreg", "{argument}"]
+sys.argv = ["evalreg", *{arguments.split()}]
 with contextlib.redirect_stdout(io.StringIO()):
     assert entry.main() == 0
 """

@@ -24,6 +24,7 @@ class Command:
     page: str = ""  # the options that the first page of help shows, besides those of all
     extra_options: tuple[Option, ...] = ()  # options that no function has
     first: tuple[str, ...] = ()  # arguments before the files
+    without: tuple[str, ...] = ()  # parameters of its functions that are no options
     verb: str = "estimated"  # the function of `verbs` that runs it
     reads: bool = True  # whether it reads logs
     examples: str = ""
@@ -36,7 +37,7 @@ class Command:
 
     def options(self) -> Iterator[Option]:
         """The options of its functions and its own."""
-        hidden = {*HIDDEN, *(name.lower() for name in self.first), *(option.name for option in self.extra_options)}
+        hidden = {*HIDDEN, *self.without, *map(str.lower, self.first), *(option.name for option in self.extra_options)}
         for function in self.functions:
             for option in options_of(function):
                 if option.name not in hidden:
@@ -202,6 +203,7 @@ COMMANDS = (
         ("table", "mean", "fit"),
         "score by item beneath stars keep",
         (Option("formulas", TEXT, help='formulas, one column each, separated by ";".'),),
+        without=("formula",),
         verb="side_by_side",
         examples="""\
   evalreg table logs/passages.csv --groups passage \\

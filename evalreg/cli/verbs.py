@@ -52,10 +52,11 @@ class Request:
         """Those of these names."""
         return {name: self.options[name] for name in names if name in self.options}
 
-    def refuse_others(self, function: str) -> None:
+    def refuse_others(self, function: str, besides: Sequence[str] = ()) -> None:
         """Refuse options of the command's other functions: they would have no effect."""
         every = frozenset().union(*self.command.names.values())
-        lost = [name for name in self.options if name in every - self.command.names[function] - {"alpha", "seed"}]
+        used = {*self.command.names[function], *besides, "alpha", "seed"}
+        lost = [name for name in self.options if name in every - used]
         if lost:
             raise ArgumentError(
                 f"`{lost[0]}` does not go with what is estimated here ({function.replace('_', ' ')}). Leave it out.",
@@ -238,8 +239,8 @@ def board_call(request: Request, rows: Rows) -> tuple[str, dict[str, Any]]:
             f"`{others[0]}` goes with verdicts on pairs of models; these are scores of single ones.",
             parameter=others[0],
         )
-    names = {option.name for option in options_of("mean")}
-    return "mean", {name: value for name, value in request.options.items() if name in names}
+    request.refuse_others("mean")
+    return "mean", request.of("mean")
 
 
 def board(request: Request, rows: Rows) -> Any:
@@ -263,18 +264,18 @@ def side_by_side(request: Request) -> Reply:
     named, plain = named_files(request.files)
     files = named or {Path(file).name if len(request.files) > 1 else file: file for file in plain}
     formulas = [text.strip() for text in str(request.get("formulas", "")).split(";") if text.strip()]
+    function, beside = "fit" if formulas else "mean", ("names", "beneath", "stars", "keep")
+    request.refuse_others(function, beside)
     columns: dict[str, Any] = {}
     for name, file in files.items():
         rows = read([file], request.options)
         for formula in formulas or [""]:
             header = ": ".join(filter(None, (name if len(files) > 1 or not formula else "", formula)))
-            function, options = ("fit", {"formula": formula}) if formula else ("mean", {})
-            columns[header] = call(function, rows, request.of(function) | options)
+            columns[header] = call(function, rows, request.of(function) | ({"formula": formula} if formula else {}))
     if len(columns) < len(files) * max(len(formulas), 1):
         raise ArgumentError("columns need names that differ: write NAME=FILE.", parameter="files")
     names = words(request.options["names"]) if isinstance(request.get("names"), str) else request.get("names")
-    shown = request.among("beneath", "stars", "keep")
-    return Reply(er.table(list(columns.values()), names or list(columns), **shown))
+    return Reply(er.table(list(columns.values()), names or list(columns), **request.among(*beside[1:])))
 
 
 def evals(request: Request) -> Reply:
@@ -295,6 +296,7 @@ def evals(request: Request) -> Reply:
             raise ArgumentError(f"every row must say its eval; {int(labels.isna().sum())} do not.", parameter="eval")
         parts = {str(name): Rows(rows.frame[labels == name]) for name in labels.unique()}
     function = "compare" if "baseline" in request.options else "mean"
+    request.refuse_others(function, ("adjust",))
     results = {}
     for name, part in parts.items():
         options = request.of(function)
@@ -325,6 +327,8 @@ def report(request: Request) -> Reply:
 
     rows = read(request.files, request.options)
     paired = "baseline" in request.options
+    if paired:
+        request.refuse_others("compare")
     function, options = ("compare", request.of("compare")) if paired else board_call(request, rows)
     result, seed = call(function, rows, options), request.get("seed", 0)
     output = str(request.get("output", ""))
@@ -417,10 +421,9 @@ def separated(request: Request) -> Reply:
     if len(models) != 2:
         raise ArgumentError("`models` must be two names, as in A,B.", parameter="models")
     rows = read(request.files, request.options)
-    of_plan = ("judges", "judge", "delta", "power")
-    others = {name: value for name, value in request.options.items() if name not in of_plan}
-    result = board(replace(request, options=others), rows)
     options = {name: value for name, value in request.of("plan.separate").items() if name not in ("left", "right")}
+    others = {name: value for name, value in request.options.items() if name not in options}
+    result = board(replace(request, options=others), rows)
     plan = er.plan.separate(result, *models, **options)
     return Reply(plan, rows)
 

@@ -33,7 +33,7 @@ def test_every_command_and_option_is_on_the_page():
 def test_the_commands_in_the_pages_are_such_as_the_parser_takes():
     text = "".join(page.read_text(encoding="utf-8") for page in (DOCS.parent / "README.md", *DOCS.rglob("*.md")))
     shell = "".join(re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S))
-    lines = re.findall(r"^(?:\.venv/bin/)?evalreg ([a-z]+ .*)", shell, re.M) + re.findall(r"`evalreg ([a-z]+ [^`]*)`", text)
+    lines = re.findall(r"^(?:\.venv/bin/)?evalreg (.*)", shell, re.M) + re.findall(r"`evalreg ([a-z]+ [^`]*)`", text)
     for words in (shlex.split(line, comments=True) for line in lines):
         assert build_parser(words).parse_args(words).command == words[0]
     assert len(lines) > 30

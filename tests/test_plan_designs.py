@@ -221,29 +221,49 @@ def test_the_planned_board_has_about_the_power_asked_for_under_the_default_test(
 # --- the half-width of one score --------------------------------------------------------------------------------------
 
 
-def half_width(rate: float | None, variance: float, n: float, dof: float) -> float:
-    by_t = stats.t.isf(0.025, dof) * math.sqrt(variance / n)
+def half_width(rate: float | None, deff: float, effect: float, n: float, dof: float) -> float:
+    """By t, or of the score interval: (rate - x)^2 = t^2 V(x) on either side, rates above a half."""
+    t, spread = stats.t.isf(0.025, dof), 0.3 if rate is None else rate * (1 - rate)
+    by_t = t * math.sqrt(deff * spread / n)
     if rate is None:
         return by_t
-    x = stats.norm.isf(0.025) ** 2 / (n * rate * (1 - rate) / variance)
-    return max(by_t, math.sqrt(x * rate * (1 - rate) + x * x / 4) / (1 + x))
+    # V(x) = (deff spread + effect (x (1 - x) - spread))/n towards 1/2, where it grows; deff x (1 - x)/n beyond.
+    sides = ((deff - effect) * spread, effect), (0.0, deff)
+    roots = [np.roots([1 + t**2 * E / n, -2 * rate - t**2 * E / n, rate**2 - t**2 * at_0 / n]) for at_0, E in sides]
+    return max(by_t, (max(roots[1]) - min(roots[0])) / 2)
 
 
 @pytest.mark.parametrize("wanted", [0.02, 0.1])
 @pytest.mark.parametrize(
-    ("rate", "known", "size", "deff"),
+    ("rate", "known", "deff"),
     [
-        (0.7, {"rate": 0.7}, None, 1.0),
-        (0.98, {"rate": 0.98, "deff": 2.5}, None, 2.5),
-        (0.9, {"rate": 0.9, "icc": 0.2, "cluster_size": 5}, 5, 1.8),
-        (None, {"variance": 0.3}, 1, 1.0),
-        (None, {"variance": 0.3, "deff": 2.0, "cluster_size": 10}, 10, 2.0),
+        (0.7, {"rate": 0.7}, 1.0),
+        (0.98, {"rate": 0.98, "deff": 2.5}, 2.5),
+        (0.9, {"rate": 0.9, "icc": 0.2, "cluster_size": 5}, 1.8),
+        (0.98, {"rate": 0.98, "icc": 0.05, "cluster_size": 100}, 5.95),
+        (None, {"variance": 0.3}, 1.0),
+        (None, {"variance": 0.3, "deff": 2.0, "cluster_size": 10}, 2.0),
     ],
 )
-def test_a_precision_is_had_from_the_fewest_rows_whose_interval_has_it(rate, known, size, deff, wanted):
+def test_a_precision_is_had_from_the_fewest_rows_whose_interval_has_it(rate, known, deff, wanted):
     plan = er.plan.precision(half_width=wanted, **known)
-    variance, step = deff * (0.3 if rate is None else rate * (1 - rate)), size or 1
-    halves = [half_width(rate, variance, n, n / step - 1 if size else INF) for n in (plan.n - step, plan.n)]
+    step, effect, normal = known.get("cluster_size", 1), deff, known.keys() <= {"rate", "deff"}
+    if "icc" in known:
+        # What clusters are expected not to show is granted an ICC of 0.2.
+        k, shape = np.arange(step + 1), 1 / known["icc"] - 1
+        chance = stats.betabinom.pmf(k, step, rate * shape, (1 - rate) * shape)
+        unseen = chance @ (0.5 / (0.5 + np.minimum(k, step - k)))
+        effect = unseen * (1 + 0.2 * (step - 1)) + (1 - unseen) * deff
+    halves = [half_width(rate, deff, effect, n, INF if normal else n / step - 1) for n in (plan.n - step, plan.n)]
     assert halves[1] <= wanted < halves[0]
     assert plan.expected == pytest.approx(halves[1], rel=1e-9)
     assert (plan.effective, plan.deff) == (pytest.approx(plan.n / deff), pytest.approx(deff))
+
+
+def test_a_pilot_needs_as_many_rows_as_it_has_for_the_interval_that_it_has():
+    pilot = er.datasets.passages(n_passages=12, questions_per_passage=100, mean=0.97, icc=0.1, seed=4)
+    score = er.mean(pilot, groups="passage")
+    assert er.plan.precision(half_width=np.ptp(score.conf_int()) / 2 * (1 + 1e-9), pilot=score).n == 1200
+    # A difference from a fixed value is planned with the standard error, whatever interval the mean has.
+    by_t = er.mean(pilot, groups="passage", icc=None)
+    pd.testing.assert_frame_equal(*(er.plan.from_pilot(results, delta=0.05) for results in (score, by_t)))

@@ -608,6 +608,13 @@ def one_t(variance: FloatArray, dof: FloatArray) -> Widths:
     return Widths(variance, variance[None], np.asarray(dof, dtype=np.float64)[None], np.ones((1, 1)))
 
 
+def half_widths(null: NullVariance, dof: FloatArray, alpha: float) -> FloatArray:
+    """Half the lengths of score intervals by one t each; shapes (m,)."""
+    scored = Scored(np.arange(dof.size), np.ones(dof.size), 0, null)
+    ends = replace(one_t(null.seen, dof), scored=scored).limits(null.theta, alpha)
+    return np.asarray(np.diff(ends)[:, 0] / 2)
+
+
 def joined(parts: Sequence[Widths]) -> Widths:
     """Widths of the contrasts of all parts, which have the same sums."""
     columns = [(part.variance[None], part.terms, part.dofs) for part in parts]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -62,8 +62,13 @@ class Pilot:
     variance_dof: float  # degrees of freedom of the estimated variance
     n: int  # questions, and clusters of them
     n_clusters: int
-    few: NullVariance | None = None  # of a difference of two models on the same questions, where few of these differ
+    null: NullVariance | None = None  # of a mean, or of a difference of two models, that has a score interval
     larger: float = 1.0  # what multiplies the variance that is planned with
+
+    @property
+    def few(self) -> NullVariance | None:
+        """That of a difference, where few questions differ; a mean is planned for by its standard error."""
+        return None if self.null is None or not self.null.signed[0] else self.null
 
     @property
     def size(self) -> float:
@@ -81,6 +86,11 @@ class Pilot:
     def dof_at(self, n_clusters: float) -> float:
         """Degrees of freedom on another number of clusters of the same mix of sizes; one less than equal clusters."""
         return max((self.dof + 1) * n_clusters / self.n_clusters - 1, EQUAL)
+
+    def null_at(self, n_clusters: float) -> NullVariance:
+        """What the score interval on so many clusters takes."""
+        null = cast("NullVariance", self.null).grown(n_clusters / self.n_clusters)
+        return replace(null, seen=null.seen * self.larger, base=null.base * self.larger)
 
     def variance_at(self, delta: float) -> float:
         """Variance of the difference times the number of questions, if the true difference is `delta`."""
@@ -185,18 +195,19 @@ def pilot_of(results: Any) -> dict[str, Pilot]:
     clustered = float(results.bse.iloc[0]) ** 2
     if not (variance > 0 and np.isfinite(clustered) and clustered > 0):
         raise ArgumentError("`pilot` must have a standard error above 0; this one says nothing about the variance.")
-    rows = {"plain": Pilot(variance * n, variance * n, n - 1.0, n - 1.0, n, n, _few(plain))}
+    apart = results.cov if plain is None and not results.cov.axes else plain
+    rows = {"plain": Pilot(variance * n, variance * n, n - 1.0, n - 1.0, n, n, _null(apart))}
     for axis in results.cov.axes:
         count, dof = touched(estimate, axis), float(results.dof.iloc[0])
         if count < n:
             rows["clustered"] = Pilot(
-                clustered * n, clustered * n, dof, min(dof, count - 1.0), n, count, _few(results.cov)
+                clustered * n, clustered * n, dof, min(dof, count - 1.0), n, count, _null(results.cov)
             )
     return rows
 
 
-def _few(cov: Covariance | None) -> NullVariance | None:
-    """What was not seen of the one difference, if few questions tell of it and it is of two models once each.
+def _null(cov: Covariance | None) -> NullVariance | None:
+    """The variance of the one mean, or difference of two models once each, under other values.
 
     Which of the two is first does not matter: a plan is for a true difference in the direction that was seen.
     """
@@ -492,8 +503,8 @@ def from_pilot(
     ----------
     pilot : DataFrame or Results
         What `components` gives, or the results of one difference: a contrast of means by model, of ratios, of a
-        regression. Components know the answer noise, so that other numbers of answers can be planned; a difference is
-        planned with as many answers as the pilot had.
+        regression; of one mean a difference from a fixed value. Components know the answer noise, so that other numbers
+        of answers can be planned; a difference is planned with as many answers as the pilot had.
     delta : float
         True difference that should be detected, above 0.
     k_a, k_b : float, optional

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import scipy
-from scipy.special import bdtr, ndtr
+from scipy.special import bdtr, betaln, ndtr
 
 from evalreg.checks import FloatArray, fraction
-from evalreg.covariance.crossed import t_quantile
+from evalreg.covariance.crossed import half_widths, t_quantile
 from evalreg.data.clusters import EXACT
 from evalreg.errors import ArgumentError
-from evalreg.numerics.limits import EQUAL, ROUNDING
+from evalreg.numerics.limits import EQUAL, ROOT_OF_ROUNDING, ROUNDING
 from evalreg.planning.pilot import pilot_of
 from evalreg.planning.power import (
+    LARGE,
     checked_at_least,
     checked_count,
     checked_icc,
@@ -25,6 +26,7 @@ from evalreg.planning.power import (
     checked_positive,
     fewest,
 )
+from evalreg.scores.score_interval import ICC_MEAN, NullVariance, Unseen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -250,13 +252,14 @@ def precision(
 
     Notes
     -----
-    The half-width is t sqrt(deff variance/n), with a variance of rate (1 - rate) for 0/1 scores. Near 0 and 1 intervals
-    are wider than that: the number of effective rows is the larger of this formula's and of that at which Wilson's
-    interval has the half-width. A design effect without `cluster_size` says nothing about degrees of freedom, so the
-    normal is the reference: with few clusters that promises too much, by 3% at 40 of them, 7% at 20, 21% at 8.
+    The half-width is t sqrt(deff variance/n), with a variance of rate (1 - rate) for 0/1 scores, or that of the score
+    interval of `mean` where it is larger, as near 0 and 1: what clusters of `cluster_size` rows are expected not to
+    show is granted the `icc` that `mean` grants, 0.2. A design effect without `cluster_size` says nothing about
+    clusters, so the normal is the reference, and nothing is granted: with few clusters that promises too much, by 3% at
+    40 of them, 7% at 20, 21% at 8, and near 0 and 1 by more.
 
-    Clusters of a pilot keep their mix of sizes: its degrees of freedom grow with the number of clusters. Of a mean of
-    scores in [0, 1] the half-width is Wilson's where that is larger, with as many 0/1 trials as its variance is worth.
+    Clusters of a pilot keep their mix of sizes: its degrees of freedom grow with the number of clusters, and its score
+    interval is that of more clusters like these.
 
     References
     ----------
@@ -286,9 +289,11 @@ def precision(
         known, plain = rows.get("clustered", rows["plain"]), rows["plain"]
         if assurance is not None:
             known = known.at_limit(fraction("assurance", assurance))
-        size, score, dof_at = known.size if "clustered" in rows else None, _proportion(pilot), known.dof_at
-        deff = known.variance / plain.variance
-        return _smallest(known.variance * known.larger, deff, size, score, dof_at, half_width, alpha)
+        variance, size = known.variance * known.larger, known.size if "clustered" in rows else None
+        deff, score = known.variance / plain.variance, _proportion(pilot)
+        trials = None if score is None else _trials(score, variance, None)
+        null_of = trials if known.null is None else known.null_at
+        return _smallest(variance, deff, size, null_of, known.dof_at, half_width, alpha)
     if assurance is not None:
         raise ArgumentError("`assurance` needs `pilot`: numbers that are assumed have no error of their own.")
     each = _variance(rate, variance)
@@ -299,33 +304,30 @@ def precision(
     def dof_of(units: float) -> float:
         return math.inf if normal else units - 1.0
 
-    return _smallest(each * deff, deff, size, rate, dof_of, half_width, alpha)
+    null_of = None if rate is None else _trials(rate, each * deff, size)
+    return _smallest(each * deff, deff, size, null_of, dof_of, half_width, alpha)
 
 
 def _smallest(
     variance: float,
     deff: float,
     size: float | None,
-    rate: float | None,
+    null_of: Callable[[float], NullVariance] | None,
     dof_of: Callable[[float], float],
     half_width: float,
     alpha: float,
 ) -> Precision:
     """The fewest units (clusters of a size, or rows) whose interval has the half-width.
 
-    `variance` is that of the mean times its rows; of a rate the half-width is Wilson's where that is larger, with as
-    many trials as the variance is worth.
+    `variance` is that of the mean times its rows; where there is a score interval (`null_of` so many units), its
+    half-width counts if that is larger.
     """
     rows, z2 = size or 1.0, float(scipy.special.ndtri(alpha / 2)) ** 2
 
     def half(units: float) -> float:
-        of_mean = variance / (units * rows)
-        by_t = float(t_quantile(alpha, np.array([dof_of(units)]))[0]) * math.sqrt(of_mean)
-        if rate is None:
-            return by_t
-        spread = rate * (1 - rate)
-        x = z2 * of_mean / spread
-        return max(by_t, math.sqrt(x * spread + x * x / 4) / (1 + x))
+        dof = np.array([dof_of(units)])
+        by_t = float(t_quantile(alpha, dof)[0]) * math.sqrt(variance / (units * rows))
+        return by_t if null_of is None else max(by_t, float(half_widths(null_of(units), dof, alpha)[0]))
 
     least = z2 / half_width**2 * variance / rows
     if not least * rows < EXACT:
@@ -335,6 +337,32 @@ def _smallest(
     n, known = math.ceil(units * rows * (1 - ROUNDING)), size is not None
     dof = dof_of(units)
     return Precision(n, n / deff, units if known else None, size, deff, dof, half_width, alpha, half(units))
+
+
+def _trials(rate: float, variance: float, size: float | None) -> Callable[[float], NullVariance]:
+    """V(x) of a mean of 0/1 scores with this variance times its rows, in so many units (clusters of a size, or rows).
+
+    What clusters of a size are expected not to show is granted the correlation that `mean` grants by default.
+    """
+    spread = rate * (1 - rate)
+    effect, rows = variance / spread, size or 1.0
+    if size is not None and size > 1:
+        share = np.array([_unseen(rate, size, (effect - 1) / (size - 1))])
+        effect = float(Unseen(share, share * (size - 1)).design_effect(ICC_MEAN, np.array([effect]))[0])
+
+    def null_of(units: float) -> NullVariance:
+        mean, n, s2, seen, E = np.array([[rate], [units * rows], [spread], [variance / (units * rows)], [effect]])
+        return NullVariance(mean, n, s2, mean, mean, seen, seen, E, np.array([False]))
+
+    return null_of
+
+
+def _unseen(rate: float, size: float, icc: float) -> float:
+    """What a cluster is expected not to show of 0/1 scores, whose successes are beta-binomial."""
+    n, between = round(min(size, LARGE)), min(max(icc, ROOT_OF_ROUNDING), 1 - ROOT_OF_ROUNDING)
+    k, a, b = np.arange(n + 1.0), rate * (1 / between - 1), (1 - rate) * (1 / between - 1)
+    chance = np.exp(betaln(k + a, n - k + b) - betaln(a, b) - betaln(k + 1, n - k + 1) - np.log(n + 1))
+    return float(chance @ (0.5 / (0.5 + np.minimum(k, n - k))))
 
 
 def _variance(rate: float | None, variance: float | None) -> float:

@@ -94,7 +94,7 @@ def test_a_comparison_is_two_queries_whatever_the_clusters(log, engine, collecte
 
 @in_one_engine
 def test_what_does_not_fit_into_memory_is_refused(log, engine, monkeypatch):
-    monkeypatch.setattr("evalreg.data.engine_rows.LINE", 2**45)
+    monkeypatch.setattr("evalreg.data.engine_rows.ANSWER_BYTES", 2**45)
     first = log[log["attempt"] == 0].dropna()
     with pytest.raises(TooLargeError, match=rf"{len(first)} answers by model and question .* Compare fewer models"):
         er.compare(engine(first), item="question")

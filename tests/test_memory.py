@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.covariance.terms import COVARIANCES
 from evalreg.data import frame as memory
 from evalreg.errors import TooLargeError
+from evalreg.numerics.limits import COVARIANCES, DESIGNS, GRAMS
 
 HALF = 0.5 * memory.GIB
 
@@ -114,4 +114,4 @@ def test_means_and_a_regression_take_no_more_than_is_counted(by):
     done = subprocess.run([sys.executable, "-c", PARTS, *parts], capture_output=True, text=True, check=True)
     means, regression = map(float, done.stdout.split())
     assert 0 < means < COVARIANCES * 8 * by**2 + 40e6
-    assert 0 < regression < 8 * k * n * (memory.DESIGNS + memory.GRAMS) + 40e6
+    assert 0 < regression < 8 * k * n * (DESIGNS + GRAMS) + 40e6

@@ -13,7 +13,7 @@ from evalreg.checks import FloatArray, IntArray
 from evalreg.choices import RepairName
 from evalreg.data.clusters import Axis
 from evalreg.estimate import Estimate, effective_clusters
-from evalreg.numerics.limits import LAST_DIGITS, ROUNDING
+from evalreg.numerics.limits import LAST_DIGITS, ROUNDING, SMALLEST_LEVEL
 from evalreg.numerics.matrices import (
     Matrix,
     absolute_entries,
@@ -351,10 +351,6 @@ def _moves(estimate: Estimate, A: Matrix, which: IntArray) -> Matrix:
     weight = estimate.cells.weight
     met = weight[which] / np.maximum(weight[:, None], weight[which]) / (n - 1)
     return compressed(np.where(np.arange(n)[:, None] == which, 1.0, -met))
-
-
-# Below this level quantiles of t are not sought; p-values there are those of the widest single term.
-SMALLEST_LEVEL = 1e-280
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, held_property
 from evalreg.choices import DofName
 from evalreg.data.frame import refuse_larger
 from evalreg.numerics.fitting import Progress
-from evalreg.numerics.limits import FULL_LEVERAGE, HELD, SQUARED_CONDITION
+from evalreg.numerics.limits import FEW_COLUMNS_NORM, FULL_LEVERAGE, HELD, SERIES_NORM, SQUARED_CONDITION
 from evalreg.numerics.matrices import (
     CACHED,
     DENSE_SHARE,
@@ -45,12 +45,6 @@ from evalreg.numerics.matrices import (
     with_entries,
 )
 from evalreg.scores.base import NarrowClusters
-
-# Up to this norm of L the binomial series of (I - L)^-p needs at most 13 terms for all digits, which cost less than
-# eigenvectors: of 20,000 clusters and 30 columns .8 s, and 1.4 s without it.
-SERIES_NORM = 0.05
-# The same, 33 terms, where it is wanted in fewer columns than L has, whose products cost less.
-FEW_COLUMNS_NORM = 0.3
 
 Forms: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 """Of some clusters and m contrasts: two factors of D_g, (n_clusters, m, n) each, and u_g, (n_clusters, m, k)."""

@@ -59,10 +59,10 @@ from evalreg.covariance.special import (
     with_answers,
 )
 from evalreg.data.clusters import Axis, axis_name, union
-from evalreg.data.frame import GRAMS, refuse_larger
+from evalreg.data.frame import refuse_larger
 from evalreg.errors import NotAvailableError, Note, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, Refit
-from evalreg.numerics.limits import HELD, LAST_DIGITS, ROUNDING
+from evalreg.numerics.limits import COVARIANCES, GRAMS, HELD, LAST_DIGITS, ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
     absolute_entries,
@@ -705,10 +705,6 @@ def _centring(estimate: Estimate) -> tuple[FloatArray, FloatArray]:
     if ratings.zero is not None:
         back[rated, estimate.names.index(ratings.zero)] -= 1.0
     return centring / ratings.units, back * ratings.units[:, None]
-
-
-# Matrices of parameters by parameters that exist at once, as measured on means of 2,000 models.
-COVARIANCES = 14
 
 
 def refuse_parameters(size: int) -> None:

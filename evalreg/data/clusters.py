@@ -29,6 +29,7 @@ from evalreg.errors import (
     NotAvailableError,
     RowList,
 )
+from evalreg.numerics.limits import EXACT, TABLE_PER_ROW
 from evalreg.numerics.matrices import parts_of
 
 
@@ -163,12 +164,6 @@ def repeated_rows(
         column=column,
         rows=rows,
     )
-
-
-# Beyond it not every whole number is a float.
-EXACT = 2.0**53
-# Up to this many table entries per row, a table of what is present is faster than hashing.
-TABLE_PER_ROW = 16
 
 
 @dataclass(frozen=True, eq=False)

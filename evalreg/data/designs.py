@@ -13,9 +13,10 @@ from pandas.api.types import infer_dtype
 from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.data.clusters import Axis, Codes, Groups, as_codes, axis_name, factorize, joint, occurring, rows_where
 from evalreg.data.formula import ParsedFormula, absorbed_factors, formula_columns, names_in, terms_of
-from evalreg.data.frame import DESIGNS, GRAMS, Table, Values, are_numbers, object_floats, refuse_larger
+from evalreg.data.frame import Table, Values, are_numbers, object_floats, refuse_larger
 from evalreg.data.rows import ReadRows, Roles, read_rows
 from evalreg.errors import EmptyDataError, FormulaError, NonFiniteError, NonNumericError
+from evalreg.numerics.limits import DESIGNS, GRAMS
 
 NEITHER = {
     "complex": "complex numbers",

@@ -36,6 +36,7 @@ from evalreg.errors import (
     NonNumericError,
     NotAvailableError,
 )
+from evalreg.numerics.limits import BATCH, LINES
 from evalreg.numerics.matrices import Matrix, in_rows, single_column
 
 
@@ -59,17 +60,10 @@ def fold_in_spark(
     return [pickle.loads(row[0]) for row in whole.mapInArrow(pickled, "part binary").collect()]
 
 
-# Squares of weights between this and its inverse, summed over many rows, are still floats.
-FAR = 1e50
-
 # What the columns of grouped rows are called: rows, and with a number keys and what is measured.
 ROWS, KEY, SUM = f"{RESERVED}rows", f"{RESERVED}key", f"{RESERVED}sum"
 # Characters that are shown of what an engine says.
 MOST_SAID = 300
-# Lines in a batch of Arrow from DuckDB.
-BATCH = 1 << 14
-# Lines of sums that are read at a time, and that a block of whole clusters has at least.
-LINES = 1 << 20
 
 
 def _knows_nan(frame: nw.LazyFrame[Any]) -> bool:

@@ -13,10 +13,11 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis, Groups, factorize, known_column, parse_groups, union
 from evalreg.data.dialects import refuse_unreadable
-from evalreg.data.engine import FAR, KEY, ROWS, SUM, CellKeys, Grouped, Measure, Query, floats_of, refuse_repeats
+from evalreg.data.engine import KEY, ROWS, SUM, CellKeys, Grouped, Measure, Query, floats_of, refuse_repeats
 from evalreg.data.frame import Table, differing_labels, refuse_larger
 from evalreg.data.rows import REASONS, CellRows, Roles, dropped_rows, power_of_weights, read_cells, refuse_filters
 from evalreg.errors import ArgumentError, DataError, NonFiniteError, NotAvailableError, RowList
+from evalreg.numerics.limits import ANSWER_BYTES, FAR
 
 # Where squares are taken about: the middle of scores from 0 to 1.
 MIDDLE = 0.5
@@ -215,9 +216,6 @@ def _absent(grouped: Grouped, by: tuple[str, ...], used: BoolArray) -> tuple[str
     return tuple(sorted(":".join(key) for key in every - some))
 
 
-# Bytes of a line while it is read, those that the engine sorts it in included: 640 on a million lines of DuckDB with
-# ids of 13 characters.
-LINE = 700
 # Names of what is counted and summed; no label is called so.
 ANSWERS, TOTAL = "__answers", "__total"
 
@@ -321,11 +319,11 @@ def read_used(used: EngineRows, roles: Roles, groups: Groups) -> CellRows:
 def _refuse_many(used: Query, n_rows: int, roles: Roles) -> None:
     """Raise if the lines do not fit into memory; repeated answers are counted in the engine where they might not."""
     assert roles.item is not None
-    if roles.sample is not None and n_rows * LINE > 2**28:
+    if roles.sample is not None and n_rows * ANSWER_BYTES > 2**28:
         n_rows = used.n_clusters((*roles.by, roles.item))
     remedy = 'Compare fewer models at a time, or take `er.mean(..., by="model", groups=...)` with coarser groups than '
     remedy += "the questions, whose `pairwise()` needs the sums of clusters alone."
-    refuse_larger(n_rows * LINE, f"a comparison of {n_rows:,} answers by model and question", remedy)
+    refuse_larger(n_rows * ANSWER_BYTES, f"a comparison of {n_rows:,} answers by model and question", remedy)
 
 
 def _lines(used: Query, roles: Roles, names: tuple[str, ...]) -> pd.DataFrame:

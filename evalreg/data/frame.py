@@ -50,14 +50,7 @@ from evalreg.errors import (
     ScoreRangeError,
     TooLargeError,
 )
-
-GIB = 2.0**30
-# Where the system does not say how much it has.
-SUPPOSED = 8 * GIB
-# Matrices of columns by columns for each cluster of a regression that exist at once, as measured on 300 columns.
-GRAMS = 6
-# Matrices of rows by columns of a regression that exist at once, as measured on 600 columns.
-DESIGNS = 10
+from evalreg.numerics.limits import GIB, MOST_COLLECTED, SUPPOSED
 
 
 def refuse_larger(n_bytes: float, what: str, remedy: str) -> None:
@@ -593,10 +586,6 @@ def open_frame(data: Any) -> Table | Query:
         elif not frame.implementation.is_pyarrow():  # Tables of pyarrow do not change.
             frame = frame.clone()
     return Table(frame)
-
-
-# Rows of an engine that are collected for an option that needs them; of more the caller is to know.
-MOST_COLLECTED = 1_000_000
 
 
 def collected_at_most(table: Query, names: Sequence[str], labels: Set[str | None], needs: str) -> Table:

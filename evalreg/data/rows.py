@@ -32,7 +32,7 @@ from evalreg.data.clusters import (
     same_partition,
     used_codes,
 )
-from evalreg.data.engine import FAR, ROWS, Query
+from evalreg.data.engine import ROWS, Query
 from evalreg.data.frame import Table, UsedRows, codes_of_items, floats_or_none, refuse_infinite, restrict
 from evalreg.data.questions import shared_rows
 from evalreg.errors import (
@@ -45,6 +45,7 @@ from evalreg.errors import (
     NonNumericError,
     RowList,
 )
+from evalreg.numerics.limits import FAR
 
 
 def group_labels(table: Table, groups: Groups) -> tuple[tuple[Axis, ...] | None, dict[str, tuple[IntArray, Any]]]:

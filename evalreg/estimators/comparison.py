@@ -16,7 +16,7 @@ from evalreg.checks import BoolArray, FloatArray, Hinting, IntArray, fraction, i
 from evalreg.choices import CovName, DofName, RepairName, SscName
 from evalreg.covariance.crossed import subsets, t_pvalues
 from evalreg.data.answers import Answers, ModelPairs, in_set
-from evalreg.data.clusters import EXACT, Codes, Groups, as_codes, joint
+from evalreg.data.clusters import Codes, Groups, as_codes, joint
 from evalreg.estimate import same_questions
 from evalreg.estimators.comparison_page import comparison_brief, comparison_summary, difference_page
 from evalreg.inference.fragile import clusters_behind
@@ -24,6 +24,7 @@ from evalreg.inference.intervals import EquivalenceName
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.inference.simultaneous import Seed, adjust_pvalues, family_of
 from evalreg.inference.wald import Contrasts
+from evalreg.numerics.limits import EXACT
 from evalreg.numerics.matrices import dense
 from evalreg.report.answer import short
 from evalreg.report.axes import FigSize, estimates_axes

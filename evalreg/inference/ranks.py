@@ -12,8 +12,6 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import Widths
 from evalreg.inference.simultaneous import (
     ADJUSTMENTS,
-    BLOCK,
-    SMALLEST,
     ContrastFamily,
     Seed,
     adjust_pvalues,
@@ -21,7 +19,7 @@ from evalreg.inference.simultaneous import (
     family_of,
     pair_positions,
 )
-from evalreg.numerics.limits import HELD
+from evalreg.numerics.limits import BLOCK, HELD, SMALLEST_P
 
 PairAdjustName: TypeAlias = Literal["holm", "fdr_bh", "bh", "bonferroni", "single-step", "step-down"]
 PAIR_ADJUSTMENTS: tuple[PairAdjustName, ...] = (*ADJUSTMENTS, "single-step", "step-down")
@@ -175,7 +173,7 @@ def deciding(family: ContrastFamily, cov: Any, alpha: float) -> tuple[FloatArray
 
 def _overlap_levels(widths: Widths, gap: FloatArray, left: IntArray, right: IntArray) -> FloatArray:
     """The smallest levels at which the intervals of two models do not overlap, shape (n_pairs,)."""
-    levels = np.geomspace(SMALLEST, 1.0, BLOCK)
+    levels = np.geomspace(SMALLEST_P, 1.0, BLOCK)
     half = np.array([widths.half(float(level)) for level in levels])
     smallest = np.ones(gap.shape)
     for part in np.array_split(np.arange(gap.size), gap.size * BLOCK // HELD + 1):

@@ -23,14 +23,11 @@ from evalreg.covariance.crossed import Widths, joined, one_t, t_quantile
 from evalreg.covariance.leverage import quadratic
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
 from evalreg.inference.wald import parse_contrasts
-from evalreg.numerics.limits import HELD, ROUNDING
+from evalreg.numerics.limits import BLOCK, HELD, ROUNDING, SMALLEST_P
 from evalreg.numerics.matrices import Matrix, dense, difference_rows, squared_entries
 
 AdjustName: TypeAlias = Literal["holm", "fdr_bh", "bh", "bonferroni"]
 ADJUSTMENTS: tuple[AdjustName, ...] = ("holm", "fdr_bh", "bonferroni")
-
-# Draws come in blocks of this many, each with a stream of its own (memory limit).
-BLOCK = 1024
 
 
 def adjust_pvalues(p: FloatArray, method: AdjustName) -> FloatArray:
@@ -79,8 +76,6 @@ Seed: TypeAlias = int | np.random.Generator
 LIKE_NORMAL = 50
 # Draws of the largest statistic: the joint level is right to a few per cent. Of more models none are made (limits).
 DRAWS, MOST_MODELS = 1 << 14, 200
-# Smaller p-values are adjusted by their number alone (tolerance).
-SMALLEST = 1e-15
 
 
 def simultaneous(
@@ -201,7 +196,7 @@ class Largest:
 
         Of one contrast they are the same, and nothing is lost.
         """
-        p = np.geomspace(SMALLEST, 1.0, BLOCK)
+        p = np.geomspace(SMALLEST_P, 1.0, BLOCK)
         # Neighbours among the draws count as one: far below the error of the simulation.
         bins = np.sort(self.extent).reshape(-1, 64).mean(axis=1)
         tail = self.beyond(t_quantile(p, np.full(p.shape, self.dof)), bins).mean(axis=1)
@@ -209,7 +204,7 @@ class Largest:
 
     def adjusted(self, p: FloatArray) -> FloatArray:
         """P(largest statistic >= that with the p-value); NaN where a p-value is."""
-        return np.exp(np.interp(np.log(np.maximum(p, SMALLEST)), *self._nodes))
+        return np.exp(np.interp(np.log(np.maximum(p, SMALLEST_P)), *self._nodes))
 
     def level(self, alpha: float) -> float:
         """The p-value whose adjusted one is alpha."""

@@ -12,7 +12,7 @@ from scipy import special
 
 from evalreg.checks import FloatArray, listed, nearest
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.crossed import NORMAL, SMALLEST_LEVEL, USUAL_LEVEL, t_quantile
+from evalreg.covariance.crossed import NORMAL, USUAL_LEVEL, t_quantile
 from evalreg.covariance.crossed import t_pvalues as t_pvalues
 from evalreg.errors import (
     ArgumentError,
@@ -23,7 +23,7 @@ from evalreg.errors import (
     TooFewClustersError,
 )
 from evalreg.estimate import Estimate
-from evalreg.numerics.limits import ROUNDING
+from evalreg.numerics.limits import ROUNDING, SMALLEST_LEVEL
 
 if TYPE_CHECKING:
     from statsmodels.stats.contrast import ContrastResults

@@ -19,8 +19,8 @@ from evalreg.checks import FloatArray, fraction
 from evalreg.covariance.crossed import crossings, t_quantile
 from evalreg.covariance.leverage import cell_dof, cell_pieces
 from evalreg.errors import ArgumentError, ArgumentTypeError
-from evalreg.inference.simultaneous import BLOCK, base_seed, block_stream
-from evalreg.numerics.limits import EQUAL, HELD, LAST_DIGITS, ROUNDING
+from evalreg.inference.simultaneous import base_seed, block_stream
+from evalreg.numerics.limits import BLOCK, EQUAL, HELD, LAST_DIGITS, ROUNDING
 
 if TYPE_CHECKING:
     from evalreg.covariance.crossed import Widths

@@ -13,9 +13,8 @@ from scipy.special import bdtr, betaln, ndtr
 
 from evalreg.checks import FloatArray, fraction
 from evalreg.covariance.crossed import half_widths, t_quantile
-from evalreg.data.clusters import EXACT
 from evalreg.errors import ArgumentError
-from evalreg.numerics.limits import EQUAL, ROOT_OF_ROUNDING, ROUNDING
+from evalreg.numerics.limits import EQUAL, EXACT, ROOT_OF_ROUNDING, ROUNDING
 from evalreg.planning.pilot import pilot_of
 from evalreg.planning.power import (
     LARGE,

@@ -13,7 +13,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray, held_property
 from evalreg.data.answers import NOBODY, ModelPairs, in_set
 from evalreg.data.clusters import Axis, Codes, Labels
-from evalreg.numerics.limits import HELD, ROUNDING
+from evalreg.numerics.limits import CLOSE, HELD, ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
     compressed,
@@ -30,9 +30,6 @@ from evalreg.scores.base import Block, CellSums, LabelledScores
 from evalreg.scores.score_interval import ICC_DIFFERENCE as ICC
 from evalreg.scores.score_interval import Paired, Sides
 from evalreg.scores.stacking import MappedScores
-
-# Below this share of the squares of two models, that of their difference has lost digits that matter.
-CLOSE = 1e-3
 
 BlockRows: TypeAlias = tuple[IntArray | None, IntArray, int]
 """Rows of a block (None: all), the cluster of each within the block, and the number of clusters."""

@@ -17,14 +17,12 @@ from evalreg.data.engine import CellKeys, Query, Sums, changed_rows
 from evalreg.data.engine_rows import MIDDLE, refuse_infinite_ends
 from evalreg.data.frame import refuse_extreme
 from evalreg.errors import NotAvailableError
-from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE, ROOT_OF_ROUNDING
+from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE, HELD_BYTES, ROOT_OF_ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, square
 from evalreg.numerics.moments import ClusterSums, sums_of_residuals
 from evalreg.scores.base import Block, CellSums, Scores
 from evalreg.scores.rows import ByClusterRows, ClusterPairs, PairSums, roots, rows_of, totals_of
 
-# Bytes of the blocks of one clustering that are held; of more, the engine is asked whenever they are needed.
-HELD_BYTES = 1 << 29
 # Squares that are a smaller share of the terms they are a difference of have lost digits.
 LOST, LOST_AT_FIRST = 1e-6, 0.05
 # Cells whose numbers stand in one expression: engines bound how deep one goes.

@@ -24,13 +24,9 @@ from evalreg.choices import SscName
 from evalreg.data.clusters import Axis, Codes, Labels, axis_name, ordered, pair_codes
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.basis import MOST_ENTRIES, Partition, Within, within
-from evalreg.numerics.limits import HELD, IN_SPAN, REDUNDANT, SINGULAR
+from evalreg.numerics.limits import HELD, IN_SPAN, MANY_COLUMNS, MOST_CUBES, MOST_LOOKED_AT, REDUNDANT, SINGULAR
 from evalreg.numerics.matrices import CACHED, Matrix, dense, faster_dense, in_rows, is_identity, parts_of, sum_blocks
 from evalreg.scores.base import Block, LabelledScores, NarrowClusters, Scores
-
-MOST_CUBES = 2e10
-# So many rows, those of the largest leverage, are looked at (limit).
-MOST_LOOKED_AT = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,10 +172,6 @@ class Absorbed:
 
 def _partition(codes: Codes) -> Partition:
     return Partition(codes.codes, codes.n_clusters)
-
-
-# From so many columns on, a product for each cluster costs less than a pass over all rows for each pair of columns.
-MANY_COLUMNS = 16
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
@@ -170,6 +171,12 @@ def test_one_treated_cluster_is_tested_by_its_rank(rng):
     with pytest.warns(EvalregWarning, match="1 and 24 passage clusters"):
         found = er.randomisation_test(frame, treatment="prompt", groups="passage", statistic="difference")
     assert found.p_value == 1 / 25
+    assert np.isnan(found.se)
+    for end in found.interval:
+        shifted = frame.assign(score=frame["score"] - end * (frame["prompt"] == "new"))
+        with pytest.warns(EvalregWarning, match="1 and 24"):
+            again = er.randomisation_test(shifted, treatment="prompt", groups="passage", statistic="difference")
+        assert again.p_value <= 2 / 25
 
 
 def test_treatment_within_clusters_is_refused_with_counts_and_the_advice_works(rng):
@@ -186,6 +193,8 @@ def test_treatment_within_clusters_is_refused_with_counts_and_the_advice_works(r
     kept = mixed[mixed["passage"] != "p3"]
     expected = smf.ols("score ~ C(prompt, Treatment('base')) + C(passage)", kept).fit().params.iloc[1]
     np.testing.assert_allclose(found.estimate, expected, rtol=SAME)
+    alone = er.randomisation_test(kept, treatment="prompt", groups=None, strata="passage", draws=199)
+    assert replace(found, notes=()) == replace(alone, notes=())
 
 
 def test_three_labels_need_two_named_and_the_rest_stays_aside(rng):

@@ -59,7 +59,7 @@ class RandomisationTest(Shown):
     estimate : float
         The difference of the rows' means, within strata where there are any.
     se : float
-        Its standard error by clusters, which studentises it.
+        Its standard error by clusters, which studentises it; NaN where an arm has one cluster.
     t : float
         Estimate over standard error; NaN where that is 0.
     p_value : float
@@ -226,6 +226,8 @@ def effects(design: Allocation, n_draws: int, base: int | None) -> tuple[float, 
     # Of scores that do not vary within an arm nothing but rounding is left.
     level = np.sum(np.abs(design.totals)) / np.sum(design.n_rows)
     variance = 0.0 if variance <= (EQUAL * level) ** 2 else variance
+    if _small(design).all() and design.stratum[-1] == 0 and np.std(np.hstack(numerators)[0]) > EQUAL * level:
+        variance = np.nan  # Of one cluster in an arm nobody knows how far such clusters scatter.
     return float(estimate), Drawn(np.hstack(numerators), powers[None], variance, base is None)
 
 
@@ -373,9 +375,11 @@ def randomisation_test(
     names, arm, notes = _two_arms(rows, treatment, levels)
     rows, is_treated = rows.only(arm >= 0), arm[arm >= 0]
     design = _design(rows, is_treated, treatment, strata, by)
-    n_rows = {name: int(np.count_nonzero(is_treated == side)) for name, side in zip(names, (1, 0), strict=True)}
-    n_clusters = {name: int(np.count_nonzero(design.treated == side)) for name, side in zip(names, (1, 0), strict=True)}
-    notes += _checked(design, n_clusters, statistic, strata, by)
+    design, one_sided = _with_both_labels(design, strata)
+    arms = {name: design.treated == side for name, side in zip(names, (True, False), strict=True)}
+    n_rows = {name: int(design.n_rows @ arm) for name, arm in arms.items()}
+    n_clusters = {name: int(np.count_nonzero(arm)) for name, arm in arms.items()}
+    notes += one_sided + _checked(design, n_clusters, statistic, by)
     values = rows.values["score"]
     if values.min() == values.max():
         raise ConstantScoreError(
@@ -516,20 +520,8 @@ def _of_clusters(units: Codes, codes: IntArray, column: str, by: str, rule: str,
     return of_cluster
 
 
-def _checked(
-    design: Allocation, n_clusters: dict[str, int], statistic: StatisticName, strata: str | None, by: str
-) -> list[Note]:
-    """What to say about the design; raises where there is nothing to test."""
-    what, least = _units(by), 2 if statistic == "t" else 1
-    for name, count in n_clusters.items():
-        if count < least:
-            advice = ' Pass statistic="difference", which needs one.' if count else ""
-            raise TooFewClustersError(
-                f'each arm needs at least {least} of what was assigned; "{name}" has {count} of the '
-                f"{design.treated.size} {what}.{advice}",
-                column=by,
-                count=count,
-            )
+def _with_both_labels(design: Allocation, strata: str | None) -> tuple[Allocation, list[Note]]:
+    """The clusters of strata that hold both labels, with a note on the others; raises where there are none."""
     sizes, treated = design.counts()
     one_sided = (treated == 0) | (treated == sizes)
     if one_sided.all():
@@ -547,21 +539,37 @@ def _checked(
             "used."
         )
         notes.append((EvalregWarning, text))
+    chosen = ~one_sided[design.stratum]
+    stratum = (np.cumsum(~one_sided) - 1)[design.stratum[chosen]]
+    return Allocation(design.treated[chosen], stratum, design.n_rows[chosen], design.totals[chosen]), notes
+
+
+def _checked(design: Allocation, n_clusters: dict[str, int], statistic: StatisticName, by: str) -> list[Note]:
+    """What to say about the arms; raises where one has too few clusters."""
+    what, least = _units(by), 2 if statistic == "t" else 1
+    for name, count in n_clusters.items():
+        if count < least:
+            raise TooFewClustersError(
+                f'each arm needs at least {least} of what was assigned; "{name}" has {count} of the '
+                f'{design.treated.size} {what}. Pass statistic="difference", which needs one.',
+                column=by,
+                count=count,
+            )
     first, second = n_clusters.values()
     if statistic == "difference" and first != second:
         text = (
             f'statistic="difference" with {first} and {second} {what}: the p-value is for no effect on any row. Where '
             "the treatment changes the scatter of scores and not their mean, it rejects too often."
         )
-        notes.append((EvalregWarning, text))
-    return notes
+        return [(EvalregWarning, text)]
+    return []
 
 
 def _inverted(
     estimate: float, drawn: Drawn, statistic: StatisticName, alpha: float
 ) -> tuple[float, tuple[float, float]]:
     """The p-value of no effect, and the effects that are not rejected: the estimate less the gaps."""
-    numerator, varies = drawn.numerator, drawn.variance > 0
+    numerator, varies = drawn.numerator, drawn.variance != 0
     # What the search for the ends of the interval starts from; the spread of the effect over assignments is never zero.
     scale = float(np.std(numerator[0])) or float(np.std(numerator.sum(axis=0)))
     if statistic == "difference":

@@ -19,7 +19,14 @@ pytestmark = [
 
 
 @functools.cache
-def _board(seed, *, n_models=6, prompts=60, judges=6, spread=0.5, groups="prompt"):
+def _board(seed, *, n_models=6, prompts=60, judges=6, spread=0.5, groups="prompt", scores=False):
+    if scores:  # Fractions near 1 in few clusters, where a score interval of a pair grants more than that of a model.
+        rng, names = np.random.default_rng(seed), [f"m{k}" for k in range(n_models)]
+        score = np.linspace(0.97, 0.6, n_models) ** rng.gamma(1.0, 1.0, prompts // 4).repeat(4)[:, None]
+        score = (score + rng.normal(0, 0.1, score.shape)).clip(0, 1)
+        log = pd.DataFrame(score, columns=names).assign(prompt=np.arange(prompts) // 4, item=np.arange(prompts))
+        log = log.melt(["prompt", "item"], names, "model", "score")
+        return er.mean(log, by="model", item="item", groups="prompt")
     log = er.datasets.judge_log(n_models=n_models, n_prompts=prompts, n_judges=judges, spread=spread, seed=seed)
     return er.win_rate(log, left="left", right="right", winner="winner", groups=groups)
 
@@ -30,6 +37,7 @@ BOARDS = [
     (2, {"spread": 0.0}),
     (3, {"n_models": 3, "prompts": 200, "judges": 2, "spread": 4.0}),
     (4, {"spread": 1.0, "judges": 3, "groups": "prompt + judge"}),
+    (5, {"n_models": 8, "scores": True}),
 ]
 
 
@@ -50,6 +58,7 @@ def test_tiers_letters_ranks_and_p_values_say_one_thing(seed, options):
         shared = set(a["letters"]) & set(b["letters"])
         assert a["tier"] <= b["tier"]
         assert (not shared) == (p[(one, other) if (one, other) in p.index else (other, one)] <= 0.05)
+        assert not (shared and a["joint_lower"] > b["joint_upper"])
         if a["tier"] < b["tier"]:
             assert not shared
             assert a["rank_upper"] < b["rank"]

@@ -89,7 +89,8 @@ def rank_sets(
     surely above it, to the number of models less those surely below it. Pairs are decided by the p-values of
     `pairwise(adjust="step-down")`: Holm's or those of the joint level of all pairs, whichever is smaller; and, where
     the joint intervals of the models are the sharper statement by their widths (few clusters, many models), the level
-    at which those of the two stop overlapping, if that is smaller still.
+    at which those of the two stop overlapping, if that is smaller still. Two whose joint intervals lie apart at `alpha`
+    are always separated.
 
     Parameters
     ----------
@@ -156,19 +157,23 @@ def deciding(family: ContrastFamily, cov: Any, alpha: float) -> tuple[FloatArray
     """The adjusted p-values that decide all pairs everywhere, and what these come from: "pairs" or "bands".
 
     Where the joint intervals of the models are the sharper statement by widths, which do not know who is ahead (an
-    interval is one of K, a pair one of K (K - 1)/2), a pair takes the smaller of both: intervals of equal models lie
-    apart in so few logs (.007 at most where .05 is asked) that the two together keep the level
-    (docs/decisions/joint-statements.md). So no p-value is above Holm's.
+    interval is one of K, a pair one of K (K - 1)/2), a pair takes the smaller of both; and two models whose joint
+    intervals lie apart at `alpha` have no p-value above it, so that ranks leave nothing open that the intervals shown
+    beside them exclude. Intervals of equal models lie apart in so few logs (.007 at most where .05 is asked) that the
+    two together keep the level (docs/decisions/joint-statements.md). So no p-value is above Holm's.
     """
-    n, p = family.params.size, family.stepdown()
+    n, p, by = family.params.size, family.stepdown(), "pairs"
     if isinstance(cov, Covariance) and family.count and n > 2:
         each, (left, right) = family_of(family.params, cov, base=family.base), pair_positions(n)
         if each.count == n:
             half, of_pairs = each.widths.half(each.level(alpha)), family.widths.half(family.level(alpha))
             if np.nanmedian((half[left] + half[right]) / np.where(of_pairs > 0, of_pairs, np.nan)) < 1:
-                apart = each.adjusted(_overlap_levels(each.widths, np.abs(family.effect), left, right))
-                return np.minimum(p, apart), "bands"
-    return p, "pairs"
+                apart = _overlap_levels(each.widths, np.abs(family.effect), left, right)
+                p, by = np.minimum(p, each.adjusted(apart)), "bands"
+            low, high = each.widths.limits(np.array(family.params, dtype=np.float64), each.level(alpha)).T
+            open_still = ((low[left] > high[right]) | (low[right] > high[left])) & (p > alpha)
+            p, by = np.where(open_still, alpha, p), "bands" if open_still.any() else by
+    return p, by
 
 
 def _overlap_levels(widths: Widths, gap: FloatArray, left: IntArray, right: IntArray) -> FloatArray:

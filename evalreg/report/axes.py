@@ -740,7 +740,7 @@ def pairs_axes(
         bar = ax.figure.colorbar(image, ax=ax, shrink=0.6, aspect=30, pad=0.02)
         bar.outline.set_visible(False)
         bar.set_label("row minus column", size=8)
-        _write_cells(ax, difference, p < alpha)
+        _write_cells(ax, difference, p <= alpha)
     return ax
 
 

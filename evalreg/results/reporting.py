@@ -297,7 +297,7 @@ def _pair_grid(results: AnyResults, order: list[str], alpha: float, seed: Seed) 
 
     def cell(better: str, other: str) -> str:
         d, _, _, p = differences[better, other]
-        return "none" if np.isnan(p) else f"{fixed(d, 3)}{'*' * bool(p < alpha)}"
+        return "none" if np.isnan(p) else f"{fixed(d, 3)}{'*' * bool(p <= alpha)}"
 
     square = {"row less column; * separated": [f"{i}. {name}" for i, name in enumerate(order[:-1], 1)]}
     for j, other in enumerate(order[1:], 1):

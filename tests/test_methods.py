@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -54,12 +55,28 @@ def test_the_report_says_the_same_methods(name):
         assert source in report
 
 
-def test_sources_of_crossed_clusters_ratings_and_three_covariances_are_named():
-    assert {"miller2024", "liang1986", "bell2002"} <= set(re.findall(r"\w+\d{4}", _of("mean").methods(markup="bibtex")))
-    assert "white1980" in _of("rows").methods(markup="bibtex")
-    assert "mackinnon2023" in _of("CR3").methods(markup="bibtex")
-    assert "cameron2011" in _of("win rate").methods(markup="bibtex")
-    assert "bradley1952" in _of("ratings").methods(markup="bibtex")
+CROSSED = "passage + judge"
+
+
+@pytest.mark.parametrize(
+    ("options", "said", "unsaid"),
+    [
+        ({}, ("use t with 99 degrees", "Miller 2024; White 1980; Wilson 1927"), ("design effect", "Liang")),
+        ({"cov": "HC2"}, ("White 1980; MacKinnon and White 1985",), ("Bell",)),
+        ({"groups": "passage", "dof": 7}, ("use t with 7 degrees", "correlation of 0.2", "Bell"), ("less one",)),
+        ({"groups": "passage", "cov": "CR3"}, ("use t with 19 degrees", "Webb 2023"), ("Satterthwaite",)),
+        ({"groups": CROSSED}, ("max rule", "(inclusion-exclusion); no variance is below", "Gelbach"), ()),
+        ({"groups": CROSSED, "repair": "two-term"}, ("sum of t^2 V (as", "Banerjee"), ("max rule", "subtracted")),
+        ({"groups": CROSSED, "repair": "none"}, ("mean t^2", "mean of t^2"), ("max rule", "no variance is", "Webb")),
+        ({"groups": CROSSED, "cov": "jackknife"}, ("number of clusters less one",), ("Satterthwaite",)),
+    ],
+)
+def test_summaries_and_methods_say_what_acted(options, said, unsaid):
+    log = er.datasets.passages(n_passages=20, questions_per_passage=5, seed=1).assign(judge=np.arange(100) % 7)
+    results = er.mean(log, **options)
+    cited = "; ".join(re.findall(r"(?<= \()[^()]* \d{4}(?=\))", results.methods()))
+    text = f"{' '.join(str(results.summary()).split())} {results.methods()} {cited}"
+    assert [part for part in said if part not in text] == [part for part in unsaid if part in text] == []
 
 
 def test_a_comparison_says_how_many_p_values_and_whether_they_are_adjusted():

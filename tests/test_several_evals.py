@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 from scipy import stats
-from statsmodels.stats.meta_analysis import combine_effects
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
@@ -152,16 +151,6 @@ def test_drawn_tasks_by_precision_are_those_of_metafor(case) -> None:
     ours = (mean, error, mean - t * error, mean + t * error, mean - t * new, mean + t * new)
     np.testing.assert_allclose(ours, expected, rtol=1e-6)
     np.testing.assert_allclose(found.tau[0] ** 2, tau2, rtol=1e-6)
-
-
-def test_drawn_tasks_by_precision_are_those_of_statsmodels(rng: np.random.Generator) -> None:
-    for _ in range(5):
-        y, v = rng.normal(0.6, 0.2, 8), rng.uniform(0.001, 0.01, 8)
-        theirs = combine_effects(y, v, method_re="iterated", atol=1e-9)
-        found = drawn(y[:, None], np.sqrt(v)[:, None])
-        np.testing.assert_allclose(found.tau[0] ** 2, theirs.tau2, rtol=1e-6)
-        np.testing.assert_allclose(found.estimate[0], theirs.mean_effect_re, rtol=1e-6)
-        np.testing.assert_allclose(found.se[0], theirs.sd_eff_w_re_hksj, rtol=1e-6)
 
 
 def test_drawn_tasks_that_count_alike_are_the_t_test_of_their_scores(rng: np.random.Generator) -> None:

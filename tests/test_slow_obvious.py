@@ -624,40 +624,6 @@ def test_the_naive_error_is_equation_1_of_miller(rng):
     _assert_close(er.fit("score ~ 1", {"score": score}).bse, [expected], SAME)
 
 
-def test_the_naive_error_of_binary_scores_is_equation_2_of_miller_but_for_the_degree_of_freedom(rng):
-    score = (rng.uniform(size=57) < 0.7).astype(float)
-    bernoulli = np.sqrt(score.mean() * (1 - score.mean()) / 57)
-    _assert_close(er.mean({"score": score}).bse * np.sqrt(56 / 57), [bernoulli], SAME)
-
-
-def test_equation_2_is_too_wide_for_fractional_scores(rng):
-    score = rng.uniform(0.4, 0.6, size=57)
-    assert er.mean({"score": score}).bse.iloc[0] < 0.5 * np.sqrt(score.mean() * (1 - score.mean()) / 57)
-
-
-def test_the_clustered_error_is_equation_4_of_miller(rng):
-    sizes = np.array([1, 4, 2, 7, 3])
-    cluster = np.repeat(np.arange(5), sizes)
-    score = rng.uniform(size=17) + 0.3 * cluster
-    n, mean = score.size, score.mean()
-    cross = 0.0
-    for c in range(5):
-        own = score[cluster == c] - mean
-        for i in range(own.size):
-            for j in range(own.size):
-                cross += own[i] * own[j] if i != j else 0.0
-    frame = {"score": score, "cluster": cluster}
-    naive = er.mean(frame).bse.iloc[0] ** 2
-    cr0 = er.mean(frame, groups="cluster", cov="CR0").bse.iloc[0] ** 2
-    appendix_a = np.sum((score - mean) ** 2) / n**2 + cross / n**2
-    _assert_close(cr0, appendix_a, SAME)
-    # To the letter, equation 4 has the naive variance with n - 1 as its first term.
-    _assert_close(cr0 + naive / n, naive + cross / n**2, SAME)
-    totals = np.array([score[cluster == c].sum() - sizes[c] * mean for c in range(5)])
-    cr1 = er.mean(frame, groups="cluster", cov="CR1").bse.iloc[0] ** 2
-    _assert_close(cr1, 5 / 4 * np.sum(totals**2) / n**2, SAME)
-
-
 def test_equal_clusters_have_cr2_equal_to_cr1_with_one_less_than_their_number(rng):
     frame = {"score": rng.normal(size=60), "cluster": np.arange(60) % 12}
     cr2, cr1 = er.mean(frame, groups="cluster"), er.mean(frame, groups="cluster", cov="CR1")

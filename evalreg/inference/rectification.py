@@ -253,11 +253,7 @@ def tune(
         "the judge's scores do not rise with the human labels": usable & (naive[at] > 0) & (common <= 0),
     }
     notes = [*_unused_notes(reasons, judged.names), *_gap_notes(judged.names, judge.params, t, p)]
-    lines = [
-        "lambda is the weight of the judge's scores, from 0 (human labels alone) to 1, tuned to the clustering first "
-        "asked for and then held fixed. human mean and human SE are from the human labels alone; eff. labels is how "
-        "many human labels alone would give the standard error above.",
-    ]
+    lines = list[str]()
     if np.isfinite(t).any():
         largest = int(np.nanargmax(np.abs(t)))
         whose = f"largest for {judged.names[largest]}, " if n_means > 1 else ""

@@ -56,7 +56,7 @@ def rule_text(estimate: Estimate, cov: Covariance) -> str:
     scale = ", on the logit scale" if estimate.bounded and estimate.about.interval != "wald" else ""
     if scored is not None:
         kinds = " and ".join(f"{name}'s" for name in score_kinds(scored.null))
-        scale = f", {kinds} score interval with a design effect"
+        scale = f", {kinds} score interval" + " with a design effect" * scored.null.multiplied
     carried = f", intervals of the {estimate.family.monotone.scale.of}" if estimate.family.monotone else ""
     tested = f", t and p against {null:g}" if null else ""
     repaired = f", {cov.change}" if cov.crossed and cov.change else ""

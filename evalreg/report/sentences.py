@@ -263,7 +263,10 @@ def interval_text(estimate: Estimate, cov: Covariance) -> str:
     """Which intervals parameters in [0, 1] have by default; empty for estimate +- t times the standard error."""
     if not estimate.bounded or estimate.about.interval == "wald":
         return ""
-    return "on the logit scale" if cov.single is None else "Wilson's, with a design effect"
+    scored = cov.widths().scored
+    if cov.single is None or scored is None:
+        return "on the logit scale"
+    return "Wilson's" + ", with a design effect" * scored.null.multiplied
 
 
 def caption_text(estimate: Estimate, cov: Covariance, rows: str, alpha: float, what: str, joint: str = "") -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray
+from evalreg.choices import RepairName
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.special import MATTERS
 from evalreg.data.clusters import Axis, axis_name
@@ -120,6 +121,11 @@ def tells(null: NullVariance, at: int) -> str:
     return f"about {count:.0f} of {n:.0f} questions tell"
 
 
+def combined(cov: Covariance) -> RepairName:
+    """How the variances of crossed clusterings make one: the repair; those taken to differ alike are two terms."""
+    return cov.options.repair if cov.options.alike is None else "two-term"
+
+
 def reference_fact(cov: Covariance) -> str:
     """What intervals and tests are read against, as a fact of a summary."""
     rule, dofs = cov.options.dof, cov.dof()
@@ -129,13 +135,21 @@ def reference_fact(cov: Covariance) -> str:
         return "normal"
     ends = (np.nanmin(dofs), np.nanmax(dofs))
     spread = span(*(f"{end:.4g}" if end < 1000 or np.isinf(end) else f"{end:.0f}" for end in ends))
-    if cov.summed:  # Banerjee's sum under the largest of MacKinnon, Nielsen and Webb: these dof are those of 95%
-        return f"sum of t^2 V, max rule (as t {spread})"
+    if cov.summed:  # These dof are those of 95%.
+        # Banerjee's sum, under the largest of MacKinnon, Nielsen and Webb; other repairs have one variance.
+        widths = {"max": "sum of t^2 V, max rule", "two-term": "sum of t^2 V"}
+        return f"{widths.get(combined(cov), 'V times the mean t^2 of the clusterings')} (as t {spread})"
     words = {"satterthwaite": "Satterthwaite", "min": "G - 1" if cov.axes else cov.pieces[0].dof_name}
     return f"t, dof {spread} ({words.get(str(rule), 'given')})"
 
 
 INDEPENDENT = "Rows are treated as independent; if they share passages, prompts or judges, name them in `groups`."
+# What stands in the table of human labels.
+HUMAN_COLUMNS = (
+    "lambda is the weight of the judge's scores, from 0 (human labels alone) to 1, tuned to the clustering first asked "
+    "for and then held fixed. human mean and human SE are from the human labels alone; eff. labels is how many human "
+    "labels alone would give the standard error above."
+)
 # A design effect below this is not worth a sentence.
 LITTLE_DEPENDENCE = 1.1
 # Differences that are named one by one.
@@ -324,7 +338,8 @@ def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Ax
         tested = f"Intervals are built on the logit scale; {said}."
     elif about.null:
         tested = f"t and p test each against {about.null:g}."
-    clustered = [_inflation(estimate, cov), _absorbed_text(estimate), *about.lines, score_text(cov)]
+    human = "" if human_labels(estimate) is None else HUMAN_COLUMNS
+    clustered = [_inflation(estimate, cov), _absorbed_text(estimate), human, *about.lines, score_text(cov)]
     independent = "" if cov.axes else INDEPENDENT
     return [*clustered, independent, rather_few(estimate, cov), alike, tested, as_mean_text(estimate, cov, alpha)]
 

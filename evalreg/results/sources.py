@@ -12,13 +12,27 @@ from typing import Any, TypeAlias
 from evalreg.checks import fraction
 from evalreg.data.clusters import axis_name
 from evalreg.report.rendering import MarkupName, marked_up, named
-from evalreg.report.sentences import carried_text
-from evalreg.report.summaries import score_kinds
+from evalreg.report.sentences import carried_text, reference_text
+from evalreg.report.summaries import combined, score_kinds
 from evalreg.report.tables import level_text
 from evalreg.versions import version_of
 
 # By p of (I - H)^-p: the formula of an adjustment, and where it comes from.
 _ADJUSTED = {0.5: ("(I - H)^(-1/2)", "symmetric"), 1.0: ("(I - H)^(-1)", "left out")}
+# By the rule that crossed clusterings go by: what it says of their sum, half-widths in words, and as a formula.
+_CROSSED = {
+    "max": (
+        "; no variance is below that of fewer clusterings",
+        "the sum of t^2 V over the clusterings and what they share, and no less than fewer clusterings give",
+        "H^2 = t_A^2 V_A + t_B^2 V_B - t_AB^2 V_(A and B), and no less than t^2 V of one",
+    ),
+    "two-term": ("", "the sum of t^2 V over the clusterings", "H^2 = t_A^2 V_A + t_B^2 V_B"),
+}
+_OTHERS = (
+    "V times the mean of t^2 over the clusterings, weighted by their variances",
+    "H^2 = V (t_A^2 V_A + t_B^2 V_B) / (V_A + V_B)",
+)
+_CROSSED |= {"eigen": ("; negative eigenvalues are set to zero", *_OTHERS), "none": ("", *_OTHERS)}
 
 
 @dataclass(frozen=True)
@@ -84,6 +98,7 @@ def _estimated(results: Any) -> list[Cited]:
     scored, carried = cov.widths().scored, carried_text(results.estimate)
     formula = f", with the formula {named(about.formula)}" if about.formula else ""
     by = f"are clustered by {' and '.join(names)}" if names else "take rows to be independent"
+    of_rows = ("rows", *(("finite rows",) if options.cov in ("HC1", "HC2", "HC3") else ()))
     adjusted = (_ADJUSTED[options.kind.power][1],) if options.kind.power in _ADJUSTED else ()
     of_estimates = ("means",) * (results.estimate.kind == "mean" or "win rate" in model)
     sentences: list[Cited] = [
@@ -93,28 +108,36 @@ def _estimated(results: Any) -> list[Cited]:
         ),
         (
             f"Standard errors {by} ({options.cov}; factor {options.factor_words}).",
-            ("sandwich" if names else "rows", *adjusted),
+            ("sandwich", *adjusted) if names else of_rows,
         ),
     ]
+    rule = combined(cov)
+    more, widths, _ = _CROSSED[rule]
+    repair = ("repair",) * (rule in ("max", "two-term"))
     if cov.crossed:
-        twice = "The variances of the clusterings are added, and what they share is subtracted (inclusion-exclusion)."
-        sentences.append((twice, ("crossed", "repair")))
+        shared = ", and what they share is subtracted (inclusion-exclusion)" * (rule != "two-term")
+        pooled = f", that of {named(options.alike)} pooled over models" if options.alike else ""
+        added = f"The variances of the clusterings are added{shared}{pooled}{more}."
+        sentences.append((added, (*(("crossed",) if shared else ()), *repair)))
     if cov.summed:
-        text = (
-            "Half-widths are the root of the sum of t^2 V over the clusterings and what they share, each with its own "
-            "Satterthwaite degrees of freedom, and no less than fewer clusterings give."
-        )
-        sentences.append((text, ("satterthwaite", "banerjee", "repair")))
+        satterthwaite = ("satterthwaite",) * (options.dof == "satterthwaite")
+        dof = "Satterthwaite degrees of freedom" if satterthwaite else "number of clusters less one"
+        text = f"Half-widths are the root of {widths}; t has each clustering's {dof}."
+        sentences.append((text, (*satterthwaite, "banerjee", *repair)))
     elif options.dof == "satterthwaite":
         sentences.append(("Tests and intervals use t with Satterthwaite degrees of freedom.", ("satterthwaite",)))
-    elif options.dof == "normal":
-        sentences.append(("Tests and intervals use the normal distribution.", ()))
-    elif names:
-        clusters = "Tests and intervals use t with the number of clusters less one as degrees of freedom."
-        sentences.append((clusters, ()))
+    elif (reference := reference_text(cov.dof())) != "no degrees of freedom":
+        sentences.append((f"Tests and intervals use {reference.replace('normal', 'the normal distribution')}.", ()))
     if scored is not None:
-        text = "Their variance grows towards the value tested, as in a score test, times a design effect in clusters."
-        sentences.append((text, (*map(str.lower, score_kinds(scored.null)), "rao")))
+        kinds = tuple(map(str.lower, score_kinds(scored.null)))
+        text = "The variance grows towards the value tested, as in a score test"
+        if scored.null.multiplied:
+            granted = cov.single if "wilson" in kinds else cov.paired
+            assert granted is not None
+            text += ", times a design effect in clusters; what they do not show is taken to have an intraclass "
+            text += f"correlation of {granted.icc:g}"
+            kinds += ("rao",)
+        sentences.append((f"{text}.", kinds))
     if carried:
         sentences.append((f"{carried}.", ()))
     elif results.estimate.bounded and about.interval != "wald" and cov.single is None:
@@ -150,10 +173,11 @@ def formulas_of(results: Any, ranked: bool) -> tuple[str, ...]:
         lines.append("V = sum over clusters g of t_g t_g', with t_g the sum of u in g")
         if adjusted:
             lines.append(f"before they are summed, the residuals of g are multiplied by {adjusted}, H its leverage")
+    rule = combined(cov)
     if cov.crossed:
-        lines.append("V = V_A + V_B - V_(A and B) for two clusterings, and so on for more")
+        lines.append(f"V = V_A + V_B{' - V_(A and B)' * (rule != 'two-term')} for two clusterings, and so on for more")
     if cov.summed:
-        lines.append("half-width H: H^2 = t_A^2 V_A + t_B^2 V_B - t_AB^2 V_(A and B), and no less than t^2 V of one")
+        lines.append(f"half-width H: {_CROSSED[rule][2]}")
     if family := results.estimate.family.monotone:
         lines.append("interval of S: logit(S) -/+ t se / (S (1 - S)), put back by 1 / (1 + exp(-x)), se the error of S")
         lines.append(f"interval: {family.scale.formula} at both ends of it")

@@ -110,6 +110,11 @@ class NullVariance:
         return np.where(naive > 0, np.maximum(self.seen / np.where(naive > 0, naive, 1.0), 1.0), 1.0)
 
     @property
+    def multiplied(self) -> bool:
+        """Whether a design effect multiplies the growth of some variance, as in clusters of several rows."""
+        return bool(np.any(self.effect > 1 + ROUNDING))
+
+    @property
     def rarer(self) -> FloatArray:
         """Rows that tell: failures or successes, whichever are fewer; questions that differ, weighted by size."""
         level = np.minimum(self.theta, 1 - self.theta) * self.n

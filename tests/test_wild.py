@@ -143,7 +143,7 @@ def test_one_hypothesis_agrees_with_refitted_samples(rng, null, weighted, impose
     frame = few(rng)
     w = frame["w"].to_numpy() if weighted else np.ones(len(frame))
     results = er.fit("y ~ x + treat", frame, groups="g", weights="w" if weighted else None)
-    test = results.wild_test(null, weights="rademacher", impose_null=imposed)
+    test = results.wild_test(None if null == "Intercept = 0" else null, weights="rademacher", impose_null=imposed)
     asked = {
         "x = 0.1": ([0, 1, 0], 0.1),
         "treat = 0": ([0, 0, 1], 0),
@@ -222,7 +222,7 @@ def test_a_crossed_interval_holds_what_some_axis_does_not_reject(rng, groups):
     frame = crossed(rng)
     frame["day"] = rng.integers(0, 6, len(frame))
     results = er.mean(frame, "y", groups=groups)
-    test = results.wild_test("mean = 0", alpha=0.1, weights="rademacher", draws=499, seed=3)
+    test = results.wild_test(alpha=0.1, weights="rademacher", draws=499, seed=3)
     assert {name for name, _ in test.p_by_axis} == set(groups.split(" + "))
     low, high = test.interval
     step = 1e-6 * (high - low)
@@ -267,6 +267,8 @@ def slow_p_of_differences(d, passage, null):
 def test_a_comparison_tests_each_difference_by_all_vectors(rng, null):
     frame = models_on_questions(rng)
     comparison = er.compare(frame, "score", item="item", groups="passage", adjust="holm", baseline="m0")
+    with pytest.raises(er.errors.ArgumentError, match="`null` must say what is tested"):
+        comparison.results.wild_test()
     table = comparison.wild_test(null, weights="rademacher")
     assert table.index.equals(comparison.table.index)
     assert table["enumerated"].all()

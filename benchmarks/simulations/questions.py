@@ -378,22 +378,41 @@ def shifted(interval: tuple[float, float], truth: float) -> tuple[float, float]:
     return interval[0] - truth, interval[1] - truth
 
 
-def suite(k: int, spread: float) -> Question:
-    """Averages of k tasks of 30 to 500 questions, read as those of tasks in general."""
+def suite(k: int, mean: float = 0.6) -> Question:
+    """Averages of k tasks of 30 to 500 questions, read as those of tasks in general; true scores differ by .1."""
     sizes = np.resize([30, 60, 120, 500], k)
+    # Normal about .6; elsewhere a Beta distribution of this mean and spread, which stays below 1.
+    nu = mean * (1 - mean) / 0.1**2 - 1
 
     def ask(rng: Rng) -> Ends:
         parts = {}
         for place, n in enumerate(sizes):
-            rate = np.clip(0.6 + spread * rng.standard_normal(), 0.01, 0.99)
+            normal = mean + 0.1 * rng.standard_normal()
+            rate = np.clip(normal, 0.01, 0.99) if mean == 0.6 else rng.beta(nu * mean, nu * (1 - mean))
             item = [f"{place}-{i}" for i in range(n)]
             log = pd.DataFrame({"model": "a", "item": item, "score": (rng.random(n) < rate) * 1.0})
             parts[str(place)] = er.mean(log, by="model", item="item")
         evals = er.join_evals(parts)
         tables = {"fixed": evals.average(), "drawn": evals.average(tasks="drawn")}
+        tables |= {} if mean == 0.6 else {"precision": evals.average("precision", tasks="drawn")}
         return {name: tuple(one.to_frame().loc["a", ["lower", "upper"]]) for name, one in tables.items()}
 
-    return Question(ask, {"fixed": 0.6, "drawn": 0.6})
+    return Question(ask, dict.fromkeys(("fixed", "drawn") if mean == 0.6 else ("fixed", "drawn", "precision"), mean))
+
+
+def published(n_prompts: int) -> Question:
+    """Win rates in the design of many public leaderboards, with rows taken as independent and by prompt."""
+
+    def log_of(rng: Rng) -> pd.DataFrame:
+        return er.datasets.published_design(n_prompts=n_prompts, seed=rng)
+
+    def ask(rng: Rng) -> Ends:
+        board = er.win_rate(log_of(rng), left="left", right="right", winner="winner", groups="prompt")
+        tables = {"prompt": board, "rows": board.with_cov(groups=None)}
+        return {f"{name}, {model}": pair for name, one in tables.items() for model, pair in ends(one).items()}
+
+    truth = log_of(np.random.default_rng(0)).attrs["truth"]["win_rate"]
+    return Question(ask, {f"{name}, {model}": rate for name in ("prompt", "rows") for model, rate in truth.items()})
 
 
 # What else follows: clusters of unequal sizes, and a truth that is known or that of a log of 400,000 clusters
@@ -645,7 +664,9 @@ def _worlds() -> Iterator[tuple[str, Made]]:
     for judges, part in ((5, 0.001), (10, 0.0015)):
         yield f"planned board, {judges} judges, {part:g} of them", (400, planned_board, (judges, part))
     for k in (2, 5, 10, 30):
-        yield f"suite of {k} tasks", (100, suite, (k, 0.1))
+        yield f"suite of {k} tasks", (100, suite, (k,))
+    yield "six tasks near .9", (400, suite, (6, 0.9))
+    yield "published design, 200 prompts", (100, published, (200,))
     for numbers, names in FOLLOWS.items():
         for what, n in product(names, numbers):
             yield f"{what}, {n} clusters", (100, follows, (what, n))

@@ -213,8 +213,8 @@ FormulaColumns: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 """Columns of the left and of the right side of a formula."""
 
 
-def absorbed_columns(parsed: ParsedFormula, table: Table) -> tuple[FormulaColumns, tuple[Axis, ...]]:
-    """Columns of a formula and of its absorbed factors, which contain the constant."""
+def absorbed_columns(parsed: ParsedFormula, names: tuple[str, ...]) -> tuple[FormulaColumns, tuple[Axis, ...]]:
+    """Columns of a formula and of its absorbed factors, which contain the constant, of a frame with these names."""
     if not parsed.has_constant:
         raise FormulaError(
             f'`formula` leaves out the constant, which absorbed factors contain; got {parsed.text!r}. Leave out "0 +" '
@@ -225,7 +225,7 @@ def absorbed_columns(parsed: ParsedFormula, table: Table) -> tuple[FormulaColumn
             f"`formula` has nothing to estimate: the absorbed {parsed.absorbed!r} contains the constant. Name a "
             f'covariate before the bar, or write "{parsed.outcome} ~ 1" for the mean.'
         )
-    columns, factors = formula_columns(parsed, table.columns), absorbed_factors(parsed.absorbed, table.columns)
+    columns, factors = formula_columns(parsed, names), absorbed_factors(parsed.absorbed, names)
     for name in (name for factor in factors for name in factor):
         if name in columns[0]:
             raise FormulaError(f'`formula` absorbs "{name}", which is its score.')

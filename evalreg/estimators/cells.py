@@ -226,7 +226,7 @@ def in_memory(table: Table | Query, what: str, columns: Sequence[str] = ()) -> T
     if isinstance(table, Query):
         named = f"the columns {listed(dict.fromkeys(columns))}" if columns else "the columns that are needed"
         raise NotAvailableError(
-            f"`data` must be in memory for a {what}, whose scores depend on the estimate itself: select {named} and "
+            f"`data` must be in memory, as scores of rows depend on the estimate itself ({what}). Select {named} and "
             "collect the frame first. Means (`er.mean`) work where the rows live."
         )
     return table

@@ -472,8 +472,8 @@ class Comparison(Printed, Hinting):
         ------
         NotAvailableError
             If `adjust` is "single-step", or the differences are of a finite benchmark.
-        ArgumentError
-            If an option is unknown or out of its range.
+        ArgumentError, ArgumentTypeError
+            If an option is unknown, out of its range or of another type.
 
         References
         ----------

@@ -93,8 +93,8 @@ def confidence_sequence(
         If scores outside [0, 1] are all alike (in their means by cluster) at every look.
     ScoreRangeError
         If `method` is "logit" and some score lies outside [0, 1].
-    EvalregError
-        If columns, numbers or models are not there or not fit.
+    MissingColumnError, ArgumentError, ArgumentTypeError, NotAvailableError
+        If columns, numbers or models are not there or not fit, or the rows are in an engine.
 
     References
     ----------

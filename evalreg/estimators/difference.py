@@ -185,8 +185,10 @@ def compare(
         If there is only one model.
     AlignmentError
         If a cluster differs between the answers to one question.
-    ArgumentError
-        If an option is unknown.
+    ArgumentError, ArgumentTypeError
+        If an option is unknown, or of another type.
+    NotAvailableError
+        If `target` leaves nothing to pair, or differences of a finite benchmark are not paired.
 
     References
     ----------

@@ -392,6 +392,8 @@ def bradley_terry(
         If the log breaks a rule; the message says which rows, or how many in an engine.
     NotAvailableError
         If an option needs rows in memory and they are in an engine; the message names the columns to collect.
+    MissingColumnError
+        If a column is not there, or `reference` is none of the models.
     CollinearityError, ConvergenceError, FormulaError
         If the covariates determine each other, or the verdicts.
 

@@ -311,6 +311,8 @@ def rectified_win_rate(
         two clusters; the message names them.
     UnknownLabelError, SelfComparisonError, DuplicateRowsError, ScoreRangeError
         As in `win_rate`.
+    NotAvailableError, ArgumentError
+        If the rows are in an engine, or `labels` comes with scores for verdicts.
 
     References
     ----------

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalreg.checks import family_hint, option
+from evalreg.checks import family_hint, listed, option
 from evalreg.choices import CovName, DofName, FamilyName, MissingName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, documented
-from evalreg.data.clusters import Axis, Groups
+from evalreg.data.clusters import Axis, Groups, names_of
 from evalreg.data.designs import FormulaColumns, absorbed_columns, read_design
 from evalreg.data.engine import Query
 from evalreg.data.formula import ParsedFormula, formula_columns, parse_formula
@@ -170,9 +170,12 @@ def _fit_absorbed(
             f"equations. Write {parsed.absorbed!r} among the covariates, as in C(...), if it has few levels; with few "
             "rows in each level that is biased, and a conditional logit (statsmodels' ConditionalLogit) is not."
         )
+    columns, factors = absorbed_columns(parsed, names_of(table))
     if isinstance(table, Query):
-        raise NotAvailableError("rows in an engine cannot have factors absorbed; collect the frame first.")
-    columns, factors = absorbed_columns(parsed, table)
+        needed = listed(dict.fromkeys(name for part in (*columns, *factors) for name in part))
+        raise NotAvailableError(
+            f"rows in an engine cannot have factors absorbed. Collect the columns {needed} and those of `groups` first."
+        )
     rows, frame = read_design(parsed, table, columns, roles, groups, factors)
     design = evaluated(parsed, frame)
     design.check()

@@ -159,7 +159,7 @@ class WildTested:
 
     def wild_test(
         self,
-        null: str | dict[str, float] | Any = "Intercept = 0",
+        null: str | dict[str, float] | Any = None,
         draws: int = 9999,
         weights: WildWeightsName = "auto",
         impose_null: bool = True,
@@ -171,7 +171,8 @@ class WildTested:
         Parameters
         ----------
         null : str, dict or array_like, optional
-            Hypotheses as in `t_test`: "A - B = 0.1", or several with commas between them.
+            Hypotheses as in `t_test`: "A - B = 0.1", or several with commas between them. By default that the intercept
+            is 0, or the only parameter.
         draws : int, optional
             Weight vectors to draw; all are taken, once each, where there are no more.
         weights : {"auto", "rademacher", "webb", "mammen"}, optional
@@ -193,7 +194,7 @@ class WildTested:
         NotAvailableError
             If the estimate is not of means or least squares, or of a finite benchmark.
         ArgumentError
-            If rows are taken as independent, or an option is unknown.
+            If rows are taken as independent, an option is unknown, or `null` is needed and left out.
 
         Notes
         -----
@@ -214,6 +215,11 @@ class WildTested:
         if not isinstance(impose_null, bool | np.bool_):
             raise ArgumentTypeError(f"`impose_null` must be True or False; got {impose_null!r}.")
         _refuse_without_sums(estimate, axes)
+        if null is None:
+            null = {name: 1.0 for name in estimate.names if name == "Intercept" or len(estimate.names) == 1}
+            if not null:
+                example = f"`{estimate.names[0]}` - `{estimate.names[1]}` = 0"
+                raise ArgumentError(f'`null` must say what is tested, such as "{example}".', parameter="null")
         hypotheses = parse_contrasts(null, estimate.names)
         C, value = hypotheses.matrix, hypotheses.value
         refuse_dependent(C)

@@ -231,6 +231,11 @@ class StoredResults(Printed):
         DataFrame
             Indexed by (left, right), columns difference, se, dof, lower, upper and p_value, not adjusted for their
             number. Each is that of `Results.contrast`; on sparse boards `Results.pairwise` may be wider.
+
+        Raises
+        ------
+        NotAvailableError
+            If differences are not stored (of one parameter, or of very many), or not at this level.
         """
         level = self._level(alpha)
         if self._held.get("pairs") is None:

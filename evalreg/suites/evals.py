@@ -542,6 +542,8 @@ def by_eval(
         If there is no such column, or `each` names an eval that is not there.
     MissingLabelsError
         If a row does not say its eval.
+    ArgumentTypeError
+        If `options` is no dict, or rows are in an engine.
 
     Examples
     --------

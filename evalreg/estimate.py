@@ -515,9 +515,9 @@ class ScoredFamily(Family):
         return replace(self, paired=paired, single=single)
 
 
-def same_questions(paired: Paired | None, single: SingleMeans | None = None) -> Family:
-    """The family of an estimate with such scores; that of nothing where there are none."""
-    return PLAIN if paired is None and single is None else ScoredFamily(paired, single)
+def same_questions(paired: Paired | None, single: SingleMeans | None = None, behind: Family = PLAIN) -> Family:
+    """The family of an estimate with such scores; `behind` where there are none."""
+    return behind if paired is None and single is None else ScoredFamily(paired, single, behind)
 
 
 class Inverted(Family, ABC):

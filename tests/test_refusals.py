@@ -313,7 +313,7 @@ REFUSED = {
         er.plan.curve(n=[], omega2=0.1)
         er.plan.power(delta=0.1, omega2=0.1, cluster_sizes=[5])
         er.plan.power(delta=0.1, omega2=0.1, cluster_sizes=[5, 0])
-        er.plan.power(delta=0.1, omega2=0.1, cluster_sizes=[5, 5], icc=1.5)
+        er.plan.power(delta=0.1, omega2=0.1, cluster_sizes=[5, np.inf])
         er.plan.power(delta=0.1, omega2=0.1, cluster_sizes=[5, 5], icc=0.5, draws=0)
         er.plan.answers(delta=0.1, omega2=0.1, sigma2_a=0.1, sigma2_b=0.1, cost_question=-1, cost_a=1, cost_b=1)
         er.plan.answers(delta=0.1, omega2=0.1, sigma2_a=0.1, sigma2_b=0.1, cost_question=1, cost_a=0, cost_b=1)

@@ -15,13 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evalreg.checks import FloatArray, listed
-from evalreg.covariance.leverage import (
-    ClusterLeverage,
-    Narrow,
-    Wide,
-    full_leverage_directions,
-    root_of,
-)
+from evalreg.covariance.leverage import ClusterLeverage, Narrow, Wide, full_leverage_directions, root_of
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate

@@ -14,14 +14,7 @@ from evalreg.covariance.covariance import Covariance, Term, touching
 from evalreg.covariance.leverage import quadratic
 from evalreg.covariance.options import ResolvedCov
 from evalreg.data.clusters import Axis, axis_name
-from evalreg.errors import (
-    AlikeWarning,
-    ArgumentError,
-    FewCarriersWarning,
-    NotAvailableError,
-    Note,
-    SparseBoardWarning,
-)
+from evalreg.errors import AlikeWarning, ArgumentError, FewCarriersWarning, NotAvailableError, Note, SparseBoardWarning
 from evalreg.estimate import PLAIN, About, Cells, Estimate, Population, Samples
 from evalreg.numerics.limits import FULL_LEVERAGE, ROUNDING
 from evalreg.numerics.matrices import (

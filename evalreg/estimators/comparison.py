@@ -17,7 +17,7 @@ from evalreg.choices import CovName, DofName, RepairName, SscName
 from evalreg.covariance.crossed import subsets, t_pvalues
 from evalreg.data.answers import Answers, ModelPairs, in_set
 from evalreg.data.clusters import Codes, Groups, as_codes, joint
-from evalreg.estimate import same_questions
+from evalreg.estimate import ScoredFamily, same_questions
 from evalreg.estimators.comparison_page import comparison_brief, comparison_summary, difference_page
 from evalreg.inference.fragile import clusters_behind
 from evalreg.inference.intervals import EquivalenceName
@@ -367,7 +367,9 @@ class Comparison(Printed, Hinting):
             groups = list(results.estimate.item)
         if not isinstance(icc, _Kept):
             allowed = paired_differences(results.estimate, checked_icc(icc), self.facts.pairs, self.facts.paired)
-            estimate = replace(results.estimate, family=same_questions(allowed))
+            family = results.estimate.family
+            behind = family.behind if isinstance(family, ScoredFamily) else family
+            estimate = replace(results.estimate, family=same_questions(allowed, None, behind))
             results = replace(results, estimate=estimate)
         return replace(self, results=results.with_cov(groups=groups, cov=cov, ssc=ssc, dof=dof, repair=repair))
 

@@ -20,7 +20,7 @@ from evalreg.data.frame import open_frame
 from evalreg.data.rows import CellRows, Roles, read_cells
 from evalreg.data.sums import SummedLog, lines_as_rows, lines_of
 from evalreg.errors import ArgumentTypeError, IndependenceWarning, NotAvailableError, Note
-from evalreg.estimate import PLAIN, About, Cells, Estimate, of_means, same_questions
+from evalreg.estimate import PLAIN, About, Cells, Estimate, Family, of_means, same_questions
 from evalreg.estimators.cells import estimate_read
 from evalreg.estimators.comparison import Comparison, Facts, facts_of
 from evalreg.estimators.mean import solve as solve_means
@@ -28,7 +28,7 @@ from evalreg.estimators.targets import PopulationSize, counts_clusters, noise_of
 from evalreg.inference.questions import mixed_scales
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.numerics.limits import CONSTANT
-from evalreg.numerics.matrices import Matrix
+from evalreg.numerics.matrices import Matrix, compressed, identity
 from evalreg.report.tables import span
 from evalreg.results.results import chooses_rows, results_of
 from evalreg.scores.differences import PairScores, pair_sums, paired_differences
@@ -47,7 +47,18 @@ def paired_estimate(answers: Answers, facts: Facts, about: About, icc: float | N
     cells = Cells.of_sums(replace(sums, high=np.where(flat, sums.low, sums.high)), stratum, strata)
     scores = PairScores(answers.values, columns, cells.mean, answers.labels, flat)
     estimate = of_means(facts.names, coefficients, cells, scores, dropped=answers.dropped, about=about)
-    return replace(estimate, family=same_questions(paired_differences(estimate, icc, facts.pairs, facts.paired)))
+    paired = paired_differences(estimate, icc, facts.pairs, facts.paired)
+    return replace(estimate, family=same_questions(paired, None, _of_means_alone(estimate, columns.right == NOBODY)))
+
+
+def _of_means_alone(estimate: Estimate, alone: BoolArray) -> Family:
+    """What differences of models that share no question know of the models' means, which are columns of their own."""
+    cells, A = estimate.cells, compressed(estimate.coefficient_map)
+    if cells is None or cells.stratum is not None or not (alone.any() and estimate.about.unit):
+        return PLAIN
+    names = tuple(map(str, np.flatnonzero(alone)))
+    means = of_means(names, identity(alone.size)[alone], cells, estimate.scores, bounded=True, about=estimate.about)
+    return PLAIN.linear(means, A[:, np.flatnonzero(alone)])
 
 
 def _columns(answers: Answers, facts: Facts) -> tuple[ModelPairs, Matrix, IntArray | None]:
@@ -87,10 +98,11 @@ def unpaired_estimate(
     weights: Any = None if roles.strata is None else "micro"
     estimate, axes = estimate_read(read, roles, partial(solve_means, n_by=1, strata_weights=weights), about)
     unit = np.eye(estimate.n_params)
-    differences = estimate.linear(unit[facts.pairs.left] - unit[facts.pairs.right], facts.names)
+    contrasts = unit[facts.pairs.left] - unit[facts.pairs.right]
+    differences, family = estimate.linear(contrasts, facts.names), PLAIN.linear(estimate, contrasts)
     if axes is not None:
         axes = tuple((*axis, *roles.by) if roles.by[0] not in axis else axis for axis in axes)
-    return replace(differences, about=replace(estimate.about, levels=False), family=PLAIN, apart=roles.by), axes
+    return replace(differences, about=replace(estimate.about, levels=False), family=family, apart=roles.by), axes
 
 
 @chooses_rows

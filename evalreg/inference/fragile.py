@@ -26,14 +26,7 @@ from evalreg.errors import (
     ZeroVarianceWarning,
 )
 from evalreg.estimate import Estimate
-from evalreg.numerics.matrices import (
-    absolute_entries,
-    compressed,
-    dense,
-    scale_columns,
-    signs_of_entries,
-    transposed,
-)
+from evalreg.numerics.matrices import absolute_entries, compressed, dense, scale_columns, signs_of_entries, transposed
 from evalreg.scores.base import CellScores
 from evalreg.scores.rows import RegressionScores
 from evalreg.scores.score_interval import FEW_EXPECTED
@@ -181,6 +174,14 @@ def variance_notes(cov: Covariance) -> tuple[Note, ...]:
             )
             if cov.ends is not None and cov.paired is None:
                 text += " Differences from others allow for the end of such an interval, so that they are not too sure."
+        notes.append((ZeroVarianceWarning, text))
+    reach = None if cov.bounded else cov.widths().reach
+    if reach is not None:
+        some = few_of([cov.names[i] for i in np.unique(reach.row)])
+        text = (
+            f"{some}: the scores of one model do not vary. The standard error and the interval allow for the end of "
+            "Clopper and Pearson's interval on its effective clusters."
+        )
         notes.append((ZeroVarianceWarning, text))
     return tuple(notes)
 

@@ -75,13 +75,7 @@ def unadjusted_text(n_pairs: int) -> str:
 
 
 def rank_sets(
-    params: Any,
-    cov: Any,
-    *,
-    alpha: float = 0.05,
-    joint: bool = True,
-    dof: Any = np.inf,
-    seed: Seed = 0,
+    params: Any, cov: Any, *, alpha: float = 0.05, joint: bool = True, dof: Any = np.inf, seed: Seed = 0
 ) -> pd.DataFrame:
     """Ranks of models, with the ranks that the data do not exclude.
 

@@ -104,10 +104,8 @@ class Pilot:
         if self.few is None:
             each = self.variance_at(delta) / self.size
             return t_power(delta / math.sqrt(each / n_clusters), dof, alpha, self.variance_dof)
-        expected, critical = (
-            self.few.if_true(delta).grown(n_clusters / self.n_clusters),
-            t_quantile(alpha, np.array([dof])),
-        )
+        expected = self.few.if_true(delta).grown(n_clusters / self.n_clusters)
+        critical = t_quantile(alpha, np.array([dof]))
         return float(score_power(expected, 0.0, critical, self.variance_dof, larger=self.larger)[0])
 
     def detected(self, alpha: float, power: float) -> float:

@@ -606,6 +606,7 @@ def curve(
     sizes, answers = checked_counts("n", n, 1, "questions"), checked_counts("k", k, 1, "answers")
     if cluster_size is not None:
         checked_count("cluster_size", cluster_size, 1, "questions")
+        checked_at_least("n", min(sizes), 2 * cluster_size, "two clusters of `cluster_size` questions")
     rows = [
         [
             mde(
@@ -923,8 +924,9 @@ def _sizes(cluster_sizes: npt.ArrayLike) -> FloatArray:
             "`cluster_sizes` must list the questions of each of at least two clusters, such as [5] * 40; got "
             f"{str(cluster_sizes)[:60]}."
         )
-    if np.any(sizes < 1) or np.any(sizes != np.floor(sizes)):
-        raise ArgumentError(f"`cluster_sizes` must be whole numbers of at least 1; the smallest is {sizes.min():g}.")
+    wrong = ~(sizes >= 1) | (sizes != np.floor(sizes)) | np.isinf(sizes)
+    if wrong.any():
+        raise ArgumentError(f"`cluster_sizes` must be whole numbers of at least 1; got {sizes[wrong][0]:g}.")
     return np.asarray(sizes, dtype=np.float64)
 
 

@@ -126,7 +126,7 @@ def labels(*, prevalence: float, sensitivity: float, specificity: float, n: int)
     Returns
     -------
     Series
-        Whole numbers "negative" and "positive", whose sum is n.
+        Whole numbers "negative" and "positive", at least 1 each, whose sum is n.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def labels(*, prevalence: float, sensitivity: float, specificity: float, n: int)
     negative = (1 - share) * math.sqrt(right[1] * (1 - right[1]))
     # A judge without errors needs no more labels of one kind than of the other.
     part = 0.5 if positive + negative == 0 else negative / (positive + negative)
-    first = round(total * part)
+    first = min(max(round(total * part), 1), total - 1)
     return pd.Series({"negative": first, "positive": total - first}, name="labels", dtype="int64")
 
 

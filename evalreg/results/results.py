@@ -527,10 +527,7 @@ def infer(
 
 
 def results_of(
-    estimate: Estimate,
-    axes: tuple[Axis, ...] | None,
-    requested: CovOptions,
-    notes: tuple[Note, ...] = (),
+    estimate: Estimate, axes: tuple[Axis, ...] | None, requested: CovOptions, notes: tuple[Note, ...] = ()
 ) -> Results:
     """Results with the covariance and all notes of an estimate, which are issued. Without axes rows are independent."""
     cov, all_notes = assembled(estimate, axes, requested, notes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from decimal import Decimal
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -13,7 +14,7 @@ import pytest
 
 import evalreg as er
 from evalreg.data.clusters import parse_groups
-from evalreg.errors import ArgumentError, NonFiniteError, NonNumericError, ScoreRangeError
+from evalreg.errors import ArgumentError, ArgumentTypeError, NonFiniteError, NonNumericError, ScoreRangeError
 
 # Formulas are tried on few rows, of which some levels have a handful.
 pytestmark = pytest.mark.filterwarnings("ignore:.*on few of the rows:evalreg.errors.FewClustersWarning")
@@ -145,6 +146,17 @@ def test_columns_named_by_numbers_go_by_their_text(log):
     assert list(frame.columns) == [0, 1, 2, 3]
     with pytest.raises(ArgumentError, match='distinct column names; "1"'):
         er.mean(frame.assign(**{"1": 0.0}), "0")
+    joined = duckdb.from_df(log).select("score, x AS score, passage")  # as a join of two tables has it
+    with pytest.raises(ArgumentError, match='distinct column names; "score"'):
+        er.mean(joined, groups="passage")
+
+
+@pytest.mark.parametrize(("kind", "digits"), [("float64", 53), ("float32", 24), (object, 53)])
+def test_ids_that_floats_do_not_tell_apart_are_refused_by_their_name(log, kind, digits):
+    ids = (2.0**digits + 2 * np.arange(len(log))).astype(kind)
+    for make in (pd.DataFrame, pl.from_pandas):
+        with pytest.raises(ArgumentTypeError, match=rf"column 'id'.* 2\^{digits}"):
+            er.mean(make(log.assign(id=ids)), groups="id")
 
 
 # What a result gives back
@@ -157,6 +169,7 @@ def test_columns_of_polars_and_pyarrow_are_labels(make):
     frame = pd.DataFrame({"score": rng.normal(size=60), "passage": labels})
     expected = er.mean(frame, groups="passage")
     for data in (frame, pl.from_pandas(frame)):
+        _assert_same(er.mean(data, groups=pl.DataFrame({"passage": labels})), expected)
         found = er.mean(data, groups=make(labels))
         assert found.n_clusters == {"groups": 10}
         np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-12)

@@ -74,7 +74,6 @@ REFUSED = {
         er.mean(log, item="question", sample="anwser")  # column="anwser"
         er.mean(log, strata="subjet")  # column="subjet"
         er.mean(log, weights="W")  # column="W"
-        er.fit("score ~ x", log, weights="W")  # column="W"
         er.fit("score ~ Q('no such')", log)  # column="no such"
         er.ratio(log, "x", "ww")  # column="ww"
         er.quantile(log, "scor")  # column="scor"
@@ -120,19 +119,16 @@ REFUSED = {
         er.mean(log, groups=pd.MultiIndex.from_frame(LOG[["passage", "judge"]]))
         er.mean(log, groups=np.zeros((40, 2)))
         er.mean(log, groups=5)
-        er.mean(log, groups=len)
-        er.mean(log, groups=(i for i in range(40)))
+        er.mean(put(id=2.0**53 + np.arange(40)), groups="id")  # column="id"
         er.mean(log, groups={"passage"})
         er.mean(log, groups={"a": "passage"})
         er.mean(log).conf_int("0.05")
-        er.mean(log).conf_int(None)
         er.mean(log, weights=np.ones((40, 2)))
         er.mean(log, weights=5)
         er.fit(5, log)
-        er.fit(None, log)
+        er.mean(log, groups=[LOG["passage"], LOG["judge"]])
         er.fit(log, "score ~ 1")
         er.mean([1, 0])
-        er.mean(None)
         er.fit("score ~ 1", np.ones((3, 2)))
         er.mean(b"log.csv")
         er.mean(LOG["score"])
@@ -174,7 +170,7 @@ REFUSED = {
         er.mean(log, by=["model", "model"])  # column="model"
         er.mean(log, by="question", item="question")  # column="question"
         er.mean(twice)
-        er.fit("score ~ x", twice)
+        er.mean(pl.from_pandas(LOG).to_arrow().append_column("score", [[0.0] * 40]))
         er.quantile(log, "x", 1.5)
         er.mean(log, groups="")
         er.mean(log, groups={})
@@ -186,7 +182,6 @@ REFUSED = {
         er.mean(log, groups="passage:passage")
         er.mean(log, groups="passage", cov="stata")
         er.mean(log, groups="passage", cov="cr2")
-        er.mean(log).with_cov(cov="HC9")
         er.fit("score ~ x", log, groups="passage", ssc="stata")
         er.mean(log, groups="passage", dof="stata")
         er.mean(log, groups="passage", repair="stata")
@@ -197,12 +192,11 @@ REFUSED = {
         er.mean(log, dof=float("nan"))
         er.mean(log, dof=True)
         er.mean(log, groups="passage", cov="CR2", ssc="G")
-        er.mean(log, groups="passage", ssc="G")
         er.fit("score ~ x", log, cov="CR2")
         er.mean(log, dof="satterthwaite")
         er.mean(log, groups="passage + judge", cov="jackknife", repair="eigen")
         er.mean(log).conf_int(0)
-        er.mean(log).conf_int(1)
+        fitted.t_test([[1, 0, 0, 0], [1]])
         er.mean(log).summary(5)
         er.mean(log).to_frame(float("nan"))
         er.mean(log).conf_int(alpha=0.95)
@@ -214,7 +208,6 @@ REFUSED = {
         er.mean(log, strata="subject", strata_weights={"law": 1.0})
         er.mean(log, strata="subject", strata_weights={"law": -1.0, "math": 1.0})
         er.mean(log, strata="subject", strata_weights={"law": "x", "math": 1.0})
-        er.mean(log, strata="subject", strata_weights=3)
         er.mean(log, strata="subject", strata_weights="equal")
         er.mean(log, strata_weights="macro")
         fitted.t_test([0, 0, 0, 0])
@@ -224,7 +217,6 @@ REFUSED = {
         fitted.contrast(np.ones((1, 1, 4)))
         fitted.t_test({"x": "a"})
         fitted.contrast(["x", "Intercept"])
-        fitted.contrast({"x": np.nan})
         fitted.wald_test([0, np.inf, 0, 0])
         fitted.contrast(None)
         fitted.contrast("x = 3")
@@ -236,14 +228,12 @@ REFUSED = {
         er.win_rate(duels(), **sides, labels={"tie": "Tie"})
         er.win_rate(duels(), **sides, labels={"left": 1, "right": 0})
         er.win_rate(duels(), **sides, labels={"left": "left", "right": "left"})
-        er.bradley_terry(duels(), **sides, labels={"left": "right", "right": "right"})
         er.win_rate(duels_at("winner", TIES, None), **sides, labels={"left": "left", None: "tie"})
         er.win_rate(duels(), **scores, labels={"A": "left"})
         er.win_rate(duels(), **sides, score="score")
         er.win_rate(duels(), left="left", right="right")
         er.win_rate(duels(), **sides | {"right": "left"})
         er.win_rate(duels_at("weight", [3], 0.0), **sides, weights="weight")  # column="weight", rows=[3], count=1
-        er.win_rate(duels_at("weight", [3], -2.0), **sides, weights="weight")  # column="weight", rows=[3], count=1
         er.win_rate(duels(), **sides, opponents="Uniform")
         er.win_rate(duels(), **sides, opponents=shares(1.0, columns=["ada", "bobby", "cyd", "dan"]))  # count=1
         er.win_rate(duels(), **sides, opponents=shares(1.0, index=["ada", "bob"]))  # count=2
@@ -258,8 +248,6 @@ REFUSED = {
         er.win_rate(duels(), **sides, by="lang", standardise={"de": 1})
         er.win_rate(duels(), **sides, by="lang", standardise={"de": -1, "en": 2})
         er.win_rate(duels(), **sides, by="lang", standardise={"de": 0, "en": 0})
-        er.win_rate(duels(), **sides, missing="omit")
-        er.win_rate(duels(), **sides | {"groups": "prompt + judge"}, cov="jackknife", repair="eigen")
         er.bradley_terry(duels(), **sides, scale="chess")
         er.bradley_terry(duels(score=0.5), **scores, ties="davidson")  # count=120
         er.win_rate(duels(), **sides).ranks(alpha=1)
@@ -295,7 +283,7 @@ REFUSED = {
         er.pass_at_k(put(run=np.arange(40)), k=[], item="question", sample="run")
         er.pass_at_k(put(run=np.arange(40)), k=0, item="question", sample="run")
         er.plan.sample_size(delta=0, omega2=0.1)
-        er.plan.sample_size(delta=-0.03, omega2=0.1)
+        fitted.cov.variance(np.eye(3))
         er.plan.sample_size(delta=np.nan, omega2=0.1)
         er.plan.sample_size(delta=1e-200, omega2=0.1)
         er.plan.sample_size(delta=0.03, omega2=-0.1)
@@ -309,14 +297,12 @@ REFUSED = {
         er.plan.mde(n=100, omega2=0.1, n_clusters=1)
         er.plan.mde(n=100, omega2=0.1, n_clusters=101)
         er.plan.clusters(delta=0.05, cluster_size=5, omega2=0.1, icc=-0.1)
-        er.plan.clusters(delta=0.05, cluster_size=5, omega2=0.1, icc=np.nan)
         er.plan.curve(n=[], omega2=0.1)
         er.plan.power(delta=0.1, omega2=0.1, cluster_sizes=[5])
         er.plan.power(delta=0.1, omega2=0.1, cluster_sizes=[5, 0])
         er.plan.power(delta=0.1, omega2=0.1, cluster_sizes=[5, np.inf])
         er.plan.power(delta=0.1, omega2=0.1, cluster_sizes=[5, 5], icc=0.5, draws=0)
         er.plan.answers(delta=0.1, omega2=0.1, sigma2_a=0.1, sigma2_b=0.1, cost_question=-1, cost_a=1, cost_b=1)
-        er.plan.answers(delta=0.1, omega2=0.1, sigma2_a=0.1, sigma2_b=0.1, cost_question=1, cost_a=0, cost_b=1)
         er.plan.enough_answers(omega2=0.1, sigma2=0.1, share=0)
         er.plan.board(delta=0.1, judges=[1], model_prompt=0.1, model_judge=0.1, residual=0.1)
         er.plan.board(delta=0.1, judges=[], model_prompt=0.1, model_judge=0.1, residual=0.1)
@@ -465,6 +451,7 @@ REFUSED = {
         er.fit("score ~ x + twice", put(twice=2 * LOG["x"] + 1))  # column="twice", count=1
         er.fit("score ~ x + twice", put(twice=2 * LOG["x"] + 1), family="binomial")  # column="twice", count=1
         er.fit("score ~ x + z", put(z=0.0))  # column="z", count=1
+        er.fit("score ~ cr(x, df=4)", log)  # column="cr(x, df=4)[3]", count=1
         er.fit("score ~ C(model) * C(kind)", put(kind=["u"] * 20 + ["u", "v"] * 10))  #
             column="C(model)[T.beta]:C(kind)[T.v]", count=1
     """,
@@ -479,7 +466,8 @@ REFUSED = {
         er.mean(ratings).conf_int(method="logit")
         er.mean(log, by="model", item="answer").contrast("alpha - beta").conf_int(method="wilson")
         er.fit("score ~ x", ratings, family="binomial")  # column="score", rows=[1, 2, 3, 4, 5], count=36
-        er.fit("score ~ 1", ratings, family="binomial")  # column="score", rows=[1, 2, 3, 4, 5], count=36
+        er.mean(put(score=LOG["score"] + 1e15), groups="passage")  # column="score"
+        er.fit("score ~ x", put(score=LOG["score"] + 1e12))  # column="score"
         er.fit("I(score * 2) ~ x", log, family="binomial")  # column="I(score * 2)", rows=[1, 2, 3, 6, 7], count=18
         er.fit("score ~ x", at("score", [3], -1.0), family="poisson")  # column="score", rows=[3], count=1
         er.ratio(put(w=-LOG["w"]), "x", "w")  # column="w", rows=[0, 1, 2, 3, 4], count=40

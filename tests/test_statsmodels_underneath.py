@@ -73,6 +73,7 @@ def test_a_logistic_regression_is_a_glm_of_statsmodels(log: pd.DataFrame) -> Non
 def test_contrasts_and_tables_are_those_of_statsmodels(log: pd.DataFrame) -> None:
     results = er.fit("score ~ x", log, groups="prompt")
     assert of_statsmodels(lambda: results.t_test("x = 0"))["ContrastResults.__init__"] == 1
+    assert results.t_test(([0, 1], [0.5])).tvalue == results.t_test("x = 0.5").tvalue
     assert of_statsmodels(lambda: results.summary().as_html())["SimpleTable.__init__"] >= 1
 
 

@@ -37,7 +37,7 @@ from evalreg.covariance.leverage import (
 )
 from evalreg.covariance.options import ResolvedCov
 from evalreg.data.clusters import Axis, axis_name
-from evalreg.errors import LeverageWarning, Note, RepairWarning
+from evalreg.errors import ArgumentError, LeverageWarning, Note, RepairWarning
 from evalreg.numerics.limits import LAST_DIGITS, ROOT_OF_ROUNDING
 from evalreg.numerics.matrices import (
     DENSE_SHARE,
@@ -694,9 +694,19 @@ class Covariance:
         return pd.DataFrame(self.matrix, index=list(self.names), columns=list(self.names))
 
     def _contrasts(self, contrasts: Matrix | None) -> Matrix:
-        if sparse.issparse(contrasts):
-            return compressed(contrasts)
-        return np.eye(len(self.names)) if contrasts is None else np.atleast_2d(np.asarray(contrasts, dtype=float))
+        if contrasts is None:
+            return np.eye(len(self.names))
+        C = compressed(contrasts) if sparse.issparse(contrasts) else np.atleast_2d(np.asarray(contrasts, dtype=float))
+        return with_width(C, len(self.names))
+
+
+def with_width(contrasts: Matrix, n_params: int) -> Matrix:
+    """The contrasts, which must be a matrix with a column for each parameter."""
+    if contrasts.shape[1:] != (n_params,):
+        raise ArgumentError(
+            f"contrasts must have one column for each of the {n_params} parameters; got shape {contrasts.shape}."
+        )
+    return contrasts
 
 
 # A parameter that moves by more than this share of the one that moves most is what a cluster alone determines; others

@@ -29,7 +29,7 @@ from evalreg.errors import (
     NotAvailableError,
     RowList,
 )
-from evalreg.numerics.limits import EXACT, TABLE_PER_ROW
+from evalreg.numerics.limits import TABLE_PER_ROW
 from evalreg.numerics.matrices import parts_of
 
 
@@ -221,8 +221,11 @@ class Codes:
 CUTS_AT_NUL = len(pd.factorize(np.array(["a\0b", "a\0c"], dtype=object))[1]) < 2
 
 
-def factorize(values: Any) -> tuple[IntArray, Any]:
-    """Codes of labels of any kind in order of appearance, -1 where missing, and the label of each code."""
+def factorize(values: Any, name: str = "") -> tuple[IntArray, Any]:
+    """Codes of labels of any kind in order of appearance, -1 where missing, and the label of each code.
+
+    `name` is that of their column, if they are one.
+    """
     if isinstance(values, range):
         values = np.asarray(values)
     elif isinstance(values, list | tuple):
@@ -234,10 +237,8 @@ def factorize(values: Any) -> tuple[IntArray, Any]:
         if CUTS_AT_NUL and any(isinstance(label, str) and "\0" in label for label in labels):
             codes, labels = _factorize_one_by_one(np.asarray(values, dtype=object))
     except TypeError:
-        raise ArgumentTypeError(
-            "labels must be one-dimensional, one hashable value a row (text, numbers, tuples); got lists or the like."
-        ) from None
-    refuse_inexact(np.asarray(labels))
+        raise nested_labels(name, "lists or the like") from None
+    refuse_inexact(np.asarray(labels), name)
     return codes.astype(np.intp, copy=False), labels
 
 
@@ -261,12 +262,15 @@ def _by_table(values: Any) -> tuple[IntArray, Any] | None:
 
 
 def refuse_inexact(labels: Any, name: str = "") -> None:
-    """Raise if labels are floats so large that neighbours are one: 2^53 and 2^53 + 1 read alike."""
-    if labels.dtype.kind == "f" and np.any(np.abs(labels) >= EXACT):
-        where = f"column {name!r} holds" if name else "there is"
+    """Raise if labels are floats so large that neighbours are one: as doubles 2^53 and 2^53 + 1 read alike."""
+    if labels.dtype.kind == "O":
+        labels = np.array([label for label in labels if isinstance(label, float)])
+    digits = np.finfo(labels.dtype).nmant + 1 if labels.dtype.kind == "f" else 0
+    if digits and np.any(np.abs(labels) >= 2.0**digits):
         raise ArgumentTypeError(
-            "ids that are floats must be below 2^53, beyond which different ids become one; "
-            f"{where} {np.nanmax(np.abs(labels)):.0f}. Read the column as whole numbers or as text."
+            f"ids that are floats{name and f' (column {name!r})'} must be below 2^{digits}, beyond which different ids "
+            f"become one; got {np.nanmax(np.abs(labels)):.0f}. Read the column as whole numbers or as text.",
+            column=name or None,
         )
 
 
@@ -390,7 +394,7 @@ def find_axis(name: str, axes: Sequence[Axis]) -> Axis:
         if axis_name(axis) == name:
             return axis
     names = [axis_name(axis) for axis in axes]
-    text = f'"{name}" is not among the clusterings {listed(names)}.{nearest(name, names)}'
+    text = f'"{name}" is not among the clusterings ({listed(names) or "there are none"}).{nearest(name, names)}'
     raise MissingColumnError(text, column=name)
 
 
@@ -404,10 +408,11 @@ def as_text(labels: Any) -> Any:
 
 
 def nested_labels(name: str, what: object) -> ArgumentTypeError:
-    """What is said of a column of labels that holds lists or structures."""
+    """What is said of labels, those of a column if it has a name, that are lists or structures."""
     return ArgumentTypeError(
-        f"labels must be one value a row (text, numbers, days); column {name!r} holds {what}. Make a column of text or "
-        "numbers of it first."
+        f"labels must be one value a row (text, numbers, days); {f'column {name!r}' if name else 'one'} holds {what}. "
+        "Make text or numbers of it first.",
+        column=name or None,
     )
 
 
@@ -554,13 +559,19 @@ def name_in_use(name: str, argument: str) -> ArgumentError:
 
 def as_label_dict(groups: Groups) -> dict[str, Any]:
     """Labels by name, of an array, a Series or a dict of them; an unnamed array is called "groups"."""
-    if isinstance(groups, pd.DataFrame):
-        groups = {str(name): groups[name] for name in groups.columns}
+    # Names of pandas may be anything.
+    is_pandas = isinstance(groups, pd.DataFrame)
+    frame: Any = groups if is_pandas else nw.from_native(groups, eager_only=True, pass_through=True)
+    if is_pandas or isinstance(frame, nw.DataFrame):
+        groups = {str(name): nw.to_native(frame[name], pass_through=True) for name in frame.columns}
+    if isinstance(groups, list | tuple) and any(isinstance(part, pd.Series | np.ndarray) for part in groups):
+        raise ArgumentTypeError(
+            'a list for `groups` names columns; got arrays in it. Pass a dict of arrays, such as {"judge": judges}.'
+        )
     if isinstance(groups, dict):
         if not groups:
             raise ArgumentError("`groups` is an empty dict; pass groups=None for independent rows.")
-        if any(isinstance(value, str) for value in groups.values()):
-            names = [value for value in groups.values() if isinstance(value, str)]
+        if names := [value for value in groups.values() if isinstance(value, str)]:
             raise ArgumentTypeError(
                 "a dict for `groups` holds labels, one a row, and not column names; got str. Name columns in a list: "
                 f"groups={names[:3]}."

@@ -6,7 +6,8 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
@@ -27,7 +28,6 @@ from evalreg.data.clusters import (
     factorize,
     joint_labels,
     known_column,
-    nested_labels,
     quoted_pair,
     refuse_nested,
     restricted,
@@ -50,7 +50,7 @@ from evalreg.errors import (
     ScoreRangeError,
     TooLargeError,
 )
-from evalreg.numerics.limits import GIB, MOST_COLLECTED, SUPPOSED
+from evalreg.numerics.limits import GIB, LAST_DIGITS, MOST_COLLECTED, ROUNDING, SUPPOSED
 
 
 def refuse_larger(n_bytes: float, what: str, remedy: str) -> None:
@@ -330,10 +330,7 @@ class Table:
                 )
             column = self.frame.get_column(known_column(name, (*self.columns, *here), argument))
             refuse_nested(name, column.dtype, type_outside(column))
-            try:
-                self._labels[name] = factorize(values_of(column))
-            except ArgumentTypeError:
-                raise nested_labels(name, "lists or the like") from None
+            self._labels[name] = factorize(values_of(column), name)
         return self._labels[name]
 
     def with_joint(self, name: str, parts: Sequence[str], argument: str) -> Self:
@@ -374,7 +371,7 @@ def refuse_infinite(values: FloatArray, name: str, argument: str) -> None:
 
 
 def refuse_extreme(values: FloatArray, name: str, argument: str) -> None:
-    """Raise if squares of the values, or of their differences, do not fit into a float."""
+    """Raise if squares of the values, or of their differences, do not fit into a float, or scores lie too close."""
     if not np.isfinite([values.min(initial=np.inf), values.max(initial=-np.inf)]).all():
         values = values[np.isfinite(values)]
     if not values.size:
@@ -386,6 +383,14 @@ def refuse_extreme(values: FloatArray, name: str, argument: str) -> None:
         raise ScoreRangeError(
             f"{argument} must have squares that fit into a float; column {name!r} holds values {what}. "
             f"{'Divide' if size > LARGEST else 'Multiply'} the column by a power of ten first.",
+            column=name,
+        )
+    # Whole numbers are not rounding of each other, however near for their size.
+    varies = spread > LAST_DIGITS * size or (spread >= 1 and low.is_integer() and high.is_integer())
+    if argument in ("`score`", "scores") and spread <= ROUNDING * size and varies:
+        raise ScoreRangeError(
+            f"scores must differ by more than 1e-12 of their size, or sums lose them; column {name!r} goes from "
+            f"{low:.17g} to {high:.17g}. Subtract {low:.17g} from it first.",
             column=name,
         )
 
@@ -536,8 +541,15 @@ def _scanned(data: Any) -> Any:
     )
 
 
+def _refuse_repeated(names: Iterable[str]) -> None:
+    """Raise if two columns have one name."""
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise ArgumentError(f"`data` must have distinct column names; {listed(twice)} occurs more than once.")
+
+
 def native_frame(data: Any) -> Any:
     """A frame of narwhals on the rows, in memory or lazy; what is no data frame is refused."""
+    _refuse_repeated(getattr(data, "column_names", ()))  # of pyarrow
     try:
         return nw.from_native(data)
     except TypeError:
@@ -571,11 +583,11 @@ def open_frame(data: Any) -> Table | Query:
     data = _scanned(data)
     if isinstance(data, pd.DataFrame):
         data = held_pandas(_named_by_text(data))
-    if isinstance(data, pd.DataFrame) and not data.columns.is_unique:
-        twice = data.columns[data.columns.duplicated()].unique()
-        raise ArgumentError(f"`data` must have distinct column names; {listed(twice)} occurs more than once.")
+        _refuse_repeated(data.columns)
     frame = native_frame(data)
     if isinstance(frame, nw.LazyFrame):
+        if not frame.implementation.is_polars():  # DuckDB takes the first of a join's two columns without a word.
+            _refuse_repeated(frame.to_native().columns)
         with engine_answers(frame, "tell the columns of the frame"):
             return Query(bytewise(without_reserved(without_parsed(frame))))
     if len(frame) == 0:

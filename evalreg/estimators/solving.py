@@ -82,7 +82,8 @@ def solve_linear(design: Design, labels: Labels, weights: FloatArray | None, abo
 
 
 def refuse_flat(outcome: str, low: float, high: float, perfect: bool, what: str = "the covariates") -> None:
-    """Raise where the score does not vary, or not about its fitted values."""
+    """Raise where the score does not vary, or not about its fitted values, or by too little for its size."""
+    refuse_extreme(np.array([low, high]), outcome, "scores")
     if low == high or perfect:
         is_so = f"is {low:g} in every row" if low == high else f"is determined by {what}"
         raise ConstantScoreError(

@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import special
 
 from evalreg.checks import FloatArray, listed, nearest
-from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.covariance import Covariance, with_width
 from evalreg.covariance.crossed import NORMAL, USUAL_LEVEL, t_quantile
 from evalreg.covariance.crossed import t_pvalues as t_pvalues
 from evalreg.errors import (
@@ -46,8 +46,9 @@ class Contrasts:
 def parse_contrasts(contrasts: Any, names: tuple[str, ...]) -> Contrasts:
     """Contrasts from text, a mapping or an array of shape (q, n_params) or (n_params,).
 
-    `contrasts`: "A - B", "A = B, C = 0", {"A": 1, "B": -1} or coefficients. Backticks may quote a name: "`A (high)` =
-    0.5". Labels of a Series and columns of a DataFrame are parameters, in any order.
+    `contrasts`: "A - B", "A = B, C = 0", {"A": 1, "B": -1} or coefficients; (coefficients, values), as statsmodels has
+    it, with a value under the null for each row. Backticks may quote a name: "`A (high)` = 0.5". Labels of a Series and
+    columns of a DataFrame are parameters, in any order.
     """
     if isinstance(contrasts, Contrasts):
         return contrasts
@@ -55,22 +56,20 @@ def parse_contrasts(contrasts: Any, names: tuple[str, ...]) -> Contrasts:
         if not contrasts.index.is_unique:
             raise ArgumentError(f"a contrast names each parameter once; got {listed(contrasts.index)}.")
         contrasts = contrasts.to_dict()
-    if isinstance(contrasts, str):
+    if _with_values(contrasts):
+        parsed = replace(parse_contrasts(contrasts[0], names), value=_as_matrix(contrasts[1]).ravel())
+    elif isinstance(contrasts, str):
         parsed = _parse_text(contrasts, names)
     elif isinstance(contrasts, dict):
         parsed = _parse_mapping(contrasts, names)
-    elif np.ndim(contrasts) == 0:
+    elif not isinstance(contrasts, list | tuple) and np.ndim(contrasts) == 0:
         raise ArgumentError(
             f"a contrast says which parameter is tested; got the number {contrasts!r}. To test a value write "
             f'"{_as_text(names[0])} = {contrasts}"; coefficients go into a list, one for each parameter.'
         )
     else:
         labelled = isinstance(contrasts, pd.DataFrame) and not _is_numbered(contrasts.columns)
-        C = _as_matrix(in_order(contrasts, names, "contrast") if labelled else contrasts)
-        if C.ndim != 2 or C.shape[1] != len(names):
-            raise ArgumentError(
-                f"contrasts must have one column for each of the {len(names)} parameters; got shape {C.shape}."
-            )
+        C = with_width(_as_matrix(in_order(contrasts, names, "contrast") if labelled else contrasts), len(names))
         rows = contrasts.index if labelled and not _is_numbered(contrasts.index) else None
         labels = tuple(f"c{i}" for i in range(C.shape[0])) if rows is None else tuple(map(str, rows))
         parsed = Contrasts(C, np.zeros(C.shape[0]), labels)
@@ -79,6 +78,13 @@ def parse_contrasts(contrasts: Any, names: tuple[str, ...]) -> Contrasts:
     if not np.all(np.any(parsed.matrix != 0, axis=1)):
         raise ArgumentError(f"a contrast must involve some parameter; got all zeros in {contrasts!r}.")
     return parsed
+
+
+def _with_values(contrasts: Any) -> bool:
+    """Whether it is a pair of coefficients, with one row or more, and as many values."""
+    if not isinstance(contrasts, tuple) or len(contrasts) != 2 or np.ndim(contrasts[0]) == 0:
+        return False
+    return np.ndim(contrasts[1]) < 2 and np.size(contrasts[1]) == len(np.atleast_2d(contrasts[0]))
 
 
 def _is_numbered(labels: pd.Index[Any]) -> bool:

@@ -159,11 +159,17 @@ def _checked_condition(R: FloatArray, names: Sequence[str]) -> float:
     named = [str(name) for name, is_near in zip(names, near, strict=True) if is_near]
     if condition < ROUNDING_ALONE:
         raise _nearly(named, condition)
-    k = len(names)
-    raise CollinearityError(
-        f"covariates must not determine each other; {k} columns of the design have rank {k - len(named)}, and "
-        f"{listed(named)} can be computed from the others (condition number {condition:.0e}). Drop "
-        f"{'it' if len(named) == 1 else 'them'}.",
+    raise _determined(named, len(names), f" (condition number {condition:.0e})")
+
+
+def _determined(named: list[str], n_columns: int, condition: str = "") -> CollinearityError:
+    """What to do about columns of a design that the others determine; patsy's cubic splines add up to the intercept."""
+    cure = "Drop it." if len(named) == 1 else "Drop them."
+    if named[0].startswith(("cr(", "cc(", "te(")):
+        cure = f"""Write {named[0].rpartition(")")[0]}, constraints="center")."""
+    return CollinearityError(
+        f"covariates must not determine each other; {n_columns} columns of the design have rank "
+        f"{n_columns - len(named)}, and {listed(named)} can be computed from the others{condition}. {cure}",
         column=named[0],
         count=len(named),
     )
@@ -255,18 +261,10 @@ def refuse_singular(gram: FloatArray, names: list[str]) -> None:
     rank, k = int(np.linalg.matrix_rank(gram, tol=SINGULAR_GRAM, hermitian=True)), gram.shape[0]
     if rank == k:
         return
-    independent: list[int] = []
-    for j in range(k):
-        trial = np.ix_([*independent, j], [*independent, j])
-        if np.linalg.matrix_rank(gram[trial], tol=SINGULAR_GRAM, hermitian=True) > len(independent):
-            independent.append(j)
-    named = [str(names[j]) for j in range(k) if j not in independent]
-    raise CollinearityError(
-        f"covariates must not determine each other; {k} columns of the design have rank {rank}, and {listed(named)} "
-        f"can be computed from the others. Drop {'it' if len(named) == 1 else 'them'}.",
-        column=named[0],
-        count=k - rank,
-    )
+    # The rank stays where a column is a combination of those before it.
+    ranks = [np.linalg.matrix_rank(gram[:j, :j], tol=SINGULAR_GRAM, hermitian=True) for j in range(1, k + 1)]
+    named = [str(names[j]) for j in range(k) if ranks[j] == (ranks[j - 1] if j else 0)]
+    raise _determined(named, k)
 
 
 # Up to so many levels beside those of the largest factor, their equations are solved directly.

@@ -274,8 +274,8 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, Tabulated, Hinting
         Parameters
         ----------
         contrasts : str, dict or array_like
-            "A - B", "A = 0.5", {"A": 1, "B": -1}, or an array with one column a parameter. A Series or DataFrame goes
-            by its labels.
+            "A - B", "A = 0.5", {"A": 1, "B": -1}, or an array with one column a parameter, alone or as statsmodels'
+            pair (array, values under the null). A Series or DataFrame goes by its labels.
         method : {"wald", "logit"}, optional
             By default a mean, a win rate or a difference whose interval is a score interval, or on the logit scale, is
             tested so, against a value between 0 and 1: p < alpha where `conf_int(alpha)` leaves the value out.

@@ -31,14 +31,12 @@ def answers(n_items: int = 300, models: tuple[str, ...] = ("ada", "bob", "cyd", 
 
 
 def test_wins_are_those_counted_by_hand_on_three_models():
-    log = pd.DataFrame(
-        {
-            "model": ["a", "b", "c", "a", "b", "a", "c"],
-            "item": ["x", "x", "x", "y", "y", "z", "z"],
-            "score": [3.0, 1.0, 1.0, 2.0, np.nan, 0.0, 5.0],
-            "suite": ["s", "s", "s", "t", "t", "t", "t"],
-        }
-    )
+    log = {
+        "model": ["a", "b", "c", "a", "b", "a", "c"],
+        "item": ["x", "x", "x", "y", "y", "z", "z"],
+        "score": [3.0, 1.0, 1.0, 2.0, np.nan, 0.0, 5.0],
+        "suite": ["s", "s", "s", "t", "t", "t", "t"],
+    }
     wins = er.wins(log)
     assert wins.columns.tolist() == ["left", "right", "score", "item", "suite"]
     assert wins.to_numpy().tolist() == [
@@ -69,6 +67,9 @@ def test_wins_of_joint_items_and_of_wider_clusters_work_as_groups():
     log = answers(60)  # six items a suite
     pairs = er.wins(log.assign(item=log["item"] % 6), item="suite:item")
     again = er.wins(log)
+    assert er.ability(log.assign(item=log["item"] % 6), item="suite:item").n_clusters == {
+        "suite:item": er.ability(log).n_clusters["item"]
+    }
     assert sorted(pairs["score"]) == sorted(again["score"])
     assert again.columns.tolist() == ["left", "right", "score", "item", "suite"]
     er.win_rate(again, left="left", right="right", score="score", groups="suite")
@@ -108,3 +109,5 @@ def test_the_covariance_of_abilities_is_the_sum_over_clusters_of_the_influence_b
     influence = design * (pairs["score"].to_numpy() - p)[:, None] @ bread
     sums = pd.DataFrame(influence).groupby(pairs["suite"].to_numpy()).sum().to_numpy()
     assert found.cov_params().to_numpy() == pytest.approx(sums.T @ sums, rel=1e-5, abs=1e-9)
+    without = er.ability(log.assign(suite=log["suite"].where(log["suite"] > 3)), groups="suite")
+    assert without.dropped["group"] == (log["suite"] <= 3).sum()

@@ -758,11 +758,13 @@ def ability(
     >>> er.ability(log, item="question", groups="passage").params.round(3).to_dict()
     {'new': 0.161, 'old': -0.161}
     """
-    rows, names, cell = answers_of(data, {"score": score}, {"model": model, "item": item}, missing)
+    rows, names, cell = answers_of(data, {"score": score}, {"model": model, "item": item}, missing, groups)
     values, rule = rows.values["score"], "`score` must be 0 or 1 for abilities"
     refuse_values(~np.isin(values, (0.0, 1.0)), values, score, rule, "Compare it with a threshold first.")
-    pairs, clusters = pairs_of(rows, names, cell, item), item if groups is None else groups
+    pairs, clusters = pairs_of(rows, names, cell, item), f"`{item}`" if groups is None else groups
     for name in (name for axis in parse_groups(clusters, names_of(rows.source.table)) for name in axis):
+        if name in SIDES:
+            raise ArgumentError(f"`groups` must not be one of {listed(SIDES)}: rename the column.", column=name)
         if name not in pairs:
             text = f"pairs of answers to an item have one cluster; {name!r} differs within items. Use a coarser column."
             raise AlignmentError(text, column=name)
@@ -775,5 +777,5 @@ def ability(
     board = bradley_terry(separated, left="left", right="right", score="score", groups=clusters, **options)
     said = f"{len(separated)} of {len(pairs)} pairs of answers to one item differ; the others say nothing."
     lines = ("Abilities in logits; they sum to zero. Difficulties of items are conditioned out.", said)
-    about = replace(board.estimate.about, model="Rasch", outcome=score, lines=lines)
+    about = replace(board.estimate.about, model="Ability in logits", outcome=score, lines=lines)
     return replace(board, estimate=replace(board.estimate, about=about, dropped=board.estimate.dropped | rows.dropped))

@@ -72,7 +72,7 @@ def test_horizons_and_their_joint_covariance_are_an_own_logits(rng, p, weights):
 
 def test_several_chances_are_in_one_covariance(rng):
     log = runs(rng)
-    both = er.horizon(log, p=[0.5, 0.8], groups="family")
+    both = er.horizon(log.rename(columns={"family": "log2 minutes"}), p=[0.5, 0.8], groups="log2 minutes")
     assert both.params.index.tolist() == [f"{model}:{p}" for model in MODELS for p in (0.5, 0.8)]
     for p in (0.5, 0.8):
         alone = er.horizon(log, p=p, groups="family")
@@ -87,9 +87,8 @@ def test_intervals_are_fiellers_with_the_covariance_and_the_degrees_of_freedom_i
     log = runs(rng, 25)
     found = er.horizon(log, groups="family", cov=cov)
     _, _, parts = by_hand(log)
-    base = er.fit(
-        "success ~ 0 + C(model) + C(model):np.log2(minutes)", log, groups="family", family="binomial", cov=cov
-    )
+    formula = "success ~ 0 + C(model) + C(model):np.log2(minutes)"
+    base = er.fit(formula, log, groups="family", family="binomial", cov=cov)
     V = base.cov_params().to_numpy()
     if cov == "CR0":
         u = np.hstack([np.array([part[1][:, j] for part in parts]).T for j in (0, 1)])
@@ -133,7 +132,6 @@ def test_doublings_a_year_are_the_slope_on_the_dates_with_the_noise_of_the_tasks
     assert found.trend(dates).params.iloc[0] == pytest.approx(slope)
     with pytest.raises(MissingColumnError, match="m2"):
         found.trend({"m0": 2022, "m1": 2023})
-    with pytest.raises(ArgumentError, match="dates"):
-        found.trend(dict.fromkeys(MODELS, 2024))
-    with pytest.raises(ArgumentTypeError, match="dates"):
-        found.trend(dict.fromkeys(MODELS, "soon"))
+    for last, error in ((2022, ArgumentError), ("soon", ArgumentTypeError), (np.nan, ArgumentTypeError)):
+        with pytest.raises(error, match="dates"):
+            found.trend(dict.fromkeys(MODELS, 2022) | {"m2": last})

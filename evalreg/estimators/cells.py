@@ -367,5 +367,5 @@ def refuse_values(wrong: BoolArray, values: FloatArray, column: str, rule: str, 
     """Raise where values of a column break a rule."""
     if wrong.any():
         rows = rows_where(wrong)
-        text = f"column {column!r} is not in {rows} of those in use (the first is {values[rows.first[0]]:g})"
+        text = f"column {column!r} breaks it in {rows} of those in use (the first is {values[rows.first[0]]:g})"
         raise ScoreRangeError(f"{rule}; {text}. {do}", column=column, rows=rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +11,12 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import fraction, listed, muted
+from evalreg.checks import FloatArray, IntArray, fraction, listed, muted
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Groups, with_roles
 from evalreg.data.frame import Table, open_frame
+from evalreg.data.rows import cells_of, read_rows
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, MissingColumnError
 from evalreg.estimate import About
 from evalreg.estimators.cells import function_of, in_memory, refuse_values
@@ -23,7 +25,7 @@ from evalreg.inference.intervals import Ratios
 from evalreg.results.results import Results, chooses_rows, results_of
 
 # Columns that the regression is of.
-SUCCESS, LENGTH, MODEL = "success of a run", "log2 minutes", "model of a run"
+SUCCESS, LENGTH, MODEL = "success of a run", "log2 minutes of a run", "model of a run"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,10 +76,14 @@ class Horizons(Results):
         Raises
         ------
         MissingColumnError
-            If a model has no date.
+            If a model has no date, or there are several `p`.
         ArgumentError
-            If there are several `p`, or all dates are the same.
+            If all dates are the same.
+        ArgumentTypeError
+            If something is no date, or a model has two.
         """
+        if not hasattr(dates, "items") or len(set(map(str, dates.keys()))) < len(dates):
+            raise ArgumentTypeError(f"`dates` must be a dict or Series that names each model once; got {dates!r}.")
         date_of_model = {str(name): date for name, date in dates.items()}
         without = [name for name in self.params.index if name not in date_of_model]
         if without:
@@ -93,12 +99,14 @@ class Horizons(Results):
 
 def _year(date: Any) -> float:
     """A date as a number of years, one of 365.25 days."""
-    if isinstance(date, int | float | np.number) and not isinstance(date, bool):
-        return float(date)
+    number = isinstance(date, int | float | np.number) and not isinstance(date, bool)
     try:
-        return 1970.0 + float((pd.to_datetime(date) - pd.Timestamp(0)) / pd.Timedelta(days=365.25))
-    except (TypeError, ValueError):
-        raise ArgumentTypeError(f"`dates` must be years or dates; got {date!r}.") from None
+        year = float(date if number else 1970 + pd.to_datetime(date, utc=True).timestamp() / (365.25 * 24 * 3600))
+    except (TypeError, ValueError, AttributeError):
+        year = math.nan
+    if not math.isfinite(year):
+        raise ArgumentTypeError(f"`dates` must be years or dates; got {date!r}.")
+    return year
 
 
 @chooses_rows
@@ -161,11 +169,10 @@ def horizon(
     Raises
     ------
     DataError
-        If minutes are missing or not positive, or a model solves everything or nothing.
+        If minutes are missing or not positive, or a model solves everything or nothing, or everything up to some
+        length and nothing beyond.
     ArgumentError
         If a chance is not in (0, 1).
-    ConvergenceError
-        If the lengths of tasks separate what a model solves from what it does not.
     MissingColumnError, NonNumericError, TooFewClustersError
         If the data break another rule.
 
@@ -181,46 +188,51 @@ def horizon(
     {'m:0.5': 3.44, 'm:0.8': 2.25}
     """
     requested = check_cov_options(cov, ssc, dof, repair)
-    chances = np.array([fraction("p", chance) for chance in (p if isinstance(p, list | tuple | np.ndarray) else [p])])
+    chances = np.array([fraction("p", chance) for chance in np.ravel(np.array(p, dtype=object))])
     if np.unique(chances).size < max(chances.size, 1):
         raise ArgumentError(f"`p` must name each chance once, and at least one; got {p!r}.")
     numbers = {"success": success, "minutes": minutes}
-    table, _ = with_roles(in_memory(open_frame(data), "time horizon"), numbers, by=model)
+    table, _ = with_roles(in_memory(open_frame(data), "time horizon"), numbers, model=model)
+    do = "A task without a length has no place on the curve: leave it out."
+    length = table.floats(minutes, "minutes")
+    refuse_values(~(length > 0), length, minutes, "`minutes` must be positive and never missing", do)
+    of_model = {model: "model"}
+    rows = read_rows(table, numbers, labels=of_model, weights=weights, groups=groups, missing=missing, split=of_model)
+    outcome = rows.values["success"]
+    refuse_values((outcome < 0) | (outcome > 1), outcome, success, "`success` must lie in [0, 1]", "Rescale it.")
+    keys, cell = cells_of(rows.used, (model,))
+    names = [key[0] for key in keys]
+    _refuse_unbounded(names, np.asarray(cell), outcome, rows.values["minutes"], model)
+    codes, labels = table.labels(model, "model")
+    texts = [None if code < 0 else str(labels[code]) for code in codes]
+    columns = {SUCCESS: table.floats(success, "success"), LENGTH: np.log2(length), MODEL: texts}
+    series = (nw.new_series(*column, backend=table.frame.implementation) for column in columns.items())
+    whole = Table(table.frame.with_columns(*series), chosen=table.chosen)
     formula = f"`{SUCCESS}` ~ 0 + C(`{MODEL}`) + C(`{MODEL}`):`{LENGTH}`"
     options: dict[str, Any] = {"cov": cov, "ssc": ssc, "dof": dof, "repair": repair, "missing": missing}
     with muted():
-        whole = _coded(table, success, minutes, model)
         base = fit(formula, whole, groups=groups, weights=weights, family="binomial", **options)
     n, k = base.estimate.n_params // 2, chances.size
-    names = [name.partition("[")[2].removesuffix("]") for name in base.estimate.names[:n]]
     # (logit p - b0)/b1, of n intercepts and n slopes.
     each, none = np.repeat(np.eye(n), k, axis=0), np.zeros((n * k, n))
     constants = np.column_stack([np.tile(np.log(chances / (1 - chances)), n), np.zeros(n * k)])
     family = Ratios(base.estimate, np.arange(n * k), np.hstack([-each, none]), np.hstack([none, each]), constants)
     line = f"log2 {minutes} at which {success} has the chance {listed(chances.tolist())}; Fieller's intervals."
-    about = About(f"Time horizon by {model}", success, lines=(line,), n_models=n if k == 1 else 0, levels=True)
+    title = f"Time horizon in log2 {minutes} by {model}"
+    about = About(title, success, lines=(line,), n_models=n if k == 1 else 0, levels=True)
     labels = [name if k == 1 else f"{name}:{chance:g}" for name in names for chance in chances]
     estimate = function_of(base.estimate, *family.values(), labels, about, family)
     results = results_of(estimate, base.axes or None, requested)
     return Horizons(results.estimate, results.cov, results.axes, results.requested, results.notes)
 
 
-def _coded(table: Table, success: str, minutes: str, model: str) -> Table:
-    """The table with the columns of the regression; each model solves something, but not everything."""
-    outcome, length = table.floats(success, "success"), table.floats(minutes, "minutes")
-    do = "A task without a length has no place on the curve: leave it out."
-    refuse_values(~(length > 0), length, minutes, "`minutes` must be positive and never missing", do)
-    outside = (outcome < 0) | (outcome > 1)
-    refuse_values(outside, outcome, success, "`success` must lie in [0, 1]", "Rescale it.")
-    codes, labels = table.labels(model, "model")
-    names = [str(label) for label in labels]
-    if len(set(names)) < len(names):
-        raise DataError(f"models must differ as text; column {model!r} holds {listed(names)}.", column=model)
+def _refuse_unbounded(names: list[str], cell: IntArray, outcome: FloatArray, length: FloatArray, model: str) -> None:
+    """Each model fails a task shorter than one that it solves, and one longer: else no curve fits best."""
     for code, name in enumerate(names):
-        outcomes = outcome[(codes == code) & ~np.isnan(outcome)]
-        if outcomes.size and outcomes.min() == outcomes.max() and outcomes[0] in (0.0, 1.0):
-            said = f"a model needs successes and failures; {name!r} solves {'everything' if outcomes[0] else 'nothing'}"
-            raise DataError(f"{said}, so that its horizon is beyond all tasks. Leave it out.", column=model, count=1)
-    columns = {SUCCESS: outcome, LENGTH: np.log2(length), MODEL: [[*names, None][code] for code in codes]}
-    series = (nw.new_series(*column, backend=table.frame.implementation) for column in columns.items())
-    return Table(table.frame.with_columns(*series), chosen=table.chosen)
+        solved, failed = (length[(cell == code) & part] for part in (outcome > 0, outcome < 1))
+        no_longer = solved.max(initial=0.0) <= failed.min(initial=np.inf)
+        if no_longer or failed.max(initial=0.0) <= solved.min(initial=np.inf):
+            only = f"only what is no {'longer' if no_longer else 'shorter'} than all that it fails"
+            does = "nothing" if not solved.size else "everything" if not failed.size else only
+            text = f"a horizon lies where a model solves some tasks and fails others; {name!r} solves {does}"
+            raise DataError(f"{text}. Leave it out, or add runs on other tasks.", column=model, count=1)

@@ -78,6 +78,7 @@ def test_two_means_are_compared_and_names_stand_in_backticks():
     gate = results.gate("`gpt > 4 - mini` - old > -0.5")
     assert gate.verdict == "shown"
     assert gate.estimate == pytest.approx(results.params["gpt > 4 - mini"] - results.params["old"])
+    assert results.contrast("`gpt > 4 - mini` - old").gate("`gpt > 4 - mini` - old > -0.5").estimate == gate.estimate
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,7 @@ def test_the_power_of_a_published_gate_is_what_was_reported():
     assert power[0.05] == pytest.approx(0.0024, abs=5e-5)
     assert power[0.08] == pytest.approx(0.5, abs=0.02)
     assert er.plan.gate(score=0.89, n=1319, margin=0.03)["power"][0.05] == pytest.approx(0.976, abs=0.004)
-    assert power.index.tolist() == [0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.1]
-    assert power.index.name == "drop"
+    assert (power.index.name, *power.index) == ("drop", 0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.1)
 
 
 @pytest.mark.parametrize(
@@ -54,8 +53,9 @@ def test_the_gate_of_results_knows_their_clusters():
 
 def test_a_gate_is_that_of_one_mean():
     two = er.mean(er.datasets.paired(n_passages=20, seed=1), by="model", groups="passage")
-    with pytest.raises(ArgumentError, match="one mean"):
-        er.plan.gate(two, margin=0.03)
+    for results, more in ((two, {}), (two.contrast("new"), {"n": 10})):
+        with pytest.raises(ArgumentError, match="results"):
+            er.plan.gate(results, margin=0.03, **more)
     er.plan.gate(two.contrast("new - old"), margin=0.03)
 
 
@@ -74,10 +74,9 @@ def test_the_split_of_labels_has_the_smallest_variance(prevalence, sensitivity, 
 
 
 def test_a_judge_without_errors_has_labels_split_evenly_and_shares_out_of_range_are_refused():
-    assert er.plan.labels(prevalence=0.1, sensitivity=1, specificity=1, n=10).to_dict() == {
-        "negative": 5,
-        "positive": 5,
-    }
+    assert er.plan.labels(prevalence=0.1, sensitivity=1, specificity=1, n=10).tolist() == [5, 5]
+    # A calibration set needs both kinds.
+    assert er.plan.labels(prevalence=0.01, sensitivity=0.9, specificity=0.9, n=10).tolist() == [9, 1]
     good = {"prevalence": 0.2, "sensitivity": 0.9, "specificity": 0.9, "n": 100}
     for name, value in (("prevalence", 0.0), ("sensitivity", 1.2), ("specificity", 0.0), ("n", 1), ("n", 2.5)):
         with pytest.raises(ArgumentError, match=f"`{name}`"):

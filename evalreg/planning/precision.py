@@ -39,7 +39,7 @@ def gate(
     score: float | None = None,
     n: int | None = None,
     margin: float,
-    drop: Sequence[float] = DROPS,
+    drop: float | Sequence[float] = DROPS,
 ) -> pd.DataFrame:
     """Power of a gate that fails a run whose score is more than a margin below an expected one.
 
@@ -54,7 +54,7 @@ def gate(
         Questions of a run, which are right or wrong independently of each other.
     margin : float
         How far below the expected score a run may be; an absolute difference, positive.
-    drop : sequence of float, optional
+    drop : float or sequence of float, optional
         How far the truth is below the expected score.
 
     Returns
@@ -79,8 +79,8 @@ def gate(
     {0.05: 0.0024, 0.08: 0.5055}
     """
     least = checked_positive("margin", margin, "the difference that a run may be below")
-    drops = [checked_number("drop", size) for size in drop]
-    if (results is None) == (score is None or n is None):
+    drops = [checked_number("drop", size) for size in np.atleast_1d(drop)]
+    if (results is None, score is None, n is None) not in ((False, True, True), (True, False, False)):
         raise ArgumentError("pass either results, er.plan.gate(results, margin=0.03), or `score` and `n`.")
     beyond = np.array(drops) - least
     power = ndtr(beyond / _error_of(results)) if score is None or n is None else _exact(score, n, least, beyond)

@@ -12,7 +12,7 @@ import numpy as np
 
 from evalreg.checks import FloatArray, fraction, listed, nearest, pointed
 from evalreg.data.clusters import axis_name
-from evalreg.errors import FormulaError, MissingColumnError
+from evalreg.errors import ArgumentError, ArgumentTypeError, FormulaError, MissingColumnError
 from evalreg.inference.intervals import Verdict
 from evalreg.inference.wald import POWER
 from evalreg.planning.power import multiple_to_tell
@@ -104,6 +104,8 @@ class Gate:
 
 def read_claim(text: str) -> tuple[str, str | None, Literal[">", "<"], float]:
     """A claim "left > bound", or "left - right > bound"; what cannot be read is refused with the reason."""
+    if not isinstance(text, str):
+        raise ArgumentTypeError(f'`claim` must be a text such as "mean > 0.9"; got {text!r}.')
     if (match := _CLAIM.fullmatch(text)) is not None:
         left, right = match[1] or match[2], match[3] or match[4]
         if left == right:
@@ -138,10 +140,12 @@ def decided(results: Any, text: str, alpha: float, n_of: Callable[[str], int] | 
 
     `n_of` says how many rows are behind an estimate, where that is not all of them.
     """
-    fraction("alpha", alpha)
+    if fraction("alpha", alpha) > 0.25:
+        raise ArgumentError(f"`alpha` must be at most 0.25, the level of each of two one-sided tests; got {alpha!r}.")
     left, right, operator, bound = read_claim(text)
-    # A parameter may itself be called "new - old".
-    name = left if right is None else f"{left} - {right}"
+    # A parameter may itself be called "new - old", and that of a contrast by a name in backticks.
+    written = text[: text.rindex(operator)].strip()
+    name = written if written in results.estimate.names else left if right is None else f"{left} - {right}"
     if name not in results.estimate.names:
         results = results.contrast(_difference(results.estimate.names, name, left, right), name)
     estimate, se = float(results.params[name]), float(results.bse[name])
@@ -156,7 +160,7 @@ def decided(results: Any, text: str, alpha: float, n_of: Callable[[str], int] | 
         row = np.eye(len(results.params))[[results.params.index.get_loc(name)]]
         widths, dof = results.cov.widths(row), float(results.dof[name])
         factor = multiple_to_tell(estimate, widths, dof, bound, alpha, POWER)
-        if math.isfinite(factor):
+        if 1 < factor < math.inf:
             grouped = {axis: count for axis, count in counts.items() if count < n}
             wanted = {axis: math.ceil(count * factor) for axis, count in (grouped or {"rows": n}).items()}
     claim = " ".join(text.split())

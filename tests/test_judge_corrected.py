@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import evalreg as er
-from evalreg.errors import DataError, EvalregError, ZeroVarianceWarning
+from evalreg.errors import DataError, EvalregError, RectificationWarning, ZeroVarianceWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -24,9 +24,8 @@ def judged(rng: np.random.Generator, n_prompts: int = 60, share: float = 0.3) ->
     prompt = np.tile(np.repeat(np.arange(n_prompts), 2), 2)
     hard = rng.beta(share * 5, (1 - share) * 5, n_prompts + 30)
     truth = (rng.uniform(size=prompt.size) < hard[prompt]).astype(float)
-    log = pd.DataFrame(
-        {"model": np.repeat(["new", "old"], prompt.size // 2), "prompt": prompt, "verdict": verdicts(truth)}
-    )
+    model = np.repeat(["new", "old"], prompt.size // 2)
+    log = pd.DataFrame({"model": model, "prompt": prompt, "verdict": verdicts(truth)})
     of_calibration = np.repeat(np.arange(n_prompts - 20, n_prompts + 30), 4)
     label = (rng.uniform(size=of_calibration.size) < 0.5).astype(float)
     return log, pd.DataFrame({"prompt": of_calibration, "verdict": verdicts(label), "label": label})
@@ -55,8 +54,7 @@ def test_estimates_and_joint_covariance_are_the_delta_methods_by_hand(rng):
     log, calibration = judged(rng)
     found = er.judge_corrected(log, **ROLES, calibration=calibration, by="model", groups="prompt", cov="CR0")
     value, influence, theta = by_hand(log, calibration, ["new", "old"])
-    assert found.params.index.tolist() == ["new", "old"]
-    assert found.params.to_numpy() == pytest.approx(value, abs=1e-12)
+    assert found.params.to_dict() == pytest.approx({"new": value[0], "old": value[1]}, abs=1e-12)
     slope = theta[2] + theta[3] - 1
     J = np.array([[1, 0, 1 - value[0], -value[0]], [0, 1, 1 - value[1], -value[1]]]) / slope
     T = influence.groupby("prompt").sum().to_numpy()
@@ -89,12 +87,8 @@ def test_a_difference_of_models_is_surer_than_two_intervals_suggest(rng):
     assert found.contrast("new - old").bse.iloc[0] < np.hypot(*found.bse)
     assert not np.allclose(apart, found.bse)
     assert er.judge_corrected(log, **ROLES, calibration=calibration).params.index.tolist() == ["mean"]
-    assert er.judge_corrected(
-        log.assign(size="s"), **ROLES, calibration=calibration, by=["model", "size"]
-    ).params.index.tolist() == [
-        "new:s",
-        "old:s",
-    ]
+    joint = er.judge_corrected(log.assign(size="s"), **ROLES, calibration=calibration, by=["model", "size"])
+    assert joint.params.index.tolist() == ["new:s", "old:s"]
 
 
 def test_rows_without_a_verdict_or_a_label_are_dropped_and_counted(rng):
@@ -108,9 +102,8 @@ def test_rows_without_a_verdict_or_a_label_are_dropped_and_counted(rng):
     with pytest.raises(EvalregError, match="verdict"):
         er.judge_corrected(log, **ROLES, calibration=calibration, missing="raise")
     part = er.judge_corrected(log, **ROLES, calibration=calibration, subset="model == 'new'")
-    assert part.params.iloc[0] == pytest.approx(
-        er.judge_corrected(log[log["model"] == "new"], **ROLES, calibration=calibration).params.iloc[0]
-    )
+    new = er.judge_corrected(log[log["model"] == "new"], **ROLES, calibration=calibration)
+    assert part.params.to_dict() == pytest.approx(new.params.to_dict())
 
 
 def test_a_judge_that_may_be_no_better_than_chance_is_refused(rng):
@@ -123,8 +116,12 @@ def test_a_judge_that_may_be_no_better_than_chance_is_refused(rng):
             er.judge_corrected(log, **ROLES, calibration=calibration[calibration["label"] == truth])
 
 
-def test_a_judge_without_a_seen_error_is_said_to_be_taken_for_known(rng):
-    log, calibration = judged(rng)
-    sure = calibration.assign(verdict=calibration["verdict"].where(calibration["label"] == 0, 1.0))
-    with pytest.warns(ZeroVarianceWarning, match="sensitivity"):
-        er.judge_corrected(log, **ROLES, calibration=sure)
+def test_a_share_of_which_all_verdicts_are_alike_is_not_taken_for_known_in_the_interval(rng):
+    _, calibration = judged(rng)
+    for known in (calibration, calibration.assign(verdict=calibration["label"])):
+        with pytest.warns(ZeroVarianceWarning, match="mean"):
+            few = er.judge_corrected({"verdict": np.zeros(4)}, **ROLES, calibration=known)
+        # At least as far as Clopper and Pearson's end for 0 of 4, less the false alarms.
+        assert few.conf_int().iloc[0, 1] > 1 - 0.025 ** (1 / 4) + few.params.iloc[0]
+    with pytest.warns(RectificationWarning, match="mean"):
+        er.judge_corrected({"verdict": np.zeros(900)}, **ROLES, calibration=calibration)

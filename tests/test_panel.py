@@ -39,13 +39,9 @@ def worked(frame: pd.DataFrame, weights: np.ndarray, human: bool = True) -> np.n
 
 
 def test_equicorrelated_judges_are_worth_what_the_closed_form_says(rng):
-    found = er.panel(verdicts(rng, 40000), judges=JUDGES, human="label", groups="suite").params
-    r = 0.5
-    assert found.index.tolist() == [
-        "n_eff",
-        "correlation",
-        *(f"{kind}:{name}" for kind in ("weight", "worth") for name in JUDGES),
-    ]
+    found, r = er.panel(verdicts(rng, 40000), judges=JUDGES, human="label", groups="suite").params, 0.5
+    of_judges = [f"{kind}:{name}" for kind in ("weight", "worth") for name in JUDGES]
+    assert found.index.tolist() == ["n_eff", "correlation", *of_judges]
     assert found["n_eff"] == pytest.approx(3 / (1 + 2 * r), abs=0.02)
     assert found["correlation"] == pytest.approx(r, abs=0.01)
     # v = (1 + (J - 1) r)/J, of three judges and of two.

@@ -113,6 +113,7 @@ REFUSED = {
         er.summarise(log, "scor", groups="passage")  # column="scor"
     """,
     "ArgumentTypeError": """
+        means.gate(0.9)
         er.mean(log, by=5)
         er.mean(log, 5)
         er.mean(log, item=["question"])
@@ -168,6 +169,8 @@ REFUSED = {
     """,
     "ArgumentError": """
         er.mean(log, by=["model", "model"])  # column="model"
+        er.ability(LOG.assign(left=LOG["passage"]), item="question", groups="left")  # column="left"
+        means.gate("alpha > 0.5", alpha=0.4)
         er.mean(log, by="question", item="question")  # column="question"
         er.mean(twice)
         er.mean(pl.from_pandas(LOG).to_arrow().append_column("score", [[0.0] * 40]))
@@ -276,7 +279,7 @@ REFUSED = {
         er.frontier(log, {"score": "max", "w": "low"})
         er.horizon(LOG, success="score", minutes="w", model="model", p=0.0)
         er.panel(LOG, judges=["score"], human="score")
-        er.panel(LOG, judges=["score", "score"], human="x")
+        er.panel(LOG, judges=["score", "score"], human="x")  # column="score"
         er.noise(LOG, passes="answer")
         er.mean(log, over="subject")
         er.pass_at_k(put(run=np.arange(40)), k=[2, 2], item="question", sample="run")
@@ -350,6 +353,8 @@ REFUSED = {
     "DataError": """
         er.mean(put(left=["a:b", "a"] * 20, right=["c", "b:c"] * 20), by=["left", "right"], item="answer")  # count=1
         er.components(LOG.assign(judge=np.arange(40)), facets="judge")  # column="judge"
+        er.horizon(LOG.assign(w=2.0), success="score", minutes="w", model="model")  # column="model", count=1
+        er.panel(LOG.assign(a=LOG["x"] + 0.1), judges=["score", "a"], human="x")  # column="a", count=1
         er.components(LOG[:3].assign(question=range(3), judge=range(3)), facets="question x judge:question")  # count=1
         er.fit("score ~ x + w + C(judge)", log_of(3))  # count=3
         er.classification(log, truth="score", predicted="x")  # column="x"

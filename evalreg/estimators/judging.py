@@ -11,14 +11,22 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, listed
+from evalreg.checks import FloatArray, issue, listed
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import CovOptions, check_cov_options, documented, resolve_cov
 from evalreg.covariance.terms import assemble
-from evalreg.data.clusters import Groups, parse_groups, with_roles
+from evalreg.data.clusters import Groups, known_columns, parse_groups, with_roles
 from evalreg.data.frame import Table, open_frame
-from evalreg.data.rows import cells_of, joint_names, read_rows
-from evalreg.errors import ArgumentError, CollinearityError, DataError, Note, ZeroVarianceWarning
+from evalreg.data.rows import ReadRows, cells_of, joint_names, read_rows
+from evalreg.errors import (
+    ArgumentError,
+    CollinearityError,
+    DataError,
+    EvalregError,
+    Note,
+    RectificationWarning,
+    ZeroVarianceWarning,
+)
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import (
     Split,
@@ -31,6 +39,7 @@ from evalreg.estimators.cells import (
     split_rows,
 )
 from evalreg.inference.intervals import Ratios
+from evalreg.numerics.limits import CONSTANT
 from evalreg.results.results import Results, chooses_rows, results_of
 
 OF_TRUTH = ("specificity", "sensitivity")
@@ -87,7 +96,8 @@ def judge_corrected(
     Returns
     -------
     Results
-        Named by the labels of `by`, or "mean". Estimates are not clipped; `conf_int()` is Fieller's, within [0, 1].
+        Named by the labels of `by`, or "mean". Estimates are not clipped; `conf_int()` is Fieller's, within [0, 1]. A
+        share on which all verdicts agree has no variance; in `conf_int()` it counts with its own interval.
 
     Raises
     ------
@@ -114,9 +124,12 @@ def judge_corrected(
     """
     requested = check_cov_options(cov, ssc, dof, repair)
     table, by_columns = with_roles(in_memory(open_frame(data), "corrected mean"), {"judge": judge}, by=by)
-    labelled = in_memory(open_frame(calibration), "calibration set")
-    with_roles(labelled, {"judge": judge, "human": human})
-    split, values = _together(table, labelled, (judge, human), by_columns, groups, missing)
+    if groups is not None:
+        parse_groups(groups, table.columns)
+    answers = read_rows(table, {"judge": judge}, labels=dict.fromkeys(by_columns, "by"), groups=groups, missing=missing)
+    _refuse_other(answers.values["judge"], judge)
+    known = _labelled_rows(calibration, judge, human, groups, missing)
+    split, values = _together(answers, known, judge, by_columns, groups)
     means, n = means_of_cells(split, values, judge), len(split.names) - 2
     _refuse_chance(means, split, requested)
     right = np.array(means.params)[n:]
@@ -129,44 +142,54 @@ def judge_corrected(
     about = About(title, judge, lines=(line,), n_models=n if by_columns else 0, levels=True)
     estimate = function_of(means, *family.values(), split.names[:n], about, family)
     notes: list[Note] = list(independence_note(by, groups))
-    for what in (what for what, share in zip(OF_TRUTH, right, strict=True) if share == 1):
-        text = f"the judge made no error where its {what} is seen, which is then taken for known. Label more of these."
-        notes.append((ZeroVarianceWarning, text))
-    return results_of(estimate, split.rows.axes, requested, tuple(notes))
+    if flat := list(compress(split.names, np.isin(means.params, (0.0, 1.0)))):
+        text = f"the verdicts behind {listed(flat)} are all alike: standard errors take such a share for known"
+        notes.append((ZeroVarianceWarning, f"{text}, conf_int() does not. Judge or label more answers there."))
+    results = results_of(estimate, split.rows.axes, requested, tuple(notes))
+    if outside := list(compress(split.names, np.ptp(results.conf_int().to_numpy(), axis=1) == 0)):
+        text = f"no share of positive answers fits the verdicts on {listed(outside)}: the interval lies outside [0, 1]"
+        note = (RectificationWarning, f"{text}. The judge seems to err otherwise here than on `calibration`.")
+        issue([note])
+        results = replace(results, notes=(*results.notes, note))
+    return results
+
+
+def _labelled_rows(calibration: Any, judge: str, human: str, groups: Groups, missing: MissingName) -> ReadRows:
+    """Rows of the calibration set; errors say that they are about it."""
+    try:
+        table = in_memory(open_frame(calibration), "calibration set")
+        rows = read_rows(table, {"judge": judge, "human": human}, groups=groups, missing=missing)
+        _refuse_other(rows.values["judge"], judge)
+        _refuse_other(rows.values["human"], human)
+        for value, what in enumerate(OF_TRUTH):
+            if not (rows.values["human"] == value).any():
+                text = f"sensitivity and specificity are of both truths; the {what} needs rows with {human!r} = {value}"
+                raise DataError(f"{text}, and there are none. Label such answers too.", column=human, count=0)
+    except EvalregError as error:
+        error.message = error.message.replace("`data`", "`calibration`") + " (This is about `calibration`.)"
+        raise
+    return rows
+
+
+def _refuse_other(values: FloatArray, column: str) -> None:
+    """Refuse labels that are neither 0 nor 1."""
+    rule = "sensitivity and specificity are of labels 0 and 1"
+    refuse_values(~np.isin(values, (0.0, 1.0)), values, column, rule, "Compare it with a threshold first.")
 
 
 def _together(
-    table: Table, labelled: Table, names: tuple[str, str], by: tuple[str, ...], groups: Groups, missing: MissingName
+    answers: ReadRows, known: ReadRows, judge: str, by: tuple[str, ...], groups: Groups
 ) -> tuple[Split, FloatArray]:
     """Rows of both frames as one: verdicts in cells by model; and whether they are right, by the truth."""
-    (judge, human), shared = names, [name for name in table.columns if name in labelled.columns]
-    if groups is not None:
-        parse_groups(groups, shared)
-    answers = read_rows(table, {"judge": judge}, labels=dict.fromkeys(by, "by"), missing=missing)
-    known = read_rows(labelled, {"judge": judge, "human": human}, missing=missing)
-    verdict, truth = known.values["judge"], known.values["human"]
-    for name, column in ((judge, answers.values["judge"]), (judge, verdict), (human, truth)):
-        rule = "sensitivity and specificity are of labels 0 and 1"
-        refuse_values(~np.isin(column, (0.0, 1.0)), column, name, rule, "Compare it with a threshold first.")
-    for value, what in enumerate(OF_TRUTH):
-        if not (truth == value).any():
-            text = (
-                f"sensitivity and specificity are of both truths; the {what} needs rows of `calibration` with "
-                f"{human!r} = {value}, and there are none. Label such answers too."
-            )
-            raise DataError(text, column=human, count=0)
+    sides, verdicts, truth = (answers.source, known.source), answers.values["judge"], known.values["human"]
+    shared = [name for name in sides[0].table.columns if name in sides[1].table.columns]
+    both = pd.concat([side.table.to_pandas(shared, None).iloc[side.places()] for side in sides], ignore_index=True)
     keys, cell = cells_of(answers.used, by)
-    n, first = len(keys), table.n_rows
-    values, part = np.full(first + labelled.n_rows, np.nan), np.zeros(first + labelled.n_rows, dtype=np.intp)
-    at, others = answers.source.places(), first + known.source.places()
-    values[at], part[at] = answers.values["judge"], 0 if cell is None else cell
-    values[others], part[others] = verdict == truth, n + truth
-    both = pd.concat([side.to_pandas(shared, None) for side in (table, labelled)], ignore_index=True)
-    rows = read_rows(Table(nw.from_native(both)), {judge: values}, groups=groups, missing=missing)
-    # Those without a verdict were counted by both readings.
-    dropped = {reason: count + known.dropped[reason] for reason, count in answers.dropped.items()}
-    rows = replace(rows, dropped=dropped | {"group": rows.dropped["group"]})
-    return Split(rows, (*joint_names(keys), *OF_TRUTH), rows.restrict(part)), rows.values[judge]
+    part = np.append(np.zeros(verdicts.size) if cell is None else cell, len(keys) + truth).astype(np.intp)
+    right = {judge: np.append(verdicts, known.values["judge"] == truth)}
+    rows = read_rows(Table(nw.from_native(both)), right, groups=groups)
+    rows = replace(rows, dropped={reason: count + known.dropped[reason] for reason, count in answers.dropped.items()})
+    return Split(rows, (*joint_names(keys), *OF_TRUTH), part), rows.values[judge]
 
 
 def _refuse_chance(means: Estimate, split: Split, requested: CovOptions) -> None:
@@ -252,14 +275,17 @@ def panel(
     {'n_eff': 1.45, 'correlation': 0.53}
     """
     requested = check_cov_options(cov, ssc, dof, repair)
-    names = [judges] if isinstance(judges, str) else list(judges)
-    columns = [*names, *([] if human is None else [human])]
+    table = open_frame(data)
+    names = list(known_columns(list(judges) if np.ndim(judges) else judges, table.columns, "judges"))
+    columns = [*names, *known_columns(human, table.columns, "human")]
     if len(names) < 2 or len(set(columns)) < len(columns):
         raise ArgumentError(f"`judges` and `human` must be at least two columns and another; got {listed(columns)}.")
-    split = split_rows(data, dict(zip(columns, columns, strict=True)), None, groups, None, missing, "panel")
+    split = split_rows(table, dict(zip(columns, columns, strict=True)), None, groups, None, missing, "panel")
     verdicts = np.column_stack([split.rows.values[name] for name in names])
     errors = verdicts if human is None else verdicts - split.rows.values[human][:, None]
     errors = errors - errors.mean(axis=0)
+    # What is left of an error that is the same in all rows is rounding.
+    errors[:, np.ptp(errors, axis=0) <= CONSTANT * np.abs(verdicts).max(axis=0)] = 0.0
     S = _covariance(errors, names)
     parts = [_effective(errors, S), *_shares(errors, S)]
     values, influence = np.concatenate([part[0] for part in parts]), np.column_stack([part[1] for part in parts])
@@ -276,7 +302,7 @@ def _covariance(errors: FloatArray, names: list[str]) -> FloatArray:
     S: FloatArray = errors.T @ errors / len(errors)
     flat = list(compress(names, ~(np.diag(S) > 0)))
     if flat:
-        text = f"every judge must err; {listed(flat)} has no error that varies: the best panel is that judge alone."
+        text = f"every judge must err; the error of {listed(flat)} is the same in all rows. Leave such a judge out."
         raise DataError(text, column=flat[0], count=len(flat))
     r = np.corrcoef(errors.T)
     if np.linalg.matrix_rank(r, hermitian=True) < len(names):

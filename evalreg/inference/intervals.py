@@ -387,7 +387,8 @@ class Ratios(Behind):
     """Parameters (c + N theta)/(d + D theta) of an estimate theta, whose intervals are Fieller's, within a range.
 
     The interval holds each h for which c + N theta - h (d + D theta) is not significantly different from 0: Fieller
-    (1954), JRSS B 16, 175-185. Where the denominator may be 0 it has no ends. `constants` are c and d of each.
+    (1954), JRSS B 16, 175-185. Where the denominator may be 0 it has no ends. A share of 0 or 1, whose variance is 0,
+    counts with the square of how far its own interval goes. `constants` are c and d of each.
     """
 
     numerator: FloatArray
@@ -406,13 +407,18 @@ class Ratios(Behind):
 
     def ends(self, estimate: Estimate, cov: Any, alpha: float) -> FloatArray:
         """Both ends of every ratio, with the critical values of its own degrees of freedom, shape (n_params, 2)."""
-        V, t2 = self.covariance(cov).matrix, cov.critical(alpha=alpha) ** 2
+        behind, t2 = self.covariance(cov), cov.critical(alpha=alpha) ** 2
         N, D, (n, d) = self.numerator[self.at], self.denominator[self.at], (side[self.at] for side in self._sides())
-        nn, nd, dd = (np.einsum("ij,jk,ik->i", left, V, right) for left, right in ((N, N), (N, D), (D, D)))
+        flat = (behind.variance() == 0) & self.behind.bounded
+        reach = np.where(flat, np.ptp(intervals(self.behind, behind, alpha, None), axis=1), 0.0)
+        nn, nd, dd = (
+            t2 * np.einsum("ij,jk,ik->i", left, behind.matrix, right) + (left * right) @ reach**2
+            for left, right in ((N, N), (N, D), (D, D))
+        )
         # (n - h d)^2 = t^2 Var(n - h d), a quadratic in h.
-        a, b, c = d**2 - t2 * dd, n * d - t2 * nd, n**2 - t2 * nn
+        a, b, c = d**2 - dd, n * d - nd, n**2 - nn
         with np.errstate(invalid="ignore", divide="ignore"):
             root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
             limits = np.where((a > 0)[:, None], np.column_stack([b - root, b + root]) / a[:, None], [-np.inf, np.inf])
-        limits[np.isnan(cov.variance())] = np.nan
+        limits[np.isnan(cov.variance()) & ~(((N != 0) | (D != 0)) & flat).any(axis=1)] = np.nan
         return np.clip(limits, *self.range)

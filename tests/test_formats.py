@@ -18,9 +18,7 @@ import pytest
 import evalreg as er
 from evalreg.cli.main import main
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
 LONG = "an-organisation-with-a-long-name/a-model-with-a-long-name-2024-10-22-instruct-fp8-dynamic-{}"
 # What is markup somewhere: Markdown, HTML, LaTeX, formulas of a spreadsheet, terminals.

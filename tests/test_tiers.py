@@ -13,9 +13,7 @@ import evalreg as er
 from evalreg.inference.ranks import tiers_of
 
 # What is compared here rests on the same draws, however many.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
 
 @functools.cache

@@ -126,7 +126,7 @@ COMMANDS = (
             SUMMARY,
             Option("joint", FLAG, False, help="also one test of all differences at once."),
             Option("wild", FLAG, False, help="also the wild cluster bootstrap, for few or unequal clusters."),
-            Option("draws", NUMBER, 9999, help="of the wild bootstrap (default: 9999)."),
+            Option("draws", NUMBER, 9999, help="of the wild bootstrap (default: 9999).", needs="wild"),
             SEED,
         ),
         examples="""\
@@ -161,12 +161,16 @@ COMMANDS = (
     Command(
         "plan",
         "from a pilot to a number of questions",
-        ("plan.components", "plan.from_pilot", "plan.answers"),
-        "score model item sample baseline delta power assurance cost_question cost_answer",
+        ("plan.components", "plan.from_pilot"),
+        "score model item sample baseline delta power assurance",
         (
             Option("k", TEXT, "1,2,5,10", help="answers to each question, or of both models as in 2:8."),
-            Option("cost_answer", "float | None", help="cost of one more answer; with --cost-question."),
+            Option(
+                "cost_question", "float", help="cost of one question; the cheapest plan is named.", needs="cost_answer"
+            ),
+            Option("cost_answer", "float", help="cost of one answer.", needs="cost_question"),
         ),
+        without=("k_a", "k_b"),
         verb="planned",
         examples="  evalreg plan logs/pilot.csv --item question --groups passage --delta 0.05",
     ),
@@ -193,7 +197,12 @@ COMMANDS = (
         "one HTML page with answer, tables, figures and methods; or Markdown",
         ("mean", "compare", *_BOARDS),
         "score by item sample baseline adjust winner key",
-        (Option("title", TEXT, help="the headline."), _METHOD, SEED),
+        (
+            Option("title", TEXT, help="the headline."),
+            _METHOD,
+            SEED,
+            Option("format", "str", "html", choices=("html", "md", "json"), help="what is written (default: html)."),
+        ),
         verb="report",
         examples="  evalreg report logs/models.csv --item question --groups passage -o report.html",
     ),
@@ -217,8 +226,8 @@ COMMANDS = (
         (
             Option("eval", TEXT, help="the column that says which eval a row is of (default: task, or the files)."),
             Option("average", FLAG, False, help="also the average over the evals."),
-            Option("tasks", "str", "fixed", choices=("fixed", "drawn"), help="whether the average is of these evals."),
-            Option("eval_weights", "str | Mapping[str, float] | None", help='such as "reading=0.25,maths=0.75".'),
+            Option("tasks", "str", "fixed", choices=("fixed", "drawn"), help="these, or others too.", needs="average"),
+            Option("eval_weights", "str | Mapping[str, float]", help='as in "law=0.25,maths=0.75".', needs="average"),
             Option(
                 "form",
                 "str",
@@ -227,7 +236,7 @@ COMMANDS = (
                 help="of scores: with numbers of questions and clusters, without, or beside naive errors.",
             ),
             FIGURE,
-            Option("show", TEXT, help="with --figure: the model or difference that is drawn."),
+            Option("show", TEXT, help="with --figure: the model or difference that is drawn.", needs="figure"),
         ),
         verb="evals",
         examples="  evalreg evals logs/passages.csv --eval subject --groups passage --average",
@@ -270,10 +279,11 @@ COMMANDS = (
         "sums of a log, which add up over nights and machines",
         ("summarise",),
         "score by item left right winner numerator denominator",
+        (Option("format", "str", "parquet", choices=("parquet",), help="sums are one Parquet file."),),
         examples="""\
   evalreg summarise logs/models.csv --by model --item question \\
       --groups passage -o monday.parquet
-  evalreg mean monday.parquet""",
+  evalreg mean monday.parquet --groups passage""",
     ),
     Command(
         "demo",
@@ -306,9 +316,7 @@ def common_options(command: Command) -> Iterator[Option]:
     if command.reads:
         yield WHERE
         for option in (option for function in READING for option in options_of(function)):
-            if option.name not in _NOT_OF_LOGS:
-                yield (
-                    Option("log_format", TEXT, help="the format, where content does not tell.")
-                    if (option.name == "format")
-                    else option
-                )
+            if option.name == "format":  # of what is printed, to a command
+                yield Option("log_format", TEXT, help="the format, where content does not tell.")
+            elif option.name not in _NOT_OF_LOGS:
+                yield option

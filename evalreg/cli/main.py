@@ -12,6 +12,7 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -24,6 +25,8 @@ __all__ = ["main"]
 
 # Columns in which a page of help is laid out.
 HELP_WIDTH = 100
+# Options that have another name than the argument they stand for.
+PARAMETERS = {"claim": "gate", "subset": "where", "name": "show", "standard_error": "design"}
 FINE, BAD_INPUT, INTERNAL_ERROR, INTERRUPTED = 0, 3, 4, 130
 
 
@@ -131,7 +134,7 @@ def _message(error: EvalregError, arguments: Sequence[str]) -> str:
     if error.parameter is None:
         return str(error)
     command = BY_NAME.get(arguments[0])
-    typed = {"claim": "gate", "subset": "where"}.get(error.parameter, error.parameter)
+    typed = PARAMETERS.get(error.parameter, error.parameter)
     flags = {} if command is None else {o.name: o.flag for o in (*common_options(command), *command.options())}
     flag = flags.get(typed, f"--{typed}" if typed in ("output",) else "")
     return f"{flag}: {error}" if flag else str(error)
@@ -215,11 +218,6 @@ class Parser(argparse.ArgumentParser):
         raise ArgumentError(f"{message}.{hint or (name and nearest(name, self.known))} See: {self.prog} --help")
 
 
-class _Help(argparse.RawDescriptionHelpFormatter):
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=26, width=HELP_WIDTH)
-
-
 def add_option(parser: argparse._ActionsContainer, option: Option, hidden: bool, whole: bool) -> None:
     """Add an option: its first sentence on the first page, everything on the whole one."""
     text = (option.help if whole else re.split(r"(?<=\.)\s", option.help, maxsplit=1)[0]).replace("%", "%%")
@@ -242,19 +240,14 @@ class _Once(argparse.Action):
         setattr(options, self.dest, value)
 
 
-class _HelpAll(argparse.Action):
-    def __init__(self, option_strings: Sequence[str], dest: str, **_: Any) -> None:
-        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help="this page with every option")
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        parser.print_help()
-        parser.exit()
-
-
 def build_parser(arguments: Sequence[str] = ()) -> Parser:
-    """The parser of what will be parsed: the command that comes first has its options, the others their names."""
-    whole = "--help-all" in arguments
-    settings: dict[str, Any] = {"formatter_class": _Help, "allow_abbrev": False}
+    """The parser of what will be parsed: the command that comes first has its options, the others their names.
+
+    Without arguments all have their options: `shtab --shell=bash evalreg.cli.main.build_parser` completes them.
+    """
+    whole = not arguments or "--help-all" in arguments
+    layout = partial(argparse.RawDescriptionHelpFormatter, max_help_position=26, width=HELP_WIDTH)
+    settings: dict[str, Any] = {"formatter_class": layout, "allow_abbrev": False}
     parser = Parser(
         prog="evalreg",
         description="Error bars for language-model evals whose rows are not independent.",
@@ -266,7 +259,7 @@ def build_parser(arguments: Sequence[str] = ()) -> Parser:
     parser.known = [command.name for command in COMMANDS]
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     for command in COMMANDS:
-        if command.name not in arguments[:1]:
+        if arguments and command.name != arguments[0]:
             commands.add_parser(command.name, help=command.purpose)
             continue
         usage = " ".join(filter(None, ["evalreg", command.name, *command.first, "[options]"]))
@@ -276,7 +269,8 @@ def build_parser(arguments: Sequence[str] = ()) -> Parser:
         for name in command.first:
             subparser.add_argument(name.lower(), metavar=name)
         if command.reads:
-            subparser.add_argument("files", metavar="[NAME=]FILE", nargs="+", help=FILES)
+            files = subparser.add_argument("files", metavar="[NAME=]FILE", nargs="+", help=FILES)
+            files.complete = COMPLETED  # type: ignore[attr-defined]
         options: dict[str, Option] = {}
         for option in (*command.options(), *common_options(command)):
             options.setdefault(option.name, option)  # the first of several functions that share a name
@@ -285,14 +279,16 @@ def build_parser(arguments: Sequence[str] = ()) -> Parser:
         subparser.add_argument(
             "-o", "--output", default=argparse.SUPPRESS, metavar="FILE", help="write there, not to the screen"
         )
-        subparser.add_argument("--help-all", action=_HelpAll)
+        subparser.add_argument("--help-all", action="help", help="this page with every option")
         subparser.known = [*(option.flag for option in options.values()), "--output", "--help"]
-        # What a command left over is told by the parser of all.
-        parser.known, parser.prog = subparser.known, subparser.prog
+        if arguments:  # what a command left over is told by the parser of all
+            parser.known, parser.prog = subparser.known, subparser.prog
         parser.set_defaults(chosen=command, known=options)
     return parser
 
 
+# How shells complete files, as shtab has it: it makes their scripts of `build_parser`.
+COMPLETED = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
 FILES = """\
 CSV, TSV, JSON lines, Parquet, Arrow ("-" is standard input), or logs of a harness: files, folders, patterns. A name
 before the sign makes it a model of that name."""

@@ -30,6 +30,7 @@ class Option:
     required: bool = False
     help: str = ""
     choices: tuple[str, ...] = ()
+    needs: str = ""  # the option without which it has no effect
 
     @property
     def flag(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
@@ -19,12 +19,13 @@ from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.report.answer import tiers_summary
 from evalreg.report.documents import SCHEMA_VERSION, as_json, records, versions
 from evalreg.report.sentences import p_text
-from evalreg.report.summaries import CORRECTED_BY
+from evalreg.report.summaries import AVERAGED_BY, CORRECTED_BY
 from evalreg.report.tables import Grid, Summary, show, spreadsheet
 
 # Columns of a terminal that are used at most; and of what is no terminal.
 WIDEST, PLAIN = 120, 80
-SUFFIXES = {".html": "html", ".htm": "html", ".md": "md", ".tex": "latex", ".json": "json", ".csv": "csv"}
+# Methods that sentences name, and the options that call them.
+METHODS_BY_OPTION = {CORRECTED_BY: "--best", AVERAGED_BY: "--average"}
 # The first line of a file that --summary made.
 SUMMARY_MARK = "<!-- evalreg -->"
 
@@ -40,40 +41,48 @@ class Output:
     messages: tuple[str, ...] = ()
 
 
-def format_of(request: Request) -> str:
-    """The format asked for, by its name or by the end of --output; the two may not contradict each other."""
-    output = request.get("output")
-    ending = SUFFIXES.get(Path(str(output)).suffix.lower()) if output not in (None, "-") else None
-    form = request.get("format")
-    if form and ending and form != ending:
-        raise ArgumentError(
-            f'`output` ends as {ending} does, and `format` is {form}; got "{output}".', parameter="output"
-        )
-    return str(form or ending or "text")
-
-
 def rendered(request: Request, reply: Reply) -> Output:
     """The reply of a command in the format that it requests."""
     if isinstance(reply.result, str):
         return Output(reply.result, to_file=request.command.name != "summarise")
-    form, notes = format_of(request), getattr(getattr(reply.result, "results", reply.result), "notes", ()) or ()
-    # A table alone has no place for notes: they are warnings then.
-    texts = (str(note[1] if isinstance(note, tuple) else note) for note in notes)
-    said = frozenset[str]() if form in ("csv", "latex") else frozenset(" ".join(text.split()) for text in texts)
-    log = reply.rows.log if reply.rows is not None else None
+    form, notes = request.form, getattr(getattr(reply.result, "results", reply.result), "notes", ()) or ()
+    texts = [str(note[1] if isinstance(note, tuple) else note) for note in notes]
     if form == "json":
         text = _json(request, reply)
     elif form == "csv":
         text = _csv(request, reply)
     else:
-        text = _tables(request, reply, form)
-    messages = tuple(_of_log(log)) if form == "csv" and log is not None else ()
+        summary = summary_of(reply.result, request)
+        text = _tables(request, reply, summary, form)
+        texts += summary.sentences
+    # A table alone has no place for notes: they are warnings then.
+    said = frozenset[str]() if form in ("csv", "latex") else frozenset(" ".join(text.split()) for text in texts)
+    messages = tuple(_lines(request, reply)) if form == "csv" or _is_one_table(reply, form) else ()
     status = 0 if reply.gate is None else reply.gate.status
     if reply.gate is not None and form in ("csv", "latex", "html"):
         messages = (reply.gate.line, *messages)
     if "summary" in request.options:
-        _append(str(request.options["summary"]), _tables(request, reply, "md"))
+        _append(str(request.options["summary"]), _tables(request, reply, summary_of(reply.result, request), "md"))
     return Output(text, status, said=said, messages=messages)
+
+
+def _is_one_table(reply: Reply, form: str) -> bool:
+    """Whether the result has a LaTeX table of itself, for a paper, which has no place for notes."""
+    return form == "latex" and hasattr(reply.result, "to_latex") and not reply.more.keys() & {"board", "ranks"}
+
+
+def _lines(request: Request, reply: Reply) -> list[str]:
+    """What was read and kept, and answers in words: notes below a table, or lines for standard error."""
+    rows, lines = reply.rows, list[str]()
+    if rows is not None:
+        lines += _of_log(rows.log) if rows.log is not None and request.command.name != "doctor" else []
+        lines += [f"Rows kept: {rows.filter_note}."] if rows.filter_note else []
+        if "by" in request.options or not any("by" in names for names in request.command.names.values()):
+            lines += filter(None, [rows.together(request.options)])
+    if (test := reply.more.get("joint")) is not None:
+        F = f"F({test.df_num:g}, {test.df_denom:.4g}) = {float(test.statistic):.4g}"
+        lines.insert(0, f"All differences at once: {F}, p {p_text(float(test.pvalue), request.alpha)}.")
+    return [*lines, *filter(None, [reply.sentence])]
 
 
 def _of_log(log: Any) -> list[str]:
@@ -90,14 +99,17 @@ def summary_of(result: Any, request: Request) -> Summary:
         return Summary("", (), (grid_of(result),), ())
     if not hasattr(result, "summary"):
         values = asdict(result) if is_dataclass(result) and not isinstance(result, type) else {"": str(result)}
+        values = {name: value for name, value in values.items() if value is not None}
         return Summary("", (), (grid_of(pd.DataFrame([values]).T.set_axis(["value"], axis=1)),), ())
     options = {"alpha": request.alpha, "details": bool(request.get("details")), "seed": request.get("seed", 0)}
     options["ranks"] = request.command.name == "leaderboard" or bool(request.get("ranks"))
     names = inspect.signature(result.summary).parameters
     summary: Summary = result.summary(**{name: value for name, value in options.items() if name in names})
-    if "best" not in {option.name for option in request.command.options()}:
-        return summary
-    return replace(summary, sentences=tuple(text.replace(CORRECTED_BY, "--best") for text in summary.sentences))
+    for method, option in METHODS_BY_OPTION.items():
+        if option in {option.flag for option in request.command.extra_options}:
+            texts = (text.replace(method, option) for text in summary.sentences)
+            summary = replace(summary, sentences=tuple(texts))
+    return summary
 
 
 def grid_of(table: pd.DataFrame) -> Grid:
@@ -107,42 +119,30 @@ def grid_of(table: pd.DataFrame) -> Grid:
     return replace(show(table.convert_dtypes()).grids[0], blocks=False)
 
 
-def _tables(request: Request, reply: Reply, form: str) -> str:
+def _tables(request: Request, reply: Reply, first: Summary, form: str) -> str:
     """Text, Markdown, LaTeX or HTML: the gate's line, the answer and its table, then what further options asked."""
     width = min(shutil.get_terminal_size((PLAIN, 24)).columns, WIDEST)
-    board = reply.more.get("board")
-    first = summary_of(reply.result, request)
-    log = reply.rows.log if reply.rows is not None else None
-    lines = [*(_of_log(log) if log is not None and request.command.name != "doctor" else [])]
-    lines += [f"Rows kept: {reply.rows.filter_note}."] if reply.rows is not None and reply.rows.filter_note else []
-    if reply.rows is not None and ("by" in request.options or "by" not in names_of(request)):
-        lines += [text for text in [reply.rows.together(request.options)] if text]
-    lines += [reply.sentence] if reply.sentence else []
-    if form == "latex" and hasattr(reply.result, "to_latex") and board is None:
-        return str(reply.result.to_latex())
     more = {name: further for name, further in reply.more.items() if name not in ("board", "ranks", "joint")}
-    if (test := reply.more.get("joint")) is not None:
-        F = f"F({test.df_num:g}, {test.df_denom:.4g}) = {float(test.statistic):.4g}"
-        lines.insert(0, f"All differences at once: {F}, p {p_text(float(test.pvalue), request.alpha)}.")
+    if "tiers" in more and reply.more.keys() & {"board", "ranks"}:  # a column more of the same table
+        tiers = tiers_summary(more.pop("tiers"))
+        first = replace(first, grids=tiers.grids, sentences=(*first.sentences, *tiers.sentences))
     # The notes of a page are numbered once.
-    first = replace(first, sentences=(*first.sentences, *lines))
+    first = replace(first, sentences=(*first.sentences, *_lines(request, reply)))
     parts = [first, *(_further(name, further, request) for name, further in more.items())]
-    render = {
+    render: dict[str, Callable[[Summary], str]] = {
         "text": lambda part: part.as_text(width),
         "md": lambda part: part.as_markdown(),
         "latex": lambda part: part.as_latex(),
         "html": lambda part: part.as_html(),
-    }[form]
+    }
+    texts = [render[form](part) for part in parts]
+    if _is_one_table(reply, form):
+        texts[0] = str(reply.result.to_latex())
     gate = {"text": "{}", "md": "**{}**", "latex": r"\noindent\textbf{{{}}}", "html": "<p><strong>{}</strong></p>"}
     head = [gate[form].format(reply.gate.line)] if reply.gate is not None else []
     # Commands are to be copied: they are not broken into lines as sentences are.
     tail = list(reply.result.next_steps(form)) if hasattr(reply.result, "next_steps") else []
-    return "\n\n".join([*head, *(text for text in map(render, parts) if text.strip()), *tail])
-
-
-def names_of(request: Request) -> frozenset[str]:
-    """The parameters of the functions of a command."""
-    return frozenset[str]().union(*request.command.names.values())
+    return "\n\n".join([*head, *(text for text in texts if text.strip()), *tail])
 
 
 def _further(name: str, further: Any, request: Request) -> Summary:
@@ -151,16 +151,14 @@ def _further(name: str, further: Any, request: Request) -> Summary:
         return tiers_summary(further)
     if hasattr(further, "to_frame") and not hasattr(further, "summary"):
         further = further.to_frame()
-    if isinstance(further, str) or (not isinstance(further, pd.DataFrame) and not hasattr(further, "to_frame")):
-        return Summary("", (), (), tuple(line for line in str(further).splitlines() if line.strip()))
     summary = summary_of(further, request)
     return replace(summary, title=summary.title or name)
 
 
 def frame_of(reply: Reply, request: Request) -> pd.DataFrame:
     """The table of a reply; a board's ranks stand beside its estimates."""
-    result, alpha = reply.more.get("board", reply.more.get("ranks", reply.result)), request.alpha
-    result = reply.more.get("average", reply.more.get("wild", result))
+    shown = next((name for name in ("average", "wild", "board", "ranks", "tiers") if name in reply.more), "")
+    result, alpha = reply.more.get(shown, reply.result), request.alpha
     if isinstance(result, pd.DataFrame):
         return result
     if hasattr(result, "to_frame"):
@@ -172,15 +170,13 @@ def frame_of(reply: Reply, request: Request) -> pd.DataFrame:
         return result.table
     if hasattr(result, "models") and isinstance(result.models, pd.DataFrame):
         return result.models
-    return pd.DataFrame([_plain(asdict(result))])
-
-
-def _plain(values: Any) -> Any:
-    """Fields that have a place in one row of a table."""
-    return {name: value for name, value in values.items() if not isinstance(value, list | tuple | dict | pd.DataFrame)}
+    nested = (list, tuple, dict, pd.DataFrame)  # which have no place in one row
+    return pd.DataFrame([{name: value for name, value in asdict(result).items() if not isinstance(value, nested)}])
 
 
 def _csv(request: Request, reply: Reply) -> str:
+    for name in reply.more.keys() & {"best"}:
+        raise ArgumentError(f"`{name}` has no place in CSV, which is one table. Name another format, such as json.")
     table = frame_of(reply, request)
     if not isinstance(table.index, pd.RangeIndex):
         names = [str(name) if name is not None else "name" for name in table.index.names]
@@ -222,8 +218,10 @@ def _json(request: Request, reply: Reply) -> str:
         }
     for name, further in reply.more.items():
         table = further.to_frame() if hasattr(further, "to_frame") else further
-        is_table = isinstance(table, pd.DataFrame)
-        document[name] = table.reset_index().to_dict("records") if is_table else str(further)
+        if isinstance(table, pd.DataFrame):
+            document[name] = table.reset_index().to_dict("records")
+        else:  # a test of statsmodels
+            document[name] = {key: float(getattr(table, key)) for key in ("statistic", "df_num", "df_denom", "pvalue")}
     if reply.gate is not None:
         document["gate"] = reply.gate.as_dict()
     if reply.sentence:

@@ -13,7 +13,7 @@ from typing import Any
 import evalreg as er
 from evalreg.checks import issue, muted, writing
 from evalreg.cli.commands import Command
-from evalreg.cli.options import options_of, typed_value, words
+from evalreg.cli.options import Option, options_of, typed_value, words
 from evalreg.cli.reading import Rows, defaults, named_files, read, with_hint, written
 from evalreg.errors import ArgumentError, EvalregError
 from evalreg.logs.reading import ROLES
@@ -21,6 +21,9 @@ from evalreg.logs.reading import ROLES
 # Options that ask the result, and the method that answers.
 LATER = {"ranks": "leaderboard", "tiers": "leaderboard", "best": "winner", "joint": "joint_test", "wild": "wild_test"}
 METHODS = {"win-rate": "win_rate", "bradley-terry": "bradley_terry", "controlled": "controlled_win_rate"}
+# What the end of a file says of the format in it.
+SUFFIXES = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".tex": "latex", ".json": "json"}
+SUFFIXES |= {".csv": "csv", ".parquet": "parquet", ".txt": "text", ".log": "text", "": "text"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +45,7 @@ class Request:
     options: Mapping[str, Any]
     files: Sequence[str] = ()
     typed: str = ""  # the whole command, as a shell takes it
+    form: str = "text"  # the format of what is printed
 
     def of(self, function: str) -> dict[str, Any]:
         """Those that are parameters of a function of the command."""
@@ -54,8 +58,9 @@ class Request:
 
     def refuse_others(self, function: str, besides: Sequence[str] = ()) -> None:
         """Refuse options of the command's other functions: they would have no effect."""
-        every = frozenset().union(*self.command.names.values())
-        used = {*self.command.names[function], *besides, "alpha", "seed"}
+        every = frozenset({"method"}).union(*self.command.names.values())
+        of_board = {"method"} if function in METHODS.values() else set()
+        used = {*self.command.names[function], *of_board, *besides, "alpha", "seed"}
         lost = [name for name in self.options if name in every - used]
         if lost:
             raise ArgumentError(
@@ -82,6 +87,16 @@ def explained(rows: Rows) -> Iterator[None]:
         with_hint(error, rows)
         if error.rows:
             error.add_note("(Row 0 is the first below the header." + (" of those kept.)" if rows.filter_note else ")"))
+        raise
+
+
+@contextmanager
+def _of_option(name: str, *parameters: str | None) -> Iterator[None]:
+    """Let an error that names none of the command's options, or one of these parameters, name this option."""
+    try:
+        yield
+    except EvalregError as error:
+        error.parameter = name if error.parameter in (None, *parameters) else error.parameter
         raise
 
 
@@ -114,23 +129,17 @@ def estimated(request: Request) -> Reply:
         return _summed(request, rows, options)
     result = call(function, rows, options)
     result = result if function == "fit" else subject_of(result, rows)
-    more = dict[str, Any]()
+    sentence = ""
     if function == "components" and request.get("design"):
-        more["design"] = (
-            f"Standard error of the mean of that design: {result.standard_error(**request.get('design')):.6g}"
-        )
-    return _with_later(Reply(result, rows, more), request)
+        error = result.standard_error(**request.get("design"))
+        sentence = f"Standard error of the mean of that design: {error:.6g}"
+    return _with_later(Reply(result, rows, sentence=sentence), request)
 
 
 def _summed(request: Request, rows: Rows, options: dict[str, Any]) -> Reply:
     output = request.get("output")
     if output in (None, "-"):
         raise ArgumentError("sums go to a file: name it by --output, such as -o monday.parquet.", parameter="output")
-    if not str(output).endswith(".parquet"):
-        raise ArgumentError(
-            f"sums are written as Parquet, and read again by that ending; got {output}. Name it .parquet.",
-            parameter="output",
-        )
     sums = call("summarise", rows, options | {"path": output})
     return Reply(f"Wrote {output}: sums of {sums.n_rows:,} rows.\n")
 
@@ -165,7 +174,8 @@ def _with_later(reply: Reply, request: Request) -> Reply:
             )
         options: dict[str, Any] = {} if method == "joint_test" else {"alpha": alpha, "seed": request.get("seed", 0)}
         options |= {"draws": request.get("draws", 9999)} if method == "wild_test" else {}
-        more[name] = getattr(result, method)(**options)
+        with _of_option(name):
+            more[name] = getattr(result, method)(**options)
     gate = result.gate(request.get("gate"), alpha=alpha) if request.get("gate") is not None else None
     if request.get("figure"):
         draw(lambda: result.plot(alpha=alpha), request.get("figure"))
@@ -232,13 +242,6 @@ def board_call(request: Request, rows: Rows) -> tuple[str, dict[str, Any]]:
         function = METHODS[request.get("method", "win-rate")]
         request.refuse_others(function)
         return function, request.of(function)
-    of_pairs = ("method", "winner", "key", "labels", "opponents", "scale", "ties", "formula")
-    others = [name for name in of_pairs if name in request.options]
-    if others:
-        raise ArgumentError(
-            f"`{others[0]}` goes with verdicts on pairs of models; these are scores of single ones.",
-            parameter=others[0],
-        )
     request.refuse_others("mean")
     return "mean", request.of("mean")
 
@@ -314,7 +317,8 @@ def evals(request: Request) -> Reply:
     suite = er.join_evals(results, **request.among("form", "adjust"))
     average = None
     if request.get("average"):
-        average = suite.average(request.get("eval_weights"), tasks=request.get("tasks", "fixed"))
+        with _of_option("eval_weights", "weights"):
+            average = suite.average(request.get("eval_weights"), tasks=request.get("tasks", "fixed"))
     if request.get("figure"):
         show, alpha = request.get("show"), request.alpha
         draw(lambda: suite.plot(show, average=average or False, alpha=alpha), request.get("figure"))
@@ -331,8 +335,7 @@ def report(request: Request) -> Reply:
         request.refuse_others("compare")
     function, options = ("compare", request.of("compare")) if paired else board_call(request, rows)
     result, seed = call(function, rows, options), request.get("seed", 0)
-    output = str(request.get("output", ""))
-    form: Any = request.get("format") or ("md" if output.endswith((".md", ".markdown")) else "html")
+    form: Any = request.form
     reported = {"alpha": request.alpha} | ({} if paired else {"seed": seed}) | request.among("title")
     origin = {"command": request.typed, "code": _in_python(request, rows, function, options, reported)}
     about = subject_of(result, rows)
@@ -365,15 +368,20 @@ def planned(request: Request) -> Reply:
     with explained(rows):
         if roles.get("sample", "sample") in frame and frame.duplicated(list(answered)).any():
             pilot = er.plan.components(frame, **roles | {"item": item})
-            table = _by_answers(pilot, str(request.get("k", "1,2,5,10")), options)
+            costs = request.among("cost_question", "cost_answer")
+            table = _by_answers(pilot, str(request.get("k", "1,2,5,10")), costs, options | request.among("corrected"))
         else:
-            known = {name: value for name, value in roles.items() if name not in ("sample", "ssc")}
-            difference = er.compare(frame, **known | {"item": item})
+            for name in request.among("ssc", "corrected", "k", "cost_answer"):
+                raise ArgumentError(f"`{name}` goes with a pilot of several answers to each question; here is one.")
+            difference = er.compare(frame, **roles | {"item": item})
+            if len(difference.results.params) > 1:
+                rule = "a plan is for two models, and the log has more. Keep the rows of two"
+                raise ArgumentError(f'{rule}, as in --where \'model in ["a", "b"]\'.', parameter="where")
             table = er.plan.from_pilot(difference, **options).rename_axis("clustering").reset_index()
     return Reply(table, rows, sentence=_plan_sentence(table, request))
 
 
-def _by_answers(pilot: Any, text: str, options: Mapping[str, Any]) -> Any:
+def _by_answers(pilot: Any, text: str, costs: Mapping[str, float], options: Mapping[str, Any]) -> Any:
     """A plan for each number of answers to a question: "1,2" of both models, "2:8" of the first and the second."""
     import pandas as pd
 
@@ -385,6 +393,8 @@ def _by_answers(pilot: Any, text: str, options: Mapping[str, Any]) -> Any:
         k = float(sides[0]), float(sides[-1])
         table = er.plan.from_pilot(pilot, k_a=k[0], k_b=k[1], **options).rename_axis("clustering").reset_index()
         table.insert(1, "answers", part)
+        if costs:
+            table["cost"] = table["n"] * (costs["cost_question"] + sum(k) * costs["cost_answer"])
         tables.append(table)
     whole = pd.concat(tables, ignore_index=True)
     return whole.sort_values("clustering", ascending=False, kind="stable", ignore_index=True)
@@ -393,13 +403,16 @@ def _by_answers(pilot: Any, text: str, options: Mapping[str, Any]) -> Any:
 def _plan_sentence(table: Any, request: Request) -> str:
     """What the plan comes to: "To see 0.05 you need about 1,845 questions in 369 passages"."""
     clustered = table[table["clustering"] == "clustered"]
-    row = (clustered if len(clustered) else table).iloc[0]
+    rows = clustered if len(clustered) else table
+    row = rows.loc[rows["cost"].idxmin()] if "cost" in rows else rows.iloc[0]
+    how = f"answers to each: {row['answers']}; " if "answers" in rows else ""
+    how += f"the cheapest of these, at {row['cost']:,.0f}; " if "cost" in rows else ""
     where = f" in {row['n_clusters']:,.0f} {request.get('groups')} clusters" if len(clustered) else ""
     power, assurance = request.get("power", 0.8), request.get("assurance")
     sure = f", in {assurance:g} of pilots like this one" if assurance else ""
     return (
         f"To see a difference of {request.options['delta']:g} you need about {row['n']:,.0f} questions{where} "
-        f"(power {power:g}{sure}; level {request.alpha:g})."
+        f"({how}power {power:g}{sure}; level {request.alpha:g})."
     )
 
 
@@ -437,10 +450,28 @@ def demo(request: Request) -> Reply:
     return Reply(demonstration.text(seed) if folder is None else demonstration.write(Path(folder), seed))
 
 
+def format_of(output: str | None, named: str | None, option: Option | None) -> str:
+    """The format that is named, or that the end of the file says; the two may not contradict each other."""
+    default, choices = ("text", ("text",)) if option is None else (option.default, option.choices)
+    if output is None or output == "-":
+        return str(named or default)
+    meant = SUFFIXES.get(Path(output).suffix.lower())
+    if (named or meant) not in choices or (named and meant not in (None, "text", named)):
+        ends = ", ".join(end for end, form in SUFFIXES.items() if end and form in choices)
+        rest = f"`format` is {named}" if named else f"what this command writes ends in {ends}"
+        raise ArgumentError(f'`output` must end as its format does; got "{output}", and {rest}.')
+    return str(named or meant)
+
+
 def run(options: argparse.Namespace) -> tuple[Request, Reply]:
     """What a parsed command line asks for, and the reply to it."""
     parsed = ("command", "chosen", "files", "known", "typed")
     named = {name: value for name, value in vars(options).items() if name not in parsed}
-    request = Request(options.chosen, named, getattr(options, "files", ()), options.typed)
+    for option in options.known.values():
+        if option.needs and option.name in named and option.needs not in named:
+            other = option.needs.replace("_", "-")
+            raise ArgumentError(f"`{option.name}` goes with --{other}. Name both or neither.", parameter=option.name)
+    form = format_of(named.get("output"), named.get("format"), options.known.get("format"))
+    request = Request(options.chosen, named, getattr(options, "files", ()), options.typed, form)
     reply: Reply = globals()[options.chosen.verb](request)
     return request, reply

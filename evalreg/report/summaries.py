@@ -38,8 +38,8 @@ from evalreg.scores.score_interval import FEW_EXPECTED, NullVariance
 
 # What `bradley_terry` calls its model.
 RATINGS = "Bradley-Terry"
-# What corrects the estimate of the first place, in Python; commands have an option in its place.
-CORRECTED_BY = "`winner()`"
+# What corrects the estimate of the first place, and what averages evals, in Python; commands have options in its place.
+CORRECTED_BY, AVERAGED_BY = "`winner()`", "`average()`"
 
 # Of a difference with a smaller p-value nobody asks whether another test would show it too.
 CLEAR = 0.01

@@ -32,7 +32,7 @@ from evalreg.inference.dependence import design_effect
 from evalreg.inference.fragile import clusters_behind
 from evalreg.report.axes import INK, FigSize, estimates_axes
 from evalreg.report.documents import SCHEMA_VERSION, versions
-from evalreg.report.summaries import covariance_text
+from evalreg.report.summaries import AVERAGED_BY, covariance_text
 from evalreg.report.tables import Grid, Printed, Summary, error_text, fixed, in_lines, number, span, whole_columns
 from evalreg.results.document import checked_levels, written
 from evalreg.results.results import Results
@@ -283,7 +283,7 @@ class Evals(Printed):
         return Grid(("model", *self.parts), (*rows, *facts), blocks=True, rule=len(rows))
 
     def _sentences(self, table: pd.DataFrame) -> list[str]:
-        sentences = ["Standard errors in parentheses. Nothing is pooled over evals: `average()` does that."]
+        sentences = [f"Standard errors in parentheses. Nothing is pooled over evals: {AVERAGED_BY} does that."]
         if self.form == "clustered":
             sentences = ["ratio = clustered SE / naive SE; naive takes rows to be independent."]
         models, parts = set(table.index.get_level_values(1)), _results_of(self.parts)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import AlignmentError, IndependenceWarning, UnlikeScalesWarning
+from evalreg.errors import AlignmentError, FewCarriersWarning, IndependenceWarning, UnlikeScalesWarning
 
 duckdb = pytest.importorskip("duckdb")
 pl = pytest.importorskip("polars")
@@ -52,6 +52,13 @@ def test_percentages_beside_shares_are_warned_of(log, call, held):
     (text,) = said(lambda: CALLS[call](mixed))
     assert text.startswith('scores of "bob" reach 100, and those of "ada" and "cid" lie in [0, 1].')
     assert "divide them by 100" in text
+
+
+def test_a_few_differences_of_percentages_have_no_score_interval(log):
+    ada = 100 * log.loc[log["model"] == "ada", "score"].to_numpy()
+    both = log[log["model"] != "cid"].assign(score=np.concatenate([ada, 100 - ada[:3], ada[3:]]))
+    with pytest.warns(FewCarriersWarning, match=r"bob: hardly.*\(3 of 80\).*divide percentages by 100"):
+        er.compare(both, item="item", baseline="bob")
 
 
 @pytest.mark.parametrize(

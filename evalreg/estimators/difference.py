@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import compress
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, IntArray, adjustment, check_target, listed, option
+from evalreg.checks import BoolArray, IntArray, adjustment, check_target, few_of, listed, option
 from evalreg.choices import THESE, CovName, DofName, MissingName, RepairName, SscName, TargetName
 from evalreg.covariance.options import check_cov_options, clustered_by_items, documented
 from evalreg.data.answers import NOBODY, Answers, ModelPairs, answers_of, compared_pairs, in_use
@@ -19,7 +20,7 @@ from evalreg.data.engine_rows import read_answers
 from evalreg.data.frame import open_frame
 from evalreg.data.rows import CellRows, Roles, read_cells
 from evalreg.data.sums import SummedLog, lines_as_rows, lines_of
-from evalreg.errors import ArgumentTypeError, IndependenceWarning, NotAvailableError, Note
+from evalreg.errors import ArgumentTypeError, FewCarriersWarning, IndependenceWarning, NotAvailableError, Note
 from evalreg.estimate import PLAIN, About, Cells, Estimate, Family, of_means, same_questions
 from evalreg.estimators.cells import estimate_read
 from evalreg.estimators.comparison import Comparison, Facts, facts_of
@@ -32,7 +33,7 @@ from evalreg.numerics.matrices import Matrix, compressed, identity
 from evalreg.report.tables import span
 from evalreg.results.results import chooses_rows, results_of
 from evalreg.scores.differences import PairScores, pair_sums, paired_differences
-from evalreg.scores.score_interval import ICC_DIFFERENCE, checked_icc
+from evalreg.scores.score_interval import FEW_EXPECTED, ICC_DIFFERENCE, checked_icc
 
 
 def paired_estimate(answers: Answers, facts: Facts, about: About, icc: float | None) -> Estimate:
@@ -248,7 +249,7 @@ def compare(
     unit = bool(np.min(answers.values) >= 0 and np.max(answers.values) <= 1)
     low = np.min(answers.values, axis=1, where=answers.present, initial=np.inf)
     high = np.max(answers.values, axis=1, where=answers.present, initial=-np.inf)
-    notes = () if unit else mixed_scales(answers.models, low, high)
+    notes = () if unit else (*mixed_scales(answers.models, low, high), *_few_differ(facts))
     about = About(model="Difference", outcome=score, lines=_lines(answers, facts, roles, bool(paired)), unit=unit)
     if paired:
         notes = (*_unpaired_notes(facts, read, item), *notes)
@@ -268,6 +269,21 @@ def compare(
         estimate = of_benchmark(estimate, axes, n_population, **drawn, whole=whole)
     with clustered_by_items(estimate, items):
         return Comparison(results_of(estimate, axes, requested, notes), facts, adjust)
+
+
+def _few_differ(facts: Facts) -> tuple[Note, ...]:
+    """A warning where hardly any questions differ, and scores without bounds have no score interval."""
+    differ = facts.outcomes[["wins", "losses"]].to_numpy().sum(axis=1)
+    few = facts.paired & (differ > 0) & (differ < FEW_EXPECTED) & (2 * differ < facts.n)
+    if not few.any():
+        return ()
+    least = int(np.argmin(np.where(few, differ, np.inf)))
+    text = (
+        f"{few_of(list(compress(facts.names, few)))}: hardly any questions differ ({differ[least]:.0f} of "
+        f"{facts.n[least]}). The t interval allows for no difference that was not seen, and may be far too short. The "
+        "score interval of scores in [0, 1] does: divide percentages by 100, and rescale scores whose range is known."
+    )
+    return ((FewCarriersWarning, text),)
 
 
 def _unpaired_notes(facts: Facts, read: CellRows, item: str) -> tuple[Note, ...]:

@@ -24,14 +24,7 @@ from evalreg.data.rows import joint_names
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, IndependenceWarning, Note
 from evalreg.estimate import About, Cells, Estimate, Refit, of_means
 from evalreg.numerics.limits import FULL_LEVERAGE
-from evalreg.numerics.matrices import (
-    Matrix,
-    compressed,
-    dense,
-    difference_rows,
-    times,
-    with_entries,
-)
+from evalreg.numerics.matrices import Matrix, compressed, dense, difference_rows, times, with_entries
 from evalreg.results.results import chooses_rows, results_of
 from evalreg.scores.base import Block, extremes
 from evalreg.scores.stacking import MappedScores

@@ -134,6 +134,9 @@ def test_krippendorff_alpha_is_the_published_one():
     counts = np.array([[list(unit).count(k) for k in range(1, 6)] for unit in zip(*ratings, strict=True)], dtype=float)
     assert krippendorff_alpha(counts) == pytest.approx(0.743, abs=5e-4)
     assert np.isnan(krippendorff_alpha(np.array([[2.0, 0.0], [3.0, 0.0]])))
+    # Of verdicts on pairs it is the same whichever model of a pair is named first.
+    turned = np.where(np.arange(len(counts))[:, None] % 2, counts, counts[:, ::-1])
+    assert krippendorff_alpha(turned, mirrored=True) == pytest.approx(krippendorff_alpha(counts, mirrored=True))
 
 
 @pytest.mark.parametrize("cov", ["CR0", "CR1", "CR2", "CR3"])

@@ -109,10 +109,11 @@ def is_exception(thing: Any) -> bool:
 
 
 def with_members(name: str, thing: Any) -> Iterator[tuple[str, Any, bool]]:
-    """A public object, followed by the public methods and properties when it is a class."""
+    """A public object, followed by the public methods and properties when it is a class, inherited ones among them."""
     yield name, thing, False
     if inspect.isclass(thing):
-        for member, value in vars(thing).items():
+        homes = [home for home in reversed(thing.__mro__) if home.__module__.startswith("evalreg")]
+        for member, value in {name: value for home in homes for name, value in vars(home).items()}.items():
             if not member.startswith("_") and (inspect.isroutine(value) or isinstance(value, property)):
                 yield f"{name}.{member}", getattr(thing, member), True
 

@@ -157,7 +157,8 @@ def test_drawn_tasks_that_count_alike_are_the_t_test_of_their_scores(rng: np.ran
     y = rng.normal(0.6, 0.2, 8)
     found = drawn_alike(y[:, None], np.full((8, 1), 0.01))
     t = stats.ttest_1samp(y, 0.0)
-    np.testing.assert_allclose([found.estimate[0], found.estimate[0] / found.se[0]], [y.mean(), t.statistic])
+    ours = [found.estimate[0], found.estimate[0] / found.se[0], found.new_se[0]]
+    np.testing.assert_allclose(ours, [y.mean(), t.statistic, y.std(ddof=1) * np.sqrt(1 + 1 / 8)])
     # Never surer than the questions of these evals let one be.
     same = drawn_alike(np.full((8, 1), 0.6), np.full((8, 1), 0.04))
     np.testing.assert_allclose(same.se[0], 0.04 / np.sqrt(8))

@@ -141,7 +141,7 @@ class Board(Results):
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Family-wise level over all pairs (Holm) at which the edges of a cycle must stand.
 
         Returns
@@ -174,9 +174,9 @@ class Board(Results):
         judge, prompt : str, optional
             Columns of judges and prompts; several joined by colons are one, as "language:question". The prompts are
             "prompt" by default; without such a column, the one clustering that the board has beside the judges.
-        min_shared : int, optional
+        min_shared : int, default 20
             Comparisons that two judges must share, and one must have made, for estimates of their own.
-        alpha : float, optional
+        alpha : float, default 0.05
             Family-wise level (Holm) at which position biases, and judge-by-model effects, stand.
 
         Returns

@@ -517,7 +517,7 @@ class Covariance:
         ----------
         contrasts : ndarray, shape (n_contrasts, n_params), optional
             The parameters themselves by default.
-        alpha : float or ndarray, shape (n_contrasts,), optional
+        alpha : float or ndarray, shape (n_contrasts,), default 0.05
             Level.
 
         Returns
@@ -536,7 +536,7 @@ class Covariance:
         ----------
         contrasts : ndarray, shape (n_contrasts, n_params), optional
             The parameters themselves by default.
-        alpha : float, optional
+        alpha : float, default 0.05
             Level, for crossed clusters.
 
         Returns

@@ -131,7 +131,7 @@ class Comparison(Printed, Hinting):
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of the intervals.
         details : bool, optional
             Whether everything is told: correlations, questions and clusters of each, all notes.
@@ -159,7 +159,7 @@ class Comparison(Printed, Hinting):
         ----------
         name : str, optional
             One of the differences, "new - old"; by default all of them, one a line.
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of the interval and of the decision.
         markup : {"text", "markdown", "latex", "html"}, optional
             In which of these names and signs are escaped; "text" by default.
@@ -208,7 +208,7 @@ class Comparison(Printed, Hinting):
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of the intervals, which are those of `to_frame`.
         figsize : float or (float, float), optional
             Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
@@ -241,7 +241,7 @@ class Comparison(Printed, Hinting):
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of the intervals.
         markup : {"text", "markdown", "latex", "html"}, optional
             "latex" cites by key, whose entries are `results.methods(markup="bibtex")`; the others end in a list of
@@ -264,7 +264,7 @@ class Comparison(Printed, Hinting):
         ----------
         path : str or path, optional
             A file to write it to as well.
-        alpha : float or list of float, optional
+        alpha : float or list of float, default 0.05
             Levels of the intervals; the first is that of the table.
 
         Returns
@@ -304,7 +304,7 @@ class Comparison(Printed, Hinting):
             A file to write it to as well.
         format : {"html", "md", "json"}, optional
             As in `Results.report`.
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of the intervals, and of what is said to be told apart.
         title : str, optional
             The headline; what was compared by default.
@@ -449,17 +449,17 @@ class Comparison(Printed, Hinting):
 
         Parameters
         ----------
-        null : float, optional
+        null : float, default 0
             The difference that each is tested against, in units of the score.
-        draws : int, optional
+        draws : int, default 9999
             Weight vectors for each pair; all are taken, once each, where there are no more.
         weights : {"auto", "rademacher", "webb", "mammen"}, optional
             As in `Results.wild_test`.
-        impose_null : bool, optional
+        impose_null : bool, default True
             Whether residuals satisfy the null.
-        alpha : float, optional
+        alpha : float, default 0.05
             One minus the level of the intervals.
-        seed : int or Generator, optional
+        seed : int or Generator, default 0
             Of the draws; a number is that of every pair.
 
         Returns
@@ -589,7 +589,7 @@ class Comparison(Printed, Hinting):
             The largest difference that does not matter, positive; or two bounds around zero.
         kind : {"equivalence", "non-inferiority"}, optional
             Between -margin and margin, or above -margin.
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of each one-sided test.
 
         Returns
@@ -607,7 +607,7 @@ class Comparison(Printed, Hinting):
         ----------
         claim : str
             "new - old > -0.01", the models by their names.
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of each of the two one-sided tests.
 
         Returns
@@ -642,7 +642,7 @@ class Comparison(Printed, Hinting):
             As in `Results.winner`; "hybrid" by default, "projection" where only that is known.
         best : {"largest", "smallest"}, optional
             Which difference wins; "smallest" suits costs and error rates.
-        seed : int or Generator, optional
+        seed : int or Generator, default 0
             Of the simulation behind the projection.
 
         Returns

@@ -48,7 +48,7 @@ def confidence_sequence(
     ----------
     data : data frame or dict of arrays
         One row an answer, in memory.
-    score : str, optional
+    score : str, default "score"
         Column of scores; for a difference also one of paired differences already formed.
     groups : str, array or Series, optional
         One clustering: a column, several joined as in "language:question", or labels; each row is a cluster by default.
@@ -59,7 +59,7 @@ def confidence_sequence(
         The two models of `model` whose difference, first minus second, is wanted.
     order : str, optional
         Column to sort by first, such as the time at which a cluster was complete. By default rows are in order.
-    alpha : float, optional
+    alpha : float, default 0.05
         Probability of a miss over all looks.
     t0 : int, optional
         Number of clusters at which intervals are to be narrowest, fixed before the first look; 50 by default.

@@ -140,11 +140,11 @@ def compare(
     data : data frame
         One row for each answer (model, item): pandas, polars, pyarrow, or a dict of arrays; a polars LazyFrame or a
         DuckDB relation, of which one line for each model and question is read; or sums by question (`summarise`).
-    score : str
+    score : str, default "score"
         Column of scores; higher is better.
-    model : str, optional
+    model : str, default "model"
         Column of the models.
-    item : str, optional
+    item : str, default "item"
         Column of the questions; "task:question" joins two columns into one id.
     sample : str, optional
         Column of repeated answers, which are averaged within (model, item) first.
@@ -155,7 +155,7 @@ def compare(
         Column of a fixed list of subjects: only questions within subjects are sampled.
     baseline : str, optional
         Compare all others with this model; all pairs by default.
-    paired : bool, optional
+    paired : bool, default True
         False ignores that the questions are the same, as for models that saw different samples of questions.
     adjust : {"holm", "fdr_bh", "bonferroni", "single-step"}, optional
         How p-values allow for the number of pairs; not at all by default. "bh" is "fdr_bh". "single-step" (Hothorn,

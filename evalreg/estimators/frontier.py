@@ -100,7 +100,7 @@ def frontier(
         Columns of the models and of the items.
     groups : str, list of str, array, Series or dict, optional
         Clusters, as in `mean`; the items by default.
-    alpha : float, optional
+    alpha : float, default 0.05
         Familywise level of `states`.
     subset : str, optional
         Which rows to use, in the language of ``--where``; frames in memory only.

@@ -136,13 +136,13 @@ def horizon(
     ----------
     data : data frame
         One row a run, in memory: pandas, polars, pyarrow; or a dict of arrays.
-    success : str
+    success : str, default "success"
         Column of 0 and 1, or shares.
-    minutes : str
+    minutes : str, default "minutes"
         Column of the time that each task takes a human; positive, and never missing.
-    model : str
+    model : str, default "model"
         Column of the models.
-    p : float or list of float, optional
+    p : float or list of float, default 0.5
         Chances of success, each in (0, 1).
     groups : str, list of str, array, Series or dict, optional
         Clusters, as in `fit`: the family of a task, say. Independent rows by default.

@@ -134,7 +134,7 @@ def mean(
     data : data frame
         pandas, polars, pyarrow, a polars LazyFrame or a DuckDB relation; a dict of arrays; or sums of a
         log (`summarise`, `merged`).
-    score : str
+    score : str, default "score"
         Column of scores; booleans count as 0 and 1.
     by : str or list of str, optional
         Columns of the models; one mean each, named by the labels.
@@ -149,7 +149,7 @@ def mean(
         "sd", their spread without the noise of the items, and the quantiles `q` of templates shrunk to that spread.
         `groups` are then items crossed with templates by default: both are drawn. Takes no other option of rows than
         `item` and `missing`.
-    q : sequence of float, optional
+    q : sequence of float, default (0.05, 0.5, 0.95)
         With `over`: which quantiles, each in (0, 1); named "q0.05" and so on.
     strata : str, optional
         Column of a fixed list of subjects: only questions within subjects are sampled.

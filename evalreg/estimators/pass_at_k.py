@@ -72,7 +72,7 @@ def pass_at_k(
     ----------
     data : data frame
         In memory: pandas, polars, pyarrow; or a dict of arrays. One row for each answer.
-    score : str
+    score : str, default "score"
         Column of scores, 0 or 1.
     item, sample : str
         Columns of the questions, and of the ids of the answers to a question.

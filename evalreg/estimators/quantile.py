@@ -251,7 +251,7 @@ def quantile(
     ----------
     data : data frame
         In memory: pandas, polars, pyarrow; or a dict of arrays.
-    score : str
+    score : str, default "score"
         Column of values.
     q : float, optional
         Level, strictly between 0 and 1; 0.5, the default, is the median.

@@ -712,7 +712,7 @@ def ability(
     ----------
     data : data frame
         In memory: pandas, polars, pyarrow; or a dict of arrays. One row for each answer.
-    score : str
+    score : str, default "score"
         Column of scores, 0 or 1.
     model, item : str
         Columns of the models and of the items; one row for each model and item.

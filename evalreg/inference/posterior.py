@@ -95,7 +95,7 @@ class Posterior:
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             One minus the probability inside.
         kind : {"equal-tailed", "highest-density"}, optional
             alpha/2 on either side, or the shortest interval.
@@ -140,7 +140,7 @@ class Posterior:
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             One minus the probability inside the interval.
 
         Returns

@@ -174,11 +174,11 @@ def noise(
     data : data frame or Log
         In memory: pandas, polars, pyarrow; or a dict of arrays. One row for each answer, or for each model and question
         with counts of answers.
-    score : str, optional
+    score : str, default "score"
         Column of scores; booleans count as 0 and 1. With `n_samples` and without `passes`: shares of right answers.
-    model : str, optional
+    model : str, default "model"
         Column of the models; None where all rows are of one.
-    item : str, optional
+    item : str, default "item"
         Column of the questions; "task:question" joins two columns into one id.
     sample : str, optional
         Column that numbers the answers of a model to a question. Without it there is one answer to each.
@@ -457,7 +457,7 @@ class Noise(Printed):
 
         Parameters
         ----------
-        points : int, optional
+        points : int, default 101
             Number of differences, from 0 to 1.5 times the largest that any of the lines needs for the power asked for.
 
         Returns

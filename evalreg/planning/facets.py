@@ -434,7 +434,7 @@ def components(
     ----------
     data : data frame or Log
         In memory: pandas, polars, pyarrow; or a dict of arrays. One row a score.
-    score : str, optional
+    score : str, default "score"
         Column of scores; booleans count as 0 and 1.
     facets : str
         Columns joined by " x " where they are crossed, as in "item x judge x template"; "judge:item" where each item
@@ -447,7 +447,7 @@ def components(
         Level of the intervals, 0.05 by default.
     missing : {"drop", "raise"}, optional
         What to do with rows whose score or label is missing; dropped rows are counted.
-    seed : int or Generator, optional
+    seed : int or Generator, default 0
         Of the 20,000 draws behind the intervals.
 
     Returns

@@ -253,7 +253,7 @@ def components(
     ----------
     data : data frame
         In memory: pandas, polars, pyarrow; or a dict of arrays. One row for each answer, of two models or of one.
-    score : str, optional
+    score : str, default "score"
         Column of scores; booleans count as 0 and 1.
     model, item, sample : str, optional
         Columns of the models, the questions, and the ids of the answers to a question. Each model needs at least 2

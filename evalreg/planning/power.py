@@ -660,8 +660,8 @@ def answers(
         True difference of the mean scores that should be detected, above 0.
     omega2 : float
         Variance over questions of the difference in expected scores, above 0.
-    sigma2_a, sigma2_b : float, optional
-        Variance of one answer about its question's expected score. Where it is 0, one answer is enough.
+    sigma2_a, sigma2_b : float
+        Variance of one answer about its question's expected score, of B 0 by default. Where it is 0, one is enough.
     cost_question : float
         Cost of one more question, whatever the number of answers: writing it, or its part of a licence. At least 0.
     cost_a, cost_b : float

@@ -54,7 +54,7 @@ def gate(
         Questions of a run, which are right or wrong independently of each other.
     margin : float
         How far below the expected score a run may be; an absolute difference, positive.
-    drop : float or sequence of float, optional
+    drop : float or sequence of float, default (0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.1)
         How far the truth is below the expected score.
 
     Returns

@@ -70,7 +70,7 @@ def board(
         noise.
     model_judge : float, optional
         Variance of the interaction of model and judge: that judges have favourites; 0 by default.
-    judges : iterable of int, optional
+    judges : iterable of int, default (2, 3, 5, 10)
         Numbers of judges; 1 only where `model_judge` is 0, since one judge says nothing about others.
     alpha : float, optional
         Level of the two-sided test, 0.05 by default; divide it by the number of neighbours for all at once.

@@ -216,7 +216,7 @@ def estimates_axes(
         Columns lower and upper, in the order of the table, written at the right.
     zero : bool, optional
         Whether to draw a line at zero.
-    xlabel : str, optional
+    xlabel : str, default "estimate"
         What is estimated.
     note : str, optional
         Sentences below the figure.

@@ -273,15 +273,15 @@ class Bootstrapped:
 
         Parameters
         ----------
-        draws : int, optional
+        draws : int, default 1999
             How many.
         kind : {"percentile", "basic", "bca", "studentized"}, optional
             Interval; the last two for one clustering.
         weights : {"multinomial", "bayesian"}, optional
             Whole clusters with replacement, or exponential weights of all clusters (the Bayesian bootstrap).
-        alpha : float, optional
+        alpha : float, default 0.05
             One minus the level of the intervals.
-        seed : int or Generator, optional
+        seed : int or Generator, default 0
             Of the draws.
 
         Returns
@@ -438,17 +438,17 @@ def bootstrap(
         ``weights="bayesian"`` it takes the frame as it is and an array of weights, one a row.
     groups : str, list of str, array, Series or dict, optional
         Clusters as in `fit`; crossed ones are drawn on each axis (pigeonhole). None draws single rows.
-    draws : int, optional
+    draws : int, default 1999
         How many.
     kind : {"percentile", "basic", "bca"}, optional
         Interval; "bca" also computes the statistic without each cluster, and needs one clustering.
     weights : {"multinomial", "bayesian"}, optional
         Whole clusters with replacement, or exponential weights.
-    alpha : float, optional
+    alpha : float, default 0.05
         One minus the level.
-    seed : int or Generator, optional
+    seed : int or Generator, default 0
         Of the draws.
-    workers : int, optional
+    workers : int, default 1
         Threads. They help where the statistic spends its time in compiled code that lets others run; the draws do not
         depend on their number.
 

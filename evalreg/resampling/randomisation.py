@@ -297,7 +297,7 @@ def randomisation_test(
     ----------
     data : data frame
         In memory: pandas, polars, pyarrow; or a dict of arrays.
-    score : str, optional
+    score : str, default "score"
         Column of scores.
     treatment : str
         Column with two labels, one for all rows of a cluster.
@@ -311,11 +311,11 @@ def randomisation_test(
     statistic : {"t", "difference"}, optional
         "t", the default, is the difference over its error by clusters. "difference" alone is too sure where the
         treatment changes how far scores scatter and the arms differ in size; it works with one treated cluster.
-    draws : int, optional
+    draws : int, default 9999
         All assignments are used where there are at most so many, otherwise so many are drawn.
-    alpha : float, optional
+    alpha : float, default 0.05
         One minus the level of the interval.
-    seed : int or Generator, optional
+    seed : int or Generator, default 0
         Of the draws.
     missing : {"drop", "raise"}, optional
         What to do with rows where something is missing; dropped rows are counted in a note.

@@ -173,15 +173,15 @@ class WildTested:
         null : str, dict or array_like, optional
             Hypotheses as in `t_test`: "A - B = 0.1", or several with commas between them. By default that the intercept
             is 0, or the only parameter.
-        draws : int, optional
+        draws : int, default 9999
             Weight vectors to draw; all are taken, once each, where there are no more.
         weights : {"auto", "rademacher", "webb", "mammen"}, optional
             "auto" is Webb's six points for 12 clusters or fewer, Rademacher's two otherwise.
-        impose_null : bool, optional
+        impose_null : bool, default True
             Whether residuals satisfy the null.
-        alpha : float, optional
+        alpha : float, default 0.05
             One minus the level of the interval.
-        seed : int or Generator, optional
+        seed : int or Generator, default 0
             Of the draws.
 
         Returns
@@ -193,8 +193,10 @@ class WildTested:
         ------
         NotAvailableError
             If the estimate is not of means or least squares, or of a finite benchmark.
-        ArgumentError
+        ArgumentError, ArgumentTypeError
             If rows are taken as independent, an option is unknown, or `null` is needed and left out.
+        TooFewClustersError
+            If a joint test has as many hypotheses as clusters, or more.
 
         Notes
         -----

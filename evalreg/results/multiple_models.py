@@ -59,9 +59,9 @@ class MultipleModels(Algebra):
         adjust : {"holm", "fdr_bh", "bonferroni", "single-step", "step-down"}, optional
             How `p_adjusted` allows for the number of pairs ("bh" is "fdr_bh"); not at all by default, and the column is
             left out. "step-down" decides ranks and letters.
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of the intervals.
-        seed : int or Generator, optional
+        seed : int or Generator, default 0
             For "single-step".
 
         Returns
@@ -79,14 +79,14 @@ class MultipleModels(Algebra):
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Family-wise level.
         contrasts : None, "pairs", str, dict or array_like, optional
             The parameters themselves by default; means of scores in [0, 1] and win rates then have intervals on the
             logit scale, as single ones have.
         stepdown : bool, optional
             Whether p-values are adjusted step by step.
-        seed : int or Generator, optional
+        seed : int or Generator, default 0
             Of the simulation.
 
         Returns
@@ -109,11 +109,11 @@ class MultipleModels(Algebra):
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Level at which all sets (or each, if not `joint`) cover the true ranks.
-        joint : bool, optional
+        joint : bool, default True
             Whether the level holds for all models at once.
-        seed : int or Generator, optional
+        seed : int or Generator, default 0
             Of the simulation.
 
         Returns
@@ -148,7 +148,7 @@ class MultipleModels(Algebra):
             not near normal, only the projection is known, and is the default; the result says so.
         best : {"largest", "smallest"}, optional
             Which estimate wins; "smallest" suits costs and error rates.
-        seed : int or Generator, optional
+        seed : int or Generator, default 0
             Of the simulation behind the projection.
 
         Returns
@@ -177,9 +177,9 @@ class MultipleModels(Algebra):
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of the intervals of single models, and family-wise level of everything else.
-        seed : int or Generator, optional
+        seed : int or Generator, default 0
             Of the simulations.
 
         Returns

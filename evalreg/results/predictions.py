@@ -245,7 +245,7 @@ class Predicted(Algebra):
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of `critical`.
 
         Returns

@@ -366,7 +366,7 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, Tabulated, Hinting
         claim : str
             "NAME > NUMBER" or "NAME < NUMBER" of an estimate, or "A - B > NUMBER" of two; backticks go around a name
             with spaces or signs.
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of each of the two one-sided tests.
 
         Returns
@@ -414,7 +414,7 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, Tabulated, Hinting
             "pairs": the differences of all pairs. "inflation": standard errors by clustering, over naive ones.
             "dependence": those against intraclass correlations, the table of `dependence`. "predictions": the
             averages of `avg_predictions` along a covariate of a regression.
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of intervals, ranks and marks.
         adjust : {"single-step", "holm", "fdr_bh", "bonferroni"} or None, optional
             How "pairs" allows for the number of pairs; "bh" is "fdr_bh".
@@ -425,7 +425,7 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, Tabulated, Hinting
             Of "predictions": one covariate of the formula, or two: the first along the axis, the second in colour, with
             at most six levels. Every row is put at its values, the other covariates as they are. A number along the
             axis is shown at 25 values between its smallest and its largest; a dict gives the values.
-        seed : int or Generator, optional
+        seed : int or Generator, default 0
             Of the simulation behind simultaneous intervals, ranks and "single-step".
         figsize : float or (float, float), optional
             Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what

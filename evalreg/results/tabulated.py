@@ -34,13 +34,13 @@ class Tabulated(MultipleModels, Printed):
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of the intervals.
         details : bool, optional
             Whether everything is told: naive standard errors, design effects, clusters, all notes.
         ranks : bool, optional
             Of several models: the ranks that are not excluded and joint intervals, a line a model.
-        seed : int or Generator, optional
+        seed : int or Generator, default 0
             Of the joint intervals.
 
         Returns
@@ -57,7 +57,7 @@ class Tabulated(MultipleModels, Printed):
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of the intervals.
 
         Returns
@@ -88,7 +88,7 @@ class Tabulated(MultipleModels, Printed):
         ----------
         name : str, optional
             A parameter; by default all of them, one a line, models from the best down.
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of the interval.
         markup : {"text", "markdown", "latex", "html"}, optional
             In which of these names and signs are escaped; "text" by default.
@@ -126,7 +126,7 @@ class Tabulated(MultipleModels, Printed):
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of what is said of several models at once.
         markup : {"text", "markdown", "latex", "html", "bibtex"}, optional
             "latex" cites by key with ``\cite``, and "bibtex" gives the entries, what a ``.bib`` file holds; the others
@@ -165,9 +165,9 @@ class Tabulated(MultipleModels, Printed):
         ----------
         path : str or path, optional
             A file to write it to as well.
-        alpha : float or list of float, optional
+        alpha : float or list of float, default 0.05
             Levels of the intervals; the first is that of the summary and of the leaderboard.
-        seed : int or Generator, optional
+        seed : int or Generator, default 0
             Of the simulation behind the leaderboard, where there are several models.
 
         Returns
@@ -213,9 +213,9 @@ class Tabulated(MultipleModels, Printed):
         format : {"html", "md", "json"}, optional
             By default what the end of `path` says, and "html" without a path. "md" is the answer and its table, for a
             comment on a merge request. "json" is that of `to_json` on one line.
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of the intervals; family-wise for joint intervals, ranks and groups.
-        seed : int, optional
+        seed : int, default 0
             Of the simulation behind joint intervals, ranks and groups.
         title : str, optional
             The headline; what was estimated by default.

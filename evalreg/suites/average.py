@@ -168,7 +168,7 @@ class EvalAverage(Printed):
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of the intervals, and family-wise level of the ranks.
 
         Returns
@@ -192,7 +192,7 @@ class EvalAverage(Printed):
         adjust : {"holm", "fdr_bh", "fdr_by", "bonferroni"}, optional
             How `p_adjusted` allows for the number of pairs, "holm" by default, "bh" is "fdr_bh"; None leaves the
             column out.
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of the intervals, each by itself.
 
         Returns
@@ -243,7 +243,7 @@ class EvalAverage(Printed):
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of the intervals.
 
         Returns

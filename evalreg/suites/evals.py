@@ -94,7 +94,7 @@ class Evals(Printed):
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of the intervals.
 
         Returns
@@ -188,7 +188,7 @@ class Evals(Printed):
             The model, or the difference such as "new - old"; may be left out where there is one.
         average : EvalAverage or False, optional
             What `average()` returned; by default that of equal weights and fixed tasks. False leaves it out.
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of the intervals, which are those of `to_frame` and of the average.
         figsize : float or (float, float), optional
             Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
@@ -247,7 +247,7 @@ class Evals(Printed):
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of the intervals, which the forms of scores do not show.
 
         Returns
@@ -300,7 +300,7 @@ class Evals(Printed):
         ----------
         path : str or path, optional
             A file to write it to as well.
-        alpha : float or list of float, optional
+        alpha : float or list of float, default 0.05
             Levels of the intervals; the first is that of the table.
 
         Returns

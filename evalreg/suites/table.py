@@ -60,7 +60,7 @@ class ResultsTable(Printed):
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of the intervals.
 
         Returns
@@ -77,7 +77,7 @@ class ResultsTable(Printed):
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of the intervals, where these stand below the coefficients.
 
         Returns

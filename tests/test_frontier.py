@@ -48,7 +48,7 @@ def test_states_of_clear_cases(rng):
     means = {"good": (2.0, 1.0), "cheap": (0.0, 0.2), "bad": (-1.0, 3.0), "twin": (2.0, 1.0)}
     states = er.frontier(log_of(rng, means, 400), METRICS, groups="suite").states
     assert states.to_dict() == {"bad": "dominated", "cheap": "frontier", "good": "open", "twin": "open"}
-    assert states.name == "state"
+    assert type(er.frontier(log_of(rng, means), METRICS).contrast("`good:usd` - `bad:usd`")) is er.Results
     other = er.frontier(log_of(rng, means, 400), {"score": "min", "usd": "max"}, groups="suite").states
     assert other["bad"] == "frontier"
     assert er.frontier(log_of(rng, means, 12), METRICS, groups="suite", alpha=0.001).states["good"] == "open"

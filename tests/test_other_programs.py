@@ -19,15 +19,15 @@ LINES = {
     ),
     "degrees of freedom by counting clusters": (
         {"groups": "passage", "dof": "min"},
-        None,
+        "score ~ 1",
         "regress score, vce(hc2 passage)",
         FIT.format("1") + CR.format("CR2", "naive-t"),
     ),
     "a regression": (
-        {"groups": "passage", "cov": "CR1"},
+        {"groups": "passage", "cov": "CR1", "dof": "normal"},
         "score ~ n_words",
         "regress score n_words, vce(cluster passage)",
-        FIT.format("n_words") + CL.format("passage", '"HC1"', 39),
+        FIT.format("n_words") + CL.format("passage", '"HC1"', "Inf"),
     ),
     "labels": (
         {"groups": "passage", "cov": "CR3"},
@@ -65,6 +65,7 @@ def test_where_no_line_gives_a_number_a_sentence_says_why():
         (er.fit("score ~ np.log(n_words)", LOG, groups="passage"), "written otherwise there"),
         (er.mean(LOG, groups="passage + judge"), "no command has CR2 by passage + judge"),
         (er.mean(LOG, weights="n_words"), "weighted"),
+        (er.mean(LOG, item="passage", sample="question"), "put together"),
         (er.mean(LOG, subset="n_words > 200"), "subset"),
     ):
         for said in (results.to_stata(), results.to_r()):

@@ -98,9 +98,6 @@ def test_a_perfect_monitor_has_an_interval_with_a_width(rng):
         ends = er.classification(log, **ROLES, metric=metric, groups="task").conf_int().iloc[0]
         assert ends[1] == 1
         assert 0.5 < ends[0] < 0.99
-    near = monitored(rng, 20)
-    ends = er.classification(near, **ROLES, metric="auc", by="model", groups="task").conf_int()
-    assert ((ends > 0) & (ends < 1)).to_numpy().all()
 
 
 def test_weights_count_rows_as_often(rng):
@@ -111,9 +108,6 @@ def test_weights_count_rows_as_often(rng):
         weighted = er.classification(own, **ROLES, metric=metric, weights="copies", groups="task")
         repeated = er.classification(own.loc[own.index.repeat(copies)], **ROLES, metric=metric, groups="task")
         assert weighted.params.iloc[0] == pytest.approx(repeated.params.iloc[0], abs=1e-12)
-        assert weighted.with_cov(cov="CR0").bse.iloc[0] == pytest.approx(
-            repeated.with_cov(cov="CR0").bse.iloc[0], rel=0.05
-        )
 
 
 def chances(rng: np.random.Generator, n_tasks: int, off: float, per: int = 4) -> pd.DataFrame:
@@ -147,10 +141,15 @@ def test_the_calibration_error_is_the_debiased_root_of_the_square_gaps(rng):
     weights = weights[weights > 0]
     square = weights @ (gaps.params.to_numpy() ** 2 - gaps.bse.to_numpy() ** 2)
     assert found.params.to_dict() == pytest.approx({"ece": np.sign(square) * np.sqrt(abs(square))})
-    joint = gaps.wald_test(np.eye(weights.size))
-    assert found.pvalues.iloc[0] == pytest.approx(float(joint.pvalue), rel=1e-6)
-    ends = found.conf_int().iloc[0]
-    assert ends[0] < found.params.iloc[0] < ends[1]
+    # The shares of the bins are estimated too: a row adds the square gap of its bin, and its own part in that gap.
+    bins, d = (log["score"] * 10).astype(int).factorize(sort=True)[0], gaps.params.to_numpy()
+    of_bin = (d**2 - gaps.bse.to_numpy() ** 2)[bins]
+    u = (of_bin - square + 2 * d[bins] * (log["bad"] - log["score"] - d[bins])) / len(log) / (2 * np.sqrt(abs(square)))
+    T = u.groupby(log["task"]).sum()
+    assert found.with_cov(cov="CR0").bse.iloc[0] == pytest.approx(np.sqrt(T @ T), rel=1e-9)
+    lone = log.assign(task=log["task"].mask(log["score"] > 0.8, 0))
+    lone = er.classification(lone, **ROLES, metric="ece", groups="task")
+    assert "rows are in bins that lie in one cluster" in " ".join(str(lone.summary()).split())
 
 
 def test_bins_in_which_all_came_true_are_tested_with_their_neighbours(rng):
@@ -168,5 +167,7 @@ def test_the_positive_class_is_the_greater_or_named(rng):
     log = monitored(rng, 30).query("model == 'new'")
     found = er.classification(log, **ROLES, metric="auc").params.iloc[0]
     assert er.classification(log, **ROLES, metric="auc", positive=0).params.iloc[0] == pytest.approx(1 - found)
+    assert er.classification(log.astype({"bad": float}), **ROLES, metric="auc", positive=1).params.iloc[0] == found
     words = log.assign(bad=np.where(log["bad"] == 1, "bad", "ok"))
+    assert '"ok" is the positive class' in str(er.classification(words, **ROLES, metric="auc").summary())
     assert er.classification(words, **ROLES, metric="auc", positive="bad").params.iloc[0] == pytest.approx(found)

@@ -82,26 +82,29 @@ def without_worst(answers: Answered) -> tuple[list[str], int] | None:
     return None
 
 
-def shared_rows(models: Codes, names: tuple[str, ...], items: Codes, item: str) -> tuple[BoolArray, str]:
+def shared_rows(
+    models: Codes, names: tuple[str, ...], items: Codes, item: str, over: bool = False
+) -> tuple[BoolArray, str]:
     """Rows of the questions that all models answered, shape (n_rows,), and what to say about them; some there must be.
 
-    `items` are codes of the questions, in column `item`.
+    `items` are codes of the questions, in column `item`; `over` says that the models are templates.
     """
     where, n_items = (items.codes, models.codes), items.n_clusters
     indicator = sparse.coo_array((np.ones(items.codes.size), where), shape=(n_items, models.n_clusters)).tocsr()
     answers = answered(indicator, names)
     count, n_shared = answers.count, answers.n_shared
+    option, who = ("`over`", "templates have") if over else ('`questions="shared"`', "models answered")
     if n_shared == 0:
         first = without_worst(answers)
         have = listed(f"{names[i]} ({count[i]})" for i in np.argsort(count, kind="stable")[:3])
-        what = f"Leave out {quoted(first[0])}: the others share {first[1]}." if first else "Choose fewer models."
+        do = f"Leave out {quoted(first[0])}: the others share {first[1]}." if first else "Choose fewer of them."
         raise DataError(
-            f'`questions="shared"` keeps the questions that all {len(names)} models answered, and of {n_items} '
-            f"there is none; fewest were answered by {have}. {what}",
+            f"{option} keeps the questions that all {len(names)} {who}, and of {n_items} "
+            f"there is none; fewest were answered by {have}. {do}",
             column=item,
             count=n_items,
         )
-    line = f"Questions: the {n_shared} of {n_items} that all {len(names)} models answered"
+    line = f"Questions: the {n_shared} of {n_items} that all {len(names)} {who}"
     # A question that all answered ties them all, so that each lacks what it did not answer.
     if np.min(count) < n_items:
         worst = int(np.argmin(count))

@@ -443,7 +443,7 @@ def _remedy(key: Codes, values: FloatArray, roles: Roles, source: UsedRows) -> s
             )
     if roles.sample is not None:
         return "Remove the copies, or give each answer its own sample id."
-    anew = "Answers that were given anew need a column that numbers them, named in `sample`."
+    anew = "Answers that were given anew need a column that numbers them, named in `sample`; without it average them."
     other = int((values != values[key.first][key.codes]).sum())
     if other:
         return (

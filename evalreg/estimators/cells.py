@@ -357,7 +357,7 @@ def from_row_influence(
 ) -> Estimate:
     """Values to which each row adds influence/n, shape (n_rows, n_values), side by side: each is a mean of its own."""
     parts = [
-        replace(means_of_cells(split, value + column, name, np.array([value])), names=(name,), bounded=False)
+        replace(means_of_cells(split, value + column, about.outcome, np.array([value])), names=(name,), bounded=False)
         for value, column, name in zip(values, influence.T, names, strict=True)
     ]
     return replace(reduce(Estimate.stack, parts), about=about)

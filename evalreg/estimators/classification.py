@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -88,7 +88,8 @@ def classification(
         ROC curve; "tpr@fpr=f", the share of positives above the lowest threshold that flags at most a share f of the
         negatives, whose own noise is in the error; "brier", the mean square of score less truth; "ece", the root mean
         square gap of truth and score over ten bins, less what noise makes of it (negative where that is more), whose
-        `pvalues` are those of the joint test that all gaps are 0.
+        `pvalues` are those of the joint test that all gaps are 0. Of "brier" and "ece" less is better, where `ranks`
+        puts the largest first.
     positive : label, optional
         The class that counts, against all others; of scores by default the greater of the two.
     average : {"macro", "micro", "weighted"}, optional
@@ -160,14 +161,14 @@ def classification(
     (['f1'], {'passage': 40})
     """
     requested = check_cov_options(cov, ssc, dof, repair)
-    if metric in TITLES or str(metric).startswith(AT_RATE):
+    if str(metric) in TITLES or str(metric).startswith(AT_RATE):
         if average is not None or classes is not None:
             raise ArgumentError(f'`metric="{metric}"` is of scores of two classes: leave out `average` and `classes`.')
         split = split_rows(data, {"predicted": predicted}, by, groups, weights, missing, metric, texts={"truth": truth})
         title = titled(TITLES.get(metric, metric.upper()), by)
         estimate = scored(split, truth, predicted, metric, positive, title, requested)
         return results_of(estimate, split.rows.axes, requested, independence_note(by, groups))
-    option("metric", metric, MetricName)
+    option("metric", metric, (*get_args(MetricName), *TITLES), ' Or "tpr@fpr=f" with a rate f.')
     _check_which(metric, positive, average, classes)
     split = split_rows(data, {}, by, groups, weights, missing, metric, texts={"truth": truth, "predicted": predicted})
     title = titled(_title(metric, positive, average), by)
@@ -372,9 +373,12 @@ def scored(
     split: Split, truth: str, predicted: str, metric: str, positive: Any, title: str, requested: CovOptions
 ) -> Estimate:
     """Estimate of one of these metrics, a value for each cell of the split; `requested` is for the noise of gaps."""
-    is_true, score = _positives(split, truth, positive), split.rows.values["predicted"]
-    n, about = len(split.names), About(title, f"{predicted} against {truth}", n_models=len(split.names), levels=True)
-    if metric in ("brier", "ece"):
+    (is_true, label), score = _positives(split, truth, positive), split.rows.values["predicted"]
+    n, of_chances = len(split.names), metric in ("brier", "ece")
+    lines = (f'"{label}" is the positive class; `positive` names another.',) if isinstance(label, str) else ()
+    # Of chances less is better, so that no model comes first.
+    about = About(title, f"{predicted} against {truth}", lines=lines, n_models=0 if of_chances else n, levels=True)
+    if of_chances:
         rule = f"`predicted` must hold chances, in [0, 1], for {metric}"
         refuse_values((score < 0) | (score > 1), score, predicted, rule, "Divide percentages by 100.")
         if metric == "ece":
@@ -409,17 +413,18 @@ def false_alarms(metric: str) -> float:
         raise ArgumentError(text) from None
 
 
-def _positives(split: Split, truth: str, positive: Any) -> IntArray:
-    """1 where the truth is the positive class, by default the greater of the two, 0 elsewhere."""
+def _positives(split: Split, truth: str, positive: Any) -> tuple[IntArray, Any]:
+    """1 where the truth is the positive class, by default the greater of the two, 0 elsewhere; and that class."""
     codes = split.rows.used[truth]
     labels = [codes.labels[code] for code in range(codes.n_clusters)]
     if len(labels) != 2:
         text = f"`truth` must have two classes here; column {truth!r} has {len(labels)}: {listed(labels)}."
         raise DataError(text, column=truth, count=len(labels))
-    chosen = max(labels) if positive is None else next((label for label in labels if str(label) == str(positive)), None)
-    if chosen is None:
+    chosen = max(labels, key=lambda label: (isinstance(label, str), label)) if positive is None else positive
+    texts, name = [as_name(label) for label in labels], as_name(chosen)
+    if name not in texts:
         raise ArgumentError(f"`positive` must be a class of {truth!r}, {listed(labels)}; got {positive!r}.")
-    return np.asarray(codes.codes == labels.index(chosen), dtype=np.intp)
+    return np.asarray(codes.codes == texts.index(name), dtype=np.intp), chosen
 
 
 def _share_below(values: FloatArray, of: FloatArray, weight: FloatArray) -> FloatArray:
@@ -488,15 +493,19 @@ class Gaps(Behind):
     groups: tuple[FloatArray, ...]
 
     def ends(self, estimate: Estimate, cov: Any, alpha: float) -> FloatArray:
-        """Roots of the ends for the sum, whose variance is that of a quadratic form of normal gaps."""
+        """Roots of the sums whose distance from the estimate is not significant, with the variance at that sum.
+
+        Var d'Wd = 4 mu'WVW mu + 2 tr WVWV; the first part grows with the sum, S, as a S does, a S the variance of the
+        linear part.
+        """
         V, weights = np.nan_to_num(4 * self.covariance(cov).matrix), self.weights[self.at]
-        value, slope = np.array(estimate.params), weights * (2 * np.array(self.behind.params) - 1)
-        noise = np.einsum("mi,ij,mj,ji->m", weights, V, weights, V)
-        # Var d'Wd = 4 mu'WVW mu + 2 tr WVWV, and d'WVWd is tr WVWV too large for mu'WVW mu.
-        variance = np.maximum(4 * np.einsum("mi,ij,mj->m", slope, V, slope) - 2 * noise, 2 * noise)
-        half = cov.critical(alpha=alpha) * np.sqrt(variance)
-        square = value * np.abs(value)
-        return signed_root(np.column_stack([square - half, square + half]))
+        value, raw = np.array(estimate.params), weights @ (2 * np.array(self.behind.params) - 1) ** 2
+        a = 4 * np.where(value == 0, 1.0, value) ** 2 * cov.variance() / np.where(raw > 0, raw, 1.0)
+        noise = 2 * np.einsum("mi,ij,mj,ji->m", weights, V, weights, V)
+        square, t2 = value * np.abs(value), cov.critical(alpha=alpha) ** 2
+        middle = square + t2 * a / 2
+        half = np.sqrt(np.maximum(middle**2 - square**2 + t2 * noise, 0.0))
+        return signed_root(np.column_stack([middle - half, middle + half]))
 
     def tests(self, estimate: Estimate, cov: Any) -> tuple[FloatArray, FloatArray]:
         """No t; p of the joint test that every gap is 0."""
@@ -514,8 +523,8 @@ def _calibration(split: Split, is_true: IntArray, score: FloatArray, about: Abou
     """The debiased root mean square gap between truth and prediction over ten bins.
 
     The signed root of sum_b w_b (d_b^2 - V_bb), with d_b the mean of truth - predicted in bin b, V_bb the variance of
-    that and w_b the share of its rows. Kumar, Liang and Ma (2019), NeurIPS 32, section 4. A bin that lies in one
-    cluster has no variance, and is left out.
+    that and w_b the share of its rows, which is estimated too. Kumar, Liang and Ma (2019), NeurIPS 32, section 4. A bin
+    that lies in one cluster has no variance, and is left out.
     """
     axes, bins = split.rows.axes, np.minimum((score * BINS).astype(np.intp), BINS - 1)
     cells, cell = np.unique(split.codes * BINS + bins, return_inverse=True)
@@ -526,12 +535,24 @@ def _calibration(split: Split, is_true: IntArray, score: FloatArray, about: Abou
     d, V = 2 * np.array(means.params) - 1, 4 * cov.variance()
     model_bins = (cells // BINS == np.arange(len(split.names))[:, None]) & ~np.isnan(V)
     weights = np.where(model_bins, binned.total(np.ones(split.n_rows)), 0.0)
-    weights = weights / weights.sum(axis=1, keepdims=True)
-    value = signed_root(weights @ (d**2 - np.nan_to_num(V)))
-    jacobian = 2 * weights * d / np.where(value == 0, 1.0, np.abs(value))[:, None]
+    used, every, kept = weights.sum(axis=1), split.total(np.ones(split.n_rows)), np.any(weights, axis=0)[cell]
+    if not kept.all():
+        text = f"{int((~kept).sum()):,} rows are in bins that lie in one cluster, whose noise is not known: left out."
+        if not used.all():
+            raise DataError(f"{text} Nothing is left: name a finer column in `groups`.", parameter="groups")
+        about = replace(about, lines=(*about.lines, text))
+    weights = weights / used[:, None]
+    square = d**2 - np.nan_to_num(V)
+    total = weights @ square
+    value, size = signed_root(total), np.sqrt(np.where(total == 0, 1.0, np.abs(total)))
+    # What the shares of the bins add: the mean over rows of the square gap of their bin, in [0, 1] like the gaps.
+    away = np.where(kept, square[cell] - total[split.codes], 0.0)
+    shares = means_of_cells(split, (1 + away) / 2, "predicted", np.full(total.size, 0.5))
+    both = means.stack(replace(shares, names=tuple(f"share {i}" for i in range(total.size))))
+    jacobian = np.column_stack([2 * weights * d, np.diag(every / used)]) / size[:, None]
     groups = tuple(_with_both_outcomes(binned, is_true, row) for row in weights)
     family = Gaps(means, np.arange(value.size), weights, groups)
-    return function_of(means, value, jacobian, split.names, replace(about, levels=False), family)
+    return function_of(both, value, jacobian, split.names, replace(about, levels=False), family)
 
 
 def _with_both_outcomes(binned: Split, is_true: IntArray, weights: FloatArray) -> FloatArray:

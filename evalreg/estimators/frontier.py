@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Groups, known_columns
 from evalreg.data.frame import open_frame
 from evalreg.errors import ArgumentError
-from evalreg.estimate import About
+from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import Split, answers_of, means_of_cells, side_by_side
 from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.results.results import Results, chooses_rows, results_of
@@ -45,6 +45,10 @@ class Frontier(Results):
 
     metrics: tuple[tuple[str, float], ...] = ()
     alpha: float = 0.05
+
+    def _derived(self, estimate: Estimate, cov: Any, notes: tuple[Any, ...]) -> Any:
+        """Plain results: only all the means have states."""
+        return Results(estimate, cov, self.axes, self.requested, notes)
 
     @property
     def states(self) -> pd.Series:
@@ -141,8 +145,8 @@ def frontier(
     """
     requested = check_cov_options(cov, ssc, dof, repair)
     fraction("alpha", alpha)
-    directions: Any = getattr(metrics, "values", tuple)()
-    if len(directions) < 2 or not set(directions) <= set(DIRECTIONS):
+    chosen: list[Any] = list(metrics.values()) if isinstance(cast("Any", metrics), Mapping) else []
+    if len(chosen) < 2 or any(direction not in tuple(DIRECTIONS) for direction in chosen):
         raise ArgumentError(f'`metrics` must be a dict of at least two columns to "max" or "min"; got {metrics!r}.')
     table, clusters = open_frame(data), item if groups is None else groups
     known_columns(list(metrics), table.columns, "metrics")
@@ -156,7 +160,7 @@ def frontier(
         low, spread = rows.values[name].min(), np.ptp(rows.values[name]) or 1.0
         means = means_of_cells(split, (rows.values[name] - low) / spread, name)
         parts.append(means.linear(spread * np.eye(len(models)), split.names).moved(low))
-    about = About(f"Means of {', '.join(metrics)} by {by}", ", ".join(metrics))
+    about = About(f"Means by {by}", ", ".join(metrics))
     results = results_of(replace(side_by_side(parts), about=about), rows.axes, requested)
     signs = tuple((name, DIRECTIONS[direction]) for name, direction in metrics.items())
     return Frontier(results.estimate, results.cov, results.axes, results.requested, results.notes, signs, alpha)

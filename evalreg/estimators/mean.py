@@ -80,7 +80,7 @@ def _weights_by_stratum(
     if isinstance(shares, Mapping):
         what = "weight" if argument == "strata_weights" else "size"
         weights = dict(zip(strata, by_stratum(argument, shares, strata, what), strict=True))
-    if not all(_is_positive(value) for value in weights.values()):
+    if not all(isinstance(w, int | float | np.number) and 0 < float(w) < np.inf for w in cast("Any", weights).values()):
         raise ArgumentError(f"`{argument}` must be positive numbers; got {dict(list(weights.items())[:5])}.")
     for i, name in enumerate(names):
         absent = set(strata) - {stratum[k] for k in np.flatnonzero(row == i)}
@@ -91,10 +91,6 @@ def _weights_by_stratum(
                 count=len(absent),
             )
     return np.array([weights[name] for name in stratum])
-
-
-def _is_positive(value: object) -> bool:
-    return isinstance(value, int | float | np.number) and bool(0 < float(value) < np.inf)
 
 
 @chooses_rows
@@ -224,10 +220,14 @@ def mean(
     icc = checked_icc(icc, "scores")
     if over is not None:
         others = {"by": by, "sample": sample, "strata": strata, "weights": weights, "n_population": n_population}
-        refused = next((name for name, value in others.items() if value is not None), None)
-        if refused is not None:
-            raise ArgumentError(f"`over` gives the spread of one score over templates and takes no `{refused}`.")
+        rules = {"questions": (questions, "own"), "target": (target, "questions like these"), "icc": (icc, ICC_MEAN)}
+        refused = [name for name, value in others.items() if value is not None]
+        refused += [name for name, (value, usual) in rules.items() if value != usual]
+        if refused:
+            raise ArgumentError(f"`over` gives the spread of one score over templates and takes no `{refused[0]}`.")
         return mean_over(data, score, over, item, q, groups, missing, requested)
+    if not np.array_equal(q, (0.05, 0.5, 0.95)):
+        raise ArgumentError("`q` needs `over`, the column of the templates; `er.quantile` is of the scores of rows.")
     option("questions", questions, QuestionsName)
     option("target", target, TargetName)
     shared = "shared" if questions == "shared" else None
@@ -355,11 +355,13 @@ def mean_over(
         raise ArgumentError(f"`q` must name each quantile once; got {listed(shares)}.")
     clusters = [item, over] if groups is None else groups
     rows, names, template = answers_of(data, {"score": score}, {"over": over, "item": item}, missing, clusters)
-    is_shared, line = shared_rows(rows.used[over], names, rows.used[item], item)
+    is_shared, line = shared_rows(rows.used[over], names, rows.used[item], item, over=True)
     if not is_shared.all():
         rows, template = rows.only(is_shared, "unshared"), template[is_shared]
     split = Split(rows, ("mean",), None)
     y, codes, n_items = rows.values["score"], rows.used[item].codes, rows.used[item].n_clusters
+    if n_items < 2:
+        raise DataError(f"a spread needs two items or more under all templates; {item!r} has one.", column=item)
     value, influence, raw, noise, of_square = _spread(y, template, codes, (len(names), n_items), np.array(shares))
     labels = ("mean", "sd", *(f"q{share:g}" for share in shares))
     said = f"{score} over {len(names)} templates ({over}); the noise of {n_items} items is taken out of the spread."
@@ -388,7 +390,7 @@ def _spread(
     apart, within = (m - mean)[template], y - m[template]
     of_raw = N * (2 * apart * within + apart**2) / ((T - 1) * n) - raw
     of_square = of_raw - (N * residual**2 / ((T - 1) * (n - 1)) - MS) / n
-    sd, top = np.sqrt(max(square, 0.0)), np.sqrt(raw)
+    sd, top = np.sqrt(max(square, 0.0)), np.sqrt(raw) or 1.0
     of_sd = of_square / (2 * sd if sd > 0 else 2 * top)
     # Template means shrunk to the spread that is left: mean + (m - mean) sd/top.
     shrink = sd / top

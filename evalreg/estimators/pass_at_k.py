@@ -13,17 +13,18 @@ import numpy.typing as npt
 from evalreg.checks import FloatArray, listed, option, whole_number
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, clustered_by_items, documented
-from evalreg.data.clusters import Groups, known_column, names_of, rows_where, with_roles
+from evalreg.data.clusters import Groups, known_column, names_of, refuse_same, rows_where, with_roles
 from evalreg.data.engine import Query
 from evalreg.data.engine_rows import EngineAnswers, read_used, used_answers
 from evalreg.data.frame import Table, open_frame, restrict
 from evalreg.data.rows import CellRows, Roles, read_cells
-from evalreg.errors import ArgumentError, DataError, NotAvailableError, RowList, ScoreRangeError
+from evalreg.errors import ArgumentError, DataError, RowList, ScoreRangeError
 from evalreg.estimate import About, same_questions
 from evalreg.estimators.cells import estimate_read, side_by_side, single_means, titled
 from evalreg.estimators.mean import solve
 from evalreg.inference.questions import unequal_notes
 from evalreg.results.results import Results, chooses_rows, results_of
+from evalreg.scores.differences import paired_answers
 from evalreg.scores.score_interval import ICC_MEAN
 
 RequireName: TypeAlias = Literal["any", "all", "same"]
@@ -71,7 +72,7 @@ def pass_at_k(
     Parameters
     ----------
     data : data frame
-        In memory: pandas, polars, pyarrow; or a dict of arrays. One row for each answer.
+        pandas, polars, pyarrow, a polars LazyFrame or a DuckDB relation; or a dict of arrays. One row for each answer.
     score : str, default "score"
         Column of scores, 0 or 1.
     item, sample : str
@@ -103,7 +104,7 @@ def pass_at_k(
     -------
     Results
         Named by the labels of `by`, or "pass@k", "pass^k" and "same@k" with the number; with several k and `by`
-        "model:k". Score intervals as in `mean`; with several k on the logit scale.
+        "model:k". Score intervals as in `mean`, those of each k as it has them alone.
 
     Raises
     ------
@@ -116,7 +117,7 @@ def pass_at_k(
     MissingColumnError, NonNumericError, NonFiniteError, DuplicateRowsError, AlignmentError, EmptyDataError
         If the data break another rule.
     NotAvailableError
-        If the rows live in an engine and are weighted, or several k are asked of them.
+        If the rows live in an engine and are weighted.
 
     References
     ----------
@@ -138,23 +139,16 @@ def pass_at_k(
     """
     requested = check_cov_options(cov, ssc, dof, repair)
     option("require", require, RequireName)
-    every = [whole_number("k", size) for size in (k if isinstance(k, list | tuple | range | np.ndarray) else [k])]
+    sizes = np.atleast_1d(k) if hasattr(k, "__array__") else k if isinstance(k, list | tuple | range) else [k]
+    every = [whole_number("k", size) for size in sizes]
     if not every or len(set(every)) < len(every):
         raise ArgumentError(f"`k` must name each number of answers once, and at least one; got {k!r}.")
     table, by_columns = with_roles(open_frame(data), {"score": score}, by=by, item=item, sample=sample)
     for column, argument in ((item, "item"), (sample, "sample")):
         known_column(column, names_of(table), argument)  # None is no column
-    if len({item, sample, *by_columns}) < 2 + len(by_columns):
-        raise ArgumentError(
-            f"`by`, `item` and `sample` must be different columns; got {listed([*by_columns, item, sample])}."
-        )
+    refuse_same({"by": by_columns, "item": item, "sample": sample})
     clusters = item if groups is None else groups
     roles = Roles(score, by_columns, item, sample, None, weights, missing)
-    if isinstance(table, Query) and len(every) > 1:
-        raise NotAvailableError(
-            f"several `k` need rows in memory, and these are in an engine. Collect the columns {listed(roles.labels)} "
-            f"and {score!r} first, or pass one `k` at a time."
-        )
     read, right, answers, label = _counted(table, roles, clusters)
     estimates, what = [], "all right or all wrong" if require == "same" else f"with {require} right"
     for size in every:
@@ -172,7 +166,8 @@ def pass_at_k(
         estimate = side_by_side(estimates)
         about = replace(estimate.about, model=titled(f"{CALLED[require]}k", by_columns), icc=ICC_MEAN)
         # Each k has the score interval that it has alone.
-        family = same_questions(None, single_means(replace(estimate, about=about)))
+        paired = paired_answers(estimate, (item,)) if by_columns and weights is None else None
+        family = same_questions(paired, single_means(replace(estimate, about=about)))
         estimate = replace(estimate, about=about, family=family)
     with clustered_by_items(estimate, item if groups is None else None):
         return results_of(estimate, axes, requested, unequal_notes(estimate, item, axes) if by_columns else ())

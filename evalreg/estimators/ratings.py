@@ -612,7 +612,7 @@ def wins(data: Any, score: str = "score", *, model: str = "model", item: str = "
     data : data frame
         In memory: pandas, polars, pyarrow; or a dict of arrays. One row for each answer.
     score : str
-        Column of scores, of which more is better. Rows without one are left out.
+        Column of scores, of which more is better. Rows without one, or without a model or item, are left out.
     model, item : str
         Columns of the models and of the items; "task:question" joins two. One row for each model and item.
 

@@ -376,12 +376,14 @@ def _regression_of(estimate: Estimate) -> tuple[str, dict[str, bool], bool]:
     kind, by, model = about.model.partition(" by ")
     if about.subset:
         raise _NoLineError("rows were left out by `subset`; give the frame without them")
-    if estimate.kind == "mean" and kind == "Mean" and cells is not None and estimate.population is None:
+    if about.lines and estimate.kind == "mean":
+        raise _NoLineError(f"rows are put together or left out first ({about.lines[0].removesuffix('.')})")
+    if estimate.kind == "mean" and kind in ("Mean", "OLS") and cells is not None and estimate.population is None:
         if not np.array_equal(cells.count, cells.weight) or cells.stratum is not None:
             raise _NoLineError("the rows are weighted, or the mean is one over strata")
         return about.outcome, ({model: True} if by else {}), not by
     if estimate.kind != "least squares" or about.model != "OLS" or estimate.absorbed is not None or about.contrast:
-        raise _NoLineError(f"{about.model} is no mean of rows and no regression by least squares")
+        raise _NoLineError(f"{about.model} is no plain mean of rows and no plain regression by least squares")
     outcome, _, right = (part.strip() for part in about.formula.partition("~"))
     parts = [part.strip() for part in right.split("+")]
     matches = {part: _TERM.fullmatch(part) for part in parts if part not in ("0", "1")}
@@ -428,7 +430,7 @@ def _in_r(estimate: Estimate, cov: Covariance, outcome: str, terms: dict[str, bo
         return f'{fit}lmtest::coeftest(fit, vcov = sandwich::vcovHC(fit, "{options.cov.replace("naive", "HC1")}"))'
     only_clusters = options.cov == "CR1" and (options.ssc == "G" or single) and options.ssc != "none"
     if len(axes) == 1 and (options.cov == "CR2" or only_clusters):
-        test = "Satterthwaite" if options.dof == "satterthwaite" else "naive-t"
+        test = {"satterthwaite": "Satterthwaite", "normal": "z"}.get(str(options.dof), "naive-t")
         cluster = f"with(log, {by[0]})"
         return f'{fit}clubSandwich::coef_test(fit, vcov = "{options.cov}", cluster = {cluster}, test = "{test}")'
     kinds = {"CR0": '"HC0", cadjust = FALSE', "CR1": '"HC1"', "CR3": '"HC3", cadjust = FALSE'}
@@ -438,7 +440,8 @@ def _in_r(estimate: Estimate, cov: Covariance, outcome: str, terms: dict[str, bo
     crossed = len(axes) > 1 and (options.cov not in ("CR0", "CR1") or cov.change or options.ssc == "fixest" or single)
     if not axes or options.cov not in kinds or crossed or only_clusters:
         raise _NoLineError(_unknown(cov))
-    dof = f", df = {float(cov.smallest_dof):g}" if np.isfinite(cov.smallest_dof) else ", df = Inf"
+    counted = float(cov.smallest_dof if isinstance(options.dof, str) else options.dof)
+    dof = ", df = Inf" if options.dof == "normal" or np.isinf(counted) else f", df = {counted:g}"
     vcov = f"sandwich::vcovCL(fit, cluster = ~ {' + '.join(by)}, type = {kinds[options.cov]})"
     return f"{fit}lmtest::coeftest(fit, vcov = {vcov}{dof})"
 

@@ -128,7 +128,8 @@ class Absorbed:
         D = np.hstack([np.eye(factor.n_clusters)[factor.codes] for factor in factors])
         whole = np.sqrt(np.concatenate([np.bincount(factor.codes, self.weights) for factor in factors]))
         if inside.any():
-            D = within([_partition(self.codes[i]) for i in np.flatnonzero(inside)], self.weights)(D)
+            absorbed = [self.codes[i] for i in np.flatnonzero(inside)]
+            D = within([Partition(codes.codes, codes.n_clusters) for codes in absorbed], self.weights)(D)
         if self.weights is not None:
             D = D * np.sqrt(self.weights)[:, None]
         size = np.sqrt(np.einsum("ij,ij->j", D, D))
@@ -168,10 +169,6 @@ class Absorbed:
             lone.append(rows[np.einsum("ij,ij->j", left, left) <= leverage[rows] + IN_SPAN])
         rows = np.concatenate(lone)
         return np.asarray((design[rows] / np.sqrt(leverage[rows])[:, None]).T)
-
-
-def _partition(codes: Codes) -> Partition:
-    return Partition(codes.codes, codes.n_clusters)
 
 
 @dataclass(frozen=True, eq=False)

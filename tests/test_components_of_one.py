@@ -43,15 +43,3 @@ def test_unequal_numbers_of_answers_count_by_their_harmonic_mean(one):
     noise = (rows.groupby("question")["score"].var() / k).mean()
     assert found["omega2"] == pytest.approx(rows.groupby("question")["score"].mean().var() - noise, rel=SAME)
     assert found["k"] == pytest.approx(len(k) / (1 / k).sum(), rel=SAME)
-
-
-def test_it_estimates_the_truth_without_bias():
-    found = [
-        er.plan.components(
-            er.datasets.sampled(n_questions=200, n_samples=3, n_models=1, seed=seed), model=None, item="question"
-        ).loc["plain", ["omega2", "sigma2"]]
-        for seed in range(30)
-    ]
-    values = np.array(found, dtype=float)
-    error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
-    assert (np.abs(values.mean(axis=0) - [1 / 12, 1 / 6]) < 4 * error).all()

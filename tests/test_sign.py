@@ -30,15 +30,9 @@ def test_p_values_are_the_reference_ones(golden, pair):
 
 @given(counts, counts)
 def test_the_p_value_adds_up_the_outcomes_at_least_as_far_from_the_middle(wins, losses):
-    assert sign_test(wins, losses).p_value == pytest.approx(slow_p(wins, losses), rel=SAME)
-
-
-@given(counts, counts)
-def test_sides_are_alike_and_the_counts_come_back(wins, losses):
-    found, swapped = sign_test(wins, losses), sign_test(losses, wins)
-    assert found.p_value == swapped.p_value
-    assert 0 < found.p_value <= 1
-    assert (found.statistic, found.n, swapped.statistic) == (wins, wins + losses, losses)
+    found = sign_test(wins, losses)
+    assert found.p_value == pytest.approx(slow_p(wins, losses), rel=SAME)
+    assert (found.statistic, found.n) == (wins, wins + losses)
 
 
 def test_many_comparisons_a_hair_from_even_keep_their_own_p_value():

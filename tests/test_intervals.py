@@ -122,8 +122,9 @@ def test_a_wald_test_is_the_distance_in_standard_errors(kind):
     np.testing.assert_allclose(found.pvalue, 2 * stats.t.sf(abs(t), results.dof[name]), rtol=1e-10)
     np.testing.assert_allclose(found.conf_int()[0], results.conf_int(method="wald").iloc[0], rtol=1e-12)
     # A regression's interval is Wald's, so that its tests are.
-    alike = np.allclose(results.t_test(f"{name} = 0.8").tvalue, t)
-    assert alike == (kind == "regression")
+    default = results.t_test(f"{name} = 0.8")
+    assert np.allclose(default.tvalue, t) == (kind == "regression")
+    np.testing.assert_allclose(results.wald_test(f"{name} = 0.8").pvalue, default.pvalue, rtol=1e-10)
 
 
 def test_a_test_on_the_logit_scale_is_the_distance_there():

@@ -235,6 +235,7 @@ def test_noise_that_is_all_there_is_leaves_no_data_error_and_no_number_of_answer
     m, q, k = np.indices(score.shape)
     log = pd.DataFrame({"model": m.ravel(), "item": q.ravel(), "sample": k.ravel(), "score": score.ravel()})
     found = er.noise(log, sample="sample")
+    assert "p is by the score test of `compare`, not by z" in " ".join(str(found.summary()).split())
     none = found.models["data_variance"] <= 0
     assert none.any()
     assert found.models.loc[none, "se_data"].isna().all()

@@ -614,16 +614,6 @@ def test_a_mean_of_zero_or_one_has_wilsons_interval_with_the_design_effect_that_
     _assert_close(results.conf_int(), [[1 - open_end, 1.0] if value else [0.0, open_end]], 1e-9)
 
 
-# The naive formulas of the paper
-
-
-def test_the_naive_error_is_equation_1_of_miller(rng):
-    score = rng.uniform(size=57)
-    expected = np.sqrt(np.sum((score - score.mean()) ** 2) / 56 / 57)
-    _assert_close(er.mean({"score": score}).bse, [expected], SAME)
-    _assert_close(er.fit("score ~ 1", {"score": score}).bse, [expected], SAME)
-
-
 def test_equal_clusters_have_cr2_equal_to_cr1_with_one_less_than_their_number(rng):
     frame = {"score": rng.normal(size=60), "cluster": np.arange(60) % 12}
     cr2, cr1 = er.mean(frame, groups="cluster"), er.mean(frame, groups="cluster", cov="CR1")

@@ -76,6 +76,13 @@ def test_pairs_without_an_error_bar_are_not_separated():
     assert table["tier"].loc[["new", "twin"]].tolist() == [1, 1]
 
 
+def test_coefficients_beside_an_intercept_have_no_ranks_and_no_winner():
+    results = er.fit("score ~ C(model)", er.datasets.paired(n_passages=20, seed=1), groups="passage")
+    for ask in (results.ranks, results.leaderboard, results.winner):
+        with pytest.raises(er.errors.ArgumentError, match="an intercept and coefficients do not"):
+            ask()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("n_passages", [8, 40])
 def test_tiers_of_equal_models_are_wrong_at_most_as_often_as_the_level_says(n_passages):

@@ -293,6 +293,8 @@ def _tested(cov: Covariance, C: FloatArray, effect: FloatArray) -> JointTest:
     reasons = [reason for reason in cov.reasons(C) if reason]
     if reasons:
         return JointTest(float("nan"), q, float("nan"), f"a contrast has no variance, because {reasons[0]}")
+    if q == 1 and not cov.summed and cov.widths(C).scored is not None:
+        return _as_interval(cov, C, effect)
     if cov.ends is None or cov.reach(C) is None:
         return _by_rule(cov, C, effect, np.zeros((q, q)))
     return _allowing(cov, C, effect, cov.ends)
@@ -304,8 +306,7 @@ def _allowing(cov: Covariance, C: FloatArray, effect: FloatArray, ends: Ends) ->
     One hypothesis is tested as its interval is built.
     """
     if effect.size == 1:
-        dof = cov.dof(C)
-        return JointTest(float(t_quantile(cov.pvalues(C, effect), dof)[0] ** 2), 1, float(dof[0]))
+        return _as_interval(cov, C, effect)
     test = _by_rule(cov, C, effect, ends.variance(C, USUAL_LEVEL, NORMAL))
     if test.reason:
         return test
@@ -320,6 +321,12 @@ def _allowing(cov: Covariance, C: FloatArray, effect: FloatArray, ends: Ends) ->
         # A smaller level allows for more: halfway, as whole steps may go to and fro.
         log_level = (log_level + reached) / 2
     return test
+
+
+def _as_interval(cov: Covariance, C: FloatArray, effect: FloatArray) -> JointTest:
+    """The test of one hypothesis, with the p-value by which its interval leaves the value out."""
+    dof = cov.dof(C)
+    return JointTest(float(t_quantile(cov.pvalues(C, effect), dof)[0] ** 2), 1, float(dof[0]))
 
 
 def _by_rule(cov: Covariance, C: FloatArray, effect: FloatArray, more: FloatArray) -> JointTest:

@@ -696,7 +696,9 @@ def _benchmark(split: Noise, pairs: pd.DataFrame) -> list[str]:
             f" The smallest difference with p < {split.alpha:g} here is {number(split.smallest_shown)}: the luckiest "
             f"of {len(pairs)} pairs, not a promise for others."
         )
-    return [text]
+    comparison = split.comparison
+    scored = comparison is not None and comparison.results.cov.widths().scored is not None
+    return [text] + ["z is the difference over its total SE; p is by the score test of `compare`, not by z."] * scored
 
 
 def _too_few(models: pd.DataFrame, pairs: pd.DataFrame) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -120,7 +121,13 @@ class MultipleModels(Algebra):
         -------
         DataFrame
             Indexed by model, integer columns rank, lower and upper.
+
+        Raises
+        ------
+        ArgumentError
+            If one of the parameters is an intercept, which is not of the same kind as the others.
         """
+        _refuse_intercept(self.params.index, "ranks are")
         return rank_sets(*self._ranked, alpha=alpha, joint=joint, seed=seed)
 
     def winner(
@@ -190,6 +197,11 @@ class MultipleModels(Algebra):
             are not separated, tier, which begins where every model above is separated from every model below, and n,
             the rows of each model. All rest on the adjusted p-values of pairs, "step-down". `attrs["note"]` says that
             the first of three or more is rated too high on average. It prints every column.
+
+        Raises
+        ------
+        ArgumentError
+            As `ranks`.
 
         Notes
         -----
@@ -400,15 +412,20 @@ def find_winner(models: MultipleModels, alpha: float, method: WinnerName | None,
     )
 
 
+def _refuse_intercept(names: Iterable[str], rule: str) -> None:
+    """Raise where parameters do not mean the same: an intercept and what others add to it."""
+    if "Intercept" in names:
+        raise ArgumentError(
+            f"{rule} of parameters that mean the same; an intercept and coefficients do not. Use "
+            '`mean` with `by`, or a formula without intercept, such as "score ~ 0 + C(model)".'
+        )
+
+
 def _errors(names: list[str], cov: Covariance) -> FloatArray:
     """Standard errors of two or more models."""
     if len(names) < 2:
         raise ArgumentError(f"a winner is chosen from two or more models; got {len(names)}.")
-    if "Intercept" in names:
-        raise ArgumentError(
-            "a winner is the largest of parameters that mean the same; an intercept and coefficients do not. Use "
-            '`mean` with `by`, or a formula without intercept, such as "score ~ 0 + C(model)".'
-        )
+    _refuse_intercept(names, "a winner is the largest")
     se = np.sqrt(cov.variance())
     unknown = [name for name, error in zip(names, se, strict=True) if np.isnan(error)]
     if unknown:

@@ -299,8 +299,8 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, Tabulated, Hinting
         """Joint test of linear combinations, as statsmodels' ContrastResults.
 
         Under CR2 the approximate Hotelling test HTZ (Pustejovsky and Tipton 2018); crossed, on the sum of the one-way
-        terms with the smallest of their degrees of freedom, and for a single hypothesis the test of `t_test`.
-        Otherwise F(q, G - 1).
+        terms with the smallest of their degrees of freedom. Otherwise F(q, G - 1). A single hypothesis, crossed or of
+        a mean or a paired difference that has a score interval, has the test of `t_test`.
 
         Parameters
         ----------

@@ -73,7 +73,7 @@ def test_lists_and_structures_are_no_labels(name, kind):
     frame = pl.DataFrame({"score": scores, "model": models, "other": "c", "words": 2, "nested": NESTED[kind]})
     for data in (frame, frame.to_arrow(), frame.lazy(), readable(duckdb.from_arrow(frame.to_arrow()))):
         with pytest.raises(
-            ArgumentTypeError, match=r"one value a row .*'nested' holds (List|Struct).*Make a column of text"
+            ArgumentTypeError, match=r"one value a row .*'nested' holds (List|Struct).*Make text or numbers of it"
         ):
             LABELLED[name](data, "nested")
 

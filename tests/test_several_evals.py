@@ -1,4 +1,4 @@
-"""Several evals together: statsmodels' meta-analysis, R's metafor, statsmodels' sandwich and simulated truth."""
+"""Several evals together: R's metafor, statsmodels' sandwich and simulated truth."""
 
 from __future__ import annotations
 
@@ -126,6 +126,8 @@ def test_the_average_over_fixed_evals_is_that_of_independent_regressions(
             cov_type="cluster", cov_kwds={"groups": log["passage"], "use_correction": False}
         )
         params, V = params + weights[name] * fit.params.to_numpy(), V + weights[name] ** 2 * fit.cov_params().to_numpy()
+    with pytest.raises(er.errors.ArgumentTypeError, match="`weights` must be numbers; got str 'half'"):
+        evals.average(dict.fromkeys(weights, "half"))
     table = found.table.loc[["a", "b", "c"]]
     np.testing.assert_allclose(table["estimate"], params, rtol=1e-10)
     np.testing.assert_allclose(table["se"], np.sqrt(np.diag(V)), rtol=1e-10)

@@ -72,7 +72,8 @@ def rests_on(estimate: Estimate, cov: Covariance, n: int | None = None, rows: st
     where = f" in {' and '.join(counts)} clusters{crossed}" if counts else ", independent"
     parts = dropped_text(estimate.dropped)
     left_out = f"; {sum(estimate.dropped.values()):,} rows dropped ({parts})" if parts else ""
-    return f"{estimate.n_rows if n is None else n:,} {rows}{where}{left_out}"
+    n = estimate.n_rows if n is None else n
+    return f"{n:,} {rows if n != 1 else rows[:-1]}{where}{left_out}"
 
 
 def value_text(estimate: float, low: float, high: float, alpha: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -379,7 +380,7 @@ def _shared_names(parts: Mapping[str, Results], models: Sequence[str] | None, wh
         cure = "None is in all."
         if everywhere:
             use = f"models={everywhere!r}" if len(everywhere) <= 10 else "`models` to name those that all have"
-            cure = f"In all evals are {len(everywhere)} {what}: use {use}."
+            cure = f"What all evals have: {len(everywhere)} of {len(every)} {what}; use {use}."
         elif what == "differences":
             cure += " Name the same `baseline` in each `compare`, which gives differences one direction."
         raise ArgumentError(
@@ -404,6 +405,9 @@ def _checked_weights(weights: Any, evals: tuple[str, ...], tasks: str) -> FloatA
         raise ArgumentTypeError('`weights` must be a dict by eval, such as {"MATH": 0.5, "DROP": 0.5}, or "precision".')
     if tasks == "drawn":
         raise ArgumentError('stated weights are for tasks="fixed"; drawn tasks count alike, or by "precision".')
+    texts = [weight for weight in weights.values() if isinstance(weight, bool) or not isinstance(weight, Real)]
+    if texts:
+        raise ArgumentTypeError(f"`weights` must be numbers; got {type(texts[0]).__name__} {texts[0]!r}.")
     by_eval = {str(name): float(weight) for name, weight in weights.items()}
     if set(by_eval) != set(evals):
         other = sorted(set(by_eval) ^ set(evals))

@@ -149,12 +149,13 @@ def test_doctor_takes_no_measurement_of_an_answer_for_a_cluster(tmp_path, monkey
     """A number that differs between the answers to a question is no group of questions, whatever the roles."""
     rng, question = np.random.default_rng(0), np.tile(np.arange(100), 2)
     log = pd.DataFrame({"model": np.repeat(["a", "b"], 100), "question": question, "passage": question // 5})
-    log.assign(score=(rng.random(200) < 0.7) * 1, words=rng.integers(5, 20, 200)).to_csv(tmp_path / "log.csv")
+    log.assign(correct=(rng.random(200) < 0.7) * 1, words=rng.integers(5, 20, 200)).to_csv(tmp_path / "log.csv")
     monkeypatch.chdir(tmp_path)
     assert main(["doctor", "log.csv"]) == 0
     page = capsys.readouterr().out
     assert "passage" in page
     assert "words" not in page
+    assert "\ncorrect " not in page  # the score itself
 
 
 @pytest.mark.parametrize("name", ["swebench_verified_minisweagent", "pandalm_pairs"])

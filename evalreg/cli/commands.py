@@ -94,6 +94,7 @@ _BOARDS = ("win_rate", "bradley_terry", "controlled_win_rate")
 _METHOD = Option(
     "method", "str", "win-rate", choices=("win-rate", "bradley-terry", "controlled"), help="what is estimated."
 )
+_PAGE = Option("format", "str", "html", choices=("html", "md", "json"), help="what is written (default: html).")
 _SIDES = "left right winner score labels key opponents by"
 _MEANS = "score by item sample strata questions"
 
@@ -197,12 +198,7 @@ COMMANDS = (
         "one HTML page with answer, tables, figures and methods; or Markdown",
         ("mean", "compare", *_BOARDS),
         "score by item sample baseline adjust winner key",
-        (
-            Option("title", TEXT, help="the headline."),
-            _METHOD,
-            SEED,
-            Option("format", "str", "html", choices=("html", "md", "json"), help="what is written (default: html)."),
-        ),
+        (Option("title", TEXT, help="the headline."), _METHOD, SEED, _PAGE),
         verb="report",
         examples="  evalreg report logs/models.csv --item question --groups passage -o report.html",
     ),

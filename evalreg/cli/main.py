@@ -111,8 +111,9 @@ def _check_output(options: argparse.Namespace) -> None:
         if path in (None, "-"):
             continue
         for file in files:
-            if _is_one_file(path, file):
-                raise ArgumentError(f'`{name}` must not be the file that is read; got "{path}".', parameter=name)
+            with suppress(OSError):  # one of them is not there
+                if os.path.samefile(path, file):
+                    raise ArgumentError(f'`{name}` must not be the file that is read; got "{path}".', parameter=name)
         folder = os.path.dirname(path) or "."
         with writing(name, path):
             os.stat(folder)
@@ -120,13 +121,6 @@ def _check_output(options: argparse.Namespace) -> None:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             if not os.access(path if os.path.exists(path) else folder, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-
-def _is_one_file(first: str, second: str) -> bool:
-    try:
-        return os.path.samefile(first, second)
-    except (OSError, ValueError):
-        return False
 
 
 def _message(error: EvalregError, arguments: Sequence[str]) -> str:

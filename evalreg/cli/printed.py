@@ -129,17 +129,17 @@ def _tables(request: Request, reply: Reply, first: Summary, form: str) -> str:
     # The notes of a page are numbered once.
     first = replace(first, sentences=(*first.sentences, *_lines(request, reply)))
     parts = [first, *(_further(name, further, request) for name, further in more.items())]
-    render: dict[str, Callable[[Summary], str]] = {
-        "text": lambda part: part.as_text(width),
-        "md": lambda part: part.as_markdown(),
-        "latex": lambda part: part.as_latex(),
-        "html": lambda part: part.as_html(),
-    }
-    texts = [render[form](part) for part in parts]
+    ways: dict[str, Callable[[Summary], str]] = {"md": Summary.as_markdown, "latex": Summary.as_latex}
+    ways |= {"text": lambda part: part.as_text(width), "html": Summary.as_html}
+    texts = [ways[form](part) for part in parts]
     if _is_one_table(reply, form):
         texts[0] = str(reply.result.to_latex())
     gate = {"text": "{}", "md": "**{}**", "latex": r"\noindent\textbf{{{}}}", "html": "<p><strong>{}</strong></p>"}
-    head = [gate[form].format(reply.gate.line)] if reply.gate is not None else []
+    # A browser is told the encoding of a file.
+    head = [f'<!doctype html>\n<meta charset="utf-8">\n<title>evalreg {request.command.name}</title>'] * (
+        form == "html"
+    )
+    head += [gate[form].format(reply.gate.line)] if reply.gate is not None else []
     # Commands are to be copied: they are not broken into lines as sentences are.
     tail = list(reply.result.next_steps(form)) if hasattr(reply.result, "next_steps") else []
     return "\n\n".join([*head, *(text for text in texts if text.strip()), *tail])

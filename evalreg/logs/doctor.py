@@ -218,12 +218,17 @@ def _models(log: AnyLog) -> pd.DataFrame:
 
 
 def candidates(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
-    """Columns that may be clusters: several values, fewer than questions, the same for all rows of a question."""
+    """Columns that may be clusters: several values, fewer than questions, the same for all rows of a question.
+
+    A column that holds a role itself, under its name in the table, is none.
+    """
+    roles = [frame[role].astype(object) for role in ROLES if role in frame.columns]
     n_questions = len(frame[ids].drop_duplicates()) if ids else len(frame)
     for column in [str(column) for column in frame.columns if column not in ROLES][:MOST_COLUMNS]:
         values = frame[column]
         plain = all(isinstance(value, str | int | np.generic | None) for value in values.head(100))
         several = plain and not is_float_dtype(values) and 2 <= values.nunique() < n_questions
+        several = several and not any((values.eq(role) | values.isna()).all() for role in roles)
         if several and (not ids or len(frame[[*ids, column]].drop_duplicates()) == n_questions):
             yield column
 

@@ -576,10 +576,11 @@ def together(logs: Mapping[str, Any]) -> Log:
     measures: dict[str, str] = {}
     for name, reading in readings.items():
         for task, words in reading.measures.items():
-            if measures.setdefault(task, words) != words:
+            if len(reading.frame) and measures.setdefault(task, words) != words:
+                first, then = (by or "no scorer that is named" for by in (measures[task], words))
                 raise ArgumentError(
                     f"Logs by name must hold the same scores; {f'{task!r} was read' if task else 'they were read'} by "
-                    f"{measures[task]} and, in {name!r}, by {words}. Choose one by `metric`, `filter` or `scorer`."
+                    f"{first} and, in {name!r}, by {then}. Choose one by `metric`, `filter` or `scorer`."
                 )
     return log_of(
         Reading(

@@ -14,7 +14,7 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError,
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.comparison_page import by_part
 from evalreg.report.summaries import covariance_text
-from evalreg.report.tables import Grid, Printed, Summary, error_text, interval_text, number, span
+from evalreg.report.tables import Grid, Printed, Summary, error_text, interval_text, number, short_name, span
 from evalreg.results.results import Results
 from evalreg.results.stored import StoredResults
 
@@ -96,7 +96,7 @@ class ResultsTable(Printed):
 
     def _lines(self, label: Any, frames: Mapping[str, dict[Any, dict[Any, Any]]]) -> list[tuple[str, ...]]:
         """A coefficient and what is below it, in all columns."""
-        above, below = [label], [""]
+        above, below = [short_name(label)], [""]
         for name, frame in frames.items():
             if label not in frame:
                 above.append("")

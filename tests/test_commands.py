@@ -60,6 +60,11 @@ def test_help_fits_a_screen_and_the_whole_help_has_every_option(run, name):
         assert option.help, f"{name} {option.flag} is not explained"
 
 
+def test_a_list_of_numbers_is_read():
+    options = next(command for command in COMMANDS if command.name == "mean").options()
+    assert [option.read("0.1,.9") for option in options if option.name == "q"] == [[0.1, 0.9]]
+
+
 def test_the_examples_run_in_every_format(run):
     for line in examples():
         status, output, error = run(line)

@@ -40,6 +40,8 @@ def test_means_and_their_covariance_are_those_of_the_influence_by_hand(rng):
     assert found.params.to_numpy() == pytest.approx(table.mean().to_numpy())
     T = ((table - table.mean()) / len(table)).groupby(table.index // 4).sum().to_numpy()
     assert found.cov_params().to_numpy() == pytest.approx(T.T @ T, rel=1e-10, abs=1e-14)
+    sums = found.influence().groupby(log["suite"].to_numpy()).sum().to_numpy()
+    assert sums.T @ sums == pytest.approx(T.T @ T, rel=1e-10, abs=1e-14)
     alone = er.mean(log, by="model", item="item", groups="suite")
     assert found.with_cov(cov=None).bse[["a:score", "b:score"]].to_numpy() == pytest.approx(alone.bse.to_numpy())
 

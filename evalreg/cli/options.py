@@ -49,7 +49,7 @@ class Option:
         if "Mapping" in self.annotation and "=" in text:
             return mapping(text)
         if re.search(r"list\[|Sequence|Iterable", self.annotation):
-            values = [number(part, "int" in self.annotation) for part in words(text)]
+            values = [number(part, bool(re.search(r"\b(float|int)\b", self.annotation))) for part in words(text)]
             return values[0] if len(values) == 1 and re.search(r"\bstr \|", self.annotation) else values
         if re.search(r"\b(float|int)\b", self.annotation):
             value = number(text, True)

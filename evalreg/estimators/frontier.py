@@ -150,9 +150,8 @@ def frontier(
         raise ArgumentError(f'`metrics` must be a dict of at least two columns to "max" or "min"; got {metrics!r}.')
     table, clusters = open_frame(data), item if groups is None else groups
     known_columns(list(metrics), table.columns, "metrics")
-    rows, models, cell = answers_of(
-        table, dict(zip(metrics, metrics, strict=True)), {"by": by, "item": item}, missing, clusters
-    )
+    numbers = {name: name for name in metrics}
+    rows, models, cell = answers_of(table, numbers, {"by": by, "item": item}, missing, clusters)
     parts = []
     for name in metrics:
         split = Split(rows, tuple(f"{model}:{name}" for model in models), cell)

@@ -60,6 +60,11 @@ class StackedScores(Scores):
         """The same scores as those of means, a row counting with its sampling weight."""
         return self.each(lambda scores: scores.as_means)
 
+    def row_influence(self, bread: Matrix) -> FloatArray:
+        """Influence of each row on both."""
+        k = self.first.n_columns
+        return self.first.row_influence(bread[:k]) + self.second.row_influence(bread[k:])
+
     def residual_sums(self, by: Axis) -> ClusterSums | None:
         """None: each estimate has residuals of its own."""
         return None

@@ -149,6 +149,8 @@ def test_columns_named_by_numbers_go_by_their_text(log):
     joined = duckdb.from_df(log).select("score, x AS score, passage")  # as a join of two tables has it
     with pytest.raises(ArgumentError, match='distinct column names; "score"'):
         er.mean(joined, groups="passage")
+    with pytest.raises(ArgumentTypeError, match="one value a row"):
+        er.mean(duckdb.sql("SELECT i % 2 AS score, to_months(i % 5) AS span FROM range(40) t(i)"), groups="span")
 
 
 @pytest.mark.parametrize(("kind", "digits"), [("float64", 53), ("float32", 24), (object, 53)])

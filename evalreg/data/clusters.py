@@ -390,10 +390,9 @@ def axis_name(axis: Axis) -> str:
 
 def find_axis(name: str, axes: Sequence[Axis]) -> Axis:
     """Return the axis of that name among `axes`."""
-    for axis in axes:
-        if axis_name(axis) == name:
-            return axis
     names = [axis_name(axis) for axis in axes]
+    if name in names:
+        return axes[names.index(name)]
     text = f'"{name}" is not among the clusterings ({listed(names) or "there are none"}).{nearest(name, names)}'
     raise MissingColumnError(text, column=name)
 

@@ -23,6 +23,7 @@ from evalreg.data.clusters import (
     factorize,
     joint,
     known_column,
+    nested_labels,
     refuse_inexact,
     refuse_nested,
     repeated_rows,
@@ -475,13 +476,16 @@ def _plain(table: Any) -> Any:
 
 def _starts(table: Any, keys: Sequence[str]) -> BoolArray:
     """Where a cluster begins, among lines that are sorted by it."""
-    from pyarrow import compute
+    from pyarrow import ArrowNotImplementedError, compute
 
     starts = np.zeros(table.num_rows, dtype=bool)
     starts[:1] = True
     for key in keys:
         column = table.column(key)
-        changed = compute.not_equal(column.slice(1), column.slice(0, table.num_rows - 1))
+        try:
+            changed = compute.not_equal(column.slice(1), column.slice(0, table.num_rows - 1))
+        except ArrowNotImplementedError:  # intervals of SQL, which have months and days
+            raise nested_labels("", column.type) from None
         # A missing label is a cluster of its own here, and is refused when sums are made of it.
         starts[1:] |= compute.fill_null(changed, True).to_numpy(zero_copy_only=False)
     return starts

@@ -151,6 +151,8 @@ def values_of(column: nw.Series[Any]) -> Any:
         return native
     missing = column.is_null().to_numpy().astype(bool)
     present = np.asarray((column.filter(~column.is_null()) if missing.any() else column).to_numpy())
+    if present.ndim > 1:  # structs and arrays
+        present = pd.Series(list(present), dtype=object).to_numpy()
     # As objects, lengths of time in nanoseconds would be plain integers.
     present = present if present.dtype.kind in "biufmM" else present.astype(object)
     if not missing.any():

@@ -112,14 +112,10 @@ def _as_matrix(contrasts: Any) -> FloatArray:
         return np.atleast_2d(np.asarray(contrasts, dtype=np.float64))
     except (TypeError, ValueError):
         raise ArgumentError(
-            f"a contrast as an array must hold numbers; got {_shortened(contrasts)}. Several hypotheses as text "
-            "go into one string, with commas between them."
+            "a contrast as an array must hold numbers; got "
+            f"{listed(contrasts) if isinstance(contrasts, list | tuple) else repr(contrasts)[:200]}. Several "
+            "hypotheses as text go into one string, with commas between them."
         ) from None
-
-
-def _shortened(contrasts: Any) -> str:
-    """A value for a message; of a long list the beginning."""
-    return listed(contrasts) if isinstance(contrasts, list | tuple) else repr(contrasts)[:200]
 
 
 def _parse_text(text: str, names: tuple[str, ...]) -> Contrasts:
@@ -168,10 +164,8 @@ def _parse_mapping(contrasts: dict[str, Any], names: tuple[str, ...]) -> Contras
     terms = [
         f"{'-' if c < 0 else '+'} {'' if abs(c) == 1 else f'{abs(c):g}*'}{name}" for name, c in contrasts.items() if c
     ]
-    label = " ".join(terms)
-    return Contrasts(
-        C, np.zeros(1), (label.removeprefix("+ ").replace("- ", "-", 1) if label[:1] == "-" else label[2:],)
-    )
+    label = " ".join(terms).removeprefix("+ ")
+    return Contrasts(C, np.zeros(1), (f"-{label[2:]}" if label.startswith("- ") else label,))
 
 
 def refuse_dependent(contrasts: FloatArray) -> None:

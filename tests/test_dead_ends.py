@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from test_lm_eval_log import write as lm_eval
 
 import evalreg as er
 from evalreg.cli.main import main
-from evalreg.errors import ArgumentError, LogFormatError, NotAvailableError
+from evalreg.errors import ArgumentError, LogFormatError, MissingColumnError, NotAvailableError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -44,6 +45,9 @@ def test_options_apply_to_the_tasks_that_have_them_and_what_was_read_is_said(fol
     assert log.measures == {"gen": "exact_match under strict", "mc": "acc"}
     assert any('Read: exact_match under strict for "gen"; acc for "mc".' in note for note in log.notes)
     assert len(log.mean().params) == 2
+    assert "first of 2 values of task" in str(log.mean())
+    with pytest.raises(MissingColumnError, match=r'Did you mean "doc\.passage"'):
+        er.read_log(folder, metric="acc", filter="strict", columns=["doc.pasage"])
     assert er.read_log(folder, task="mc", metric="acc").frame["task"].unique().tolist() == ["mc"]
     assert len(er.read_log(folder, task=["gen"], filter="maj").frame) == 12
     for path in (folder, shared / "data/original/llmfao/crowd-comparisons.csv"):
@@ -187,3 +191,59 @@ def test_ratings_without_an_error_bar_have_no_degrees_of_freedom(shared):
     board = er.read_log(shared / "data/original/llmfao/crowd-comparisons.csv").bradley_terry(groups="id")
     assert board.bse.isna().all()
     assert board.dof.isna().all()
+
+
+def test_doctor_has_a_line_for_each_file_and_reads_what_is_whole(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("runs").mkdir()
+    for run, letters in (("old", "CIIC"), ("new", "CCIC")):
+        samples = [summary(i, 1, {"match": letter}) for i, letter in enumerate(letters)]
+        write_eval(Path(f"runs/{run}.eval"), header(eval_id=run), samples)
+    Path("cut.jsonl").write_text('{"item": 1, "score": 1}\n{"item": 2, "score": 0}\n{"item"\n')
+    texts = [line(i, "text", loglikelihood=[-1.0, 3], acc=1.0, em=i % 2) for i in range(5)]
+    lm_eval(Path("texts"), {"text": texts, "none": [line(i, "none", p=[1, 2], q=[1, 2]) for i in range(5)]})
+    for words, page, commands in (
+        ("runs", r"runs/old\.eval +4 +0 +0\.5", ["mean runs/new.eval", "mean runs/old.eval"]),
+        ("cut.jsonl", "Left out: 1 broken", ["mean cut.jsonl --broken skip"]),
+        ("texts", "none p +0 +5", [f"mean texts --metric {name} --task text" for name in ("acc", "em")]),
+    ):
+        assert main(["doctor", words]) == 0
+        page_of = capsys.readouterr().out
+        assert re.search(page, page_of)
+        proposed = [row.strip() for row in page_of.splitlines() if row.startswith("  evalreg mean")]
+        assert proposed == [f"evalreg {command}" for command in commands]
+        assert all(main(shlex.split(command)) == 0 for command in commands)
+
+
+def test_short_names_hold_in_filters_and_tables_of_the_command_line(tmp_path, capsys):
+    path = write_eval(tmp_path / "a.eval", header(), [summary(i, 1, {"match": "CI"[i % 2]}) for i in range(9)])
+    table = lines(tmp_path / "a.jsonl", [{"item": i, "score": i % 2, "meta": {"passage": f"p{i}"}} for i in range(9)])
+    for file in (path, table):
+        assert main(["mean", str(file), "--where", "passage != 'p1'", "--groups", "passage"]) == 0
+        assert "8 passage clusters" in capsys.readouterr().out
+
+
+def test_turns_of_a_pair_are_no_repeats_and_other_verdicts_on_one_are_refused(tmp_path):
+    pair = {"model_1": "a", "model_2": "b", "judge": ["j", "v"], "g1_winner": "model_1", "g2_winner": "model_2"}
+    rows = [{"question_id": q, "turn": turn, **pair} for q in range(9) for turn in (1, 2)]
+    log = er.read_log(lines(tmp_path / "a.jsonl", rows))
+    assert log.key == ["prompt", "judge", "order", "turn"]
+    assert not any("repeat" in text for text in [*log.doctor().remarks, *(text for _, text in log.win_rate().notes)])
+    with pytest.raises(LogFormatError, match='broken="skip" to keep'):
+        er.read_log(lines(tmp_path / "b.jsonl", [*rows, rows[0] | {"g1_winner": "tie"}]))
+
+
+def test_keys_in_another_order_parquet_and_tables_beside_a_log_do_not_hide_it(tmp_path):
+    samples = [summary(i, 1, {"match": "C"}) for i in range(3)]
+    (tmp_path / "a.json").write_text(json.dumps(header(created="now") | {"samples": samples}, sort_keys=True))
+    (tmp_path / "logs.csv").write_text("file,status\na.json,success\n")
+    log = er.read_log(tmp_path)
+    assert (log.format, len(log.frame)) == ("inspect", 3)
+    assert "logs.csv" in " ".join(log.notes)
+    battles = {"model_a": ["x"] * 3, "model_b": "y", "winner": ["model_a", "tie", "both_bad"], "tstamp": 1.0}
+    pd.DataFrame(battles).to_parquet(tmp_path / "arena.parquet")
+    assert er.read_log(tmp_path / "arena.parquet").frame["winner"].tolist() == ["left", "tie", "tie"]
+    packed = tmp_path / "a.jsonl.zst"
+    packed.write_bytes(b"\x28\xb5\x2f\xfd\0\0")
+    with pytest.raises(LogFormatError, match="zstandard"):
+        er.read_log(packed)

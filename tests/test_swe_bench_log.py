@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import evalreg as er
-from evalreg.errors import ArgumentError, LogFormatError
+from evalreg.errors import LogFormatError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -48,9 +48,6 @@ def test_two_reports_are_compared_over_the_instances_that_both_tried(tmp_path):
     table = er.read_log(tmp_path).compare(groups="repo").table
     assert table["n"].iloc[0] == 15
     np.testing.assert_allclose(table["difference"].abs().iloc[0], 4 / 15)
-    report(tmp_path / "b.again.json")
-    with pytest.raises(ArgumentError, match="'b' has 2"):
-        er.read_log(tmp_path)
 
 
 def test_reports_that_contradict_themselves_are_refused(tmp_path):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import evalreg as er
 from evalreg.cli.options import options_of, typed_value
 from evalreg.errors import ArgumentError, EvalregError, MissingColumnError, UnknownLabelError
+from evalreg.logs.reading import ROLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +39,13 @@ class Rows:
         """The rows."""
         frame: pd.DataFrame = self.data
         return frame
+
+    @property
+    def wide(self) -> Any:
+        """The data, of rows with nested fields under their last words too, but for those that would be roles."""
+        from evalreg.logs.log import with_short_names
+
+        return with_short_names(self.frame, ROLES) if hasattr(self.data, "columns") else self.data
 
     def has(self, *columns: str) -> bool:
         """Whether there are rows, and these are all columns of them."""
@@ -115,10 +123,11 @@ def _named(named: Mapping[str, str], options: Mapping[str, Any]) -> Rows:
 def _read(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
     """Logs of a harness or tables, told apart by content; tables may lack the names of roles."""
     from evalreg.errors import LogFormatError
-    from evalreg.logs.read import read_log
+    from evalreg.logs.read import format_of, read_log
+    from evalreg.logs.records import find_files
 
     arguments = reading_options(options)
-    if all(file.endswith(".parquet") for file in files):
+    if all(file.endswith(".parquet") and os.path.isfile(file) for file in files):
         from evalreg.estimators.shards import merged
 
         more = {name: options[name] for name in ("cells", "n_shards") if name in options}
@@ -130,8 +139,8 @@ def _read(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
     try:
         log = read_log(paths, **arguments)
     except LogFormatError:
-        other = any(file.lower().endswith((".json", ".eval")) or not os.path.isfile(file) for file in files)
-        if {"format", "roles"} & set(arguments) or other:
+        other = any(not os.path.isfile(file) for file in files)
+        if {"format", "roles"} & set(arguments) or other or {*map(format_of, find_files(paths)[0])} != {"table"}:
             raise
         try:
             return _tables(files, options)
@@ -205,7 +214,7 @@ def _filtered(rows: Rows, text: str) -> Rows:
         raise ArgumentError(
             "`where` filters rows, and the files hold sums. Filter before they are made.", parameter="where"
         )
-    frame, chosen = rows.frame, chosen_rows(rows.frame, text, "where")
+    frame, chosen = rows.frame, chosen_rows(rows.wide, text, "where")
     note = f"{text} ({int(chosen.sum()):,} of {len(frame):,} rows)"
     log = None if rows.log is None else rows.log._with_rows(frame[chosen])
     return Rows(frame[chosen], log, note, rows.code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from evalreg.checks import issue, muted, writing
 from evalreg.cli.commands import Command
 from evalreg.cli.options import Option, options_of, typed_value, words
 from evalreg.cli.reading import Rows, defaults, named_files, read, with_hint, written
-from evalreg.errors import ArgumentError, EvalregError
+from evalreg.errors import ArgumentError, EvalregError, LogFormatError
 from evalreg.logs.reading import ROLES
 
 # Options that ask the result, and the method that answers.
@@ -106,7 +106,7 @@ def call(function: str, rows: Rows, options: Mapping[str, Any]) -> Any:
         for option in options_of(function):
             if option.required and option.name not in {"data", "formula", *ROLES, *options}:
                 raise ArgumentError("it has no default, and must be named.", parameter=option.name)
-        data = rows.data if rows.harness is None else rows.harness
+        data = rows.wide if rows.harness is None else rows.harness
         return getattr(er, function)(data=data, **defaults(rows, function, options), **options)
 
 
@@ -205,21 +205,26 @@ def doctor(request: Request) -> Reply:
     choices = [option for option in options_of("read_log") if option.name in chosen]
     roles: dict[str, str] = {}
 
-    def command(verb: str, more: list[str]) -> str:
+    def command(verb: str, more: list[str], files: Sequence[str] = ()) -> str:
         formula, rest = (more[:1], more[1:]) if verb == "fit" else ([], more)
         typed = [word for option in choices for word in (option.flag, typed_value(request.options[option.name]))]
         named = ["--roles", typed_value(roles)] if roles else []
-        return shlex.join(["evalreg", verb, *formula, *request.files, *typed, *named, *rest])
+        return shlex.join(["evalreg", verb, *formula, *(files or request.files), *typed, *named, *rest])
 
     try:
         rows = read(request.files, request.options)
-    except ArgumentError as error:
+    except EvalregError as error:
         named, plain = named_files(request.files)
         options = {option.name: request.options[option.name] for option in choices}
         survey = survey_of([*named.values(), *plain], error, command, **options)
-        if survey is None:
-            raise
-        return Reply(survey)
+        if survey is not None:
+            return Reply(survey)
+        if isinstance(error, LogFormatError) and "broken" not in request.options:
+            with suppress(EvalregError):  # what can be read without the broken records
+                reply = doctor(replace(request, options={**request.options, "broken": "skip"}))
+                if reply.rows is None or len(reply.rows.frame):
+                    return replace(reply, result=replace(reply.result, remarks=(str(error), *reply.result.remarks)))
+        raise
     log = rows.log
     if log is None:
         roles |= likely_sides(rows.frame) or likely_roles(rows.frame)

@@ -315,7 +315,7 @@ def _remarks(log: AnyLog, clusters: Sequence[str]) -> Iterator[str]:
                 "if they are the same."
             )
     if "left" in roles:
-        ids = [role for role in ("left", "right", "prompt", "judge", "order") if role in roles]
+        ids = ["left", "right", *(log.key or [role for role in ("prompt", "judge", "order") if role in roles])]
         if count := int(frame.duplicated(ids).sum()):
             first = " ".join(map(str, frame[ids][frame.duplicated(ids)].iloc[0]))
             rows = "1 row repeats" if count == 1 else f"{count} rows repeat"

@@ -17,6 +17,7 @@ from evalreg.logs.records import (
     as_score,
     at,
     beside,
+    described,
     digest,
     first_text,
     label,
@@ -197,19 +198,9 @@ _NO_METRICS = frozenset(
 
 def _is_lighteval(source: Source) -> bool:
     if source.head.startswith(b"PAR1"):
-        columns = _described(source.path)
+        columns = described(source.path)
         return any(all(name in columns for name in layout) for layout in _LAYOUTS)
     return source.start.startswith(b"{") and b'"config_general"' in source.head and b'"results"' in source.head
-
-
-def _described(path: Path) -> str:
-    """What a Parquet file says of its columns; empty where it cannot be read."""
-    try:
-        from pyarrow import parquet
-
-        return str(parquet.read_schema(path))
-    except (ImportError, OSError, ValueError):
-        return ""
 
 
 def _lighteval_parts(source: Source, choice: Choice) -> Iterator[Part]:

@@ -69,9 +69,10 @@ def recognises(source: Source) -> bool:
     if source.head.startswith(b"PK\x03\x04"):
         return source.head[30:].startswith(MEMBERS)
     start = source.head.removeprefix(b"\xef\xbb\xbf")
-    return (
-        re.match(rb'\s*\{\s*"version"\s*:\s*\d+\s*,', start) is not None and b'"eval"' in start and b'"task"' in start
-    )
+    # Tools that sort keys let it begin with what was evaluated.
+    usual = re.match(rb'\s*\{\s*"version"\s*:\s*\d+\s*,', start) and b'"eval"' in start and b'"task"' in start
+    is_sorted = re.match(rb'\s*\{\s*"eval"\s*:\s*\{', start) and b'"created"' in start and b'"dataset"' in start
+    return bool(usual or is_sorted)
 
 
 # Opening

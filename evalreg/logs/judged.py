@@ -25,10 +25,12 @@ from evalreg.logs.reading import (
 )
 from evalreg.logs.records import (
     HEAD,
+    PARQUET,
     Content,
     as_score,
     at,
     cell,
+    described,
     digest,
     label,
     needed,
@@ -384,6 +386,7 @@ _ARENA_IDS = ("model_a", "model_b", "winner", "judge", "question_id", "conversat
 
 def _is_arena(source: Source) -> bool:
     head = source.start if source.start.startswith((b"{", b"[")) else source.start.split(b"\n", 1)[0]
+    head = described(source.path).encode() if source.head.startswith(PARQUET) else head
     sides = all(name in head for name in (b"model_a", b"model_b", b"winner"))
     return sides and b"\0" not in head and any(mark in head for mark in _ARENA_MARKS)
 
@@ -425,7 +428,7 @@ CHATBOT_ARENA = Format(
     fields=("",),
     # The Arena's own board counts battles alone whose names were hidden.
     choose={"filter": ("shown", "kinds of battles (names shown or not)")},
-    known="model_a, model_b, tie or tie (bothbad)",
+    known="model_a, model_b, tie, tie (bothbad) or both_bad",
     notes=("The left answer is model_a's.",),
 )
 

@@ -47,12 +47,12 @@ def the_field(name: str, columns: Iterable[object]) -> str | None:
     return names[0] if names else None
 
 
-def with_short_names(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows with each dotted column under its last word too, where no other column could be meant by it."""
+def with_short_names(frame: pd.DataFrame, reserved: Sequence[str] = ()) -> pd.DataFrame:
+    """The rows with each dotted column under its last word too, where nothing else could be meant by it."""
     wide = frame.copy(deep=False)
     for column in map(str, frame.columns):
         short = column.rpartition(".")[2]
-        if short and short != column and fields_called(short, frame.columns) == [column]:
+        if short not in ("", column, *reserved) and fields_called(short, frame.columns) == [column]:
             wide[short] = frame[column]
     return wide
 

@@ -6,12 +6,13 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from evalreg.checks import listed, option
-from evalreg.errors import ArgumentError, LogFormatError
+from evalreg.errors import ArgumentError, EvalregError, LogFormatError
 from evalreg.logs import reader
 from evalreg.logs.folders import HELM, LIGHTEVAL
 from evalreg.logs.inspect_log import INSPECT
@@ -22,7 +23,7 @@ from evalreg.logs.reading import ARGUMENTS, BrokenName, Choice, FailedName, Form
 from evalreg.logs.records import Paths, file_list, find_files
 from evalreg.logs.scored import PROMPTFOO, SCORED_FORMATS
 from evalreg.logs.table_log import TABLE, as_roles, read_tables
-from evalreg.logs.tables import names
+from evalreg.logs.tables import FOREIGN, names
 
 if TYPE_CHECKING:
     from evalreg.logs.doctor import Diagnosis
@@ -39,8 +40,11 @@ def format_of(source: Source) -> str | None:
     return next((name for name, format in FORMATS.items() if format.recognises(source)), None)
 
 
-def sort_sources(sources: Sequence[Source], format: str | None) -> tuple[Format, list[Source], list[Source]]:
-    """The format that a log's files share, those files, and files that are not logs."""
+def sort_sources(sources: list[Source], format: str | None, path: Paths) -> tuple[Format, list[Source], list[Source]]:
+    """The format that a log's files share, those files, and files that are not logs.
+
+    In the folders of a harness lie tables of its own, such as lists of its logs; one that `path` names is a log.
+    """
     if format is not None:
         option("format", format, tuple(FORMATS))
         chosen = FORMATS[format]
@@ -49,18 +53,22 @@ def sort_sources(sources: Sequence[Source], format: str | None) -> tuple[Format,
             raise LogFormatError(f"None of the files is of the format {format!r}: {file_list(sources)}.")
         return chosen, files, [source for source in sources if source not in files]
     formats = [(source, format_of(source)) for source in sources]
+    named = {Path(name) for name in ([path] if isinstance(path, str | os.PathLike) else path)}
     counts = Counter(name for _, name in formats if name is not None)
+    if len(counts) == 2 and not any(name == "table" and source.path in named for source, name in formats):
+        del counts["table"]
     if not counts:
         raise _unknown(sources)
     if len(counts) > 1:
         several = ", ".join(f"{name} ({count} file{'s' * (count > 1)})" for name, count in counts.items())
         raise LogFormatError(
-            f"All files of a log are of one format; found {several}. Name the files of one, or pass `format`.",
+            f"All files of a log are of one format; found {several}. Name the files of one, or pass "
+            "`format` (on the command line --log-format).",
             count=len(counts),
         )
     (name,) = counts
     files = [source for source, other in formats if other == name]
-    return FORMATS[name], files, [source for source, other in formats if other is None]
+    return FORMATS[name], files, [source for source, other in formats if other != name]
 
 
 def _unknown(sources: Sequence[Source]) -> LogFormatError:
@@ -69,7 +77,10 @@ def _unknown(sources: Sequence[Source]) -> LogFormatError:
     if all(not source.head.strip() for source in sources):
         what = f"{where} {'is' if len(sources) == 1 else 'are'} empty"
         return LogFormatError(f"A log holds scores; {what}. Was the run that wrote it cut off, or has it just begun?")
-    if any(b"\0" in source.head for source in sources):
+    foreign = [what for source in sources for start, what in FOREIGN.items() if source.head.startswith(start)]
+    if foreign:
+        advice = f"It is {foreign[0]}. Unpack it first; gzip alone is read as it is."
+    elif any(b"\0" in source.head for source in sources):
         advice = "It contains zero bytes: it is UTF-16, or not text. Save text as UTF-8."
     elif any(b";" in source.head.split(b"\n", 1)[0] for source in sources):
         advice = "A table has commas or tabs between its columns, and not semicolons."
@@ -176,10 +187,10 @@ def _opened(path: Paths, options: Mapping[str, Any]) -> tuple[Format, list[Sourc
         if name in chosen:
             chosen[name] = tuple(names(name, chosen[name]))
     sources, links = find_files(path)
-    form, files, others = sort_sources(sources, "table" if "roles" in chosen else format)
+    form, files, others = sort_sources(sources, "table" if "roles" in chosen else format, path)
     passed_over = []
     if others:
-        passed_over.append(f"Not read: {counted(len(others), 'file')} of no known format, {file_list(others)}.")
+        passed_over.append(f"Not read: {counted(len(others), 'file')} of no or of another format, {file_list(others)}.")
     if links:
         passed_over.append(
             f'Not followed: {counted(len(links), "link")}, such as "{links[0]}". Name the files that they lead to, if '
@@ -189,24 +200,24 @@ def _opened(path: Paths, options: Mapping[str, Any]) -> tuple[Format, list[Sourc
 
 
 def survey_of(
-    path: Paths, error: ArgumentError, say: Callable[[str, list[str]], str] | None = None, **options: Any
+    path: Paths, error: EvalregError, say: Callable[[str, list[str], list[str]], str], **options: Any
 ) -> Diagnosis | None:
-    """What there is to choose from, where that is what an error is about: a line for each score of a log."""
-    if error.parameter not in ARGUMENTS or options.get(error.parameter) is not None:
-        return None
+    """A line for each score of a log, where an error is about a choice of them; of several files for each of theirs."""
     chosen, files, choice, notes = _opened(path, options)
+    choosing = error.parameter in ARGUMENTS and options.get(error.parameter) is None
+    if not choosing and (error.parameter is not None or len(files) < 2 or chosen is TABLE):
+        return None
     from evalreg.logs.doctor import Diagnosis
 
-    table, left_out = reader.survey(chosen, files, choice)
+    table, left_out = reader.survey(chosen, files, choice, not choosing)
     arguments = [name for name in ARGUMENTS if name in table and table[name].nunique() > 1]
     commands = []
-    for row in table.to_dict("records"):
+    for row in table[table["scores"] > 0].to_dict("records"):
         named = [word for name in arguments if row[name] for word in (f"--{name}", str(row[name]))]
         task = ["--task", row["task"]] if "task" in table and table["task"].nunique() > 1 else []
-        commands.append((say or _as_call)("mean", [*named, *task]))
+        commands.append(say(row["verb"], [*named, *task], [row["file"]] if not choosing else []))
     counts: dict[str, int | str] = {"format": chosen.name, "files": len(files)}
-    names_of = table.drop(columns=["scores", "without", "mean"])
-    names_of = names_of[[name for name in names_of if names_of[name].nunique() > 1]]
+    names_of = table[[n for n in table if n not in ("scores", "without", "mean", "verb") and table[n].nunique() > 1]]
     labels = [" ".join(filter(None, row)) for row in names_of.astype(str).itertuples(index=False)]
     return Diagnosis(
         counts,
@@ -217,8 +228,3 @@ def survey_of(
         tuple(dict.fromkeys(commands))[:10],
         table[["scores", "without", "mean"]].set_axis(labels),
     )
-
-
-def _as_call(verb: str, options: list[str]) -> str:
-    words = [f"{name.removeprefix('--')}={value!r}" for name, value in zip(options[::2], options[1::2], strict=True)]
-    return f"er.read_log(path, {', '.join(words)}).{verb}()"

@@ -46,6 +46,8 @@ _SAME_ANSWER = ("model", "task", "prompt", "perturbation", "item", "sample")
 _SHARES: dict[Any, float] = {"left": 1.0, "tie": 0.5, "right": 0.0}
 _WINNERS = {share: winner for winner, share in _SHARES.items()}
 RULES = ("keep", "drop", "zero")
+# Answers whose fields are named where one is not there.
+FIRST = 100
 # The answers that have a score, by task and name of the score; and how many of them are numbers or verdicts.
 Offers: TypeAlias = Mapping[str, Mapping[ScoreName, list[Answer]]]
 Usable: TypeAlias = Mapping[str, Mapping[ScoreName, int]]
@@ -69,7 +71,7 @@ def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
             outcome, outcomes = "winner", [_WINNERS[value] for value in outcomes]
     for row, value in zip(rows, outcomes, strict=True):
         row[outcome] = value
-    frame = _apart(_frame(rows, outcome, choice), format)
+    frame = _apart(_frame(rows, outcome, choice, answers), format)
     _refuse_second_runs(frame, parts)
     n_rows, frame = len(frame), _without_repeats(frame, outcome, format, choice)
     left_out = _left_out(parts)
@@ -90,6 +92,7 @@ def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
         tuple(run for part in parts for run in _runs(part, picks)),
         {reason: count for reason, count in left_out.items() if count},
         tuple(dict.fromkeys(notes)),
+        _key(frame),
         measures={task: _words(measure) for task, measure in picks.items()},
     )
 
@@ -100,17 +103,21 @@ def _plain(value: Any) -> float:
     return float(value) if isinstance(value, float | int) else math.nan
 
 
-def survey(format: Format, sources: Sequence[Source], choice: Choice) -> tuple[pd.DataFrame, Counter[Reason]]:
-    """Every score that a log holds, a row for each task, filter, scorer and metric, whatever is chosen."""
-    parts, answers = _opened(format, sources, choice)
+def survey(form: Format, files: Sequence[Source], choice: Choice, apart: bool) -> tuple[pd.DataFrame, Counter[Reason]]:
+    """Every score that a log, or each file of it, holds: a row for each task, filter, scorer and metric."""
+    parts, answers = _opened(form, files, choice)
+    of_file: dict[str, list[Answer]] = defaultdict(list)
+    for answer in answers:
+        of_file[str(answer.part.source.path) if apart else ""].append(answer)
     rows = []
-    for task, offered in _offers(answers).items():
+    for file, task, offered in ((file, *offer) for file, some in of_file.items() for offer in _offers(some).items()):
         for name, having in offered.items():
             values = pd.Series([_plain(resolved(answer, answer.scores[name], choice.failed)[0]) for answer in having])
-            counts = {"scores": values.count(), "without": values.isna().sum(), "mean": values.mean()}
-            rows.append({"task": task} | dict(zip(ARGUMENTS, name, strict=True)) | counts)
+            row: Record = {"file": file, "task": task} | dict(zip(ARGUMENTS, name, strict=True))
+            row |= {"scores": values.count(), "without": values.isna().sum(), "mean": values.mean()}
+            rows.append(row | {"verb": "leaderboard" if "left" in having[0].row else "mean"})
     table = pd.DataFrame(rows)
-    silent = [name for name in ("task", *ARGUMENTS) if name in table and not table[name].any()]
+    silent = [name for name in ("file", "task", *ARGUMENTS) if name in table and not table[name].any()]
     return table.drop(columns=silent), _left_out(parts)
 
 
@@ -369,7 +376,8 @@ def _picks(
     several: dict[str, list[ScoreName]] = {}
     by_log = False
     for task, counts in usable.items():
-        names = _fitting(list(counts or offers[task]), arguments)
+        # Of a task without scores of single answers nothing can be chosen.
+        names = _fitting(list(counts), arguments) or list(offers[task])[:1]
         for place, argument in enumerate(ARGUMENTS if len(names) > 1 else ()):
             declared = {part.declared.get(argument, "") for part in parts if part.task == task}
             if arguments[place] is None and len(declared) == 1 and "" not in declared:
@@ -509,7 +517,7 @@ def _rows(
             answer.row["sample"] = repeats[key]
         value, reason = resolved(answer, _value(answer, pick), choice.failed)
         if isinstance(value, Unknown):
-            unknown[repr(value.value)[:60]] += 1
+            unknown[f"{repr(value.value)[:60]}{f' of {answer.task}' * (len(picks) > 1)}"] += 1
             reason, value = "broken" if "left" in answer.row else "unparsed", None
         if value is None:
             part.left_out[reason] += 1
@@ -523,7 +531,7 @@ def _rows(
     if unknown and choice.broken == "raise":
         raise LogFormatError(
             f"In {format.title} a score is {format.known}; found others: {_listing(unknown)}. Correct them, or pass "
-            'broken="skip" to leave them out and count them.',
+            f'broken="skip" to leave them out and count them{", or `task` without these" * (len(picks) > 1)}.',
             count=unknown.total(),
         )
     return rows, outcomes
@@ -578,7 +586,7 @@ def _compared(
         for rule in by_item.index
         if any(math.isclose(mean, value, rel_tol=1e-9, abs_tol=1e-9) for mean in (by_item[rule], overall[rule]))
     ]
-    tool = format.title.split(" (")[0].rpartition(" of ")[2]
+    tool = re.split(" (?:logs|runs|and|[(])", format.title)[0].rpartition(" of ")[2]
     failed = table[table["zero"].notna() & table["drop"].isna()]
     if len(failed) and float(by_item.max()) - float(by_item.min()) > ROUNDING:
         each = ", ".join(f'{mean:.4g} with failed="{rule}"' for rule, mean in by_item.items())
@@ -602,15 +610,15 @@ def _compared(
 # The frame
 
 
-def _frame(rows: Sequence[Record], outcome: str, choice: Choice) -> pd.DataFrame:
+def _frame(rows: Sequence[Record], outcome: str, choice: Choice, answers: Sequence[Answer]) -> pd.DataFrame:
     """A column for each field, roles first."""
     if not rows:
         empty = dict.fromkeys(SCORED, "str") | {"score": "float64"}
         return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in empty.items()})
     names = dict.fromkeys(name for row in rows for name in row)
-    known = [str(name) for name in names if not name.startswith("_")]
-    for name in choice.columns or ():
-        known_column(name, known, "columns")
+    for lacking in (name for name in choice.columns or () if name not in names):
+        fields = {name for answer in answers[:FIRST] for name, _ in leaves(answer.record, "")} - {lacking}
+        known_column(lacking, [name for name in (*fields, *names) if name[:1] not in "_#"], "columns")
     first = ("left", "right", outcome, *JUDGED[3:]) if "left" in names else (*SCORED, *JUDGED)
     n_items = len({(row.get("task"), row.get("item", row.get("prompt"))) for row in rows})
     columns = {}
@@ -693,10 +701,18 @@ def _without_repeats(frame: pd.DataFrame, outcome: str, format: Format, choice: 
         several = f"{int(other.sum())} {'occurs' if other.sum() == 1 else 'occur'} again"
         raise LogFormatError(
             f"{rule}; {several} with another one, the first with {what}. Name the files of one run"
-            f"{', or pass broken={chr(34)}skip{chr(34)} to keep the first of each' if judged else ''}.",
+            f"""{', or pass broken="skip" to keep the first of each' if judged else ""}.""",
             count=int(other.sum()),
         )
     return frame[~again].reset_index(drop=True) if again.any() else frame
+
+
+def _key(frame: pd.DataFrame) -> tuple[str, ...]:
+    """What, besides the two models, tells comparisons apart; none where there are repeats of it."""
+    if not {"left", "prompt"} <= set(frame):
+        return ()
+    key = [name for name in _SAME_GAME[2:] if name in frame and frame[name].notna().all()]
+    return () if frame.duplicated(["left", "right", *key]).any() else tuple(key)
 
 
 def _settled(frame: pd.DataFrame, format: Format, choice: Choice) -> pd.DataFrame:

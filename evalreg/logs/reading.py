@@ -186,8 +186,6 @@ class Answer:
     content: str = ""
     # The same again is a duplicate.
     id: Hashable = None
-    # File and place in it, for messages.
-    place: str = ""
     # Set by the reader: run and task, values by their full names, and of these the parts that are columns, by place.
     part: Part = field(init=False)
     task: str = field(init=False)

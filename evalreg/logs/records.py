@@ -208,6 +208,16 @@ def pyarrow_for(name: str, kind: str) -> Any:
         ) from error
 
 
+def described(path: Path) -> str:
+    """What a Parquet file says of its columns; empty where it cannot be read."""
+    try:
+        from pyarrow import parquet
+
+        return str(parquet.read_schema(path))
+    except (ImportError, OSError, ValueError):
+        return ""
+
+
 # Records
 
 # A document of one piece that is larger than this is not a log that a person means to read.
@@ -277,7 +287,10 @@ def json_lines(
                 refuse(f"has the byte 0x{byte:02x}, which is not UTF-8", "Save it as UTF-8.", error)
             except (ValueError, RecursionError) as error:
                 cut = "" if line.endswith(b"\n") else "It is the last and was cut off: is the run still writing it? "
-                refuse(f"is not: {str(error)[:200].rstrip('.')}", cut + _REMOVE, error)
+                # A document of its own begins with an object that goes on in further lines.
+                whole = number == 1 and not cut and line.rstrip()[-1:] != b"}"
+                advice = "It looks like one JSON document of no known format." if whole else cut + _REMOVE
+                refuse(f"is not: {str(error)[:200].rstrip('.')}", advice, error)
             else:
                 if not isinstance(record, dict):
                     refuse(f"is {line.strip()[:40].decode('utf-8', 'replace')}")

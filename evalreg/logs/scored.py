@@ -281,9 +281,9 @@ PYDANTIC_EVALS = Format(
 
 # promptfoo: a question is its variables, a repeat its order among equals
 
-_PROMPTFOO = Marks(rb'\{\s*"(evalId|results|version)"', (b'"prompts"',), (b'"version"', b'"evalId"'))
+_PROMPTFOO = Marks(rb'\{\s*"(evalId|results|version|config)"', (b'"prompts"',), (b'"version"', b'"evalId"'))
 _PROMPTFOO_LINE = Marks(
-    rb'\{(?!\s*"(evalId|results|version)")', (b'"gradingResult"|"promptIdx"', b'"latencyMs"|"testIdx"')
+    rb'\{(?!\s*"(evalId|results|version|config)")', (b'"gradingResult"|"promptIdx"', b'"latencyMs"|"testIdx"')
 )
 _PROMPTFOO_VERSION = 3
 _OF_THE_RUN = ("sessionId", "_conversation")  # variables that promptfoo itself adds

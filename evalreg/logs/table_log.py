@@ -38,7 +38,7 @@ _USUAL = {
     "right": ("model_b", "model_2", "model_right", "model_second", "right_model", "second_model"),
     "winner": ("verdict", "preference", "preferred"),
 }
-BATTLES = {"model_a": "left", "model_b": "right", "tie": "tie", "tie (bothbad)": "tie"}
+BATTLES = {"model_a": "left", "model_b": "right", "tie": "tie", "tie (bothbad)": "tie", "both_bad": "tie"}
 
 
 def recognises(source: Source) -> bool:

@@ -36,7 +36,7 @@ _FLOAT_PRECISION: Literal["round_trip"] | None = "round_trip" if _PANDAS < (3, 1
 _BLOCK, _ROWS = 1 << 20, 100_000
 TABLES = "CSV, JSON lines, Parquet or Arrow"
 # First bytes of what is not a table, and what to call it.
-_FOREIGN = {
+FOREIGN = {
     b"PK\x03\x04": "a zip archive (as .zip, .xlsx and .eval files are)",
     b"\x28\xb5\x2f\xfd": "compressed by zstandard",
     b"\xfd7zXZ\x00": "compressed by xz",
@@ -190,7 +190,7 @@ def _file_columns(content: Content, request: TableRequest) -> tuple[pd.DataFrame
     head = content.head(HEAD)
     if head.startswith(tuple(MAGIC)):
         return _nullable(_arrow(content, head, request)), 0
-    for start, what in _FOREIGN.items():
+    for start, what in FOREIGN.items():
         if head.startswith(start):
             raise LogFormatError(f"A table is {TABLES}, text in UTF-8; {content.name} is {what}. Convert it first.")
     if head.startswith(b"{\n") and (b'\n  "covariance": {' in head[:400] or b'"kind": "comparisons"' in head[:400]):

@@ -95,7 +95,9 @@ def answer_text(
         order = np.argsort(-estimate.params[: about.n_models], kind="stable")
         first, second = order[:2]
         names = [estimate.names[i] for i in (first, second)]
-        text = f"{what}: {names[0]} is first of {about.n_models} models with {values[first]}; "
+        by = about.model.partition(" by ")[2]
+        things = "models" if by in ("", "model") else f"values of {by}"
+        text = f"{what}: {names[0]} is first of {about.n_models} {things} with {values[first]}; "
         text += f"{names[1]} is next with {number(estimate.params[second], 3)}."
         if board is not None:
             rivals = [str(name) for name in board.index[1:] if board.loc[name, "rank_lower"] == 1]

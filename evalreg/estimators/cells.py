@@ -135,10 +135,11 @@ def _refuse_constant(sums: CellSums, names: tuple[str, ...], coefficient_map: Ma
     if varies.all():
         return
     alike = list(compress(names, ~varies))
-    value = sums.low[np.flatnonzero(sums.low == sums.high)[0]]
+    values = [f"{value:g}" for value in np.unique(sums.low[sums.low == sums.high])]
+    where = f"{values[0]} in every row" if len(values) == 1 else f"one number ({', '.join(values[:3])}) in each part"
     raise ConstantScoreError(
-        f"`score` must vary; column {score!r} is {value:g} in every row of {listed(alike)}, and scores outside [0, 1] "
-        "give no bound for an error bar. Leave such rows out, or rescale scores to [0, 1].",
+        f"`score` must vary; column {score!r} is {where} of {listed(alike)}, and scores outside [0, 1] give no bound "
+        "for an error bar. Leave such rows out, or rescale scores to [0, 1].",
         column=score,
         count=len(alike),
     )

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, TypeAlias
 
-from evalreg.checks import fraction
+from evalreg.checks import fraction, visible
 from evalreg.data.clusters import axis_name
 from evalreg.report.rendering import MarkupName, marked_up, named
 from evalreg.report.sentences import carried_text, reference_text
@@ -19,20 +19,12 @@ from evalreg.versions import version_of
 
 # By p of (I - H)^-p: the formula of an adjustment, and where it comes from.
 _ADJUSTED = {0.5: ("(I - H)^(-1/2)", "symmetric"), 1.0: ("(I - H)^(-1)", "left out")}
-# By the rule that crossed clusterings go by: what it says of their sum, half-widths in words, and as a formula.
-_CROSSED = {
-    "max": (
-        "; no variance is below that of fewer clusterings",
-        "the sum of t^2 V over the clusterings and what they share, and no less than fewer clusterings give",
-        "H^2 = t_A^2 V_A + t_B^2 V_B - t_AB^2 V_(A and B), and no less than t^2 V of one",
-    ),
-    "two-term": ("", "the sum of t^2 V over the clusterings", "H^2 = t_A^2 V_A + t_B^2 V_B"),
+# Of crossed clusterings, by the rule that they go by: what half-widths are the root of.
+_MEAN_T = "V times the mean of t^2 over the clusterings, weighted by their variances"
+_WIDTHS = {
+    "max": "the sum of t^2 V over the clusterings and what they share, and no less than fewer clusterings give",
+    "two-term": "the sum of t^2 V over the clusterings",
 }
-_OTHERS = (
-    "V times the mean of t^2 over the clusterings, weighted by their variances",
-    "H^2 = V (t_A^2 V_A + t_B^2 V_B) / (V_A + V_B)",
-)
-_CROSSED |= {"eigen": ("; negative eigenvalues are set to zero", *_OTHERS), "none": ("", *_OTHERS)}
 
 
 @dataclass(frozen=True)
@@ -98,7 +90,7 @@ def _estimated(results: Any) -> list[Cited]:
     scored, carried = cov.widths().scored, carried_text(results.estimate)
     formula = f", with the formula {named(about.formula)}" if about.formula else ""
     by = f"are clustered by {' and '.join(names)}" if names else "take rows to be independent"
-    of_rows = ("rows", *(("finite rows",) if options.cov in ("HC1", "HC2", "HC3") else ()))
+    of_rows = ("rows", "finite rows")[: 1 + (options.cov in ("HC1", "HC2", "HC3"))]
     adjusted = (_ADJUSTED[options.kind.power][1],) if options.kind.power in _ADJUSTED else ()
     of_estimates = ("means",) * (results.estimate.kind == "mean" or "win rate" in model)
     sentences: list[Cited] = [
@@ -112,18 +104,17 @@ def _estimated(results: Any) -> list[Cited]:
         ),
     ]
     rule = combined(cov)
-    more, widths, _ = _CROSSED[rule]
     repair = ("repair",) * (rule in ("max", "two-term"))
     if cov.crossed:
         shared = ", and what they share is subtracted (inclusion-exclusion)" * (rule != "two-term")
-        pooled = f", that of {named(options.alike)} pooled over models" if options.alike else ""
-        added = f"The variances of the clusterings are added{shared}{pooled}{more}."
-        sentences.append((added, (*(("crossed",) if shared else ()), *repair)))
+        more = "no variance is below that of fewer clusterings" if rule == "max" else visible(cov.change)
+        added = f"The variances of the clusterings are added{shared}{f'; {more}' if more else ''}."
+        sentences.append((added, ("crossed",) * bool(shared) + repair))
     if cov.summed:
-        satterthwaite = ("satterthwaite",) * (options.dof == "satterthwaite")
-        dof = "Satterthwaite degrees of freedom" if satterthwaite else "number of clusters less one"
-        text = f"Half-widths are the root of {widths}; t has each clustering's {dof}."
-        sentences.append((text, (*satterthwaite, "banerjee", *repair)))
+        from_design = ("satterthwaite",) * (options.dof == "satterthwaite")
+        dof = "Satterthwaite degrees of freedom" if from_design else "number of clusters less one"
+        text = f"Half-widths are the root of {_WIDTHS.get(rule, _MEAN_T)}; t has each clustering's {dof}."
+        sentences.append((text, (*from_design, "banerjee", *repair)))
     elif options.dof == "satterthwaite":
         sentences.append(("Tests and intervals use t with Satterthwaite degrees of freedom.", ("satterthwaite",)))
     elif (reference := reference_text(cov.dof())) != "no degrees of freedom":
@@ -177,7 +168,8 @@ def formulas_of(results: Any, ranked: bool) -> tuple[str, ...]:
     if cov.crossed:
         lines.append(f"V = V_A + V_B{' - V_(A and B)' * (rule != 'two-term')} for two clusterings, and so on for more")
     if cov.summed:
-        lines.append(f"half-width H: {_CROSSED[rule][2]}")
+        ends = {"max": " - t_AB^2 V_(A and B), and no less than t^2 V of one", "two-term": ""}
+        lines.append(f"half-width H: H^2 = t_A^2 V_A + t_B^2 V_B{ends.get(rule, ', times V / (V_A + V_B)')}")
     if family := results.estimate.family.monotone:
         lines.append("interval of S: logit(S) -/+ t se / (S (1 - S)), put back by 1 / (1 + exp(-x)), se the error of S")
         lines.append(f"interval: {family.scale.formula} at both ends of it")

@@ -176,11 +176,6 @@ def test_the_numbers_are_those_of_the_library(run):
     pd.testing.assert_frame_equal(found, wanted, check_names=False, check_dtype=False, rtol=1e-14)
 
 
-def test_models_of_a_table_are_not_averaged_without_a_word(run):
-    found = pd.read_csv(io.StringIO(run("mean logs/models.csv --format csv")[1]))
-    assert found["name"].tolist() == ["new", "old"]
-
-
 def test_two_runs_are_compared_by_the_names_before_their_files(run, here):
     rows = pd.read_csv(here / "logs" / "models.csv").rename(columns={"question": "item"})
     for name in ("old", "new"):
@@ -200,12 +195,6 @@ def test_where_keeps_rows_and_says_how_many(run):
     status, output, _ = run("mean logs/passages.csv --groups passage --where 'subject == \"law\"'")
     assert status == 0
     assert "(109 of 517 rows)" in " ".join(output.split())
-
-
-def test_standard_input_is_read(run, here, monkeypatch):
-    content = (here / "logs" / "passages.csv").read_bytes()
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-    assert run("mean - --groups passage")[0] == 0
 
 
 # What is written

@@ -43,6 +43,15 @@ def test_balanced_nested_components_are_lme4s(balanced, lme4):
     np.testing.assert_allclose(found["error"], wanted["Residual"], rtol=20 * REML)
 
 
+def test_errors_on_a_balanced_design_are_those_of_its_mean_squares():
+    log = er.datasets.sampled(n_questions=30, n_samples=4, n_models=1, seed=1)
+    found = er.components(log, facets="question").table["se"]
+    answers = log.pivot(index="question", columns="sample", values="score").to_numpy()
+    squares = np.array([4 * answers.mean(axis=1).var(ddof=1), answers.var(axis=1, ddof=1).mean()])
+    errors = squares * np.sqrt(2 / np.array([29 + 2, 90 + 2]))
+    np.testing.assert_allclose(found, [np.hypot(*errors) / 4, errors[1]], rtol=1e-10)
+
+
 @pytest.mark.parametrize("method", ["anova", "minque"])
 def test_unbalanced_components_solve_the_equations_of_dense_matrices(method):
     rng = np.random.default_rng(3)

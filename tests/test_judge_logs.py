@@ -163,14 +163,14 @@ def test_grades_in_one_record_are_turns_and_an_empty_judgement_is_no_grade(tmp_p
 
 
 def test_strong_verdicts_of_arena_hard_are_one_row_with_a_weight(tmp_path):
-    rows = [games(0, "A>>B", "B>A"), games(1, "A=B", "A>>B"), games(2, "B>A", None)]
+    rows = [games(0, "A>>B", "B>>A"), games(1, "A=B", "A>>B"), games(2, "B>A", None)]
     log = er.read_log(lines(tmp_path / "m.jsonl", rows))
     assert (log.format, log.left_out.to_dict()) == ("arena_hard", {"unparsed": 1})
-    assert log.frame["weight"].tolist() == [3, 1, 1, 3, 1]
+    assert log.frame["weight"].tolist() == [3, 3, 1, 3, 1]
     # The baseline is A in the first game, the model in the second.
     assert log.frame["left"].tolist() == ["baseline", "m", "baseline", "m", "baseline"]
     assert log.win_rate().params["m"] == pytest.approx((0 + 0 + 0.5 + 1 + 1) / 5)
-    assert log.win_rate(weights="weight").params["m"] == pytest.approx((0 + 0 + 0.5 + 3 + 1) / 9)
+    assert log.win_rate(weights="weight").params["m"] == pytest.approx((0 + 0 + 0.5 + 3 + 1) / 11)
     assert any("does not name its baseline" in note for note in log.notes)
     named = er.read_log(lines(tmp_path / "n.jsonl", [row | {"baseline": "gpt"} for row in rows]))
     assert set(named.frame["left"]) == {"gpt", "m"}

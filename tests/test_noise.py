@@ -249,12 +249,15 @@ def test_noise_that_is_all_there_is_leaves_no_data_error_and_no_number_of_answer
 def test_the_interval_of_a_share_holds_that_of_the_share_and_of_its_log_odds():
     log = answers(n_models=3, n_questions=40)
     parts = er.noise(log, sample="sample").of_models
-    # Its error is that of a ratio of two sums over questions.
+    # Its error is that of a ratio of two sums over questions, and known as well as so many equal questions tell.
     each = log.groupby(["model", "item"])["score"].agg(["mean", "var", "size"])
-    for share, se, (_, part) in zip(parts.share, parts.share_se, each.groupby("model"), strict=True):
+    lines = zip(parts.share, parts.share_se, parts.share_dof, each.groupby("model"), strict=True)
+    for share, se, dof, (_, part) in lines:
         square = (part["mean"] - part["mean"].mean()) ** 2 / (1 - 1 / len(part))
         apart = part["var"] / part["size"] - share * square
         assert se * square.sum() == pytest.approx(np.sqrt(len(part)) * apart.std(), rel=1e-10)
+        equal = min((of**2).sum() ** 2 / (of**4).sum() for of in (apart, np.sqrt(square)))
+        assert dof == pytest.approx(np.clip(2 * equal - 1, 1, len(part) - 1))
     t = stats.t.isf(0.05, parts.share_dof)
     share, se = parts.share, parts.share_se
     assert ((share > 0) & (share < 1)).all()

@@ -199,6 +199,9 @@ def test_a_board_has_the_power_asked_for_and_no_prompt_less():
             power = crossed_power(*known_board((0.05, 0.002, 0.1), prompts, int(judges)), 0.15, 0.05)
             assert (power >= 0.8) == enough
         assert row["ratings"] == row["prompts"] * judges
+    # Judges without favourites leave the prompts as units.
+    same = er.plan.board(delta=0.15, model_prompt=0.05, residual=0.1, judges=[1, 4]).astype(float)
+    np.testing.assert_allclose(same["se"] ** 2 * same["prompts"], [2 * (0.05 + 0.1), 2 * (0.05 + 0.1 / 4)])
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")

@@ -92,6 +92,13 @@ def test_pairs_are_row_minus_column_with_a_dot_where_they_are_told_apart(board):
     assert len(dots.get_offsets()) == 2 * int((pairs["p_adjusted"] < 0.05).sum())
 
 
+def test_the_line_of_dependence_is_what_a_correlation_implies():
+    log = er.datasets.passages(n_passages=50, questions_per_passage=20, icc=0.1, seed=1)
+    lines = er.mean(log, groups="passage").plot("dependence").lines
+    ((x, y),) = (line.get_data() for line in lines if len(line.get_xdata()) > 2)
+    np.testing.assert_allclose(y**2, np.maximum(1 + 19 * x, 0), atol=1e-12)
+
+
 def test_inflation_is_the_ratio_of_standard_errors(board):
     ax = board.plot("inflation")
     ratio = board.bse / board.with_cov(groups=None).bse

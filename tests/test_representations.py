@@ -43,10 +43,3 @@ def test_of_many_models_the_first_and_last_are_shown(log):
     order = results.params.sort_values(ascending=False).index
     assert {order[0], order[-1]} <= shown(text)
     assert order[30] not in shown(text)
-
-
-def test_a_label_cannot_steer_the_terminal(log):
-    log["model"] = log["model"].where(log["model"] != NAMES[0], "red\x1b[31m")
-    text = repr(er.mean(log, by="model", item="item"))
-    assert "\x1b" not in text
-    assert r"\x1b[31m" in text

@@ -13,10 +13,7 @@ from golden import Golden
 from scipy import stats
 
 import evalreg as er
-from evalreg.errors import (
-    IndependenceWarning,
-    ZeroVarianceWarning,
-)
+from evalreg.errors import IndependenceWarning, ZeroVarianceWarning
 
 # The same sums in another order.
 ROUNDING = 1e-11

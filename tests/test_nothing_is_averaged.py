@@ -256,9 +256,7 @@ PLANTS: dict[str, dict[str, Refused | Told | Counted]] = {
         "scorers": Told(write_items, "judge", keys=("left", "right", "prompt", "judge")),
         "runs": Counted(twice(array, *[[item(i, 1) for i in range(4)]] * 2), 4),
     },
-    "llmfao": {
-        "scorers": Told(comparisons("left", "right"), "judge", keys=("left", "right", "prompt", "judge")),
-    },
+    "llmfao": {"scorers": Told(comparisons("left", "right"), "judge", keys=("left", "right", "prompt", "judge"))},
     "chatbot_arena": {
         "filters": Refused(
             arena, (r"'anonymous' \(5\)", r"'named' \(4\)"), (({"filter": "anonymous"}, 5), ({"filter": "named"}, 4))
@@ -269,9 +267,7 @@ PLANTS: dict[str, dict[str, Refused | Told | Counted]] = {
             ("4 occur again",),
         ),
     },
-    "swe_bench": {
-        "runs": Refused(lambda f: [report(f / f"m.{run}.json") for run in ("r1", "r2")], ("'m' has 2",)),
-    },
+    "swe_bench": {"runs": Refused(lambda f: [report(f / f"m.{run}.json") for run in ("r1", "r2")], ("'m' has 2",))},
     "evalplus": {
         "metrics": Refused(
             lambda f: solutions(f / "a_eval_results.json", "present"),

@@ -12,14 +12,7 @@ from scipy import stats
 import evalreg as er
 from evalreg.planning import separation as crossed_powers
 from evalreg.planning.power import fewest
-from evalreg.planning.separation import (
-    CrossedPilot,
-    _crossed_pilot,
-    crossed_power,
-    expected_terms,
-    grid,
-    split,
-)
+from evalreg.planning.separation import CrossedPilot, _crossed_pilot, crossed_power, expected_terms, grid, split
 
 SIGMAS = 4
 SAME = 1e-10

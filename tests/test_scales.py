@@ -9,7 +9,13 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import AlignmentError, FewCarriersWarning, IndependenceWarning, UnlikeScalesWarning
+from evalreg.errors import (
+    AlignmentError,
+    FewCarriersWarning,
+    IndependenceWarning,
+    SkewedScoresWarning,
+    UnlikeScalesWarning,
+)
 
 duckdb = pytest.importorskip("duckdb")
 pl = pytest.importorskip("polars")
@@ -54,11 +60,13 @@ def test_percentages_beside_shares_are_warned_of(log, call, held):
     assert "divide them by 100" in text
 
 
-def test_a_few_differences_of_percentages_have_no_score_interval(log):
+def test_percentages_of_few_failures_or_differences_have_no_score_interval(log):
     ada = 100 * log.loc[log["model"] == "ada", "score"].to_numpy()
     both = log[log["model"] != "cid"].assign(score=np.concatenate([ada, 100 - ada[:3], ada[3:]]))
     with pytest.warns(FewCarriersWarning, match=r"bob: hardly.*\(3 of 80\).*divide percentages by 100"):
         er.compare(both, item="item", baseline="bob")
+    with pytest.warns(SkewedScoresWarning, match="divide them by 100"):
+        er.mean(log.assign(score=np.where(log.index % 60, 100, 0)), groups="passage")
 
 
 @pytest.mark.parametrize(

@@ -129,18 +129,9 @@ _ALL = (
         dof="satterthwaite",
         single="; such a cluster adds nothing to the variance",
     ),
+    Kind(name="CR3", words="(G-1)/G, (1-h)^(-1) in each cluster", power=1.0, single="; there is no CR3 variance"),
     Kind(
-        name="CR3",
-        words="(G-1)/G, (1-h)^(-1) in each cluster",
-        power=1.0,
-        single="; there is no CR3 variance",
-    ),
-    Kind(
-        name="jackknife",
-        words="(G-1)/G",
-        power=1.0,
-        needs_exact_refit=True,
-        single="; there is no jackknife variance",
+        name="jackknife", words="(G-1)/G", power=1.0, needs_exact_refit=True, single="; there is no jackknife variance"
     ),
 )
 KINDS: dict[CovName, Kind] = {kind.name: kind for kind in _ALL}

@@ -30,7 +30,7 @@ from evalreg.data.frame import Table, open_frame
 from evalreg.data.questions import shared_rows
 from evalreg.data.rows import Roles, joint_names
 from evalreg.data.sums import Lines, SummedLog, lines_of, refuse_unsummed
-from evalreg.errors import ArgumentError, DataError, Note
+from evalreg.errors import ArgumentError, DataError
 from evalreg.estimate import About, Estimate
 from evalreg.estimators import targets
 from evalreg.estimators.cells import Split, answers_of, estimate_cells, from_row_influence, independence_note, titled
@@ -283,11 +283,11 @@ def mean(
     if n_population is not None:
         drawn: dict[str, Any] = {"item": item, "sample": sample, "whole": whole, "shares": strata_weights}
         estimate = targets.of_benchmark(estimate, axes, n_population, **drawn, noise=noise)
-    notes: tuple[Note, ...] = ()
+    notes = scale_notes(estimate, axes or ())
     if by_columns:
         estimate = replace(estimate, about=replace(estimate.about, n_models=estimate.n_params))
         alone = independence_note(by_columns, groups, "means", "item")
-        notes = (*alone, *scale_notes(estimate), *unequal_notes(estimate, item, axes))
+        notes = (*alone, *notes, *unequal_notes(estimate, item, axes))
     with clustered_by_items(estimate, items):
         return results_of(estimate, axes, requested, notes)
 

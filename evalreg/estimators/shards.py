@@ -260,10 +260,7 @@ def _about_ratios(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def merged(
-    paths: Sequence[str | PathLike[str]],
-    *,
-    cells: Literal["same", "any"] = "same",
-    n_shards: int | None = None,
+    paths: Sequence[str | PathLike[str]], *, cells: Literal["same", "any"] = "same", n_shards: int | None = None
 ) -> SummedLog:
     """Files of sums added up; clusters and models may be split over them.
 

@@ -10,10 +10,11 @@ from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.data.clusters import Axis
 from evalreg.data.questions import Answered, answered, quoted, without_worst
-from evalreg.errors import Note, UnequalQuestionsWarning, UnlikeScalesWarning
+from evalreg.errors import Note, SkewedScoresWarning, UnequalQuestionsWarning, UnlikeScalesWarning
 from evalreg.estimate import Estimate, touches
 from evalreg.numerics.matrices import Matrix, compressed, scale_columns, stacked, times, transposed
 from evalreg.scores.base import extremes
+from evalreg.scores.score_interval import FEW_EXPECTED, ICC_MEAN
 
 
 def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] | None) -> tuple[Note, ...]:
@@ -150,11 +151,24 @@ def _of(names: Sequence[str], chosen: BoolArray) -> str:
     return listed([name for name, is_chosen in zip(names, chosen, strict=True) if is_chosen], joiner=" and ")
 
 
-def scale_notes(estimate: Estimate) -> tuple[Note, ...]:
-    """Warn of means by model of which some seem to be shares and others percentages."""
+def scale_notes(estimate: Estimate, axes: Sequence[Axis]) -> tuple[Note, ...]:
+    """Warn of means of which some seem to be shares and others percentages, and of percentages near 0 or 100."""
     A, cells = estimate.coefficient_map, estimate.cells
     if estimate.bounded or A is None or cells is None or A.shape[1] != cells.count.size:
         return ()
     touched = touches(A)
     row, column = touched.nonzero()
-    return mixed_scales(estimate.names, *extremes(row, cells.low[column], cells.high[column], touched.shape[0]))
+    low, high = extremes(row, cells.low[column], cells.high[column], touched.shape[0])
+    n = np.asarray(touched @ cells.count)
+    rare = np.minimum(estimate.params, PERCENT - estimate.params) / PERCENT
+    size = n / max([estimate.scores.n_clusters(axis) for axis in axes], default=n)
+    granted = ICC_MEAN * np.maximum(size - 1, 0.0) * 0.5 / (0.5 + size * rare)
+    at_end = np.where(estimate.params > PERCENT / 2, high == PERCENT, low == 0)
+    near = at_end & (low >= 0) & (high > SURELY_PERCENT) & (high <= PERCENT) & (n * rare < FEW_EXPECTED * (1 + granted))
+    text = (
+        f"{_of(estimate.names, near)}: scores lie in [0, 100] and near an end of it. If they are percentages, divide "
+        "them by 100: shares have a score interval, which allows for failures that were not seen. The t interval does "
+        "not, and may be far too short."
+    )
+    notes = ((SkewedScoresWarning, text),) if near.any() else ()
+    return (*mixed_scales(estimate.names, low, high), *notes)

@@ -376,9 +376,7 @@ def _summary(result: FacetComponents) -> Summary:
 
 def _sentences(result: FacetComponents) -> list[str]:
     table = result.frame
-    said = [
-        "variance: what one level of the component adds to the variance of one score. share: of their sum.",
-    ]
+    said = ["variance: what one level of the component adds to the variance of one score. share: of their sum."]
     if result._confounded:
         said.append(
             f"Each combination has one score, so that {table.index[-1].removesuffix(f' + {ERROR}')} cannot be told "
@@ -618,9 +616,7 @@ def solve_facets(
 
 
 def variances_of_forms(
-    effects: Sequence[FacetEffect],
-    pairs: Sequence[tuple[FloatArray, Sequence[FloatArray]]],
-    variance: FloatArray,
+    effects: Sequence[FacetEffect], pairs: Sequence[tuple[FloatArray, Sequence[FloatArray]]], variance: FloatArray
 ) -> list[FloatArray]:
     """Variances of combinations of quadratic forms |L_c'My|^2 of normal scores y, that of single rows last.
 

@@ -100,11 +100,7 @@ def _covariance(cov: Covariance) -> dict[str, Any]:
         }
         for term in (cov.pieces if cov.crossed else ())
     ]
-    return {
-        "matrix": cov.matrix.tolist(),
-        "naive": cov.naive.tolist(),
-        "terms": terms,
-    }
+    return {"matrix": cov.matrix.tolist(), "naive": cov.naive.tolist(), "terms": terms}
 
 
 def _pairs(results: AnyResults, alphas: Sequence[float]) -> dict[str, Any] | None:

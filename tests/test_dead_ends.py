@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shlex
@@ -213,6 +214,9 @@ def test_doctor_has_a_line_for_each_file_and_reads_what_is_whole(tmp_path, monke
         proposed = [row.strip() for row in page_of.splitlines() if row.startswith("  evalreg mean")]
         assert proposed == [f"evalreg {command}" for command in commands]
         assert all(main(shlex.split(command)) == 0 for command in commands)
+    for text, status in (("item,score\n1,1\n2,0\n", 0), ("item,score\n1\n", 3)):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        assert (main(["doctor", "-"]), "standard input" in capsys.readouterr().err) == (status, status == 3)
 
 
 def test_short_names_hold_in_filters_and_tables_of_the_command_line(tmp_path, capsys):

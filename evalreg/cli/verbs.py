@@ -216,7 +216,7 @@ def doctor(request: Request) -> Reply:
     except EvalregError as error:
         named, plain = named_files(request.files)
         options = {option.name: request.options[option.name] for option in choices}
-        survey = survey_of([*named.values(), *plain], error, command, **options)
+        survey = survey_of([*named.values(), *plain], error, command, **options) if plain != ["-"] else None
         if survey is not None:
             return Reply(survey)
         if isinstance(error, LogFormatError) and "broken" not in request.options:
@@ -228,7 +228,7 @@ def doctor(request: Request) -> Reply:
     log = rows.log
     if log is None:
         roles |= likely_sides(rows.frame) or likely_roles(rows.frame)
-        if not roles.keys() & {"score", "winner"}:
+        if not {*roles, *rows.frame} & {"score", "winner"}:
             columns = ", ".join(map(str, rows.frame.columns))
             raise ArgumentError(
                 f"a log has a column of scores or verdicts; this table has {columns}. Say which by --roles "

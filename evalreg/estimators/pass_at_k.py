@@ -139,8 +139,7 @@ def pass_at_k(
     """
     requested = check_cov_options(cov, ssc, dof, repair)
     option("require", require, RequireName)
-    sizes = np.atleast_1d(k) if hasattr(k, "__array__") else k if isinstance(k, list | tuple | range) else [k]
-    every = [whole_number("k", size) for size in sizes]
+    every = [whole_number("k", size) for size in np.atleast_1d(np.asarray(k, dtype=object))]
     if not every or len(set(every)) < len(every):
         raise ArgumentError(f"`k` must name each number of answers once, and at least one; got {k!r}.")
     table, by_columns = with_roles(open_frame(data), {"score": score}, by=by, item=item, sample=sample)

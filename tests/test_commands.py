@@ -225,12 +225,6 @@ def test_a_summary_is_added_to_files_of_its_own_alone(run, here):
     assert (here / "logs" / "passages.csv").read_bytes() == before
 
 
-def test_csv_for_a_spreadsheet_computes_no_name(run, here):
-    (here / "formulas.csv").write_text("model,score\n" + "=1+1,1\n=1+1,0\nb,1\nb,0\n")
-    assert "'=1+1" in run("mean formulas.csv --format csv --spreadsheet")[1]
-    assert "'=1+1" not in run("mean formulas.csv --format csv")[1]
-
-
 @pytest.mark.parametrize(("claim", "status"), [("mean > 0.5", 0), ("mean < 0.5", 1), ("mean > 0.7621", 2)])
 def test_a_gate_on_one_run_leaves_with_what_it_found(run, claim, status):
     assert run(f"mean logs/passages.csv --groups passage --gate '{claim}'")[0] == status

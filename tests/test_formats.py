@@ -27,11 +27,7 @@ MARKUP = (
     "-2+3\\textbf{d} $x^2$ 50% #1 ~e [y](http://y.test)",
     "@SUM(1)\x1b[2J\tone\ntwo\u202e`code`",
 )
-NAMES = {
-    "settled": ("best", "middle", "worst"),
-    "long": tuple(LONG.format(i) for i in range(3)),
-    "markup": MARKUP,
-}
+NAMES = {"settled": ("best", "middle", "worst"), "long": tuple(LONG.format(i) for i in range(3)), "markup": MARKUP}
 ROUND = 60
 ANSWERS = 2
 
@@ -91,17 +87,7 @@ def arguments(command, names, folder):
         "compare with a gate": ("compare", scored, *paired, "--gate", gate),
         "win rate": board,
         "bradley-terry": (*board, "--method", "bradley-terry", "--formula", "1", "--scale", "elo"),
-        "plan": (
-            "plan",
-            scored,
-            "--where",
-            two,
-            *paired,
-            "--delta",
-            "0.05",
-            "--k",
-            "1,2",
-        ),
+        "plan": ("plan", scored, "--where", two, *paired, "--delta", "0.05", "--k", "1,2"),
     }[command]
 
 

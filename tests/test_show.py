@@ -92,3 +92,16 @@ def test_tables_with_many_columns_print_all_of_them_and_are_frames_otherwise():
         assert copy.deepcopy(table).attrs == table.attrs
     hostile = results.leaderboard().rename(index={"new": "\x1b[31mnew"})
     assert "\x1b" not in repr(hostile)
+
+
+def test_columns_stand_below_each_other_under_letters_of_two_columns():
+    log = er.datasets.paired(n_passages=20, seed=1).replace({"model": {"new": "模型"}})
+    lines = er.mean(log, by="model", item="question").summary().as_text().splitlines()
+    wide, plain = (next(line for line in lines if line.startswith(f"{name} ")) for name in ("模型", "old"))
+    assert len(wide) + len("模型") == len(plain)
+
+
+def test_models_with_one_estimate_share_the_first_place():
+    answers = er.datasets.paired(n_passages=20, seed=1).query("model == 'new'")
+    log = pd.concat([answers, answers.assign(model="twin")])
+    assert '"new", "twin" share the first place of 2 models' in str(er.mean(log, by="model", item="question"))

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg import errors
+from evalreg.checks import listed
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import axis_name
 from evalreg.errors import Note
@@ -94,11 +95,14 @@ def answer_text(
     if about.n_models > 1:
         order = np.argsort(-estimate.params[: about.n_models], kind="stable")
         first, second = order[:2]
-        names = [estimate.names[i] for i in (first, second)]
+        best = [estimate.names[i] for i in order if estimate.params[i] == estimate.params[first]]
         by = about.model.partition(" by ")[2]
         things = "models" if by in ("", "model") else f"values of {by}"
-        text = f"{what}: {names[0]} is first of {about.n_models} {things} with {values[first]}; "
-        text += f"{names[1]} is next with {number(estimate.params[second], 3)}."
+        text = f"{what}: {best[0]} is first of {about.n_models} {things} with {values[first]}; "
+        text += f"{estimate.names[second]} is next with {number(estimate.params[second], 3)}."
+        if len(best) > 1:
+            text = f"{what}: {listed(best)} share the first place of {about.n_models} {things} with "
+            text += f"{number(estimate.params[first], 3)}."
         if board is not None:
             rivals = [str(name) for name in board.index[1:] if board.loc[name, "rank_lower"] == 1]
             shown = f"{rivals[0]} may be the best too" if len(rivals) == 1 else f"{len(rivals)} others may be the best"

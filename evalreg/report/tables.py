@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from unicodedata import east_asian_width
 
 import numpy as np
 import pandas as pd
@@ -135,6 +136,10 @@ def p_value(value: float, alpha: float = LEVELS[0]) -> str:
     # Nearer to a level than the digits show: the next number on its side.
     nearest = min(levels, key=lambda level: abs(level - value))
     return f"{nearest + np.copysign(10.0**-MOST_DIGITS, value - nearest):.{MOST_DIGITS}f}"
+
+
+# A letter of private use, which stands for a column of a terminal and is not printed.
+FILLER = "\ue000"
 
 
 def shorten(name: str, width: int) -> str:
@@ -311,6 +316,10 @@ class Summary:
 
     def as_text(self, width: int = WIDTH) -> str:
         """Plain text of that width: the answer or the facts, the tables, the notes."""
+        values = (self.title, self.facts, self.grids, self.sentences, self.rule)
+        return Summary(*map(_padded, values))._as_text(width).replace(FILLER, "")
+
+    def _as_text(self, width: int) -> str:
         parts = ["\n".join(in_lines(self.title, width))] if self.title else []
         if self.rule:
             parts[0] += "\n" + "\n".join(in_lines(f"({self.rule})", width, " "))
@@ -371,6 +380,16 @@ class Summary:
 
     def _repr_html_(self) -> str:
         return self.as_html()
+
+
+def _padded(value: Any) -> Any:
+    """The same with a filler behind each letter that takes two columns of a terminal."""
+    if isinstance(value, str):
+        wide = (letter + FILLER * (east_asian_width(letter) in "WF") for letter in value)
+        return value if value.isascii() else "".join(wide)
+    if isinstance(value, Grid):
+        return replace(value, headers=_padded(value.headers), rows=_padded(value.rows))
+    return tuple(map(_padded, value))
 
 
 def in_lines(text: str, width: int, indent: str = "") -> list[str]:

@@ -139,8 +139,7 @@ def _read(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
     try:
         log = read_log(paths, **arguments)
     except LogFormatError:
-        other = any(not os.path.isfile(file) for file in files)
-        if {"format", "roles"} & set(arguments) or other or {*map(format_of, find_files(paths)[0])} != {"table"}:
+        if {"format", "roles"} & set(arguments) or {*map(format_of, find_files(paths)[0])} != {"table"}:
             raise
         try:
             return _tables(files, options)

@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from itertools import groupby, product
 from typing import Any, TypeAlias
 
 import pandas as pd
@@ -106,11 +106,9 @@ def _plain(value: Any) -> float:
 def survey(form: Format, files: Sequence[Source], choice: Choice, apart: bool) -> tuple[pd.DataFrame, Counter[Reason]]:
     """Every score that a log, or each file of it, holds: a row for each task, filter, scorer and metric."""
     parts, answers = _opened(form, files, choice)
-    of_file: dict[str, list[Answer]] = defaultdict(list)
-    for answer in answers:
-        of_file[str(answer.part.source.path) if apart else ""].append(answer)
     rows = []
-    for file, task, offered in ((file, *offer) for file, some in of_file.items() for offer in _offers(some).items()):
+    of_file = groupby(answers, lambda answer: str(answer.part.source.path) if apart else "")
+    for file, task, offered in ((file, *offer) for file, some in of_file for offer in _offers([*some]).items()):
         for name, having in offered.items():
             values = pd.Series([_plain(resolved(answer, answer.scores[name], choice.failed)[0]) for answer in having])
             row: Record = {"file": file, "task": task} | dict(zip(ARGUMENTS, name, strict=True))

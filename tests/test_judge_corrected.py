@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import evalreg as er
-from evalreg.errors import DataError, EvalregError, RectificationWarning, ZeroVarianceWarning
+from evalreg.errors import ArgumentTypeError, DataError, EvalregError, RectificationWarning, ZeroVarianceWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -106,7 +106,7 @@ def test_rows_without_a_verdict_or_a_label_are_dropped_and_counted(rng):
     assert part.params.to_dict() == pytest.approx(new.params.to_dict())
 
 
-def test_a_judge_that_may_be_no_better_than_chance_is_refused(rng):
+def test_a_calibration_set_that_cannot_correct_is_refused(rng):
     log, calibration = judged(rng)
     blind = calibration.assign(verdict=rng.permutation(calibration["verdict"]))
     with pytest.raises(DataError, match="sensitivity"):
@@ -114,6 +114,8 @@ def test_a_judge_that_may_be_no_better_than_chance_is_refused(rng):
     for truth, name in ((0, "sensitivity"), (1, "specificity")):
         with pytest.raises(DataError, match=name):
             er.judge_corrected(log, **ROLES, calibration=calibration[calibration["label"] == truth])
+    with pytest.raises(ArgumentTypeError, match="'prompt' holds text"):
+        er.judge_corrected(log, **ROLES, calibration=calibration.astype({"prompt": str}), groups="prompt")
 
 
 def test_a_share_of_which_all_verdicts_are_alike_is_not_taken_for_known_in_the_interval(rng):

@@ -388,8 +388,10 @@ def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
             return replace(naive, matrix=term.matrix, lost=naive.lost | term.lost)
         if estimate.absorbed is not None:
             h = h + estimate.absorbed.row_leverages()
+        from statsmodels.stats.sandwich_covariance import S_white_simple
+
         influence = estimate.scores.row_influence(estimate.bread) * power_scale(h, power)[:, None]
-        matrix = np.asarray(influence.T @ influence)
+        matrix = np.asarray(S_white_simple(influence))
     none = np.diag(naive.matrix) == 0
     matrix[none, :] = matrix[:, none] = 0.0
     return replace(naive, matrix=matrix)

@@ -20,6 +20,7 @@ from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import ReadRows, cells_of, joint_names, read_rows
 from evalreg.errors import (
     ArgumentError,
+    ArgumentTypeError,
     CollinearityError,
     DataError,
     EvalregError,
@@ -181,6 +182,11 @@ def _together(
     answers: ReadRows, known: ReadRows, judge: str, by: tuple[str, ...], groups: Groups
 ) -> tuple[Split, FloatArray]:
     """Rows of both frames as one: verdicts in cells by model; and whether they are right, by the truth."""
+    for name in answers.held:
+        texts = [{isinstance(label, str) for label in rows.used[name].labels} for rows in (answers, known)]
+        if texts[0].isdisjoint(texts[1]):
+            text = f"{name!r} holds text in one of `data` and `calibration`, and numbers or the like in the other"
+            raise ArgumentTypeError(f"{text}, so that no cluster could be in both. Make them alike first.", column=name)
     sides, verdicts, truth = (answers.source, known.source), answers.values["judge"], known.values["human"]
     shared = [name for name in sides[0].table.columns if name in sides[1].table.columns]
     both = pd.concat([side.table.to_pandas(shared, None).iloc[side.places()] for side in sides], ignore_index=True)

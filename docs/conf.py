@@ -22,13 +22,7 @@ author = "The evalreg developers"
 copyright = "2026, The evalreg developers"
 release = version = installed_version("evalreg")
 
-extensions = [
-    "sphinx.ext.autodoc",
-    "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
-    "numpydoc",
-    "myst_parser",
-]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax", "numpydoc", "myst_parser"]
 # A button that copies code without its prompts and without what it prints. Pages are the same without it.
 if find_spec("sphinx_copybutton"):
     extensions.append("sphinx_copybutton")

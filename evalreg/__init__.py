@@ -54,9 +54,7 @@ if TYPE_CHECKING:
     from evalreg.results.from_influence import from_influence as from_influence
     from evalreg.results.results import Results as Results
     from evalreg.results.results import infer as infer
-    from evalreg.results.stored import (
-        read_results as read_results,
-    )
+    from evalreg.results.stored import read_results as read_results
     from evalreg.suites.average import EvalAverage as EvalAverage
     from evalreg.suites.evals import Evals as Evals
     from evalreg.suites.evals import by_eval as by_eval

@@ -8,10 +8,7 @@ import statsmodels.formula.api as smf
 from statsmodels.stats.anova import anova_lm
 
 import evalreg as er
-from evalreg.errors import (
-    FewClustersWarning,
-    ZeroVarianceWarning,
-)
+from evalreg.errors import FewClustersWarning, ZeroVarianceWarning
 from evalreg.numerics.moments import ClusterSums, icc_interval
 
 # The same sums of squares in another order.

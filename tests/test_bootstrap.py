@@ -11,12 +11,7 @@ import statsmodels.formula.api as smf
 from scipy import stats
 
 import evalreg as er
-from evalreg.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    EvalregError,
-    EvalregWarning,
-)
+from evalreg.errors import ArgumentError, ArgumentTypeError, EvalregError, EvalregWarning
 from evalreg.inference.simultaneous import block_stream
 from evalreg.resampling.draws import BLOCK, boot_chunks, run_blocks
 

@@ -9,12 +9,7 @@ from engines.cases import SAME
 from engines.lazy import in_duckdb, in_engines, in_one_engine, readable
 
 import evalreg as er
-from evalreg.errors import (
-    ArgumentTypeError,
-    DuplicateRowsError,
-    NotAvailableError,
-    TooLargeError,
-)
+from evalreg.errors import ArgumentTypeError, DuplicateRowsError, NotAvailableError, TooLargeError
 
 pl = pytest.importorskip("polars")
 duckdb = pytest.importorskip("duckdb")

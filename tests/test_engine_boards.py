@@ -12,9 +12,7 @@ from engines.cases import SAME
 from engines.lazy import in_polars, readable
 
 import evalreg as er
-from evalreg.errors import (
-    ScoreRangeError,
-)
+from evalreg.errors import ScoreRangeError
 
 duckdb = pytest.importorskip("duckdb")
 

@@ -13,11 +13,7 @@ from engines.cases import SAME
 from engines.lazy import in_engines, in_one_engine
 
 import evalreg as er
-from evalreg.errors import (
-    CollinearityError,
-    DataError,
-    NotAvailableError,
-)
+from evalreg.errors import CollinearityError, DataError, NotAvailableError
 from evalreg.scores import engine as engine_scores
 
 duckdb = pytest.importorskip("duckdb")

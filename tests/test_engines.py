@@ -16,9 +16,7 @@ from engines.lazy import LAZY, readable
 
 import evalreg as er
 from evalreg.data import engine as engine_module
-from evalreg.errors import (
-    EngineError,
-)
+from evalreg.errors import EngineError
 
 pl = pytest.importorskip("polars")
 duckdb = pytest.importorskip("duckdb")

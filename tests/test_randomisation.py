@@ -13,13 +13,7 @@ import statsmodels.formula.api as smf
 from scipy import stats
 
 import evalreg as er
-from evalreg.errors import (
-    ArgumentError,
-    DataError,
-    EvalregWarning,
-    TooFewClustersError,
-    UnknownLabelError,
-)
+from evalreg.errors import ArgumentError, DataError, EvalregWarning, TooFewClustersError, UnknownLabelError
 
 SAME = 1e-9
 OF_DIFFERENCE = pytest.mark.filterwarnings('ignore:statistic="difference" with')

@@ -13,10 +13,7 @@ import pytest
 from statsmodels.stats.proportion import proportion_confint
 
 import evalreg as er
-from evalreg.errors import (
-    EvalregWarning,
-    TooFewClustersError,
-)
+from evalreg.errors import EvalregWarning, TooFewClustersError
 
 REFERENCE = Path(__file__).parent / "reference"
 # The same few hundred sums in another order.

@@ -9,9 +9,7 @@ from statsmodels.stats._delta_method import NonlinearDeltaCov
 
 import evalreg as er
 from evalreg.boards.board import Board
-from evalreg.errors import (
-    NotAvailableError,
-)
+from evalreg.errors import NotAvailableError
 
 # The same sums in another order.
 EXACT = 1e-12

@@ -20,9 +20,7 @@ def passages():
 def test_a_regression_says_the_interval_of_statsmodels(passages):
     # Equal clusters: CR2 is CR1 with t(G - 1), which statsmodels computes by itself, up to its factor (n - 1)/(n - k).
     fit = smf.ols("score ~ 1", passages).fit(
-        cov_type="cluster",
-        cov_kwds={"groups": pd.factorize(passages["passage"])[0]},
-        use_t=True,
+        cov_type="cluster", cov_kwds={"groups": pd.factorize(passages["passage"])[0]}, use_t=True
     )
     low, high = 100 * fit.conf_int().to_numpy()[0]
     said = er.fit("score ~ 1", passages, groups="passage").sentence()

@@ -11,10 +11,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import evalreg as er
-from evalreg.errors import (
-    ConstantScoreError,
-    DataError,
-)
+from evalreg.errors import ConstantScoreError, DataError
 from evalreg.inference.sequential import bounds, mixture_rho, mixture_width, path_of_totals
 
 # Running sums against sums made anew at every look.

@@ -10,9 +10,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
-from evalreg.errors import (
-    ArgumentError,
-)
+from evalreg.errors import ArgumentError
 from evalreg.suites.average import drawn, drawn_alike
 
 # rma(y, sei = se, method = "PM", test = "adhoc") and predict() of R's metafor 3.8-1: mean, SE, ends, ends of a new one.

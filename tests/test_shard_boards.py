@@ -11,11 +11,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import (
-    DataError,
-    DuplicateRowsError,
-    ScoreRangeError,
-)
+from evalreg.errors import DataError, DuplicateRowsError, ScoreRangeError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 

@@ -46,7 +46,7 @@ def log(rng):
             "count": rng.poisson(np.exp(0.2 + 0.3 * words)).astype(float),
             "burst": rng.poisson(np.exp(0.2 + 0.3 * words) * rng.gamma(1.5, 1 / 1.5, n)).astype(float),
             "grade": np.clip(np.round(latent), -1, 1) + 1,
-        },
+        }
     )
     return frame.sample(frac=1, random_state=3)  # with an index that is no range
 

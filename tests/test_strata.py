@@ -93,10 +93,7 @@ def test_estimated_shares_cover_the_mean_of_the_population_and_known_ones_do_not
     assert hits["micro"] < 175
 
 
-SIZES = {
-    "drawn": {"history": 15, "law": 40, "physics": 22},
-    "all_of_one": {"history": 12, "law": 40, "physics": 22},
-}
+SIZES = {"drawn": {"history": 15, "law": 40, "physics": 22}, "all_of_one": {"history": 12, "law": 40, "physics": 22}}
 FULL = {"strata": "subject", "groups": "passage", "target": "the full benchmark"}
 
 

@@ -7,13 +7,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    EmptyDataError,
-    MissingColumnError,
-    NonNumericError,
-)
+from evalreg.errors import ArgumentError, ArgumentTypeError, EmptyDataError, MissingColumnError, NonNumericError
 
 RULE = 'language == "en" and tokens < 90'
 
@@ -141,9 +135,7 @@ def marked(scored):
     """With everything that other scores need, made before rows are chosen."""
     position = np.arange(len(scored))
     return scored.assign(
-        truth=1.0,
-        judge=0.5 * scored["score"],
-        human=np.where(position % 3 == 0, np.nan, scored["score"]),
+        truth=1.0, judge=0.5 * scored["score"], human=np.where(position % 3 == 0, np.nan, scored["score"])
     )
 
 

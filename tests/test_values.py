@@ -15,12 +15,7 @@ from frames import BY_INDEX, DUELS, LOG, PLAYERS, SCORES, TIES, VERDICTS, with_v
 from statsmodels.stats.proportion import proportion_confint
 
 import evalreg as er
-from evalreg.errors import (
-    FewClustersWarning,
-    LeverageWarning,
-    SparseBoardWarning,
-    ZeroVarianceWarning,
-)
+from evalreg.errors import FewClustersWarning, LeverageWarning, SparseBoardWarning, ZeroVarianceWarning
 
 # Rounding of sums in another order; nothing here is ill-conditioned.
 SAME = 1e-12

@@ -17,10 +17,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
-from evalreg.errors import (
-    LeverageWarning,
-    SparseBoardWarning,
-)
+from evalreg.errors import LeverageWarning, SparseBoardWarning
 
 duckdb = pytest.importorskip("duckdb")
 

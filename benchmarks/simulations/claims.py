@@ -274,9 +274,7 @@ CLAIMS = (
         COVERAGE, "| the same on the logit scale | {} | {} | {} |", lambda t: row_of(worlds(t, "strata of", "logit"))
     ),
     Claim(
-        COVERAGE,
-        "| win rates, by prompt | {} | {} | {} |",
-        lambda t: row_of(boards(t, estimator="win_rate", judges=1)),
+        COVERAGE, "| win rates, by prompt | {} | {} | {} |", lambda t: row_of(boards(t, estimator="win_rate", judges=1))
     ),
     Claim(
         COVERAGE,
@@ -301,10 +299,7 @@ CLAIMS = (
     Claim(
         COVERAGE,
         "all bands hold together in {} of the logs ({} at worst), all rank sets in {} ({})",
-        lambda t: (
-            *mean_and_worst(grid(t, "bands", "bands")),
-            *mean_and_worst(grid(t, "bands", "rank sets")),
-        ),
+        lambda t: (*mean_and_worst(grid(t, "bands", "bands")), *mean_and_worst(grid(t, "bands", "rank sets"))),
     ),
     Claim(
         COVERAGE,
@@ -334,9 +329,7 @@ CLAIMS = (
     ),
     *(
         Claim(
-            SCORE,
-            f"| {rows} | {{}}, {{}} of {{}} | {{}}, {{}} | {{}}, {{}} |",
-            lambda t, size=size: of_size(t, size),
+            SCORE, f"| {rows} | {{}}, {{}} of {{}} | {{}}, {{}} | {{}}, {{}} |", lambda t, size=size: of_size(t, size)
         )
         for rows, size in SIZES.items()
     ),

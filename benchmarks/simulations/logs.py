@@ -234,10 +234,7 @@ def decided(results: er.Results, truth: FloatArray, seed: int, *, apart: bool) -
     """Counts of one log: anything false, anything in the wrong direction, and the share of true differences found."""
     place = {model: number for number, model in enumerate(results.params.index)}
     holm, bands = results.pairwise("step-down", seed=seed), results.simultaneous(contrasts="pairs", seed=seed)
-    pairs = {
-        HOLM: holm["p_adjusted"] <= LEVEL,
-        BANDS: ((bands["lower"] > 0) | (bands["upper"] < 0)).loc[holm.index],
-    }
+    pairs = {HOLM: holm["p_adjusted"] <= LEVEL, BANDS: ((bands["lower"] > 0) | (bands["upper"] < 0)).loc[holm.index]}
     if apart:
         pairs[APART] = results.with_cov(alike=None).pairwise("step-down", seed=seed)["p_adjusted"] <= LEVEL
     gap = np.array([truth[place[left]] - truth[place[right]] for left, right in holm.index])

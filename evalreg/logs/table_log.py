@@ -52,11 +52,7 @@ def recognises(source: Source) -> bool:
     return not start.startswith((b"[", b"PK")) and b"\0" not in source.head and (b"," in first or b"\t" in first)
 
 
-TABLE = Format(
-    "table",
-    "a table (CSV, TSV, JSON lines, Parquet, Arrow)",
-    recognises,
-)
+TABLE = Format("table", "a table (CSV, TSV, JSON lines, Parquet, Arrow)", recognises)
 
 
 def read_tables(sources: Sequence[Source], choice: Choice) -> Reading:

@@ -100,11 +100,7 @@ def without_rounding(residual: FloatArray, outcome: FloatArray, terms: Callable[
 
 
 def canonical(
-    design: FloatArray,
-    outcome: FloatArray,
-    names: Sequence[str],
-    family: FamilyName,
-    weights: FloatArray | None = None,
+    design: FloatArray, outcome: FloatArray, names: Sequence[str], family: FamilyName, weights: FloatArray | None = None
 ) -> Fitted:
     """A GLM with its canonical link (logit or log) by statsmodels, where the (quasi-)likelihood is largest.
 

@@ -150,8 +150,7 @@ class RandomisationTest(Shown):
         ends = f"[{self.alpha / 2:.3g}", f"{1 - self.alpha / 2:.3g}]"
         row = (number(self.estimate), number(self.se), fixed(self.t, 3), p_value(self.p_value))
         grid = Grid(
-            ("effect", "estimate", "clustered SE", "t", "p", *ends),
-            ((self.name, *row, *map(number, self.interval)),),
+            ("effect", "estimate", "clustered SE", "t", "p", *ends), ((self.name, *row, *map(number, self.interval)),)
         )
         return Summary("Randomisation test", facts, (grid,), tuple(text for _, text in self.notes))
 

@@ -436,9 +436,7 @@ CASES = [
     _board("win rate by strata", _win_rate(by="subject")),
     _board("Bradley-Terry", _pairwise(er.bradley_terry), like="Bradley-Terry with position, Elo"),
     _board(
-        "Bradley-Terry with position, Elo",
-        _pairwise(er.bradley_terry, formula="words", scale="elo"),
-        covariate="words",
+        "Bradley-Terry with position, Elo", _pairwise(er.bradley_terry, formula="words", scale="elo"), covariate="words"
     ),
     _board(
         "Bradley-Terry by Davidson",

@@ -312,20 +312,9 @@ LIES = [
     Lie("test_a_column_that_is_not_there_is_named_with_the_nearest", _no_such_clusters),
     Lie("test_one_cluster_is_refused", _one_cluster_is_none),
     Lie("test_threads_do_not_meet", _left_lying_about),
-    Lie(
-        "test_what_one_cluster_alone_tells_has_no_error_bar",
-        forged(bse=lambda bse: bse.fillna(0.0)),
-    ),
-    Lie(
-        "test_a_jackknife_is_that_of_the_rows_without_each_cluster",
-        falsely_exact,
-        truth=one_step,
-    ),
-    Lie(
-        "test_parameters_without_a_cluster_are_solved_again_or_said_to_be_one_step",
-        falsely_exact,
-        truth=one_step,
-    ),
+    Lie("test_what_one_cluster_alone_tells_has_no_error_bar", forged(bse=lambda bse: bse.fillna(0.0))),
+    Lie("test_a_jackknife_is_that_of_the_rows_without_each_cluster", falsely_exact, truth=one_step),
+    Lie("test_parameters_without_a_cluster_are_solved_again_or_said_to_be_one_step", falsely_exact, truth=one_step),
     Lie(
         "test_a_bootstrap_estimates_anew_with_the_weights_that_it_draws",
         forged(bootstrap=returning(lambda boot: replace(boot, draws=boot.draws + 0.01))),

@@ -67,12 +67,7 @@ def under_collation(folder: Path) -> cases.Make:
     return make
 
 
-TEXT = {
-    "REAL": ["n/a", ""],
-    "NUMERIC": ["n/a", ""],
-    "INTEGER": ["n/a"],
-    "BOOLEAN": ["true"],
-}
+TEXT = {"REAL": ["n/a", ""], "NUMERIC": ["n/a", ""], "INTEGER": ["n/a"], "BOOLEAN": ["true"]}
 
 
 def check_text_among_numbers(folder: Path) -> None:

@@ -1047,5 +1047,5 @@ def effective_clusters(estimate: Estimate, axes: tuple[Axis, ...]) -> FloatArray
     smallest = np.full(estimate.n_params, np.inf)
     for axis in axes:
         share = transposed(scale_columns(A, 1.0 / cells.weight))
-        smallest = np.minimum(smallest, 1.0 / estimate.scores.column_sums(axis, share, share).squares)
+        smallest = np.minimum(smallest, 1.0 / estimate.scores.column_sums(axis, share).squares)
     return smallest

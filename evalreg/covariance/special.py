@@ -296,7 +296,6 @@ LARGEST_SHARE = 0.30
 class Sparsity:
     """How the weight of each parameter lies on the clusters of one axis. All arrays have shape (n_params,)."""
 
-    axis: Axis
     # H: the weighted mean over the cells of a parameter of sum over clusters of h^2, h a cluster's share of a cell.
     concentration: FloatArray
     # Effective number of clusters, one over the sum of squared shares (Kish).
@@ -320,14 +319,14 @@ def sparsity(estimate: Estimate, axis: Axis) -> Sparsity:
     # A parameter's weights sum to one over its cells, whatever the scale of the parameter.
     weights = scale_rows(weights, 1.0 / np.maximum(weights @ np.ones(weights.shape[1]), 1e-300))
     share = scale_rows(identity(estimate.cells.weight.size), 1.0 / estimate.cells.weight)
-    of_cells = estimate.scores.column_sums(axis, share, share)
+    of_cells = estimate.scores.column_sums(axis, share)
     single = (1.0 - of_cells.largest < FULL_LEVERAGE).astype(float)
     mapped = times(share, transposed(weights))
-    of_params = estimate.scores.column_sums(axis, mapped, mapped)
+    of_params = estimate.scores.column_sums(axis, mapped)
     squares = np.asarray(of_params.squares)
     # What rests on no cell, as the sum of all win rates, rests on no few clusters.
     effective = np.divide(1.0, squares, out=np.full(squares.size, np.inf), where=squares > 0)
-    return Sparsity(axis, weights @ of_cells.squares, effective, of_params.largest, weights @ single)
+    return Sparsity(weights @ of_cells.squares, effective, of_params.largest, weights @ single)
 
 
 # What becomes of pairs that met under one cluster alone, by whether estimates are solved again without it.
@@ -388,7 +387,7 @@ def one_way_notes(estimate: Estimate, cells: Cells, cov: Covariance) -> Iterator
     flat, count = (cells.low == cells.high) & (cells.count > 0), np.maximum(cells.count, 1.0)
     for axis in cov.axes if board and flat.any() else ():  # The jackknife leaves out a pair that met under one cluster.
         share = scale_rows(identity(flat.size), 1.0 / cells.weight)
-        flat &= 1 - estimate.scores.column_sums(axis, share, share).largest >= FULL_LEVERAGE
+        flat &= 1 - estimate.scores.column_sums(axis, share).largest >= FULL_LEVERAGE
     if not flat.any():
         return
     A = without_zeros(compressed(estimate.coefficient_map))

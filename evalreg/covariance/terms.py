@@ -217,8 +217,7 @@ def _clusters_of_cells(estimate: Estimate, cells: Cells, by: Axis, each: bool = 
     A single one has no variance (and needs none where it is no sample): refused of all models, or of `each` of them.
     """
     assert cells.stratum is not None
-    every = identity(cells.stratum.size)
-    counts = estimate.scores.column_sums(by, every, every).n_clusters
+    counts = estimate.scores.column_sums(by, identity(cells.stratum.size)).n_clusters
     varies = _entering(estimate)
     most = np.zeros(len(cells.strata))
     np.maximum.at(most, cells.stratum[varies], counts[varies])

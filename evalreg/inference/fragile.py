@@ -329,7 +329,7 @@ def _effective(estimate: Estimate, axis: Axis | None) -> FloatArray:
         if np.all(total >= FEW_CLUSTERS * float(scores.sizes(axis).max()) * farthest):
             return unknown
         parts = transposed(scale_columns(squares, cells.weight**-2.0))
-        return _ratio(total, scores.column_sums(axis, parts, parts).squares)
+        return _ratio(total, scores.column_sums(axis, parts).squares)
     by_cluster = None if _spread_out(estimate, axis) else scores.squares_by_cluster(axis, dense(estimate.bread))
     if by_cluster is None:
         return unknown

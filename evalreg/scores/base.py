@@ -32,10 +32,8 @@ from evalreg.numerics.matrices import (
     square,
     sum_blocks,
     times,
-    totals_of_columns,
     transposed,
     white,
-    with_entries,
     without_zeros,
 )
 from evalreg.numerics.moments import ClusterSums, sums_of_residuals
@@ -191,15 +189,13 @@ class RowsInCells:
 
 @dataclass(frozen=True, eq=False)
 class ColumnSums:
-    """Sums over clusters of what they hold of each of some columns, s of weight and t of residuals, (n_columns,)."""
+    """Sums over clusters of the weight s that they have in each of some columns, (n_columns,)."""
 
     # Clusters with s above zero.
     n_clusters: FloatArray
     # Sum of s^2, and the largest s.
     squares: FloatArray
     largest: FloatArray
-    # Sum of t^2 / s.
-    between: FloatArray
 
 
 class Scores(ABC):
@@ -352,30 +348,21 @@ class Scores(ABC):
         np.maximum.at(weight, rows.cell, rows.weight)
         return weight
 
-    def column_sums(self, by: Axis, size: Matrix, total: Matrix, shift: Matrix | None = None) -> ColumnSums:
-        """What clusters hold of some columns, each a sum of columns of these scores, shapes (n_columns, m).
-
-        With `shift`, so much of the weight counts as residual.
-        """
-        n, squares, largest, between = (np.zeros(size.shape[1]) for _ in range(4))
+    def column_sums(self, by: Axis, columns: Matrix) -> ColumnSums:
+        """The weight of clusters in some columns, each a combination of these scores' columns, (n_columns, m)."""
+        n, squares, largest = (np.zeros(columns.shape[1]) for _ in range(3))
         for block in self.cells(by):
-            if small_product(block.gram, size):
-                S, T = compressed(block.gram) @ dense(size), compressed(block.totals) @ dense(total)
-                T = T if shift is None else T + compressed(block.gram) @ dense(shift)
-                some = S > 0
-                between += np.sum(np.where(some, T**2, 0.0) / np.where(some, S, 1.0), axis=0)
+            if small_product(block.gram, columns):
+                S = compressed(block.gram) @ dense(columns)
                 squares += np.sum(S**2, axis=0)
-                n += np.count_nonzero(some, axis=0)
+                n += np.count_nonzero(S > 0, axis=0)
                 np.maximum(largest, S.max(axis=0), out=largest)
                 continue
-            s = without_zeros(times(compressed(block.gram), size))
-            t = times(compressed(block.totals), total)
-            t = t if shift is None else compressed(t + times(compressed(block.gram), shift))
-            between += totals_of_columns(t.multiply(t).multiply(with_entries(s, 1.0 / s.data)).tocsr())
+            s = without_zeros(times(compressed(block.gram), columns))
             squares += np.bincount(s.indices, s.data**2, squares.size)
             n += np.bincount(s.indices, s.data > 0, n.size)
             np.maximum.at(largest, s.indices, s.data)
-        return ColumnSums(n, squares, largest, between)
+        return ColumnSums(n, squares, largest)
 
     @property
     def as_means(self) -> Scores:

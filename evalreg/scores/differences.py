@@ -306,8 +306,7 @@ class PairedMeans(Paired):
     @cached_property
     def _n_items(self) -> FloatArray:
         """Questions that each column has rows of, shape (n_columns,)."""
-        every = identity(self.count.size)
-        return self.scores.column_sums(self.item, every, every).n_clusters
+        return self.scores.column_sums(self.item, identity(self.count.size)).n_clusters
 
     def _homes(self, axis: Axis) -> IntArray | None:
         """Cluster of each question; None where an engine's table is gone and did not say."""

@@ -355,22 +355,11 @@ class MappedScores(Scores):
             else:
                 yield from self._grams(totals, weight, self.information.flat)
 
-    def column_sums(self, by: Axis, size: Matrix, total: Matrix, shift: Matrix | None = None) -> ColumnSums:
-        """What clusters hold of some columns, asked of the cells that these are made of."""
-        if self.counted is None or not self._maps:
-            return super().column_sums(by, size, total, shift)
-        moved = [] if self.offset is None else [self.offset @ total]
-        moved += [] if shift is None else [self.counted @ shift]
-        return self.inner.column_sums(
-            by, self.counted @ size, self.design @ total, compressed(sum(moved[1:], moved[0])) if moved else None
-        )
-
-    @property
-    def _maps(self) -> tuple[Matrix, ...]:
-        """What a unit of weight, and of residual, in each cell is of each column; none where columns share more."""
+    def column_sums(self, by: Axis, columns: Matrix) -> ColumnSums:
+        """The weight of clusters in some columns, asked of the cells that these are made of."""
         if self.counted is None or self.information is not None or self.inner.n_columns != self._n_cells:
-            return ()
-        return (self.counted, self.design) if self.offset is None else (self.counted, self.design, self.offset)
+            return super().column_sums(by, columns)
+        return self.inner.column_sums(by, self.counted @ columns)
 
     def sparse_grams(self, by: Axis) -> tuple[FloatArray, Matrix]:
         """Sums of all clusters, (n_clusters, n_columns), and their X_g'W X_g, flattened: few entries a cluster."""

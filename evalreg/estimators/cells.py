@@ -126,7 +126,7 @@ def single_means(estimate: Estimate) -> SingleMeans | None:
         return StratifiedMeans.of_strata(estimate.scores, compressed(A), strata, icc)
     if np.any(np.diff(compressed(A).indptr) != 1):
         return None
-    return SingleMeans(estimate.scores, cells.mean, cells.count, cells.squares, A, icc)
+    return SingleMeans(estimate.scores, cells.mean, cells.count, A, icc, cells.squares)
 
 
 def _refuse_constant(sums: CellSums, names: tuple[str, ...], coefficient_map: Matrix, score: str) -> None:

@@ -117,7 +117,7 @@ def score_interval_of_intercept(estimate: Estimate, cov: Covariance, alpha: floa
         squares = np.array([float(scores.residual @ scores.residual)])
     else:
         return None
-    single = SingleMeans(scores, mean, n, squares, np.ones((1, 1)), ICC_MEAN)
+    single = SingleMeans(scores, mean, n, np.ones((1, 1)), ICC_MEAN, squares)
     return np.asarray(replace(cov, single=single).limits(np.array(estimate.params), None, alpha)[0])
 
 

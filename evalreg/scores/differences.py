@@ -333,7 +333,7 @@ def _gram(matrix: Matrix) -> FloatArray:
     return dense(matrix.T @ matrix)
 
 
-def paired_answers(estimate: Any, item: Axis, icc: float = ICC) -> Paired | None:
+def paired_answers(estimate: Any, item: Axis) -> Paired | None:
     """Scores in [0, 1] of models on the same questions, from an estimate made of cells.
 
     Strata that weigh as their questions leave a mean the plain one, so that their cells are taken together; None where
@@ -341,18 +341,17 @@ def paired_answers(estimate: Any, item: Axis, icc: float = ICC) -> Paired | None
     """
     cells, maps = estimate.cells, estimate.coefficient_map
     if cells.stratum is None:
-        return PairedMeans(estimate.scores, cells.mean, cells.weight, cells.squares, maps, icc, item)
+        return PairedMeans(estimate.scores, cells.mean, cells.weight, maps, ICC, item)
     of = sparse.csr_array((compressed(maps) != 0).T.astype(np.float64))
     weight = cells.weight @ of
     if not np.allclose(dense(maps), dense(of.T * cells.weight) / weight[:, None], rtol=ROUNDING, atol=0):
         return None
     mean = (cells.mean * cells.weight) @ of / weight
-    squares = (cells.squares + cells.weight * (cells.mean - of @ mean) ** 2) @ of
     # Residuals about the mean of the stratum become those about the mean of the model.
     about = sparse.diags_array(cells.mean) @ of - of @ sparse.diags_array(mean)
     scores = MappedScores(estimate.scores, of, about, counted=of)
     maps = sparse.eye_array(mean.size, format="csr")
-    return PairedMeans(scores, mean, weight, squares, maps, icc, item, stratified=True)
+    return PairedMeans(scores, mean, weight, maps, ICC, item, stratified=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -395,7 +394,7 @@ def paired_differences(estimate: Any, icc: float | None, pairs: ModelPairs, is_p
         return None
     if estimate.cells.stratum is None:
         cells = estimate.cells
-        return PairedDifferences(scores, cells.mean, cells.weight, cells.squares, estimate.coefficient_map, icc)
+        return PairedDifferences(scores, cells.mean, cells.weight, estimate.coefficient_map, icc)
     which = np.flatnonzero(is_paired)
     if not which.size:
         return None
@@ -404,4 +403,4 @@ def paired_differences(estimate: Any, icc: float | None, pairs: ModelPairs, is_p
     mean = sums.total / sums.weight
     inner = PairScores(scores.values, paired, mean, scores.labels, np.zeros(which.size, dtype=bool))
     chosen = sparse.csr_array((np.ones(which.size), (which, np.arange(which.size))), (is_paired.size, which.size))
-    return PairedDifferences(inner, mean, sums.weight, sums.squares, chosen, icc, stratified=True)
+    return PairedDifferences(inner, mean, sums.weight, chosen, icc, stratified=True)

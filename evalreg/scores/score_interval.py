@@ -231,10 +231,8 @@ class UnitScores(ABC):
     signed: ClassVar[bool]
 
     scores: Scores  # of an estimate
-    # (n_columns,): mean of each column, its rows, and their sum of squares about it
-    means: FloatArray
-    count: FloatArray
-    squares: FloatArray
+    means: FloatArray  # (n_columns,)
+    count: FloatArray  # (n_columns,): rows of each
     contrasts: Matrix  # (n_params, n_columns): the parameters as contrasts of the columns
     icc: float  # correlation that is granted within a cluster to what was not seen
     factor: FloatArray | None = field(default=None, kw_only=True)  # (n_columns,): 1 - n/N of a finite population
@@ -259,14 +257,13 @@ class UnitScores(ABC):
         """V(x) of such contrasts, from their variances in clusters of an axis (None: independent rows)."""
         _, first, second, _ = sides
         n, theta = self.count[first], self.means[first] - np.where(second < 0, 0.0, self.means[second])
-        size, square, unseen = self._moments(first, second, axis)
-        spread = np.maximum(square - theta**2, 0.0) if self.signed else self.squares[first] / n
+        size, spread, unseen = self._moments(first, second, theta, axis)
         factor = np.ones(n.size) if self.factor is None else self.factor[first]
         if self.stratified:
             naive = factor * spread / np.maximum(n - 1, 1)
             known = (variance > 0) & (naive > 0)
             factor = factor * np.where(known, np.minimum(variance / np.where(known, naive, 1.0), 1.0), 1.0)
-        moments = theta, n, spread, size, square
+        moments = theta, n, spread, size, spread + theta**2
         return null_variance(*moments, variance, unseen, self.icc, signed=self.signed, factor=factor)
 
     def apart(self, contrasts: Matrix) -> IntArray:
@@ -292,8 +289,10 @@ class UnitScores(ABC):
         return compressed(self.contrasts)
 
     @abstractmethod
-    def _moments(self, first: IntArray, second: IntArray, axis: Axis | None) -> tuple[FloatArray, FloatArray, Unseen]:
-        """Means of |d| and of d^2, and what the clusters did not show."""
+    def _moments(
+        self, first: IntArray, second: IntArray, theta: FloatArray, axis: Axis | None
+    ) -> tuple[FloatArray, FloatArray, Unseen]:
+        """Means of |d|, variances of the rows, and what the clusters did not show."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,6 +301,8 @@ class SingleMeans(UnitScores):
 
     signed = False
 
+    squares: FloatArray  # (n_columns,): sum of squares of the rows about the mean
+
     def sides(self, contrasts: Matrix | None) -> Sides:
         """Contrasts that are one column."""
         A, rows, start = self._held(contrasts, 1)
@@ -309,16 +310,17 @@ class SingleMeans(UnitScores):
         rows, column = rows[whole], A.indices[start[whole]].astype(np.intp)
         return rows, column, np.full(rows.size, -1), np.ones(rows.size)
 
-    def _moments(self, first: IntArray, second: IntArray, axis: Axis | None) -> tuple[FloatArray, FloatArray, Unseen]:
+    def _moments(
+        self, first: IntArray, second: IntArray, theta: FloatArray, axis: Axis | None
+    ) -> tuple[FloatArray, FloatArray, Unseen]:
         """Of scores, and the rarer of successes and failures in each cluster."""
-        mean = self.means[first]
-        square = self.squares[first] / self.count[first] + mean**2
+        moments = theta, self.squares[first] / self.count[first]
         if axis is None or not first.size:
-            return mean, square, Unseen.of_rows(first.size)
+            return *moments, Unseen.of_rows(first.size)
         if axis not in self._unseen:
             self._unseen[axis] = self._unseen_in(axis)
         of = self._unseen[axis]
-        return mean, square, Unseen(of.share[first], of.pairs[first])
+        return *moments, Unseen(of.share[first], of.pairs[first])
 
     def _unseen_in(self, axis: Axis) -> Unseen:
         """What the clusters did not show of each column."""
@@ -333,7 +335,7 @@ class SingleMeans(UnitScores):
         parts = ((part.means, part.count, part.squares) for part in (self, other))
         means, count, squares = (np.concatenate(both) for both in zip(*parts, strict=True))
         contrasts = sparse.block_diag([self._compressed, other._compressed], format="csr")
-        return SingleMeans(scores, means, count, squares, contrasts, self.icc, stratified=self.stratified)
+        return SingleMeans(scores, means, count, contrasts, self.icc, squares, stratified=self.stratified)
 
     @cached_property
     def _unseen(self) -> dict[Axis, Unseen]:
@@ -366,7 +368,7 @@ class StratifiedMeans(SingleMeans):
         n = 1 / total
         spread = n * (variances @ within + pooled * (variances @ unseen))
         contrasts = identity(n.size)
-        return cls(scores, w @ mean, n, spread * (n - 1), contrasts, icc, shares=w, strata=(mean, count, squares))
+        return cls(scores, w @ mean, n, contrasts, icc, spread * (n - 1), shares=w, strata=strata)
 
     def drawn(self, factor: FloatArray) -> StratifiedMeans:
         """The same of strata of finite populations."""
@@ -429,20 +431,23 @@ class Paired(UnitScores):
     def _apart_by_axis(self) -> dict[Axis, bool]:
         return {}
 
-    def _moments(self, first: IntArray, second: IntArray, axis: Axis | None) -> tuple[FloatArray, FloatArray, Unseen]:
-        """Means of |d| and d^2, and questions that are not of the commonest of -1, 0 and 1 in each cluster."""
-        sums, of_rows = np.zeros((2, first.size)), Unseen.of_rows(first.size)
+    def _moments(
+        self, first: IntArray, second: IntArray, theta: FloatArray, axis: Axis | None
+    ) -> tuple[FloatArray, FloatArray, Unseen]:
+        """Of differences, and questions that are not of the commonest of -1, 0 and 1 in each cluster."""
+        (size, square), of_rows = np.zeros((2, first.size)), Unseen.of_rows(first.size)
         if not first.size:  # No clusters are looked up in vain either.
-            return sums[0], sums[1], of_rows
+            return size, square, of_rows
         home = None if axis is None or self._apart(axis) else self._homes(axis)
         share, pairs = np.ones(first.size), np.zeros(first.size)
         for at, d, member in self._each(first, second):
-            sums[:, at] = np.array([np.abs(d).sum(axis=1), np.einsum("mn,mn->m", d, d)]) / self.count[first[at]]
+            n = self.count[first[at]]
+            size[at], square[at] = np.abs(d).sum(axis=1) / n, np.einsum("mn,mn->m", d, d) / n
             if home is not None:
                 cluster = home if member is None else home[member]
                 unseen = Unseen.of_clusters([differing_in_clusters(d, self._present(first[at]), cluster)])
                 share[at], pairs[at] = unseen.share, unseen.pairs
-        return sums[0], sums[1], Unseen(share, pairs)
+        return size, np.maximum(square - theta**2, 0.0), Unseen(share, pairs)
 
 
 def differing_in_clusters(d: FloatArray, present: FloatArray | None, home: IntArray) -> tuple[FloatArray, FloatArray]:

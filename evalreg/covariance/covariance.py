@@ -202,7 +202,7 @@ class Floor(Protocol):
     def variance(self, contrasts: FloatArray) -> FloatArray:
         """Return the least variance of each contrast, shape (n_contrasts,)."""
 
-    def linear(self, contrasts: FloatArray, names: Sequence[str]) -> Floor:
+    def linear(self, contrasts: FloatArray) -> Floor:
         """Return the same for contrasts of the parameters."""
 
 
@@ -675,7 +675,7 @@ class Covariance:
             naive=naive,
             bounded=self.bounded and picks,
             fixed=constant | self._fixed(C) if constant.any() else fixed,
-            floor=None if self.floor is None else self.floor.linear(C, names),
+            floor=None if self.floor is None else self.floor.linear(C),
             withheld=None if self.withheld is None else self._withheld(C),
             paired=None if self.paired is None else self.paired.linear(C),
             single=None if self.single is None else self.single.linear(C),

@@ -249,7 +249,7 @@ class Widest:
         above, below = np.maximum(L, 0.0), np.maximum(-L, 0.0)
         return np.asarray(quadratic(L, self.settled) + 2 * np.sum((above @ self.unknown) * below, axis=1))
 
-    def linear(self, contrasts: FloatArray, names: Sequence[str]) -> Widest:
+    def linear(self, contrasts: FloatArray) -> Widest:
         """The same for contrasts of the parameters."""
         return replace(self, A=compressed(contrasts) @ self.A)
 

@@ -630,9 +630,7 @@ def _floored(cov: Covariance, estimate: Estimate, axes: tuple[Axis, ...], option
         source_cov = assemble(replace(whole, scores=estimate.scores), axes, options)
         floor, ends = source_cov.floor, source_cov.ends
         return replace(
-            cov,
-            floor=None if floor is None else floor.linear(dense(C), cov.names),
-            ends=None if ends is None else ends.linear(C),
+            cov, floor=None if floor is None else floor.linear(dense(C)), ends=None if ends is None else ends.linear(C)
         )
     if cov.bounded:
         cov = replace(cov, ends=ends_of(estimate, cov.variance(), axes))

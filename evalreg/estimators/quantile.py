@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import compress, pairwise
 from typing import Any
@@ -47,7 +47,7 @@ class MoverFloor:
     # The parameters as contrasts of the estimates, (m, k).
     contrasts: FloatArray
 
-    def linear(self, contrasts: FloatArray, names: Sequence[str]) -> MoverFloor:
+    def linear(self, contrasts: FloatArray) -> MoverFloor:
         """The same for contrasts of the parameters."""
         return replace(self, contrasts=np.asarray(contrasts @ self.contrasts, dtype=np.float64))
 

@@ -89,8 +89,8 @@ def option(name: str, value: object, of: Any, hint: str = "") -> Any:
 
 
 @contextmanager
-def writing(argument: str, path: object, what: str = "a file to write to") -> Iterator[None]:
-    """Say of what cannot be written which argument named it."""
+def accessing(argument: str, path: object, what: str = "a file to write to") -> Iterator[None]:
+    """Say of what cannot be written or read which argument named it."""
     try:
         yield
     except EvalregError:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 import evalreg as er
-from evalreg.checks import muted, writing
+from evalreg.checks import accessing, muted
 from evalreg.errors import ArgumentError
 from evalreg.report.tables import WIDTH, Grid, in_lines, number
 
@@ -137,7 +137,7 @@ def write(folder: Path, seed: int = 0) -> str:
         "models.csv": "scores of two models on the same questions",
         "pilot.csv": "four answers of two models to each question",
     }
-    with writing("write", folder, "a folder"):
+    with accessing("write", folder, "a folder"):
         folder.mkdir(parents=True, exist_ok=True)
         contents = {folder / name: log.to_csv(index=False, lineterminator="\n") for name, log in logs(seed).items()}
         for path, content in contents.items():

@@ -103,7 +103,7 @@ def _computed(options: argparse.Namespace) -> int:
 
 def _check_output(options: argparse.Namespace) -> None:
     """Refuse to write over what is read, or where nothing can be written, before a large file is read."""
-    from evalreg.checks import writing  # loads numpy, which a page of help does not need
+    from evalreg.checks import accessing  # loads numpy, which a page of help does not need
 
     files = [word.partition("=")[2] if not os.path.exists(word) else word for word in getattr(options, "files", ())]
     for name in ("output", "summary", "figure"):
@@ -115,7 +115,7 @@ def _check_output(options: argparse.Namespace) -> None:
                 if os.path.samefile(path, file):
                     raise ArgumentError(f'`{name}` must not be the file that is read; got "{path}".', parameter=name)
         folder = os.path.dirname(path) or "."
-        with writing(name, path):
+        with accessing(name, path):
             os.stat(folder)
             if os.path.isdir(path):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -259,7 +259,7 @@ def build_parser(arguments: Sequence[str] = ()) -> Parser:
         usage = " ".join(filter(None, ["evalreg", command.name, *command.first, "[options]"]))
         usage += " [NAME=]FILE..." if command.reads else ""
         subparser = commands.add_parser(command.name, help=command.purpose, usage=usage, **settings)
-        subparser.description, subparser.epilog = command.description, command.examples
+        subparser.epilog = command.examples
         for name in command.first:
             subparser.add_argument(name.lower(), metavar=name)
         if command.reads:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalreg.checks import writing
+from evalreg.checks import accessing
 from evalreg.cli.verbs import Reply, Request
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.report.answer import tiers_summary
@@ -232,7 +232,7 @@ def _json(request: Request, reply: Reply) -> str:
 def _append(file: str, markdown: str) -> None:
     """Add to the end of a file that --summary made, or make it; another file is left as it is."""
     path = Path(file)
-    with writing("summary", file):
+    with accessing("summary", file):
         if path.exists() and path.stat().st_size and not path.read_text(encoding="utf-8").startswith(SUMMARY_MARK):
             raise ArgumentError(
                 f'`summary` adds to files that it made itself; "{file}" begins with something else. Name another one.',

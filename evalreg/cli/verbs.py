@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import evalreg as er
-from evalreg.checks import issue, muted, writing
+from evalreg.checks import accessing, issue, muted
 from evalreg.cli.commands import Command
 from evalreg.cli.options import Option, options_of, typed_value, words
 from evalreg.cli.reading import Rows, defaults, named_files, read, with_hint, written
@@ -191,7 +191,7 @@ def draw(plotted: Callable[[], Any], path: str) -> None:
 
         raise NotAvailableError('`figure` needs matplotlib: pip install "evalreg[plot]".', parameter="figure") from None
     matplotlib.use("agg")
-    with writing("figure", path):
+    with accessing("figure", path):
         plotted().figure.savefig(Path(path), dpi=150)
 
 

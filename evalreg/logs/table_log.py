@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import infer_dtype, is_string_dtype
 
-from evalreg.checks import MOST_LISTED, listed, nearest
+from evalreg.checks import MOST_LISTED, accessing, listed, nearest
 from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, DataError, LogFormatError
 from evalreg.logs.reader import refuse_unknown_task
@@ -173,11 +173,8 @@ def as_roles(roles: Any) -> TableRoles:
     if not isinstance(roles, str | os.PathLike):
         raise ArgumentError(f"`roles` must be a TOML file or a mapping from role to column; got {roles!r}.")
     path = Path(roles)
-    try:
+    with accessing("roles", path, "a file that can be read"):
         text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ArgumentError(f'`roles` must be a file that can be read; "{path}" cannot: {reason}.') from error
     try:
         return _checked(tomllib.loads(text), str(path))
     except (tomllib.TOMLDecodeError, RecursionError) as error:

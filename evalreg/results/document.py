@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import fraction, muted, writing
+from evalreg.checks import accessing, fraction, muted
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, EvalregError
@@ -147,6 +147,6 @@ def written(document: Mapping[str, Any], path: Any) -> str:
     """The document as text, in a file too where one is named."""
     text = as_json(document)
     if path is not None:
-        with writing("path", path):
+        with accessing("path", path):
             Path(path).write_text(text + "\n", encoding="utf-8", newline="\n")
     return text

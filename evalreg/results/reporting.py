@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import fraction, muted, option, writing
+from evalreg.checks import accessing, fraction, muted, option
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, EvalregError
 from evalreg.inference.dependence import standard_error_ratios
@@ -47,7 +47,7 @@ def write_report(
     page = subject._page(alpha, seed, pictures=form == "html")
     text = rendered_page(replace(page, **commands, **({"title": title} if title else {})), form)
     if path is not None:
-        with writing("path", path):
+        with accessing("path", path):
             Path(path).write_text(text, encoding="utf-8", errors="replace", newline="\n")
     return text
 
@@ -67,7 +67,7 @@ def chosen_format(form: ReportFormat | None, path: Any) -> ReportFormat:
     chosen: ReportFormat = option("format", FORMAT_OF[end] if form is None else form, REPORT_FORMATS)
     check_renders(chosen)
     if path is not None and not Path(path).parent.is_dir():
-        with writing("path", path):
+        with accessing("path", path):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     return chosen
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, fraction, keeps
+from evalreg.checks import FloatArray, accessing, fraction, keeps
 from evalreg.errors import ArgumentError, LogFormatError, NotAvailableError
 from evalreg.report.answer import short
 from evalreg.report.documents import SCHEMA_VERSION, numbers, read_summary
@@ -439,11 +439,8 @@ def _text_of(source: Any) -> tuple[str, str]:
         return source.lstrip("\ufeff"), "the text"
     if not isinstance(source, str | PathLike):
         raise ArgumentError(f"`path_or_text` must be a file or JSON; got {type(source).__name__}.")
-    try:
+    with accessing("path_or_text", source, "a file that can be read"):
         return Path(source).read_text(encoding="utf-8-sig"), f'"{source}"'
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ArgumentError(f'`path_or_text` must be a file that can be read; "{source}" is not: {reason}.') from None
 
 
 def _no_constant(name: str) -> Any:

@@ -28,7 +28,6 @@ class Command:
     verb: str = "estimated"  # the function of `verbs` that runs it
     reads: bool = True  # whether it reads logs
     examples: str = ""
-    description: str = ""
 
     @property
     def shown(self) -> tuple[str, ...]:

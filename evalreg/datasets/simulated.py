@@ -14,6 +14,7 @@ from pandas.api.extensions import ExtensionArray
 
 from evalreg.checks import FloatArray, IntArray
 from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.inference.simultaneous import base_seed
 
 # What simulated logs share: their arguments checked, ids of one length, the truth beside the rows
 
@@ -22,10 +23,8 @@ def generator(seed: int | np.random.Generator) -> tuple[np.random.Generator, int
     """Generator to draw from, and the seed when it was a number."""
     if isinstance(seed, np.random.Generator):
         return seed, None
-    if isinstance(seed, bool) or not isinstance(seed, numbers.Integral):
-        raise ArgumentTypeError(f"`seed` must be a whole number or a numpy.random.Generator; got {seed!r}.")
-    seed = whole("seed", seed, 0)
-    return np.random.default_rng(seed), seed
+    base, shown = base_seed(seed)
+    return np.random.default_rng(base), shown
 
 
 def _number(name: str, value: float) -> float:

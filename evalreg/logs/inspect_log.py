@@ -68,7 +68,7 @@ def recognises(source: Source) -> bool:
     """Whether it is a zip file that begins with a member of a log, or JSON that begins as one."""
     if source.head.startswith(b"PK\x03\x04"):
         return source.head[30:].startswith(MEMBERS)
-    start = source.head.removeprefix(b"\xef\xbb\xbf")
+    start = source.start
     # Tools that sort keys let it begin with what was evaluated.
     usual = re.match(rb'\s*\{\s*"version"\s*:\s*\d+\s*,', start) and b'"eval"' in start and b'"task"' in start
     is_sorted = re.match(rb'\s*\{\s*"eval"\s*:\s*\{', start) and b'"created"' in start and b'"dataset"' in start
@@ -332,7 +332,7 @@ def _notes(path: str, details: Record) -> Iterator[str]:
 def _planned(header: Record) -> int:
     """Samples times epochs that the run was to have; 0 where the log does not say."""
     total, ids, epochs = (
-        at(header, f"{p}") for p in ("results.total_samples", "eval.dataset.sample_ids", "eval.config.epochs")
+        at(header, path) for path in ("results.total_samples", "eval.dataset.sample_ids", "eval.config.epochs")
     )
     if isinstance(total, int) and 0 < total < 1 << 40:
         return total

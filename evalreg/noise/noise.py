@@ -26,7 +26,7 @@ from evalreg.estimators.difference import compare
 from evalreg.estimators.mean import mean
 from evalreg.noise.parts import FEWEST_APART, OF_PAIRS, AnswerTable, Parts, middle, noise_columns, noise_parts
 from evalreg.planning.power import detectable, normal_quantiles, t_powers, t_shift, t_shifts
-from evalreg.report.axes import FigSize, curve_axes, differences_axes, errors_axes
+from evalreg.report.axes import DOTTED, MUTED, FigSize, curve_axes, differences_axes, errors_axes
 from evalreg.report.tables import MOST_ROWS, Grid, Printed, Summary, fixed, number, p_value, whole_columns
 from evalreg.results.results import Results, chooses_rows
 
@@ -558,7 +558,7 @@ class Noise(Printed):
         note = "A typical pair: median variances over all pairs, each test two-sided."
         xlabel = "true difference of two models"
         ax = curve_axes(self.curve(), xlabel=xlabel, ylabel=ylabel, note=note, figsize=figsize, ax=ax)
-        ax.axhline(self.power, color="#767676", lw=0.8, ls=(0, (4, 3)), zorder=1)
+        ax.axhline(self.power, color=MUTED, lw=0.8, ls=DOTTED, zorder=1)
         return ax
 
     def __repr__(self) -> str:

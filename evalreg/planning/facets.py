@@ -362,7 +362,7 @@ def _summary(result: FacetComponents) -> Summary:
         (
             str(name),
             number(row["variance"]),
-            f"{number(row['se'])}",
+            number(row["se"]),
             f"[{number(row['lower'])}, {number(row['upper'])}]",
             f"{row['share']:.0%}",
             f"{row['levels']:.0f}",
@@ -380,8 +380,7 @@ def _sentences(result: FacetComponents) -> list[str]:
     if result._confounded:
         said.append(
             f"Each combination has one score, so that {table.index[-1].removesuffix(f' + {ERROR}')} cannot be told "
-            f"from "
-            "the error of single scores: the last row is both. Repeated scores would tell."
+            "from the error of single scores: the last row is both. Repeated scores would tell."
         )
     effects = table.iloc[:-1]
     negative = table.index[(table["variance"] < 0) & (table["upper"] >= 0)]

@@ -75,7 +75,7 @@ def _is_length(side: Any) -> bool:
 
 
 @contextmanager
-def canvas(ax: Axes | None, height: float, note: str = "", figsize: FigSize = None) -> Iterator[Axes]:
+def canvas(ax: Axes | None, height: float, note: str, figsize: FigSize) -> Iterator[Axes]:
     """Axes to draw into, in the style of the figures; matplotlib's global settings come back as they were.
 
     The height is that of a new figure without its note.
@@ -643,7 +643,7 @@ def dependence_axes(table: pd.DataFrame, *, note: str = "", figsize: FigSize = N
         size, ends = 5.0 if len(known) <= 40 else 3.0, known[["icc", "lower", "upper"]].to_numpy(dtype=float)
         low, high = limits(np.append(ends, 0.0))
         for k, name in enumerate(dict.fromkeys(names)):
-            rows, colour, shape = known[names == name], COLOURS[k % 6], "os^DvP"[k % 6]
+            rows, colour, shape = known[names == name], COLOURS[k % 6], MARKERS[k % 6]
             x, y, m = (rows[column].to_numpy(dtype=float) for column in ("icc", "se_ratio", "mean_size"))
             ax.hlines(y, rows["lower"], rows["upper"], color=colour, lw=0.8, alpha=0.5, zorder=2)
             ax.plot(x, y, shape, color=colour, ms=size, label=f"{name} (clusters of {np.median(m):.4g})", zorder=3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -163,18 +163,7 @@ def from_statsmodels(result: Any) -> Estimate:
             f"{type(model).__name__} has no scores of rows (`score_obs`) or no `hessian`, which a sandwich needs."
         )
     _refuse_nonzero(estimate.scores.row_influence(np.eye(estimate.scores.n_columns)), model)
-    return replace(estimate, about=_about(model), fitted=HeldFit(result))
-
-
-@dataclass(frozen=True, eq=False)
-class HeldFit:
-    """The statsmodels fit that an estimate was made from: the user's object, which stays as it is."""
-
-    fitted: Any
-
-    def __call__(self) -> Any:
-        """Return the fit."""
-        return self.fitted
+    return replace(estimate, about=_about(model), fitted=lambda: result)
 
 
 def _refuse_unconverged(result: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -356,13 +357,18 @@ def test_the_clustered_sign_test_squares_sums_of_clusters(rng: np.random.Generat
     for table in (comparison.sign_test(), comparison.mcnemar()):
         assert table["clustered_statistic"].iloc[0] == pytest.approx(z**2)
         assert table["clustered_p_value"].iloc[0] == pytest.approx(2 * stats.t.sf(abs(z), len(surplus) - 1))
-    crossed = comparison.with_cov(groups="passage + style").sign_test()["clustered_statistic"].iloc[0]
-    squares = {
-        key: (joined.groupby(by)["score"].sum() ** 2).sum()
-        for key, by in {"p": "passage", "s": "style", "ps": ["passage", "style"]}.items()
-    }
-    variance = max(squares["p"] + squares["s"] - squares["ps"], squares["p"], squares["s"])
-    assert crossed == pytest.approx(joined["score"].sum() ** 2 / variance)
+
+
+def test_a_third_axis_never_makes_the_clustered_sign_test_surer() -> None:
+    frame = board(np.random.default_rng(8), n_models=2, binary=True)
+    frame["batch"] = frame["item"].str[1:].astype(int) % 4
+    joined, signs = on_shared(frame, "m1", "m0"), er.compare(frame, groups="passage", baseline="m0")
+    for axes in (["passage", "style"], ["passage", "style", "batch"]):
+        sets = [part for size in (1, 2, 3) for part in itertools.combinations(axes, size)]
+        square = {part: (joined.groupby(list(part))["score"].sum() ** 2).sum() for part in sets}
+        sums = [sum(-((-1) ** len(part)) * square[part] for part in sets if set(part) <= set(some)) for some in sets]
+        crossed = signs.with_cov(groups=axes).sign_test()["clustered_statistic"].iloc[0]
+        assert crossed == pytest.approx(joined["score"].sum() ** 2 / max(sums))
 
 
 # What is printed

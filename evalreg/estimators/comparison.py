@@ -14,9 +14,10 @@ from scipy import sparse, special
 from evalreg import errors
 from evalreg.checks import BoolArray, FloatArray, Hinting, IntArray, fraction, issue, listed, with_hints
 from evalreg.choices import CovName, DofName, RepairName, SscName
-from evalreg.covariance.crossed import subsets, t_pvalues
+from evalreg.covariance.crossed import crossed_variance, subsets, t_pvalues
 from evalreg.data.answers import Answers, ModelPairs, in_set
 from evalreg.data.clusters import Codes, Groups, as_codes, joint
+from evalreg.data.frame import restrict
 from evalreg.estimate import ScoredFamily, same_questions
 from evalreg.estimators.comparison_page import comparison_brief, comparison_summary, difference_page
 from evalreg.inference.fragile import clusters_behind
@@ -820,21 +821,20 @@ class Facts:
 
         That wins are as likely as losses. With every question its own cluster, the statistic is McNemar's
         (wins - losses)^2/(wins + losses). McNemar (1947), Psychometrika 12, 153-157. In clusters, the square of the sum
-        of the clusters' surplus of wins over the sum of their squares; crossed, by inclusion and exclusion, not below
-        the largest one-way variance.
+        of the clusters' surplus of wins over the sum of their squares; crossed as any variance is.
         """
         z, p = np.full((2, len(self.index)), np.nan)
         for columns, member in self._shared():
             sign = np.sign(differences(self.values, self.pairs, columns, member))
             every = [codes.codes for codes in axes] or [np.arange(self.values.shape[1])]
-            inside = [as_codes(codes if member is None else codes[member]) for codes in every]
-            terms = []
-            for dims in subsets(len(inside)):
+            inside = [as_codes(restrict(codes, member)) for codes in every]
+            terms, axes_of_terms = [], subsets(len(inside))
+            for dims in axes_of_terms:
                 cluster = joint([inside[d] for d in dims])
                 n = cluster.codes.size
                 members = sparse.csr_array((np.ones(n), cluster.codes, np.arange(n + 1)))
-                terms.append((-1) ** (len(dims) + 1) * np.sum(dense(sign @ members) ** 2, axis=1))
-            variance = np.max([np.sum(terms, axis=0), *terms[: len(inside)]], axis=0)
+                terms.append(np.sum(dense(sign @ members) ** 2, axis=1))
+            variance = crossed_variance(np.array(terms), axes_of_terms, "max")
             dof = min(codes.n_clusters for codes in inside) - 1.0
             z[columns] = sign.sum(axis=1) / np.sqrt(np.where((variance > 0) & (dof > 0), variance, np.nan))
             p[columns] = t_pvalues(z[columns], np.full(len(sign), dof))

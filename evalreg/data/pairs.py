@@ -21,6 +21,7 @@ from evalreg.data.clusters import (
     names_of,
     ordered,
     parse_groups,
+    refuse_same,
     repeated_rows,
     rows_where,
     with_joint_ids,
@@ -500,8 +501,7 @@ def _checked(columns: tuple[str, ...], roles: PairRoles) -> PairRoles:
                 column=roles.strata,
             )
     key = known_columns(roles.key or None, columns, "key")
-    if roles.left == roles.right:
-        raise ArgumentError(f'`left` and `right` must be different columns; both name "{roles.left}".')
+    refuse_same({"left": roles.left, "right": roles.right})
     return replace(roles, key=key)
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from evalreg import errors
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, issue, listed, nearest, option, whole_number
 from evalreg.choices import MissingName
-from evalreg.data.clusters import Codes, Groups, axis_name, joint, known_column, names_of, with_joint_ids
+from evalreg.data.clusters import Codes, Groups, axis_name, joint, known_column, with_roles
 from evalreg.data.engine import Query
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import ReadRows, cells_of, read_rows
@@ -115,10 +115,9 @@ def confidence_sequence(
         raise errors.ArgumentTypeError(f"`running` must be True or False; got {running!r}.")
     if method is not None:
         option("method", method, SequenceName)
-    table = with_joint_ids(open_frame(data), model=model)
+    table, _ = with_roles(open_frame(data), {"score": score}, model=model)
     if isinstance(table, Query):
         raise errors.NotAvailableError("`confidence_sequence` needs the rows in memory; collect the frame first.")
-    known_column(score, table.columns, "score")
     models, within = _pair(table, model, pair)
     # Rows of other models are none of this comparison's, and are not counted as dropped.
     labels = {} if model is None else {model: "model"}
@@ -230,7 +229,7 @@ def _pair(table: Table, model: str | None, pair: Sequence[Any] | None) -> tuple[
         if pair is not None:
             raise errors.ArgumentError("`pair` names two models; name their column in `model`.")
         return (), None
-    codes, names = table.labels(known_column(model, names_of(table), "model"), "model")
+    codes, names = table.labels(model, "model")
     known = [str(name) for name in names]
     models = tuple(map(str, pair)) if isinstance(pair, list | tuple) else ()
     if len(models) != 2 or models[0] == models[1]:

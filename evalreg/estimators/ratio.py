@@ -14,13 +14,13 @@ import numpy.typing as npt
 from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, documented
-from evalreg.data.clusters import Axis, Groups, parse_groups, rows_where, with_roles
+from evalreg.data.clusters import Axis, Groups, parse_groups, refuse_same, rows_where, with_roles
 from evalreg.data.engine import CellKeys, Measure, Query, floats_of
 from evalreg.data.engine_rows import EngineRows, measured_cells, read_in_engine, weighted
 from evalreg.data.frame import open_frame, refuse_extreme
 from evalreg.data.rows import Roles, joint_names
 from evalreg.data.sums import RATIO_COLUMNS, ROWS, WEIGHTED_RATIO_COLUMNS, Lines, SummedLog, lines_of, refuse_other
-from evalreg.errors import ArgumentError, DataError, DenominatorWarning, NonFiniteError, Note, RowList, ScoreRangeError
+from evalreg.errors import DataError, DenominatorWarning, NonFiniteError, Note, RowList, ScoreRangeError
 from evalreg.estimate import About, Cells, Estimate, of_means, on_one_side
 from evalreg.estimators.cells import (
     Linearized,
@@ -144,10 +144,9 @@ def ratio(
     (['ratio'], {'passage': 40})
     """
     requested = check_cov_options(cov, ssc, dof, repair)
-    if numerator == denominator:
-        raise ArgumentError(f'`numerator` and `denominator` must be different columns; both name "{numerator}".')
-    about = About(titled("Ratio", by), f"{numerator} / {denominator}", interval="logit")
     columns = {"numerator": numerator, "denominator": denominator}
+    refuse_same(columns)
+    about = About(titled("Ratio", by), f"{numerator} / {denominator}", interval="logit")
     table = lines_of(data, "ratios") if isinstance(data, SummedLog) else open_frame(data)
     if isinstance(data, SummedLog):
         refuse_other(data, columns | {"weights": weights})

@@ -14,20 +14,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, listed, option
 from evalreg.choices import CovName, DofName, MissingName, OpponentsName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, resolve_cov
 from evalreg.covariance.special import FEW_CLUSTERS
-from evalreg.data.clusters import (
-    Axis,
-    Codes,
-    Groups,
-    Labels,
-    axis_name,
-    known_column,
-    names_of,
-    refuse_same,
-    rows_where,
-    with_joint_ids,
-    with_roles,
-)
-from evalreg.data.engine import Query
+from evalreg.data.clusters import Axis, Codes, Groups, Labels, axis_name, refuse_same, rows_where, with_roles
 from evalreg.data.frame import Table, UsedRows, open_frame, restrict
 from evalreg.data.pairs import PairRoles, as_names, read_scores
 from evalreg.data.rows import cells_of, joint_names, read_rows
@@ -37,14 +24,13 @@ from evalreg.errors import (
     EmptyDataError,
     FewClustersWarning,
     NonNumericError,
-    NotAvailableError,
     Note,
     ScoreRangeError,
     TooFewClustersError,
     UnknownLabelError,
 )
 from evalreg.estimate import About, on_one_side
-from evalreg.estimators.cells import independence_note, titled
+from evalreg.estimators.cells import in_memory, independence_note, titled
 from evalreg.estimators.win_rate import independence_notes, never_met
 from evalreg.inference.rectification import LabelledRows, rectify, tune
 from evalreg.results.results import Results, chooses_rows, results_of
@@ -134,10 +120,8 @@ def rectified_mean(
     requested = check_cov_options(cov, ssc, dof, repair)
     options = resolve_cov(requested, groups is not None)
     marks = {"judge": judge, "human": human}
-    table, by_columns = with_roles(open_frame(data), marks, by=by)
+    table, by_columns = with_roles(in_memory(open_frame(data), "rectified mean", [judge, human]), marks, by=by)
     refuse_same(marks)
-    if isinstance(table, Query):
-        raise NotAvailableError("`rectified_mean` needs the rows in memory; collect the frame first.")
     scores, values = table.floats(judge, "judge"), table.floats(human, "human")
     check_marks(scores, ~np.isnan(values), judge, human)
     rows = read_rows(table, {judge: scores}, labels=dict.fromkeys(by_columns, "by"), groups=groups, missing=missing)
@@ -334,13 +318,10 @@ def rectified_win_rate(
     """
     requested = check_cov_options(cov, ssc, dof, repair)
     option("opponents", opponents, OpponentsName)
-    table = open_frame(data)
-    if isinstance(table, Query):
-        raise NotAvailableError("`rectified_win_rate` needs the rows in memory; collect the frame first.")
-    table = with_joint_ids(table, left=left, right=right)
-    for name, argument in ((left, "left"), (right, "right"), (judge, "judge"), (human, "human")):
-        known_column(name, names_of(table), argument)
-    refuse_same({"judge": judge, "human": human})
+    marked = {"judge": judge, "human": human}
+    opened = in_memory(open_frame(data), "rectified win rate", [left, right, judge, human])
+    table, _ = with_roles(opened, marked, left=left, right=right)
+    refuse_same(marked)
     by_judge, by_human = (_roles(table, left, right, name, labels, key, missing) for name in (judge, human))
     if labels is not None and by_judge.winner is None and by_human.winner is None:
         raise ArgumentError("`labels` says what verdicts mean; both `judge` and `human` hold scores.")

@@ -139,8 +139,7 @@ def summarise(
         pair = _both("a ratio needs", numerator=numerator, denominator=denominator)
         why = "does not go with `numerator` and `denominator`: leave these out, or it"
         _refuse({"score": score, "strata": strata, **of_pairs}, why)
-        if numerator == denominator:
-            raise ArgumentError(f'`numerator` and `denominator` must be different columns; both name "{numerator}".')
+        refuse_same({"numerator": numerator, "denominator": denominator})
         sums = _of_ratios(data, pair, Roles(pair[0], as_names(by), item, None, None, weights, missing), groups)
     elif left is not None or right is not None:
         sides = _both("comparisons need", left=left, right=right)

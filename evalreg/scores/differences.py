@@ -13,6 +13,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray, held_property
 from evalreg.data.answers import NOBODY, ModelPairs, in_set
 from evalreg.data.clusters import Axis, Codes, Labels
+from evalreg.data.frame import restrict
 from evalreg.numerics.limits import CLOSE, HELD, ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
@@ -121,8 +122,8 @@ class PairScores(LabelledScores):
         """Share of the questions in each cluster, where many pairs are taken over the same ones; None elsewhere."""
         if not self._many_of_one_set:
             return None
-        codes, member = self.labels.codes(by), self.pairs.sets[0]
-        size = np.bincount(codes.codes if member is None else codes.codes[member], minlength=codes.n_clusters)
+        codes = self.labels.codes(by)
+        size = np.bincount(restrict(codes.codes, self.pairs.sets[0]), minlength=codes.n_clusters)
         return np.asarray(size / size.sum())
 
     def scaled_meat(self, by: Axis, scale: FloatArray, bread: Matrix) -> FloatArray:
@@ -136,7 +137,7 @@ class PairScores(LabelledScores):
     def _of_models(self, codes: Codes, scale: FloatArray | None, bread: Matrix) -> FloatArray:
         """B'T'TB of pairs that are all taken over the same questions, from T'T of their models, far fewer."""
         left, right, member = self.pairs.left, self.pairs.right, self.pairs.sets[0]
-        totals, code = in_set(self.values, member), codes.codes if member is None else codes.codes[member]
+        totals, code = in_set(self.values, member), restrict(codes.codes, member)
         totals = totals - totals.mean(axis=1, keepdims=True)
         if codes.n_clusters < self.n_rows or scale is not None:
             totals = np.array([np.bincount(code, row, codes.n_clusters) for row in totals])
@@ -165,7 +166,7 @@ class PairScores(LabelledScores):
         codes = self.labels.codes(by)
         squares = np.zeros((codes.n_clusters, self.n_columns))
         for columns, member in chunks(self.pairs, self.n_rows):
-            code = codes.codes if member is None else codes.codes[member]
+            code = restrict(codes.codes, member)
             d = differences(self.values, self.pairs, columns, member) - self.fitted[columns][:, None]
             dummies = sparse.csr_array(
                 (np.ones(code.size), code, np.arange(code.size + 1)), (code.size, codes.n_clusters)
@@ -185,14 +186,13 @@ class PairScores(LabelledScores):
             return super().clusters_reached(by, maps)
         codes, result = self.labels.codes(by), np.zeros(self.n_columns, dtype=np.intp)
         for columns, member in by_set(self.pairs):
-            inside = codes.codes if member is None else codes.codes[member]
-            result[columns] = np.count_nonzero(np.bincount(inside, minlength=codes.n_clusters))
+            result[columns] = np.count_nonzero(np.bincount(restrict(codes.codes, member)))
         return result
 
     def samples(self, by: Axis) -> tuple[Matrix, IntArray]:
         """Whether a cluster has questions of each set, (n_clusters, n_sets), and the set of each column."""
         codes = self.labels.codes(by)
-        inside = [codes.codes if member is None else codes.codes[member] for member in self.pairs.sets]
+        inside = (restrict(codes.codes, member) for member in self.pairs.sets)
         counts = np.array([np.bincount(code, minlength=codes.n_clusters) for code in inside])
         return sparse.csr_array((counts > 0).T.astype(float)), self.pairs.of_set
 
@@ -204,8 +204,8 @@ class PairScores(LabelledScores):
         offset = self.fitted - (centre[pairs.left] - centre[pairs.right])
         totals, sizes = (np.zeros((n_clusters, self.n_columns)) for _ in range(2))
         for columns, member in by_set(pairs):
-            inside = None if member is None else member if rows is None else member[rows]
-            code = cluster if inside is None else cluster[inside]
+            inside = member if member is None or rows is None else member[rows]
+            code = restrict(cluster, inside)
             size = np.bincount(code, minlength=n_clusters).astype(float)[:, None]
             models, contrasts = _contrasts(pairs.left[columns], pairs.right[columns])
             sums = np.empty((n_clusters, models.size))

@@ -324,10 +324,7 @@ class EngineScores(Scores):
         """Sums over the rows of each cell of s^2, s w and w^2: scores of rows, and their weights in leverages."""
         if not self._moments:
             if self.rows is None:
-                raise NotAvailableError(
-                    "errors of independent rows with weights need the rows, which this result does not hold any more "
-                    "(copied or unpickled). Fit again."
-                )
+                raise rows_gone("errors of independent rows with weights")
             self._moments.append(self.rows.by_cell(self.of, self.rows.moments(self.of, self.centre, 2)))
         size = 1.0 if self.mean_size is None else self.mean_size
         ee, ed, dd = (self._moments[0][name] / size**2 for name in ("ee", "ed", "dd"))
@@ -402,6 +399,13 @@ class EngineScores(Scores):
             f"rows in an engine have no order, so labels must be columns; got arrays for {listed(more)}. "
             "Add the labels as a column, and name it in `groups`."
         )
+
+
+def rows_gone(what: str) -> NotAvailableError:
+    """The error for what is asked of the rows of a copy, which gave them up."""
+    return NotAvailableError(
+        f"{what} need the rows, which this result does not hold any more (copied or unpickled). Fit again."
+    )
 
 
 def _joint_codes(columns: list[IntArray]) -> IntArray:
@@ -598,10 +602,9 @@ class EngineMoments(ByClusterRows):
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', block by block: a stream has no array for statsmodels to square."""
-        B, n = self.basis @ dense(bread), bread.shape[1]
         if by is None:
-            R = roots(self._squared())
-            return square((R @ B).reshape(-1, n), np.eye(n))
+            return self.scaled_meat(0.0, bread)
+        B, n = self.basis @ dense(bread), bread.shape[1]
         blocks = (totals_of(self._pairs(sums), B) for sums in self.inner.blocks(by))
         return np.asarray(sum(square(totals, np.eye(n)) for totals in blocks))
 
@@ -610,7 +613,7 @@ class EngineMoments(ByClusterRows):
         B, n = self.basis @ dense(bread), bread.shape[1]
         return square((roots(self._squared(power)) @ B).reshape(-1, n), np.eye(n))
 
-    def _squared(self, power: float = 0.0) -> FloatArray:
+    def _squared(self, power: float) -> FloatArray:
         """Sums of w^2 e^2 u u' of each cell, over (1 - h)^(2 power), (n_cells, K, K); one query."""
         forms, K = self.basis @ np.swapaxes(self.basis, 1, 2), self.basis.shape[1]
         if K == 1:
@@ -644,9 +647,7 @@ class EngineMoments(ByClusterRows):
     def _measured(self, what: str) -> MeasuredNumbers:
         rows = self.inner.rows
         if rows is None:
-            raise NotAvailableError(
-                f"{what} need the rows, which this result does not hold any more (copied or unpickled). Fit again."
-            )
+            raise rows_gone(what)
         assert isinstance(rows, MeasuredNumbers)
         return rows
 
@@ -716,10 +717,6 @@ class EngineMoments(ByClusterRows):
             counts.append(np.bincount(sums.cluster, sums.n))
             totals.append(np.bincount(sums.cluster, e))
         return sums_of_residuals(np.concatenate(counts), np.concatenate(totals), self.left)
-
-    def row_influence(self, bread: Matrix) -> FloatArray:
-        """Refused: rows stay in the engine."""
-        raise NotAvailableError("influence of rows needs them in memory, and these stay in an engine; name clusters.")
 
     @property
     def rounding(self) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -24,10 +23,11 @@ from evalreg.boards.pairs import Pairs
 from evalreg.checks import FloatArray, IntArray, fraction, keeps, listed, whole_number
 from evalreg.covariance.options import CovOptions, ResolvedCov, resolve_cov
 from evalreg.covariance.special import FEW_CLUSTERS
-from evalreg.errors import EvalregWarning, NotAvailableError
+from evalreg.errors import NotAvailableError
 from evalreg.numerics.limits import ROUNDING
 from evalreg.numerics.matrices import Matrix, difference_rows
 from evalreg.numerics.moments import moment_equations, solve_components
+from evalreg.planning.facets import warn_of_negative
 from evalreg.report.tables import MOST_ROWS, Grid, Shown, Summary, fixed, number, p_value
 
 # Judges beside each other, and the longest name of one, that fit into 80 characters.
@@ -176,12 +176,7 @@ class Judging(Shown):
         [81, 44]
         """
         variances, negative = board_variances(self.rows, self.variance)
-        if negative:
-            warnings.warn(
-                f"Planned with 0 for {listed(negative)}, whose variance came out negative: too little data to see it.",
-                EvalregWarning,
-                stacklevel=2,
-            )
+        warn_of_negative(negative)
         return variances
 
     def summary(self) -> Summary:

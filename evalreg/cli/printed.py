@@ -166,10 +166,9 @@ def frame_of(reply: Reply, request: Request) -> pd.DataFrame:
         options = {"alpha": alpha, "table": request.get("table", "models")}
         frame: pd.DataFrame = result.to_frame(**{name: value for name, value in options.items() if name in names})
         return frame
-    if hasattr(result, "table") and isinstance(result.table, pd.DataFrame):
-        return result.table
-    if hasattr(result, "models") and isinstance(result.models, pd.DataFrame):
-        return result.models
+    for table in (getattr(result, name, None) for name in ("table", "models")):
+        if isinstance(table, pd.DataFrame):
+            return table
     nested = (list, tuple, dict, pd.DataFrame)  # which have no place in one row
     return pd.DataFrame([{name: value for name, value in asdict(result).items() if not isinstance(value, nested)}])
 

@@ -246,12 +246,6 @@ def noise(
     >>> float(round(noise.detectable, 3)), float(round(noise.enough_answers, 0))
     (0.054, 83.0)
     """
-    if hasattr(data, "roles") and hasattr(data, "noise"):
-        roles = {"score": (score, "score"), "model": (model, "model"), "item": (item, "item"), "sample": (sample, None)}
-        roles |= {"passes": (passes, None), "n_samples": (n_samples, None)}
-        named = {name: value for name, (value, default) in roles.items() if value != default}
-        decomposition: Noise = data.noise(groups=groups, alpha=alpha, power=power, missing=missing, **named)
-        return decomposition
     alpha = fraction("alpha", alpha)
     normal_quantiles(alpha, power)
     columns = groups if isinstance(groups, list | tuple) else () if groups is None else (groups,)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from dataclasses import dataclass
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, fraction, keeps, listed, nearest, option
+from evalreg.checks import BoolArray, FloatArray, fraction, issue, keeps, listed, nearest, option
 from evalreg.choices import MissingName
 from evalreg.covariance.options import MOST_AXES
 from evalreg.covariance.special import FEW_CLUSTERS
@@ -324,13 +323,7 @@ class FacetComponents(Shown):
             if role is not None:
                 variances[role] += max(float(variance), 0.0)
                 negative += [str(name)] if variance < 0 else []
-        if negative:
-            warnings.warn(
-                f"Planned with 0 for {listed(negative)}, whose variance came out negative: too little data to see it. "
-                "The upper ends in the table say how large it may be.",
-                EvalregWarning,
-                stacklevel=2,
-            )
+        warn_of_negative(negative, " The upper ends in the table say how large it may be.")
         return variances
 
     @property
@@ -346,6 +339,13 @@ class FacetComponents(Shown):
             Prints as text of 80 columns; also `as_text(width)`, `as_markdown()`, `as_latex()`, `as_html()`.
         """
         return _summary(self)
+
+
+def warn_of_negative(names: Sequence[str], more: str = "") -> None:
+    """Say which components came out negative, so that plans take 0 for them; nothing where none did."""
+    if names:
+        text = f"Planned with 0 for {listed(names)}, whose variance came out negative: too little data to see it.{more}"
+        issue([(EvalregWarning, text)])
 
 
 def _summary(result: FacetComponents) -> Summary:
@@ -500,12 +500,6 @@ def components(
     judge                    0.004  0.001  0.037  0.031
     item x judge + error     0.037  0.030  0.046  0.317
     """
-    if hasattr(data, "roles") and hasattr(data, "components"):
-        named = {} if score == "score" else {"score": score}
-        of_log: FacetComponents = data.components(
-            facets=facets, method=method, alpha=alpha, missing=missing, seed=seed, **named
-        )
-        return of_log
     option("method", method, ("anova", "minque"))
     fraction("alpha", alpha)
     table = open_frame(data)

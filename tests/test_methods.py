@@ -29,6 +29,30 @@ def _of(name):
     return (er.win_rate if name == "win rate" else er.bradley_terry)(board, **told)
 
 
+def _kinds():
+    log = er.datasets.paired(n_passages=20, seed=1).assign(minutes=lambda frame: 1 + np.arange(len(frame)) % 90)
+    board, sides = er.datasets.judge_log(n_models=3, n_prompts=40, seed=3), {"left": "left", "right": "right"}
+    verdicts = {"winner": "winner", "groups": "prompt", **sides}
+    chances = {"truth": "score", "predicted": "chance", "by": "model", "groups": "passage"}
+    guessed = log.assign(chance=(0.3 * log["score"] + (log["minutes"] * 7 % 10) / 15).clip(0, 1))
+    solved = log.assign(success=(np.arange(len(log)) * 37 % 91 > log["minutes"]) * 1)
+    yield er.horizon(solved, groups="passage"), "Fieller's", "Miller"
+    yield er.quantile(log, "minutes", by="model", groups="passage"), "Woodruff's", "Miller"
+    yield er.classification(guessed, metric="auc", **chances), "on the logit scale", "Miller"
+    yield er.classification(guessed, metric="ece", **chances), "roots of", "Miller"
+    yield er.bradley_terry(board, ties="davidson", **verdicts), "model (Davidson 1970)", "half a win"
+    yield er.controlled_win_rate(board, formula="1", **verdicts), "a logistic model", "Miller"
+
+
+def test_intervals_ties_and_sources_are_those_that_acted():
+    for results, said, unsaid in _kinds():
+        text, ends = results.methods(), results.conf_int().to_numpy()
+        assert said in text
+        assert unsaid not in text
+        plain = np.allclose(ends.mean(axis=1), results.params)
+        assert ("interval: estimate -/+ t se" in html.unescape(results.report())) == plain
+
+
 @pytest.mark.parametrize("name", ["mean", "rows", "CR3", "win rate", "ratings"])
 def test_all_that_is_cited_is_in_the_bibliography_and_nothing_else(name):
     results = _of(name)

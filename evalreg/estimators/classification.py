@@ -472,6 +472,8 @@ class OnLogit(Behind):
     Where all is right or wrong the interval is Clopper and Pearson's on the clusters of the class that has fewer.
     """
 
+    interval_rule = "on the logit scale"
+
     def ends(self, estimate: Estimate, cov: Any, alpha: float) -> FloatArray:
         """Both ends of every share, shape (n_params, 2)."""
         share, se = np.array(estimate.params), np.sqrt(cov.variance())
@@ -489,6 +491,7 @@ class Gaps(Behind):
     The joint test is of the gaps of `groups` of neighbouring bins, by value a matrix of shares, (n_groups, n_bins).
     """
 
+    interval_rule = "roots of those of squared gaps"
     weights: FloatArray
     groups: tuple[FloatArray, ...]
 

@@ -331,6 +331,7 @@ class Spread(Behind):
     2 v^2/Var(v) (Satterthwaite 1946, Biometrics Bulletin 2), less the noise and turned to roots.
     """
 
+    interval_rule = "by standard errors, that of the spread by a chi-squared"
     noise: float
 
     def ends(self, estimate: Estimate, cov: Any, alpha: float) -> FloatArray:

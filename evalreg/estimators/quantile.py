@@ -133,6 +133,7 @@ class Sample:
 class Woodruff(Inverted):
     """Intervals of quantiles, by those of the shares of values below them."""
 
+    interval_rule = "Woodruff's"
     q: float
     # One for each parameter.
     samples: tuple[Sample, ...]

@@ -581,7 +581,7 @@ def controlled_win_rate(
     fit = fit_contest(contest)
     terms = contest.units @ fit[0][len(contest.models) - 1 :]
     each = ", ".join(f"{name} {value:.4g}" for name, value in zip(contest.terms, terms, strict=True))
-    said = f"Average predictions at zero difference of the two sides in {', '.join(contest.terms)} (log-odds: {each})."
+    said = f"Average predictions of a logistic model at no difference in {', '.join(contest.terms)} (log-odds: {each})."
     about = About(
         "Controlled win rate",
         score or winner or "",

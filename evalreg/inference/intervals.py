@@ -391,6 +391,7 @@ class Ratios(Behind):
     counts with the square of how far its own interval goes. `constants` are c and d of each.
     """
 
+    interval_rule = "Fieller's"
     numerator: FloatArray
     denominator: FloatArray
     constants: FloatArray

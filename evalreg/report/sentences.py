@@ -236,7 +236,8 @@ def named(estimate: Estimate) -> str:
 def _lowered(text: str) -> str:
     """A text inside a sentence: its first word lower, but for names and abbreviations."""
     first = text.split()[0]
-    return text if first.lower() != first[:1].lower() + first[1:] or "-" in first else text[:1].lower() + text[1:]
+    keeps = first in ("F1", "Brier") or "-" in first or first[1:] != first[1:].lower()
+    return text if keeps else text[:1].lower() + text[1:]
 
 
 def best_first(estimate: Estimate, n: int | None = None) -> list[int]:
@@ -253,16 +254,12 @@ def _place(names: Sequence[str], name: str) -> int:
     return list(names).index(name)
 
 
-def carried_text(estimate: Estimate) -> str:
-    """Where intervals come from that are those of other parameters; empty where they are not."""
-    family = estimate.family.monotone
-    return "" if family is None else f"Intervals are those of the {family.scale.of}, turned into {family.scale.into}"
-
-
 def interval_text(estimate: Estimate, cov: Covariance) -> str:
-    """Which intervals parameters in [0, 1] have by default; empty for estimate +- t times the standard error."""
+    """Which intervals parameters have by default; empty for estimate +- t times the standard error."""
+    if family := estimate.family.monotone:
+        return f"those of the {family.scale.of}, turned into {family.scale.into}"
     if not estimate.bounded or estimate.about.interval == "wald":
-        return ""
+        return estimate.family.interval_rule
     scored = cov.widths().scored
     if cov.single is None or scored is None:
         return "on the logit scale"
@@ -276,9 +273,7 @@ def caption_text(estimate: Estimate, cov: Covariance, rows: str, alpha: float, w
     by = f"clustered by {' and '.join(axes)}" if axes else f"{rows} taken to be independent"
     t = reference_text(cov.dof(), "about " if cov.summed else "")
     lines = [f"{what} with{joint} {level:g}% confidence intervals.", f"Standard errors: {cov.options.cov}, {by}; {t}."]
-    if carried_text(estimate):
-        lines.append(f"{carried_text(estimate)}.")
-    elif rule := interval_text(estimate, cov):
+    if rule := interval_text(estimate, cov):
         lines.append(f"Intervals are {rule}.")
     lines += [line for line in estimate.about.lines if line.startswith("Ratings in")]
     left = sum(count for reason, count in estimate.dropped.items() if reason != "subset")

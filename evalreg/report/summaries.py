@@ -20,7 +20,7 @@ from evalreg.inference.dependence import design_effect, effective_rows, intracla
 from evalreg.inference.fragile import cluster_sizes
 from evalreg.inference.intervals import against_null, intervals, score_interval_of_intercept, tested_against
 from evalreg.inference.rectification import human_labels, rectification_table
-from evalreg.report.sentences import best_first, carried_text
+from evalreg.report.sentences import best_first, interval_text
 from evalreg.report.tables import (
     NO_LIMIT,
     UNKNOWN,
@@ -323,15 +323,15 @@ def _cluster_grid(estimate: Estimate, axes: tuple[Axis, ...]) -> Grid:
 
 
 def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Axis, ...], icc: FloatArray) -> list[str]:
-    about, carried, alike, tested = estimate.about, carried_text(estimate), "", ""
+    about, rule, alike, tested = estimate.about, interval_text(estimate, cov), "", ""
     if np.any(np.isfinite(icc)):
         what = "rows" if estimate.kind == "mean" else "residuals"
         alike = (
             "deff = (clustered SE / naive SE) squared. eff. n = how many independent rows would give this error bar. "
             f"ICC = how alike the {what} of one {axis_name(axes[0])} are: 0 is not at all, 1 is the same."
         )
-    if carried:
-        tested = f"{carried}; t and p test each against {about.null:g}, as the interval does."
+    if estimate.family.monotone:
+        tested = f"Intervals are {rule}; t and p test each against {about.null:g}, as the interval does."
     elif estimate.bounded and about.interval == "logit" and cov.single is None:
         null = tested_against(estimate)
         said = "`t_test` tests a value, as the interval does" if null is None else f"t and p test each against {null:g}"

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from evalreg.checks import fraction, visible
 from evalreg.data.clusters import axis_name
 from evalreg.report.rendering import MarkupName, marked_up, named
-from evalreg.report.sentences import carried_text, reference_text
+from evalreg.report.sentences import interval_text, reference_text
 from evalreg.report.summaries import combined, score_kinds
 from evalreg.report.tables import level_text
 from evalreg.versions import version_of
@@ -21,9 +21,23 @@ from evalreg.versions import version_of
 _ADJUSTED = {0.5: ("(I - H)^(-1/2)", "symmetric"), 1.0: ("(I - H)^(-1)", "left out")}
 # Of crossed clusterings, by the rule that they go by: what half-widths are the root of.
 _MEAN_T = "V times the mean of t^2 over the clusterings, weighted by their variances"
+# By the rule of intervals: their formula.
+_ENDS = {
+    "on the logit scale": "interval of p: logit(p) -/+ t se / (p (1 - p)), put back by 1 / (1 + exp(-x))",
+    "Fieller's": "interval of N / D: values h with |N - h D| <= t times the standard error of N - h D",
+    "Woodruff's": "interval of a quantile: the quantiles at both ends of the interval of the share of values below it",
+    "": "interval: estimate -/+ t se",
+}
 _WIDTHS = {
     "max": "the sum of t^2 V over the clusterings and what they share, and no less than fewer clusterings give",
     "two-term": "the sum of t^2 V over the clusterings",
+}
+# By the name of a source: how the titles of what it estimates begin.
+_ESTIMATED = {
+    "means": "means?( by|$)|difference|win rate",
+    "ratings": "bradley-terry",
+    "controlled": "controlled win rate",
+    "rectified": "rectified",
 }
 
 
@@ -87,17 +101,16 @@ def _estimated(results: Any) -> list[Cited]:
     """What was estimated, and its standard errors."""
     about, cov, model = results.estimate.about, results.cov, results.estimate.about.model.lower()
     options, names = cov.options, [named(axis_name(axis)) for axis in cov.axes]
-    scored, carried = cov.widths().scored, carried_text(results.estimate)
+    scored = cov.widths().scored
     formula = f", with the formula {named(about.formula)}" if about.formula else ""
     by = f"are clustered by {' and '.join(names)}" if names else "take rows to be independent"
     of_rows = ("rows", "finite rows")[: 1 + (options.cov in ("HC1", "HC2", "HC3"))]
     adjusted = (_ADJUSTED[options.kind.power][1],) if options.kind.power in _ADJUSTED else ()
-    of_estimates = ("means",) * (results.estimate.kind == "mean" or "win rate" in model)
+    estimated = [name for name, start in _ESTIMATED.items() if re.match(start, model.removeprefix("contrast of "))]
+    how = [line for line in about.lines if line.startswith(("A tie is", "Ties by", "Average predictions"))]
     sentences: list[Cited] = [
-        (
-            f"The estimates are: {about.model} of {named(about.outcome)}{formula}.",
-            (*of_estimates, *(("ratings",) if "bradley" in model else ())),
-        ),
+        (f"The estimates are: {about.model} of {named(about.outcome)}{formula}.", tuple(estimated)),
+        *((line, ("davidson",) * ("Davidson" in line)) for line in how),
         (
             f"Standard errors {by} ({options.cov}; factor {options.factor_words}).",
             ("sandwich", *adjusted) if names else of_rows,
@@ -129,10 +142,8 @@ def _estimated(results: Any) -> list[Cited]:
             text += f"correlation of {granted.icc:g}"
             kinds += ("rao",)
         sentences.append((f"{text}.", kinds))
-    if carried:
-        sentences.append((f"{carried}.", ()))
-    elif results.estimate.bounded and about.interval != "wald" and cov.single is None:
-        sentences.append(("Intervals are built on the logit scale, so that they stay between 0 and 1.", ()))
+    elif ends := interval_text(results.estimate, cov):
+        sentences.append((f"Intervals are {ends}.", ()))
     return sentences
 
 
@@ -140,11 +151,7 @@ def _together(level: str) -> list[Cited]:
     """How sure statements about all models are."""
     return [
         (f"Joint intervals, sets of ranks and groups hold at {level} for all models at once.", ()),
-        (
-            "Joint intervals and the p-values of pairs use the distribution of the largest of all statistics under "
-            "their estimated covariance.",
-            ("joint",),
-        ),
+        ("Joint intervals and p-values of pairs use the distribution of the largest of all statistics.", ("joint",)),
         ("With few clusters or very many models they are counted instead (Bonferroni).", ()),
         ("P-values that decide ranks and groups step down from there (Holm).", ()),
         ("A rank is open to a model unless it is separated from too many others.", ("ranks", "letters")),
@@ -175,10 +182,8 @@ def formulas_of(results: Any, ranked: bool) -> tuple[str, ...]:
         lines.append(f"interval: {family.scale.formula} at both ends of it")
     elif cov.widths().scored is not None:
         lines.append("interval: values x with |estimate - x| <= t root V(x), V(x) = V + E (v(x) - v(estimate)) / n")
-    elif results.estimate.bounded and results.estimate.about.interval != "wald":
-        lines.append("interval of p: logit(p) -/+ t se / (p (1 - p)), put back by 1 / (1 + exp(-x))")
-    else:
-        lines.append("interval: estimate -/+ t se")
+    elif (of_ends := interval_text(results.estimate, cov)) in _ENDS:
+        lines.append(_ENDS[of_ends])
     if ranked:
         lines.append("joint: c in place of t, with P(max over models of |T| <= c) = 1 - alpha")
     return tuple(lines)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -126,6 +129,10 @@ def test_the_average_over_fixed_evals_is_that_of_independent_regressions(
         params, V = params + weights[name] * fit.params.to_numpy(), V + weights[name] ** 2 * fit.cov_params().to_numpy()
     with pytest.raises(er.errors.ArgumentTypeError, match="`weights` must be numbers; got str 'half'"):
         evals.average(dict.fromkeys(weights, "half"))
+    with pytest.raises(er.errors.ArgumentError, match="sum to 1") as refused:
+        evals.average(dict.fromkeys(weights, 1))
+    advised = ast.literal_eval(re.search(r"\{.*\}", str(refused.value))[0])
+    assert evals.average(advised).table["estimate"].notna().all()
     table = found.table.loc[["a", "b", "c"]]
     np.testing.assert_allclose(table["estimate"], params, rtol=1e-10)
     np.testing.assert_allclose(table["se"], np.sqrt(np.diag(V)), rtol=1e-10)

@@ -32,6 +32,10 @@ def paired() -> pd.DataFrame:
     return er.datasets.paired(n_passages=20, seed=1)
 
 
+def labelled() -> pd.DataFrame:
+    return paired().assign(judge=lambda log: 0.8 * log["score"], human=lambda log: log["score"][log.index % 3 == 0])
+
+
 def hostile() -> pd.DataFrame:
     rng = np.random.default_rng(5)
     frames = [pd.DataFrame({"model": name, "item": np.arange(40), "score": rng.random(40)}) for name in HOSTILE]
@@ -47,7 +51,8 @@ MAKERS = {
     "no variance": lambda: er.mean(paired().assign(score=1.0), by="model", groups="passage"),
     "a crossed board": lambda: wins(groups="prompt + judge"),
     "a sparse board": lambda: wins(groups="prompt"),
-    "ratings": lambda: er.bradley_terry(judged(), left="left", right="right", winner="winner", groups="prompt"),
+    "ratings": lambda: er.bradley_terry(judged(), left="left", right="right", winner="winner", ties="davidson"),
+    "human labels": lambda: er.rectified_mean(labelled(), judge="judge", human="human", by="model", groups="passage"),
     "quantiles": lambda: er.quantile(hostile(), by="model", q=0.5),
     "hostile names": lambda: er.mean(hostile(), by="model", item="item"),
     "a contrast": lambda: er.mean(paired(), by="model", item="question").contrast("new - old"),
@@ -100,6 +105,10 @@ def test_differences_of_two_are_those_of_the_results(both):
     names = results.params.index
     if len(names) < 2:
         return
+    holm, stored_pairs = results.pairwise("holm"), stored.pairwise("holm")
+    assert list(stored_pairs.index) == list(holm.index)
+    if "board" not in stored.kind:
+        np.testing.assert_allclose(stored_pairs["p_adjusted"], holm["p_adjusted"], rtol=1e-12)
     found, expected = stored.pairwise().loc[(names[0], names[1])], results.contrast({names[0]: 1, names[1]: -1})
     table = expected.to_frame().rename(columns={"estimate": "difference"}).iloc[0]
     pd.testing.assert_series_equal(found, table[found.index], rtol=1e-13, atol=1e-15, check_names=False)

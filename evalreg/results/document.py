@@ -104,12 +104,12 @@ def _covariance(cov: Covariance) -> dict[str, Any]:
 
 
 def _pairs(results: AnyResults, alphas: Sequence[float]) -> dict[str, Any] | None:
-    """Differences of all pairs of parameters, first less second, column by column."""
-    size = results.estimate.n_params
+    """Differences of all pairs that `pairwise` has, first less second, column by column."""
+    size = len(results._compared[0])
     if not 2 <= size <= MOST_PAIRED:
         return None
     left, right = np.array(list(combinations(range(size), 2))).T
-    C = np.zeros((left.size, size))
+    C = np.zeros((left.size, results.estimate.n_params))
     C[np.arange(left.size), left], C[np.arange(left.size), right] = 1.0, -1.0
     with muted():
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, accessing, fraction, keeps
+from evalreg.checks import FloatArray, accessing, adjustment, fraction, keeps
 from evalreg.errors import ArgumentError, LogFormatError, NotAvailableError
+from evalreg.inference.simultaneous import ADJUSTMENTS, AdjustName, adjust_pvalues
 from evalreg.report.answer import short
 from evalreg.report.documents import SCHEMA_VERSION, numbers, read_summary
 from evalreg.report.tables import Printed, Summary, whole, whole_columns
@@ -28,6 +28,11 @@ ORDER = (
     *("parameter", "model", "baseline", "rank", "rank_lower", "rank_upper", "estimate", "difference", "se"),
     *("lower", "upper", "joint_lower", "joint_upper", "letters", "tier", "p_value", "p_adjusted", "correlation", "n"),
     *("n_clusters", "dof", "variance_saved", "n_unpaired", "paired"),
+)
+# Further columns of `to_frame`, those of human labels last.
+MORE = (
+    *("n", "design_effect", "n_eff", "lambda", "n_labelled", "n_unlabelled"),
+    *("human_mean", "human_se", "effective_labels"),
 )
 _ROWS = "Compute it from the log."
 
@@ -98,27 +103,27 @@ class StoredResults(Printed):
     @property
     def params(self) -> pd.Series:
         """Estimates, by parameter."""
-        return self._column("estimate")
+        return self._statistics["estimate"].rename(None)
 
     @property
     def bse(self) -> pd.Series:
         """Standard errors."""
-        return self._column("se")
+        return self._statistics["se"].rename(None)
 
     @property
     def dof(self) -> pd.Series:
         """Degrees of freedom of t; inf where the normal is the reference."""
-        return self._column("dof")
+        return self._statistics["dof"].rename(None)
 
     @property
     def tvalues(self) -> pd.Series:
         """t of the tests of `pvalues`, as they were when the results were written."""
-        return self._column("t")
+        return self._statistics["t"].rename(None)
 
     @property
     def pvalues(self) -> pd.Series:
         """Two-sided p-values, as they were when the results were written."""
-        return self._column("p_value")
+        return self._statistics["p_value"].rename(None)
 
     @property
     def nobs(self) -> int:
@@ -215,22 +220,24 @@ class StoredResults(Printed):
         """
         ends = self._ends[self._level(alpha)]
         table = self._statistics[["estimate", "se", "naive_se", "t", "dof", "p_value"]]
-        more = [name for name in ("n", "design_effect", "n_eff") if name in self._statistics]
+        more = [name for name in MORE if name in self._statistics]
         return table.assign(lower=ends[:, 0], upper=ends[:, 1]).join(self._statistics[more])
 
-    def pairwise(self, alpha: float | None = None) -> pd.DataFrame:
-        """Differences between all pairs of parameters, one by one.
+    def pairwise(self, adjust: AdjustName | None = None, alpha: float | None = None) -> pd.DataFrame:
+        """Differences between all pairs of parameters.
 
         Parameters
         ----------
+        adjust : {"holm", "fdr_bh", "bonferroni"}, optional
+            How `p_adjusted` allows for the number of pairs; not at all by default. What is drawn needs the rows.
         alpha : float, optional
             A level that is stored; the first of them by default.
 
         Returns
         -------
         DataFrame
-            Indexed by (left, right), columns difference, se, dof, lower, upper and p_value, not adjusted for their
-            number. Each is that of `Results.contrast`; on sparse boards `Results.pairwise` may be wider.
+            Indexed by (left, right), columns difference, se, dof, lower, upper, p_value, and p_adjusted where `adjust`
+            is given. Each is that of `Results.contrast`; on sparse boards `Results.pairwise` may be wider.
 
         Raises
         ------
@@ -240,7 +247,11 @@ class StoredResults(Printed):
         level = self._level(alpha)
         if self._held.get("pairs") is None:
             raise NotAvailableError(f"differences of pairs are not stored: of one parameter, or of very many. {_ROWS}")
-        return whole(self._pairs[level].copy())
+        table = self._pairs[level].copy()
+        if adjust is not None:
+            adjust = adjustment("adjust", adjust, ADJUSTMENTS)
+            table["p_adjusted"] = adjust_pvalues(table["p_value"].to_numpy(), adjust)
+        return whole(table)
 
     def leaderboard(self) -> pd.DataFrame:
         """Models from the best down, as they stood at the first level.
@@ -311,8 +322,8 @@ class StoredResults(Printed):
     @cached_property
     def _pairs(self) -> dict[float, pd.DataFrame]:
         """Differences of all pairs of parameters, each once and in their order, by level."""
-        pairs = self._held["pairs"]
-        names = pd.MultiIndex.from_tuples(list(combinations(self._statistics.index, 2)), names=["left", "right"])
+        pairs, labels = self._held["pairs"], self._statistics.index
+        names = pd.MultiIndex.from_arrays([labels[pairs[side]] for side in ("left", "right")], names=["left", "right"])
         tables = {}
         for level, ends in read_ends(pairs["intervals"], len(names)).items():
             statistics = {name: numbers(pairs[name]) for name in ("estimate", "se", "dof", "p_value")}
@@ -320,9 +331,6 @@ class StoredResults(Printed):
             table = table.rename(columns={"estimate": "difference"})
             tables[level] = table[["difference", "se", "dof", "lower", "upper", "p_value"]]
         return tables
-
-    def _column(self, name: str) -> pd.Series:
-        return self._statistics[name].rename(None)
 
     def _level(self, alpha: float | None) -> float:
         if alpha is None:

@@ -281,7 +281,8 @@ class EvalAverage(Printed):
         else:
             sentences = [
                 f"The {len(self.evals)} evals are taken as a random sample of tasks, and the averages are about all "
-                "such tasks. tau is the spread of true values over tasks, new task the interval for one more."
+                "such tasks. tau is the spread of true values over tasks, new task the interval for "
+                f"the {'score' if self.weights else 'true value'} of one more."
             ]
             if not self.weights:
                 # python -m benchmarks.intervals evals: six evals, two models.
@@ -416,7 +417,7 @@ def _checked_weights(weights: Any, evals: tuple[str, ...], tasks: str) -> FloatA
     if not np.isfinite(w).all() or (w < 0).any():
         raise ArgumentError(f"`weights` must be finite and not negative; got {by_eval}.")
     if abs(w.sum() - 1) > SUM_ERROR:
-        scaled = {name: round(float(weight / w.sum()), 6) for name, weight in by_eval.items()} if w.sum() > 0 else {}
+        scaled = {name: round(float(weight / w.sum()), 9) for name, weight in by_eval.items()} if w.sum() > 0 else {}
         advice = f" Divided by their sum they are {scaled}." if scaled else ""
         raise ArgumentError(f"`weights` must sum to 1; they sum to {w.sum():.6g}.{advice}")
     return np.asarray(w / w.sum())

@@ -38,6 +38,7 @@ from evalreg.covariance.leverage import (
 from evalreg.covariance.options import ResolvedCov
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, LeverageWarning, Note, RepairWarning
+from evalreg.estimate import selects
 from evalreg.numerics.limits import LAST_DIGITS, ROOT_OF_ROUNDING
 from evalreg.numerics.matrices import (
     DENSE_SHARE,
@@ -667,13 +668,12 @@ class Covariance:
         constant = (scale > 0) & (np.diag(naive) <= LAST_DIGITS * scale)
         naive[constant] = naive[:, constant] = 0.0
         fixed = None if self.fixed is None else self._fixed(C)
-        picks = bool(np.all((np.count_nonzero(C, axis=1) == 1) & (C.sum(axis=1) == 1)))
         return replace(
             self,
             names=tuple(names),
             pieces=tuple(term.linear(C) for term in self.pieces),
             naive=naive,
-            bounded=self.bounded and picks,
+            bounded=self.bounded and selects(C),
             fixed=constant | self._fixed(C) if constant.any() else fixed,
             floor=None if self.floor is None else self.floor.linear(C),
             withheld=None if self.withheld is None else self._withheld(C),

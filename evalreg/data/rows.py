@@ -64,10 +64,7 @@ def checked_weights(table: Table, weights: Any) -> FloatArray | None:
     """Sampling weights of all rows, NaN where missing and positive everywhere else; None for none."""
     if weights is None:
         return None
-    if isinstance(weights, str):
-        values = table.floats(weights, "weights")
-    else:
-        values = _weight_array(table, weights)
+    values = table.floats(weights, "weights") if isinstance(weights, str) else _weight_array(table, weights)
     if np.isnan(values).all():
         return values
     power = power_of_weights(float(np.nanmin(values)), float(np.nanmax(values)), weights_name(weights), values)

@@ -264,11 +264,6 @@ class PairedMeans(Paired):
         return _gram(self._answers[1])
 
     @cached_property
-    def _all_shared(self) -> bool:
-        """Whether every column has one row of every question."""
-        return bool(np.all(self._shared == self._shared[0, 0]) and np.all(self.count == self._shared[0, 0]))
-
-    @cached_property
     def _answers(self) -> tuple[Matrix, Matrix]:
         """Scores by question and column, and whether there is one, in compressed columns."""
         values, present = [], []
@@ -294,8 +289,6 @@ class PairedMeans(Paired):
         if not (alone[first] & alone[second]).any():
             return np.zeros(first.size, dtype=bool)
         count, a, b = np.diag(self._shared), first, second
-        if self._all_shared:
-            return np.ones(first.size, dtype=bool)
         once = (count[a] == self.count[a]) & (count[b] == self.count[b])
         return np.asarray(once & (self._shared[a, b] == count[a]) & (count[a] == count[b]))
 
@@ -318,8 +311,6 @@ class PairedMeans(Paired):
 
     def _each(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
         """Differences of a few contrasts at a time, by question; 0 where a question is of neither model."""
-        if not first.size:
-            return
         values = self._picked
         step = max(HELD // max(values.shape[1], 1), 1)
         for at in np.array_split(np.arange(first.size), first.size // step + 1):
@@ -376,8 +367,6 @@ class PairedDifferences(Paired):
 
     def _each(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
         """Differences by question of the set that each is taken over, of a few contrasts at a time."""
-        if not first.size:
-            return
         pairs = self.scores.pairs
         contrasted = ModelPairs(pairs.left[first], pairs.right[first], pairs.of_set[first], pairs.sets)
         for at, member in chunks(contrasted, self.scores.n_rows):

@@ -137,11 +137,8 @@ class NullVariance:
         return np.where(self.signed | (now <= 0), 1.0, ratio)
 
     def _of_mean(self, x: float | FloatArray) -> FloatArray:
-        """v(x) = phi x (1 - x), phi = s^2/(theta (1 - theta)); where v falls all of V falls with it, as Wilson's."""
-        now, then = self.theta * (1 - self.theta), np.maximum(x * (1 - x), 0.0)
-        inside = now > 0
-        phi = np.where(inside & (self.spread > 0), self.spread / np.where(inside, now, 1.0), 1.0)
-        growth = self.effect * phi * np.maximum(then - now, 0.0) / self.n
+        """By the v(x) of one row; where v falls all of V falls with it, as Wilson's."""
+        growth = self.effect * np.maximum(self._of_row(x) - self._of_row(self.theta), 0.0) / self.n
         return np.asarray(self.base * np.minimum(self.elsewhere(x), 1.0) + growth)
 
     def _of_difference(self, x: float | FloatArray) -> FloatArray:
@@ -172,7 +169,8 @@ class NullVariance:
         variance = effect * np.maximum(spread, 0.0) / np.maximum(self.n - 1, 1)
         return replace(self, theta=x, spread=spread, size=size, square=square, seen=variance, base=variance)
 
-    def _of_row(self, x: FloatArray) -> FloatArray:
+    def _of_row(self, x: float | FloatArray) -> FloatArray:
+        """v(x) = phi x (1 - x), phi = s^2/(theta (1 - theta))."""
         now = self.theta * (1 - self.theta)
         phi = np.where((now > 0) & (self.spread > 0), self.spread / np.where(now > 0, now, 1.0), 1.0)
         return np.asarray(phi * x * (1 - x))

@@ -70,6 +70,22 @@ def test_unbalanced_components_solve_the_equations_of_dense_matrices(method):
     np.testing.assert_allclose(found, slow, rtol=1e-9)
 
 
+@pytest.mark.parametrize("method", ["anova", "minque"])
+def test_judges_who_all_agree_leave_no_variance_but_that_of_items(method):
+    frame = pd.DataFrame(list(itertools.product(range(6), range(4))), columns=["item", "judge"])
+    frame["score"] = 0.1 + frame["item"] % 2
+    table = er.components(frame, facets="item x judge", method=method).table
+    assert table.loc["item", "variance"] == pytest.approx(0.3)
+    assert (table.iloc[1:][["variance", "se", "lower", "upper", "share"]] == 0).all(axis=None)
+
+
+def test_a_score_of_one_level_alone_has_finite_errors():
+    frame = unbalanced(*UNBALANCED[0])
+    frame["score"] = (frame["item"] == "item2").astype(float)
+    columns = ["variance", "se", "lower", "upper", "dof"]
+    assert np.isfinite(er.components(frame, facets="item x judge").table[columns]).all(axis=None)
+
+
 UNBALANCED = [
     ("item x judge", (9, 5), 2),
     ("item x judge", (12, 6), 1),

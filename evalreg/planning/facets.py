@@ -20,7 +20,7 @@ from evalreg.data.clusters import Codes, joint
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import read_rows
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, EvalregWarning, MissingColumnError
-from evalreg.numerics.limits import EQUAL, HELD, ROOT_OF_ROUNDING, ROUNDING
+from evalreg.numerics.limits import CONSTANT, EQUAL, HELD, ROOT_OF_ROUNDING, ROUNDING
 from evalreg.numerics.moments import moment_equations
 from evalreg.planning.power import checked_count
 from evalreg.report.tables import Grid, Shown, Summary, number
@@ -457,7 +457,8 @@ def components(
     MissingColumnError
         If a column is not there.
     DataError
-        If a facet has one level, is nested though written as crossed, or the combinations that occur are too few.
+        If scores do not vary, a facet has one level or is nested though written as crossed, or the combinations that
+        occur are too few.
     ArgumentError, ArgumentTypeError
         If an argument breaks its rule, or the rows live in an engine.
 
@@ -512,6 +513,12 @@ def components(
     rows = read_rows(table, {"score": score}, labels=labels, missing=missing, split=tuple(labels))
     values, codes = rows.values["score"], {name: rows.used[name] for name in labels}
     refuse_misspelt(parsed, codes)
+    if np.ptp(values) <= CONSTANT * np.abs(values).max():
+        raise DataError(
+            f"scores must vary; column {score!r} holds {values[0]:g} in all rows, which has no variance to split. "
+            "Check that this is the column that was meant.",
+            column=score,
+        )
     effects = effects_of(parsed, codes)
     top = effects[-1]
     confounded = top.codes.n_clusters == values.size
@@ -567,6 +574,8 @@ def solve_facets(
     expected, observed = moment_equations(values, mean, designs, forms)
     C, squares, names = W @ expected, W @ observed, [*(effect.name for effect in effects), ERROR]
     _refuse_singular(C, names)
+    # A sum of squares is what is left of larger ones.
+    squares = np.where(np.abs(squares) > ROUNDING * observed[-1], squares, 0.0)
     solution: FloatArray = np.asarray(np.linalg.inv(C), dtype=np.float64)
     variance: FloatArray = solution @ squares
     to_components: FloatArray = solution
@@ -574,6 +583,7 @@ def solve_facets(
         expected, observed = moment_equations(values, mean, designs)
         to_components = np.asarray(np.linalg.inv(expected), dtype=np.float64)
         variance = np.asarray(to_components @ observed, dtype=np.float64)
+    variance = np.where(np.abs(variance) > ROUNDING * np.abs(variance).max(), variance, 0.0)
     levels = np.array([*(effect.codes.n_clusters for effect in effects), n])
     widen: Any = 1.0
     if balanced(effects, n):
@@ -586,7 +596,8 @@ def solve_facets(
         of_method = (to_components @ W, roots)
         if method == "minque":
             of_method = to_components, [np.ones_like(root) for root in roots]
-        se, sd = (np.sqrt(of) for of in variances_of_forms(effects, [of_method, of_squares], positive))
+        errors = variances_of_forms(effects, [of_method, of_squares], positive)
+        se, sd = (np.sqrt(np.maximum(of, least)) for of, least in zip(errors, (0.0, np.finfo(float).tiny), strict=True))
         # The shape is that of sums of squares with the same mean and variance; the spread is that of the components.
         dof = np.maximum(2.0 * (C @ positive) ** 2 / sd**2, 1.0)
         squares = sd * np.sqrt(dof / 2.0)

@@ -101,15 +101,10 @@ def test_the_simulated_test_is_the_one_that_mean_makes(rng, n):
 
 @given(st.floats(0.01, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 50), st.floats(0.05, 5), st.floats(0.05, 5))
 def test_no_whole_numbers_of_answers_are_cheaper(omega2, sigma2_a, sigma2_b, question, cost_a, cost_b):
-    plan = er.plan.answers(
-        delta=0.001,
-        omega2=omega2,
-        sigma2_a=sigma2_a,
-        sigma2_b=sigma2_b,
-        cost_question=question,
-        cost_a=cost_a,
-        cost_b=cost_b,
-    )
+    variances = {"omega2": omega2, "sigma2_a": sigma2_a, "sigma2_b": sigma2_b}
+    costs = {"cost_question": question, "cost_a": cost_a, "cost_b": cost_b}
+    # As many questions as no array holds are planned as fewer are.
+    plan, _ = (er.plan.answers(delta=delta, **variances, **costs) for delta in (0.001, 1e-6))
 
     def price(k_a: int, k_b: int) -> float:
         return (omega2 + sigma2_a / k_a + sigma2_b / k_b) * (question + cost_a * k_a + cost_b * k_b)

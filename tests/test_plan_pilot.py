@@ -224,3 +224,9 @@ def test_a_corrected_omega2_at_or_below_zero_is_refused_with_the_reason():
     ):
         er.plan.from_pilot(found, delta=0.05)
     assert er.plan.from_pilot(found, delta=0.05, corrected=False).loc["plain", "n"] > 0
+
+
+@pytest.mark.parametrize("plan", [er.plan.from_pilot, er.plan.separate])
+def test_a_difference_of_more_than_one_is_refused_of_scores_up_to_one(difference, plan):
+    with pytest.raises(ArgumentError, match=r"at most 1.*got 5"):
+        plan(difference, delta=5)

@@ -308,6 +308,7 @@ REFUSED = {
         er.plan.board(delta=0.1, judges=[1], model_prompt=0.1, model_judge=0.1, residual=0.1)
         er.plan.board(delta=0.1, judges=[], model_prompt=0.1, model_judge=0.1, residual=0.1)
         er.plan.board(delta=0.1, judges=[3], model_prompt=0.0, model_judge=0.1, residual=0.0)
+        er.plan.board(delta=1e-9, judges=[3], model_prompt=0.1, residual=0.1)
         er.plan.gate(score=1.2, n=10, margin=0.1)
         er.plan.gate(score=0.9, n=0, margin=0.1)
         er.plan.gate(score=0.9, n=10, margin=0.0)
@@ -351,6 +352,7 @@ REFUSED = {
     "DataError": """
         er.mean(put(left=["a:b", "a"] * 20, right=["c", "b:c"] * 20), by=["left", "right"], item="answer")  # count=1
         er.components(LOG.assign(judge=np.arange(40)), facets="judge")  # column="judge"
+        er.components(LOG.assign(score=0.7), facets="question")  # column="score"
         er.horizon(LOG.assign(w=2.0), success="score", minutes="w", model="model")  # column="model", count=1
         er.panel(LOG.assign(a=LOG["x"] + 0.1), judges=["score", "a"], human="x")  # column="a", count=1
         er.components(LOG[:3].assign(question=range(3), judge=range(3)), facets="question x judge:question")  # count=1

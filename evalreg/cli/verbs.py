@@ -361,9 +361,9 @@ def _in_python(
 
 def planned(request: Request) -> Reply:
     """Questions that a difference needs, from a pilot with one answer or several to each question."""
+    rows = read(request.files, request.options)
     if "delta" not in request.options:
         raise ArgumentError("`delta` must be the difference of mean scores that should be detected.", parameter="delta")
-    rows = read(request.files, request.options)
     refuse_pairs(rows, request.options)
     options = request.among("delta", "assurance", "power") | {"alpha": request.alpha}
     roles = request.of("plan.components")

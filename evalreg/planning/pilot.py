@@ -182,7 +182,7 @@ def pilot_of(results: Any) -> dict[str, Pilot]:
         names = " + ".join(axis_name(axis) for axis in results.cov.axes)
         raise ArgumentError(
             f"`pilot` must be clustered in one way, since crossed designs have two numbers to plan; got {names}. Use "
-            "`er.plan.board` for prompts and judges."
+            "`er.plan.separate`, which takes this difference too."
         )
     estimate = results.estimate
     item = estimate.item if estimate.item and set(estimate.item) <= set(estimate.scores.columns) else ()
@@ -194,17 +194,17 @@ def pilot_of(results: Any) -> dict[str, Pilot]:
     if not (variance > 0 and np.isfinite(clustered) and clustered > 0):
         raise ArgumentError("`pilot` must have a standard error above 0; this one says nothing about the variance.")
     apart = results.cov if plain is None and not results.cov.axes else plain
-    rows = {"plain": Pilot(variance * n, variance * n, n - 1.0, n - 1.0, n, n, _null(apart))}
+    rows = {"plain": Pilot(variance * n, variance * n, n - 1.0, n - 1.0, n, n, null_of(apart))}
     for axis in results.cov.axes:
         count, dof = touched(estimate, axis), float(results.dof.iloc[0])
         if count < n:
             rows["clustered"] = Pilot(
-                clustered * n, clustered * n, dof, min(dof, count - 1.0), n, count, _null(results.cov)
+                clustered * n, clustered * n, dof, min(dof, count - 1.0), n, count, null_of(results.cov)
             )
     return rows
 
 
-def _null(cov: Covariance | None) -> NullVariance | None:
+def null_of(cov: Covariance | None) -> NullVariance | None:
     """The variance of the one mean, or difference of two models once each, under other values.
 
     Which of the two is first does not matter: a plan is for a true difference in the direction that was seen.
@@ -214,6 +214,14 @@ def _null(cov: Covariance | None) -> NullVariance | None:
         return None
     null = scored.null
     return replace(null, theta=np.abs(null.theta)) if null.signed[0] else null
+
+
+def refuse_beyond(delta: float, null: NullVariance | None) -> None:
+    """Refuse a difference above 1 where scores lie in [0, 1], as those with a score interval do."""
+    if null is not None and delta > 1:
+        raise ArgumentError(
+            f"`delta` must be at most 1, for scores in [0, 1]; got {delta:g}. 5 points of 100 are 0.05."
+        )
 
 
 def touched(estimate: Estimate, axis: tuple[str, ...]) -> int:
@@ -591,6 +599,7 @@ def from_pilot(
         rows = pilot_of(pilot)
     table = {}
     for name, row in rows.items():
+        refuse_beyond(delta, row.null)
         planned = row.at_limit(assurance)
         n, n_clusters = planned.enough(delta, alpha, power)
         n_eq9 = normal_units(row.published if row.few is None else row.variance_at(delta), delta, alpha, power)

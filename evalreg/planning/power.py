@@ -20,7 +20,7 @@ from evalreg.covariance.crossed import crossings, t_quantile
 from evalreg.covariance.leverage import cell_dof, cell_pieces
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.inference.simultaneous import base_seed, block_stream
-from evalreg.numerics.limits import BLOCK, EQUAL, HELD, LAST_DIGITS, ROUNDING
+from evalreg.numerics.limits import BLOCK, EQUAL, EXACT, HELD, LAST_DIGITS, ROUNDING
 
 if TYPE_CHECKING:
     from evalreg.covariance.crossed import Widths
@@ -258,8 +258,8 @@ def normal_units(variance: float, delta: float, alpha: float, power: float) -> i
     """Number of independent units by eq. 9, with normal quantiles."""
     scale = normal_quantiles(alpha, power) * math.sqrt(variance) / delta
     units = scale * scale
-    if not math.isfinite(units):
-        raise ArgumentError(f"`delta` must leave n within the range of numbers; got {delta:g}. Pass a larger one.")
+    if not units < EXACT:
+        raise ArgumentError(f"`delta` must leave n below {EXACT:.0e}; got {delta:g}. Pass a larger one.")
     return max(1, math.ceil(units * (1 - ROUNDING)))
 
 
@@ -607,23 +607,10 @@ def curve(
     if cluster_size is not None:
         checked_count("cluster_size", cluster_size, 1, "questions")
         checked_at_least("n", min(sizes), 2 * cluster_size, "two clusters of `cluster_size` questions")
-    rows = [
-        [
-            mde(
-                n=size,
-                omega2=omega2,
-                sigma2_a=sigma2_a,
-                sigma2_b=sigma2_b,
-                k_a=times,
-                k_b=times,
-                n_clusters=None if cluster_size is None else size // cluster_size,
-                alpha=alpha,
-                power=power,
-            )
-            for times in answers
-        ]
-        for size in sizes
-    ]
+    rows, shared = [], {"omega2": omega2, "sigma2_a": sigma2_a, "sigma2_b": sigma2_b, "alpha": alpha, "power": power}
+    for size in sizes:
+        n_clusters = None if cluster_size is None else size // cluster_size
+        rows.append([mde(n=size, k_a=times, k_b=times, n_clusters=n_clusters, **shared) for times in answers])
     return pd.DataFrame(rows, index=pd.Index(sizes, name="n"), columns=pd.Index(answers, name="k"))
 
 
@@ -734,7 +721,7 @@ def answers(
         for k, cost in ((a, cost_a), (b, cost_b))
     )
     A, B = np.meshgrid(*sides, indexing="ij")
-    near = scale * variance(A, B) * price(A, B) <= most
+    near = scale * variance(A, B) * price(A, B) <= most * (1 + EQUAL)
     A, B = A[near], B[near]
     n = _fewest_questions(variance(A, B), delta, cluster_size, alpha, power)
     best = int(np.argmin(n * price(A, B)))
@@ -753,17 +740,21 @@ def _fewest_questions(
     variance: FloatArray, delta: float, cluster_size: float | None, alpha: float, power: float
 ) -> FloatArray:
     """What `questions_needed` gives for many variances at once."""
-    eq9, size = cluster_size is None, cluster_size or 1.0
-    least, most = (t_units(float(v) / size, delta, alpha, power, eq9=eq9) for v in (variance.min(), variance.max()))
-    units = np.arange(least, most + 1)
-    shift = np.full(units.size, normal := normal_quantiles(alpha, power))
-    for i, count in enumerate(units):
-        shift[i] = needed_shift(int(count), alpha, power, eq9=eq9)
-        if shift[i] == normal:  # as it is for all larger numbers
-            break
-    # The largest variance of one unit that so many can bear.
-    bearable = units * (delta / shift) ** 2 * (1 + EQUAL)
-    n_units = units[np.searchsorted(bearable, variance / size).clip(max=units.size - 1)]
+    eq9, size, normal = cluster_size is None, cluster_size or 1.0, normal_quantiles(alpha, power)
+    each = variance / size
+    n_units = np.ceil(each * (normal / delta) ** 2 * (1 - ROUNDING))
+    few = n_units <= LARGE
+    if few.any():
+        least, most = (t_units(float(v), delta, alpha, power, eq9=eq9) for v in (each[few].min(), each[few].max()))
+        units = np.arange(least, most + 1)
+        shift = np.full(units.size, normal)
+        for i, count in enumerate(units):
+            shift[i] = needed_shift(int(count), alpha, power, eq9=eq9)
+            if shift[i] == normal:  # as it is for all larger numbers
+                break
+        # The largest variance of one unit that so many can bear.
+        bearable = units * (delta / shift) ** 2 * (1 + EQUAL)
+        n_units[few] = units[np.searchsorted(bearable, each[few]).clip(max=units.size - 1)]
     return np.asarray(np.ceil(n_units * size * (1 - ROUNDING)))
 
 
@@ -907,14 +898,8 @@ def power(
         rejected += int(np.count_nonzero(np.abs(t) > critical))
         wrong += int(np.count_nonzero(t * math.copysign(1.0, delta) < -critical)) if delta else 0
     rejection_rate = rejected / draws
-    return SimulatedPower(
-        power=rejection_rate,
-        standard_error=math.sqrt(rejection_rate * (1 - rejection_rate) / draws),
-        false_signs=wrong / draws,
-        dof=dof,
-        draws=draws,
-        seed=printed,
-    )
+    error = math.sqrt(rejection_rate * (1 - rejection_rate) / draws)
+    return SimulatedPower(rejection_rate, error, wrong / draws, dof, draws, printed)
 
 
 def _sizes(cluster_sizes: npt.ArrayLike) -> FloatArray:

@@ -17,7 +17,7 @@ from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
 from evalreg.inference.fragile import FEW_CROSSED
 from evalreg.numerics.limits import EQUAL
-from evalreg.planning.pilot import Pilot, is_estimated, pilot_of, touched
+from evalreg.planning.pilot import Pilot, is_estimated, null_of, pilot_of, refuse_beyond, touched
 from evalreg.planning.power import (
     PILOT_NODES,
     checked_counts,
@@ -99,7 +99,8 @@ def board(
     with `groups="prompt + judge"`, integrated over the variances by prompt and by judge as it will see them, which is
     exact for normal scores; `separate` plans so too, and allows for the error of a pilot. `dof` are those at which t
     gives the half-width that is expected, the root of a sum of t^2 V over the three terms. Where judges have no
-    favourites the test is t on the prompts' means.
+    favourites the test is t on the prompts' means: pass groups="prompt" then, since crossing few judges costs power
+    (simulated with 3 judges: 0.69 for 0.80).
 
     References
     ----------
@@ -255,6 +256,7 @@ def separate(
     if not assumed and seen == 0:
         raise ArgumentError(f"`delta` is needed: the difference {name} that was seen is 0, which no log can show.")
     wanted = checked_delta(delta) if assumed else abs(seen)
+    refuse_beyond(wanted, null_of(difference.cov))
     if difference.cov.crossed:
         plan = _crossed(difference, judges, judge, wanted, alpha, power, assurance)
     elif judges is None and judge is None:
@@ -297,8 +299,8 @@ def _difference(results: Any, left: str | None, right: str | None) -> Any:
     if left is None or right is None:
         if len(results.params) != 1:
             raise ArgumentError(
-                "two models are needed, as `left` and `right`, or in `results.plan` as "
-                f'separate=("A", "B"), since the results hold {len(results.params)} parameters: '
+                "two models are needed, as `left` and `right`, "
+                f"since the results hold {len(results.params)} parameters: "
                 f"{listed(list(map(str, results.estimate.names))[:6])}{', ...' if len(results.params) > 6 else ''}."
             )
         return results

@@ -149,8 +149,9 @@ def test_columns_named_by_numbers_go_by_their_text(log):
     joined = duckdb.from_df(log).select("score, x AS score, passage")  # as a join of two tables has it
     with pytest.raises(ArgumentError, match='distinct column names; "score"'):
         er.mean(joined, groups="passage")
-    with pytest.raises(ArgumentTypeError, match="one value a row"):
-        er.mean(duckdb.sql("SELECT i % 2 AS score, to_months(i % 5) AS span FROM range(40) t(i)"), groups="span")
+    for role in ("groups", "by"):
+        with pytest.raises(ArgumentTypeError, match="one value a row"):
+            er.mean(duckdb.sql("SELECT i % 2 AS score, to_months(i % 5) AS span FROM range(40) t(i)"), **{role: "span"})
 
 
 @pytest.mark.parametrize(("kind", "digits"), [("float64", 53), ("float32", 24), (object, 53)])
@@ -180,6 +181,27 @@ def test_columns_of_polars_and_pyarrow_are_labels(make):
         er.mean(frame, groups=make(labels[:59]))
 
 
+@pytest.mark.parametrize("kind", ["double", "float", "categories", "Float64"])
+def test_labels_of_nullable_types_are_those_of_arrays(log, kind):
+    """NaN is missing, -0 is 0, and a category that no row has is no cluster."""
+    row = np.arange(len(log))
+    ids = np.where(row % 7, row // 2 % 20, np.nan) * np.where(row % 2, 1.0, -1.0) ** (row // 2 % 20 < 1)
+    if kind == "Float64":
+        held = pd.arrays.FloatingArray(ids, np.zeros(len(ids), dtype=bool))
+    else:
+        values = pd.Categorical(ids, np.arange(-20.0, 20)) if kind == "categories" else pa.array(ids, kind)
+        held = pd.arrays.ArrowExtensionArray(pa.array(values))
+    expected, answer = (er.mean(log.assign(id=column), groups="id", cov="CR1") for column in (ids, held))
+    assert answer.n_clusters == expected.n_clusters == {"id": 20}
+    np.testing.assert_allclose([*answer.bse, *answer.dropped], [*expected.bse, *expected.dropped], rtol=1e-12)
+
+
+def test_moments_are_called_as_in_pandas(log):
+    moments = log.assign(model=pd.Timestamp("2026-01-02 03:00") + pd.to_timedelta(np.arange(len(log)) % 3, unit="h"))
+    of = [er.mean(data, by="model", groups="passage") for data in (moments, pl.from_pandas(moments))]
+    assert list(of[0].params.index) == list(of[1].params.index)
+
+
 def test_text_that_differs_after_a_zero_byte_stays_apart(log):
     """Old releases of pandas compare text up to its first zero byte only."""
     passages, questions = log["passage"].to_numpy(), np.arange(len(log)) // 2
@@ -189,7 +211,6 @@ def test_text_that_differs_after_a_zero_byte_stays_apart(log):
         **{name: [f"a\0{label}" for label in plain[name]] for name in ("passage", "question", "model")}
     )
     for call in (
-        lambda frame: er.mean(frame, groups="passage"),
         lambda frame: er.mean(frame, by="model", groups="passage"),
         lambda frame: er.compare(frame, item="question").results,
         lambda frame: er.fit("score ~ C(model)", frame, groups="passage"),

@@ -226,12 +226,12 @@ def factorize(values: Any, name: str = "") -> tuple[IntArray, Any]:
 
     `name` is that of their column, if they are one.
     """
-    if isinstance(values, range):
-        values = np.asarray(values)
-    elif isinstance(values, list | tuple):
+    if isinstance(values, list | tuple | range):
         array = np.empty(len(values), dtype=object)
         array[:] = values
         values = array
+    else:
+        values = _without_twins(values)
     try:
         codes, labels = _by_table(values) or pd.factorize(values)
         if CUTS_AT_NUL and any(isinstance(label, str) and "\0" in label for label in labels):
@@ -240,6 +240,18 @@ def factorize(values: Any, name: str = "") -> tuple[IntArray, Any]:
         raise nested_labels(name, "lists or the like") from None
     refuse_inexact(np.asarray(labels), name)
     return codes.astype(np.intp, copy=False), labels
+
+
+def _without_twins(values: Any) -> Any:
+    """The same where NaN is missing, -0 is 0 and every category occurs; times are spelled as pandas does."""
+    kind: Any = getattr(values, "dtype", None)
+    of_numpy = getattr(kind, "numpy_dtype", kind)  # of nullable types and those of Arrow
+    if of_numpy is not kind and of_numpy.kind == "f":
+        return values.to_numpy(dtype=of_numpy, na_value=np.nan)
+    if isinstance(kind, pd.ArrowDtype) and str(kind).startswith("dictionary"):
+        return values.astype(object)
+    times = isinstance(kind, np.dtype) and kind.kind in "mM" and np.datetime_data(kind)[0] != "D"
+    return pd.Series(values) if times else values
 
 
 def _by_table(values: Any) -> tuple[IntArray, Any] | None:

@@ -31,21 +31,16 @@ def _quoted(name: str) -> str:
 
 def refuse_unreadable(table: Query, names: Sequence[str]) -> None:
     """Raise where an engine would not find a column by its name, or would count text among its numbers as 0."""
-    if is_spark(table.frame):
-        _refuse_spark_names(names)
-    if table.frame.implementation.is_ibis() and table.frame.to_native().get_backend().name == "sqlite":
-        _refuse_text_among_numbers(table.frame, names)
-
-
-def _refuse_spark_names(names: Sequence[str]) -> None:
     odd = [name for name in names if "." in name or "`" in name]
-    if odd:
+    if odd and is_spark(table.frame):
         raise ArgumentError(
             "columns in Spark must not have a dot or a backtick in their names, which stand for fields of structures "
             f"there; {listed(odd)} {'has' if len(odd) == 1 else 'have'}. Rename first: "
             f"data.withColumnRenamed({odd[0]!r}, {odd[0].replace('.', '_').replace('`', '_')!r}).",
             column=odd[0],
         )
+    if table.frame.implementation.is_ibis() and table.frame.to_native().get_backend().name == "sqlite":
+        _refuse_text_among_numbers(table.frame, names)
 
 
 def _refuse_text_among_numbers(frame: nw.LazyFrame[Any], names: Sequence[str]) -> None:

@@ -289,8 +289,7 @@ class Query:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
-        names = schema_of(self.frame)
-        return tuple(str(name) for name in names if name not in self.joint_ids)
+        return tuple(str(name) for name in schema_of(self.frame) if name not in self.joint_ids)
 
     def each(self, change: Callable[[nw.LazyFrame[Any]], nw.LazyFrame[Any]]) -> Self:
         """The same with a change made to the frame."""
@@ -471,21 +470,20 @@ def _plain(table: Any) -> Any:
     for place, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             table = table.set_column(place, field.name, table.column(place).cast(field.type.value_type))
+        elif pa.types.is_interval(field.type):  # of SQL, with months and days
+            raise nested_labels("", field.type)
     return table
 
 
 def _starts(table: Any, keys: Sequence[str]) -> BoolArray:
     """Where a cluster begins, among lines that are sorted by it."""
-    from pyarrow import ArrowNotImplementedError, compute
+    from pyarrow import compute
 
     starts = np.zeros(table.num_rows, dtype=bool)
     starts[:1] = True
     for key in keys:
         column = table.column(key)
-        try:
-            changed = compute.not_equal(column.slice(1), column.slice(0, table.num_rows - 1))
-        except ArrowNotImplementedError:  # intervals of SQL, which have months and days
-            raise nested_labels("", column.type) from None
+        changed = compute.not_equal(column.slice(1), column.slice(0, table.num_rows - 1))
         # A missing label is a cluster of its own here, and is refused when sums are made of it.
         starts[1:] |= compute.fill_null(changed, True).to_numpy(zero_copy_only=False)
     return starts

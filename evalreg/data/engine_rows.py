@@ -247,8 +247,7 @@ class EngineAnswers(Table):
         lines = self.to_pandas(self.key, None).reset_index(drop=True)
         counts = by_label.groupby(key, as_index=False, observed=True)[ROWS].sum()
         answers_now = lines.merge(counts, on=key, how="left")[ROWS].fillna(-1).to_numpy(dtype=int)
-        changed = len(counts) != len(lines) or not np.array_equal(answers_now, self.answers)
-        if changed:
+        if len(counts) != len(lines) or not np.array_equal(answers_now, self.answers):
             raise DataError(
                 f"the rows in the engine have changed since the comparison was made: its {len(lines)} answers by model "
                 f"and question are now {len(counts)}, or different ones. Make the comparison again."

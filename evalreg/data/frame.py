@@ -476,10 +476,9 @@ def differing_labels(
     """What is wrong with labels that differ between the answers to one item."""
     cure = "Use a coarser cluster."
     if item is not None:
-        cure = (
-            f'If ids of items repeat between parts of the eval, join them, as in item="{name}:{item}"; otherwise use a '
-        )
-        cure += "coarser cluster."
+        joined = f'item="{name}:{item}"'
+        cure = f"If ids of items repeat between parts of the eval, join them, as in {joined}; otherwise use a coarser "
+        cure += "cluster."
     if alike:
         cure += f" First see to labels that differ by blanks or case alone, such as {quoted_pair(alike[0])}."
     return AlignmentError(

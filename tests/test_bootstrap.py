@@ -194,31 +194,33 @@ def test_intervals_of_many_clusters_cover(rng):
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 def test_a_cluster_drawn_twice_has_two_ids():
+    samples: list[pd.DataFrame] = []
+
+    def rows(frame: pd.DataFrame) -> int:
+        samples.append(frame)
+        return len(frame)
+
     log = unequal()
-    boot = er.bootstrap(
-        log,
-        lambda frame: [frame["passage"].nunique(), frame.groupby("passage").size().max()],
-        groups="passage",
-        draws=99,
-    )
-    assert np.all(boot.draws[:, 0] == 14)
-    assert boot.draws[:, 1].max() <= log["passage"].value_counts().max()
+    er.bootstrap(log, rows, groups="passage", draws=99)
+    assert {frame["passage"].nunique() for frame in samples} == {14}
+    assert max(len(frame) / 14 for frame in samples) <= log["passage"].value_counts().max()
+    samples.clear()
     judged = er.datasets.judge_log(n_prompts=9, n_judges=4, n_models=3, seed=2)
-    both = er.bootstrap(
-        judged,
-        lambda frame: {
-            "prompts": frame["prompt"].nunique(),
-            "judges": frame["judge"].nunique(),
-            "most": frame.groupby(["prompt", "judge"]).size().max(),
-        },
-        groups="prompt + judge",
-        draws=99,
-    )
-    assert np.all(both.draws[:, 0] <= 9)
-    assert np.all(both.draws[:, 1] <= 4)
-    assert both.draws[:, 0].max() == 9
+    er.bootstrap(judged, rows, groups="prompt + judge", draws=99)
+    assert max(frame["prompt"].nunique() for frame in samples) == 9
+    assert max(frame["judge"].nunique() for frame in samples) <= 4
     # Copies of copies are kept apart, so that no meeting of the two grows.
-    assert both.draws[:, 2].max() == judged.groupby(["prompt", "judge"]).size().max()
+    meetings = [frame.groupby(["prompt", "judge"]).size().max() for frame in samples]
+    assert max(meetings) == judged.groupby(["prompt", "judge"]).size().max()
+
+
+@pytest.mark.parametrize("weights", ["multinomial", "bayesian"])
+@pytest.mark.parametrize("kind", ["percentile", "bca"])
+def test_draws_that_are_all_alike_give_no_interval(kind, weights):
+    """A perfect score is not known to a point."""
+    with pytest.warns(EvalregWarning, match="all alike"):
+        boot = er.bootstrap(LOG, lambda *_: 1 / 3, groups="passage", draws=999, kind=kind, weights=weights)
+    assert pd.concat([boot.bse, boot.conf_int()]).isna().all(axis=None)
 
 
 def test_draws_depend_neither_on_workers_nor_on_their_number():
@@ -301,9 +303,7 @@ def test_draws_that_cannot_carry_the_level_are_refused(alpha, least):
     results = er.mean(er.datasets.passages(n_passages=20, seed=1), groups="passage")
     for call in (
         lambda draws: results.bootstrap(draws=draws, alpha=alpha),
-        lambda draws: er.bootstrap(
-            LOG, lambda frame: frame["score"].mean(), groups="passage", draws=draws, alpha=alpha
-        ),
+        lambda draws: er.bootstrap(LOG, lambda d: d["score"].mean(), groups="passage", draws=draws, alpha=alpha),
     ):
         with pytest.raises(ArgumentError, match=f"at least {least} for a"):
             call(least - 1)

@@ -10,7 +10,7 @@ import statsmodels.formula.api as smf
 from scipy import stats
 
 import evalreg as er
-from evalreg.errors import NotAvailableError
+from evalreg.errors import DataError, NotAvailableError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -147,9 +147,6 @@ def test_slopes_of_a_straight_line_are_its_coefficients_with_their_dof(log):
         for found, expected in ((slopes.params, results.params), (slopes.bse, results.bse), (slopes.dof, results.dof)):
             _close(found[slope], expected[name], 1e-9)
         _close(slopes.conf_int().loc[slope], results.conf_int().loc[name], 1e-8)
-    text = str(slopes.summary(details=True))
-    assert "Model: Average slopes of OLS" in text
-    assert er.fit("score ~ words", log, groups="passage").avg_slopes().with_cov(cov="CR1").bse.iloc[0] > 0
 
 
 # --- predictions ------------------------------------------------------------------------------------------------------
@@ -167,8 +164,6 @@ def test_predictions_have_the_t_of_their_own_row(log):
     _close(table["dof"], contrast.dof, SAME)
     _close(table[["lower", "upper"]], contrast.conf_int(), SAME)
     assert table["dof"].nunique() == 3
-    wider = results.predict(new, alpha=0.01)
-    assert (wider["lower"] < table["lower"]).all()
     _close(results.predict()["estimate"], results.statsmodels.fittedvalues, SAME)
     _close(results.predict(log), results.predict(), 1e-9)
 
@@ -223,3 +218,16 @@ def test_crossed_predictions_are_intervals_of_the_crossed_contrast(log, rng):
     table = results.predict({"words": [1.0, 3.0]})
     contrast = results.contrast([[1.0, 1.0], [1.0, 3.0]])
     _close(table[["lower", "upper"]], contrast.conf_int(), 1e-9)
+
+
+@pytest.mark.parametrize("kind", ["object", "category"])
+def test_labels_are_predicted_by_value_and_rows_without_one_are_not(log, kind):
+    frame = log.assign(kind=pd.Series(np.resize(["b", "a", "c"], len(log)), log.index, dtype=kind))
+    results = er.fit("score ~ words + kind", frame, groups="passage")
+    new = pd.DataFrame({"words": [2, 2, None], "kind": pd.Categorical(["c", None, "a"], categories=["c", "a"])})
+    _close(results.predict(new)["estimate"], [results.params @ [1, 0, 1, 2], np.nan, np.nan], SAME)
+    with pytest.raises(DataError) as caught:
+        results.predict(new.assign(words="100"))
+    assert caught.value.column == "words"
+    averages = results.avg_predictions(variables={"words": [2, 2.0000001]})
+    assert list(averages.params.index) == ["2", "2.0000001"]

@@ -73,7 +73,7 @@ def test_bands_give_way_to_bars_where_they_could_not_be_told_apart(n: int) -> No
         ("word", MissingColumnError, "not a covariate"),
         (["model", "n_words"], ArgumentError, "at which values of the number"),
         ([], ArgumentError, "got 0"),
-        ({"n_words": []}, ArgumentError, "no value"),
+        ({"n_words": []}, ArgumentError, "each once"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(by: Any, kind: type[EvalregError], match: str) -> None:

@@ -363,9 +363,9 @@ def drop_nested(scores: Scores, axes: tuple[Axis, ...]) -> tuple[tuple[Axis, ...
     return tuple(coarsest), notes
 
 
-def check_two_clusters(estimate: Estimate, axis: Axis, axes: tuple[Axis, ...]) -> None:
+def check_two_clusters(scores: Scores, axis: Axis, axes: tuple[Axis, ...]) -> None:
     """Raise if an axis has a single cluster, offering what is left of the groups."""
-    n_clusters = estimate.scores.n_clusters(axis)
+    n_clusters = scores.n_clusters(axis)
     if n_clusters >= 2:
         return
     others = " + ".join(axis_name(other) for other in axes if other != axis)

@@ -557,7 +557,7 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
     scores, family = estimate.scores, estimate.family
     if options.kind.needs_clusters:
         for axis in axes:
-            check_two_clusters(estimate, axis, axes)
+            check_two_clusters(estimate.scores, axis, axes)
     axes, notes = drop_nested(scores, axes)
     refuse_covariance(estimate, axes, options)
     if options.alike is not None:

@@ -383,7 +383,7 @@ def used_codes(name: str, codes: IntArray, labels: Any, every_row: bool = False)
         rows = rows_where(codes < 0)
         raise MissingLabelsError(
             f'`groups="{name}"` must give an id to every row in use; {rows.count} of {codes.size} have none '
-            f"({rows} of those in use). Fit again with groups={name!r}, which drops and counts them.",
+            f"({rows} of those in use). Leave these rows out of the data, as estimators with groups={name!r} do.",
             column=name,
             rows=rows,
         )

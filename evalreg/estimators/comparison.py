@@ -41,7 +41,7 @@ from evalreg.results.reporting import write_report
 from evalreg.results.results import KEPT, Results, _Kept
 from evalreg.results.sources import methods_text
 from evalreg.scores.differences import by_set, chunks, differences, paired_differences
-from evalreg.scores.score_interval import checked_icc
+from evalreg.scores.score_interval import ICC_DIFFERENCE, checked_icc, refuse_idle_icc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -368,6 +368,7 @@ class Comparison(Printed, Hinting):
             groups = list(results.estimate.item)
         if not isinstance(icc, _Kept):
             allowed = paired_differences(results.estimate, checked_icc(icc), self.facts.pairs, self.facts.paired)
+            refuse_idle_icc(icc, ICC_DIFFERENCE, allowed, "paired differences")
             family = results.estimate.family
             behind = family.behind if isinstance(family, ScoredFamily) else family
             estimate = replace(results.estimate, family=same_questions(allowed, None, behind))

@@ -33,7 +33,7 @@ from evalreg.numerics.matrices import Matrix, compressed, identity
 from evalreg.report.tables import span
 from evalreg.results.results import chooses_rows, results_of
 from evalreg.scores.differences import PairScores, pair_sums, paired_differences
-from evalreg.scores.score_interval import FEW_EXPECTED, ICC_DIFFERENCE, checked_icc
+from evalreg.scores.score_interval import FEW_EXPECTED, ICC_DIFFERENCE, checked_icc, refuse_idle_icc
 
 
 def paired_estimate(answers: Answers, facts: Facts, about: About, icc: float | None) -> Estimate:
@@ -163,7 +163,8 @@ def compare(
     icc : float, optional
         Correlation, within a cluster, of differences that were not seen, from 0 to 1. It matters where scores lie in
         [0, 1] and few questions differ; 0.5 by default, which is careful: of subjects about 0.02 is usual, of passages
-        of two questions 0.4. None allows for nothing but what was seen, as the paired t test of other packages.
+        of two questions 0.4. None allows for nothing but what was seen, as the paired t test of other packages; another
+        number is refused where there is no score interval.
     target : {"questions like these", "the full benchmark"}, optional
         Which questions the differences are about, as in `mean` (which has contrasts for "these questions").
     n_population : int or dict, optional
@@ -268,7 +269,9 @@ def compare(
         whole = counts_clusters(n_population, groups, strata)
         estimate = of_benchmark(estimate, axes, n_population, **drawn, whole=whole)
     with clustered_by_items(estimate, items):
-        return Comparison(results_of(estimate, axes, requested, notes), facts, adjust)
+        results = results_of(estimate, axes, requested, notes)
+    refuse_idle_icc(icc, ICC_DIFFERENCE, results.cov.paired, "paired differences")
+    return Comparison(results, facts, adjust)
 
 
 def _few_differ(facts: Facts) -> tuple[Note, ...]:

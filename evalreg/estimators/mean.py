@@ -38,7 +38,7 @@ from evalreg.inference.intervals import Behind
 from evalreg.inference.questions import scale_notes, unequal_notes
 from evalreg.results.results import Results, chooses_rows, results_of
 from evalreg.scores.base import CellSums
-from evalreg.scores.score_interval import ICC_MEAN, checked_icc
+from evalreg.scores.score_interval import ICC_MEAN, checked_icc, refuse_idle_icc
 
 
 def solve(
@@ -173,7 +173,7 @@ def mean(
     icc : float, optional
         Correlation, within a cluster, that is granted to failures that were not seen, from 0 to 1; 0.2 by default. It
         matters for scores in [0, 1] near an end, in clusters that show few failures. None takes t intervals by the
-        standard error alone.
+        standard error alone; another number is refused where there is no score interval.
     subset : str, optional
         Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
         `dropped` count the others. Arrays of groups and weights are those of all rows.
@@ -289,7 +289,9 @@ def mean(
         alone = independence_note(by_columns, groups, "means", "item")
         notes = (*alone, *notes, *unequal_notes(estimate, item, axes))
     with clustered_by_items(estimate, items):
-        return results_of(estimate, axes, requested, notes)
+        results = results_of(estimate, axes, requested, notes)
+    refuse_idle_icc(icc, ICC_MEAN, results.cov.single, "unweighted means")
+    return results
 
 
 _UNLIKE_CHANCES = (

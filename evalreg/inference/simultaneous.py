@@ -395,14 +395,14 @@ def _few(cov: Any, widths: Widths, inside: BoolArray) -> bool:
 
 def _of_matrix(cov: FloatArray, C: Matrix, dof: Any) -> tuple[Widths, FloatArray, bool]:
     """Widths and degrees of freedom of contrasts, and whether one number of these serves all."""
-    dofs = np.asarray(dof, dtype=np.float64)
-    if dofs.ndim > 1 or dofs.size not in (1, C.shape[0]) or not np.all(dofs > 0):
+    dofs = np.asarray(pd.to_numeric(np.ravel(dof), errors="coerce"), dtype=np.float64)
+    if np.ndim(dof) > 1 or dofs.size not in (1, C.shape[0]) or not np.all(dofs > 0):
         raise ArgumentError(f"`dof` must be a positive number, or one for each of {C.shape[0]} contrasts.")
     variance = quadratic(C, np.where(np.isfinite(cov), cov, 0.0))
     variance[variance <= ROUNDING * (squared_entries(C) @ np.nan_to_num(np.diag(cov)))] = 0.0
     variance[(C != 0) @ ~np.isfinite(np.diag(cov))] = np.nan
     each = np.broadcast_to(dofs, C.shape[:1])
-    return one_t(variance, each), each, dofs.ndim == 0
+    return one_t(variance, each), each, np.ndim(dof) == 0
 
 
 def _factor(matrix: FloatArray, values: FloatArray, *, centred: bool) -> FloatArray:

@@ -140,7 +140,7 @@ def _parse_text(text: str, names: tuple[str, ...]) -> Contrasts:
     C = np.asarray(constraint.coefs, dtype=np.float64)
     parts = [part.strip() for part in text.split(",")]
     labels = tuple(parts) if len(parts) == C.shape[0] else tuple(f"{text} [{i}]" for i in range(C.shape[0]))
-    return Contrasts(C, np.asarray(constraint.constants, dtype=np.float64).ravel(), labels)
+    return Contrasts(C, np.asarray(constraint.constants, dtype=np.float64).ravel() + 0.0, labels)  # patsy has -0
 
 
 def _refuse_unknown_name(text: str, error: Any, names: tuple[str, ...]) -> None:

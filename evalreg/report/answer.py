@@ -114,16 +114,9 @@ def answer_text(
         whose = about.subject or (what if name in ("mean", "Intercept", "ratio") else f"{what}, {short_name(name)}")
         return f"{whose}: {values[0]}; {rests}."
     if about.formula:
-        return f"{about.formula}: {rests}{_r_squared(estimate)}."
+        squared, about_mean = estimate.r_squared or (0.0, False)
+        return f"{about.formula}: {rests}{f', R-squared {squared:.4f}' if about_mean else ''}."
     return f"{what}: {estimate.n_params} estimates; {rests}."
-
-
-def _r_squared(estimate: Estimate) -> str:
-    """R-squared of a least-squares fit that is still held."""
-    if estimate.fitted is None or estimate.kind != "least squares" or estimate.absorbed is not None:
-        return ""
-    fitted = estimate.fitted()
-    return f", R-squared {float(fitted.rsquared):.4f}" if fitted.k_constant else ""
 
 
 def notes_of(cov: Covariance, notes: Sequence[Note], more: Sequence[str] = ()) -> list[str]:

@@ -19,15 +19,7 @@ from evalreg.covariance.terms import naive_term
 from evalreg.data.clusters import Axis, Labels, axis_name
 from evalreg.data.engine import Query
 from evalreg.data.frame import Table, UsedRows, open_frame
-from evalreg.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    EvalregWarning,
-    FewClustersWarning,
-    NotAvailableError,
-    Note,
-    TooFewClustersError,
-)
+from evalreg.errors import ArgumentError, ArgumentTypeError, EvalregWarning, FewClustersWarning, NotAvailableError, Note
 from evalreg.estimate import Estimate
 from evalreg.inference.posterior import refuse_population
 from evalreg.inference.simultaneous import Seed, base_seed
@@ -39,8 +31,8 @@ from evalreg.resampling.draws import BootWeightsName, boot_chunks, meetings, run
 from evalreg.scores.rows import InfluenceScores
 
 KindName: TypeAlias = Literal["percentile", "basic", "bca", "studentized"]
-# Draws that notes advise, as in Davison and Hinkley (1997), section 2.5.2, for intervals at 95%.
-FEW_DRAWS = 999
+# Draws that notes advise, times alpha: 999 for intervals at 95%, as in Davison and Hinkley (1997), section 2.5.2.
+FEW_DRAWS = 50
 
 
 @keeps("n_clusters")
@@ -231,7 +223,7 @@ def refuse_few(draws: int, alpha: float) -> None:
     if draws < least:
         raise ArgumentError(
             f"`draws` must be at least {least} for a {1 - alpha:.4g} interval, whose ends are the draws at "
-            f"(draws + 1) alpha/2 from either side; got {draws}. Take {FEW_DRAWS} or more, or a larger `alpha`.",
+            f"(draws + 1) alpha/2 from either side; got {draws}. Take more, or a larger `alpha`.",
             count=draws,
         )
 
@@ -311,7 +303,7 @@ class Bootstrapped:
                 "estimator, or use `evalreg.bootstrap` with a function, which draws rows where `groups` is None."
             )
         for axis in axes:
-            check_two_clusters(estimate, axis, axes)
+            check_two_clusters(estimate.scores, axis, axes)
         axes = drop_nested(estimate.scores, axes)[0]
         check_crossed(kind, len(axes))
         by, codes, n_clusters = meetings(estimate, axes)
@@ -331,11 +323,8 @@ class Bootstrapped:
         if kind == "studentized":
             params, errors = np.hsplit(params, 2)
             options |= {"se": solver.with_errors(np.ones((1, codes[0].size)))[1][0], "draws_se": errors}
-        flat = _flat(estimate)
-        # What is left of draws that are all alike is rounding.
-        params[:, flat] = np.nan
         options["n_clusters"] = dict(zip(map(axis_name, axes), n_clusters, strict=True))
-        return _with_notes(Bootstrap(estimate.names, np.array(estimate.params), params, **options), flat)
+        return _with_notes(Bootstrap(estimate.names, np.array(estimate.params), params, **options), _flat(estimate))
 
 
 def _flat(estimate: Estimate) -> BoolArray:
@@ -357,8 +346,10 @@ def _products(chunks: Iterator[list[FloatArray]], codes: list[IntArray]) -> Iter
                 yield np.prod([weight[rows][:, code] for weight, code in zip(each, codes, strict=True)], axis=0)
 
 
-def _with_notes(boot: Bootstrap, flat: BoolArray) -> Bootstrap:
-    """The same with warnings of few clusters or draws, and of draws without a value, all alike or infinite."""
+def _with_notes(boot: Bootstrap, flat: BoolArray, n_rows: int = 0) -> Bootstrap:
+    """The same with warnings of few clusters, rows or draws, and of draws without a value, all alike or infinite."""
+    # What is left of draws that are all alike is rounding.
+    boot = replace(boot, draws=np.where(flat, np.nan, boot.draws))
     draws, n, outside = boot.draws, len(boot.draws), (len(boot.draws) + 1) * boot.alpha / 2
     failed, lost = np.isnan(draws).sum(axis=0) * ~flat, np.isinf(draws).sum(axis=0)
     unsolved = np.zeros(flat.size) if boot.jackknife is None else (~np.isfinite(boot.jackknife)).sum(axis=0)
@@ -375,12 +366,11 @@ def _with_notes(boot: Bootstrap, flat: BoolArray) -> Bootstrap:
         (
             outside < 2.5,
             f"{n} draws are few for a {1 - boot.alpha:.4g} interval: its ends are the draws at place {outside:.3g} "
-            f"from either side, and another seed moves them. Take {FEW_DRAWS} or more.",
+            f"from either side, and another seed moves them. Take {round(FEW_DRAWS / boot.alpha) - 1} or more.",
         ),
         (
             flat.any(),
-            f"the scores behind {named(flat)} do not vary, so that every draw would be alike: there is no standard "
-            "error and no interval by drawing clusters again.",
+            f"the draws of {named(flat)} are all alike: there is no standard error and no interval by drawing again.",
         ),
         (
             failed.any(),
@@ -401,11 +391,11 @@ def _with_notes(boot: Bootstrap, flat: BoolArray) -> Bootstrap:
     notes: list[Note] = [
         (
             FewClustersWarning,
-            f"{count} {name} clusters: the draws are much alike, and their spread is too small. Prefer `wild_test` or "
-            "CR2 where they are available.",
+            f"{count} {name}: the draws are much alike, and their spread is too small. Prefer `wild_test` or CR2 where "
+            "they are available.",
         )
-        for name, count in boot.n_clusters.items()
-        if count < FEW_CLUSTERS
+        for name, count in {"rows": n_rows, **{f"{name} clusters": n for name, n in boot.n_clusters.items()}}.items()
+        if 1 < count < FEW_CLUSTERS
     ]
     notes += [(EvalregWarning, text) for applies, text in said if applies]
     issue(notes)
@@ -535,7 +525,8 @@ def bootstrap(
         name = getattr(statistic, "__name__", "statistic").replace("<lambda>", "statistic")
         names = (name,) if whole.size == 1 else tuple(f"{name}[{i}]" for i in range(whole.size))
     options["n_clusters"] = dict(zip(map(axis_name, axes), n_clusters, strict=False))
-    return _with_notes(Bootstrap(names, whole, values, **options), np.zeros(whole.size, dtype=bool))
+    flat = np.isclose(values, whole, rtol=EQUAL, atol=0.0).all(axis=0)
+    return _with_notes(Bootstrap(names, whole, values, **options), flat, 0 if axes else table.n_rows)
 
 
 def _copies(codes: list[IntArray], each: Sequence[FloatArray]) -> tuple[IntArray, list[IntArray]]:
@@ -582,13 +573,7 @@ def _clusters(data: Any, groups: Groups) -> tuple[Table, tuple[Axis, ...], list[
     if not axes:
         return table, (), [np.arange(table.n_rows)], [table.n_rows]
     for axis in axes:
-        if rows.n_clusters(axis) < 2:
-            raise TooFewClustersError(
-                f'`groups="{axis_name(axis)}"` has {rows.n_clusters(axis)} distinct value; at least 2 are needed. '
-                "Pass groups=None to draw single rows.",
-                column=axis_name(axis),
-                count=rows.n_clusters(axis),
-            )
+        check_two_clusters(rows, axis, axes)
     axes, notes = drop_nested(rows, axes)
     issue(notes)
     labels = [rows.labels.codes(axis) for axis in axes]

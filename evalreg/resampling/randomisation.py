@@ -473,11 +473,9 @@ def _two_arms(
     arm, notes = arm_of_label[codes.codes], list[Note]()
     dropped = {reason: n for reason, n in rows.dropped.items() if n}
     if dropped:
-        each = (f"{n} without {'an id' if reason == 'group' else 'a ' + reason}" for reason, n in dropped.items())
-        text = (
-            f"{sum(dropped.values())} rows are left out ({', '.join(each)}). The test assumes that they would be "
-            "missing under every assignment."
-        )
+        lacks = {"score": "a score", "covariate": "a treatment or stratum", "group": "an id"}
+        each = ", ".join(f"{n} without {lacks[reason]}" for reason, n in dropped.items())
+        text = f"rows left out: {each}. The test assumes that they would be missing under every assignment."
         notes.append((EvalregWarning, text))
     if len(names) > 2:
         others = listed(sorted(set(names) - {treated, reference}))

@@ -340,7 +340,13 @@ class Diagnosed(Algebra):
             the rows without that cluster; False where they are one step from the estimate (GLMs, quantiles and
             functions of parameters), and solving again might name another cluster.
         """
-        return _diagnosed(self.estimate, self.cov)
+        se = np.sqrt(self.cov.variance())
+        rows = {
+            axis_name(axis): asdict(cluster_sizes(self.estimate, axis)) | cluster_influence(self.estimate, axis, se)
+            for axis in self.cov.axes
+        }
+        columns = ["n_clusters", "effective_clusters", "largest_share", "mean_size", "max_leverage", "most_influential"]
+        return pd.DataFrame.from_dict(rows, orient="index", columns=[*columns, "params_without", "solved"])
 
     def influence(self, by: str | None = None) -> pd.DataFrame:
         """Influence of each row, or of each cluster, on each parameter; columns sum to zero.
@@ -369,17 +375,6 @@ class Diagnosed(Algebra):
         if not axes:
             table.attrs["index"] = "position in the data"
         return table
-
-
-def _diagnosed(estimate: Estimate, cov: Covariance) -> pd.DataFrame:
-    """The table of `Results.diagnostics`; without rows where there are no clusters."""
-    se = np.sqrt(cov.variance())
-    rows = {
-        axis_name(axis): asdict(cluster_sizes(estimate, axis)) | cluster_influence(estimate, axis, se)
-        for axis in cov.axes
-    }
-    columns = ["n_clusters", "effective_clusters", "largest_share", "mean_size", "max_leverage", "most_influential"]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=[*columns, "params_without", "solved"])
 
 
 def _clusters(axes: tuple[Axis, ...]) -> str:

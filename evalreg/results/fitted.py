@@ -111,22 +111,25 @@ def design_rows(model: Any, data: Any) -> tuple[FloatArray, pd.Index | None]:
         if name not in table.columns:
             hint = nearest(name, table.columns) or f" The columns are {listed(table.columns)}."
             raise MissingColumnError(f'`data` lacks "{name}", a covariate of the formula.{hint}', column=name)
-    frame = table.to_pandas(tuple(names), None)
-    frame = pd.DataFrame({name: _plain(frame[name]) for name in names}, index=range(table.n_rows))
-    # Whole numbers as the fit computed with them, mostly as floats: others would wrap.
-    kinds = {name: known[name].dtype for name in names if getattr(frame[name].dtype, "kind", "O") in "iu"}
-    frame = frame.astype({name: kind for name, kind in kinds.items() if kind.kind == "f"})
-    index = data.index if isinstance(data, pd.DataFrame) else None
-    return design_at(model, frame), index
+    columns = table.to_pandas(tuple(names), None)
+    plain = {name: _plain(columns[name], holds_labels(model, known, name)) for name in names}
+    frame = pd.DataFrame(plain, index=range(table.n_rows))
+    whole = frame.notna().all(axis=1).to_numpy()
+    rows = np.full((table.n_rows, len(info.column_names)), np.nan)
+    rows[whole] = design_at(model, frame[whole]) if whole.any() else np.nan
+    return rows, data.index if isinstance(data, pd.DataFrame) else None
 
 
-def _plain(column: pd.Series) -> Any:
-    """A column as patsy takes it: plain numbers, or objects."""
-    if isinstance(column.dtype, np.dtype | pd.CategoricalDtype):
-        return column.array
-    if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
-        return column.to_numpy(dtype=float, na_value=np.nan)
-    return column.to_numpy(dtype=object)
+def _plain(column: pd.Series, labels: bool) -> Any:
+    """A covariate as patsy takes it: labels as they are, or floats, as whole numbers would wrap."""
+    if labels:
+        return column.array if isinstance(column.dtype, np.dtype) else column.to_numpy(dtype=object)
+    if column.dtype.kind not in "biuf" and column.notna().any():
+        raise DataError(
+            f'`data` must hold numbers in "{column.name}", as the fit did; got {column.dtype}. Convert it first.',
+            column=str(column.name),
+        )
+    return column.to_numpy(dtype=float, na_value=np.nan)
 
 
 def covariates(model: Any, frame: pd.DataFrame) -> list[str]:
@@ -167,18 +170,16 @@ def chosen_covariates(model: Any, frame: pd.DataFrame, variables: str | list[str
     known = covariates(model, frame)
     if not known:
         raise ArgumentError("a regression on a constant has no covariates, and so no slopes.")
-    if variables is None:
-        return known
-    names = [variables] if isinstance(variables, str) else list(variables)
+    names: Any = known if variables is None else [variables] if isinstance(variables, str) else variables
+    if not isinstance(names, list | tuple) or len(set(map(str, names))) < max(len(names), 1):
+        raise ArgumentError(f"`variables` must name covariates, each once: {listed(known)}; got {variables!r}.")
     for name in names:
         if name not in known:
             hint = nearest(name, known) or f" They are {listed(known)}."
             raise MissingColumnError(
                 f'`variables` names "{name}", which is not a covariate of the formula.{hint}', column=name
             )
-    if len(set(names)) < max(len(names), 1):
-        raise ArgumentError(f"`variables` must name covariates, each once: {listed(known)}; got {listed(names)}.")
-    return names
+    return list(names)
 
 
 @dataclass(frozen=True, eq=False)

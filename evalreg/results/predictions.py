@@ -383,7 +383,8 @@ def average_predictions(fitted: FittedMean, variables: Variables) -> NamedAverag
     averages, names = [], []
     for values in product(*grid.values()):
         averages.append(fitted.at(**dict(zip(grid, values, strict=True))))
-        texts = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
+        exact = [isinstance(value, float) and float(f"{value:g}") == value for value in values]
+        texts = [f"{value:g}" if short else str(value) for short, value in zip(exact, values, strict=True)]
         names += [(*group, *texts) for group in fitted.groups]
     return _together(averages, joint_names(names) if grid or fitted.groups != ((),) else ("average",))
 
@@ -396,8 +397,8 @@ def covariate_values(fitted: FittedMean, variables: Variables) -> dict[str, list
         if value is not None:
             several = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
             values[name] = [_level(fitted, name, each) for each in (value if several else [value])]
-            if not values[name]:
-                raise errors.ArgumentError(f'`variables` gives no value for "{name}".')
+            if len(set(values[name])) < max(len(values[name]), 1):
+                raise errors.ArgumentError(f'`variables` must give values for "{name}", each once; got {value!r}.')
         elif fitted.labels(name):
             values[name] = _levels(column)
         else:
@@ -422,7 +423,7 @@ STEP = 1e-4
 def average_slopes(fitted: FittedMean, variables: str | list[str] | None) -> NamedAverages:
     """Average slopes of numbers, and differences of labels to the first."""
     averages, names = [], []
-    for name in _by_covariate(fitted, variables):
+    for name in of_rows.chosen_covariates(fitted.model, fitted.frame, variables):
         each = _differences(fitted, name, None) if fitted.labels(name) else [(name, _derivative(fitted, name))]
         names += [label for label, _ in each]
         averages += [average for _, average in each]

@@ -481,3 +481,13 @@ def checked_icc(icc: object, of: str = "differences") -> float | None:
             f"got {float(icc):g}. Leave it out for the default."
         )
     return float(icc)
+
+
+def refuse_idle_icc(icc: float | None, usual: float, scored: object, of: str) -> None:
+    """Raise where another `icc` than the usual one is asked for, and no score interval takes it."""
+    if scored is None and icc not in (None, usual):
+        raise ArgumentError(
+            f"`icc` belongs to the score interval of {of} of scores in [0, 1]; this result has none, so that "
+            f"icc={icc:g} would have no effect. Leave it out.",
+            parameter="icc",
+        )

@@ -300,7 +300,7 @@ def _fact_rows(parts: Mapping[str, Tabled]) -> list[tuple[str, ...]]:
 
 
 def _facts(part: Tabled) -> dict[str, str]:
-    """What is said of one column below its coefficients; R-squared of a least-squares fit that is still held."""
+    """What is said of one column below its coefficients; R-squared of a least-squares fit."""
     results, squared = _results(part), {}
     if isinstance(results, StoredResults):
         score, model, groups = str(results._held["score"]), str(results._held["model"]), results.options["groups"]
@@ -309,10 +309,10 @@ def _facts(part: Tabled) -> dict[str, str]:
     else:
         score, model = results.estimate.about.outcome, results.estimate.about.model
         axes, cov = [term.name for term in results.cov.one_way if term.by], covariance_text(results.cov)
-        if results.estimate.fitted is not None and results.estimate.kind == "least squares":
-            fitted = results.estimate.fitted()
+        if results.estimate.r_squared is not None:
+            share, about_mean = results.estimate.r_squared
             # About 0 where there is no intercept, as in statsmodels.
-            squared = {"R-squared": f"{float(fitted.rsquared):.4f}" + ("" if fitted.k_constant else " (uncentred)")}
+            squared = {"R-squared": f"{share:.4f}" + ("" if about_mean else " (uncentred)")}
     clusters = {f"Clusters: {axis}": str(results.n_clusters[axis]) for axis in axes if axis in results.n_clusters}
     dof = _dof_text(results.dof.to_numpy())
     rows = {"Score": score, "Model": model, "Rows": str(results.nobs)}

@@ -415,6 +415,8 @@ class Family:
     own_range: ClassVar[bool] = False
     not_resolved: ClassVar[str] = ""
     not_clustered: ClassVar[str] = ""
+    # The clustering whose clusters count as rows do elsewhere; None where rows count.
+    unit: tuple[str, ...] | None = None
 
     @property
     def inverted(self) -> Inverted | None:

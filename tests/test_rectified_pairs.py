@@ -108,12 +108,13 @@ def test_with_every_row_labelled_they_are_the_win_rates_of_the_humans(opponents)
         np.testing.assert_allclose(results.cov_params(), board.cov_params(), rtol=1e-8, atol=1e-12)
 
 
-def test_two_models_mirror_each_other():
-    results = rectified(world(n_models=2, pairs_per_prompt=1, n_prompts=200))
+@pytest.mark.parametrize("cov", [None, "naive", "HC0", "HC1", "HC2", "HC3", "CR3"])
+def test_two_models_mirror_each_other(cov):
+    results = rectified(world(n_models=2, pairs_per_prompt=1, n_prompts=200), cov=cov)
     assert results.params.sum() == pytest.approx(1.0, rel=SAME)
-    # Each comparison is a cluster, so that the two are exactly opposed.
+    # The two rows of a comparison are never independent, so that the two are exactly opposed.
     assert results.contrast("m1 - m0").bse.iloc[0] == pytest.approx(2 * results.bse["m1"], rel=1e-8)
-    assert results.n_clusters == {"comparison": 200}
+    assert results.with_cov(cov="CR2", groups="comparison").n_clusters == {"comparison": 200}
 
 
 def test_verdicts_in_words_are_the_scores():

@@ -253,7 +253,7 @@ def resolve_cov(requested: CovOptions, clustered: bool, default: CovName = "CR2"
     if kind.clustered is not None and clustered:
         raise ArgumentError(
             f'`cov="{cov}"` takes rows to be independent, but here they are in clusters (of `groups`, or answers to '
-            f'the same questions). For clusters use cov="{kind.clustered}"; for independent rows leave `groups` out.'
+            f'the same questions). For clusters use cov="{kind.clustered}"; for independent rows pass groups=None.'
         )
     dof = requested.dof if requested.dof is not None else kind.dof
     if dof == "satterthwaite" and not kind.takes_satterthwaite:

@@ -100,7 +100,7 @@ def naive_term(estimate: Estimate) -> Term:
         rest = FixedDof(float(n - estimate.n_coefficients))
         return Term((), (), n, matrix, rest, None, no_loss)
     scale = np.sqrt(cells.count / np.maximum(cells.count - 1, 1))
-    matrix = estimate.scores.meat(None, scale_rows(bread, scale))
+    matrix = estimate.scores.meat(estimate.family.unit, scale_rows(bread, scale))
     equal = _of_equal_values(estimate)
     matrix[equal, :] = matrix[:, equal] = 0.0
     variance = cells.squares / cells.weight**2 * scale**2
@@ -401,7 +401,7 @@ def _of_means(estimate: Estimate, power: float, naive: Term) -> Term:
     cells, scores, bread, refit = estimate.cells, estimate.scores, estimate.bread, estimate.refit
     assert cells is not None
     if not power:
-        matrix, squares = scores.meat(None, bread), cells.squares
+        matrix, squares = scores.meat(estimate.family.unit, bread), cells.squares
     elif isinstance(scores, EngineScores):
         assert refit is not None
         squares = scores.scaled_squares(refit.inverse_gram, power)
@@ -410,7 +410,7 @@ def _of_means(estimate: Estimate, power: float, naive: Term) -> Term:
     else:
         assert refit is not None
         parts, squares = [], np.zeros(cells.count.size)
-        for block in with_every_row(scores).cells(EVERY_ROW):
+        for block in with_every_row(scores).cells(estimate.family.unit or EVERY_ROW):
             totals = adjust_cell_totals(block.totals, scale_columns(block.gram, refit.inverse_gram), power)
             parts.append(square(totals, bread))
             squares += totals_of_columns(squared_entries(compressed(totals)))

@@ -328,10 +328,12 @@ def rectified_win_rate(
     marks = _read(table, by_human, "human")
     check_marks(_read(table, by_judge, "judge"), ~np.isnan(marks), judge, human)
     pairs = gather_pairs(data, by_judge, groups, "`rectified_win_rate`")
-    axes: tuple[Axis, ...] = ((_unused(COMPARISON, table),),) if groups is None else pairs.axes or ()
-    judged, lines = _both_sides(pairs, marks, opponents, axes[0][0] if groups is None else "")
-    few = check_labelled(judged, axes)
-    weight, of_lambda, notes = tune(judged, axes, resolve_cov(requested, True), pooled=True)
+    comparison: Axis = (_unused(COMPARISON, table),)
+    judged, lines = _both_sides(pairs, marks, opponents, comparison[0])
+    clustered = requested.cov is None or requested.needs_clusters
+    axes = (comparison,) if groups is None and clustered else pairs.axes
+    few = check_labelled(judged, axes or ())
+    weight, of_lambda, notes = tune(judged, axes or (), resolve_cov(requested, axes is not None), pooled=True)
     model = "Rectified win rate" if opponents == "uniform" else "Rectified win rate, as sampled"
     about = About(
         model=model,
@@ -341,7 +343,7 @@ def rectified_win_rate(
         n_models=len(judged.names),
         null=0.5,
     )
-    estimate = rectify(judged, weight, dropped=pairs.dropped, about=about)
+    estimate = rectify(judged, weight, comparison, dropped=pairs.dropped, about=about)
     return results_of(estimate, axes, requested, (*notes, *few, *independence_notes(groups)))
 
 
@@ -376,8 +378,7 @@ def _both_sides(pairs: Pairs, marks: FloatArray, opponents: str, axis: str) -> t
     has_label = ~np.isnan(mark)
     mark = np.where(has_label, mark, 0.0)
     held = {name: _twice(codes) for name, codes in pairs.rows.labels.held.items()}
-    if axis:
-        held[axis] = _twice(Codes(np.arange(cell.size), cell.size, source.positions()))
+    held[axis] = _twice(Codes(np.arange(cell.size), cell.size, source.positions()))
     lines = never_met(pairs) if opponents == "uniform" else []
     judge = pairs.rows.values
     judged = LabelledRows(

@@ -30,13 +30,14 @@ SUSPICIOUS = 0.01
 class HumanLabels(Family):
     """The human labels of an estimate that corrects a judge's scores by them.
 
-    `values` are the labels of the rows (0 where there is none), `labelled` says which cells hold labelled rows, and
-    `model` which mean each cell belongs to.
+    `values` are the labels of the rows (0 where there is none), `labelled` says which cells hold labelled rows,
+    `model` which mean each cell belongs to, and `unit` the comparisons, each of which is two rows.
     """
 
     values: FloatArray
     labelled: BoolArray
     model: IntArray
+    unit: Axis | None = None
 
     own_range: ClassVar[bool] = True
     not_resolved: ClassVar[str] = (
@@ -110,8 +111,7 @@ def labelled_means(estimate: Estimate, axes: tuple[Axis, ...]) -> Estimate:
     assert labels is not None
     rows = human.labelled[in_cells.cell]
     number = np.cumsum(human.labelled) - 1
-    columns = union(*axes)
-    held = {name: as_codes(labels.codes((name,)).codes[rows]) for name in columns}
+    held = {name: as_codes(labels.codes((name,)).codes[rows]) for name in union(*axes)}
     return means_of_cells(
         human.values[rows],
         number[in_cells.cell[rows]],
@@ -289,7 +289,7 @@ def _gap_notes(names: Sequence[str], gap: FloatArray, t: FloatArray, p: FloatArr
     return [(RectificationWarning, text)]
 
 
-def rectify(judged: LabelledRows, weight: FloatArray, **more: Any) -> Estimate:
+def rectify(judged: LabelledRows, weight: FloatArray, unit: Axis | None = None, **more: Any) -> Estimate:
     """Means corrected by the human labels, lambda (`weight`) held fixed.
 
     The value of a labelled row is y - lambda f, that of an unlabelled one f; the estimate is the mean of the former
@@ -298,7 +298,7 @@ def rectify(judged: LabelledRows, weight: FloatArray, **more: Any) -> Estimate:
     """
     values = np.where(judged.labelled, judged.human - weight[judged.model] * judged.judge, judged.judge)
     coefficient_map = judged.pick(True) + weight[:, None] * judged.pick(False)
-    human = HumanLabels(judged.human, *judged.kinds)
+    human = HumanLabels(judged.human, *judged.kinds, unit)
     # Labels outside [0, 1] may be missing by chance; the judge scores all rows on the same scale.
     both = np.concatenate([judged.human[judged.labelled], judged.judge])
     estimate = judged.means(values, coefficient_map, judged.names, family=human, **more)

@@ -100,16 +100,20 @@ def test_where_the_scores_cannot_tell_both_readings_are_offered(rng):
     assert 'sample="part"' in str(caught.value)
 
 
+@pytest.mark.parametrize("repeat", [{"run": [1, 2] * 2}, {"run": [0.1, 0.2] * 2}])
+def test_functions_that_average_nothing_do_not_send_to_an_argument_that_they_lack(repeat):
+    log = {"model": [*"aabb"], "item": [1] * 4, "score": [0, 1] * 2, **repeat}
+    with pytest.raises(DuplicateRowsError, match="verage") as caught:
+        er.wins(log)
+    assert not re.search("sample|copies", str(caught.value))  # their scores differ
+
+
 def test_two_columns_may_be_needed(tasks):
-    check_two_columns(tasks)
-
-
-def check_two_columns(log):
     with pytest.raises(DuplicateRowsError) as caught:
-        er.mean(log, "correct", item="question_index")
+        er.mean(tasks, "correct", item="question_index")
     assert "'task' and 'method' tell them apart together" in str(caught.value)
     assert 'item="task:question_index"' in str(caught.value)
-    er.mean(log, "correct", item="task:question_index", by="method")
+    er.mean(tasks, "correct", item="task:question_index", by="method")
 
 
 # Every size by default, scores of either kind at a small and a large one.

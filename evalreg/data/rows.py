@@ -171,6 +171,8 @@ class Roles:
         What to do about missing values.
     questions : {"own", "shared"}
         Whether only items that all models have are in use.
+    averages : bool
+        Whether the call has the argument `sample`.
     """
 
     score: str
@@ -181,6 +183,7 @@ class Roles:
     weights: Any = None
     missing: MissingName = "drop"
     questions: QuestionsName = "own"
+    averages: bool = True
 
     @property
     def cell_columns(self) -> tuple[str, ...]:
@@ -434,20 +437,20 @@ def _remedy(key: Codes, values: FloatArray, roles: Roles, source: UsedRows) -> s
             return _advice(name, roles)
     for first, second in itertools.combinations(list(others)[:MOST_IN_PAIRS], 2):
         if joint([key, others[first], others[second]]).n_clusters == key.codes.size:
+            other = "name the other in `by` or `sample`" if roles.averages else "average over the other first"
             return (
                 f"{first!r} and {second!r} tell them apart together. Where the ids in {roles.item!r} start anew in one "
-                f'of them, join them, as in item="{_joined(first, item)}"; name the other in `by` or `sample`.'
+                f'of them, join them, as in item="{_joined(first, item)}"; {other}.'
             )
     if roles.sample is not None:
         return "Remove the copies, or give each answer its own sample id."
-    anew = "Answers that were given anew need a column that numbers them, named in `sample`; without it average them."
-    other = int((values != values[key.first][key.codes]).sum())
-    if other:
-        return (
-            f"No other column tells them apart, and {other} of them {'has' if other == 1 else 'have'} another score "
-            f"than the first: find out which one holds before you remove the rest. {anew}"
-        )
-    return f"No other column tells them apart, so that they look like copies: remove them. {anew}"
+    numbered = "need a column that numbers them, named in `sample`; without it average them"
+    differing = int((values != values[key.first][key.codes]).sum())
+    have = f"and {differing} of them {'has' if differing == 1 else 'have'} another score than the first"
+    alike = "so that they look like copies: remove them"
+    known = f"{have}: find out which one holds before you remove the rest" if differing else alike
+    anew = numbered if roles.averages else "are averaged first"
+    return f"No other column tells them apart, {known}. Answers that were given anew {anew}."
 
 
 def _label_columns(roles: Roles, source: UsedRows, n_rows: int) -> Iterator[tuple[str, Codes]]:
@@ -479,9 +482,10 @@ def _advice(name: str, roles: Roles) -> str:
     if roles.sample is not None:
         return f"{name!r} tells them apart: where the ids in {roles.item!r} start anew in each, join them, {joined}."
     model = "" if roles.by else f' Or by="{name}" for a mean of each.'
+    to_average = f'sample="{name}"; `sample` averages them first.{model}' if roles.averages else "average them first."
     return (
         f"{name!r} tells them apart. Where the ids in {roles.item!r} start anew in each {name!r}, join them: {joined}. "
-        f'Where they are answers to the same questions: sample="{name}"; `sample` averages them first.{model}'
+        f"Where they are answers to the same questions: {to_average}"
     )
 
 

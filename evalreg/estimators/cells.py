@@ -10,6 +10,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.choices import MissingName
@@ -326,8 +327,9 @@ def answers_of(
     if len(keys) < 2 or cell is None:
         text = f"`{argument}` must have at least two values; column {model!r} holds {listed(keys[0])} alone."
         raise DataError(text, column=model, count=1)
-    score_roles = Roles(next(iter(numbers.values())), (model,), item)
-    one_row_an_item(ReadRows({"score": np.zeros(rows.n_rows)}, None, rows.used, (), rows.source, None, {}), score_roles)
+    values = pd.factorize(pd.MultiIndex.from_arrays(list(rows.values.values())))[0].astype(np.float64)
+    roles_of_rows = Roles(next(iter(numbers.values())), (model,), item, averages=False)
+    one_row_an_item(replace(rows, values={"score": values}), roles_of_rows)
     return rows, tuple(key[0] for key in keys), cell
 
 

@@ -41,6 +41,7 @@ from evalreg.estimators.cells import answers_of, refuse_values
 from evalreg.estimators.win_rate import board_of, model_means
 from evalreg.numerics.basis import basis_of, refuse_singular
 from evalreg.numerics.fitting import newton
+from evalreg.numerics.limits import ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, difference_rows, scale_rows, transposed, weighted_gram
 from evalreg.results.results import chooses_rows
 from evalreg.scores.base import CellScores, cell_sums
@@ -619,8 +620,8 @@ def wins(data: Any, score: str = "score", *, model: str = "model", item: str = "
     Returns
     -------
     DataFrame
-        One row for each item and pair of models: left, right, score (1 where left is better, 0.5 where they are equal,
-        0), the item, and every further column that is the same in all answers to an item.
+        One row for each item and pair of models: left, right, score (1 where left is better, 0.5 where they are equal
+        but for rounding, 0), the item, and every further column that is the same in all answers to an item.
 
     Raises
     ------
@@ -654,7 +655,8 @@ def pairs_of(rows: ReadRows, names: tuple[str, ...], cell: IntArray, item: str) 
     answer = np.full((rows.used[item].n_clusters, len(names)), np.nan)
     answer[rows.used[item].codes, cell] = rows.values["score"]
     first, second = np.triu_indices(len(names), 1)
-    better = answer[:, first] - answer[:, second]
+    left, right = answer[:, first], answer[:, second]
+    better = np.where(np.isclose(left, right, rtol=ROUNDING, atol=0.0), 0.0, left - right)
     place, pair = np.nonzero(~np.isnan(better))
     if not place.size:
         raise DataError(f"no {item!r} was answered by two models, so that there is nothing to compare.", column=item)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import ArgumentError, DataError
+from evalreg.errors import ArgumentError, DataError, IndependenceWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -40,6 +40,8 @@ def test_comparisons_are_clustered_by_prompt_and_judge_unless_told_otherwise(ver
     pd.testing.assert_series_equal(log.win_rate().bse, crossed.bse)
     alone = er.bradley_terry(verdicts, **names, groups="prompt")
     pd.testing.assert_series_equal(log.bradley_terry(groups="prompt").bse, alone.bse)
+    with pytest.warns(IndependenceWarning, match="Name the prompts"):  # judges alone are no clusters of answers
+        er.Log(verdicts.drop(columns="prompt")).win_rate()
 
 
 def test_repeats_and_tasks_are_told_apart(paired):

@@ -456,15 +456,16 @@ def role_arguments(
 ) -> dict[str, Any]:
     """Arguments of a function that were not given, as columns with the names of roles fill them.
 
-    Comparisons are clustered by prompts, crossed with judges, where there are several. Means are those of each model,
-    task and prompt; questions of several tasks are told apart by both, and repeats are named where there are some.
+    Comparisons are clustered by prompts, crossed with judges, where there are several; without prompts not at all,
+    as judges alone leave out what answers share. Means are those of each model, task and prompt; questions of several
+    tasks are told apart by both, and repeats are named where there are some.
     """
     several = [role for role in ROLES if role in frame and frame[role].nunique() > 1]
     named = {*frame, *keywords}
     filled: dict[str, Any] = {role: role for role in ("model", "order") if role in frame}
     if "left" in parameters and ("left" in named or "left" in _needed(parameters)):
         outcome = "winner" if "winner" in frame or "score" not in frame else "score"
-        axes = " + ".join(role for role in ("prompt", "judge") if role in several)
+        axes = " + ".join(role for role in ("prompt", "judge") if role in several and "prompt" in frame)
         filled |= {"left": "left", "right": "right", "groups": axes, "key": list(key)}
         filled |= {} if {"winner", "score"} & set(keywords) else {outcome: outcome}
     else:

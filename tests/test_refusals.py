@@ -233,7 +233,7 @@ REFUSED = {
         er.win_rate(duels(), **scores, labels={"A": "left"})
         er.win_rate(duels(), **sides, score="score")
         er.win_rate(duels(), left="left", right="right")
-        er.win_rate(duels(), **sides | {"right": "left"})
+        er.win_rate(duels(), **sides | {"right": "left"})  # column="left"
         er.win_rate(duels_at("weight", [3], 0.0), **sides, weights="weight")  # column="weight", rows=[3], count=1
         er.win_rate(duels(), **sides, opponents="Uniform")
         er.win_rate(duels(), **sides, opponents=shares(1.0, columns=["ada", "bobby", "cyd", "dan"]))  # count=1

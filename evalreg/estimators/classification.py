@@ -538,9 +538,10 @@ def _calibration(split: Split, is_true: IntArray, score: FloatArray, about: Abou
     d, V = 2 * np.array(means.params) - 1, 4 * cov.variance()
     model_bins = (cells // BINS == np.arange(len(split.names))[:, None]) & ~np.isnan(V)
     weights = np.where(model_bins, binned.total(np.ones(split.n_rows)), 0.0)
-    used, every, kept = weights.sum(axis=1), split.total(np.ones(split.n_rows)), np.any(weights, axis=0)[cell]
-    if not kept.all():
-        text = f"{int((~kept).sum()):,} rows are in bins that lie in one cluster, whose noise is not known: left out."
+    used, every, counted = weights.sum(axis=1), split.total(np.ones(split.n_rows)), np.any(weights, axis=0)[cell]
+    if not counted.all():
+        out = int((~counted).sum())
+        text = f"{out:,} rows are in bins that lie in one cluster, whose noise is not known: left out."
         if not used.all():
             raise DataError(f"{text} Nothing is left: name a finer column in `groups`.", parameter="groups")
         about = replace(about, lines=(*about.lines, text))
@@ -549,7 +550,7 @@ def _calibration(split: Split, is_true: IntArray, score: FloatArray, about: Abou
     total = weights @ square
     value, size = signed_root(total), np.sqrt(np.where(total == 0, 1.0, np.abs(total)))
     # What the shares of the bins add: the mean over rows of the square gap of their bin, in [0, 1] like the gaps.
-    away = np.where(kept, square[cell] - total[split.codes], 0.0)
+    away = np.where(counted, square[cell] - total[split.codes], 0.0)
     shares = means_of_cells(split, (1 + away) / 2, "predicted", np.full(total.size, 0.5))
     both = means.stack(replace(shares, names=tuple(f"share {i}" for i in range(total.size))))
     jacobian = np.column_stack([2 * weights * d, np.diag(every / used)]) / size[:, None]

@@ -50,7 +50,7 @@ def spread_axes(groups: Mapping[str, Sequence[float]], note: str) -> Axes:
     Axes
         A new figure.
     """
-    with canvas(None, 0.6 + 0.27 * len(groups), note) as ax:
+    with canvas(None, 0.6 + 0.27 * len(groups), note, None) as ax:
         for place, (name, values) in enumerate(groups.items()):
             low, first, middle, third, high = np.quantile(values, [0, 0.25, 0.5, 0.75, 1])
             colour = BLUE if name == METHODS["default"] else MUTED

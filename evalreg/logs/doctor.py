@@ -339,7 +339,7 @@ def _within(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
         count = frame.groupby(["model", *ids], observed=True).size()
         if count.min() < count.max():
             yield f"Questions have {count.min()} to {count.max()} answers of a model; each question weighs the same."
-    keys = pd.MultiIndex.from_frame(frame[ids]).factorize()[0]
+    keys = frame.groupby(ids, sort=False, observed=True, dropna=False).ngroup()
     for column in map(str, frame.columns):
         nested = "." in column and not column.startswith(("model.", "prompt.", "judge."))
         if nested and all(isinstance(value, str | int | float | None) for value in frame[column].head(100)):

@@ -684,8 +684,8 @@ class Estimate:
         What is said of the estimate in a summary.
     fitted : callable, optional
         Gives the statsmodels fit that the estimate was made from.
-    explained : (float, bool), optional
-        R-squared of a copy, which holds no fit, and whether it is about the mean.
+    r_squared : (float, bool), optional
+        R-squared of least squares, and whether it is about the mean.
     family : Family
         What only estimates of its kind know: the human labels of a rectified mean, how a quantile's interval is made,
         the answers of models to the same questions.
@@ -723,7 +723,7 @@ class Estimate:
     dropped: dict[str, int] = field(default_factory=dict)
     about: About = field(default_factory=About)
     fitted: Callable[[], Any] | None = None
-    explained: tuple[float, bool] | None = None
+    r_squared: tuple[float, bool] | None = None
     family: Family = PLAIN
     item: Axis = ()
     lost: str = ""
@@ -743,7 +743,7 @@ class Estimate:
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy holds no rows; an estimate behind ratios is copied with them.
-        return {**self.__dict__, "fitted": None, "explained": self.r_squared}
+        return {**self.__dict__, "fitted": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Arrays come out of a pickle as ones that can be written.
@@ -759,13 +759,6 @@ class Estimate:
     def n_rows(self) -> int:
         """Rows in use."""
         return self.scores.n_rows
-
-    @property
-    def r_squared(self) -> tuple[float, bool] | None:
-        """R-squared of least squares, and whether it is about the mean; None of anything else."""
-        if self.fitted is None or self.kind != "least squares" or self.absorbed is not None:
-            return self.explained
-        return float(self.fitted().rsquared), bool(self.fitted().k_constant)
 
     def linear(self, contrasts: Matrix, names: Sequence[str]) -> Estimate:
         """C theta, with its scores: the covariance becomes C V C'.
@@ -803,7 +796,7 @@ class Estimate:
             bounded=self.bounded and selects(C),
             about=replace(self.about.linear(C), lines=()) if self.family.inverted else self.about.linear(C),
             fitted=None,
-            explained=None,
+            r_squared=None,
             family=self.family.linear(self, C),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 import subprocess
 
@@ -39,6 +40,19 @@ def test_coefficients_errors_and_r_squared_are_those_of_summary_col(log: pd.Data
         assert ours[f"beneath {name}"] == tuple(theirs.iloc[at + 1])
     # That of a mean is 0 by definition, and not shown.
     assert ours["R-squared"] == ("", *theirs.loc["R-squared"].iloc[1:])
+
+
+@pytest.mark.parametrize(
+    "right", ["hundreds", "0 + hundreds", "0 + C(kind) + hundreds", "0 + hundreds + I(9 - hundreds)"]
+)
+@pytest.mark.parametrize("weights", [None, "weight"])
+def test_r_squared_is_that_of_statsmodels_whatever_the_constant_and_in_copies(log, right, weights) -> None:
+    log = log.assign(kind=np.resize(["x", "y", "z"], len(log)), weight=np.resize([1.0, 2.5], len(log)))
+    theirs = smf.wls(f"score ~ {right}", log, weights=log[weights] if weights else 1.0).fit()
+    shown = f"{theirs.rsquared:.4f}" + " (uncentred)" * (not theirs.k_constant)
+    fitted = er.fit(f"score ~ {right}", log, groups="passage", weights=weights)
+    rows = {row[0]: row[1:] for row in er.table([fitted, copy.deepcopy(fitted)]).summary().grids[0].rows}
+    assert rows["R-squared"] == (shown, shown)
 
 
 def test_each_column_says_its_own_clusters_covariance_and_degrees_of_freedom(log: pd.DataFrame) -> None:

@@ -45,7 +45,7 @@ from evalreg.numerics.fitting import (
     without_rounding,
 )
 from evalreg.numerics.limits import IN_SPAN, LAST_DIGITS, ROUNDING, SQUARED_CONDITION
-from evalreg.numerics.matrices import parts_of
+from evalreg.numerics.matrices import parts_of, sum_blocks
 from evalreg.results.bridge import shown_fit
 from evalreg.scores.base import Scores
 from evalreg.scores.engine import MOST_CELLS, EngineMoments, EngineScores, MeasuredNumbers, engine_scores, first_moments
@@ -78,7 +78,26 @@ def solve_linear(design: Design, labels: Labels, weights: FloatArray | None, abo
     left = float(scores.residual @ scores.residual)
     perfect = left <= ROUNDING**2 * total * (1.0 if weights is None else float(weights.max()))
     refuse_flat(about.outcome, low, high, perfect)
-    return estimate_in_basis(design.names, *solution, True, about, low >= 0 and high <= 1)
+    estimate = estimate_in_basis(design.names, *solution, True, about, low >= 0 and high <= 1)
+    return replace(estimate, r_squared=_r_squared(design, scores, weights, left))
+
+
+def _r_squared(design: Design, scores: RegressionScores, weights: FloatArray | None, left: float) -> tuple[float, bool]:
+    """1 - sum of w e^2 over that of w (y - mean)^2; over w y^2 where the columns span no constant, as statsmodels."""
+    y, is_constant = design.outcome, design.constant >= 0
+    root = None if weights is None else np.sqrt(weights)
+    if not is_constant:
+        # The rows of the design are orthonormal: a constant is as long as its projection on them.
+        length = float(y.size if weights is None else weights.sum())
+        parts = ((1.0 if root is None else root[part, None]) * scores.design_rows(part) for part in scores.slices())
+        projected = sum_blocks(part.sum(axis=0) for part in parts)
+        is_constant = float(projected @ projected) >= (1 - IN_SPAN) * length
+    level = float(np.average(y, weights=weights)) if is_constant else 0.0
+    total = 0.0
+    for part in parts_of(y.size):
+        away = y[part] - level if root is None else (y[part] - level) * root[part]
+        total += float(away @ away)
+    return 1.0 - left / total, is_constant
 
 
 def refuse_flat(outcome: str, low: float, high: float, perfect: bool, what: str = "the covariates") -> None:

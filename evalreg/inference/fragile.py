@@ -175,7 +175,7 @@ def variance_notes(cov: Covariance) -> tuple[Note, ...]:
             if cov.ends is not None and cov.paired is None:
                 text += " Differences from others allow for the end of such an interval, so that they are not too sure."
         notes.append((ZeroVarianceWarning, text))
-    reach = None if cov.bounded else cov.widths().reach
+    reach = None if cov.bounded else cov.reach(np.eye(len(cov.names)))
     if reach is not None:
         some = few_of([cov.names[i] for i in np.unique(reach.row)])
         text = (

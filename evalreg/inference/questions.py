@@ -14,7 +14,7 @@ from evalreg.errors import Note, SkewedScoresWarning, UnequalQuestionsWarning, U
 from evalreg.estimate import Estimate, touches
 from evalreg.numerics.matrices import Matrix, compressed, scale_columns, stacked, times, transposed
 from evalreg.scores.base import extremes
-from evalreg.scores.score_interval import FEW_EXPECTED, ICC_MEAN
+from evalreg.scores.score_interval import FEW_EXPECTED, ICC_MEAN, Unseen
 
 
 def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] | None) -> tuple[Note, ...]:
@@ -162,9 +162,11 @@ def scale_notes(estimate: Estimate, axes: Sequence[Axis]) -> tuple[Note, ...]:
     n = np.asarray(touched @ cells.count)
     rare = np.minimum(estimate.params, PERCENT - estimate.params) / PERCENT
     size = n / max([estimate.scores.n_clusters(axis) for axis in axes], default=n)
-    granted = ICC_MEAN * np.maximum(size - 1, 0.0) * 0.5 / (0.5 + size * rare)
+    # The design effect that `mean` would grant to shares, of clusters that each fail as often as all rows do.
+    unseen = Unseen.of_clusters([(size[None], (size * rare)[None])])
+    granted = unseen.design_effect(ICC_MEAN, np.ones(n.size))
     at_end = np.where(estimate.params > PERCENT / 2, high == PERCENT, low == 0)
-    near = at_end & (low >= 0) & (high > SURELY_PERCENT) & (high <= PERCENT) & (n * rare < FEW_EXPECTED * (1 + granted))
+    near = at_end & (low >= 0) & (high > SURELY_PERCENT) & (high <= PERCENT) & (n * rare < FEW_EXPECTED * granted)
     text = (
         f"{_of(estimate.names, near)}: scores lie in [0, 100] and near an end of it. If they are percentages, divide "
         "them by 100: shares have a score interval, which allows for failures that were not seen. The t interval does "

@@ -163,7 +163,8 @@ def from_statsmodels(result: Any) -> Estimate:
             f"{type(model).__name__} has no scores of rows (`score_obs`) or no `hessian`, which a sandwich needs."
         )
     _refuse_nonzero(estimate.scores.row_influence(np.eye(estimate.scores.n_columns)), model)
-    return replace(estimate, about=_about(model), fitted=lambda: result)
+    squared = None if estimate.kind != "least squares" else (float(result.rsquared), bool(result.k_constant))
+    return replace(estimate, about=_about(model), fitted=lambda: result, r_squared=squared)
 
 
 def _refuse_unconverged(result: Any) -> None:

@@ -466,8 +466,7 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, Tabulated, Hinting
             return short(self.summary()).as_text()
 
     def __getstate__(self) -> dict[str, Any]:
-        estimate = self.estimate
-        estimate = replace(estimate, scores=estimate.scores.detached(), fitted=None, explained=estimate.r_squared)
+        estimate = replace(self.estimate, scores=self.estimate.scores.detached(), fitted=None)
         return {**self.__dict__, "estimate": estimate}
 
 

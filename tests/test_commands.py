@@ -124,6 +124,7 @@ def test_a_command_whose_words_got_lost_is_no_gate_that_held(run, name):
         ("plan logs/models.csv --item question --delta 0.05 --k 3", "--k"),
         ("report logs/models.csv --item question --baseline new --method controlled", "--method"),
         ("evals logs/passages.csv --eval subject --tasks drawn", "--tasks"),
+        ("evals logs/models.csv logs/passages.csv --item question --average", "--average"),
         ("mean logs/models.csv --item question --best --format csv", "--best"),
         ("mean logs/passages.csv -o mean.pdf", "--output"),
         ("report logs/models.csv --item question -o page.csv", "--output"),

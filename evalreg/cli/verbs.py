@@ -91,12 +91,12 @@ def explained(rows: Rows) -> Iterator[None]:
 
 
 @contextmanager
-def _of_option(name: str, *parameters: str | None) -> Iterator[None]:
-    """Let an error that names none of the command's options, or one of these parameters, name this option."""
+def _of_option(name: str, **others: str) -> Iterator[None]:
+    """Let an error that names no parameter name this option; `others` are options for parameters of other names."""
     try:
         yield
     except EvalregError as error:
-        error.parameter = name if error.parameter in (None, *parameters) else error.parameter
+        error.parameter = name if error.parameter is None else others.get(error.parameter, error.parameter)
         raise
 
 
@@ -322,7 +322,7 @@ def evals(request: Request) -> Reply:
     suite = er.join_evals(results, **request.among("form", "adjust"))
     average = None
     if request.get("average"):
-        with _of_option("eval_weights", "weights"):
+        with _of_option("average", weights="eval_weights"):
             average = suite.average(request.get("eval_weights"), tasks=request.get("tasks", "fixed"))
     if request.get("figure"):
         show, alpha = request.get("show"), request.alpha

@@ -342,7 +342,7 @@ CLAIMS = (
         ),
     ),
     Claim(
-        SCORE,
+        "docs/decisions/strata.md",
         "the lowest coverage is {}, of the logit interval {}",
         lambda t: tuple(share(worlds(t, "strata of", m)["coverage"].min()) for m in ("default", "logit")),
     ),
@@ -411,7 +411,7 @@ CLAIMS = (
         ),
     ),
     Claim(
-        SCORE,
+        "docs/decisions/strata.md",
         "Widths are {} times those of logit where shares are as the rows, and {} times where strata count alike",
         lambda t: tuple(by_shares(t, shares) for shares in ("micro", "macro")),
     ),

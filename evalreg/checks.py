@@ -65,6 +65,11 @@ def listed(values: Iterable[object], joiner: str = ", ") -> str:
     return joiner.join(shown) + (f" and {more} more" if more else "")
 
 
+def counted(n: int, thing: str) -> str:
+    """A number of things: "1 sample", "3 samples"."""
+    return f"{n} {thing}{'' if n == 1 else 's'}"
+
+
 def few_of(names: Sequence[str]) -> str:
     """Return the first few names for a sentence, with the number of the others."""
     more = len(names) - MOST_LISTED

@@ -25,8 +25,8 @@ from test_swe_bench_log import report
 
 import evalreg as er
 from evalreg.errors import EvalregError
+from evalreg.logs.files import find_files
 from evalreg.logs.read import FORMATS, format_of
-from evalreg.logs.records import find_files
 
 # Other values that a field may hold, and seconds of a processor that one small file may take.
 ODD: list[Any] = [None, True, -1, 1e400, 10**30, "", "x", [], [[]], {}, {"a": None}, float("nan"), "\ud800"]

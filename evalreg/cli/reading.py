@@ -123,8 +123,8 @@ def _named(named: Mapping[str, str], options: Mapping[str, Any]) -> Rows:
 def _read(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
     """Logs of a harness or tables, told apart by content; tables may lack the names of roles."""
     from evalreg.errors import LogFormatError
+    from evalreg.logs.files import find_files
     from evalreg.logs.read import format_of, read_log
-    from evalreg.logs.records import find_files
 
     arguments = reading_options(options)
     if all(file.endswith(".parquet") and os.path.isfile(file) for file in files):
@@ -171,9 +171,10 @@ def reading_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tables(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
     """The rows of plain tables of the same columns, one below the other."""
+    from evalreg.logs.files import Source
     from evalreg.logs.table_log import refuse_nested_roles, rows_of
 
-    table, _ = rows_of(files, text_columns(options))
+    table, _ = rows_of([Source.of(file) for file in files], text_columns(options))
     refuse_nested_roles(table)
     return Rows(table, code=_below_code([_table_code(file, options) for file in files]))
 

@@ -12,7 +12,8 @@ from typing import Any
 import pandas as pd
 
 from evalreg.errors import LogFormatError
-from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Minor, Name, Part, Record, Source, Unknown
+from evalreg.logs.files import Source
+from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Minor, Name, Part, Record, Unknown
 from evalreg.logs.records import (
     as_score,
     at,

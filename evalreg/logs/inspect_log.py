@@ -12,20 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from evalreg.checks import counted
 from evalreg.errors import ArgumentError, LogFormatError
-from evalreg.logs.reading import (
-    Answer,
-    BadRecordError,
-    Choice,
-    Format,
-    Name,
-    Part,
-    Reason,
-    Record,
-    Source,
-    Unknown,
-    counted,
-)
+from evalreg.logs.files import Source
+from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Name, Part, Reason, Record, Unknown
 from evalreg.logs.records import at, digest, document, first_text, label, parsed, printable, readings, typed, unfit
 
 NEWEST_VERSION = 2

@@ -10,23 +10,9 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from evalreg.errors import LogFormatError
-from evalreg.logs.reading import (
-    Answer,
-    BadRecordError,
-    Choice,
-    Format,
-    Marks,
-    Missing,
-    Name,
-    Part,
-    Record,
-    Source,
-    Unknown,
-)
+from evalreg.logs.files import PARQUET, Source
+from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Marks, Missing, Name, Part, Record, Unknown
 from evalreg.logs.records import (
-    HEAD,
-    PARQUET,
-    Content,
     as_score,
     at,
     cell,
@@ -41,7 +27,6 @@ from evalreg.logs.records import (
     unfit,
 )
 from evalreg.logs.table_log import BATTLES
-from evalreg.logs.tables import table_records
 
 # A path such as "pair.test_model", or what is made of a record.
 Where: TypeAlias = str | Callable[[Record], Any]
@@ -64,14 +49,18 @@ class Game:
 def comparisons(
     games: Sequence[Game] | Callable[[Record], Iterable[Game]], columns: Mapping[str, Where]
 ) -> Callable[[Record, Part], Iterator[Answer]]:
-    """What makes an answer of each game of a record; models, prompt and judge are names, where they are there."""
+    """What makes an answer of each game of a record; models, prompt and judge are names, where they are there.
+
+    Beside the fields of the record stands "#file", the name of its file.
+    """
 
     def value_at(record: Record, where: Where, named: bool = False) -> Any:
         if callable(where):
             return where(record)
         return label(record, where) if named else at(record, where)
 
-    def answers(record: Record, part: Part) -> Iterator[Answer]:
+    def answers(logged: Record, part: Part) -> Iterator[Answer]:
+        record = {**logged, "#file": part.source.path.name}
         for game in games(record) if callable(games) else games:
             raw = game.verdict(record) if callable(game.verdict) else needed(record, game.verdict)
             row = {side: str(value_at(record, getattr(game, side), named=True)) for side in ("left", "right")}
@@ -88,7 +77,7 @@ def comparisons(
             if isinstance(meaning, Mapping):
                 row |= {name: value for name, value in meaning.items() if name != "winner"}
                 meaning = meaning["winner"]
-            yield Answer(row | dict(game.more), {("", ""): Unknown(raw) if meaning is None else meaning}, record)
+            yield Answer(row | dict(game.more), {("", ""): Unknown(raw) if meaning is None else meaning}, logged)
 
     return answers
 
@@ -281,15 +270,13 @@ def _pandalm_parts(source: Source, choice: Choice) -> Iterator[Part]:
         yield Part(source, records=records(source, choice.broken))
         return
     paths = (path for path in sorted(source.path.parent.glob("*.json*")) if path.is_file() and not path.is_symlink())
-    test_set = next((path for path in paths if b'"cmp_key"' in Content(path).head(HEAD)), None)
+    test_set = next((other for other in map(Source, paths) if b'"cmp_key"' in other.head), None)
     if test_set is None:
         raise LogFormatError(
             "Verdicts on the PandaLM test set name items by number; their models are in testset-v1.json. Put that file "
             f"beside {source.path}."
         )
-    known = records(Source(test_set, Content(test_set).head(HEAD)), choice.broken)
-    by_number = {str(item.get("idx")): item for _, item in known if isinstance(item, dict)}
-    judge = source.path.name.partition("-testset")[0].partition(".json")[0]
+    by_number = {str(item.get("idx")): item for _, item in records(test_set, choice.broken) if isinstance(item, dict)}
 
     def joined() -> Iterator[tuple[str, Record | None]]:
         for place, record in records(source, choice.broken):
@@ -297,7 +284,7 @@ def _pandalm_parts(source: Source, choice: Choice) -> Iterator[Part]:
             verdicts = [value for key, value in row.items() if re.fullmatch(r"\w+_result", key)]
             item = by_number.get(str(row.get("idx")))
             whole = item is not None and len(verdicts) == 1
-            yield place, {**(item or {}), "#judge": judge, "#verdict": verdicts[0]} if whole else None
+            yield place, {**(item or {}), "#verdict": verdicts[0]} if whole else None
 
     yield Part(source, records=joined())
 
@@ -310,7 +297,9 @@ def _pandalm_games(record: Record) -> Iterator[Game]:
             f"has the pair {record['cmp_key']!r}, where two models joined by one underscore are needed"
         )
     judges = {name: name for name in sorted(record) if re.fullmatch(r"annotator\d+", name)}
-    for path, judge in ({"#verdict": record["#judge"]} if "#judge" in record else judges).items():
+    if "#verdict" in record:
+        judges = {"#verdict": record["#file"].partition("-testset")[0].partition(".json")[0]}
+    for path, judge in judges.items():
         yield Game(path, lambda record: models[0], lambda record: models[1], _PANDALM, {"judge": judge})
 
 
@@ -344,16 +333,10 @@ def _is_llmfao(source: Source) -> bool:
     return set(header) - {b"worker"} == {name.encode() for name in _LLMFAO_COLUMNS}
 
 
-def _llmfao_parts(source: Source, choice: Choice) -> Iterator[Part]:
-    judge = source.path.name.partition("-comparisons")[0].partition(".csv")[0]
-    rows = table_records(source.path, [*_LLMFAO_COLUMNS, "worker", *choice.text_columns])
-    yield Part(source, records=((place, {**row, "#judge": judge}) for place, row in rows))
-
-
 def _llmfao_judge(record: Record) -> str:
     """The worker, or what the file is called after; a worker without a name is nobody, and no judge."""
     if "worker" not in record:
-        return str(record["#judge"])
+        return str(record["#file"]).partition("-comparisons")[0].partition(".csv")[0]
     if record["worker"] is None:
         raise BadRecordError("names no worker, and so no judge")
     return f"worker {record['worker']}"
@@ -372,7 +355,7 @@ LLMFAO = Format(
             "id": "id",
         },
     ),
-    _llmfao_parts,
+    text=(*_LLMFAO_COLUMNS, "worker"),
     known="left, right or tie",
     notes=("The left answer was shown on the left. A prompt has many comparisons; most pairs met on few prompts.",),
 )
@@ -389,15 +372,6 @@ def _is_arena(source: Source) -> bool:
     head = described(source.path).encode() if source.head.startswith(PARQUET) else head
     sides = all(name in head for name in (b"model_a", b"model_b", b"winner"))
     return sides and b"\0" not in head and any(mark in head for mark in _ARENA_MARKS)
-
-
-def _arena_parts(source: Source, choice: Choice) -> Iterator[Part]:
-    """A file of records in JSON or in CSV."""
-    is_json = source.start.startswith((b"{", b"["))
-    rows = (
-        records(source, choice.broken) if is_json else table_records(source.path, (*_ARENA_IDS, *choice.text_columns))
-    )
-    yield Part(source, records=rows)
 
 
 _BATTLE = comparisons(
@@ -424,7 +398,7 @@ CHATBOT_ARENA = Format(
     "Chatbot Arena battles",
     _is_arena,
     _arena,
-    _arena_parts,
+    text=_ARENA_IDS,
     fields=("",),
     # The Arena's own board counts battles alone whose names were hidden.
     choose={"filter": ("shown", "kinds of battles (names shown or not)")},

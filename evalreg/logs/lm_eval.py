@@ -9,10 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from evalreg.checks import listed
+from evalreg.checks import counted, listed
 from evalreg.errors import LogFormatError
-from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Name, Part, Record, Source, Unknown, counted
-from evalreg.logs.records import Content, at, document, json_lines, numeric, numeric_items
+from evalreg.logs.files import Source
+from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Name, Part, Record, Unknown
+from evalreg.logs.records import at, document, json_lines, numeric, numeric_items
 
 LARGEST_RESULTS = 1 << 28
 # The files have no version of their own; that of the harness has to do.
@@ -101,7 +102,7 @@ def _beside(samples: Path, time: str) -> Record:
     """The results file of the same time in the same folder; links are not followed."""
     for path in sorted(samples.parent.iterdir()) if time else ():
         if re.fullmatch(rf".*_{re.escape(time)}\.json", path.name) and path.is_file() and not path.is_symlink():
-            results = document(Source(path, b""), LARGEST_RESULTS)
+            results = document(Source(path), LARGEST_RESULTS)
             if not isinstance(results, dict) or not isinstance(results.get("results"), dict):
                 raise LogFormatError(
                     f'A results file of lm-evaluation-harness has an object "results"; {path} has none.'
@@ -157,7 +158,7 @@ def _name_notes(path: Path, results: Record, is_named: bool) -> Iterator[str]:
 
 def _lines(part: Part, choice: Choice) -> Iterator[tuple[str, Record | None]]:
     unique = ["doc_id", *([choice.metric] if choice.metric else [])]
-    for number, line, record in json_lines(Content(part.source.path), choice.broken, unique):
+    for number, line, record in json_lines(part.source, choice.broken, unique):
         if record is not None:
             # Lines that are equal to the letter are one line written twice.
             record["#line"] = hash(line)

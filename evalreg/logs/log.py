@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 
-from evalreg.checks import BoolArray, listed, with_hints
+from evalreg.checks import BoolArray, counted, listed, with_hints
 from evalreg.data.frame import Table, pandas_rows
 from evalreg.data.where import open_subset
 from evalreg.errors import ArgumentError, DataError, EmptyDataError, MissingColumnError, NotAvailableError
-from evalreg.logs.reading import REASONS, ROLES, Reading, Run, counted
+from evalreg.logs.reading import REASONS, ROLES, Reading, Run
 from evalreg.logs.table_log import refuse_nested_roles, with_roles
 
 if TYPE_CHECKING:

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from evalreg.checks import listed, option
+from evalreg.checks import counted, listed, option
 from evalreg.errors import ArgumentError, EvalregError, LogFormatError
 from evalreg.logs import reader
+from evalreg.logs.files import Paths, Source, file_list, find_files
 from evalreg.logs.folders import HELM, LIGHTEVAL
 from evalreg.logs.inspect_log import INSPECT
 from evalreg.logs.judged import JUDGED_FORMATS
 from evalreg.logs.lm_eval import LM_EVAL
 from evalreg.logs.log import Log, log_of, together
-from evalreg.logs.reading import ARGUMENTS, BrokenName, Choice, FailedName, Format, Source, counted
-from evalreg.logs.records import Paths, file_list, find_files
+from evalreg.logs.reading import ARGUMENTS, BrokenName, Choice, FailedName, Format
 from evalreg.logs.scored import PROMPTFOO, SCORED_FORMATS
 from evalreg.logs.table_log import TABLE, as_roles, read_tables
-from evalreg.logs.tables import FOREIGN, names
+from evalreg.logs.tables import foreign, names
 
 if TYPE_CHECKING:
     from evalreg.logs.doctor import Diagnosis
@@ -77,9 +77,8 @@ def _unknown(sources: Sequence[Source]) -> LogFormatError:
     if all(not source.head.strip() for source in sources):
         what = f"{where} {'is' if len(sources) == 1 else 'are'} empty"
         return LogFormatError(f"A log holds scores; {what}. Was the run that wrote it cut off, or has it just begun?")
-    foreign = [what for source in sources for start, what in FOREIGN.items() if source.head.startswith(start)]
-    if foreign:
-        advice = f"It is {foreign[0]}. Unpack it first; gzip alone is read as it is."
+    if what := next(filter(None, (foreign(source.head) for source in sources)), ""):
+        advice = f"It is {what}. Unpack it first; gzip alone is read as it is."
     elif any(b"\0" in source.head for source in sources):
         advice = "It contains zero bytes: it is UTF-16, or not text. Save text as UTF-8."
     elif any(b";" in source.head.split(b"\n", 1)[0] for source in sources):

@@ -11,9 +11,10 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from evalreg.checks import listed, nearest
+from evalreg.checks import counted, listed, nearest
 from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, LogFormatError
+from evalreg.logs.files import Source
 from evalreg.logs.reading import (
     ARGUMENTS,
     JUDGED,
@@ -32,11 +33,10 @@ from evalreg.logs.reading import (
     Record,
     Run,
     ScoreName,
-    Source,
     Unknown,
-    counted,
 )
 from evalreg.logs.records import Long, as_column, at, cell, document, leaves, nested_value, printable, records
+from evalreg.logs.tables import table_records
 from evalreg.numerics.limits import ROUNDING
 
 # What, besides the two models, makes a comparison the same one; and what makes an answer the same one.
@@ -162,7 +162,9 @@ def _opened(format: Format, sources: Sequence[Source], choice: Choice) -> tuple[
 
 
 def _whole_file(format: Format, source: Source, choice: Choice) -> Part:
-    """The one run of a file: records in lines or in an array; or one object, and the records in lists in it."""
+    """The one run of a file: records in lines, in an array or rows; or one object, and the records in lists in it."""
+    if format.text and not source.start.startswith((b"{", b"[")):
+        return Part(source, records=table_records(source, (*format.text, *choice.text_columns)))
     if not format.rows:
         return Part(source, records=records(source, choice.broken))
     whole = document(source)

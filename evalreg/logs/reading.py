@@ -6,10 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import pandas as pd
+
+from evalreg.logs.files import Source
 
 # Columns of scored answers and of comparisons; a tidy frame names them so, whatever the log calls them. `order` is
 # there where a pair was shown in both orders; the left answer is then the one shown first.
@@ -28,11 +29,6 @@ ScoreName: TypeAlias = tuple[str, str, str]
 ARGUMENTS = ("filter", "scorer", "metric")
 
 
-def counted(n: int, thing: str) -> str:
-    """A number of things: "1 sample", "3 samples"."""
-    return f"{n} {thing}{'' if n == 1 else 's'}"
-
-
 class BadRecordError(Exception):
     """A record that cannot be read: what is wrong with it."""
 
@@ -47,25 +43,6 @@ class TableRoles:
     labels: Mapping[str, str | None] = field(default_factory=dict)
     # Columns that, with the two models, identify a comparison.
     key: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Source:
-    """One file of a log, a regular file and never a link."""
-
-    path: Path
-    # Its beginning, 64 KiB at most, uncompressed where the file is gzip.
-    head: bytes
-
-    @property
-    def start(self) -> bytes:
-        """The beginning without a byte order mark and blanks."""
-        return self.head.removeprefix(b"\xef\xbb\xbf").lstrip()
-
-    @property
-    def stem(self) -> str:
-        """The name of the file without what says its kind."""
-        return self.path.name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json").removesuffix(".csv")
 
 
 @dataclass(frozen=True)
@@ -217,7 +194,7 @@ class Part:
     unscored: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     # Whatever else the format needs of the file for each record.
-    header: Any = None
+    header: dict[Any, Any] = field(default_factory=dict)
     # Set by the reader: its place among the runs, and the model's name that tells it from others.
     number: int = 0
     label: str = ""
@@ -236,6 +213,8 @@ class Format:
     parts: Callable[[Source, Choice], Iterable[Part]] | None = None
     # Files that only lie beside a log.
     beside: Callable[[Source], bool] = lambda source: False
+    # Columns of a file in CSV that are read as text, to the letter; none where no file is one.
+    text: tuple[str, ...] = ()
     # Of a file that is one object: paths of the lists of records in it, of objects by name as well; and its run.
     rows: tuple[str, ...] = ()
     run: Callable[[Record, Source, Choice], Part] = lambda whole, source, choice: Part(source)

@@ -1,201 +1,26 @@
-"""From paths to records: regular files, none a link, and their content; JSON lines or one document, within bounds.
+"""From files to records: JSON lines or one document, within bounds.
 
 Fields of a record go by their dotted names, texts by their beginning and a digest.
 """
 
 from __future__ import annotations
 
-import glob
-import gzip
 import hashlib
-import io
 import json
-import os
 import re
-import sys
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import cached_property
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeVar
 
 import pandas as pd
 
-from evalreg.checks import listed, nearest
-from evalreg.errors import ArgumentError, ArgumentTypeError, LogFormatError
-from evalreg.logs.reading import BadRecordError, BrokenName, Record, Source, counted
-
-Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-HEAD = 65_536
-# Files that writers of Parquet put beside others, and how Parquet begins.
-DESCRIBING, PARQUET = ("_metadata", "_common_metadata"), b"PAR1"
-GZIP = b"\x1f\x8b"
-
-
-def find_files(paths: Paths) -> tuple[list[Source], list[Path]]:
-    """The files that paths, patterns with `*` and folders stand for, each once, sorted within a folder or pattern.
-
-    Beside them the links in folders and among matches, which are passed over.
-    """
-    patterns = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    if not patterns:
-        raise ArgumentError("`path` must name at least one file; got none.")
-    for path in patterns:
-        if not isinstance(path, str | os.PathLike):
-            raise ArgumentTypeError(f"`path` must be a path or a list of paths; got {path!r}.")
-    try:
-        files = list(dict.fromkeys(file for path in patterns for file in _files(path)))
-    except PermissionError as error:
-        raise _unreadable(error.filename, error) from error
-    links = [file for file in files if file.is_symlink() and not is_handle(file)]
-    sources = [Source(file, Content(file).head(HEAD)) for file in files if file not in set(links)]
-    # Named alone, such a file is read, and refused for what it is.
-    rows = [source for source in sources if not (source.path.name in DESCRIBING and source.head.startswith(PARQUET))]
-    return rows or sources, links
-
-
-def is_handle(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is the name of a stream that is open already, such as /dev/stdin; these look like links."""
-    return str(path).startswith(("/dev/", "/proc/self/fd/"))
-
-
-def refuse_link(path: Path) -> None:
-    """An error where a path is a link."""
-    if path.is_symlink() and not is_handle(path):
-        raise ArgumentError(
-            f'`path` must be a file; "{path}" is a link to "{os.path.realpath(path)}", and links are not followed. '
-            "Name that."
-        )
-
-
-def _files(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Regular files of one argument, and links among those that it does not name itself."""
-    place = Path(path)
-    if place.is_dir() and not place.is_symlink():
-        files, rule = sorted(_inside(place)), f'be a folder that holds logs; "{place}" holds'
-        nothing, no_file = f"{rule} no file", f"{rule} {{}} and no file, and links are not followed"
-    elif place.exists() or not glob.has_magic(str(path)):
-        refuse_link(place)
-        if not place.exists():
-            raise _missing(place)
-        if not place.is_file():
-            raise ArgumentError(f'`path` must be a file or a folder; "{place}" is neither.')
-        yield place
-        return
-    else:
-        matches = sorted(Path(match) for match in glob.glob(str(path), recursive=True))
-        files, rule = [match for match in matches if match.is_file() or match.is_symlink()], "match at least one file;"
-        nothing = f'{rule} nothing matches "{path}"'
-        no_file = f"{rule} {{}} and no file matched, and links are not followed"
-    if all(file.is_symlink() for file in files):
-        raise ArgumentError(f"`path` must {no_file.format(counted(len(files), 'link')) if files else nothing}.")
-    yield from files
-
-
-def _inside(folder: Path) -> Iterator[Path]:
-    """Files and links below a folder; hidden ones are passed over."""
-
-    def refuse(error: OSError) -> None:
-        raise _unreadable(error.filename, error, "a folder") from error
-
-    for base, folders, files in os.walk(folder, followlinks=False, onerror=refuse):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in (*files, *folders):
-            path = Path(base) / name
-            if not name.startswith(".") and (path.is_symlink() or (name not in folders and path.is_file())):
-                yield path
-
-
-def _missing(path: Path) -> ArgumentError:
-    siblings = [sibling.name for sibling in path.parent.iterdir()] if path.parent.is_dir() else []
-    hint = nearest(path.name, siblings) or " Check the spelling and the working directory."
-    return ArgumentError(f'`path` must be a file; there is no "{path}".{hint}')
-
-
-def _unreadable(name: object, error: Exception, what: str = "a file") -> ArgumentError:
-    reason = getattr(error, "strerror", None) or error
-    return ArgumentError(f'`path` must be {what} that can be read; "{name}" cannot: {reason}.')
-
-
-def file_list(sources: Sequence[Source]) -> str:
-    """Names of files for a message, five at most."""
-    return listed(str(source.path) for source in sources)
-
-
-@dataclass(frozen=True)
-class Content:
-    """A file; "-" is standard input, which is held in memory as it can be read once only."""
-
-    path: str | os.PathLike[str]
-
-    @property
-    def name(self) -> str:
-        """What it is called in messages."""
-        return "standard input" if self.path == "-" else str(self.path)
-
-    @property
-    def packed(self) -> bool:
-        """Whether what lies on disk is not the content itself: compressed, or standard input."""
-        with self._plain() as file:
-            return isinstance(file, io.BytesIO) or file.read(2) == GZIP
-
-    def head(self, size: int) -> bytes:
-        """The beginning."""
-        with self.opened() as file:
-            return file.read(size)
-
-    @contextmanager
-    def opened(self) -> Iterator[IO[bytes]]:
-        """The content, uncompressed if its first bytes say that it is gzip; damage is told by the file's name."""
-        try:
-            with self._plain() as plain:
-                packed = plain.read(2) == GZIP
-                plain.seek(0)
-                yield cast(IO[bytes], gzip.GzipFile(fileobj=plain)) if packed else plain
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise LogFormatError(
-                f"{self.name} begins as gzip but is damaged or cut off ({error}). Copy it again."
-            ) from error
-        except OSError as error:
-            raise _unreadable(self.name, error) from error
-
-    @cached_property
-    def _held(self) -> bytes | None:
-        if self.path != "-":
-            return None
-        if sys.stdin is None:
-            raise ArgumentError("Standard input is closed; name a file.")
-        return sys.stdin.buffer.read()
-
-    @contextmanager
-    def _plain(self) -> Iterator[IO[bytes]]:
-        if self._held is not None:
-            yield io.BytesIO(self._held)
-            return
-        path = Path(self.path)
-        if path.is_dir():
-            raise ArgumentError(f'`path` must be a file; "{path}" is a directory. Name one file in it.')
-        refuse_link(path)
-        try:
-            file = path.open("rb")
-        except FileNotFoundError:
-            if n := len(glob.glob(str(path))):
-                raise ArgumentError(
-                    f'`path` must be one file; "{path}" is a pattern, which {n} match. er.read_log takes patterns.'
-                ) from None
-            raise _missing(path) from None
-        except (OSError, ValueError) as error:
-            raise _unreadable(path, error) from error
-        with file:
-            if file.seekable():
-                yield file
-            else:  # a pipe, which can be read once only
-                data = self.__dict__["_held"] = file.read()
-                yield io.BytesIO(data)
+from evalreg.checks import listed
+from evalreg.errors import ArgumentError, LogFormatError
+from evalreg.logs.files import BOM, Source
+from evalreg.logs.reading import BadRecordError, BrokenName, Record
 
 
 def pyarrow_for(name: str, kind: str) -> Any:
@@ -225,7 +50,6 @@ LARGEST_DOCUMENT = 2**31
 LONGEST_LINE = 1 << 26
 # Text of a field that nobody named is kept up to this length, and nested fields as deep as this.
 LONGEST, DEEPEST = 200, 8
-BOM = b"\xef\xbb\xbf"
 _REMOVE = 'Remove that line, or pass broken="skip" to leave such lines out and count them.'
 # Whole numbers of more than 64 bits lose digits in orjson.
 _MANY_DIGITS = re.compile(rb"[0-9]{19}")
@@ -248,7 +72,7 @@ def parser() -> Callable[[bytes], Any]:
 
 
 def json_lines(
-    content: Content, broken: BrokenName, unique: Sequence[str] | None = ()
+    source: Source, broken: BrokenName, unique: Sequence[str] | None = ()
 ) -> Iterator[tuple[int, bytes, Record | None]]:
     """Number of each line from 1, the line, and its object; None for one that is broken and left out.
 
@@ -260,13 +84,13 @@ def json_lines(
     def refuse(what: str, advice: str = _REMOVE, cause: Exception | None = None, column: str | None = None) -> None:
         if broken == "raise":
             raise LogFormatError(
-                f"In JSON lines every line is one whole object, each key once; line {number} of {content.name} {what}. "
+                f"In JSON lines every line is one whole object, each key once; line {number} of {source.name} {what}. "
                 f"{advice}",
                 rows=[number - 1],
                 column=column,
             ) from cause
 
-    with content.opened() as file:
+    with source.opened() as file:
         for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), start=1):
             if number == 1:
                 line = line.removeprefix(BOM)
@@ -320,7 +144,7 @@ def _repeated(line: bytes, wanted: Any) -> list[str]:
 def document(source: Source, largest: int | None = None) -> Any:
     """The JSON value that a file is."""
     largest = LARGEST_DOCUMENT if largest is None else largest
-    with Content(source.path).opened() as file:
+    with source.opened() as file:
         data = file.read(largest + 1) if source.path.stat().st_size <= largest else b""
     if not data or len(data) > largest:
         if not data and not source.path.stat().st_size:
@@ -350,7 +174,7 @@ def parsed(data: bytes, name: str) -> Any:
 
 def beside(path: Path) -> Any:
     """The JSON value of a file that may lie beside a log; None where there is none."""
-    return document(Source(path, b"")) if path.is_file() and not path.is_symlink() else None
+    return document(Source(path)) if path.is_file() and not path.is_symlink() else None
 
 
 def records(source: Source, broken: BrokenName) -> Iterator[tuple[str, Record | None]]:
@@ -358,7 +182,7 @@ def records(source: Source, broken: BrokenName) -> Iterator[tuple[str, Record | 
     if source.start[:1] == b"[":
         yield from places(document(source), "record")
         return
-    for number, _, value in json_lines(Content(source.path), broken):
+    for number, _, value in json_lines(source, broken):
         yield f"line {number}", value
 
 

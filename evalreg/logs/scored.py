@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from evalreg.errors import LogFormatError
+from evalreg.logs.files import Source
 from evalreg.logs.reading import (
     Answer,
     BadRecordError,
@@ -25,7 +26,6 @@ from evalreg.logs.reading import (
     Reason,
     Record,
     Run,
-    Source,
     Unknown,
 )
 from evalreg.logs.records import (
@@ -529,32 +529,25 @@ OPENCOMPASS = Format(
 # garak: what detectors said of each output of an attack, by probe and prompt
 
 
-def _garak_parts(source: Source, choice: Choice) -> Iterator[Part]:
-    """The attempts of a report that were evaluated; its set-up says the model, and what counts as a hit."""
-    part = Part(source, header={"threshold": 0.5}, details={"reported": {}})
-
-    def attempts() -> Iterator[tuple[str, Record | None]]:
-        for place, record in records(source, choice.broken):
-            kind = (record or {}).get("entry_type")
-            if record is None or (kind == "attempt" and record.get("status") == 2):
-                yield place, record
-            elif kind == "start_run setup":
-                names = [record.get("plugins.target_name"), record.get("plugins.model_name")]
-                part.header["model"] = printable(next((name for name in names if isinstance(name, str) and name), ""))
-                part.header["threshold"] = numeric(record.get("run.eval_threshold")) or 0.5
-            elif kind == "init":
-                part.details |= {"version": record.get("garak_version"), "created": record.get("start_time")}
-                part.id = str(record.get("run") or source.path)
-            elif kind == "eval":
-                name = f"{record.get('probe')} {str(record.get('detector')).removeprefix('detector.')}"
-                part.details["reported"][name] = numeric_items(record)
-
-    part.records = attempts()
-    yield part
-
-
 def _garak(record: Record, part: Part) -> Iterator[Answer]:
-    """An attempt: for each output and detector whether the attack succeeded."""
+    """An entry of a report: the set-up with the model and what counts as a hit, an attempt, or figures of its own."""
+    kind, reported = record.get("entry_type"), part.details.setdefault("reported", {})
+    if kind == "start_run setup":
+        names = [record.get("plugins.target_name"), record.get("plugins.model_name")]
+        part.header["model"] = printable(next((name for name in names if isinstance(name, str) and name), ""))
+        part.header["threshold"] = numeric(record.get("run.eval_threshold")) or 0.5
+    elif kind == "init":
+        part.details |= {"version": record.get("garak_version"), "created": record.get("start_time")}
+        part.id = str(record.get("run") or part.source.path)
+    elif kind == "eval":
+        name = f"{record.get('probe')} {str(record.get('detector')).removeprefix('detector.')}"
+        reported[name] = numeric_items(record)
+    elif kind == "attempt" and record.get("status") == 2:  # one that was evaluated
+        yield from _garak_attempt(record, part)
+
+
+def _garak_attempt(record: Record, part: Part) -> Iterator[Answer]:
+    """For each output and detector whether the attack succeeded."""
     results = record.get("detector_results")
     if not isinstance(results, dict) or not all(isinstance(scores, list) for scores in results.values()):
         raise BadRecordError("has 'detector_results' that are not lists by detector")
@@ -566,7 +559,7 @@ def _garak(record: Record, part: Part) -> Iterator[Answer]:
         values: dict[Name, Any] = {}
         for detector, scores in results.items():
             score = numeric(scores[place]) if place < len(scores) else None
-            values[detector, ""] = None if score is None else float(score >= part.header["threshold"])
+            values[detector, ""] = None if score is None else float(score >= part.header.get("threshold", 0.5))
         yield Answer(dict(row), values, record, why="without a verdict of the detector")
 
 
@@ -575,7 +568,6 @@ GARAK = Format(
     "garak reports (JSON lines)",
     Marks(rb"\{", (b'"entry_type"',), (b'"garak_version"', b'"start_run setup"')),
     _garak,
-    _garak_parts,
     choose={"scorer": ("", "detectors")},
     repeats="number",
     empty="no attempt was evaluated.",

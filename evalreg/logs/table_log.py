@@ -17,9 +17,9 @@ from pandas.api.types import infer_dtype, is_string_dtype
 from evalreg.checks import MOST_LISTED, accessing, listed, nearest
 from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, DataError, LogFormatError
+from evalreg.logs.files import Source
 from evalreg.logs.reader import refuse_unknown_task
-from evalreg.logs.reading import JUDGED, ROLES, SCORED, BrokenName, Choice, Format, Reading, Reason, Source, TableRoles
-from evalreg.logs.records import Content
+from evalreg.logs.reading import JUDGED, ROLES, SCORED, BrokenName, Choice, Format, Reading, Reason, TableRoles
 from evalreg.logs.tables import TableRequest, partitions, table
 
 # Ids are text, unchanged.
@@ -61,7 +61,7 @@ def read_tables(sources: Sequence[Source], choice: Choice) -> Reading:
     text = (*IDS, *(column for role, column in roles.columns.items() if role in IDS), *roles.key, *choice.text_columns)
     # Of nested objects all short fields, where none is named.
     named = None if choice.columns is None else (*roles.columns.values(), *roles.key, *choice.columns)
-    frame, n_broken = rows_of([source.path for source in sources], text, named, choice.broken)
+    frame, n_broken = rows_of(sources, text, named, choice.broken)
     frame = with_roles(frame, roles.columns, "roles")
     _refuse_without_outcome(frame, sources[0])
     for column in (*roles.key, *(choice.columns or ())):
@@ -109,32 +109,28 @@ def _as_python(roles: Mapping[str, str]) -> str:
 
 
 def rows_of(
-    paths: Sequence[str | os.PathLike[str]],
-    text: Sequence[str],
-    named: Sequence[str] | None = None,
-    broken: BrokenName = "raise",
+    sources: Sequence[Source], text: Sequence[str], named: Sequence[str] | None = None, broken: BrokenName = "raise"
 ) -> tuple[pd.DataFrame, int]:
     """The rows of tables, of their columns those named and those of roles, and how many lines were broken."""
     request = TableRequest(text, fields=None, broken=broken)
     request = request if named is None else replace(request, fields=(), keep=(*SCORED, *JUDGED, *named))
-    contents = [Content(path) for path in paths]
 
-    def read(content: Content, request: TableRequest) -> tuple[pd.DataFrame, int]:
-        frame, n = table(content, request)
+    def read(source: Source, request: TableRequest) -> tuple[pd.DataFrame, int]:
+        frame, n = table(source, request)
         if named is not None and (set(named) - set(frame.columns) or not {"score", "winner"} & set(frame.columns)):
             # What is missing is told with the names of all columns.
-            return table(content, replace(request, keep=None, fields=named))
+            return table(source, replace(request, keep=None, fields=named))
         return frame, n
 
-    tables = [read(content, request) for content in contents]
+    tables = [read(source, request) for source in sources]
     # Columns that are text in one table and something else in another, so that 1 and "1" would be two values.
     texts: dict[str, set[bool]] = {}
     for frame, _ in tables:
         for column in frame.columns[frame.notna().any()]:
             texts.setdefault(column, set()).add(is_text(frame[column]))
     if unlike := [column for column, kinds in texts.items() if len(kinds) > 1]:
-        tables = [read(content, replace(request, text_columns=(*text, *unlike))) for content in contents]
-    return _joined(contents, [frame for frame, _ in tables]), sum(n for _, n in tables)
+        tables = [read(source, replace(request, text_columns=(*text, *unlike))) for source in sources]
+    return _joined(sources, [frame for frame, _ in tables]), sum(n for _, n in tables)
 
 
 def is_text(column: pd.Series[Any]) -> bool:
@@ -144,7 +140,7 @@ def is_text(column: pd.Series[Any]) -> bool:
     return is_string_dtype(column.dtype)
 
 
-def _joined(files: Sequence[Content], tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def _joined(files: Sequence[Source], tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Tables of the same columns, in whatever order, one below the other; each comes with its file."""
     folders = [list(partitions(file.name)) for file in files]
     first, columns = files[0].name, [str(column) for column in tables[0].columns]

@@ -23,8 +23,9 @@ from pandas.api.types import infer_dtype
 from evalreg.checks import MOST_LISTED, listed
 from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, ArgumentTypeError, LogFormatError
+from evalreg.logs.files import BOM, PARQUET, Source
 from evalreg.logs.reading import BrokenName
-from evalreg.logs.records import BOM, HEAD, LONGEST, Content, flat, json_lines, nested_value, pyarrow_for
+from evalreg.logs.records import LONGEST, flat, json_lines, nested_value, pyarrow_for
 
 __all__ = ["read_table"]
 
@@ -46,9 +47,14 @@ FOREIGN = {
     b"\xff\xfe": "text in UTF-16",
     b"\xfe\xff": "text in UTF-16",
 }
-MAGIC = {b"PAR1": "Parquet", b"ARROW1": "an Arrow file"}
+MAGIC = {PARQUET: "Parquet", b"ARROW1": "an Arrow file"}
 # Nested fields as deep as this are kept unasked.
 _DEEPEST = 3
+
+
+def foreign(head: bytes) -> str:
+    """What a file is that begins so and is no table; empty where that is not known."""
+    return next((what for start, what in FOREIGN.items() if head.startswith(start)), "")
 
 
 @dataclass(frozen=True)
@@ -162,48 +168,46 @@ def read_table(
     >>> er.read_table(path, text_columns=["model"])["model"].tolist()
     ['007', '007', 'NA', 'NA']
     """
-    return table(Content(path), TableRequest(text_columns, columns, fields, keep))[0]
+    return table(Source.of(path), TableRequest(text_columns, columns, fields, keep))[0]
 
 
-def table(content: Content, request: TableRequest) -> tuple[pd.DataFrame, int]:
+def table(source: Source, request: TableRequest) -> tuple[pd.DataFrame, int]:
     """The rows of a table, and how many lines of JSON were broken and left out."""
-    folders = partitions(content.path)
-    frame, n_broken = _file_columns(content, request)
-    frame = _with_partitions(frame, folders, content.name, request.wanted)
+    folders = partitions(source.path)
+    frame, n_broken = _file_columns(source, request)
+    frame = _with_partitions(frame, folders, source.name, request.wanted)
     for column in request.columns or ():
         if column not in frame.columns:  # the error names all columns of the file
-            every, _ = _file_columns(content, replace(request, columns=None, keep=None, fields=request.nested))
+            every, _ = _file_columns(source, replace(request, columns=None, keep=None, fields=request.nested))
             known_column(column, list(every.columns), "columns")
     return frame if request.columns is None else frame[request.columns], n_broken
 
 
-def table_records(path: str | os.PathLike[str], text: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def table_records(source: Source, text: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each row of a table as a record, None where a cell is empty."""
-    table = read_table(path, text_columns=text)
-    columns = {str(name): table[name].astype(object).where(table[name].notna(), None).tolist() for name in table}
+    rows, _ = table(source, TableRequest(text))
+    columns = {str(name): rows[name].astype(object).where(rows[name].notna(), None).tolist() for name in rows}
     for number, row in enumerate(zip(*columns.values(), strict=True), start=1):
         yield f"row {number}", dict(zip(columns, row, strict=True))
 
 
-def _file_columns(content: Content, request: TableRequest) -> tuple[pd.DataFrame, int]:
+def _file_columns(source: Source, request: TableRequest) -> tuple[pd.DataFrame, int]:
     """The rows of a file with the columns that stand in it, and how many lines were broken."""
-    head = content.head(HEAD)
+    head = source.head
     if head.startswith(tuple(MAGIC)):
-        return _nullable(_arrow(content, head, request)), 0
-    for start, what in FOREIGN.items():
-        if head.startswith(start):
-            raise LogFormatError(f"A table is {TABLES}, text in UTF-8; {content.name} is {what}. Convert it first.")
+        return _nullable(_arrow(source, request)), 0
+    if what := foreign(head):
+        raise LogFormatError(f"A table is {TABLES}, text in UTF-8; {source.name} is {what}. Convert it first.")
     if head.startswith(b"{\n") and (b'\n  "covariance": {' in head[:400] or b'"kind": "comparisons"' in head[:400]):
         raise LogFormatError(
-            f"A log holds scores or verdicts; {content.name} holds results, as `to_json` and --format json write them. "
+            f"A log holds scores or verdicts; {source.name} holds results, as `to_json` and --format json write them. "
             "Read it by er.read_results, or name the log that it was made from."
         )
-    beginning = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if beginning.startswith(b"{"):
-        return _json(content, request)
-    if beginning.startswith(b"[") and beginning[1:].lstrip()[:1] in (b"[", b"{", b'"'):
-        raise LogFormatError(f"A table is {TABLES}; {content.name} is one JSON array. Write one object a line.")
-    return _nullable(_csv(content, request)), 0
+    if source.start.startswith(b"{"):
+        return _json(source, request)
+    if source.start.startswith(b"[") and source.start[1:].lstrip()[:1] in (b"[", b"{", b'"'):
+        raise LogFormatError(f"A table is {TABLES}; {source.name} is one JSON array. Write one object a line.")
+    return _nullable(_csv(source, request)), 0
 
 
 def _nullable(frame: pd.DataFrame) -> pd.DataFrame:
@@ -215,7 +219,7 @@ def _nullable(frame: pd.DataFrame) -> pd.DataFrame:
 # JSON lines
 
 
-def _json(content: Content, request: TableRequest) -> tuple[pd.DataFrame, int]:
+def _json(source: Source, request: TableRequest) -> tuple[pd.DataFrame, int]:
     """Columns of the objects of JSON lines: those asked for, or all of the top level."""
     wanted, is_flat = request.wanted, request.flat
     columns: dict[str, list[Any]] = {name: [] for name in wanted or ()}
@@ -224,11 +228,11 @@ def _json(content: Content, request: TableRequest) -> tuple[pd.DataFrame, int]:
     n_rows = n_broken = n_keys = 0
     # Keys that an object may have once only: all, or those that are read, and the objects that hold them.
     unique = None if wanted is None else [part for name in wanted for part in (name, name.split(".")[0])]
-    for number, line, record in json_lines(content, request.broken, unique):
+    for number, line, record in json_lines(source, request.broken, unique):
         if record is not None and b"\\ud" in line.lower() and not _is_unicode(record):
             if request.broken == "raise":
                 raise LogFormatError(
-                    f"In JSON lines every line is one whole object, each key once; line {number} of {content.name} has "
+                    f"In JSON lines every line is one whole object, each key once; line {number} of {source.name} has "
                     "half a surrogate pair, such as \\ud83d alone. Was an answer cut off within a character? Remove "
                     "the line, or that half.",
                     rows=[n_rows],
@@ -237,7 +241,7 @@ def _json(content: Content, request: TableRequest) -> tuple[pd.DataFrame, int]:
         if record is None:
             n_broken += 1
             continue
-        where = f" in line {number} of {content.name}"
+        where = f" in line {number} of {source.name}"
         n_keys += len(record)
         values = {name: value for name in nested for held, value in [nested_value(record, name, where)] if held}
         if wanted is None:
@@ -251,14 +255,14 @@ def _json(content: Content, request: TableRequest) -> tuple[pd.DataFrame, int]:
             column.append(value)
         n_rows += 1
     if not n_keys and not n_broken:
-        raise LogFormatError(f"In JSON lines the keys of the objects are the columns; {content.name} has no keys.")
+        raise LogFormatError(f"In JSON lines the keys of the objects are the columns; {source.name} has no keys.")
     present = [name for name, column in columns.items() if column]
-    request.of(present, content.name)
+    request.of(present, source.name)
     frame = {}
     for name in present:
         column = columns.pop(name)
         column.extend([None] * (n_rows - len(column)))
-        frame[name] = _series(column, name, name in request.text_columns, content.name)
+        frame[name] = _series(column, name, name in request.text_columns, source.name)
     return pd.DataFrame(frame, index=pd.RangeIndex(n_rows), copy=False), n_broken
 
 
@@ -302,28 +306,28 @@ def _series(values: list[Any], column: str, as_text: bool, name: str) -> pd.Seri
 # CSV
 
 
-def _csv(content: Content, request: TableRequest) -> pd.DataFrame:
+def _csv(source: Source, request: TableRequest) -> pd.DataFrame:
     """The rows of a file whose delimiter is the comma or tab of its header."""
-    head = content.head(1 << 16).removeprefix(BOM)
+    head = source.head.removeprefix(BOM)
     whole: str | None = None
     is_plain = False
     with suppress(ValueError, StopIteration):  # where the header has no end there, or is not one, the whole text tells
-        delimiter, header = _header(head[: head.rfind(b"\n") + 1].decode(), content.name)
-        is_plain = _is_plain(content, delimiter, len(header))
+        delimiter, header = _header(head[: head.rfind(b"\n") + 1].decode(), source.name)
+        is_plain = _is_plain(source, delimiter, len(header))
     if not is_plain:
-        whole = _csv_text(content)
-        delimiter, header = _header(whole, content.name)
-        whole = _checked(whole, delimiter, len(header), content.name)
-    selected = request.of(header, content.name)
+        whole = _csv_text(source)
+        delimiter, header = _header(whole, source.name)
+        whole = _checked(whole, delimiter, len(header), source.name)
+    selected = request.of(header, source.name)
 
     def parse(columns: list[str], as_text: set[str]) -> pd.DataFrame:
         options: dict[str, Any] = {"sep": delimiter, "names": header, "header": 0, "usecols": columns}
         options |= {"dtype": dict.fromkeys(as_text, str), "keep_default_na": False, "na_values": [""]}
         # Some rows at a time, of which each is read at once: pandas alone would warn of columns of several kinds.
         options |= {"float_precision": _FLOAT_PRECISION, "low_memory": False, "chunksize": _ROWS, "index_col": False}
-        with content.opened() as file:
-            source: Any = file if whole is None else io.StringIO(whole)
-            parts = [part[columns] for part in pd.read_csv(source, encoding="utf-8-sig", **options)]
+        with source.opened() as file:
+            text: Any = file if whole is None else io.StringIO(whole)
+            parts = [part[columns] for part in pd.read_csv(text, encoding="utf-8-sig", **options)]
         return pd.DataFrame(parts[0]) if len(parts) == 1 else pd.concat(parts, ignore_index=True)
 
     frame = parse(selected, set(request.text_columns) & set(selected))
@@ -342,10 +346,10 @@ def _is_mixed(column: pd.Series[Any]) -> bool:
     return str(column.dtype) == "uint64"
 
 
-def _is_plain(content: Content, delimiter: str, width: int) -> bool:
+def _is_plain(source: Source, delimiter: str, width: int) -> bool:
     """Whether it is UTF-8 without quotes, zero bytes and lone carriage returns, each line as wide as the header."""
     n_lines = 0
-    with content.opened() as file:
+    with source.opened() as file:
         while block := file.read(_BLOCK) + file.readline(_BLOCK):
             block = block if n_lines else block.removeprefix(BOM)
             block = block if block.endswith(b"\n") else block + b"\n"
@@ -371,10 +375,10 @@ def _are_lines(block: bytes, delimiter: str, width: int) -> bool:
     return bool((counts == width - 1).all()) and not is_blank
 
 
-def _csv_text(content: Content) -> str:
+def _csv_text(source: Source) -> str:
     """The text of a file, without a byte order mark."""
-    with content.opened() as file:
-        data, name = file.read(), content.name
+    with source.opened() as file:
+        data, name = file.read(), source.name
     if b"\0" in data:
         line = data.count(b"\n", 0, data.index(b"\0")) + 1
         raise LogFormatError(f"A table is text; line {line} of {name} has a zero byte. Is it the right file?")
@@ -470,38 +474,37 @@ def _records(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 # Parquet and Arrow
 
 
-def _arrow(content: Content, head: bytes, request: TableRequest) -> pd.DataFrame:
+def _arrow(source: Source, request: TableRequest) -> pd.DataFrame:
     """The rows of a file; of structs the fields named with dots, or all short ones where objects are made flat."""
-    kind = next(kind for magic, kind in MAGIC.items() if head.startswith(magic))
-    pa = pyarrow_for(content.name, kind)
+    kind = next(kind for magic, kind in MAGIC.items() if source.head.startswith(magic))
+    pa = pyarrow_for(source.name, kind)
     from pyarrow import compute, ipc, parquet
 
     try:
-        # In place where it lies on disk uncompressed.
-        with (
-            pa.BufferReader(content.head(-1)) if content.packed else pa.OSFile(os.fspath(content.path), "rb") as source
-        ):
-            reader = parquet.ParquetFile(source) if kind == "Parquet" else ipc.open_file(source)
+        with source.opened() as content:
+            # In place where it lies on disk uncompressed.
+            file = content if isinstance(content, io.BufferedReader) else io.BytesIO(content.read())
+            reader = parquet.ParquetFile(file) if kind == "Parquet" else ipc.open_file(file)
             schema = reader.schema_arrow if kind == "Parquet" else reader.schema
-            tops = TableRequest().of(schema.names, content.name)
+            tops = TableRequest().of(schema.names, source.name)
             inner = [name for name in _levels(pa, schema.empty_table()) if name not in tops]
             wanted = [name for name in inner if request.flat or name in request.nested]
-            wanted = [*tops, *wanted] if request.wanted is None else request.of([*tops, *inner], content.name)
+            wanted = [*tops, *wanted] if request.wanted is None else request.of([*tops, *inner], source.name)
             needed = [top for top in tops if any(name == top or name.startswith(f"{top}.") for name in wanted)]
             if kind == "Parquet":
                 table = reader.read(columns=needed)
             else:
                 places = [place for place, top in enumerate(tops) if top in needed]
-                source.seek(0)
-                table = ipc.open_file(source, options=ipc.IpcReadOptions(included_fields=places)).read_all()
+                file.seek(0)
+                table = ipc.open_file(file, options=ipc.IpcReadOptions(included_fields=places)).read_all()
             if table.num_rows == 0:
-                raise LogFormatError(f"A table must have rows; {content.name} has none. {CUT_OFF}", count=0)
+                raise LogFormatError(f"A table must have rows; {source.name} has none. {CUT_OFF}", count=0)
             levels, columns = _levels(pa, table), {}
             for name in wanted:
                 (depth, values), *more = levels[name]
                 if more:
                     raise ArgumentError(
-                        f'A name must mean one field; "{name}" is {1 + len(more)} of {content.name}, in structs and '
+                        f'A name must mean one field; "{name}" is {1 + len(more)} of {source.name}, in structs and '
                         "beside them. Rename one.",
                         column=name,
                     )
@@ -516,7 +519,7 @@ def _arrow(content: Content, head: bytes, request: TableRequest) -> pd.DataFrame
             frame: pd.DataFrame = pa.table(columns).to_pandas(ignore_metadata=True)
             return frame
     except (pa.ArrowException, OSError) as error:
-        raise LogFormatError(f"{content.name} begins as {kind} but cannot be read as a table: {error}") from error
+        raise LogFormatError(f"{source.name} begins as {kind} but cannot be read as a table: {error}") from error
 
 
 def _levels(pa: Any, table: Any) -> dict[str, list[tuple[int, Any]]]:

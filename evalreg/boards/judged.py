@@ -17,11 +17,11 @@ from evalreg.covariance.terms import assemble, errors_by_cell
 from evalreg.data.clusters import Axis, Codes, Labels, as_codes, joint_parts, known_column, no_source
 from evalreg.data.rows import cells_of, joint_names
 from evalreg.errors import ArgumentError, NotAvailableError, TooFewClustersError
-from evalreg.estimate import Cells, of_means
+from evalreg.estimate import of_means
 from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE
 from evalreg.numerics.matrices import Matrix, compressed, difference_rows, scale_rows, transposed
-from evalreg.scores.base import CellScores, CellSums, cell_sums
+from evalreg.scores.base import Cells, CellScores, cell_sums
 from evalreg.scores.stacking import GONE, SummedPairScores
 
 # What the clusters are called in here, whatever their columns.
@@ -138,7 +138,7 @@ def _axis(name: object, argument: str, labels: Labels) -> Axis:
 
 
 def prompt_errors(
-    values: FloatArray, sums: CellSums, cell: IntArray, prompt: IntArray, options: ResolvedCov, weights: Any = None
+    values: FloatArray, sums: Cells, cell: IntArray, prompt: IntArray, options: ResolvedCov, weights: Any = None
 ) -> Errors:
     """Errors of each cell's mean alone: NaN where it rests on one prompt, or where its values do not vary."""
     scores = CellScores(values, sums.mean, _by_prompt(prompt), cell, weights)
@@ -159,7 +159,7 @@ def mapped_means(
     construction.
     """
     weights = None if rows.weights is None else rows.weights[use]
-    cells = Cells.of_sums(cell_sums(values, cell, coefficients.shape[1], weights))
+    cells = cell_sums(values, cell, coefficients.shape[1], weights)
     scores = CellScores(values, cells.mean, _by_prompt(rows.prompt.codes[use]), cell, weights)
     estimate = of_means(tuple(map(str, range(coefficients.shape[0]))), coefficients, cells, scores)
     params, n_prompts = np.array(estimate.params), scores.n_clusters(PROMPT)

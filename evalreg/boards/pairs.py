@@ -23,7 +23,7 @@ from evalreg.errors import NotAvailableError, Note
 from evalreg.inference.dependence import correlation_columns, refuse_without_clusters, sums_of_cells
 from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.numerics.moments import icc_of
-from evalreg.scores.base import CellScores, CellSums, cell_sums, extremes
+from evalreg.scores.base import Cells, CellScores, cell_sums, extremes
 from evalreg.scores.engine import EngineScores, Measured
 from evalreg.scores.stacking import SummedPairScores
 
@@ -36,7 +36,7 @@ class Pairs(PairCells):
     ----------
     scores : CellScores or EngineScores
         Of the rows in their cells, fitted by the mean of each.
-    sums : CellSums
+    sums : Cells
         Of the cells.
     axes : tuple of Axis or None
         The clusterings asked for.
@@ -47,7 +47,7 @@ class Pairs(PairCells):
     """
 
     scores: CellScores | EngineScores
-    sums: CellSums
+    sums: Cells
     axes: tuple[Axis, ...] | None
     dropped: dict[str, int]
     lines: tuple[str, ...]
@@ -110,7 +110,7 @@ def gather_pairs(data: Any, roles: PairRoles, groups: Groups, needs_rows: str | 
 
 def _pairs(
     read: PairCells,
-    sums: CellSums,
+    sums: Cells,
     scores: CellScores | EngineScores,
     counts: dict[str, Any],
     axes: tuple[Axis, ...] | None,
@@ -177,15 +177,14 @@ def _of_lines(
     return _pairs(cells, sums, scores, lines, axes, dropped)
 
 
-def _added(read: PairCells, kinds: dict[str, FloatArray]) -> CellSums:
+def _added(read: PairCells, kinds: dict[str, FloatArray]) -> Cells:
     """Sums of cells, as scores of their first models, from those of kinds or lines, v being the left score less 1/2."""
     swapped, n_cells = read.swapped, read.first.size
     turned = {**kinds, "wv": np.where(swapped, -kinds["wv"], kinds["wv"])}
     n, w, wv, wvv = (np.bincount(read.cell, turned[name], n_cells).astype(float) for name in ("n", "w", "wv", "wvv"))
     least = np.where(swapped, 1 - kinds["high"], kinds["low"])
     low, high = extremes(read.cell, least, np.where(swapped, 1 - kinds["low"], kinds["high"]), n_cells)
-    squares = np.where(low == high, 0.0, np.maximum(wvv - wv**2 / w, 0.0))
-    return CellSums(n, w, wv + w / 2, squares, low, high)
+    return Cells.of_totals(n, w, wv + w / 2, np.maximum(wvv - wv**2 / w, 0.0), low, high)
 
 
 def _design_lines(read: PairCells, count: FloatArray, counts: dict[str, Any]) -> tuple[str, ...]:

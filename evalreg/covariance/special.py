@@ -15,7 +15,7 @@ from evalreg.covariance.leverage import quadratic
 from evalreg.covariance.options import ResolvedCov
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import AlikeWarning, ArgumentError, FewCarriersWarning, NotAvailableError, Note, SparseBoardWarning
-from evalreg.estimate import PLAIN, About, Cells, Estimate, Population, Samples
+from evalreg.estimate import PLAIN, About, Estimate, Population, Samples
 from evalreg.numerics.limits import FULL_LEVERAGE, ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
@@ -29,6 +29,7 @@ from evalreg.numerics.matrices import (
     transposed,
     without_zeros,
 )
+from evalreg.scores.base import Cells
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

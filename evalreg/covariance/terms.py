@@ -61,7 +61,7 @@ from evalreg.covariance.special import (
 from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.data.frame import refuse_larger
 from evalreg.errors import NotAvailableError, Note, TooFewClustersError
-from evalreg.estimate import Cells, Estimate, Refit
+from evalreg.estimate import Estimate, Refit
 from evalreg.numerics.limits import COVARIANCES, GRAMS, HELD, LAST_DIGITS, ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
@@ -78,7 +78,7 @@ from evalreg.numerics.matrices import (
     totals_of_columns,
     without_zeros,
 )
-from evalreg.scores.base import EVERY_ROW, Block, CellScores, CellSums, Scores, with_every_row
+from evalreg.scores.base import EVERY_ROW, Block, Cells, CellScores, Scores, with_every_row
 from evalreg.scores.differences import PairScores
 from evalreg.scores.engine import EngineMoments, EngineScores
 
@@ -419,7 +419,7 @@ def _of_means(estimate: Estimate, power: float, naive: Term) -> Term:
 
 
 def errors_by_cell(
-    scores: CellScores | EngineScores, sums: CellSums, axes: tuple[Axis, ...], options: ResolvedCov
+    scores: CellScores | EngineScores, sums: Cells, axes: tuple[Axis, ...], options: ResolvedCov
 ) -> tuple[Widths, FloatArray]:
     """Widths of each cell's mean alone, from the rows that `sums` are of, and its clusters on the first axis.
 

@@ -22,15 +22,15 @@ from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import CellRows, ReadRows, Roles, cells_of, joint_names, one_row_an_item, read_cells, read_rows
 from evalreg.data.sums import HIGH, LOW, ROWS, SQUARES, TOTAL, UNSUMMED, Lines
 from evalreg.errors import ConstantScoreError, DataError, IndependenceWarning, NotAvailableError, Note, ScoreRangeError
-from evalreg.estimate import About, Cells, Estimate, Family, of_means, on_one_side, same_questions
+from evalreg.estimate import About, Estimate, Family, of_means, on_one_side, same_questions
 from evalreg.numerics.matrices import Matrix, compressed
-from evalreg.scores.base import CellScores, CellSums, LinearizedScores, cell_sums, extremes
+from evalreg.scores.base import Cells, CellScores, LinearizedScores, cell_sums, extremes
 from evalreg.scores.differences import paired_answers
 from evalreg.scores.engine import EngineScores, Measured, SummedRows, engine_scores
 from evalreg.scores.score_interval import SingleMeans, StratifiedMeans
 
 # Names of the parameters, and what they are of the means of the cells: a linear map, (n_params, n_cells).
-Solve = Callable[[list[tuple[str, ...]], CellSums], tuple[tuple[str, ...], Matrix]]
+Solve = Callable[[list[tuple[str, ...]], Cells], tuple[tuple[str, ...], Matrix]]
 
 
 def estimate_cells(
@@ -76,14 +76,14 @@ def estimate_read(read: CellRows, roles: Roles, solve: Solve, about: About) -> t
     """The same of rows in memory that were read already."""
     rows = read.rows
     sums = cell_sums(read.values, read.cell, max(len(read.keys), 1), rows.weights)
-    scores = CellScores(read.values, sums.total / sums.weight, rows.labels(roles.item), read.cell, rows.weights)
+    scores = CellScores(read.values, sums.mean, rows.labels(roles.item), read.cell, rows.weights)
     about = replace(about, lines=(*about.lines, *read.lines))
     return estimate_sums(read.keys, sums, scores, roles, solve, about, rows.axes, rows.dropped), rows.axes
 
 
 def estimate_sums(
     keys: list[tuple[str, ...]],
-    sums: CellSums,
+    cells: Cells,
     scores: CellScores | EngineScores,
     roles: Roles,
     solve: Solve,
@@ -93,13 +93,13 @@ def estimate_sums(
 ) -> Estimate:
     """The same of sums that were made already: parameters, and what has a score interval where scores lie in [0, 1]."""
     refuse_parameters(len({key[: len(roles.by)] for key in keys}))
-    names, coefficient_map = solve(keys, sums)
-    bounded = bool(np.min(sums.low) >= 0 and np.max(sums.high) <= 1)
+    names, coefficient_map = solve(keys, cells)
+    bounded = bool(np.min(cells.low) >= 0 and np.max(cells.high) <= 1)
     if not bounded:
-        _refuse_constant(sums, names, coefficient_map, roles.score)
+        _refuse_constant(cells, names, coefficient_map, roles.score)
     strata = sorted({key[-1] for key in keys}) if roles.strata is not None else []
     stratum = np.array([strata.index(key[-1]) for key in keys]) if strata else None
-    cells = Cells.of_sums(sums, stratum, tuple(strata))
+    cells = replace(cells, stratum=stratum, strata=tuple(strata))
     estimate = of_means(
         names,
         coefficient_map,
@@ -107,7 +107,7 @@ def estimate_sums(
         replace(scores, fitted=cells.mean),
         bounded=bounded,
         dropped=dropped,
-        about=replace(about, unit=bounded, levels=on_one_side(sums.low, sums.high)),
+        about=replace(about, unit=bounded, levels=on_one_side(cells.low, cells.high)),
         item=() if roles.item is None else (roles.item,),
     )
     item = estimate.item or (axes[0] if axes else ())
@@ -130,13 +130,13 @@ def single_means(estimate: Estimate) -> SingleMeans | None:
     return SingleMeans(estimate.scores, cells.mean, cells.count, A, icc, cells.squares)
 
 
-def _refuse_constant(sums: CellSums, names: tuple[str, ...], coefficient_map: Matrix, score: str) -> None:
+def _refuse_constant(cells: Cells, names: tuple[str, ...], coefficient_map: Matrix, score: str) -> None:
     """Scores outside [0, 1] that do not vary have no error bar."""
-    varies = np.asarray((coefficient_map != 0) @ (sums.low < sums.high)).astype(bool)
+    varies = np.asarray((coefficient_map != 0) @ (cells.low < cells.high)).astype(bool)
     if varies.all():
         return
     alike = list(compress(names, ~varies))
-    values = [f"{value:g}" for value in np.unique(sums.low[sums.low == sums.high])]
+    values = [f"{value:g}" for value in np.unique(cells.low[cells.low == cells.high])]
     where = f"{values[0]} in every row" if len(values) == 1 else f"one number ({', '.join(values[:3])}) in each part"
     raise ConstantScoreError(
         f"`score` must vary; column {score!r} is {where} of {listed(alike)}, and scores outside [0, 1] give no bound "

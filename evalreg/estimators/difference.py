@@ -21,7 +21,7 @@ from evalreg.data.frame import open_frame
 from evalreg.data.rows import CellRows, Roles, read_cells
 from evalreg.data.sums import SummedLog, lines_as_rows, lines_of
 from evalreg.errors import ArgumentTypeError, FewCarriersWarning, IndependenceWarning, NotAvailableError, Note
-from evalreg.estimate import PLAIN, About, Cells, Estimate, Family, of_means, same_questions
+from evalreg.estimate import PLAIN, About, Estimate, Family, of_means, same_questions
 from evalreg.estimators.cells import estimate_read
 from evalreg.estimators.comparison import Comparison, Facts, facts_of
 from evalreg.estimators.mean import solve as solve_means
@@ -39,13 +39,15 @@ from evalreg.scores.score_interval import FEW_EXPECTED, ICC_DIFFERENCE, checked_
 def paired_estimate(answers: Answers, facts: Facts, about: About, icc: float | None) -> Estimate:
     """Differences over shared questions; of models that share none, two means in columns of their own."""
     columns, coefficients, stratum = _columns(answers, facts)
-    sums = pair_sums(answers.values, columns)
+    cells = pair_sums(answers.values, columns)
     largest = np.abs(answers.values).max(axis=1)
     scale = np.maximum(largest[columns.left], np.where(columns.right == NOBODY, 0.0, largest[columns.right]))
     # Alike but for rounding.
-    flat = sums.high - sums.low <= CONSTANT * scale
+    flat = cells.high - cells.low <= CONSTANT * scale
     strata = () if answers.stratum is None else tuple(str(name) for name in answers.stratum.labels)
-    cells = Cells.of_sums(replace(sums, high=np.where(flat, sums.low, sums.high)), stratum, strata)
+    mean, squares = np.where(flat, cells.low, cells.mean), np.where(flat, 0.0, cells.squares)
+    high = np.where(flat, cells.low, cells.high)
+    cells = replace(cells, mean=mean, squares=squares, high=high, stratum=stratum, strata=strata)
     scores = PairScores(answers.values, columns, cells.mean, answers.labels, flat)
     estimate = of_means(facts.names, coefficients, cells, scores, dropped=answers.dropped, about=about)
     paired = paired_differences(estimate, icc, facts.pairs, facts.paired)

@@ -37,13 +37,13 @@ from evalreg.estimators.cells import Split, answers_of, estimate_cells, from_row
 from evalreg.inference.intervals import Behind
 from evalreg.inference.questions import scale_notes, unequal_notes
 from evalreg.results.results import Results, chooses_rows, results_of
-from evalreg.scores.base import CellSums
+from evalreg.scores.base import Cells
 from evalreg.scores.score_interval import ICC_MEAN, checked_icc, refuse_idle_icc
 
 
 def solve(
     keys: list[tuple[str, ...]],
-    sums: CellSums,
+    cells: Cells,
     *,
     n_by: int,
     strata_weights: targets.Shares | None,
@@ -64,7 +64,7 @@ def solve(
     if strata_weights is None:
         return names, member
     if strata_weights in ("micro", "as_sampled"):
-        weight = sums.weight
+        weight = cells.weight
     else:
         weight = _weights_by_stratum(names, row, [key[-1] for key in keys], strata_weights, argument)
     member = member * weight

@@ -89,7 +89,7 @@ def contest_of(pairs: Pairs) -> Contest:
         first, second = np.where(turned_over, pair_second, pair_first), np.where(turned_over, pair_first, pair_second)
         turned = pairs.rows.turned(pairs.swapped, cell, np.zeros(of.size))
         sums, sides = cell_sums(turned.values, cell, of.size, turned.weights), pairs.sides[of]
-        weight, scores = sums.weight, replace(turned, fitted=sums.total / sums.weight)
+        weight, scores = sums.weight, replace(turned, fitted=sums.mean)
         basis = basis_of(sides, pairs.side_names, weight)
         # Of size 1 on average, so that coefficients are log-odds whatever the units.
         size = np.sqrt(weight.sum())
@@ -214,7 +214,7 @@ def fit_contest(contest: Contest, ties: TiesName = "half") -> Fit:
     if ties == "davidson":
         assert isinstance(contest.scores, CellScores)
         tie = is_tie(contest.scores)
-        share = cell_sums(tie, contest.scores.cell, weight.size, contest.scores.weights).total / weight
+        share = cell_sums(tie, contest.scores.cell, weight.size, contest.scores.weights).mean
 
     def evaluate(beta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         index = X @ beta[:p]

@@ -21,7 +21,7 @@ from evalreg.data.frame import open_frame, refuse_extreme
 from evalreg.data.rows import Roles, joint_names
 from evalreg.data.sums import RATIO_COLUMNS, ROWS, WEIGHTED_RATIO_COLUMNS, Lines, SummedLog, lines_of, refuse_other
 from evalreg.errors import DataError, DenominatorWarning, NonFiniteError, Note, RowList, ScoreRangeError
-from evalreg.estimate import About, Cells, Estimate, of_means, on_one_side
+from evalreg.estimate import About, Estimate, of_means, on_one_side
 from evalreg.estimators.cells import (
     Linearized,
     Split,
@@ -33,7 +33,7 @@ from evalreg.estimators.cells import (
 )
 from evalreg.numerics.limits import CONSTANT
 from evalreg.results.results import Results, chooses_rows, results_of
-from evalreg.scores.base import CellSums
+from evalreg.scores.base import Cells
 from evalreg.scores.engine import EngineScores, Measured, SummedRows, near_centres
 
 # Above this relative standard error of a denominator, first-order variances of a ratio are not to be relied on.
@@ -294,7 +294,7 @@ def _from_sums(read: EngineRows, rows: Measured, columns: tuple[str, str], about
     squares, spread = np.maximum(squares, 0.0) / mean**2, np.maximum(spread, 0.0) / bottom
     weighted = rows.weight is not None
     moments = [] if weighted else [{name: central[name] for name in ("ee", "ed", "dd")}]
-    of_cells = CellSums(sums["n"], w, top / mean, squares, sums["least"] / mean, sums["most"] / mean)
+    of_cells = Cells(sums["n"], w, ratio, squares, sums["least"] / mean, sums["most"] / mean)
     scores = EngineScores(rows, cells, of_cells, ratio, centre, weighted, mean_size=mean, flat=flat, _moments=moments)
     low, high = (sums["lo"], sums["hi"]) if bounded else (np.full(ratio.size, -np.inf), np.full(ratio.size, np.inf))
     levels = bounded or on_one_side(sums["least"], sums["most"])

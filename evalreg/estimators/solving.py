@@ -430,7 +430,7 @@ def _solve(
         raise DataError(f"there must be more rows than coefficients; got {n} rows and {k} coefficients.", count=n)
     refuse_flat(about.outcome, low, high, perfect=False)
     weight = float(sums.weight.sum())
-    level = float(sums.total.sum()) / weight if design.constant >= 0 else 0.0
+    level = float(sums.weight @ sums.mean) / weight if design.constant >= 0 else 0.0
     centre = np.full(sums.count.size, level)
     if measured.numbers:
         M, m, squares = first_moments(measured, rows.cells, centre)

@@ -22,11 +22,11 @@ from evalreg.data.clusters import Groups
 from evalreg.data.pairs import PairRoles, as_name, as_names
 from evalreg.data.rows import joint_names
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, IndependenceWarning, Note
-from evalreg.estimate import About, Cells, Estimate, Refit, of_means
+from evalreg.estimate import About, Estimate, Refit, of_means
 from evalreg.numerics.limits import FULL_LEVERAGE
 from evalreg.numerics.matrices import Matrix, compressed, dense, difference_rows, times, with_entries
 from evalreg.results.results import chooses_rows, results_of
-from evalreg.scores.base import Block, extremes
+from evalreg.scores.base import Block, Cells, extremes
 from evalreg.scores.stacking import MappedScores
 
 Mix: TypeAlias = str | Mapping[str, float] | None
@@ -243,7 +243,7 @@ def _shares(pairs: Pairs, mix: str | Mapping[str, float]) -> FloatArray:
 def solve(pairs: Pairs, schedule: Schedule, about: About) -> Estimate:
     """Win rates with fixed weights: a linear map of the means of the pairs."""
     A, sums = times(compressed(schedule.mix), schedule.signed), pairs.sums
-    means = of_means(schedule.names, A, Cells.of_sums(sums), pairs.scores, dropped=pairs.dropped, about=about)
+    means = of_means(schedule.names, A, sums, pairs.scores, dropped=pairs.dropped, about=about)
     # A model that is second in a pair scores 1 - psi there.
     params, refit = np.asarray(schedule.mix @ schedule.rates), Refit(1.0 / sums.weight, leave_out=schedule)
     fixed = replace(means, params=params, kind="board", bounded=True, refit=refit)
@@ -309,7 +309,7 @@ def solve_as_sampled(pairs: Pairs, about: About) -> Estimate:
     params, weight, side, counted, beyond = model_means(pairs.first, pairs.second, pairs.mean, sums.weight, K)
     sides = np.append(sums.low, 1.0 - sums.high), np.append(sums.high, 1.0 - sums.low)
     low, high = extremes(np.append(pairs.first, pairs.second), *sides, K)
-    squares = counted.T @ Cells.of_sums(sums).squares + beyond.multiply(beyond).tocsr().T @ sums.weight
+    squares = counted.T @ sums.squares + beyond.multiply(beyond).tocsr().T @ sums.weight
     cells = Cells(counted.T @ sums.count, weight, params, squares, low, high)
     scores = MappedScores(pairs.scores, side, offset=beyond, counted=counted)
     means = of_means(pairs.models, np.eye(K), cells, scores, dropped=pairs.dropped, about=about)

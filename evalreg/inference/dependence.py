@@ -24,8 +24,8 @@ from evalreg.numerics.moments import ClusterSums, icc_interval, icc_of
 
 if TYPE_CHECKING:
     from evalreg.covariance.covariance import Covariance
-    from evalreg.estimate import Cells, Estimate
-    from evalreg.scores.base import CellSums, Scores
+    from evalreg.estimate import Estimate
+    from evalreg.scores.base import Cells, Scores
 
 
 def design_effect(cov: Covariance) -> FloatArray:
@@ -197,9 +197,7 @@ def cluster_sums(estimate: Estimate, axis: Axis, squares: bool = True) -> Cluste
     return sums_of_cells(scores.as_means, cells, axis, compressed(1.0 * (dense(A) != 0)), squares) if single else None
 
 
-def sums_of_cells(
-    scores: Scores, cells: Cells | CellSums, axis: Axis, side: Matrix, squares: bool = True
-) -> ClusterSums:
+def sums_of_cells(scores: Scores, cells: Cells, axis: Axis, side: Matrix, squares: bool = True) -> ClusterSums:
     """Sums of cells, each with the sign that `side` (m, n_cells) gives it; weights count as rows."""
     signs, first, scale = compressed(side).T.tocsr(), 0, cells.count / cells.weight
     parts: list[tuple[FloatArray | IntArray, ...]] = []

@@ -15,9 +15,10 @@ from evalreg.checks import FloatArray, IntArray, fraction, listed, option
 from evalreg.covariance.crossed import crossings
 from evalreg.data.clusters import Axis, axis_name, rows_where
 from evalreg.errors import ArgumentError, NotAvailableError, ScoreRangeError
-from evalreg.estimate import Cells, Estimate
+from evalreg.estimate import Estimate
 from evalreg.numerics.limits import LAST_DIGITS, ROOT_OF_ROUNDING
 from evalreg.numerics.matrices import dense
+from evalreg.scores.base import Cells
 
 if TYPE_CHECKING:
     from scipy.interpolate import PPoly

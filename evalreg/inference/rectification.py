@@ -17,7 +17,7 @@ from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import Axis, Labels, as_codes, pair_codes, union
 from evalreg.errors import NotAvailableError, Note, RectificationWarning, TooFewClustersError
-from evalreg.estimate import Cells, Estimate, Family, of_means
+from evalreg.estimate import Estimate, Family, of_means
 from evalreg.numerics.limits import LAST_DIGITS
 from evalreg.numerics.matrices import Matrix, dense, scale_columns
 from evalreg.scores.base import CellScores, cell_sums
@@ -99,7 +99,7 @@ def means_of_cells(
     Every cell has rows. `more` are further fields of the estimate. Shapes: values, cell, weights (n_rows,),
     coefficient_map (n_params, n_cells).
     """
-    cells = Cells.of_sums(cell_sums(values, cell, coefficient_map.shape[1], weights))
+    cells = cell_sums(values, cell, coefficient_map.shape[1], weights)
     return of_means(names, coefficient_map, cells, CellScores(values, cells.mean, labels, cell, weights), **more)
 
 

@@ -105,47 +105,60 @@ class NarrowClusters:
 
 
 @dataclass(frozen=True, eq=False)
-class CellSums:
-    """Sums of each cell over its rows: what a cell estimator needs of the data.
+class Cells:
+    """What is known of the cells that rows fall into, one entry a cell."""
 
-    Parameters
-    ----------
-    count, weight, total : ndarray, shape (n_cells,)
-        Rows, sum of weights, weighted sum of values.
-    squares : ndarray, shape (n_cells,)
-        Sum of w (value - cell mean)^2.
-    low, high : ndarray, shape (n_cells,)
-        Smallest and largest value.
-    """
+    count: FloatArray  # (n_cells,): rows
+    weight: FloatArray  # (n_cells,): sum of weights; the count where there are none
+    mean: FloatArray  # (n_cells,): weighted mean of the values; exactly the value where they are all alike
+    squares: FloatArray  # (n_cells,): sum of w (value - mean)^2
+    low: FloatArray  # (n_cells,): smallest value
+    high: FloatArray  # (n_cells,): largest value
+    stratum: IntArray | None = None  # (n_cells,): stratum of each cell; None without strata
+    strata: tuple[str, ...] = ()  # names of the strata
+    # (n_cells,): weighted mean of (value - mean)^2, where the weights of the mean are not those of the rows;
+    # `scatter` is it
+    spread: FloatArray | None = None
 
-    count: FloatArray
-    weight: FloatArray
-    total: FloatArray
-    squares: FloatArray
-    low: FloatArray
-    high: FloatArray
+    @classmethod
+    def of_totals(
+        cls, count: FloatArray, weight: FloatArray, total: FloatArray, squares: FloatArray, *ends: FloatArray
+    ) -> Cells:
+        """Cells from weighted sums of values and both their ends; where all are alike rounding is no spread."""
+        low, high = ends
+        alike = low == high
+        return cls(count, weight, np.where(alike, low, total / weight), np.where(alike, 0.0, squares), low, high)
 
     @property
-    def mean(self) -> FloatArray:
-        """Means of cells; those of values that are all alike without rounding."""
-        return np.where(self.low == self.high, self.low, self.total / self.weight)
+    def scatter(self) -> FloatArray:
+        """Weighted mean of (value - mean)^2, with the weights of the mean, shape (n_cells,)."""
+        return self.squares / self.weight if self.spread is None else self.spread
+
+    def beside(self, other: Cells) -> Cells | None:
+        """Cells of both; None where either has strata, whose clusters would have to be counted apart."""
+        if self.stratum is not None or other.stratum is not None:
+            return None
+        names = ("count", "weight", "mean", "squares", "low", "high", "scatter")
+        parts = (np.concatenate([getattr(self, name), getattr(other, name)]) for name in names)
+        count, weight, mean, squares, low, high, spread = parts
+        return Cells(count, weight, mean, squares, low, high, spread=spread)
 
 
-def cell_sums(values: FloatArray, cell: IntArray | None, n_cells: int, weights: FloatArray | None) -> CellSums:
-    """Sums of the rows of each cell, in memory; `cell` is None where there is one."""
+def cell_sums(values: FloatArray, cell: IntArray | None, n_cells: int, weights: FloatArray | None) -> Cells:
+    """The cells of rows in memory; `cell` is None where there is one."""
     if cell is None:
         total = np.array([values.sum() if weights is None else weights @ values])
         weight = np.array([float(values.size) if weights is None else weights.sum()])
         residual = values - total[0] / weight[0]
         squares = np.array([residual @ residual if weights is None else weights @ residual**2])
         count, low, high = (np.array([float(x)]) for x in (values.size, np.min(values), np.max(values)))
-        return CellSums(count, weight, total, squares, low, high)
+        return Cells.of_totals(count, weight, total, squares, low, high)
     count = np.bincount(cell, minlength=n_cells).astype(float)
     weight = count if weights is None else _sums(cell, weights, n_cells)
     total = _sums(cell, values if weights is None else weights * values, n_cells)
     squared = (values - (total / weight)[cell]) ** 2
     squares = _sums(cell, squared if weights is None else weights * squared, n_cells)
-    return CellSums(count, weight, total, squares, *extremes(cell, values, values, n_cells))
+    return Cells.of_totals(count, weight, total, squares, *extremes(cell, values, values, n_cells))
 
 
 def extremes(cell: IntArray, low: FloatArray, high: FloatArray, n_cells: int) -> tuple[FloatArray, FloatArray]:

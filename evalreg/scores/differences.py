@@ -27,7 +27,7 @@ from evalreg.numerics.matrices import (
     with_entries,
     without_zeros,
 )
-from evalreg.scores.base import Block, CellSums, LabelledScores
+from evalreg.scores.base import Block, Cells, LabelledScores
 from evalreg.scores.score_interval import ICC_DIFFERENCE as ICC
 from evalreg.scores.score_interval import Paired, Sides
 from evalreg.scores.stacking import MappedScores
@@ -59,7 +59,7 @@ def differences(values: FloatArray, pairs: ModelPairs, columns: IntArray, member
     return result
 
 
-def pair_sums(values: FloatArray, pairs: ModelPairs) -> CellSums:
+def pair_sums(values: FloatArray, pairs: ModelPairs) -> Cells:
     """Counts, sums and sums of squares of the differences of each pair; values (n_models, n_questions).
 
     What stands where a model has no score is not looked at.
@@ -71,7 +71,7 @@ def pair_sums(values: FloatArray, pairs: ModelPairs) -> CellSums:
         low[columns], high[columns] = d.min(axis=1), d.max(axis=1)
         d -= (total[columns] / d.shape[1])[:, None]
         squares[columns] = np.einsum("mn,mn->m", d, d)
-    return CellSums(count, count, total, squares, low, high)
+    return Cells.of_totals(count, count, total, squares, low, high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -388,8 +388,7 @@ def paired_differences(estimate: Any, icc: float | None, pairs: ModelPairs, is_p
     if not which.size:
         return None
     paired = ModelPairs(pairs.left[which], pairs.right[which], pairs.of_set[which], pairs.sets)
-    sums = pair_sums(scores.values, paired)
-    mean = sums.total / sums.weight
-    inner = PairScores(scores.values, paired, mean, scores.labels, np.zeros(which.size, dtype=bool))
+    cells = pair_sums(scores.values, paired)
+    inner = PairScores(scores.values, paired, cells.mean, scores.labels, np.zeros(which.size, dtype=bool))
     chosen = sparse.csr_array((np.ones(which.size), (which, np.arange(which.size))), (is_paired.size, which.size))
-    return PairedDifferences(inner, mean, sums.weight, chosen, icc, stratified=True)
+    return PairedDifferences(inner, cells.mean, cells.weight, chosen, icc, stratified=True)

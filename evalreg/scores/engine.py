@@ -20,7 +20,7 @@ from evalreg.errors import NotAvailableError
 from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE, HELD_BYTES, ROOT_OF_ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, square
 from evalreg.numerics.moments import ClusterSums, sums_of_residuals
-from evalreg.scores.base import Block, CellSums, Scores
+from evalreg.scores.base import Block, Cells, Scores
 from evalreg.scores.rows import ByClusterRows, ClusterPairs, PairSums, roots, rows_of, totals_of
 
 # Squares that are a smaller share of the terms they are a difference of have lost digits.
@@ -155,8 +155,8 @@ class EngineScores(Scores):
         None once they are given up, as by pickle: clusterings that are held stay.
     of : CellKeys
         The columns.
-    sums : CellSums
-        Of the cells.
+    sums : Cells
+        What is known of the cells.
     fitted : ndarray, shape (n_cells,)
         Fitted value of each cell.
     centre : ndarray, shape (n_cells,)
@@ -175,7 +175,7 @@ class EngineScores(Scores):
 
     rows: Measured | None
     of: CellKeys
-    sums: CellSums
+    sums: Cells
     fitted: FloatArray
     centre: FloatArray
     weighted: bool = False
@@ -270,7 +270,7 @@ class EngineScores(Scores):
         """Raise if the rows are not those that the estimate was made of: an engine reads its tables again each time."""
         size = np.maximum(np.abs(self.sums.low), np.abs(self.sums.high)) + np.abs(self.centre)
         total = total / (1.0 if self.mean_size is None else self.mean_size) + self.centre * self.sums.weight
-        moved = np.abs(total - self.sums.total) > EQUAL * size * self.sums.weight
+        moved = np.abs(total - self.sums.mean * self.sums.weight) > EQUAL * size * self.sums.weight
         if moved.any() or np.any(count != self.sums.count):
             raise changed_rows(f"its {self.n_rows} rows are now {int(count.sum())}, or their scores differ")
 
@@ -284,7 +284,7 @@ class EngineScores(Scores):
 
     def squares_of_size(self) -> FloatArray:
         """Sum of (w s)^2 of each cell if its rows were alike, s being what is fitted and the mean, shape (n_cells,)."""
-        size = np.abs(self.sums.total / self.sums.weight) + np.abs(self.fitted)
+        size = np.abs(self.sums.mean) + np.abs(self.fitted)
         return np.asarray(self.sums.weight**2 / self.sums.count * size**2)
 
     def n_distinct(self, by: Axis) -> int:
@@ -500,7 +500,7 @@ def engine_scores(rows: Measured, cells: CellKeys, first: Mapping[str, FloatArra
     if rows.weight is None:  # About the mean no digits are lost where values hardly vary.
         shift = mean - centre
         moments.append({"ee": squares + n * shift**2, "ed": n * shift, "dd": n})
-    sums = CellSums(n, w, total, squares, low, high)
+    sums = Cells(n, w, mean, squares, low, high)
     return EngineScores(rows, cells, sums, mean, centre, rows.weight is not None, _moments=moments)
 
 

@@ -245,7 +245,7 @@ def pair_dependence(pairs: Pairs, axes: tuple[Axis, ...], options: ResolvedCov, 
         )
     keys, (count, weight) = pairs.keys(pairs.first, pairs.second), (pairs.sums.count, pairs.sums.weight)
     index, every = pd.MultiIndex.from_frame(pd.DataFrame(keys)), sparse.eye_array(count.size, format="csr")
-    squares = pairs.scores.row_moments()[0]
+    squares = pairs.scores.row_squares()
     factor = count / np.maximum(count - 1, 1)
     naive = np.where((count > 1) & (squares > 0), squares / weight**2 * factor, np.nan)
     parts: dict[str, pd.DataFrame] = {}

@@ -72,6 +72,7 @@ from evalreg.numerics.matrices import (
     scale_columns,
     scale_rows,
     square,
+    square_of_rows,
     squared_entries,
     stacked,
     sum_blocks,
@@ -405,8 +406,7 @@ def _of_means(estimate: Estimate, power: float, naive: Term) -> Term:
     elif isinstance(scores, EngineScores):
         assert refit is not None
         squares = scores.scaled_squares(refit.inverse_gram, power)
-        scaled = scale_rows(bread, np.sqrt(squares))
-        matrix = dense(scaled.T @ scaled)
+        matrix = square_of_rows(squares, bread)
     else:
         assert refit is not None
         parts, squares = [], np.zeros(cells.count.size)
@@ -455,11 +455,10 @@ def _squares_of_rows(scores: CellScores | EngineScores, weight: FloatArray, opti
     if isinstance(scores, EngineScores):
         return scores.scaled_squares(1.0 / weight, power)
     if not power:
-        return scores.row_moments()[0]
-    assert scores.cell is not None
-    weights = np.ones(scores.cell.size) if scores.weights is None else scores.weights
-    rows = scores.row_scores * power_scale(weights / weight[scores.cell], power)
-    return np.bincount(scores.cell, rows**2, weight.size).astype(np.float64, copy=False)
+        return scores.row_squares()
+    (rows,) = scores.in_cells()
+    scaled = rows.scores * power_scale(rows.weight / weight[rows.cell], power)
+    return np.bincount(rows.cell, scaled**2, weight.size).astype(np.float64, copy=False)
 
 
 def _diagonal(scores: CellScores | EngineScores, weight: FloatArray, by: Axis, power: float) -> FloatArray:

@@ -251,6 +251,12 @@ def white(totals: Matrix, bread: Matrix) -> FloatArray:
     return np.asarray(S_white_simple(dense(dense(totals) @ bread)))
 
 
+def square_of_rows(squares: FloatArray, bread: Matrix) -> FloatArray:
+    """B'T'TB of rows with an entry in one column each, from the sum of their squares in each column."""
+    scaled = np.sqrt(squares)[:, None] * dense(bread)
+    return np.asarray(scaled.T @ scaled)
+
+
 def parts_of(n: int, step: int = CACHED) -> Iterator[slice]:
     """Places in an array of n entries, so many at a time."""
     return (slice(first, min(first + step, n)) for first in range(0, n, step))

@@ -30,6 +30,7 @@ from evalreg.numerics.matrices import (
     of_sorted,
     small_product,
     square,
+    square_of_rows,
     sum_blocks,
     times,
     transposed,
@@ -315,6 +316,8 @@ class Scores(ABC):
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params); None is every row its own cluster."""
+        if by is None and (squares := self.row_squares()) is not None:
+            return square_of_rows(squares, bread)
         blocks = with_every_row(self).cells(EVERY_ROW) if by is None else self.cells(by)
         return sum_blocks(square(block.totals, bread) for block in blocks)
 
@@ -342,6 +345,10 @@ class Scores(ABC):
 
     def squares_in_cells(self, by: Axis) -> Matrix | None:
         """Sums of w e^2 within (cluster, column), where a score is w e; None where rows are not held so."""
+        return None
+
+    def row_squares(self) -> FloatArray | None:
+        """Sums over the rows of each cell of the squares of their scores; None where a row is in several, or none."""
         return None
 
     def row_moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -561,14 +568,15 @@ class CellScores(LabelledScores):
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
-        if by is not None:
-            return sum_blocks(white(block.totals, bread) for block in self.cells(by))
+        if by is None:
+            return super().meat(None, bread)
+        return sum_blocks(white(block.totals, bread) for block in self.cells(by))
+
+    def row_squares(self) -> FloatArray:
+        """Sums over the rows of each cell of the squares of their scores."""
         if self.cell is None:
-            squares = np.array([self.row_scores @ self.row_scores])
-        else:
-            squares = np.bincount(self.cell, self.row_scores**2, minlength=self.n_columns)
-        scaled = np.sqrt(squares)[:, None] * dense(bread)
-        return np.asarray(scaled.T @ scaled)
+            return np.array([self.row_scores @ self.row_scores])
+        return np.bincount(self.cell, self.row_scores**2, self.n_columns).astype(float, copy=False)
 
     def in_cells(self) -> tuple[RowsInCells, ...]:
         """The rows in their cells."""

@@ -313,12 +313,9 @@ class EngineScores(Scores):
             self._homes[item, by] = home[np.flatnonzero(np.diff(of_item, prepend=-1))]
         return self._homes[item, by]
 
-    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
-        """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
-        if by is not None:
-            return super().meat(by, bread)
-        scaled = np.sqrt(self.row_moments()[0])[:, None] * dense(bread)
-        return np.asarray(scaled.T @ scaled)
+    def row_squares(self) -> FloatArray:
+        """Sums over the rows of each cell of the squares of their scores."""
+        return self.row_moments()[0]
 
     def row_moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Sums over the rows of each cell of s^2, s w and w^2: scores of rows, and their weights in leverages."""
@@ -356,7 +353,7 @@ class EngineScores(Scores):
         if not power or not self.weighted:  # all rows of a cell are alike
             known = 1.0 - inverse > FULL_LEVERAGE
             scale = np.where(known, np.where(known, 1.0 - inverse, 1.0) ** (-2 * power), 0.0) if power else 1.0
-            return np.asarray(self.row_moments()[0] * scale)
+            return np.asarray(self.row_squares() * scale)
         rows = self._rows_of(())
         if self.n_columns > MOST_CELLS:
             raise NotAvailableError(

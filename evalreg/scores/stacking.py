@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -29,17 +29,43 @@ from evalreg.scores.engine import EngineScores
 
 
 @dataclass(frozen=True, eq=False)
-class StackedScores(Scores):
-    """Scores of two estimates of the same rows, in memory and in the same order, side by side."""
+class TwoScores(Scores):
+    """Scores of two estimates, the columns of the second after those of the first."""
 
     first: Scores
     second: Scores
-    stackable = True
 
     @property
     def n_columns(self) -> int:
         """Columns of both."""
         return self.first.n_columns + self.second.n_columns
+
+    @property
+    def side_by_side(self) -> tuple[Scores, ...]:
+        """Scores of each estimate."""
+        return (*self.first.side_by_side, *self.second.side_by_side)
+
+    @property
+    def as_means(self) -> Self:
+        """The same scores as those of means, a row counting with its sampling weight."""
+        return self.each(lambda scores: scores.as_means)
+
+    def residual_sums(self, by: Axis) -> ClusterSums | None:
+        """None: each estimate has residuals of its own."""
+        return None
+
+    def rows_in(self, columns: Matrix) -> FloatArray:
+        """Rows in use in any column of each line; of the same rows no more than there are."""
+        touched, split = compressed(columns), self.first.n_columns
+        both = _rows_of(self.first, touched[:, :split]) + _rows_of(self.second, touched[:, split:])
+        return np.asarray(np.minimum(both, self.n_rows))
+
+
+@dataclass(frozen=True, eq=False)
+class StackedScores(TwoScores):
+    """Scores of two estimates of the same rows, in memory and in the same order, side by side."""
+
+    stackable = True
 
     def cells(self, by: Axis) -> Iterator[Block]:
         """Sums within clusters of both, all clusters in one block."""
@@ -55,33 +81,16 @@ class StackedScores(Scores):
         first, second = self.first.in_cells(), self.second.in_cells()
         return (*first, *second) if first and second else ()
 
-    @property
-    def as_means(self) -> StackedScores:
-        """The same scores as those of means, a row counting with its sampling weight."""
-        return self.each(lambda scores: scores.as_means)
-
     def row_influence(self, bread: Matrix) -> FloatArray:
         """Influence of each row on both."""
         k = self.first.n_columns
         return self.first.row_influence(bread[:k]) + self.second.row_influence(bread[k:])
 
-    def residual_sums(self, by: Axis) -> ClusterSums | None:
-        """None: each estimate has residuals of its own."""
-        return None
-
-    @property
-    def side_by_side(self) -> tuple[Scores, ...]:
-        """Scores of each estimate."""
-        return (*self.first.side_by_side, *self.second.side_by_side)
-
-    def rows_in(self, columns: Matrix) -> FloatArray | None:
+    def rows_in(self, columns: Matrix) -> FloatArray:
         """Rows in use in any column of each line: a row that both estimates use is one row."""
         parts, touched, first = self.in_cells(), compressed(columns), 0
-        if not parts:
-            # One of them uses all rows, or does not tell.
-            split = self.first.n_columns
-            both = _rows_of(self.first, touched[:, :split]) + _rows_of(self.second, touched[:, split:])
-            return np.asarray(np.minimum(both, self.n_rows))
+        if not parts:  # One of them uses all rows, or does not tell.
+            return super().rows_in(columns)
         kinds = np.column_stack([np.where(part.in_use, part.cell, -1) for part in parts])
         distinct, count = np.unique(kinds, axis=0, return_counts=True)
         used: Matrix = sparse.csr_array((touched.shape[0], count.size))
@@ -142,21 +151,13 @@ def _beside(parts: tuple[Matrix | None, Matrix | None]) -> Matrix | None:
 
 
 @dataclass(frozen=True, eq=False)
-class ConcatScores(Scores):
+class ConcatScores(TwoScores):
     """Scores of two estimates of independent rows, one below the other; no cluster is shared."""
-
-    first: Scores
-    second: Scores
 
     @property
     def n_rows(self) -> int:
         """Rows of both."""
         return self.first.n_rows + self.second.n_rows
-
-    @property
-    def n_columns(self) -> int:
-        """Columns of both."""
-        return self.first.n_columns + self.second.n_columns
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -167,22 +168,6 @@ class ConcatScores(Scores):
     def has_source(self) -> bool:
         """Whether further columns can be looked up."""
         return self.first.has_source and self.second.has_source
-
-    @property
-    def as_means(self) -> ConcatScores:
-        """The same scores as those of means, a row counting with its sampling weight."""
-        return ConcatScores(self.first.as_means, self.second.as_means)
-
-    @property
-    def side_by_side(self) -> tuple[Scores, ...]:
-        """Scores of each estimate."""
-        return (*self.first.side_by_side, *self.second.side_by_side)
-
-    def rows_in(self, columns: Matrix) -> FloatArray:
-        """Rows in use in any column of each line: no row is of both estimates."""
-        touched, split = compressed(columns), self.first.n_columns
-        halves = ((self.first, touched[:, :split]), (self.second, touched[:, split:]))
-        return np.asarray(sum(_rows_of(scores, half) for scores, half in halves))
 
     def n_clusters(self, by: Axis) -> int:
         """Clusters of both."""
@@ -224,9 +209,6 @@ class ConcatScores(Scores):
 
     def homes(self, item: Axis, by: Axis) -> None:
         """None: questions are of two tables."""
-
-    def residual_sums(self, by: Axis) -> None:
-        """None: each estimate has residuals of its own."""
 
 
 def _rows_of(scores: Scores, columns: Matrix) -> FloatArray:
@@ -535,12 +517,9 @@ class SummedPairScores(CellScores):
         """Comparisons that were summed."""
         return int(self.count.sum())
 
-    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
-        """Sum over clusters of (B' T_g)(B' T_g)'; of independent rows by the squares of cells."""
-        if by is not None:
-            return super().meat(by, bread)
-        scaled = np.sqrt(self.row_moments()[0])[:, None] * dense(bread)
-        return np.asarray(scaled.T @ scaled)
+    def row_squares(self) -> FloatArray:
+        """Sums over the rows of each cell of the squares of their scores."""
+        return self.row_moments()[0]
 
     def row_moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Sums over the rows of each cell of s^2, s w and w^2."""

@@ -151,6 +151,11 @@ Measure: TypeAlias = tuple[nw.Expr, Literal["sum", "min", "max"]]
 """A column that is made of rows, and what is made of it in each group of them."""
 
 
+def counted(condition: nw.Expr) -> Measure:
+    """Rows of which a condition holds."""
+    return nw.when(condition).then(nw.lit(1)).otherwise(nw.lit(0)), "sum"
+
+
 def floats_of(name: str) -> nw.Expr:
     """A column of numbers or truth values as floats."""
     return nw.col(name).cast(nw.Float64)
@@ -287,9 +292,14 @@ class Query:
         return nw.len()
 
     @property
+    def schema(self) -> Mapping[str, Any]:
+        """Names and types of the columns, joint ids among them."""
+        return schema_of(self.frame)
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
-        return tuple(str(name) for name in schema_of(self.frame) if name not in self.joint_ids)
+        return tuple(str(name) for name in self.schema if name not in self.joint_ids)
 
     def each(self, change: Callable[[nw.LazyFrame[Any]], nw.LazyFrame[Any]]) -> Self:
         """The same with a change made to the frame."""
@@ -304,7 +314,7 @@ class Query:
 
         Different values that would read alike, ("a:b", "c") and ("a", "b:c"), are refused.
         """
-        schema = schema_of(self.frame)
+        schema = self.schema
         texts = {part: _text(part, schema[part], argument) for part in parts}
         _refuse_alike(self, texts, [part for part in parts if holds_text(schema[part])], argument)
         joint = nw.concat_str(*texts.values(), separator=":", ignore_nulls=False).alias(name)
@@ -314,7 +324,7 @@ class Query:
         """Whether one of some columns is null or NaN; never, where there are none."""
         if not names:
             return nw.lit(False)
-        schema = schema_of(self.frame)
+        schema = self.schema
         with_nan = _knows_nan(self.frame)
         masks = []
         for name in names:
@@ -333,7 +343,7 @@ class Query:
 
     def check_numeric(self, name: str, argument: str) -> None:
         """Raise unless a column is numeric or boolean."""
-        dtype = schema_of(self.frame)[known_column(name, self.columns, argument)]
+        dtype = self.schema[known_column(name, self.columns, argument)]
         if not (dtype.is_numeric() or dtype == nw.Boolean):
             raise NonNumericError(f"`{argument}` must hold numbers; column {name!r} is {dtype}.", column=name)
 
@@ -349,7 +359,7 @@ class Query:
         columns += [column.alias(f"{SUM}{i}") for i, (column, _) in enumerate(measures.values())]
         columns += [nw.col(name) for name in self.rows_of]
         with engine_answers(self.frame, "take a query"):
-            rows = self.frame.select(*(columns or [nw.col(next(iter(schema_of(self.frame)))).alias(f"{RESERVED}any")]))
+            rows = self.frame.select(*(columns or [nw.col(next(iter(self.schema))).alias(f"{RESERVED}any")]))
             added = [self.rows.alias(ROWS)]
             added += [getattr(nw.col(f"{SUM}{i}"), how)() for i, (_, how) in enumerate(measures.values())]
             names = [f"{KEY}{i}" for i in range(len(keys))]
@@ -368,9 +378,23 @@ class Query:
         coded = {name: encoded(table[f"{KEY}{i}"]) for i, name in enumerate(keys)}
         return Grouped(coded, {name: numbers_of(table[column]) for name, column in names.items()})
 
+    def totals(self, measures: Mapping[str, Measure]) -> dict[str, float]:
+        """Rows "n" and what is measured of all of them; NaN of none."""
+        return {name: float(column[0]) for name, column in self.lines((), measures).numbers.items()}
+
     def n_clusters(self, by: Axis) -> int:
         """Distinct joint values of some columns, counted in the engine."""
-        return int(fetched(self.grouped(by, {}).select(nw.len().alias("n")), "pyarrow")["n"][0].as_py())
+        return int(Query(self.grouped(by, {})).totals({})["n"])
+
+    def refuse_repeats(self, key: Axis, column: str, remedy: str) -> None:
+        """Raise unless there is one row for each joint value of a key; `column` is the one that may be wrong."""
+        again = self.grouped(key, {}).filter(nw.col(ROWS) > 1)
+        counts = Query(again).totals({"rows": (nw.col(ROWS), "sum")})
+        if counts["n"]:
+            names = [f"{KEY}{i}" for i in range(len(key))]
+            first = as_pandas(again.sort(*names).head(3))[names].itertuples(index=False, name=None)
+            shown = listed(":".join(map(str, labels)) for labels in first)
+            raise repeated_rows(key, column, int(counts["rows"] - counts["n"]), remedy, shown=shown)
 
     def sums(self, by: Axis, cells: CellKeys, values: Mapping[str, nw.Expr]) -> Iterator[Sums]:
         """Sums by (cluster, cell): one GROUP BY sorted by cluster, read in batches of whole clusters."""
@@ -399,18 +423,6 @@ class Query:
         """Rows and sums by (cluster, cell), sorted by cluster."""
         columns = tuple(dict.fromkeys((*by, *cells.columns)))
         return self.grouped(columns, {name: (value.cast(nw.Float64), "sum") for name, value in values.items()}, by)
-
-
-def refuse_repeats(table: Query, key: Axis, column: str, remedy: str) -> None:
-    """Raise unless there is one row for each joint value of a key; `column` is the one that may be wrong."""
-    again = table.grouped(key, {}).filter(nw.col(ROWS) > 1)
-    counts = fetched(again.select(nw.col(ROWS).sum().alias("rows"), nw.len().alias("keys")), "pyarrow")
-    n_keys = int(counts["keys"][0].as_py())
-    if n_keys:
-        names = [f"{KEY}{i}" for i in range(len(key))]
-        first = as_pandas(again.sort(*names).head(3))[names].itertuples(index=False, name=None)
-        shown = listed(":".join(map(str, labels)) for labels in first)
-        raise repeated_rows(key, column, int(counts["rows"][0].as_py()) - n_keys, remedy, shown=shown)
 
 
 def batches(frame: nw.LazyFrame[Any], lines: int = LINES) -> Iterator[Any]:
@@ -590,10 +602,8 @@ def _refuse_alike(table: Query, texts: dict[str, nw.Expr], named: list[str], arg
     """Raise where joint text would name different values, which takes colons in two of the columns."""
     if len(named) < 2:
         return
-    yes, no = nw.lit(1), nw.lit(0)
-    colons = {name: nw.when(texts[name].str.contains(":", literal=True)).then(yes).otherwise(no) for name in named}
-    with_colon = table.table((), {name: (column, "max") for name, column in colons.items()})
-    if with_colon[named].fillna(0).to_numpy().sum() < 2:
+    with_colon = table.totals({name: counted(texts[name].str.contains(":", literal=True)) for name in named})
+    if sum(with_colon[name] > 0 for name in named) < 2:
         return
     parts = [f"__p{i}" for i in range(len(texts))]
     columns = (text.alias(part) for part, text in zip(parts, texts.values(), strict=True))

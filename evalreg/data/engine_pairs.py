@@ -16,7 +16,7 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis, Codes, Groups, as_codes, factorize, joint, known_column, parse_groups
 from evalreg.data.designs import sides_design
-from evalreg.data.engine import CellKeys, Grouped, Measure, Query, floats_of, kind_of, refuse_repeats, schema_of
+from evalreg.data.engine import CellKeys, Grouped, Measure, Query, counted, floats_of, kind_of
 from evalreg.data.engine_rows import (
     REASON,
     columns_in,
@@ -115,7 +115,7 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
     pairs = pair_cells(first, second, names, strata)
     comparisons = _in_use(table.present(columns_in(columns)), roles, kinds, named, value)
     if roles.key:
-        refuse_repeats(comparisons, (roles.left, roles.right, *roles.key), roles.key[0], OTHER_KEY)
+        comparisons.refuse_repeats((roles.left, roles.right, *roles.key), roles.key[0], OTHER_KEY)
     entry = np.unique(pairs.cell, return_index=True)[1]
     # The models of a cell in the engine's order.
     other = (first > second)[entry]
@@ -137,9 +137,8 @@ def _strata_of(roles: PairRoles) -> tuple[str, ...]:
 
 def _in_one_order(table: Query, roles: PairRoles) -> Query:
     """The table with both sides in the engine's order of names, and whether that exchanged them."""
-    schema = schema_of(table.frame)
     sides_named = {"left": roles.left, "right": roles.right}
-    kinds = [schema[known_column(name, table.columns, side)] for side, name in sides_named.items()]
+    kinds = [table.schema[known_column(name, table.columns, side)] for side, name in sides_named.items()]
     refuse_unlike_names(kind_of(kinds[0]), kind_of(kinds[1]), roles)
     sides = [nw.col(roles.left), nw.col(roles.right)]
     if not (kinds[0] == kinds[1] and (kinds[0] == nw.String or kinds[0].is_integer())):
@@ -164,12 +163,8 @@ def _kinds(table: Query, roles: PairRoles, w: nw.Expr | None) -> Grouped:
         measures |= _of_weights(w)
     if roles.score is not None:
         score = floats_of(roles.score)
-        measures |= {"outside": _counted((score < 0) | (score > 1))} | _of_scores(score, w)
+        measures |= {"outside": counted((score < 0) | (score > 1))} | _of_scores(score, w)
     return table.lines(keys, measures)
-
-
-def _counted(said: nw.Expr) -> Measure:
-    return nw.when(said).then(nw.lit(1)).otherwise(nw.lit(0)), "sum"
 
 
 def _of_weights(w: nw.Expr) -> dict[str, Measure]:
@@ -179,7 +174,7 @@ def _of_weights(w: nw.Expr) -> dict[str, Measure]:
 def _of_scores(score: nw.Expr, w: nw.Expr | None) -> dict[str, Measure]:
     """Ends and ties of scores, and sums of their products with the weights w, about one half."""
     v = score - 0.5
-    measures: dict[str, Measure] = {"low": (score, "min"), "high": (score, "max"), "tied": _counted(score == 0.5)}
+    measures: dict[str, Measure] = {"low": (score, "min"), "high": (score, "max"), "tied": counted(score == 0.5)}
     if w is None:
         return measures | {"wv": (v, "sum"), "wvv": (v * v, "sum")}
     measures |= {"wv": (w * v, "sum"), "wvv": (w * v * v, "sum")}
@@ -277,7 +272,7 @@ def summarised_pairs(data: Any, roles: PairRoles, groups: str | list[str]) -> Su
 def _summed_lines(table: Query, roles: SummedRoles, w: nw.Expr | None) -> pd.DataFrame:
     """Lines by (left, right, stratum, cluster), whose scores are those of the left model."""
     score = nw.col(SCORE)
-    measures = {"wins": _counted(score == 1), "losses": _counted(score == 0)} | _of_scores(score, w)
+    measures = {"wins": counted(score == 1), "losses": counted(score == 0)} | _of_scores(score, w)
     measures |= {} if w is None else _of_weights(w)
     columns = PAIR_COLUMNS | WEIGHTED_PAIR_COLUMNS
     return grouped_lines(table, roles, {columns[name]: measure for name, measure in measures.items()})

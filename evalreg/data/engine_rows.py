@@ -13,7 +13,7 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis, Groups, factorize, known_column, parse_groups, union
 from evalreg.data.dialects import refuse_unreadable
-from evalreg.data.engine import KEY, ROWS, SUM, CellKeys, Grouped, Measure, Query, floats_of, refuse_repeats
+from evalreg.data.engine import KEY, ROWS, SUM, CellKeys, Grouped, Measure, Query, counted, floats_of
 from evalreg.data.frame import Table, differing_labels, refuse_larger
 from evalreg.data.rows import REASONS, CellRows, Roles, dropped_rows, power_of_weights, read_cells, refuse_filters
 from evalreg.errors import ArgumentError, DataError, NonFiniteError, NotAvailableError, RowList
@@ -90,10 +90,9 @@ def refuse_infinite_ends(ends: object, column: str, argument: str) -> None:
 def power_of_column(table: Query, column: str) -> int:
     """The power of two of `power_of_weights` for a column of weights, whose ends one query tells."""
     w = floats_of(column)
-    ends = table.present([column]).table((), {"light": (w, "min"), "heavy": (w, "max")})
-    light, heavy = float(ends["light"].iloc[0]), float(ends["heavy"].iloc[0])
-    refuse_infinite_ends(heavy, column, "weights")
-    return 0 if np.isnan(light) else power_of_weights(light, heavy, column)
+    ends = table.present([column]).totals({"light": (w, "min"), "heavy": (w, "max")})
+    refuse_infinite_ends(ends["heavy"], column, "weights")
+    return 0 if np.isnan(ends["light"]) else power_of_weights(ends["light"], ends["heavy"], column)
 
 
 def weight_of(table: Query, column: str | None) -> nw.Expr | None:
@@ -188,7 +187,7 @@ def read_in_engine(
     if roles.item is not None and not repeats:
         remedy = "Average repeated answers first (`sample` of `mean` does), remove copies, and where models or tasks "
         remedy += f'tell rows apart name these in `by`, or join them as in item="task:{roles.item}".'
-        refuse_repeats(table, (*roles.by, roles.item), roles.item, remedy)
+        table.refuse_repeats((*roles.by, roles.item), roles.item, remedy)
     return EngineRows(table, axes, dropped, w, cells, sums, _absent(grouped, roles.by, used))
 
 
@@ -286,8 +285,7 @@ def used_answers(engine: Query, roles: Roles, groups: Groups) -> EngineRows:
 
 
 def _ends(score: nw.Expr, _: nw.Expr | None) -> dict[str, Measure]:
-    other = nw.when((score == 0) | (score == 1)).then(nw.lit(0)).otherwise(nw.lit(1))
-    return {"lo": (score, "min"), "hi": (score, "max"), "other": (other, "sum")}
+    return {"lo": (score, "min"), "hi": (score, "max"), "other": counted(~((score == 0) | (score == 1)))}
 
 
 def read_answers(engine: Query, roles: Roles, groups: Groups) -> CellRows:
@@ -334,12 +332,12 @@ def _lines(used: Query, roles: Roles, names: tuple[str, ...]) -> pd.DataFrame:
         remedy = "Name the column of repeated answers in `sample`, which averages them first, or remove copies in the "
         if lines[ANSWERS].max() > 1 or lines.duplicated(list(key)).any():
             # One row a question was to be; that its rows have several labels is the smaller fault.
-            refuse_repeats(used, key, item, f"{remedy}engine.")
+            used.refuse_repeats(key, item, f"{remedy}engine.")
         return lines
     within = Query(used.grouped(tuple(dict.fromkeys((*names, roles.sample))), {TOTAL: score}))
     keys = {f"{KEY}{i}": name for i, name in enumerate(names)}
     total, rows = nw.col(f"{SUM}0"), nw.col(ROWS)
     lines = within.table(tuple(keys), {TOTAL: (total, "sum"), ANSWERS: (rows, "sum")}).rename(columns=keys)
     if (lines[ANSWERS] > lines[ROWS]).any():
-        refuse_repeats(used, (*key, roles.sample), item, "Remove the copies in the engine.")
+        used.refuse_repeats((*key, roles.sample), item, "Remove the copies in the engine.")
     return lines.drop(columns=[ROWS])

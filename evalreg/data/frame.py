@@ -36,7 +36,7 @@ from evalreg.data.clusters import (
     used_codes,
 )
 from evalreg.data.dialects import bytewise, without_parsed
-from evalreg.data.engine import ROWS, Query, as_pandas, engine_answers, fetched, schema_of, without_reserved
+from evalreg.data.engine import Query, as_pandas, engine_answers, fetched, without_reserved
 from evalreg.data.sums import SummedLog
 from evalreg.errors import (
     AlignmentError,
@@ -607,7 +607,7 @@ def collected_at_most(table: Query, names: Sequence[str], labels: Set[str | None
     `needs` is what needs the rows, as its argument is written. Whole numbers that are read as labels keep every digit,
     also where some are missing.
     """
-    n_rows = int(table.table((), {})[ROWS].iloc[0])
+    n_rows = int(table.totals({})["n"])
     if n_rows > MOST_COLLECTED:
         raise NotAvailableError(
             f"{needs} needs rows in memory, and the engine has {n_rows}; up to {MOST_COLLECTED} are collected without "
@@ -618,7 +618,7 @@ def collected_at_most(table: Query, names: Sequence[str], labels: Set[str | None
     if table.frame.implementation.is_polars():
         collected = nw.from_native(fetched(table.frame.select(known), "polars"), eager_only=True)
         return Table(collected, every=table.columns)
-    schema = schema_of(table.frame)
+    schema = table.schema
     columns = [
         nw.col(name).cast(nw.String) if name in labels and schema[name].is_integer() else nw.col(name) for name in known
     ]

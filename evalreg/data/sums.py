@@ -16,7 +16,7 @@ import pandas as pd
 from evalreg.checks import listed
 from evalreg.data.clusters import RESERVED, Axis, factorize, joint_labels, joint_parts, known_columns, parse_groups
 from evalreg.data.engine import ROWS as GROUPED_ROWS
-from evalreg.data.engine import Measure, Query, refuse_repeats
+from evalreg.data.engine import Measure, Query
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -231,7 +231,7 @@ def lines_as_rows(log: SummedLog, model: str, item: str) -> pd.DataFrame:
     parts = refuse_unsummed(log, item)
     models = (model,) if model in log.roles.labels else joint_parts(model) or (model,)
     known_columns(list(models), log.roles.labels, "model")
-    refuse_repeats(as_engine(log), (*models, *parts), parts[0], UNSUMMED)
+    as_engine(log).refuse_repeats((*models, *parts), parts[0], UNSUMMED)
     rows = log.lines[list(log.roles.labels)].copy()
     rows[log.roles.outcome] = log.lines[TOTAL] / log.lines[ROWS]
     return rows

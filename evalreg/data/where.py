@@ -32,7 +32,7 @@ from pandas.api.types import infer_dtype
 
 from evalreg.checks import BoolArray, listed, nearest, pointed
 from evalreg.data.clusters import known_column
-from evalreg.data.engine import ROWS, Query, kind_of, schema_of
+from evalreg.data.engine import Query, counted, kind_of
 from evalreg.data.frame import Chosen, Table, open_frame
 from evalreg.errors import ArgumentError, ArgumentTypeError, EmptyDataError
 
@@ -258,7 +258,7 @@ def _of_values(row_filter: Filter, condition: Condition, values: pd.Series[Any],
 
 def _subset_in_engine(table: Query, row_filter: Filter) -> tuple[Query, str, int]:
     """The same of rows that stay in an engine."""
-    schema = schema_of(table.frame)
+    schema = table.schema
 
     def of(condition: Condition) -> Truth:
         absent, holds = table.absent([condition.column]), None
@@ -269,8 +269,8 @@ def _subset_in_engine(table: Query, row_filter: Filter) -> tuple[Query, str, int
         return _truth(condition, ~absent, absent, holds)
 
     true = row_filter.truth(of)[0]
-    counts = table.table((), {"chosen": (nw.when(true).then(nw.lit(1)).otherwise(nw.lit(0)), "sum")}).fillna(0)
-    n, n_chosen = int(counts[ROWS].iloc[0]), int(counts["chosen"].iloc[0])
+    counts = table.totals({"chosen": counted(true)})
+    n, n_chosen = int(counts["n"]), int(np.nan_to_num(counts["chosen"]))
     if not n_chosen:
         raise _none_left(row_filter, n, "")
     return table.each(lambda frame: frame.filter(true)), f"{row_filter.text} ({n_chosen} of {n} rows)", n - n_chosen

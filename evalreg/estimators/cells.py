@@ -16,7 +16,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.choices import MissingName
 from evalreg.covariance.terms import refuse_parameters
 from evalreg.data.clusters import Axis, Groups, joint_parts, parse_groups, refuse_same, rows_where, with_roles
-from evalreg.data.engine import Measure, Query, floats_of, refuse_repeats
+from evalreg.data.engine import Measure, Query, floats_of
 from evalreg.data.engine_rows import MIDDLE, measured_cells, read_answers, read_in_engine
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import CellRows, ReadRows, Roles, cells_of, joint_names, one_row_an_item, read_cells, read_rows
@@ -60,7 +60,7 @@ def _of_lines(
     if roles.item is not None:
         items = joint_parts(roles.item) or (roles.item,)
         models = [part for name in roles.by for part in joint_parts(name) or (name,)]
-        refuse_repeats(table, (*models, *items), items[0], UNSUMMED)
+        table.refuse_repeats((*models, *items), items[0], UNSUMMED)
     n, total, squares = (nw.col(name) for name in (ROWS, TOTAL, SQUARES))
     away = total / n - MIDDLE
     measures: dict[str, Measure] = {"t": (total, "sum"), "s": (squares + n * away * away, "sum")}

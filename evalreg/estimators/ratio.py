@@ -15,7 +15,7 @@ from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Axis, Groups, parse_groups, refuse_same, rows_where, with_roles
-from evalreg.data.engine import CellKeys, Measure, Query, floats_of
+from evalreg.data.engine import CellKeys, Measure, Query, counted, floats_of
 from evalreg.data.engine_rows import EngineRows, measured_cells, read_in_engine, weighted
 from evalreg.data.frame import open_frame, refuse_extreme
 from evalreg.data.rows import Roles, joint_names
@@ -206,8 +206,7 @@ def _denominator_notes(
 
 def ratio_measures(n: nw.Expr, d: nw.Expr, weight: nw.Expr | None) -> dict[str, Measure]:
     """What is measured of numerators and denominators: weighted sums t and b, ends, and counts of what is refused."""
-    yes, no = nw.lit(1), nw.lit(0)
-    counted = {
+    conditions = {
         # Nothing but a finite number times zero is zero.
         "sound": (n * 0.0 == 0.0) & (d * 0.0 == 0.0),
         "negative": d < 0,
@@ -215,9 +214,7 @@ def ratio_measures(n: nw.Expr, d: nw.Expr, weight: nw.Expr | None) -> dict[str, 
         "stray": (d == 0) & (n != 0),
         "idle": (d == 0) & (n == 0),
     }
-    measures: dict[str, Measure] = {
-        name: (nw.when(condition).then(yes).otherwise(no), "sum") for name, condition in counted.items()
-    }
+    measures = {name: counted(condition) for name, condition in conditions.items()}
     row_ratio = nw.when(d > 0).then(n / positive(d))
     measures |= {"t": (weighted(n, weight), "sum"), "b": (weighted(d, weight), "sum")}
     measures |= {"lo": (row_ratio, "min"), "hi": (row_ratio, "max")}

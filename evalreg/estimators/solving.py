@@ -18,7 +18,7 @@ from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.choices import FamilyName
 from evalreg.data.clusters import Axis, Groups, Labels, axis_name
 from evalreg.data.designs import as_labels, for_formula, levels_of, refuse_large_design
-from evalreg.data.engine import ROWS, CellKeys, Query, floats_of, schema_of
+from evalreg.data.engine import CellKeys, Query, counted, floats_of
 from evalreg.data.engine_rows import EngineRows, read_in_engine, refuse_arrays_of_weights
 from evalreg.data.formula import ParsedFormula, terms_of, whole_column
 from evalreg.data.frame import refuse_extreme
@@ -330,7 +330,7 @@ def fit_in_engine(
 ) -> tuple[Estimate, tuple[Axis, ...] | None]:
     """The regression on covariates of rows that stay in an engine, and the clusterings asked for."""
     _refuse_in_memory_only(parsed, columns, roles.weights, family)
-    keys, products = _factors(parsed, schema_of(table.frame))
+    keys, products = _factors(parsed, table.schema)
     numbers = tuple(dict.fromkeys(name for product in products.values() for name in product))
     rows = read_in_engine(table, replace(roles, by=keys), groups, covariates=numbers)
     design = _of_cells(parsed, rows.cells, columns[1])
@@ -399,15 +399,14 @@ def _scales(table: Query, numbers: list[nw.Expr], names: list[str]) -> tuple[Flo
     """Middle and half the range of each number; one query. Refuses what is not finite or does not vary."""
     if not numbers:
         return np.zeros(0), np.zeros(0)
-    ends = table.table((), {f"{end}{j}": (z, end) for j, z in enumerate(numbers) for end in _ENDS})
-    low, high = (np.array([float(ends[f"{end}{j}"].iloc[0]) for j in range(len(numbers))]) for end in _ENDS)
+    ends = table.totals({f"{end}{j}": (z, end) for j, z in enumerate(numbers) for end in _ENDS})
+    low, high = (np.array([ends[f"{end}{j}"] for j in range(len(numbers))]) for end in _ENDS)
     for name, z, *bounds in zip(names, numbers, low, high, strict=True):
         if not np.isfinite(bounds).all():
-            bad = nw.when(z.is_finite()).then(nw.lit(0)).otherwise(nw.lit(1))
-            count = int(table.table((), {"bad": (bad, "sum")})["bad"].iloc[0])
+            count = int(table.totals({"bad": counted(~z.is_finite())})["bad"])
             raise NonFiniteError(
                 f"terms of the formula must be finite; {name!r} is missing or infinite in {count} of "
-                f"{int(ends[ROWS].iloc[0])} rows in use. Leave such rows out, or change the transformation.",
+                f"{int(ends['n'])} rows in use. Leave such rows out, or change the transformation.",
                 column=name,
                 count=count,
             )

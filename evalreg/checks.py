@@ -11,6 +11,7 @@ import re
 import sys
 import unicodedata
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -68,6 +69,11 @@ def listed(values: Iterable[object], joiner: str = ", ") -> str:
 def counted(n: int, thing: str) -> str:
     """A number of things: "1 sample", "3 samples"."""
     return f"{n} {thing}{'' if n == 1 else 's'}"
+
+
+def repeated(values: Iterable[Any]) -> list[Any]:
+    """Return the values that occur more than once, each once, in the order of their first."""
+    return [value for value, times in Counter(values).items() if times > 1]
 
 
 def few_of(names: Sequence[str]) -> str:

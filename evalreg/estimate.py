@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, held_property, hold, listed, nearest
+from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, held_property, hold, listed, nearest, repeated
 from evalreg.data.clusters import Axis
 from evalreg.errors import ArgumentError, MissingColumnError, NotAvailableError
 from evalreg.numerics.limits import LAST_DIGITS, ROUNDING
@@ -695,8 +695,7 @@ class Estimate:
         if isinstance(self.coefficient_map, sparse.csr_array):
             # In order once, as scipy may do it at any time, and sums depend on it in the last digit.
             self.coefficient_map.sum_duplicates()
-        if len(set(self.names)) != len(self.names):
-            twice = [name for i, name in enumerate(self.names) if name in self.names[:i]]
+        if twice := repeated(self.names):
             raise ArgumentError(f"parameters need distinct names; {listed(twice)} occurs twice.")
 
     def __getstate__(self) -> dict[str, Any]:

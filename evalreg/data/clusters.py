@@ -18,7 +18,7 @@ import pandas as pd
 from pandas.api.types import infer_dtype
 from scipy import sparse
 
-from evalreg.checks import MOST_LISTED, BoolArray, IntArray, held_property, hold, listed, nearest
+from evalreg.checks import MOST_LISTED, BoolArray, IntArray, held_property, hold, listed, nearest, repeated
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
@@ -85,8 +85,7 @@ def known_columns(names: object, columns: Sequence[str], argument: str) -> tuple
             f"`{argument}` must be the name of a column or a list of names; got {type(names).__name__} {names!r}."
         )
     known = tuple(known_column(name, columns, argument) for name in names)
-    twice = [name for i, name in enumerate(known) if name in known[:i]]
-    if twice:
+    if twice := repeated(known):
         raise ArgumentError(f"`{argument}` names {listed(twice)} twice; each column once.", column=twice[0])
     return known
 
@@ -376,17 +375,21 @@ def restricted(codes: Codes, rows: BoolArray) -> Codes:
     return replace(chosen, parts=tuple(restricted(part, rows) for part in codes.parts)) if codes.parts else chosen
 
 
+def missing_ids(name: str, rows: RowList, counted: str) -> MissingLabelsError:
+    """The error for rows in use without an id."""
+    return MissingLabelsError(
+        f'`groups="{name}"` must give an id to every row in use; {counted}. Leave these rows out of the data, or '
+        "fit again with those groups, which drops and counts them.",
+        column=name,
+        rows=rows,
+    )
+
+
 def used_codes(name: str, codes: IntArray, labels: Any, every_row: bool = False) -> Codes:
     """Codes of rows in use, none of which may be missing; `every_row` says that each code occurs."""
-    lowest = int(np.min(codes, initial=0))
-    if lowest < 0:
+    if int(np.min(codes, initial=0)) < 0:
         rows = rows_where(codes < 0)
-        raise MissingLabelsError(
-            f'`groups="{name}"` must give an id to every row in use; {rows.count} of {codes.size} have none '
-            f"({rows} of those in use). Leave these rows out of the data, as estimators with groups={name!r} do.",
-            column=name,
-            rows=rows,
-        )
+        raise missing_ids(name, rows, f"{rows.count} of {codes.size} have none ({rows} of those in use)")
     return Codes(codes, len(labels), labels) if every_row else as_codes(codes, labels)
 
 

@@ -23,6 +23,7 @@ from evalreg.data.clusters import (
     factorize,
     joint,
     known_column,
+    missing_ids,
     nested_labels,
     refuse_inexact,
     refuse_nested,
@@ -33,9 +34,9 @@ from evalreg.errors import (
     DataError,
     EngineError,
     EvalregError,
-    MissingLabelsError,
     NonNumericError,
     NotAvailableError,
+    RowList,
 )
 from evalreg.numerics.limits import BATCH, LINES
 from evalreg.numerics.matrices import Matrix, in_rows, single_column
@@ -535,13 +536,8 @@ def _refuse_ids(name: str, by: Axis, column: Any, n: FloatArray) -> None:
 
     missing = column.is_null(nan_is_null=True).to_numpy()
     if missing.any():
-        count = int(n[missing].sum())
-        raise MissingLabelsError(
-            f'`groups="{":".join(by)}"` must give an id to every row in use; {count} have none. Fit again with those '
-            "groups, which drops and counts such rows.",
-            column=":".join(by),
-            count=count,
-        )
+        rows = RowList((), int(n[missing].sum()))
+        raise missing_ids(":".join(by), rows, f"{rows.count} have none")
     if pa.types.is_floating(column.type):
         refuse_inexact(column.to_numpy(), name)
 

@@ -17,16 +17,8 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis, Codes, Groups, as_codes, factorize, joint, known_column, parse_groups
 from evalreg.data.designs import sides_design
 from evalreg.data.engine import CellKeys, Grouped, Measure, Query, counted, floats_of, kind_of
-from evalreg.data.engine_rows import (
-    REASON,
-    columns_in,
-    marked,
-    refuse_far_weights,
-    refuse_infinite_ends,
-    used_columns,
-    weight_of,
-)
-from evalreg.data.frame import as_query
+from evalreg.data.engine_rows import REASON, columns_in, marked, refuse_far_weights, used_columns, weight_of
+from evalreg.data.frame import as_query, refuse_infinite
 from evalreg.data.pairs import (
     OTHER_KEY,
     PairCells,
@@ -192,7 +184,7 @@ def _left_scores(
     # To an engine NaN is larger than any number.
     known = kinds.values(REASON) != 1
     outside, low, high = (kinds.numbers[name][known] for name in ("outside", "low", "high"))
-    refuse_infinite_ends([low, high], str(roles.score), "score")
+    refuse_infinite([low, high], str(roles.score), "score", ends=True)
     if outside.sum() > 0:
         raise outside_scores(roles, float(np.nanmin(low)), float(np.nanmax(high)), RowList((), int(outside.sum())))
     return np.full(n.size, np.nan), np.full(n.size, -1, dtype=np.intp)

@@ -14,9 +14,9 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis, Groups, factorize, known_column, parse_groups, union
 from evalreg.data.dialects import refuse_unreadable
 from evalreg.data.engine import KEY, ROWS, SUM, CellKeys, Grouped, Measure, Query, counted, floats_of
-from evalreg.data.frame import Table, differing_labels, refuse_larger
+from evalreg.data.frame import Table, differing_labels, refuse_infinite, refuse_larger
 from evalreg.data.rows import REASONS, CellRows, Roles, dropped_rows, power_of_weights, read_cells, refuse_filters
-from evalreg.errors import ArgumentError, DataError, NonFiniteError, NotAvailableError, RowList
+from evalreg.errors import ArgumentError, DataError, NotAvailableError, RowList
 from evalreg.numerics.limits import ANSWER_BYTES, FAR
 
 # Where squares are taken about: the middle of scores from 0 to 1.
@@ -78,20 +78,11 @@ def refuse_arrays_of_weights(weights: object) -> None:
         )
 
 
-def refuse_infinite_ends(ends: object, column: str, argument: str) -> None:
-    """Raise if the smallest or the largest of the numbers in a column is infinite."""
-    if np.isinf(np.asarray(ends)).any():
-        raise NonFiniteError(
-            f"`{argument}` must be finite; column {column!r} holds infinities. Set them to missing, or leave them out.",
-            column=column,
-        )
-
-
 def power_of_column(table: Query, column: str) -> int:
     """The power of two of `power_of_weights` for a column of weights, whose ends one query tells."""
     w = floats_of(column)
     ends = table.present([column]).totals({"light": (w, "min"), "heavy": (w, "max")})
-    refuse_infinite_ends(ends["heavy"], column, "weights")
+    refuse_infinite(ends["heavy"], column, "weights", ends=True)
     return 0 if np.isnan(ends["light"]) else power_of_weights(ends["light"], ends["heavy"], column)
 
 
@@ -280,7 +271,7 @@ def used_answers(engine: Query, roles: Roles, groups: Groups) -> EngineRows:
             f"{listed(named)} and those of `groups` first."
         )
     rows = read_in_engine(engine, roles, groups, measures=_ends, repeats=True)
-    refuse_infinite_ends([rows.sums["lo"], rows.sums["hi"]], roles.score, "score")
+    refuse_infinite([rows.sums["lo"], rows.sums["hi"]], roles.score, "score", ends=True)
     return rows
 
 

@@ -6,7 +6,6 @@ import importlib.util
 import os
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -21,7 +20,7 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.api.types import infer_dtype
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed, repeated
 from evalreg.data.clusters import (
     Codes,
     _of_several,
@@ -359,14 +358,17 @@ class Table:
         return np.asarray(missing, dtype=bool)
 
 
-def refuse_infinite(values: FloatArray, name: str, argument: str) -> None:
-    """Raise if there are infinities among the values of a column, or of an array called as its argument is."""
-    infinite = np.isinf(values)
+def refuse_infinite(values: object, name: str, argument: str, *, ends: bool = False) -> None:
+    """Raise if there are infinities among the values of a column, or of an array called as its argument is.
+
+    Where only the `ends` of values are known, no rows are named.
+    """
+    infinite = np.isinf(np.asarray(values))
     if infinite.any():
-        rows = rows_where(infinite)
+        rows = None if ends else rows_where(infinite)
         raise NonFiniteError(
             f"`{argument}` must be finite; {'it' if name == argument else f'column {name!r}'} is infinite in "
-            f"{rows}. Set such values to missing, or leave the rows out.",
+            f"{rows or 'some rows'}. Set such values to missing, or leave the rows out.",
             column=name,
             rows=rows,
         )
@@ -544,7 +546,7 @@ def _scanned(data: Any) -> Any:
 
 def _refuse_repeated(names: Iterable[str]) -> None:
     """Raise if two columns have one name."""
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
+    if twice := repeated(names):
         raise ArgumentError(f"`data` must have distinct column names; {listed(twice)} occurs more than once.")
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest, repeated
 from evalreg.choices import MissingName
 from evalreg.data.clusters import (
     Codes,
@@ -31,7 +31,7 @@ from evalreg.data.engine import Query
 from evalreg.data.engine_rows import refuse_arrays_of_weights
 from evalreg.data.formula import ParsedFormula, formula_columns
 from evalreg.data.frame import Table, collected_at_most, open_frame
-from evalreg.data.rows import ReadRows, read_rows
+from evalreg.data.rows import ReadRows, alike_as_text, read_rows
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -299,15 +299,8 @@ def sides_of(sides: tuple[Column, Column], roles: PairRoles) -> tuple[tuple[IntA
     refuse_unlike_names(" and ".join(kinds[0]), " and ".join(kinds[1]), roles)
     distinct = {(_kind(value), as_name(value)) for column in values for value in column}
     texts = [text for _, text in distinct]
-    if len(set(texts)) < len(texts):
-        twice = pd.Series(texts, dtype=object)
-        twice = twice[twice.duplicated()]
-        raise DataError(
-            f"models' names must be distinct as text; different values all read {listed(twice)}. Convert the columns "
-            f"{roles.left!r} and {roles.right!r} to one type first.",
-            column=roles.left,
-            count=int(twice.size),
-        )
+    if alike := repeated(texts):
+        raise alike_as_text(alike, (roles.left, roles.right))
     models = sorted(texts)
     number = {name: code for code, name in enumerate(models)}
     codes = []
@@ -488,21 +481,13 @@ def _checked(columns: tuple[str, ...], roles: PairRoles) -> PairRoles:
         )
     if roles.labels is not None and roles.winner is None:
         raise ArgumentError("`labels` says what the verdicts in `winner` mean; it has no bearing on `score`.")
-    by_argument = {"left": roles.left, "right": roles.right, "score": roles.score, "winner": roles.winner}
-    for argument, name in by_argument.items():
+    by_argument = {"left": roles.left, "right": roles.right, "by": roles.strata}
+    verdict = {"score": roles.score, "winner": roles.winner}
+    for argument, name in (by_argument | verdict).items():
         if name is not None:
             known_column(name, columns, argument)
-    if roles.strata is not None:
-        known_column(roles.strata, columns, "by")
-        sides = {name: argument for argument, name in by_argument.items() if name is not None}
-        if roles.strata in sides:
-            raise ArgumentError(
-                f'`by` must name a column of strata, such as languages; "{roles.strata}" is `{sides[roles.strata]}`.',
-                column=roles.strata,
-            )
-    key = known_columns(roles.key or None, columns, "key")
-    refuse_same({"left": roles.left, "right": roles.right})
-    return replace(roles, key=key)
+    refuse_same(by_argument | ({} if roles.strata is None else verdict))
+    return replace(roles, key=known_columns(roles.key or None, columns, "key"))
 
 
 def _check_repeats(left: IntArray, right: IntArray, n_models: int, used: dict[str, Codes], roles: PairRoles) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed, option
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed, option, repeated
 from evalreg.choices import MissingName, QuestionsName
 from evalreg.data.clusters import (
     Axis,
@@ -564,24 +563,27 @@ def cells_of(used: dict[str, Codes], columns: Sequence[str]) -> tuple[list[tuple
     first = cells.first
     texts = [tuple(used[name].label(int(used[name].codes[row])) for name in columns) for row in first]
     order = sorted(range(len(texts)), key=texts.__getitem__)
-    alike = [":".join(texts[i]) for i, j in itertools.pairwise(order) if texts[i] == texts[j]]
-    if alike:
-        raise DataError(
-            f"labels must be distinct as text; different values of {' and '.join(map(repr, columns))} all read "
-            f"{listed(alike)}. Convert the column to one type first.",
-            column=columns[0],
-            count=len(alike),
-        )
+    if alike := [":".join(text) for text in repeated(texts)]:
+        raise alike_as_text(alike, columns)
     rank = np.empty(len(order), dtype=np.intp)
     rank[order] = np.arange(len(order))
     return [texts[i] for i in order], np.asarray(rank[cells.codes])
 
 
+def alike_as_text(texts: list[str], columns: Sequence[str]) -> DataError:
+    """The error for different values of some columns that read alike."""
+    return DataError(
+        f"labels must be distinct as text; different values of {' and '.join(map(repr, columns))} all read "
+        f"{listed(texts)}. Convert columns to one type first.",
+        column=columns[0],
+        count=len(texts),
+    )
+
+
 def joint_names(models: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """Names of parameters from the labels of `by`, joined by a colon and all distinct; "mean" without any."""
     names = [":".join(model) if model else "mean" for model in models]
-    alike = [name for name, times in Counter(names).items() if times > 1]
-    if alike:
+    if alike := repeated(names):
         raise DataError(
             f"joint labels must be distinct as text; {listed(alike)} would name different values. Rename labels that "
             "contain a colon, or join the columns yourself.",

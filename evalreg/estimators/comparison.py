@@ -12,7 +12,7 @@ import pandas as pd
 from scipy import sparse, special
 
 from evalreg import errors
-from evalreg.checks import BoolArray, FloatArray, Hinting, IntArray, fraction, issue, listed, with_hints
+from evalreg.checks import BoolArray, FloatArray, Hinting, IntArray, fraction, issue, listed, repeated, with_hints
 from evalreg.choices import CovName, DofName, RepairName, SscName
 from evalreg.covariance.crossed import crossed_variance, subsets, t_pvalues
 from evalreg.data.answers import Answers, ModelPairs, in_set
@@ -850,8 +850,7 @@ def facts_of(answers: Answers, pairs: ModelPairs, paired: bool) -> Facts:
     """The facts of pairs, from the answers of all models; unless `paired`, no pair counts as sharing questions."""
     sides = [[answers.models[i] for i in side] for side in (pairs.left, pairs.right)]
     names = tuple(map(" - ".join, zip(*sides, strict=True)))
-    if len(set(names)) < len(names):
-        alike = [name for i, name in enumerate(names) if name in names[:i]]
+    if alike := repeated(names):
         raise errors.DataError(
             f"differences need distinct names; {listed(alike)} would name two pairs of models. Rename models that have "
             '" - " in their names.',

@@ -14,8 +14,8 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis, factorize, no_source, union
 from evalreg.data.engine import CellKeys, Query, Sums, changed_rows
-from evalreg.data.engine_rows import MIDDLE, refuse_infinite_ends
-from evalreg.data.frame import refuse_extreme
+from evalreg.data.engine_rows import MIDDLE
+from evalreg.data.frame import refuse_extreme, refuse_infinite
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE, HELD_BYTES, ROOT_OF_ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, square
@@ -355,12 +355,7 @@ class EngineScores(Scores):
             scale = np.where(known, np.where(known, 1.0 - inverse, 1.0) ** (-2 * power), 0.0) if power else 1.0
             return np.asarray(self.row_squares() * scale)
         rows = self._rows_of(())
-        if self.n_columns > MOST_CELLS:
-            raise NotAvailableError(
-                f"leverages of single rows beside weights are computed for at most {MOST_CELLS} joint values of "
-                f"columns; {listed(self.of.columns)} have {self.n_columns:,}. Merge some, or collect the columns "
-                'first; clusters, and cov "HC0" and "HC1", need no leverages.'
-            )
+        _refuse_many(self.of, self.n_columns)
         assert rows.weight is not None
         rest = 1.0 - rows.weight * of_cell(self.of, inverse)
         score = rows.weight * (rows.value - of_cell(self.of, self.fitted))
@@ -403,6 +398,16 @@ def rows_gone(what: str) -> NotAvailableError:
     return NotAvailableError(
         f"{what} need the rows, which this result does not hold any more (copied or unpickled). Fit again."
     )
+
+
+def _refuse_many(cells: CellKeys, n_used: int) -> None:
+    """Raise where an expression would have to tell too many cells apart."""
+    if n_used > MOST_CELLS:
+        raise NotAvailableError(
+            f"leverages of single rows are computed in an engine for at most {MOST_CELLS} joint values of columns; "
+            f"{listed(cells.columns)} have {len(cells.labels):,}. Merge levels, or collect the columns first; "
+            'clusters, and cov "HC0" and "HC1", need no leverages.'
+        )
 
 
 def _joint_codes(columns: list[IntArray]) -> IntArray:
@@ -479,7 +484,7 @@ def engine_scores(rows: Measured, cells: CellKeys, first: Mapping[str, FloatArra
     Where these squares have lost digits, they are asked for about the means.
     """
     n, w, total, low, high, squared = (first[name] for name in ("n", "w", "t", "lo", "hi", "s"))
-    refuse_infinite_ends([low, high], score, "score")
+    refuse_infinite([low, high], score, "score", ends=True)
     refuse_extreme(np.array([low, high]), score, "`score`")
     alike = low == high
     mean = np.where(alike, low, total / w)
@@ -661,12 +666,7 @@ class EngineMoments(ByClusterRows):
     def _form(self, measured: MeasuredNumbers, forms: FloatArray) -> nw.Expr:
         """u'F_c u of a row, F (n_cells, K, K)."""
         cells = self.inner.of
-        if np.count_nonzero(np.any(forms != 0, axis=(1, 2))) > MOST_CELLS:
-            raise NotAvailableError(
-                f"leverages of single rows are computed in an engine for at most {MOST_CELLS} joint values of factors; "
-                f"{listed(cells.columns)} have {len(cells.labels):,}. Merge levels, or collect the columns first; "
-                'clusters, and cov "HC0" and "HC1", need no leverages.'
-            )
+        _refuse_many(cells, int(np.count_nonzero(np.any(forms != 0, axis=(1, 2)))))
         parts, form = (nw.lit(1.0), *measured.numbers), nw.lit(0.0)
         for i, j in combinations_with_replacement(range(len(parts)), 2):
             times = forms[:, i, j] * (1.0 if i == j else 2.0)

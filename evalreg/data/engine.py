@@ -152,7 +152,7 @@ Measure: TypeAlias = tuple[nw.Expr, Literal["sum", "min", "max"]]
 """A column that is made of rows, and what is made of it in each group of them."""
 
 
-def counted(condition: nw.Expr) -> Measure:
+def count_of(condition: nw.Expr) -> Measure:
     """Rows of which a condition holds."""
     return nw.when(condition).then(nw.lit(1)).otherwise(nw.lit(0)), "sum"
 
@@ -598,7 +598,7 @@ def _refuse_alike(table: Query, texts: dict[str, nw.Expr], named: list[str], arg
     """Raise where joint text would name different values, which takes colons in two of the columns."""
     if len(named) < 2:
         return
-    with_colon = table.totals({name: counted(texts[name].str.contains(":", literal=True)) for name in named})
+    with_colon = table.totals({name: count_of(texts[name].str.contains(":", literal=True)) for name in named})
     if sum(with_colon[name] > 0 for name in named) < 2:
         return
     parts = [f"__p{i}" for i in range(len(texts))]

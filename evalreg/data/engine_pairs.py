@@ -16,7 +16,7 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis, Codes, Groups, as_codes, factorize, joint, known_column, parse_groups
 from evalreg.data.designs import sides_design
-from evalreg.data.engine import CellKeys, Grouped, Measure, Query, counted, floats_of, kind_of
+from evalreg.data.engine import CellKeys, Grouped, Measure, Query, count_of, floats_of, kind_of
 from evalreg.data.engine_rows import REASON, columns_in, marked, refuse_far_weights, used_columns, weight_of
 from evalreg.data.frame import as_query, refuse_infinite
 from evalreg.data.pairs import (
@@ -155,7 +155,7 @@ def _kinds(table: Query, roles: PairRoles, w: nw.Expr | None) -> Grouped:
         measures |= _of_weights(w)
     if roles.score is not None:
         score = floats_of(roles.score)
-        measures |= {"outside": counted((score < 0) | (score > 1))} | _of_scores(score, w)
+        measures |= {"outside": count_of((score < 0) | (score > 1))} | _of_scores(score, w)
     return table.lines(keys, measures)
 
 
@@ -166,7 +166,7 @@ def _of_weights(w: nw.Expr) -> dict[str, Measure]:
 def _of_scores(score: nw.Expr, w: nw.Expr | None) -> dict[str, Measure]:
     """Ends and ties of scores, and sums of their products with the weights w, about one half."""
     v = score - 0.5
-    measures: dict[str, Measure] = {"low": (score, "min"), "high": (score, "max"), "tied": counted(score == 0.5)}
+    measures: dict[str, Measure] = {"low": (score, "min"), "high": (score, "max"), "tied": count_of(score == 0.5)}
     if w is None:
         return measures | {"wv": (v, "sum"), "wvv": (v * v, "sum")}
     measures |= {"wv": (w * v, "sum"), "wvv": (w * v * v, "sum")}
@@ -264,7 +264,7 @@ def summarised_pairs(data: Any, roles: PairRoles, groups: str | list[str]) -> Su
 def _summed_lines(table: Query, roles: SummedRoles, w: nw.Expr | None) -> pd.DataFrame:
     """Lines by (left, right, stratum, cluster), whose scores are those of the left model."""
     score = nw.col(SCORE)
-    measures = {"wins": counted(score == 1), "losses": counted(score == 0)} | _of_scores(score, w)
+    measures = {"wins": count_of(score == 1), "losses": count_of(score == 0)} | _of_scores(score, w)
     measures |= {} if w is None else _of_weights(w)
     columns = PAIR_COLUMNS | WEIGHTED_PAIR_COLUMNS
     return grouped_lines(table, roles, {columns[name]: measure for name, measure in measures.items()})

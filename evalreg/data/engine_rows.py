@@ -13,7 +13,7 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis, Groups, factorize, known_column, parse_groups, union
 from evalreg.data.dialects import refuse_unreadable
-from evalreg.data.engine import KEY, ROWS, SUM, CellKeys, Grouped, Measure, Query, counted, floats_of
+from evalreg.data.engine import KEY, ROWS, SUM, CellKeys, Grouped, Measure, Query, count_of, floats_of
 from evalreg.data.frame import Table, differing_labels, refuse_infinite, refuse_larger
 from evalreg.data.rows import REASONS, CellRows, Roles, dropped_rows, power_of_weights, read_cells, refuse_filters
 from evalreg.errors import ArgumentError, DataError, NotAvailableError, RowList
@@ -276,7 +276,7 @@ def used_answers(engine: Query, roles: Roles, groups: Groups) -> EngineRows:
 
 
 def _ends(score: nw.Expr, _: nw.Expr | None) -> dict[str, Measure]:
-    return {"lo": (score, "min"), "hi": (score, "max"), "other": counted(~((score == 0) | (score == 1)))}
+    return {"lo": (score, "min"), "hi": (score, "max"), "other": count_of(~((score == 0) | (score == 1)))}
 
 
 def read_answers(engine: Query, roles: Roles, groups: Groups) -> CellRows:

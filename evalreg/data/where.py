@@ -32,7 +32,7 @@ from pandas.api.types import infer_dtype
 
 from evalreg.checks import BoolArray, listed, nearest, pointed
 from evalreg.data.clusters import known_column
-from evalreg.data.engine import Query, counted, kind_of
+from evalreg.data.engine import Query, count_of, kind_of
 from evalreg.data.frame import Chosen, Table, open_frame
 from evalreg.errors import ArgumentError, ArgumentTypeError, EmptyDataError
 
@@ -269,7 +269,7 @@ def _subset_in_engine(table: Query, row_filter: Filter) -> tuple[Query, str, int
         return _truth(condition, ~absent, absent, holds)
 
     true = row_filter.truth(of)[0]
-    counts = table.totals({"chosen": counted(true)})
+    counts = table.totals({"chosen": count_of(true)})
     n, n_chosen = int(counts["n"]), int(np.nan_to_num(counts["chosen"]))
     if not n_chosen:
         raise _none_left(row_filter, n, "")

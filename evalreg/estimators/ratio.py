@@ -15,7 +15,7 @@ from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Axis, Groups, parse_groups, refuse_same, rows_where, with_roles
-from evalreg.data.engine import CellKeys, Measure, Query, counted, floats_of
+from evalreg.data.engine import CellKeys, Measure, Query, count_of, floats_of
 from evalreg.data.engine_rows import EngineRows, measured_cells, read_in_engine, weighted
 from evalreg.data.frame import open_frame, refuse_extreme
 from evalreg.data.rows import Roles, joint_names
@@ -214,7 +214,7 @@ def ratio_measures(n: nw.Expr, d: nw.Expr, weight: nw.Expr | None) -> dict[str, 
         "stray": (d == 0) & (n != 0),
         "idle": (d == 0) & (n == 0),
     }
-    measures = {name: counted(condition) for name, condition in conditions.items()}
+    measures = {name: count_of(condition) for name, condition in conditions.items()}
     row_ratio = nw.when(d > 0).then(n / positive(d))
     measures |= {"t": (weighted(n, weight), "sum"), "b": (weighted(d, weight), "sum")}
     measures |= {"lo": (row_ratio, "min"), "hi": (row_ratio, "max")}

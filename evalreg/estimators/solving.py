@@ -18,7 +18,7 @@ from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.choices import FamilyName
 from evalreg.data.clusters import Axis, Groups, Labels, axis_name
 from evalreg.data.designs import as_labels, for_formula, levels_of, refuse_large_design
-from evalreg.data.engine import CellKeys, Query, counted, floats_of
+from evalreg.data.engine import CellKeys, Query, count_of, floats_of
 from evalreg.data.engine_rows import EngineRows, read_in_engine, refuse_arrays_of_weights
 from evalreg.data.formula import ParsedFormula, terms_of, whole_column
 from evalreg.data.frame import refuse_extreme
@@ -403,7 +403,7 @@ def _scales(table: Query, numbers: list[nw.Expr], names: list[str]) -> tuple[Flo
     low, high = (np.array([ends[f"{end}{j}"] for j in range(len(numbers))]) for end in _ENDS)
     for name, z, *bounds in zip(names, numbers, low, high, strict=True):
         if not np.isfinite(bounds).all():
-            count = int(table.totals({"bad": counted(~z.is_finite())})["bad"])
+            count = int(table.totals({"bad": count_of(~z.is_finite())})["bad"])
             raise NonFiniteError(
                 f"terms of the formula must be finite; {name!r} is missing or infinite in {count} of "
                 f"{int(ends['n'])} rows in use. Leave such rows out, or change the transformation.",

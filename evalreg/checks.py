@@ -58,6 +58,13 @@ def nearest(name: object, options: Iterable[object]) -> str:
     return f" Did you mean {listed(close, joiner=' or ')}?" if close else ""
 
 
+def nearest_or_all(name: object, options: Iterable[object], thing: str = "parameter") -> str:
+    """Return ``' Did you mean "x"?'``, or all options: ``' The parameters are "x", "y".'``."""
+    options = list(options)
+    every = f"The only {thing} is" if len(options) == 1 else f"The {thing}s are"
+    return nearest(name, options) or (f" {every} {listed(options)}." if options else f" There is no {thing}.")
+
+
 def listed(values: Iterable[object], joiner: str = ", ") -> str:
     """Return the first few values for a message, with the number of those left out."""
     values = list(values)
@@ -117,7 +124,7 @@ def adjustment(name: str, value: object, options: Sequence[Any]) -> Any:
         return None
     meant = isinstance(value, str) and value.lower() in ("fdr", "bh", "fdr_bh")
     hint = ' For the false discovery rate write "fdr_bh", or "bh" for short.' if meant else ""
-    return option(name, "fdr_bh" if value == "bh" else value, options, hint)
+    return option(name, "fdr_bh" if isinstance(value, str) and value == "bh" else value, options, hint)
 
 
 def whole_number(name: str, value: object, least: int = 1) -> int:
@@ -164,6 +171,13 @@ def check_target(target: TargetName, n_population: object, refused: str | None) 
         )
     if target == FULL and refused:
         raise NotAvailableError(f'target="{FULL}" is not defined with {refused}')
+
+
+def real_numbers(values: Any) -> FloatArray:
+    """Values as an array of floats; a TypeError or ValueError where they are none, or would lose an imaginary part."""
+    if np.iscomplexobj(values):
+        raise TypeError("complex numbers are not on one line")
+    return np.asarray(values, dtype=np.float64)
 
 
 def frozen(array: npt.ArrayLike, dtype: Any = np.float64) -> npt.NDArray[Any]:

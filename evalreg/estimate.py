@@ -10,9 +10,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, held_property, hold, listed, nearest, repeated
+from evalreg.checks import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    frozen,
+    held_property,
+    hold,
+    listed,
+    nearest_or_all,
+    repeated,
+)
 from evalreg.data.clusters import Axis
-from evalreg.errors import ArgumentError, MissingColumnError, NotAvailableError
+from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError, NotAvailableError
 from evalreg.numerics.limits import LAST_DIGITS, ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
@@ -821,7 +831,7 @@ class Estimate:
         """
         for name in names:
             if name not in self.names:
-                hint = nearest(name, self.names) or f" The parameters are {listed(self.names)}."
+                hint = nearest_or_all(name, self.names)
                 raise MissingColumnError(f'"{name}" is not a parameter.{hint}', column=str(name))
         where = [self.names.index(name) for name in names]
         return self.linear(np.eye(self.n_params)[where], names)
@@ -844,6 +854,7 @@ class Estimate:
         ArgumentError
             If the rows differ in number, or a name occurs in both.
         """
+        check_estimate(other, "other")
         scores = stack_scores(self.scores, other.scores)
         if not scores.same_rows():
             raise ArgumentError(
@@ -865,6 +876,7 @@ class Estimate:
         Estimate
             Parameters of both, without `refit`.
         """
+        check_estimate(other, "other")
         return self._beside(other, ConcatScores(self.scores, other.scores), same_rows=False)
 
     def _beside(self, other: Estimate, scores: Scores, same_rows: bool) -> Estimate:
@@ -986,6 +998,13 @@ def of_means(
         cells=cells,
         **more,
     )
+
+
+def check_estimate(value: object, argument: str = "estimate") -> None:
+    """Raise unless it is an Estimate."""
+    if not isinstance(value, Estimate):
+        hint = " Pass its `.estimate`." if hasattr(value, "estimate") else ""
+        raise ArgumentTypeError(f"`{argument}` must be an Estimate; got {type(value).__name__}.{hint}")
 
 
 def touches(A: Matrix) -> Matrix:

@@ -193,7 +193,7 @@ class Board(Results):
         TooFewClustersError
             If there is one prompt.
         """
-        others = [name for name in map(axis_name, self.axes or ()) if name != judge]
+        others = [name for name in map(axis_name, self.axes or ()) if name != str(judge)]
         if prompt is None:
             prompt = others[0] if len(others) == 1 and "prompt" not in self.estimate.scores.columns else "prompt"
         return judging_of(self._pairs, replace(self.cov.options, alike=None), judge, prompt, min_shared, alpha)

@@ -122,7 +122,8 @@ def judged_rows(pairs: Pairs, judge: str, prompt: str) -> JudgedRows:
 
 def _axis(name: object, argument: str, labels: Labels) -> Axis:
     """The columns that a name stands for."""
-    parts = (name,) if name in labels.columns else joint_parts(name) or (name,)
+    is_column = isinstance(name, str) and name in labels.columns
+    parts = (name,) if is_column else joint_parts(name) or (name,)
     if isinstance(name, str) and not set(parts) <= set(labels.columns):
         if "+" in name:
             raise ArgumentError(

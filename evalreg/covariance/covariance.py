@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, frozen, held_property, hold, listed
+from evalreg.checks import BoolArray, FloatArray, frozen, held_property, hold, listed, real_numbers
 from evalreg.covariance.crossed import (
     USUAL_LEVEL,
     Ends,
@@ -696,8 +696,20 @@ class Covariance:
     def _contrasts(self, contrasts: Matrix | None) -> Matrix:
         if contrasts is None:
             return np.eye(len(self.names))
-        C = compressed(contrasts) if sparse.issparse(contrasts) else np.atleast_2d(np.asarray(contrasts, dtype=float))
+        C = compressed(contrasts) if sparse.issparse(contrasts) else contrast_matrix(contrasts)
         return with_width(C, len(self.names))
+
+
+def contrast_matrix(contrasts: Any) -> FloatArray:
+    """Contrasts that are written as numbers, one a row."""
+    try:
+        return np.atleast_2d(real_numbers(contrasts))
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            "a contrast as an array must hold numbers; got "
+            f"{listed(contrasts) if isinstance(contrasts, list | tuple) else repr(contrasts)[:200]}. Several "
+            "hypotheses as text go into one string, with commas between them."
+        ) from None
 
 
 def with_width(contrasts: Matrix, n_params: int) -> Matrix:

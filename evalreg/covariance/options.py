@@ -274,13 +274,6 @@ def resolve_cov(requested: CovOptions, clustered: bool, default: CovName = "CR2"
     return ResolvedCov(cov, requested.ssc or "statsmodels", dof, repair, plain, requested.alike)
 
 
-def check_estimate(estimate: object) -> None:
-    """Raise unless it is an Estimate."""
-    if not isinstance(estimate, Estimate):
-        hint = " Pass its `.estimate`." if hasattr(estimate, "estimate") else ""
-        raise ArgumentTypeError(f"`estimate` must be an Estimate; got {type(estimate).__name__}.{hint}")
-
-
 def grouped(estimate: Estimate, groups: Groups) -> tuple[Estimate, tuple[Axis, ...]]:
     """Axes named by `groups`, and the estimate with the labels that it may hold; models held apart share no cluster."""
     if groups is not None and estimate.family.not_clustered:

@@ -38,7 +38,6 @@ from evalreg.covariance.options import (
     Groups,
     ResolvedCov,
     check_cov_options,
-    check_estimate,
     check_two_clusters,
     documented,
     drop_nested,
@@ -61,7 +60,7 @@ from evalreg.covariance.special import (
 from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.data.frame import refuse_larger
 from evalreg.errors import NotAvailableError, Note, TooFewClustersError
-from evalreg.estimate import Estimate, Refit
+from evalreg.estimate import Estimate, Refit, check_estimate
 from evalreg.numerics.limits import COVARIANCES, GRAMS, HELD, LAST_DIGITS, ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,

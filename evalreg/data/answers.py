@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest_or_all
 from evalreg.data.clusters import Axis, Codes, Labels, as_text, restricted
 from evalreg.data.engine_rows import EngineAnswers
 from evalreg.data.frame import UsedRows, codes_of_items, restrict
@@ -155,7 +155,7 @@ def compared_pairs(answers: Answers, model: str, baseline: str | None, *, paired
     """The pairs of models with their shared questions, the better model on these first, or against the baseline."""
     names, ranked = answers.models, np.array(answers.order)
     if baseline is not None and str(baseline) not in names:
-        hint = nearest(baseline, names) or f" The models are {listed(names)}."
+        hint = nearest_or_all(baseline, names, "model")
         raise MissingColumnError(
             f'`baseline` must be a model in column {model!r}; "{baseline}" is not.{hint}', column=model
         )

@@ -18,7 +18,17 @@ import pandas as pd
 from pandas.api.types import infer_dtype
 from scipy import sparse
 
-from evalreg.checks import MOST_LISTED, BoolArray, IntArray, held_property, hold, listed, nearest, repeated
+from evalreg.checks import (
+    MOST_LISTED,
+    BoolArray,
+    IntArray,
+    held_property,
+    hold,
+    listed,
+    nearest,
+    nearest_or_all,
+    repeated,
+)
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
@@ -103,7 +113,7 @@ def refuse_ambiguous(name: str, columns: Sequence[str], argument: str) -> None:
 
 def no_column(name: str, columns: Sequence[str], argument: str, what: str = "not a column") -> MissingColumnError:
     """The error for a name that is not a column, with the nearest that are."""
-    hint = nearest(name, columns) or f" The columns are {listed(columns)}."
+    hint = nearest_or_all(name, columns, "column")
     if name.startswith(RESERVED):
         hint += f' Engines and sums leave out columns whose names begin with "{RESERVED}", as their own do: '
         hint += "rename it first."
@@ -403,13 +413,13 @@ def axis_name(axis: Axis) -> str:
     return ":".join(axis)
 
 
-def find_axis(name: str, axes: Sequence[Axis]) -> Axis:
+def find_axis(name: object, axes: Sequence[Axis]) -> Axis:
     """Return the axis of that name among `axes`."""
     names = [axis_name(axis) for axis in axes]
-    if name in names:
+    if isinstance(name, str) and name in names:
         return axes[names.index(name)]
     text = f'"{name}" is not among the clusterings ({listed(names) or "there are none"}).{nearest(name, names)}'
-    raise MissingColumnError(text, column=name)
+    raise MissingColumnError(text, column=str(name))
 
 
 def as_text(labels: Any) -> Any:
@@ -521,40 +531,40 @@ Groups: TypeAlias = Any
 _CROSS = re.compile(r"\+(?=(?:[^`]*`[^`]*`)*[^`]*$)")
 
 
-def parse_groups(groups: object, columns: Sequence[str]) -> tuple[Axis, ...]:
+def parse_groups(groups: object, columns: Sequence[str], argument: str = "groups") -> tuple[Axis, ...]:
     """Axes named by "prompt + language:question", (('prompt',), ('language', 'question')), or by a list of such names.
 
     Plus crosses, the colon joins; backticks go around a name that contains either.
     """
     if isinstance(groups, str):
         crossed = [groups] if groups in columns else _CROSS.split(groups)
-        axes = [_parse_axis(part, columns, groups) for part in crossed]
+        axes = [_parse_axis(part, columns, groups, argument) for part in crossed]
     elif isinstance(groups, list | tuple) and not groups:
-        raise ArgumentError("`groups` is an empty list; pass groups=None for independent rows.")
+        raise ArgumentError(f"`{argument}` is an empty list; pass {argument}=None for independent rows.")
     elif isinstance(groups, list | tuple) and all(isinstance(name, str) for name in groups):
-        axes = [_parse_axis(name, columns, name) for name in groups]
+        axes = [_parse_axis(name, columns, name, argument) for name in groups]
     else:
         raise ArgumentTypeError(
-            '`groups` must name columns here: one, a text such as "prompt + judge", or a list; got '
+            f'`{argument}` must name columns here: one, a text such as "prompt + judge", or a list; got '
             f"{type(groups).__name__}. Rows in an engine, and sums, have no order that labels could follow: add the "
             "labels as a column and name that."
         )
     sets = [frozenset(axis) for axis in axes]
     repeated = [axis_name(axis) for i, axis in enumerate(axes) if sets[i] in sets[:i] or len(sets[i]) < len(axis)]
     if repeated:
-        raise ArgumentError(f"`groups` names {listed(repeated)} twice; each dimension once.")
+        raise ArgumentError(f"`{argument}` names {listed(repeated)} twice; each dimension once.")
     return tuple(axes)
 
 
-def _parse_axis(text: str, columns: Sequence[str], whole: str) -> Axis:
+def _parse_axis(text: str, columns: Sequence[str], whole: str, argument: str) -> Axis:
     text = text if text in columns else text.strip()
-    refuse_ambiguous(text, columns, "groups")
+    refuse_ambiguous(text, columns, argument)
     if text in columns:
         return (text,)
     parts = joint_parts(text) or ((text,) if text and not set(text) & set(":`") else ())
     if not parts:
-        raise ArgumentError(f'`groups` must read like "prompt + judge" or "language:question"; got "{whole}".')
-    return tuple(known_column(name, columns, "groups") for name in parts)
+        raise ArgumentError(f'`{argument}` must read like "prompt + judge" or "language:question"; got "{whole}".')
+    return tuple(known_column(name, columns, argument) for name in parts)
 
 
 def same_partition(codes: IntArray, other: IntArray) -> bool:

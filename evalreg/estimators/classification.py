@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, nearest, option
+from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, nearest_or_all, option
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.crossed import logit_interval, proportion_interval
 from evalreg.covariance.options import CovOptions, check_cov_options, documented, resolve_cov
@@ -357,7 +357,7 @@ def _chosen(names: list[str], classes: list[Any] | None) -> list[int]:
     texts = [as_name(label) for label in classes]
     for text in texts:
         if text not in names:
-            hint = nearest(text, names) or f" The labels are {listed(names)}."
+            hint = nearest_or_all(text, names, "label")
             raise ArgumentError(f'"{text}" is not a label of either column.{hint}')
     if len(set(texts)) < len(texts):
         raise ArgumentError(f"`classes` must name each label once; got {listed(texts)}.")

@@ -9,7 +9,17 @@ import numpy as np
 import pandas as pd
 
 from evalreg import errors
-from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, issue, listed, nearest, option, whole_number
+from evalreg.checks import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    fraction,
+    issue,
+    listed,
+    nearest_or_all,
+    option,
+    whole_number,
+)
 from evalreg.choices import MissingName
 from evalreg.data.clusters import Codes, Groups, axis_name, joint, known_column, with_roles
 from evalreg.data.engine import Query
@@ -239,7 +249,7 @@ def _pair(table: Table, model: str | None, pair: Sequence[Any] | None) -> tuple[
         )
     for name in models:
         if name not in known:
-            hint = nearest(name, known) or f" The models are {listed(known)}."
+            hint = nearest_or_all(name, known, "model")
             raise errors.MissingColumnError(
                 f'`pair` names "{name}", which is not in column {model!r}.{hint}', column=model
             )

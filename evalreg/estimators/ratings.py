@@ -19,7 +19,7 @@ from scipy import sparse
 
 from evalreg.boards.board import Board
 from evalreg.boards.pairs import Pairs, gather_pairs
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest, option
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest_or_all, option
 from evalreg.choices import CovName, DofName, MissingName, RepairName, ScaleName, SscName, TiesName
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Groups, joint_parts, names_of, parse_groups, rows_where
@@ -421,7 +421,7 @@ def bradley_terry(
     if reference is not None:
         reference = str(reference)
         if reference not in pairs.models:
-            hint = nearest(reference, pairs.models) or f" The models are {listed(pairs.models)}."
+            hint = nearest_or_all(reference, pairs.models, "model")
             raise MissingColumnError(f"`reference` must be one of the models; got {reference!r}.{hint}")
     contest = contest_of(pairs)
     where = "sum to zero" if reference is None else f"are relative to {reference}, which is 0"

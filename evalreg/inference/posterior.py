@@ -14,7 +14,7 @@ from scipy import special
 from evalreg.checks import FloatArray, IntArray, fraction, listed, option
 from evalreg.covariance.crossed import crossings
 from evalreg.data.clusters import Axis, axis_name, rows_where
-from evalreg.errors import ArgumentError, NotAvailableError, ScoreRangeError
+from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import Estimate
 from evalreg.numerics.limits import LAST_DIGITS, ROOT_OF_ROUNDING
 from evalreg.numerics.matrices import dense
@@ -205,8 +205,8 @@ def posterior(
     NotAvailableError
         If clusterings are crossed, rows are weighted, the parameters are not plain means of rows, or they are of a
         finite benchmark.
-    ArgumentError
-        If a prior is not two numbers of at least 0.5.
+    ArgumentError, ArgumentTypeError
+        If `results` are none, or a prior is not two numbers of at least 0.5.
 
     References
     ----------
@@ -220,6 +220,8 @@ def posterior(
     >>> er.posterior(er.mean(log, groups="passage")).probability(above=0.6).round(3).to_dict()
     {'mean': 0.934}
     """
+    if not isinstance(getattr(results, "estimate", None), Estimate):
+        raise ArgumentTypeError(f"`results` must be those of `mean`; got {type(results).__name__}.")
     estimate, axes = results.estimate, results.cov.axes
     refuse_population(estimate, "`posterior`")
     priors = _beta("prior", prior), _beta("icc_prior", icc_prior)

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, adjustment, fraction, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, adjustment, fraction, listed, real_numbers
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import Widths, joined, one_t, t_quantile
 from evalreg.covariance.leverage import quadratic
@@ -445,7 +445,7 @@ def _check_params(params: Any, cov: Any) -> pd.Series[float]:
     if not isinstance(params, pd.Series) and labels is not None and len(labels) == theta.size:
         theta.index = pd.Index(labels)
     try:
-        theta = theta.astype(np.float64)
+        theta = pd.Series(real_numbers(theta), theta.index)
     except (TypeError, ValueError):
         raise ArgumentTypeError("`params` must hold one number for each model or parameter.") from None
     if theta.size == 0 or not theta.index.is_unique:
@@ -470,7 +470,10 @@ def _check_cov(cov: Any, names: pd.Index[Any]) -> Covariance | FloatArray:
         if len(cov.names) != len(names):
             raise AlignmentError(f"`cov` is of {len(cov.names)} parameters and `params` has {len(names)}.")
         return cov
-    V = np.asarray(cov, dtype=np.float64)
+    try:
+        V = real_numbers(cov)
+    except (TypeError, ValueError):
+        raise ArgumentTypeError(f"`cov` must be a matrix of numbers; got {cov!r:.200}.") from None
     if V.shape != (len(names), len(names)):
         raise AlignmentError(f"`cov` must have shape {(len(names), len(names))}, as `params`; got {V.shape}.")
     known = np.isfinite(np.diag(V))

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from evalreg.checks import FloatArray, listed, nearest
-from evalreg.covariance.covariance import Covariance, with_width
+from evalreg.checks import FloatArray, listed, nearest, nearest_or_all
+from evalreg.covariance.covariance import Covariance, contrast_matrix, with_width
 from evalreg.covariance.crossed import NORMAL, USUAL_LEVEL, t_quantile
 from evalreg.covariance.crossed import t_pvalues as t_pvalues
 from evalreg.errors import (
@@ -57,7 +57,7 @@ def parse_contrasts(contrasts: Any, names: tuple[str, ...]) -> Contrasts:
             raise ArgumentError(f"a contrast names each parameter once; got {listed(contrasts.index)}.")
         contrasts = contrasts.to_dict()
     if _with_values(contrasts):
-        parsed = replace(parse_contrasts(contrasts[0], names), value=_as_matrix(contrasts[1]).ravel())
+        parsed = replace(parse_contrasts(contrasts[0], names), value=contrast_matrix(contrasts[1]).ravel())
     elif isinstance(contrasts, str):
         parsed = _parse_text(contrasts, names)
     elif isinstance(contrasts, dict):
@@ -69,9 +69,10 @@ def parse_contrasts(contrasts: Any, names: tuple[str, ...]) -> Contrasts:
         )
     else:
         labelled = isinstance(contrasts, pd.DataFrame) and not _is_numbered(contrasts.columns)
-        C = with_width(_as_matrix(in_order(contrasts, names, "contrast") if labelled else contrasts), len(names))
-        rows = contrasts.index if labelled and not _is_numbered(contrasts.index) else None
-        labels = tuple(f"c{i}" for i in range(C.shape[0])) if rows is None else tuple(map(str, rows))
+        rows = in_order(contrasts, names, "contrast") if labelled else contrasts
+        C = with_width(contrast_matrix(rows), len(names))
+        named = labelled and not _is_numbered(contrasts.index)
+        labels = tuple(map(str, contrasts.index)) if named else tuple(f"c{i}" for i in range(C.shape[0]))
         parsed = Contrasts(C, np.zeros(C.shape[0]), labels)
     if not (np.isfinite(parsed.matrix).all() and np.isfinite(parsed.value).all()):
         raise ArgumentError(f"the numbers of a contrast must be finite; got {contrasts!r}.")
@@ -107,26 +108,14 @@ def _as_text(name: str) -> str:
     return name if name.isidentifier() else f"`{name}`"
 
 
-def _as_matrix(contrasts: Any) -> FloatArray:
-    try:
-        return np.atleast_2d(np.asarray(contrasts, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise ArgumentError(
-            "a contrast as an array must hold numbers; got "
-            f"{listed(contrasts) if isinstance(contrasts, list | tuple) else repr(contrasts)[:200]}. Several "
-            "hypotheses as text go into one string, with commas between them."
-        ) from None
-
-
 def _parse_text(text: str, names: tuple[str, ...]) -> Contrasts:
     import patsy
 
     if not text.strip():
-        raise FormulaError(f"the contrast is an empty text. The parameters are {listed(names)}.")
+        raise FormulaError(f"the contrast is an empty text.{nearest_or_all('', names)}")
     quoted = set(_QUOTED.findall(text))
     for name in quoted.difference(names):
-        hint = nearest(name, names) or f" The parameters are {listed(names)}."
-        raise MissingColumnError(f'"{name}" is not a parameter.{hint}', column=name)
+        raise MissingColumnError(f'"{name}" is not a parameter.{nearest_or_all(name, names)}', column=name)
     try:
         as_written = [f"`{name}`" if name in quoted else name for name in names]
         constraint = patsy.DesignInfo(as_written).linear_constraint(text)
@@ -136,7 +125,7 @@ def _parse_text(text: str, names: tuple[str, ...]) -> Contrasts:
         ) from None
     except patsy.PatsyError as error:
         _refuse_unknown_name(text, error, names)
-        raise FormulaError(f"the contrast does not parse: {error}\nThe parameters are {listed(names)}.") from None
+        raise FormulaError(f"the contrast does not parse: {error}\n{nearest_or_all('', names).strip()}") from None
     C = np.asarray(constraint.coefs, dtype=np.float64)
     parts = [part.strip() for part in text.split(",")]
     labels = tuple(parts) if len(parts) == C.shape[0] else tuple(f"{text} [{i}]" for i in range(C.shape[0]))
@@ -156,7 +145,7 @@ def _parse_mapping(contrasts: dict[str, Any], names: tuple[str, ...]) -> Contras
     C = np.zeros((1, len(names)))
     for name, coefficient in contrasts.items():
         if name not in names:
-            hint = nearest(name, names) or f" The parameters are {listed(names)}."
+            hint = nearest_or_all(name, names)
             raise MissingColumnError(f'"{name}" is not a parameter.{hint}', column=str(name))
         if not isinstance(coefficient, int | float | np.number):
             raise ArgumentError(f"the coefficients of a contrast must be numbers; got {coefficient!r} for {name!r}.")

@@ -8,7 +8,7 @@ import io
 import os
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,7 +31,7 @@ def find_files(paths: Paths) -> tuple[list[Source], list[Path]]:
 
     Beside them the links in folders and among matches, which are passed over.
     """
-    patterns = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    patterns = list(paths) if isinstance(paths, Iterable) and not isinstance(paths, str) else [paths]
     if not patterns:
         raise ArgumentError("`path` must name at least one file; got none.")
     for path in patterns:

@@ -493,8 +493,8 @@ def refuse_pooling(
     """
     if "left" in keywords:
         return
-    by = keywords.get("by") or []
-    names = [by] if isinstance(by, str) else [str(name) for name in by]
+    by = keywords.get("by")
+    names = [by] if isinstance(by, str) else [str(name) for name in by] if isinstance(by, list | tuple) else []
     advice = {"prompt": f"by={[*names, 'prompt']}"} if "by" in parameters else {}
     if "facets" in parameters:
         names = re.findall(r"[^\s:*+]+", str(keywords["facets"]))

@@ -13,7 +13,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, muted, option
+from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, muted, option, whole_number
 from evalreg.choices import MissingName
 from evalreg.data.answers import NOBODY
 from evalreg.data.clusters import Axis, Codes, Groups, axis_name, joint, or_one_model, rows_where, with_roles
@@ -467,6 +467,7 @@ class Noise(Printed):
             If there are fewer than two models.
         """
         self._needs_pairs()
+        points = whole_number("points", points, 2)
         table, pairs = self._pairs, self._pairs[self._pairs["paired"]]
         pairs = pairs if len(pairs) else table
         errors = {"one answer": middle(pairs["se_one_answer"]), "answers as here": middle(pairs["se_total"])}

@@ -308,15 +308,15 @@ class FacetComponents(Shown):
         --------
         `er.plan.board(delta=0.05, **found.for_board("model", "item", "judge"))`
         """
-        roles = (model, prompt) if judge is None else (model, prompt, judge)
+        roles = tuple(map(str, (model, prompt) if judge is None else (model, prompt, judge)))
         if set(self.facets) != set(roles):
             raise ArgumentError(
                 f"`for_board` needs components of {listed(roles)} and nothing else, all crossed; these are of "
                 f'{listed(self.facets)}. Compute them with facets="{" x ".join(roles)}".'
             )
-        role_of = {frozenset((model, prompt)): "model_prompt"}
+        role_of = {frozenset(roles[:2]): "model_prompt"}
         if judge is not None:
-            role_of |= {frozenset((model, judge)): "model_judge", frozenset(roles): "residual"}
+            role_of |= {frozenset(roles[::2]): "model_judge", frozenset(roles): "residual"}
         variances, negative = dict.fromkeys(("model_prompt", "model_judge", "residual"), 0.0), []
         for place, (name, variance) in enumerate(self.frame["variance"].items()):
             role = role_of.get(self.columns[place]) if place < len(self.columns) - 1 else "residual"

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from evalreg.checks import FloatArray, fraction, keeps, listed
+from evalreg.checks import FloatArray, fraction, keeps, listed, nearest_or_all
 from evalreg.covariance.crossed import crossed_widths, sums_of, t_quantile
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
@@ -309,7 +309,8 @@ def _difference(results: Any, left: str | None, right: str | None) -> Any:
     names = list(results.estimate.names) if pairs is None else sorted({str(name) for pair in pairs for name in pair})
     absent = [name for name in (left, right) if name not in names]
     if absent:
-        raise ArgumentError(f"{absent[0]!r} is not a parameter of these results. There are {listed(names)}.")
+        hint = nearest_or_all(absent[0], names)
+        raise ArgumentError(f"{absent[0]!r} is not a parameter of these results.{hint}")
     if pairs is None:
         row = [(name == left) - (name == right) for name in names]
     else:

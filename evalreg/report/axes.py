@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, option, visible
+from evalreg.checks import FloatArray, listed, option, real_numbers, visible
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
     ArgumentTypeError,
     EmptyDataError,
     MissingColumnError,
+    NonNumericError,
     NotAvailableError,
 )
 from evalreg.report.tables import PAIRED, shorten
@@ -118,7 +119,10 @@ def checked_columns(table: pd.DataFrame, names: tuple[Any, ...]) -> FloatArray:
         raise MissingColumnError(f'the table has no column "{missing[0]}", which the figure shows.', column=missing[0])
     if table.empty:
         raise EmptyDataError("the table has no rows, so there is nothing to draw.")
-    return table[list(names)].to_numpy(dtype=float)
+    try:
+        return real_numbers(table[list(names)])
+    except (TypeError, ValueError) as error:
+        raise NonNumericError(f"the columns {listed(names)} of the table must hold numbers ({error}).") from None
 
 
 def display_names(names: Iterable[object], width: int = NAME_WIDTH) -> list[str]:

@@ -248,8 +248,8 @@ def best_first(estimate: Estimate, n: int | None = None) -> list[int]:
     return [*best, *range(n_models, estimate.n_params)]
 
 
-def _place(names: Sequence[str], name: str) -> int:
-    if name not in names:
+def _place(names: Sequence[str], name: object) -> int:
+    if not isinstance(name, str) or name not in names:
         raise ArgumentError(f"`name` must be one of the estimates {listed(list(names))}; got {name!r}.")
     return list(names).index(name)
 

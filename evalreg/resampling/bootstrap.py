@@ -12,7 +12,19 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, hold, issue, keeps, listed, option, whole_number
+from evalreg.checks import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    fraction,
+    hold,
+    issue,
+    keeps,
+    listed,
+    option,
+    real_numbers,
+    whole_number,
+)
 from evalreg.covariance.options import Groups, check_two_clusters, drop_nested, resolve_groups
 from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.covariance.terms import naive_term
@@ -610,7 +622,7 @@ def _numbers(
             value = [by_name.get(name, np.nan) for name in names]
     try:
         # None alone is a function without a return.
-        numbers = np.atleast_1d(np.asarray("" if value is None else value, dtype=np.float64))
+        numbers = np.atleast_1d(real_numbers("" if value is None else value))
     except (TypeError, ValueError):
         numbers = np.empty((0, 0))
     if numbers.ndim != 1 or numbers.size == 0:

@@ -18,7 +18,7 @@ from evalreg.checks import (
     issue,
     keeps,
     listed,
-    nearest,
+    nearest_or_all,
     option,
     whole_number,
 )
@@ -466,7 +466,7 @@ def _two_arms(
     treated, reference = sorted(names, reverse=True) if levels is None else map(str, levels)
     for level in (treated, reference):
         if level not in names:
-            hint = nearest(level, names) or f" The labels are {listed(sorted(names))}."
+            hint = nearest_or_all(level, sorted(names), "label")
             raise UnknownLabelError(f"`levels` names {level!r}, which {treatment!r} does not hold.{hint}")
     arm_of_label = np.full(len(names), -1)
     arm_of_label[[names.index(reference), names.index(treated)]] = 0, 1

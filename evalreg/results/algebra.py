@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalreg.checks import FloatArray, listed
+from evalreg.checks import FloatArray, listed, real_numbers
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions
 from evalreg.data.clusters import Axis, axis_name, parse_groups
@@ -140,8 +140,9 @@ class Algebra:
 
         Raises
         ------
-        ArgumentError
-            If values have no names, the shapes do not fit, or a value or a derivative is not finite.
+        ArgumentError, ArgumentTypeError
+            If values have no names, the shapes do not fit, or a value or a derivative is no finite real number; and if
+            `function` is none.
 
         References
         ----------
@@ -158,6 +159,8 @@ class Algebra:
         >>> results.transform(lambda p: p / (1 - p)).params.round(3).to_dict()
         {'new': 4.0, 'old': 3.0}
         """
+        if not callable(function):
+            raise ArgumentTypeError(f"`function` must be a function of the parameters; got {function!r:.200}.")
         estimate = self.estimate
         params = pd.Series(np.array(estimate.params), index=list(estimate.names))
         returned = function(params.copy())
@@ -367,7 +370,7 @@ class Diagnosed(Algebra):
         ArgumentError
             If `by` crosses several clusterings.
         """
-        axes = () if by is None else parse_groups(by, self.estimate.scores.columns)
+        axes = () if by is None else parse_groups(by, self.estimate.scores.columns, "by")
         if len(axes) > 1:
             raise ArgumentError(f'`by` must name one clustering, such as "{axis_name(axes[0])}"; got {by!r}.')
         values, index = row_influence(self.estimate, axes[0] if axes else None)
@@ -404,7 +407,7 @@ def _as_values(values: Any) -> FloatArray:
 
 def _as_numbers(what: str, values: Any) -> FloatArray:
     try:
-        return np.asarray(values, dtype=np.float64)
+        return real_numbers(values)
     except (TypeError, ValueError):
         raise ArgumentError(f"`{what}` must give numbers; got {values!r}.") from None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest_or_all
 from evalreg.data.clusters import Codes, Labels, factorize, no_source, used_codes
 from evalreg.data.frame import Table, align_labels, held_pandas, open_frame
 from evalreg.errors import AlignmentError, ArgumentError, DataError, MissingColumnError, NotAvailableError
@@ -109,7 +109,7 @@ def design_rows(model: Any, data: Any) -> tuple[FloatArray, pd.Index | None]:
     names = covariates(model, known)
     for name in names:
         if name not in table.columns:
-            hint = nearest(name, table.columns) or f" The columns are {listed(table.columns)}."
+            hint = nearest_or_all(name, table.columns, "column")
             raise MissingColumnError(f'`data` lacks "{name}", a covariate of the formula.{hint}', column=name)
     columns = table.to_pandas(tuple(names), None)
     plain = {name: _plain(columns[name], holds_labels(model, known, name)) for name in names}
@@ -175,7 +175,7 @@ def chosen_covariates(model: Any, frame: pd.DataFrame, variables: str | list[str
         raise ArgumentError(f"`variables` must name covariates, each once: {listed(known)}; got {variables!r}.")
     for name in names:
         if name not in known:
-            hint = nearest(name, known) or f" They are {listed(known)}."
+            hint = nearest_or_all(name, known, "covariate")
             raise MissingColumnError(
                 f'`variables` names "{name}", which is not a covariate of the formula.{hint}', column=name
             )

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import FloatArray, listed, whole_number
+from evalreg.checks import FloatArray, listed, real_numbers, whole_number
 from evalreg.data.clusters import Labels, rows_where
 from evalreg.data.frame import pandas_rows, refuse_larger
 from evalreg.errors import (
@@ -156,7 +156,7 @@ def _matched(
 def _numbers(values: np.ndarray[Any, Any], argument: str) -> FloatArray:
     """Finite numbers, or an error that says where they are not."""
     try:
-        numbers = np.array(values, dtype=np.float64)
+        numbers = real_numbers(values).copy()
     except (TypeError, ValueError):
         raise ArgumentTypeError(f"`{argument}` must be numbers; got an array of {values.dtype}.") from None
     wrong = ~np.isfinite(numbers)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evalreg.checks import FloatArray, fraction, listed, nearest, pointed
+from evalreg.checks import FloatArray, fraction, nearest_or_all, pointed
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, FormulaError, MissingColumnError
 from evalreg.inference.intervals import Verdict
@@ -178,7 +178,7 @@ def _difference(names: tuple[str, ...], name: str, left: str, right: str | None)
         return weights
     halves = {half for pair in names for half in pair.split(" - ")}
     missing = name if right is None else next((model for model in (left, right) if model not in halves), name)
-    hint = nearest(missing, names) or f" There are {listed(list(names))}."
+    hint = nearest_or_all(missing, names)
     raise MissingColumnError(
         f'`claim` names "{missing}", which is not estimated.{hint}', column=missing, parameter="claim"
     )

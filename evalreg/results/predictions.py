@@ -13,7 +13,7 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg import errors
-from evalreg.checks import FloatArray, fraction, issue, listed, nearest
+from evalreg.checks import FloatArray, fraction, issue, listed, nearest, nearest_or_all
 from evalreg.data.clusters import known_columns
 from evalreg.data.rows import joint_names
 from evalreg.estimate import Estimate
@@ -546,7 +546,7 @@ def _level(fitted: FittedMean, name: str, value: Any) -> Any:
         return float(value)
     levels = _levels(fitted.frame[name])
     if value not in levels:
-        hint = nearest(value, levels) or f" They are {listed(levels)}."
+        hint = nearest_or_all(value, levels, "level")
         raise errors.MissingColumnError(f'"{name}" has no level {value!r}.{hint}', column=name)
     return value
 

@@ -15,19 +15,11 @@ import pandas as pd
 from evalreg.checks import FloatArray, Hinting, issue, muted, option, with_hints
 from evalreg.choices import CovName, DofName, IntervalName, RepairName, SscName
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.options import (
-    CovOptions,
-    Groups,
-    check_cov_options,
-    check_estimate,
-    documented,
-    grouped,
-    takes_ssc,
-)
+from evalreg.covariance.options import CovOptions, Groups, check_cov_options, documented, grouped, takes_ssc
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.where import open_subset
 from evalreg.errors import EvalregError, Note
-from evalreg.estimate import Estimate
+from evalreg.estimate import Estimate, check_estimate
 from evalreg.inference.fragile import assembled
 from evalreg.inference.intervals import EquivalenceName, against_null, equivalence_table, intervals, t_tests
 from evalreg.inference.ranks import PairAdjustName

@@ -212,7 +212,7 @@ class Evals(Printed):
         known = list(dict.fromkeys(names))
         if name is None and len(known) == 1:
             name = known[0]
-        if name is None or name not in known:
+        if not isinstance(name, str) or name not in known:
             what, got = "difference" if differences else "model", "none" if name is None else repr(name)
             raise ArgumentError(f"`name` must be the {what} to draw, one of {listed(known)}; got {got}.")
         rows = frame[np.array(names) == name].rename(columns={"difference": "estimate"})

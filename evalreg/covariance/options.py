@@ -16,16 +16,7 @@ import numpy as np
 
 from evalreg.checks import covariance_hint, listed, option
 from evalreg.choices import COVS, DOFS, REPAIRS, SSCS, CovName, DofName, RepairName, SscName
-from evalreg.data.clusters import (
-    Axis,
-    as_label_dict,
-    axis_name,
-    name_in_use,
-    no_source,
-    parse_groups,
-    same_partition,
-    union,
-)
+from evalreg.data.clusters import Axis, as_label_dict, axes_of, axis_name, name_in_use, no_source, same_partition, union
 from evalreg.data.clusters import Groups as Groups
 from evalreg.errors import (
     ArgumentError,
@@ -304,23 +295,19 @@ def resolve_groups(scores: Scores, groups: Groups) -> tuple[Scores, tuple[Axis, 
     """Axes named by `groups`, none for None; labels given as arrays become columns of the scores that come back."""
     if groups is None:
         return scores, ()
-    if isinstance(groups, str) or (isinstance(groups, list | tuple) and all(isinstance(g, str) for g in groups)):
-        try:
-            axes = parse_groups(groups, scores.columns)
-        except MissingColumnError as error:
-            if scores.has_source and not scores.columns:
-                raise MissingColumnError(
-                    f'`groups` names "{error.column}", and this estimate was made without a data frame. Pass the '
-                    f'labels themselves, groups=data["{error.column}"], one for each row.',
-                    column=error.column,
-                ) from None
-            if scores.has_source:
-                raise
-            raise no_source(error.column or str(groups), scores.columns) from None
-    else:
-        labels = as_label_dict(groups)
-        scores, axes = scores.with_labels(labels), tuple((name,) for name in labels)
-    return scores, axes
+    try:
+        axes, labels = axes_of(groups, scores.columns)
+    except MissingColumnError as error:
+        if scores.has_source and not scores.columns:
+            raise MissingColumnError(
+                f'`groups` names "{error.column}", and this estimate was made without a data frame. Pass the '
+                f'labels themselves, groups=data["{error.column}"], one for each row.',
+                column=error.column,
+            ) from None
+        if scores.has_source:
+            raise
+        raise no_source(error.column or str(groups), scores.columns) from None
+    return scores.with_labels(labels) if labels else scores, axes
 
 
 def refuse_many_axes(axes: tuple[Axis, ...]) -> None:

@@ -581,6 +581,14 @@ def name_in_use(name: str, argument: str) -> ArgumentError:
     )
 
 
+def axes_of(groups: Groups, columns: Sequence[str]) -> tuple[tuple[Axis, ...], dict[str, Any]]:
+    """Axes of groups that are not None, and labels by name; none where columns are named."""
+    if isinstance(groups, str) or (isinstance(groups, list | tuple) and all(isinstance(g, str) for g in groups)):
+        return parse_groups(groups, columns), {}
+    labels = as_label_dict(groups)
+    return tuple((name,) for name in labels), labels
+
+
 def as_label_dict(groups: Groups) -> dict[str, Any]:
     """Labels by name, of an array, a Series or a dict of them; an unnamed array is called "groups"."""
     # Names of pandas may be anything.

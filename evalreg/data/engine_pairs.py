@@ -17,7 +17,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis, Codes, Groups, as_codes, factorize, joint, known_column, parse_groups
 from evalreg.data.designs import sides_design
 from evalreg.data.engine import CellKeys, Grouped, Measure, Query, count_of, floats_of, kind_of
-from evalreg.data.engine_rows import REASON, columns_in, marked, refuse_far_weights, used_columns, weight_of
+from evalreg.data.engine_rows import REASON, columns_in, marked, refuse_far_weights, used_columns, weight_of, weighted
 from evalreg.data.frame import as_query, refuse_infinite
 from evalreg.data.pairs import (
     OTHER_KEY,
@@ -167,10 +167,10 @@ def _of_scores(score: nw.Expr, w: nw.Expr | None) -> dict[str, Measure]:
     """Ends and ties of scores, and sums of their products with the weights w, about one half."""
     v = score - 0.5
     measures: dict[str, Measure] = {"low": (score, "min"), "high": (score, "max"), "tied": count_of(score == 0.5)}
-    if w is None:
-        return measures | {"wv": (v, "sum"), "wvv": (v * v, "sum")}
-    measures |= {"wv": (w * v, "sum"), "wvv": (w * v * v, "sum")}
-    return measures | {"wwv": (w * w * v, "sum"), "wwvv": (w * w * v * v, "sum")}
+    for power in (1, 2) if w is not None else (1,):
+        for number, name in ((v, "v"), (v * v, "vv")):
+            measures["w" * power + name] = weighted(number, w, power), "sum"
+    return measures
 
 
 def _left_scores(

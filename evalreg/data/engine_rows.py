@@ -136,9 +136,9 @@ class EngineRows:
     absent: tuple[str, ...]
 
 
-def weighted(number: nw.Expr, weight: nw.Expr | None) -> nw.Expr:
-    """A number times the weight; itself without one, as engines would multiply every row by one."""
-    return number if weight is None else weight * number
+def weighted(number: nw.Expr, weight: nw.Expr | None, power: int = 1) -> nw.Expr:
+    """A number times a power of the weight; itself without one, as engines would multiply every row by one."""
+    return number if weight is None else weighted(number * weight, weight, power - 1) if power else number
 
 
 def mean_measures(score: nw.Expr, weight: nw.Expr | None) -> dict[str, Measure]:

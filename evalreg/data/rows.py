@@ -19,16 +19,16 @@ from evalreg.data.clusters import (
     Groups,
     Labels,
     as_codes,
-    as_label_dict,
+    axes_of,
     factorize,
     joint,
     joint_parts,
     name_in_use,
-    parse_groups,
     repeated_rows,
     restricted,
     rows_where,
     same_partition,
+    union,
     used_codes,
 )
 from evalreg.data.engine import ROWS, Query
@@ -51,12 +51,9 @@ def group_labels(table: Table, groups: Groups) -> tuple[tuple[Axis, ...] | None,
     """Axes of the groups asked for, or None; and by column the codes of all rows, -1 where missing, with labels."""
     if groups is None:
         return None, {}
-    if isinstance(groups, str) or (isinstance(groups, list | tuple) and all(isinstance(g, str) for g in groups)):
-        axes = parse_groups(groups, table.columns)
-        return axes, {name: table.labels(name, "groups") for axis in axes for name in axis}
-    arrays = as_label_dict(groups)
-    labels = {name: factorize(table.align(name, values)) for name, values in arrays.items()}
-    return tuple((name,) for name in arrays), labels
+    axes, arrays = axes_of(groups, table.columns)
+    labels = {name: table.labels(name, "groups") for name in union(*axes) if name not in arrays}
+    return axes, labels | {name: factorize(table.align(name, values)) for name, values in arrays.items()}
 
 
 def checked_weights(table: Table, weights: Any) -> FloatArray | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations_with_replacement
 from typing import Any
 
@@ -12,9 +13,9 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
-from evalreg.data.clusters import Axis, factorize, no_source, union
-from evalreg.data.engine import CellKeys, Query, Sums, changed_rows
-from evalreg.data.engine_rows import MIDDLE
+from evalreg.data.clusters import Axis, as_codes, factorize, joint, no_source, union
+from evalreg.data.engine import CellKeys, Query, Sums, changed_rows, count_of
+from evalreg.data.engine_rows import MIDDLE, weighted
 from evalreg.data.frame import refuse_extreme, refuse_infinite
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE, HELD_BYTES, ROOT_OF_ROUNDING
@@ -51,9 +52,7 @@ class Measured:
 
     def weighted(self, number: nw.Expr, power: int = 1) -> nw.Expr:
         """A number times a power of the weight."""
-        for _ in range(power if self.weight is not None else 0):
-            number = number * self.weight
-        return number
+        return weighted(number, self.weight, power)
 
     def summed(self, cells: CellKeys, centre: FloatArray) -> dict[str, nw.Expr]:
         """What is summed: weighted residuals; sizes and weights, where not all are one."""
@@ -237,7 +236,9 @@ class EngineScores(Scores):
         if self._clustering(by).blocks is not None:
             return super().fold(by, piece)
         rows = self._rows_of(by)
-        return rows.engine.fold(by, self.of, rows.summed(self.of, self.centre), Folded(self._formula(), piece))
+        return rows.engine.fold(
+            by, self.of, rows.summed(self.of, self.centre), partial(_folded, self._formula(), piece)
+        )
 
     def _ask(self, by: Axis) -> Iterator[Sums]:
         rows = self._rows_of(by)
@@ -308,8 +309,8 @@ class EngineScores(Scores):
         if (item, by) not in self._homes:
             names = union(item, by)
             parts = [sums.labels for sums in self._rows_of(item).engine.sums(names, CellKeys(), {})]
-            codes = {name: factorize(_joined(part[i] for part in parts))[0] for i, name in enumerate(names)}
-            of_item, home = (_joint_codes([codes[name] for name in axis]) for axis in (item, by))
+            codes = {name: as_codes(factorize(_joined(part[i] for part in parts))[0]) for i, name in enumerate(names)}
+            of_item, home = (joint([codes[name] for name in axis]).codes for axis in (item, by))
             self._homes[item, by] = home[np.flatnonzero(np.diff(of_item, prepend=-1))]
         return self._homes[item, by]
 
@@ -361,8 +362,7 @@ class EngineScores(Scores):
         score = rows.weight * (rows.value - of_cell(self.of, self.fitted))
         squared = score * score / (rest if power == 0.5 else rest * rest)
         squared = nw.when(rest > FULL_LEVERAGE).then(squared).otherwise(nw.lit(0.0))
-        (sums,) = rows.engine.sums((), self.of, {"q": squared})
-        return by_cell(sums, sums.totals["q"], self.n_columns)
+        return rows.by_cell(self.of, {"q": squared})["q"]
 
     def row_labels(self) -> None:
         """None: rows are not in memory."""
@@ -410,14 +410,6 @@ def _refuse_many(cells: CellKeys, n_used: int) -> None:
         )
 
 
-def _joint_codes(columns: list[IntArray]) -> IntArray:
-    """Codes of joint values, in order of appearance."""
-    joint, *others = columns
-    for other in others:
-        joint = factorize(joint * (int(other.max()) + 1) + other)[0]
-    return joint
-
-
 def _joined(parts: Iterator[Any]) -> Any:
     return np.concatenate([np.asarray(part.to_pandas(), dtype=object) for part in parts])
 
@@ -445,16 +437,9 @@ class Formula:
         return Block(sums.matrix(totals, n_cells), sums.matrix(bottom / size if self.gram == SIZE else weight, n_cells))
 
 
-@dataclass(frozen=True, eq=False)
-class Folded:
-    """What is made of a block, of the sums that it is made of; it can be pickled."""
-
-    formula: Formula
-    piece: Callable[[Block], FloatArray]
-
-    def __call__(self, sums: Sums) -> FloatArray:
-        """Its part of the total."""
-        return self.piece(self.formula(sums))
+def _folded(formula: Formula, piece: Callable[[Block], FloatArray], sums: Sums) -> FloatArray:
+    """What is made of a block, of the sums that it is made of; with its first arguments it can be pickled."""
+    return piece(formula(sums))
 
 
 def _in_both_orders(sums: Sums) -> int:
@@ -533,16 +518,19 @@ class MeasuredNumbers(Measured):
     def summed(self, cells: CellKeys, centre: FloatArray) -> dict[str, nw.Expr]:
         """Sums of w, w u u' and w u (y - centre); with weights also those of their roots, for residuals."""
         sums, y = super().summed(cells, centre), self.value - of_cell(cells, centre)
-        w = nw.lit(1.0) if self.weight is None else self.weight
-        parts = (nw.lit(1.0), *self.numbers)
         for j, z in enumerate(self.numbers, 1):
-            sums |= {f"y{j}": w * z * y, f"u0,{j}": w * z}
-        for i, j in combinations_with_replacement(range(1, len(parts)), 2):
-            sums[f"u{i},{j}"] = w * parts[i] * parts[j]
+            sums |= {f"y{j}": self.weighted(z * y), f"u0,{j}": self.weighted(z)}
+        for i, j in combinations_with_replacement(range(1, len(self.parts)), 2):
+            sums[f"u{i},{j}"] = self.weighted(self.parts[i] * self.parts[j])
         if self.weight is not None:
             root = self.weight.sqrt()
-            sums |= {"r": root * y} | {f"r{j}": root * z for j, z in enumerate(parts)}
+            sums |= {"r": root * y} | {f"r{j}": root * z for j, z in enumerate(self.parts)}
         return sums
+
+    @property
+    def parts(self) -> tuple[nw.Expr, ...]:
+        """u, part by part."""
+        return nw.lit(1.0), *self.numbers
 
 
 def squares_of(sums: Sums, K: int, name: str = "u") -> FloatArray:
@@ -624,11 +612,10 @@ class EngineMoments(ByClusterRows):
             return self.inner.scaled_squares(forms[:, 0, 0], power)[:, None, None]
         if power not in self._squared_by_power:
             measured = self._measured("errors and leverages of independent rows")
-            w = nw.lit(1.0) if measured.weight is None else measured.weight
             residual = self._residual(measured)
-            squared = w * w * residual * residual
+            squared = measured.weighted(residual * residual, 2)
             if power:
-                rest = 1.0 - w * self._form(measured, forms)
+                rest = 1.0 - measured.weighted(self._form(measured, forms))
                 self._refuse_full(measured, rest)
                 squared = squared / (rest if power == 0.5 else rest * rest)
             self._squared_by_power[power] = self._products(measured, squared)
@@ -636,7 +623,7 @@ class EngineMoments(ByClusterRows):
         return self._squared_by_power[power]
 
     def _products(self, measured: MeasuredNumbers, factor: nw.Expr) -> FloatArray:
-        parts, n = (nw.lit(1.0), *measured.numbers), len(self.inner.of.labels)
+        parts, n = measured.parts, len(self.inner.of.labels)
         K = len(parts)
         products = {f"q{i},{j}": factor * parts[i] * parts[j] for i, j in combinations_with_replacement(range(K), 2)}
         (sums,) = measured.engine.sums((), self.inner.of, products)
@@ -667,7 +654,7 @@ class EngineMoments(ByClusterRows):
         """u'F_c u of a row, F (n_cells, K, K)."""
         cells = self.inner.of
         _refuse_many(cells, int(np.count_nonzero(np.any(forms != 0, axis=(1, 2)))))
-        parts, form = (nw.lit(1.0), *measured.numbers), nw.lit(0.0)
+        parts, form = measured.parts, nw.lit(0.0)
         for i, j in combinations_with_replacement(range(len(parts)), 2):
             times = forms[:, i, j] * (1.0 if i == j else 2.0)
             form = form + of_cell(cells, times) * parts[i] * parts[j]
@@ -675,10 +662,7 @@ class EngineMoments(ByClusterRows):
 
     def _refuse_full(self, measured: MeasuredNumbers, rest: nw.Expr) -> None:
         # Too near to rounding for a power of it.
-        full = nw.when(rest < ROOT_OF_ROUNDING).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
-        (sums,) = measured.engine.sums((), CellKeys(), {"n": full})
-        count = int(sums.totals["n"].sum())
-        if count:
+        if count := int(measured.engine.totals({"full": count_of(rest < ROOT_OF_ROUNDING)})["full"]):
             raise NotAvailableError(
                 f"{count} {'row has' if count == 1 else 'rows have'} a leverage of 1 or so near it that sums of an "
                 "engine leave no digits: one row alone determines a coefficient. Leave such rows or their columns "
@@ -695,10 +679,10 @@ class EngineMoments(ByClusterRows):
         for first in range(0, cells.size, MOST_CELLS):
             some = cells[first : first + MOST_CELLS]
             measured = self._measured("whether single rows determine a coefficient")
-            w = nw.lit(1.0) if measured.weight is None else measured.weight
             forms = np.zeros((B.shape[0], B.shape[1], B.shape[1]))
             forms[some] = (B @ np.swapaxes(B, 1, 2))[some]
-            heavy = nw.when(w * self._form(measured, forms) > above).then(w).otherwise(nw.lit(0.0))
+            weight = measured.weighted(nw.lit(1.0))
+            heavy = nw.when(measured.weighted(self._form(measured, forms)) > above).then(weight).otherwise(nw.lit(0.0))
             R = roots(self._products(measured, heavy)[some])
             yield from (rows[np.any(rows != 0, axis=1)] for rows in R @ B[some] if np.any(rows != 0))
 
@@ -734,8 +718,7 @@ def first_moments(
 ) -> tuple[FloatArray, FloatArray, float]:
     """Of each cell the sums of w u u' and of w u y, and that of w y^2 over all, y less the centre; one query."""
     y = measured.value - of_cell(cells, centre)
-    w = nw.lit(1.0) if measured.weight is None else measured.weight
-    (sums,) = measured.engine.sums((), cells, measured.summed(cells, centre) | {"yy": w * y * y})
+    (sums,) = measured.engine.sums((), cells, measured.summed(cells, centre) | {"yy": measured.weighted(y * y)})
     K, n = len(measured.numbers) + 1, len(cells.labels)
     M, m = np.zeros((n, K, K)), np.zeros((n, K))
     M[sums.cell] = squares_of(sums, K)

@@ -169,19 +169,8 @@ def _check(node: ast.expr, code: str, names: Names, place: str = "value") -> Non
 
     In the place of an "argument" of patsy's functions also texts and lists are fine, in that of a "contrast" these too.
     """
-    contrast, argument = place == "contrast", place != "value"
     match node:
-        case ast.Name(id=name) if contrast and name in CONTRASTS:
-            names.functions.add(name)
-        case ast.Name(id=name):
-            names.columns.add(name)
-            names.plain.add(name)
-        case ast.Constant(value=None | str() | bool()) if argument:
-            pass
-        case ast.Constant():
-            if type(node.value) not in (int, float):
-                raise _refused(f"{ast.unparse(node)} where a column or a number is needed", code)
-        case ast.List() | ast.Tuple() if argument:
+        case ast.List() | ast.Tuple() if place != "value":
             for entry in node.elts:
                 _check(entry, code, names, "argument")
         case ast.BinOp():
@@ -195,10 +184,27 @@ def _check(node: ast.expr, code: str, names: Names, place: str = "value") -> Non
             for side in (node.left, *node.comparators):
                 if not (isinstance(side, ast.Constant) and isinstance(side.value, str)):
                     _check(side, code, names)
-        case ast.Call(func=ast.Name(id=name)) if contrast and name in CONTRASTS:
+        case ast.Call(func=ast.Name(id=name)) if place == "contrast" and name in CONTRASTS:
             _check_arguments(node, code, names)
         case ast.Call():
             _check_call(node, code, names)
+        case _:
+            _check_single(node, code, names, place)
+
+
+def _check_single(node: ast.expr, code: str, names: Names, place: str) -> None:
+    """The same of what is made of nothing else: a column, a number, a constant of numpy, or a text as an argument."""
+    match node:
+        case ast.Name(id=name) if place == "contrast" and name in CONTRASTS:
+            names.functions.add(name)
+        case ast.Name(id=name):
+            names.columns.add(name)
+            names.plain.add(name)
+        case ast.Constant(value=None | str() | bool()) if place != "value":
+            pass
+        case ast.Constant():
+            if type(node.value) not in (int, float):
+                raise _refused(f"{ast.unparse(node)} where a column or a number is needed", code)
         case ast.Attribute(value=ast.Name(id="np"), attr=name) if name in CONSTANTS:
             names.functions.add("np")
         case ast.Attribute(value=ast.Name(id=kind)) if kind in _STATA:

@@ -219,12 +219,8 @@ def mean(
     requested = check_cov_options(cov, ssc, dof, repair)
     icc = checked_icc(icc, "scores")
     if over is not None:
-        others = {"by": by, "sample": sample, "strata": strata, "weights": weights, "n_population": n_population}
-        rules = {"questions": (questions, "own"), "target": (target, "questions like these"), "icc": (icc, ICC_MEAN)}
-        refused = [name for name, value in others.items() if value is not None]
-        refused += [name for name, (value, usual) in rules.items() if value != usual]
-        if refused:
-            raise ArgumentError(f"`over` gives the spread of one score over templates and takes no `{refused[0]}`.")
+        refused = {"by": by, "sample": sample, "strata": strata, "weights": weights, "n_population": n_population}
+        _refuse_beside_over(**refused, questions=questions, target=target, icc=icc)
         return mean_over(data, score, over, item, q, groups, missing, requested)
     if not np.array_equal(q, (0.05, 0.5, 0.95)):
         raise ArgumentError("`q` needs `over`, the column of the templates; `er.quantile` is of the scores of rows.")
@@ -237,12 +233,7 @@ def mean(
         beside = {"groups": groups, "strata": strata, "weights": weights, "n_population": n_population}
         return targets.these_questions(again, item, sample, **beside, questions=shared)
     check_target(target, n_population, None if weights is None else _UNLIKE_CHANCES)
-    if isinstance(data, SummedLog):
-        needs_rows = {"sample": sample, "weights": weights, "questions": shared}
-        table: Table | Query = lines_of(data, "scores", score, needs_rows)
-        refuse_unsummed(data, item)
-    else:
-        table = open_frame(data)
+    table = _opened(data, score, item, {"sample": sample, "weights": weights, "questions": shared})
     if not isinstance(strata_weights, Mapping):
         option("strata_weights", strata_weights, StrataWeightsName)
     if strata is None and strata_weights != "micro":
@@ -292,6 +283,23 @@ def mean(
         results = results_of(estimate, axes, requested, notes)
     refuse_idle_icc(icc, ICC_MEAN, results.cov.single, "unweighted means")
     return results
+
+
+def _refuse_beside_over(**options: object) -> None:
+    """Raise where an option has no place beside `over`."""
+    usual = {"questions": "own", "target": "questions like these", "icc": ICC_MEAN}
+    for name, value in options.items():
+        if not np.array_equal(np.asarray(value), np.asarray(usual.get(name))):
+            raise ArgumentError(f"`over` gives the spread of one score over templates and takes no `{name}`.")
+
+
+def _opened(data: Any, score: str, item: str | None, needs_rows: Mapping[str, Any]) -> Table | Query:
+    """Rows, or sums of them, which must be of the score and have the items."""
+    if not isinstance(data, SummedLog):
+        return open_frame(data)
+    lines = lines_of(data, "scores", score, needs_rows)
+    refuse_unsummed(data, item)
+    return lines
 
 
 _UNLIKE_CHANCES = (

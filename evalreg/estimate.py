@@ -113,27 +113,17 @@ class Population:
         """The largest 1 - n/N, by which the variance of a draw with replacement is multiplied; Cochran, eq. 2.8."""
         return float(np.max(self.scale) ** 2)
 
-
-def beside(
-    first: tuple[Population | None, int, Axis], second: tuple[Population | None, int, Axis], same_rows: bool
-) -> Population | None:
-    """The populations of two estimates with so many columns and these questions, side by side; None is without end."""
-    if first[0] is None and second[0] is None:
-        return None
-    (left, n_first, _), (right, n_second, _) = (
-        (Population(np.ones(n)) if part is None else part, n, item) for part, n, item in (first, second)
-    )
-    noise = None
-    if left.noise is not None or right.noise is not None:
-        parts = (
-            sparse.csr_array((n, n)) if part.noise is None else compressed(part.noise)
-            for part, n in ((left, n_first), (right, n_second))
-        )
-        noise = sparse.block_diag(list(parts), format="csr")
-    scale, axes = np.concatenate([left.scale, right.scale]), tuple(dict.fromkeys((*left.axes, *right.axes)))
-    if left.samples is None and right.samples is None:
-        return Population(scale, noise, axes)
-    return Population(scale, noise, axes, _samples_beside(left, right, same_rows, first[2] == second[2]))
+    def beside(self, other: Population, same_rows: bool, same_item: bool) -> Population:
+        """Both, of estimates side by side of the same rows and questions, or of others."""
+        noise, samples = None, None
+        if self.noise is not None or other.noise is not None:
+            noise = _diagonal(
+                *(sparse.csr_array((p.scale.size,) * 2) if p.noise is None else p.noise for p in (self, other))
+            )
+        if self.samples is not None or other.samples is not None:
+            samples = _samples_beside(self, other, same_rows, same_item)
+        axes = tuple(dict.fromkeys((*self.axes, *other.axes)))
+        return Population(np.concatenate([self.scale, other.scale]), noise, axes, samples)
 
 
 def _samples_beside(left: Population, right: Population, same_rows: bool, same_item: bool) -> Samples:
@@ -895,6 +885,9 @@ class Estimate:
             # Of what `leave_out` solves, the two know nothing together.
             exact = all(part.linear and part.leave_out is None for part in (pair[0], pair[1]))
             refit = Refit(inverse, exact)
+        coefficient_map = None
+        if self.coefficient_map is not None and other.coefficient_map is not None:
+            coefficient_map = _diagonal(self.coefficient_map, other.coefficient_map)
         about = self.about.beside(other.about, (self.n_params, other.n_params))
         inverted = (self.family.inverted, other.family.inverted)
         family: Family = Beside(inverted, (self.params, other.params)) if any(inverted) else PLAIN
@@ -913,9 +906,7 @@ class Estimate:
             bread=_diagonal(self.bread, other.bread),
             kind=self.kind if self.kind == other.kind else "likelihood",
             n_coefficients=max(self.n_coefficients, other.n_coefficients),
-            coefficient_map=None
-            if self.coefficient_map is None or other.coefficient_map is None
-            else _diagonal(self.coefficient_map, other.coefficient_map),
+            coefficient_map=coefficient_map,
             refit=refit,
             cells=None if self.cells is None or other.cells is None else self.cells.beside(other.cells),
             bounded=self.bounded and other.bounded and not (self.family.own_range or other.family.own_range),
@@ -924,13 +915,18 @@ class Estimate:
             lost="" if refit else _lost_beside(self, other, same_rows),
             item=self.item if same_rows and self.item == other.item else (),
             family=family,
-            population=beside(
-                (self.population, self.bread.shape[0], self.item),
-                (other.population, other.bread.shape[0], other.item),
-                same_rows,
-            ),
+            population=_drawn_beside(self, other, same_rows),
             apart=tuple(dict.fromkeys((*self.apart, *other.apart))),
         )
+
+
+def _drawn_beside(first: Estimate, second: Estimate, same_rows: bool) -> Population | None:
+    """The populations of two estimates side by side; None where both are without end."""
+    if first.population is None and second.population is None:
+        return None
+    # Of one without end no variance falls.
+    left, right = (part.population or Population(np.ones(part.bread.shape[0])) for part in (first, second))
+    return left.beside(right, same_rows, first.item == second.item)
 
 
 def _lost_beside(first: Estimate, second: Estimate, same_rows: bool) -> str:

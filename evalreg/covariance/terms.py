@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -282,30 +282,23 @@ def _left_out(estimate: Estimate, by: Axis, refit: Refit) -> Adjusted:
     return matrix, None, lost
 
 
-@dataclass(frozen=True, eq=False)
-class CellMeat:
+def cell_meat(
+    inverse: FloatArray, power: float, bread: Matrix | None, known: Matrix | None, block: Block
+) -> FloatArray:
     """What a block of whole clusters adds to the covariance of means of cells, and to their degrees of freedom.
 
     It is one array, so that blocks add up wherever they lie: the squares of adjusted totals, cells that rest on a
     single cluster, and sums for the degrees of freedom of contrasts whose squared entries are `known`. Without `bread`
     it is the sums for all contrasts alone.
     """
-
-    inverse: FloatArray
-    power: float
-    bread: Matrix | None = None
-    known: Matrix | None = None
-
-    def __call__(self, block: Block) -> FloatArray:
-        """The array of one block."""
-        share, arrays = scale_columns(block.gram, self.inverse), list[FloatArray | BoolArray]()
-        if self.bread is not None:
-            totals = adjust_cell_totals(block.totals, share, self.power)
-            arrays += [square(totals, self.bread), full_leverage_cells(share)]
-        if self.bread is None or self.known is not None:
-            pieces = cell_pieces(share, 1.0 / self.inverse, self.power)
-            arrays += cell_sums(*pieces) if self.known is None else known_sums(self.known, *pieces)
-        return np.concatenate([np.asarray(array, dtype=np.float64).ravel() for array in arrays])
+    share, arrays = scale_columns(block.gram, inverse), list[FloatArray | BoolArray]()
+    if bread is not None:
+        totals = adjust_cell_totals(block.totals, share, power)
+        arrays += [square(totals, bread), full_leverage_cells(share)]
+    if bread is None or known is not None:
+        pieces = cell_pieces(share, 1.0 / inverse, power)
+        arrays += cell_sums(*pieces) if known is None else known_sums(known, *pieces)
+    return np.concatenate([np.asarray(array, dtype=np.float64).ravel() for array in arrays])
 
 
 def _of_all_cells(scores: Scores, by: Axis, inverse: FloatArray, power: float) -> CellSpread:
@@ -314,7 +307,7 @@ def _of_all_cells(scores: Scores, by: Axis, inverse: FloatArray, power: float) -
     if n**2 > HELD:
         shares = (scale_columns(block.gram, inverse) for block in scores.cells(by))
         return spread_of([cell_pieces(share, 1.0 / inverse, power) for share in shares])
-    trace, squares, products = np.split(scores.fold(by, CellMeat(inverse, power)), [n, n + n**2])
+    trace, squares, products = np.split(scores.fold(by, partial(cell_meat, inverse, power, None, None)), [n, n + n**2])
     return trace, (squares + products**2).reshape(n, n), None
 
 
@@ -326,7 +319,7 @@ def _adjust_cells(estimate: Estimate, by: Axis, power: float, keep: bool) -> Adj
     known = squared_entries(compressed(estimate.coefficient_map))
     # Centred means, say, each have all cells: what is known of all contrasts is less.
     few = keep and float(np.sum(np.diff(known.indptr).astype(float) ** 2)) <= max(inverse.size**2, HELD)
-    sums = scores.fold(by, CellMeat(inverse, power, estimate.bread, known if few else None))
+    sums = scores.fold(by, partial(cell_meat, inverse, power, estimate.bread, known if few else None))
     matrix, rest, of_known = np.split(sums, [m**2, m**2 + inverse.size])
     dof = known_dof(known, of_known) if few else None
     leverage = CellLeverage(partial(_of_all_cells, scores, by, inverse, power), dof) if keep else None

@@ -44,15 +44,15 @@ class Diagnosis:
         Format, runs, and how many values each role has.
     left_out : dict
         Records that are not a score, by reason.
+    remarks : tuple of str
+        What may be wrong.
+    commands : tuple of str
+        Questions that make sense next, a report at the end.
     models : DataFrame
         Indexed by model: rows, items (prompts), missing scores, and the mean or the win rate.
     clusters : DataFrame
         Indexed by column: clusters, largest_share, and over models the median of the icc and of the design_effect of
         the mean score, and largest_design_effect.
-    remarks : tuple of str
-        What may be wrong.
-    commands : tuple of str
-        Questions that make sense next, a report at the end.
     choices : DataFrame
         Where a log holds several scores: a row for each task, filter, scorer and metric, with n and mean.
 
@@ -63,10 +63,10 @@ class Diagnosis:
 
     counts: dict[str, int | str]
     left_out: dict[str, int]
-    models: pd.DataFrame
-    clusters: pd.DataFrame
     remarks: tuple[str, ...]
     commands: tuple[str, ...]
+    models: pd.DataFrame = field(default_factory=pd.DataFrame)
+    clusters: pd.DataFrame = field(default_factory=pd.DataFrame)
     choices: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def __str__(self) -> str:

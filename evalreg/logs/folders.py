@@ -13,7 +13,7 @@ import pandas as pd
 
 from evalreg.errors import LogFormatError
 from evalreg.logs.files import Source
-from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Minor, Name, Part, Record, Unknown
+from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Minor, Name, Part, Record, ScoreName, Unknown
 from evalreg.logs.records import (
     as_score,
     at,
@@ -30,6 +30,7 @@ from evalreg.logs.records import (
     short,
     typed,
     unfit,
+    words_of,
 )
 
 # HELM: statistics of each instance, with the run's specification, requests and own figures beside them
@@ -38,16 +39,13 @@ _STATS = "per_instance_stats.json"
 # Other files of a run, which count as such beside the statistics.
 _HELM_FILE = re.compile(r"(run_spec|scenario|scenario_state|stats|instances|(display_)?(predictions|requests))\.json")
 # Statistics of requests and of answers that judge nothing; they can be asked for by name.
-_MEASURES = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        num_references num_train_trials num_train_instances prompt_truncated num_prompt_tokens num_completion_tokens
-        num_output_tokens num_completions max_num_completion_tokens estimated_num_tokens_cost training_co2_cost
-        training_energy_cost inference_runtime inference_denoised_runtime inference_idealized_runtime batch_size
-        predicted_index logprob max_prob num_perplexity_tokens num_bytes num_instances
-        """,
-    )
+_MEASURES = words_of(
+    """
+    num_references num_train_trials num_train_instances prompt_truncated num_prompt_tokens num_completion_tokens
+    num_output_tokens num_completions max_num_completion_tokens estimated_num_tokens_cost training_co2_cost
+    training_energy_cost inference_runtime inference_denoised_runtime inference_idealized_runtime batch_size
+    predicted_index logprob max_prob num_perplexity_tokens num_bytes num_instances
+    """
 )
 # What a perturbation is computed on and used for does not tell it from others; a seed of the data does not either.
 _COMMON = ("name", "robustness", "fairness", "computed_on", "seed")
@@ -89,10 +87,11 @@ def _helm_parts(source: Source, choice: Choice) -> Iterator[Part]:
     part.header = {"failed": _failures(folder, part.notes), "instances": by_key}
     part.details["reported"] = reported = _figures(stats if isinstance(stats, list) else [])
 
-    def figure(scorer: str, metric: str, filter: str) -> tuple[str, float] | None:
+    def figure(score: ScoreName) -> tuple[str, float] | None:
         """The one figure of a metric without perturbation."""
-        figures = [(name, v) for name, v in reported.items() if name.split(", ")[0] == metric and name.count(", ") < 2]
-        return figures[0] if len(figures) == 1 and filter in ("", "original") else None
+        plain = [(name, v) for name, v in reported.items() if name.count(", ") < 2]
+        figures = [(name, v) for name, v in plain if name.split(", ")[0] == score.metric]
+        return figures[0] if len(figures) == 1 and score.filter in ("", "original") else None
 
     part.figure = figure
     yield part
@@ -185,15 +184,12 @@ _DETAILS_NAME = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT.+)\.
 _LAYOUTS = (("model_response", "metric", "doc", "query"), ("full_prompt", "predictions", "example"))
 _MOST_BYTES, _MOST_ROWS, _LONGEST_TEXT = 1 << 31, 10_000_000, 100_000
 # Columns of the oldest layout that are no metric.
-_NO_METRICS = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        example query choices gold gold_index predictions prediction_logits pred_logits input_tokens cont_tokens
-        truncated padded instruction full_prompt num_effective_few_shots num_asked_few_shots specifics hashes
-        metrics id __index_level_0__
-        """,
-    )
+_NO_METRICS = words_of(
+    """
+    example query choices gold gold_index predictions prediction_logits pred_logits input_tokens cont_tokens
+    truncated padded instruction full_prompt num_effective_few_shots num_asked_few_shots specifics hashes
+    metrics id __index_level_0__
+    """
 )
 
 
@@ -220,7 +216,7 @@ def _lighteval_parts(source: Source, choice: Choice) -> Iterator[Part]:
     model = at(general, "model_name") or at(general, "model_config.model_name") or _model_of_folders(path, date)
     details |= {"task_version": version} if version is not None else {}
     part = Part(source, str(model), task, id=date or str(path), version=str(version or ""), details=details)
-    part.figure = lambda scorer, metric, filter: (metric, float(reported[metric])) if metric in reported else None
+    part.figure = lambda name: (name.metric, float(reported[name.metric])) if name.metric in reported else None
     part.records = _named(part, _rows(source.path, choice))
     yield part
 

@@ -15,7 +15,7 @@ from typing import Any
 from evalreg.checks import counted
 from evalreg.errors import ArgumentError, LogFormatError
 from evalreg.logs.files import Source
-from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Name, Part, Reason, Record, Unknown
+from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Name, Part, Reason, Record, ScoreName, Unknown
 from evalreg.logs.records import at, digest, document, first_text, label, parsed, printable, readings, typed, unfit
 
 NEWEST_VERSION = 2
@@ -273,11 +273,11 @@ def _part(source: Source, header: Record, n_logged: int, n_edited: int | None) -
         notes=list(_notes(str(path), details)),
     )
     entries = at(header, "results.scores")
-    part.reported = lambda scorer, metric, filter: _figures(entries, scorer, metric)
+    part.reported = lambda name: _figures(entries, name.scorer, name.metric)
 
-    def figure(scorer: str, metric: str, filter: str) -> tuple[str, float] | None:
+    def figure(score: ScoreName) -> tuple[str, float] | None:
         """Inspect's own accuracy or mean of a scorer."""
-        figures = _figures(entries, scorer, metric)
+        figures = _figures(entries, score.scorer, score.metric)
         return next(((name, figures[name]) for name in ("accuracy", "mean") if name in figures), None)
 
     part.figure = figure

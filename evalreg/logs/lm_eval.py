@@ -12,8 +12,8 @@ import pandas as pd
 from evalreg.checks import counted, listed
 from evalreg.errors import LogFormatError
 from evalreg.logs.files import Source
-from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Name, Part, Record, Unknown
-from evalreg.logs.records import at, document, json_lines, numeric, numeric_items
+from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Name, Part, Record, ScoreName, Unknown
+from evalreg.logs.records import at, document, json_lines, numeric, numeric_items, words_of
 
 LARGEST_RESULTS = 1 << 28
 # The files have no version of their own; that of the harness has to do.
@@ -25,13 +25,10 @@ _NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
 # What may change the prompts of one question between two models.
 _PROMPTING = ("chat_template_sha", "system_instruction_sha", "fewshot_as_multiturn", "config.fewshot_seed")
 # Keys of a line that are not scores; files from before the key "metrics" have every other key as one.
-_KEYS = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        doc_id doc target arguments resps filtered_resps filter metrics doc_hash prompt_hash target_hash task idx
-        """,
-    )
+_KEYS = words_of(
+    """
+    doc_id doc target arguments resps filtered_resps filter metrics doc_hash prompt_hash target_hash task idx
+    """
 )
 # A document can be longer than what is looked at, so that the marks after it are not seen.
 _CUT = re.compile(rb'\{\s*"doc_id"\s*:\s*[^,]+,\s*"doc"\s*:')
@@ -89,9 +86,9 @@ def _parts(source: Source, choice: Choice) -> Iterator[Part]:
         },
     )
 
-    def figure(scorer: str, metric: str, filter: str) -> tuple[str, float] | None:
-        value = reported.get(f"{metric},{filter}")
-        return None if value is None else (metric, float(value))
+    def figure(name: ScoreName) -> tuple[str, float] | None:
+        value = reported.get(f"{name.metric},{name.filter}")
+        return None if value is None else (name.metric, float(value))
 
     part.figure, part.records = figure, _lines(part, choice)
     part.notes += _name_notes(path, results, is_named)

@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from evalreg.checks import counted, listed, option
 from evalreg.errors import ArgumentError, EvalregError, LogFormatError
 from evalreg.logs import reader
@@ -221,9 +219,7 @@ def survey_of(
     return Diagnosis(
         counts,
         {str(reason): n for reason, n in left_out.items() if n},
-        pd.DataFrame(),
-        pd.DataFrame(),
         (str(error), *notes),
         tuple(dict.fromkeys(commands))[:10],
-        table[["scores", "without", "mean"]].set_axis(labels),
+        choices=table[["scores", "without", "mean"]].set_axis(labels),
     )

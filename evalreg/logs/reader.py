@@ -6,14 +6,15 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby, product
-from typing import Any, TypeAlias
+from itertools import groupby
+from typing import Any
 
 import pandas as pd
 
 from evalreg.checks import counted, listed, nearest
 from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, LogFormatError
+from evalreg.logs.choosing import NO_SCORE, listing, offers_of, picks_of, reads_all, words
 from evalreg.logs.files import Source
 from evalreg.logs.reading import (
     ARGUMENTS,
@@ -25,7 +26,6 @@ from evalreg.logs.reading import (
     Choice,
     Failed,
     Format,
-    Minor,
     Missing,
     Part,
     Reading,
@@ -48,9 +48,6 @@ _WINNERS = {share: winner for winner, share in _SHARES.items()}
 RULES = ("keep", "drop", "zero")
 # Answers whose fields are named where one is not there.
 FIRST = 100
-# The answers that have a score, by task and name of the score; and how many of them are numbers or verdicts.
-Offers: TypeAlias = Mapping[str, Mapping[ScoreName, list[Answer]]]
-Usable: TypeAlias = Mapping[str, Mapping[ScoreName, int]]
 
 
 def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
@@ -62,7 +59,7 @@ def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
             f"Comparisons and scores are two logs; found {n_pairs} comparisons and {len(answers) - n_pairs} scores. "
             "Name the files of one kind."
         )
-    picks, notes = _picks(format, answers, parts, choice)
+    picks, notes = picks_of(format, answers, parts, choice)
     rows, outcomes = _rows(format, answers, picks, choice)
     outcome = "score"
     if n_pairs and rows:
@@ -93,7 +90,7 @@ def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
         {reason: count for reason, count in left_out.items() if count},
         tuple(dict.fromkeys(notes)),
         _key(frame),
-        measures={task: _words(measure) for task, measure in picks.items()},
+        measures={task: words(measure) for task, measure in picks.items()},
     )
 
 
@@ -108,10 +105,10 @@ def survey(form: Format, files: Sequence[Source], choice: Choice, apart: bool) -
     parts, answers = _opened(form, files, choice)
     rows = []
     of_file = groupby(answers, lambda answer: str(answer.part.source.path) if apart else "")
-    for file, task, offered in ((file, *offer) for file, some in of_file for offer in _offers([*some]).items()):
+    for file, task, offered in ((file, *offer) for file, some in of_file for offer in offers_of([*some]).items()):
         for name, having in offered.items():
             values = pd.Series([_plain(resolved(answer, answer.scores[name], choice.failed)[0]) for answer in having])
-            row: Record = {"file": file, "task": task} | dict(zip(ARGUMENTS, name, strict=True))
+            row: Record = {"file": file, "task": task} | name._asdict()
             row |= {"scores": values.count(), "without": values.isna().sum(), "mean": values.mean()}
             rows.append(row | {"verb": "leaderboard" if "left" in having[0].row else "mean"})
     table = pd.DataFrame(rows)
@@ -224,23 +221,17 @@ def _label(parts: Sequence[Part]) -> None:
         )
 
 
-def _answers(part: Part, format: Format, choice: Choice, ids: set[Any]) -> Iterator[Answer]:
+def _answers(part: Part, format: Format, choice: Choice, ids: set[Any]) -> list[Answer]:
     """The answers in the records of a run; what cannot be read is an error, or left out and counted."""
     answers: list[Answer] = []
     together: dict[Any, list[Answer]] = defaultdict(list)
     for place, record in part.records:
         try:
-            if record is None:
-                raise BadRecordError("cannot be read")
-            if not isinstance(record, dict):
-                raise BadRecordError(f"is {type(record).__name__}, not an object")
-            for answer in list(format.answers(record, part)):
+            for answer in _said(record, part, format, choice):
                 if answer.id is not None and answer.id in ids:
                     part.left_out["duplicate"] += 1
                     continue
                 ids.add(answer.id)
-                answer.part = part
-                answer.row = _fields(answer, format, choice) | answer.row
                 key = tuple(answer.row[name] for name in format.same if name in answer.row)
                 same = together[key] if key else []
                 if not _added(answer, same, format):
@@ -263,17 +254,37 @@ def _answers(part: Part, format: Format, choice: Choice, ids: set[Any]) -> Itera
         )
     if format.average:
         _average(answers)
+    _name_scores(answers, part, format, choice)
+    return answers
+
+
+def _said(record: Any, part: Part, format: Format, choice: Choice) -> list[Answer]:
+    """What a record says, each answer with its run and its fields."""
+    if record is None:
+        raise BadRecordError("cannot be read")
+    if not isinstance(record, dict):
+        raise BadRecordError(f"is {type(record).__name__}, not an object")
+    answers = list(format.answers(record, part))
+    for answer in answers:
+        answer.part, answer.row = part, _fields(answer, format, choice) | answer.row
+    return answers
+
+
+def _name_scores(answers: Sequence[Answer], part: Part, format: Format, choice: Choice) -> None:
+    """Give each answer its task, and each of its scores its full name, of which columns may be a part."""
     columns = {
-        number: format.choose[name][0]
-        for number, name in enumerate(ARGUMENTS)
-        if name in format.choose and format.choose[name][0] and not _reads_all(name, format, choice)
+        argument: column
+        for argument, (column, _) in format.choose.items()
+        if column and not reads_all(argument, format, choice)
     }
     for answer in answers:
         answer.task = str(answer.row.get("task", part.task))
-        answer.under = {number: str(answer.row.get(column, "")) for number, column in columns.items()}
-        filter, scorer, metric = (answer.under.get(number, "") for number in range(3))
-        answer.scores = {(filter, s or scorer, m or metric): value for (s, m), value in answer.values.items()}
-        yield answer
+        answer.under = {argument: str(answer.row.get(column, "")) for argument, column in columns.items()}
+        under = ScoreName(*(answer.under.get(argument, "") for argument in ARGUMENTS))
+        answer.scores = {
+            ScoreName(under.filter, scorer or under.scorer, metric or under.metric): value
+            for (scorer, metric), value in answer.values.items()
+        }
 
 
 def _average(answers: Sequence[Answer]) -> None:
@@ -305,11 +316,6 @@ def _added(answer: Answer, same: Sequence[Answer], format: Format) -> bool:
     return False
 
 
-def _reads_all(name: str, format: Format, choice: Choice) -> bool:
-    chosen = getattr(choice, name)
-    return chosen == "all" or (chosen is None and name in format.every)
-
-
 def _fields(answer: Answer, format: Format, choice: Choice) -> Record:
     """The fields of an answer: those asked for, or the short ones of those that are usual."""
     if choice.columns is not None:
@@ -328,171 +334,12 @@ def _fields(answer: Answer, format: Format, choice: Choice) -> Record:
 
 def _runs(part: Part, picks: Mapping[str, ScoreName]) -> Iterator[Run]:
     """The run of a part, with what was read of it."""
-    filter, scorer, metric = picks.get(part.task, ("", "", ""))
-    details = dict(part.details)
-    details |= {name: value for name, value in zip(ARGUMENTS, (filter, scorer, metric), strict=True) if value}
+    pick = picks.get(part.task, NO_SCORE)
+    details = part.details | {argument: value for argument, value in pick._asdict().items() if value}
     if part.reported is not None:
-        details["reported"] = part.reported(scorer, metric, filter)
+        details["reported"] = part.reported(pick)
     runs = details.pop("runs", None)
     yield from runs or [Run(part.id or str(part.source.path), part.model, part.task, str(part.source.path), details)]
-
-
-# The choice of scores
-
-
-def _offers(answers: Sequence[Answer]) -> Offers:
-    """The answers that have each score, by task."""
-    offers: dict[str, dict[ScoreName, list[Answer]]] = {answer.task: {} for answer in answers}
-    for answer in answers:
-        for name in answer.scores:
-            offers[answer.task].setdefault(name, []).append(answer)
-    return offers
-
-
-def _picks(
-    format: Format, answers: Sequence[Answer], parts: Sequence[Part], choice: Choice
-) -> tuple[dict[str, ScoreName], list[str]]:
-    """The score to read of each task: as asked where it fits, the only one, or the one that the log declares.
-
-    The notes say what was read where tasks differ or nothing was asked, and what cannot be read.
-    """
-    offers = _offers(answers)
-    usable: dict[str, dict[ScoreName, int]] = {}
-    for task, offered in offers.items():
-        counts = {n: sum(isinstance(a.scores[n], float | int | str) for a in offered[n]) for n in offered}
-        usable[task] = {name: count for name, count in counts.items() if count}
-    arguments: list[str | None] = [getattr(choice, name) for name in ARGUMENTS]
-    metrics = {metric for offered in offers.values() for _, _, metric in offered}
-    if choice.metric is not None and choice.metric not in metrics and "," in choice.metric and choice.filter is None:
-        # As lm-eval writes them: "exact_match,strict-match".
-        arguments[2], _, arguments[0] = choice.metric.rpartition(",")
-    for argument, value in zip(ARGUMENTS, arguments, strict=True):
-        if value is not None and not _reads_all(argument, format, choice):
-            _refuse_unknown(argument, value, format, offers, usable)
-    if arguments[2] is None:
-        for task, counts in usable.items():
-            usable[task] = {name: n for name, n in counts.items() if not isinstance(name[2], Minor)} or counts
-    picks: dict[str, ScoreName] = {}
-    several: dict[str, list[ScoreName]] = {}
-    by_log = False
-    for task, counts in usable.items():
-        # Of a task without scores of single answers nothing can be chosen.
-        names = _fitting(list(counts), arguments) or list(offers[task])[:1]
-        for place, argument in enumerate(ARGUMENTS if len(names) > 1 else ()):
-            declared = {part.declared.get(argument, "") for part in parts if part.task == task}
-            if arguments[place] is None and len(declared) == 1 and "" not in declared:
-                narrowed = [name for name in names if name[place] in declared]
-                by_log |= 0 < len(narrowed) < len(names)
-                names = narrowed or names
-        if len(names) > 1 and format.alike and all(_agree(answer, names) for answer in answers if answer.task == task):
-            names = names[:1]
-        if len(names) > 1:
-            several[task] = names
-        picks[task] = names[0] if names else ("", "", "")
-    if several:
-        raise _ambiguous(format, usable, several, arguments)
-    picks = {task: (str(filter), str(scorer), str(metric)) for task, (filter, scorer, metric) in picks.items()}
-    notes, together, unread = [], defaultdict(list), defaultdict(list)
-    for task, name in picks.items():
-        together[_words(name)].append(task)
-        unknown = {name[2] for name in _unknown(offers[task])} - {name[2] for name in usable[task]}
-        if choice.metric is None and unknown:
-            unread[listed(sorted(unknown))].append(task)
-    if len(together) > 1 or by_log:
-        each = "; ".join(f"{words}{f' for {listed(tasks)}' * any(tasks)}" for words, tasks in together.items())
-        notes.append(f"Read: {each}{', as the log declares it' * by_log}.")
-    for words, tasks in unread.items():
-        notes.append(f"Not read: {words}, no scores of single answers{f' of {listed(tasks)}' * any(tasks)}.")
-    return picks, notes
-
-
-def _unknown(offered: Mapping[ScoreName, Sequence[Answer]]) -> dict[ScoreName, Any]:
-    """Scores with a value that is no score, and such a value."""
-    values = {name: [answer.scores[name] for answer in having] for name, having in offered.items()}
-    unknown = {name: [value.value for value in each if isinstance(value, Unknown)] for name, each in values.items()}
-    return {name: each[0] for name, each in unknown.items() if each}
-
-
-def _refuse_unknown(name: str, value: str, format: Format, offers: Offers, usable: Usable) -> None:
-    """An error where no task has what was asked for, or it holds no numbers."""
-    place, counts = ARGUMENTS.index(name), Counter[str]()
-    for task in usable.values():
-        for key in dict.fromkeys(measure[place] for measure in task):
-            counts[key] += max(count for measure, count in task.items() if measure[place] == key)
-    known = {measure[place] for offered in offers.values() for measure in offered}
-    if value not in known:
-        several = _listing({repr(key): count for key, count in counts.items() if key})
-        choices = f"the {format.choose[name][1]} of the log{f': {several}' if several else ', which has none'}"
-        raise ArgumentError(f"`{name}` must be one of {choices}; got {value!r}.{nearest(value, known)}")
-    if value not in counts and counts:
-        every = (pair for offered in offers.values() for pair in _unknown(offered).items())
-        values = sorted({str(example)[:60] for measure, example in every if measure[place] == value})
-        raise ArgumentError(
-            f"`{name}` must name a number for each answer; {value!r} holds {listed(values) or 'nothing'}. Those that "
-            f"do: {listed(sorted(filter(None, counts)))}."
-        )
-
-
-def _fitting(names: list[ScoreName], arguments: Sequence[str | None]) -> list[ScoreName]:
-    """The scores of a task as far as the arguments fit it."""
-    for place in range(3):
-        names = [name for name in names if name[place] == arguments[place]] or names
-    # Single values beside dicts of several: the one is not an entry of the other.
-    if arguments[2] is None and len({name[:2] for name in names}) == 1:
-        names = [name for name in names if not name[2]] or names
-    return names
-
-
-def _agree(answer: Answer, names: Sequence[ScoreName]) -> bool:
-    """Whether scores of an answer are equal."""
-    return bool(answer.state) or not answer.scores or len({repr(answer.scores.get(name)) for name in names}) == 1
-
-
-def _ambiguous(
-    format: Format, usable: Usable, several: Mapping[str, list[ScoreName]], arguments: Sequence[str | None]
-) -> ArgumentError:
-    """The error that lists the scores of every task that has several, and the fewest arguments that read all tasks."""
-    places = [place for place in range(3) if any(len({n[place] for n in names}) > 1 for names in several.values())]
-    each = []
-    for task, names in several.items():
-        shown = [tuple(part if place in places else "" for place, part in enumerate(name)) for name in names]
-        counts = {
-            _words((f, s, m), quoted=True): usable[task].get(n, 0) for n, (f, s, m) in zip(names, shown, strict=True)
-        }
-        each.append(f"{f'{task!r} has ' if task else ''}{_listing(counts)}")
-    options: list[list[str | None]] = []
-    for place, value in enumerate(arguments):
-        values = list(dict.fromkeys(name[place] for names in usable.values() for name in names if name[place]))
-        options.append([value] if value is not None else [None, *values[:20]])
-    fewest_first = sorted(product(*options), key=lambda values: sum(value is not None for value in values))
-    reads_all = (v for v in fewest_first if all(len(_fitting(list(names), v)) <= 1 for names in usable.values()))
-    named = {name: value for name, value in zip(ARGUMENTS, next(reads_all, ()), strict=False) if value is not None}
-    each_named = " and ".join(f"{name}={value!r}" for name, value in named.items())
-    advice = f" For instance pass {each_named}." if named else ""
-    if sum(map(bool, usable)) > 1:
-        advice += f" `task` reads some tasks alone, such as task={next(iter(several))!r}."
-    missing = " and ".join(f"`{ARGUMENTS[place]}`" for place in places)
-    error = ArgumentError(
-        f"{missing} must say which {' and '.join(format.choose[ARGUMENTS[place]][1] for place in places)} to read, "
-        f"for there are several: {'; '.join(each[:10])}"
-        f"{f' and {len(each) - 10} more tasks' if len(each) > 10 else ''}.{advice}",
-        parameter=ARGUMENTS[places[0]],
-    )
-    error.options = named
-    return error
-
-
-def _words(name: ScoreName, quoted: bool = False) -> str:
-    """A score in words: "exact_match under strict-match"."""
-    filter, scorer, metric = (repr(part) if quoted and part else part for part in name)
-    words = f"{metric} of {scorer}" if metric and scorer else metric or scorer
-    return f"{words} under {filter}" if words and name[0] not in ("", "none") else words or filter
-
-
-def _listing(counts: Mapping[str, int]) -> str:
-    """Names with their counts, ten at most, for a message."""
-    listing = [f"{name} ({count})" for name, count in counts.items()]
-    return ", ".join(listing[:10]) + (f" and {len(listing) - 10} more" if len(listing) > 10 else "")
 
 
 # Scores
@@ -526,11 +373,11 @@ def _rows(
         base = {} if "left" in answer.row else {"model": part.model and part.label, "task": part.task}
         row: Record = {name: text for name, text in base.items() if text} | answer.row
         row |= {"_part": part.number, "_content": answer.content}
-        rows.append(row | ({"metric": pick[2]} if named_metric and pick[2] else {}))
+        rows.append(row | ({"metric": pick.metric} if named_metric and pick.metric else {}))
         outcomes.append(value)
     if unknown and choice.broken == "raise":
         raise LogFormatError(
-            f"In {format.title} a score is {format.known}; found others: {_listing(unknown)}. Correct them, or pass "
+            f"In {format.title} a score is {format.known}; found others: {listing(unknown)}. Correct them, or pass "
             f'broken="skip" to leave them out and count them{", or `task` without these" * (len(picks) > 1)}.',
             count=unknown.total(),
         )
@@ -539,15 +386,15 @@ def _rows(
 
 def _is_picked(answer: Answer, pick: ScoreName) -> bool:
     """Whether an answer is of the filter, scorer or metric that was picked, where these are columns."""
-    return all(pick[place] == value for place, value in answer.under.items())
+    return all(getattr(pick, argument) == value for argument, value in answer.under.items())
 
 
 def _value(answer: Answer, pick: ScoreName) -> Any:
     """The value of the score that was picked; what stands beside it in another form is unknown."""
     if pick in answer.scores:
         return answer.scores[pick]
-    beside = {name[2]: value for name, value in answer.scores.items() if name[:2] == pick[:2]}
-    return Unknown(beside) if beside and (not pick[2] or "" in beside) else None
+    beside = {name.metric: value for name, value in answer.scores.items() if name[:2] == pick[:2]}
+    return Unknown(beside) if beside and (not pick.metric or "" in beside) else None
 
 
 def resolved(answer: Answer, value: Any, failed: str) -> tuple[Any, Reason]:
@@ -580,7 +427,7 @@ def _compared(
     ]
     table = pd.DataFrame(rows, columns=["item", *RULES]).set_index("item")
     by_item, overall = table.groupby("item").mean().mean().dropna(), table.mean()
-    name, value = part.figure(pick[1], pick[2], pick[0]) or ("", math.nan)
+    name, value = part.figure(pick) or ("", math.nan)
     equal = [
         rule
         for rule in by_item.index

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import pandas as pd
 
@@ -23,10 +23,19 @@ BrokenName: TypeAlias = Literal["raise", "skip"]
 Reason: TypeAlias = Literal["errored", "unscored", "cancelled", "refused", "unparsed", "duplicate", "broken"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
 Record: TypeAlias = dict[str, Any]
-# Scorer and metric of a score; empty where a log has only one of them. With the filter before them they identify it.
+# Scorer and metric of a score; empty where a log has only one of them.
 Name: TypeAlias = tuple[str, str]
-ScoreName: TypeAlias = tuple[str, str, str]
-ARGUMENTS = ("filter", "scorer", "metric")
+
+
+class ScoreName(NamedTuple):
+    """What identifies a score; empty where a log has only one of them."""
+
+    filter: str
+    scorer: str
+    metric: str
+
+
+ARGUMENTS = ScoreName._fields
 
 
 class BadRecordError(Exception):
@@ -163,11 +172,11 @@ class Answer:
     content: str = ""
     # The same again is a duplicate.
     id: Hashable = None
-    # Set by the reader: run and task, values by their full names, and of these the parts that are columns, by place.
+    # Set by the reader: run and task, values by their full names, and of these the parts that are columns, by argument.
     part: Part = field(init=False)
     task: str = field(init=False)
     scores: dict[ScoreName, Any] = field(init=False)
-    under: dict[int, str] = field(init=False, default_factory=dict)
+    under: dict[str, str] = field(init=False, default_factory=dict)
 
 
 @dataclass
@@ -185,10 +194,10 @@ class Part:
     # What the log declares as its own: "metric", "filter", "scorer".
     declared: Mapping[str, str] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
-    # The tool's own figure for a scorer, metric and filter: its name and value.
-    figure: Callable[[str, str, str], tuple[str, float] | None] = lambda scorer, metric, filter: None
+    # The tool's own figure for a score: its name and value.
+    figure: Callable[[ScoreName], tuple[str, float] | None] = lambda name: None
     # All of its figures for what was read, where the details do not hold them.
-    reported: Callable[[str, str, str], dict[str, float]] | None = None
+    reported: Callable[[ScoreName], dict[str, float]] | None = None
     left_out: Counter[Reason] = field(default_factory=Counter)
     # Why scores are missing, in words.
     unscored: Counter[str] = field(default_factory=Counter)

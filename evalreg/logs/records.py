@@ -361,6 +361,11 @@ def printable(value: str) -> str:
     return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
 
 
+def words_of(text: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(text.split())
+
+
 def digest(*parts: Any) -> str:
     """Twelve letters that stand for a text, or for several values."""
     value = parts[0] if len(parts) == 1 and isinstance(parts[0], str) else repr(parts)

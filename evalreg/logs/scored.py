@@ -26,6 +26,7 @@ from evalreg.logs.reading import (
     Reason,
     Record,
     Run,
+    ScoreName,
     Unknown,
 )
 from evalreg.logs.records import (
@@ -77,7 +78,7 @@ def _swe_bench_run(whole: Record, source: Source, choice: Choice) -> Part:
         details={"schema_version": whole.get("schema_version"), "reported": counts},
     )
     resolved, total = (numeric(counts.get(f"{name}_instances")) for name in ("resolved", "total"))
-    part.figure = lambda *_: ("rate", resolved / total) if resolved is not None and total else None
+    part.figure = lambda name: ("rate", resolved / total) if resolved is not None and total else None
     return part
 
 
@@ -420,7 +421,7 @@ def _openai_parts(source: Source, choice: Choice) -> Iterator[Part]:
         if not part.details["reported"]:
             part.notes.append(f"{source.path} has no final report: the run was cut off or still goes on.")
 
-    def figure(*_: str) -> tuple[str, float] | None:
+    def figure(name: ScoreName) -> tuple[str, float] | None:
         accuracy = numeric(part.details["reported"].get("accuracy"))
         return None if accuracy is None else ("accuracy", accuracy)
 

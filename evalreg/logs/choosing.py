@@ -1,0 +1,204 @@
+"""Which score of a log is read: as asked where it fits, the only one, or the one that the log declares."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import TypeAlias
+
+from evalreg.checks import listed, nearest
+from evalreg.errors import ArgumentError
+from evalreg.logs.reading import ARGUMENTS, Answer, Choice, Format, Minor, Part, ScoreName, Unknown
+
+# The answers that have a score, by task and name of the score; and how many of them are numbers or verdicts.
+Offers: TypeAlias = Mapping[str, Mapping[ScoreName, list[Answer]]]
+Usable: TypeAlias = Mapping[str, Mapping[ScoreName, int]]
+# What was asked for, None where nothing was.
+Asked: TypeAlias = Mapping[str, str | None]
+NO_SCORE = ScoreName("", "", "")
+
+
+def offers_of(answers: Sequence[Answer]) -> Offers:
+    """The answers that have each score, by task."""
+    offers: dict[str, dict[ScoreName, list[Answer]]] = {answer.task: {} for answer in answers}
+    for answer in answers:
+        for name in answer.scores:
+            offers[answer.task].setdefault(name, []).append(answer)
+    return offers
+
+
+def picks_of(
+    format: Format, answers: Sequence[Answer], parts: Sequence[Part], choice: Choice
+) -> tuple[dict[str, ScoreName], list[str]]:
+    """The score to read of each task; and notes on what was read, where that is not plain, and what cannot be read."""
+    offers = offers_of(answers)
+    usable = {task: _numbers(offered) for task, offered in offers.items()}
+    asked = _asked(choice, offers)
+    for argument, value in asked.items():
+        if value is not None and not reads_all(argument, format, choice):
+            _refuse_unknown(argument, value, format, offers, usable)
+    if asked["metric"] is None:
+        for task, counts in usable.items():
+            usable[task] = {name: n for name, n in counts.items() if not isinstance(name.metric, Minor)} or counts
+    chosen: dict[str, list[ScoreName]] = {}
+    by_log = False
+    for task, counts in usable.items():
+        # Of a task without scores of single answers nothing can be chosen.
+        fitting = _fitting(list(counts), asked) or list(offers[task])[:1]
+        names = _declared(fitting, asked, [part for part in parts if part.task == task])
+        by_log |= len(names) < len(fitting)
+        if len(names) > 1 and format.alike and all(_agree(answer, names) for answer in answers if answer.task == task):
+            names = names[:1]
+        chosen[task] = names
+    if several := {task: names for task, names in chosen.items() if len(names) > 1}:
+        raise _ambiguous(format, usable, several, asked)
+    picks = {task: ScoreName(*map(str, names[0])) if names else NO_SCORE for task, names in chosen.items()}
+    unread = [] if choice.metric is not None else _not_read(offers, usable)
+    return picks, [*_read(picks, by_log), *unread]
+
+
+def reads_all(argument: str, format: Format, choice: Choice) -> bool:
+    """Whether all values of a column are read: as asked, or where it need not be chosen from."""
+    value = getattr(choice, argument)
+    return value == "all" or (value is None and argument in format.every)
+
+
+def _numbers(offered: Mapping[ScoreName, Sequence[Answer]]) -> dict[ScoreName, int]:
+    """How many answers have each score as a number or a verdict, of scores that some have so."""
+    counts = {n: sum(isinstance(a.scores[n], float | int | str) for a in having) for n, having in offered.items()}
+    return {name: count for name, count in counts.items() if count}
+
+
+def _asked(choice: Choice, offers: Offers) -> dict[str, str | None]:
+    """What was asked for; a metric and a filter may stand in one word, as lm-eval writes them: "acc,none"."""
+    asked: dict[str, str | None] = {argument: getattr(choice, argument) for argument in ARGUMENTS}
+    metrics = {name.metric for offered in offers.values() for name in offered}
+    if choice.metric is not None and choice.metric not in metrics and "," in choice.metric and choice.filter is None:
+        asked["metric"], _, asked["filter"] = choice.metric.rpartition(",")
+    return asked
+
+
+def _fitting(names: list[ScoreName], asked: Asked) -> list[ScoreName]:
+    """The scores of a task as far as what was asked fits it."""
+    for argument, value in asked.items():
+        names = [name for name in names if getattr(name, argument) == value] or names
+    # Single values beside dicts of several: the one is not an entry of the other.
+    if asked["metric"] is None and len({name[:2] for name in names}) == 1:
+        names = [name for name in names if not name.metric] or names
+    return names
+
+
+def _declared(names: list[ScoreName], asked: Asked, parts: Sequence[Part]) -> list[ScoreName]:
+    """Of several scores of a task the one that all its runs declare as their own, where it was not asked for."""
+    for argument, value in asked.items():
+        declared = {part.declared.get(argument, "") for part in parts}
+        if len(names) > 1 and value is None and len(declared) == 1 and "" not in declared:
+            names = [name for name in names if getattr(name, argument) in declared] or names
+    return names
+
+
+def _agree(answer: Answer, names: Sequence[ScoreName]) -> bool:
+    """Whether scores of an answer are equal."""
+    return bool(answer.state) or not answer.scores or len({repr(answer.scores.get(name)) for name in names}) == 1
+
+
+# What is said of the choice
+
+
+def _read(picks: Mapping[str, ScoreName], by_log: bool) -> Iterator[str]:
+    """What was read, where tasks differ or the log declares it."""
+    tasks_by_words: dict[str, list[str]] = defaultdict(list)
+    for task, name in picks.items():
+        tasks_by_words[words(name)].append(task)
+    if len(tasks_by_words) > 1 or by_log:
+        each = "; ".join(f"{read}{f' for {listed(tasks)}' * any(tasks)}" for read, tasks in tasks_by_words.items())
+        yield f"Read: {each}{', as the log declares it' * by_log}."
+
+
+def _not_read(offers: Offers, usable: Usable) -> Iterator[str]:
+    """Metrics that hold no scores of single answers."""
+    tasks_by_words: dict[str, list[str]] = defaultdict(list)
+    for task, offered in offers.items():
+        if unknown := {name.metric for name in _unknown(offered)} - {name.metric for name in usable[task]}:
+            tasks_by_words[listed(sorted(unknown))].append(task)
+    for metrics, tasks in tasks_by_words.items():
+        yield f"Not read: {metrics}, no scores of single answers{f' of {listed(tasks)}' * any(tasks)}."
+
+
+def _unknown(offered: Mapping[ScoreName, Sequence[Answer]]) -> dict[ScoreName, object]:
+    """Scores with a value that is no score, and such a value."""
+    values = {name: [answer.scores[name] for answer in having] for name, having in offered.items()}
+    unknown = {name: [value.value for value in each if isinstance(value, Unknown)] for name, each in values.items()}
+    return {name: each[0] for name, each in unknown.items() if each}
+
+
+def _refuse_unknown(argument: str, value: str, format: Format, offers: Offers, usable: Usable) -> None:
+    """An error where no task has what was asked for, or it holds no numbers."""
+    counts = Counter[str]()
+    for task in usable.values():
+        for part in dict.fromkeys(getattr(name, argument) for name in task):
+            counts[part] += max(count for name, count in task.items() if getattr(name, argument) == part)
+    known = {getattr(name, argument) for offered in offers.values() for name in offered}
+    if value not in known:
+        several = listing({repr(part): count for part, count in counts.items() if part})
+        choices = f"the {format.choose[argument][1]} of the log{f': {several}' if several else ', which has none'}"
+        raise ArgumentError(f"`{argument}` must be one of {choices}; got {value!r}.{nearest(value, known)}")
+    if value not in counts and counts:
+        every = (pair for offered in offers.values() for pair in _unknown(offered).items())
+        values = sorted({str(example)[:60] for name, example in every if getattr(name, argument) == value})
+        raise ArgumentError(
+            f"`{argument}` must name a number for each answer; {value!r} holds {listed(values) or 'nothing'}. Those "
+            f"that do: {listed(sorted(filter(None, counts)))}."
+        )
+
+
+def _ambiguous(format: Format, usable: Usable, several: Mapping[str, list[ScoreName]], asked: Asked) -> ArgumentError:
+    """The error that lists the scores of every task that has several, and the fewest arguments that read all tasks."""
+    kinds = {a: max(len({getattr(name, a) for name in names}) for names in several.values()) for a in ARGUMENTS}
+    missing = [argument for argument, count in kinds.items() if count > 1]
+    blank = {argument: "" for argument in kinds if argument not in missing}
+    each = []
+    for task, names in several.items():
+        counts = {words(name._replace(**blank), quoted=True): usable[task].get(name, 0) for name in names}
+        each.append(f"{f'{task!r} has ' if task else ''}{listing(counts)}")
+    named = _fewest_that_read_all(usable, asked)
+    each_named = " and ".join(f"{name}={value!r}" for name, value in named.items())
+    advice = f" For instance pass {each_named}." if named else ""
+    if sum(map(bool, usable)) > 1:
+        advice += f" `task` reads some tasks alone, such as task={next(iter(several))!r}."
+    error = ArgumentError(
+        f"{' and '.join(f'`{argument}`' for argument in missing)} must say which "
+        f"{' and '.join(format.choose[argument][1] for argument in missing)} to read, for there are several: "
+        f"{'; '.join(each[:10])}"
+        f"{f' and {len(each) - 10} more tasks' if len(each) > 10 else ''}.{advice}",
+        parameter=missing[0],
+    )
+    error.options = named
+    return error
+
+
+def _fewest_that_read_all(usable: Usable, asked: Asked) -> dict[str, str]:
+    """The fewest arguments, those asked for among them, that leave one score of every task; none where none do."""
+    options: list[list[str | None]] = []
+    for argument, value in asked.items():
+        values = dict.fromkeys(getattr(name, argument) for names in usable.values() for name in names)
+        options.append([value] if value is not None else [None, *list(filter(None, values))[:20]])
+    for tried in sorted(product(*options), key=lambda values: sum(value is not None for value in values)):
+        arguments = dict(zip(asked, tried, strict=True))
+        if all(len(_fitting(list(names), arguments)) <= 1 for names in usable.values()):
+            return {argument: value for argument, value in arguments.items() if value is not None}
+    return {}
+
+
+def words(name: ScoreName, quoted: bool = False) -> str:
+    """A score in words: "exact_match under strict-match"."""
+    filter, scorer, metric = (repr(part) if quoted and part else part for part in name)
+    named = f"{metric} of {scorer}" if metric and scorer else metric or scorer
+    return f"{named} under {filter}" if named and name.filter not in ("", "none") else named or filter
+
+
+def listing(counts: Mapping[str, int]) -> str:
+    """Names with their counts, ten at most, for a message."""
+    shown = [f"{name} ({count})" for name, count in counts.items()]
+    return ", ".join(shown[:10]) + (f" and {len(shown) - 10} more" if len(shown) > 10 else "")

@@ -20,7 +20,7 @@ from evalreg.data.clusters import Codes, Groups, as_codes, joint
 from evalreg.data.frame import restrict
 from evalreg.estimate import ScoredFamily, same_questions
 from evalreg.estimators.comparison_page import comparison_brief, comparison_summary, difference_page
-from evalreg.inference.fragile import clusters_behind
+from evalreg.inference.dependence import clusters_behind
 from evalreg.inference.intervals import EquivalenceName
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.inference.simultaneous import Seed, adjust_pvalues, family_of

@@ -1,14 +1,20 @@
-"""How alike the rows of a cluster are, and what that implies."""
+"""What clusters are like: how alike their rows, how unequal their sizes, and how much one of them decides."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, issue
+from evalreg.covariance.absorbed import adjusted_clusters, affordable, directions_of
+from evalreg.covariance.leverage import adjust_cell_totals, root_of
+from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError, Note, ZeroVarianceWarning
 from evalreg.numerics.matrices import (
@@ -18,9 +24,12 @@ from evalreg.numerics.matrices import (
     dense,
     scale_columns,
     signs_of_entries,
+    transposed,
     without_zeros,
 )
 from evalreg.numerics.moments import ClusterSums, icc_interval, icc_of
+from evalreg.scores.base import CellScores
+from evalreg.scores.rows import RegressionScores
 
 if TYPE_CHECKING:
     from evalreg.covariance.covariance import Covariance
@@ -212,3 +221,204 @@ def sums_of_cells(scores: Scores, cells: Cells, axis: Axis, side: Matrix, square
     if in_cells is not None:
         square = np.asarray((compressed(scale_columns(compressed(in_cells), scale)) @ abs(signs))[row, column])
     return ClusterSums(column, side.shape[0], size, total, square, np.asarray(abs(signs).T @ (cells.squares * scale)))
+
+
+# How unequal clusters are, and what one of them decides
+
+
+@dataclass(frozen=True)
+class SizeSummary:
+    """What the sizes of the clusters say.
+
+    Parameters
+    ----------
+    n_clusters : int
+        G.
+    effective_clusters : float
+        Kish's G* = (sum n_g)^2 / sum n_g^2.
+    largest_share : float
+        Share of the largest cluster.
+    mean_size : float
+        Rows per cluster.
+    """
+
+    n_clusters: int
+    effective_clusters: float
+    largest_share: float
+    mean_size: float
+
+
+def cluster_sizes(estimate: Estimate, axis: Axis) -> SizeSummary:
+    """Number of clusters, Kish's G*, the largest share and the mean size; weights count where there are any.
+
+    References
+    ----------
+    Kish (1965); Carter, Schnepel and Steigerwald (2017), REStat 99(4), with a working correlation of 0.
+    """
+    sizes = estimate.scores.sizes(axis)
+    total = float(sizes.sum())
+    return SizeSummary(
+        n_clusters=sizes.size,
+        effective_clusters=total**2 / float(sizes @ sizes),
+        largest_share=float(np.max(sizes)) / total,
+        mean_size=estimate.n_rows / sizes.size,
+    )
+
+
+def cluster_influence(estimate: Estimate, axis: Axis, bse: FloatArray) -> dict[str, Any]:
+    """Leverage of clusters (for means the largest share of a cell), and the estimate without the most influential one.
+
+    That is the cluster whose leaving moves some parameter by most standard errors; NaN without `refit`. Solved: by the
+    rows without it, and not by one step from the estimate, which may name another cluster. MacKinnon, Nielsen and Webb
+    (2023), J. Econometrics 232, sections 7 and 8.1.
+    """
+    refit, leverage, label, solved = estimate.refit, np.nan, None, False
+    without = np.full(estimate.n_params, np.nan)
+    if refit is not None and (estimate.absorbed is None or affordable(estimate, axis)):
+        changes, leverage = _leave_out(estimate, axis)
+        unit = np.where(bse > 0, bse, np.inf)
+        moved = [np.nan_to_num(np.abs(change) / unit).max(axis=1) for change in changes]
+        block = int(np.argmax([sizes.max() for sizes in moved]))
+        place = int(np.argmax(moved[block]))
+        label = estimate.scores.label(axis, sum(map(len, moved[:block])) + place)
+        without = estimate.params + changes[block][place]
+        solved = refit.exact and not refit.step
+    params = dict(zip(estimate.names, map(float, without), strict=True))
+    return {"max_leverage": leverage, "most_influential": label, "params_without": params, "solved": solved}
+
+
+def _leave_out(estimate: Estimate, axis: Axis) -> tuple[list[FloatArray], float]:
+    """theta_(g) - theta of the clusters of each block, and the largest leverage."""
+    refit, scores = estimate.refit, estimate.scores
+    assert refit is not None
+    changes, largest = list[FloatArray](), 0.0
+    if refit.inverse_gram.ndim == 2:
+        squares = scores.squares_by_cluster(axis, root_of(refit.inverse_gram)[0])
+        assert squares is not None
+        largest = float(squares.sum(axis=1).max())
+        if refit.leave_out is None:
+            # What a cluster alone determines stays.
+            changes.append(-adjusted_clusters(estimate, axis, 1.0, directions_of(estimate, axis)).influence)
+    else:
+        for block in scores.cells(axis):
+            share = (compressed(block.gram) @ sparse.diags_array(refit.inverse_gram)).tocsr()
+            largest = max(largest, float(share.data.max()))
+            if refit.leave_out is None:
+                changes.append(-dense(adjust_cell_totals(block.totals, share, 1.0) @ estimate.bread))
+    if refit.leave_out is not None:
+        changes = list(map(refit.without, scores.sums_in_cells(axis)))
+    return changes, largest
+
+
+def clusters_behind(estimate: Estimate, cov: Covariance) -> dict[str, IntArray]:
+    """Clusters with rows behind each estimate, (n_params,), by axis: of a mean its own, of anything else all."""
+    A, n = estimate.coefficient_map, cov.n_clusters
+    if A is None or estimate.kind not in ("mean", "board"):
+        return {name: np.full(estimate.n_params, n[name], dtype=np.intp) for name in map(axis_name, cov.axes)}
+    return {axis_name(axis): estimate.scores.clusters_reached(axis, A) for axis in cov.axes}
+
+
+def row_influence(estimate: Estimate, axis: Axis | None) -> tuple[FloatArray, list[object]]:
+    """Influence B's_r of rows, or its sums within the clusters of an axis; columns sum to zero.
+
+    The second part says whose it is: positions of the rows in the data, or labels of the clusters.
+    """
+    scores, bread = estimate.scores, dense(estimate.bread)
+    if axis is not None:
+        parts = [np.asarray(block.totals @ bread) for block in scores.cells(axis)]
+        return np.concatenate(parts), [scores.label(axis, code) for code in range(scores.n_clusters(axis))]
+    values, labels = scores.row_influence(bread), scores.row_labels()
+    assert labels is not None
+    return values, list(labels.positions())
+
+
+def clusters_worth(estimate: Estimate, axis: Axis | None) -> FloatArray:
+    """How many equal clusters (None: rows) those of each parameter are worth, (sum v)^2 / sum v^2.
+
+    NaN where that is not known, or where bounds show that it is large for all. v is what a cluster adds to the variance
+    if rows vary alike and independently, a^2 of a row with a what it adds to a parameter for each unit of its residual;
+    the ratio is at least sum v / max v. Carter, Schnepel and Steigerwald (2017), REStat 99(4), with a working
+    correlation of 0; of rows Satterthwaite's degrees of freedom (1946).
+    """
+    scores, cells, A = estimate.scores, estimate.cells, estimate.coefficient_map
+    unknown = np.full(estimate.n_params, np.nan)
+    if axis is None:
+        return _ratio(*_squares_of_rows(estimate))
+    if cells is not None and A is not None and estimate.refit is not None and estimate.refit.inverse_gram.ndim == 1:
+        squares = compressed(A).power(2)
+        total, farthest = squares @ (1 / cells.weight), squares @ cells.weight**-2.0
+        if np.all(total >= FEW_CLUSTERS * float(scores.sizes(axis).max()) * farthest):
+            return unknown
+        parts = transposed(scale_columns(squares, cells.weight**-2.0))
+        return _ratio(total, scores.column_sums(axis, parts).squares)
+    by_cluster = None if _spread_out(estimate, axis) else scores.squares_by_cluster(axis, dense(estimate.bread))
+    if by_cluster is None:
+        return unknown
+    return _ratio(by_cluster.sum(axis=0), np.einsum("gj,gj->j", by_cluster, by_cluster))
+
+
+def _ratio(total: FloatArray, squares: FloatArray) -> FloatArray:
+    return np.asarray(np.divide(total**2, squares, out=np.full(squares.size, np.nan), where=squares > 0))
+
+
+def _squares_of_rows(estimate: Estimate) -> FloatArray:
+    """Sums of a^2 and a^4 of the rows of each parameter, shape (2, n_params); NaN where that is not known."""
+    scores, power_sums = estimate.scores, np.full((2, estimate.n_params), np.nan)
+    if isinstance(scores, RegressionScores) and not _spread_out(estimate, None):
+        power_sums[:] = 0.0
+        bread = dense(estimate.bread)
+        for part in scores.slices():
+            squares = (scores.design_rows(part) @ bread) ** 2
+            if scores.weights is not None:
+                squares *= scores.weights[part, None]
+            power_sums += squares.sum(axis=0), np.einsum("ij,ij->j", squares, squares)
+    elif isinstance(scores, CellScores) and scores.weights is not None and (parts := scores.in_cells()):
+        rows = parts[0]
+        weight2 = rows.weight**2
+        powers = [np.bincount(rows.cell, part, rows.n_cells) for part in (weight2, weight2**2)]
+        maps = compressed(estimate.bread)
+        power_sums[:] = [part @ maps.power(power) for part, power in zip(powers, (2, 4), strict=True)]
+    return power_sums
+
+
+def _spread_out(estimate: Estimate, axis: Axis | None) -> bool:
+    """Whether the range of the covariates shows that no cluster adds much to any parameter, without a look at rows."""
+    scores = estimate.scores
+    if not isinstance(scores, RegressionScores) or scores.weights is not None or estimate.refit is None:
+        return False
+    bread, largest = dense(estimate.bread), 1.0 if axis is None else float(scores.sizes(axis).max())
+    total = np.einsum("ij,ij->j", bread, np.linalg.solve(estimate.refit.inverse_gram, bread))
+    farthest = scores.reach @ np.abs(bread)
+    return bool(np.all(total >= FEW_CLUSTERS * largest * farthest**2))
+
+
+def skewness(estimate: Estimate, axis: Axis | None) -> tuple[FloatArray, FloatArray]:
+    """Skewness of each mean, and how many clusters (None: rows) add to it; shape (n_params,) each, 0 where not known.
+
+    It is sum u^3 / (sum u^2)^(3/2), u being what a cluster adds.
+    """
+    bread, (cubes, squares, count) = compressed(estimate.bread), np.zeros((3, estimate.n_params))
+    for totals in _totals(estimate.scores, axis):
+        u = compressed(totals @ bread)
+        square = u.data * u.data
+        for power, into in ((square * u.data, cubes), (square, squares), (square > 0, count)):
+            into += np.bincount(u.indices, power, into.size)
+    return np.divide(cubes, squares**1.5, out=np.zeros(cubes.size), where=squares > 0), count
+
+
+def _totals(scores: Scores, axis: Axis | None) -> Iterator[Matrix]:
+    """Sums of scores within clusters, or of single rows where these are in memory, in blocks."""
+    if axis is not None:
+        yield from (compressed(block.totals) for block in scores.cells(axis))
+    elif isinstance(scores, CellScores) and (parts := scores.in_cells()):
+        rows = parts[0]
+        yield sparse.csr_array((rows.scores, rows.cell, np.arange(rows.cell.size + 1)), (rows.cell.size, rows.n_cells))
+
+
+def short_tails(estimate: Estimate, most: float) -> bool:
+    """Whether the extremes of every cell show that no skewness is above `most`: it is at most max u / root sum u^2."""
+    scores, cells = estimate.scores, estimate.cells
+    if cells is None or not scores.of_means or not isinstance(scores, CellScores) or scores.weights is not None:
+        return False
+    farthest = np.maximum(cells.high - cells.mean, cells.mean - cells.low)
+    return bool(np.all(farthest**2 <= most**2 * cells.squares))

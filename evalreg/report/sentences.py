@@ -14,7 +14,7 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError
 from evalreg.estimate import NOT_GIVEN, Estimate
-from evalreg.inference.fragile import clusters_behind
+from evalreg.inference.dependence import clusters_behind
 from evalreg.inference.intervals import intervals
 from evalreg.inference.rectification import human_labels, rectification_table
 from evalreg.report.rendering import MarkupName, marked_up

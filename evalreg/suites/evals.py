@@ -28,8 +28,7 @@ from evalreg.errors import (
 )
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.comparison_page import by_part, comparison_summary
-from evalreg.inference.dependence import design_effect
-from evalreg.inference.fragile import clusters_behind
+from evalreg.inference.dependence import clusters_behind, design_effect
 from evalreg.report.axes import INK, FigSize, estimates_axes
 from evalreg.report.documents import SCHEMA_VERSION, versions
 from evalreg.report.summaries import AVERAGED_BY, covariance_text

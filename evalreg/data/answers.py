@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest_or_all
-from evalreg.data.clusters import Axis, Codes, Labels, as_text, restricted
+from evalreg.choices import MissingName
+from evalreg.data.clusters import Axis, Codes, Labels, as_text, or_one_model, restricted, with_roles
 from evalreg.data.engine_rows import EngineAnswers
-from evalreg.data.frame import UsedRows, codes_of_items, restrict
-from evalreg.data.rows import CellRows, Roles
-from evalreg.errors import DataError, MissingColumnError
+from evalreg.data.frame import Table, UsedRows, codes_of_items, restrict
+from evalreg.data.rows import CellRows, ReadRows, Roles, read_rows
+from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, MissingColumnError
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +124,25 @@ def refuse_single(models: Sequence[str], column: str) -> None:
             column=column,
             count=len(models),
         )
+
+
+def read_single_answers(
+    table: Table, score: str, labels: dict[str, str | None], groups: Any, missing: MissingName
+) -> tuple[ReadRows, Roles]:
+    """Rows of single answers, and the roles of their columns, which are `labels` of "model", "item" and "sample"."""
+    names = [groups] if groups is None or isinstance(groups, str) else groups
+    if not (isinstance(names, list | tuple) and all(name is None or isinstance(name, str) for name in names)):
+        raise ArgumentTypeError(
+            f"`groups` must name columns here; got {type(groups).__name__}. Add the labels to the data."
+        )
+    joined, _ = with_roles(table, {"score": score}, **labels)
+    columns = {name: argument for argument, name in labels.items() if name is not None}
+    if len(columns) < sum(name is not None for name in labels.values()):
+        raise ArgumentError(f"`model`, `item` and `sample` must be different columns; got {labels}.")
+    by = () if labels["model"] is None else (labels["model"],)
+    with or_one_model(labels["model"]):
+        rows = read_rows(joined, {"score": score}, labels=columns, groups=groups, missing=missing, split=by)
+    return rows, Roles(score, by, labels["item"], labels["sample"])
 
 
 # In the place of a model that nobody is compared with.

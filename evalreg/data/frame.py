@@ -603,6 +603,14 @@ def open_frame(data: Any) -> Table | Query:
     return Table(frame)
 
 
+def rows_in_memory(data: Any, what: str) -> Table:
+    """A handle on a data frame in memory; rows in an engine are refused, as `what` is not asked of one."""
+    table = open_frame(data)
+    if not isinstance(table, Table):
+        raise NotAvailableError(f"{what} needs rows in memory: collect the frame first.")
+    return table
+
+
 def collected_at_most(table: Query, names: Sequence[str], labels: Set[str | None], needs: str) -> Table:
     """Those of some columns that are there, in memory (polars or pandas), refused above MOST_COLLECTED rows.
 

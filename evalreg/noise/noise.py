@@ -15,12 +15,11 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, muted, option, whole_number
 from evalreg.choices import MissingName
-from evalreg.data.answers import NOBODY
-from evalreg.data.clusters import Axis, Codes, Groups, axis_name, joint, or_one_model, rows_where, with_roles
-from evalreg.data.engine import Query
-from evalreg.data.frame import Table, open_frame
-from evalreg.data.rows import Roles, cells_of, one_row_an_item, read_rows
-from evalreg.errors import ArgumentError, ArgumentTypeError, EvalregWarning, NotAvailableError, Note, ScoreRangeError
+from evalreg.data.answers import NOBODY, read_single_answers
+from evalreg.data.clusters import Axis, Codes, Groups, axis_name, joint, rows_where, with_roles
+from evalreg.data.frame import Table, rows_in_memory
+from evalreg.data.rows import cells_of, one_row_an_item
+from evalreg.errors import ArgumentError, EvalregWarning, NotAvailableError, Note, ScoreRangeError
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.difference import compare
 from evalreg.estimators.mean import mean
@@ -76,19 +75,12 @@ def read_answer_table(
             "`sample` is for rows that hold one answer each, `n_samples` for rows that hold counts of answers; got "
             "both. Leave out one of them."
         )
-    table, count = open_frame(data), None
-    if isinstance(table, Query):
-        raise ArgumentError("`noise` needs rows in memory, to tell answers apart: collect the frame first.")
+    table, count = rows_in_memory(data, "`noise`"), None
     if n_samples is not None:
         table, score, count = _with_shares(table, score, passes, n_samples)
-    joined, _ = with_roles(table, {"score": score}, **labels)
-    assert isinstance(joined, Table)
-    roles = {name: argument for argument, name in labels.items() if name is not None}
-    if len(roles) < sum(name is not None for name in labels.values()):
-        raise ArgumentError(f"`model`, `item` and `sample` must be different columns; got {labels}.")
-    by, question = () if labels["model"] is None else (labels["model"],), str(labels["item"])
-    rows = read_rows(joined, {"score": score}, labels=roles, groups=groups, missing=missing, split=by)
-    answered = one_row_an_item(rows, Roles(score, by, question, labels["sample"]))
+    rows, roles = read_single_answers(table, score, labels, groups, missing)
+    by, question = roles.by, str(roles.item)
+    answered = one_row_an_item(rows, roles)
     key = joint([rows.used[name] for name in (*by, question)])
     mean, values = answered.values["score"], rows.values["score"]
     if count is None:
@@ -209,7 +201,9 @@ def noise(
     ScoreRangeError
         If counts are not whole, or `passes` are more than `n_samples`.
     ArgumentError, ArgumentTypeError
-        If an option is unknown, or the rows live in an engine.
+        If an option is unknown.
+    NotAvailableError
+        If the rows live in an engine.
 
     Notes
     -----
@@ -248,14 +242,8 @@ def noise(
     """
     alpha = fraction("alpha", alpha)
     normal_quantiles(alpha, power)
-    columns = groups if isinstance(groups, list | tuple) else () if groups is None else (groups,)
-    if not all(isinstance(name, str) for name in columns):
-        raise ArgumentTypeError(
-            f"`groups` must name columns here; got {type(groups).__name__}. Add labels to the data."
-        )
     labels = {"model": model, "item": item, "sample": sample}
-    with or_one_model(model):
-        read = read_answer_table(data, score, labels, passes, n_samples, groups, missing)
+    read = read_answer_table(data, score, labels, passes, n_samples, groups, missing)
     options: dict[str, Any] = {"item": item, "sample": sample, "groups": groups, "missing": missing}
     comparison = compare(read.frame, read.score, model=model, **options) if len(read.names) > 1 and model else None
     with muted():

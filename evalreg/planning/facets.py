@@ -17,7 +17,7 @@ from evalreg.choices import MissingName
 from evalreg.covariance.options import MOST_AXES
 from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.data.clusters import Codes, joint
-from evalreg.data.frame import Table, open_frame
+from evalreg.data.frame import rows_in_memory
 from evalreg.data.rows import read_rows
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, EvalregWarning, MissingColumnError
 from evalreg.numerics.limits import CONSTANT, EQUAL, HELD, ROOT_OF_ROUNDING, ROUNDING
@@ -460,7 +460,9 @@ def components(
         If scores do not vary, a facet has one level or is nested though written as crossed, or the combinations that
         occur are too few.
     ArgumentError, ArgumentTypeError
-        If an argument breaks its rule, or the rows live in an engine.
+        If an argument breaks its rule.
+    NotAvailableError
+        If the rows live in an engine.
 
     Notes
     -----
@@ -503,9 +505,7 @@ def components(
     """
     option("method", method, ("anova", "minque"))
     fraction("alpha", alpha)
-    table = open_frame(data)
-    if not isinstance(table, Table):
-        raise ArgumentError("`components` needs rows in memory: collect the frame first.")
+    table = rows_in_memory(data, "`components`")
     parsed = parse_facets(facets, table.columns)
     if score in {facet.name for facet in parsed}:
         raise ArgumentError(f"`score` must not be a facet; got {score!r} as both.", column=score)

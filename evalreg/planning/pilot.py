@@ -16,19 +16,20 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import t_quantile
 from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.covariance.terms import assemble
-from evalreg.data.clusters import Axis, Codes, axis_name, joint, or_one_model, pair_codes, parse_groups, with_joint_ids
-from evalreg.data.frame import Table, codes_of_items, open_frame
-from evalreg.data.rows import ReadRows, Roles, cells_of, read_rows, refuse_repeats
+from evalreg.data.answers import read_single_answers
+from evalreg.data.clusters import Axis, Codes, axis_name, joint, pair_codes
+from evalreg.data.frame import codes_of_items, rows_in_memory
+from evalreg.data.rows import ReadRows, Roles, cells_of, refuse_repeats
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
     DataError,
     EmptyDataError,
     MissingColumnError,
-    NotAvailableError,
     TooFewClustersError,
 )
 from evalreg.estimate import Estimate, rows_behind
+from evalreg.inference.posterior import refuse_population
 from evalreg.numerics.limits import EQUAL, ROUNDING
 from evalreg.numerics.matrices import compressed
 from evalreg.planning.power import (
@@ -168,11 +169,7 @@ def pilot_of(results: Any) -> dict[str, Pilot]:
             "`pilot` must be the table that `er.plan.components` gives, or results of one difference; got "
             f"{type(results).__name__}."
         )
-    if results.estimate.population is not None:
-        raise NotAvailableError(
-            "a plan takes its questions from a population without end, and these results are about "
-            '"the full benchmark". Take results without `target` for it.'
-        )
+    refuse_population(results.estimate, "a plan")
     if len(results.params) != 1:
         raise ArgumentError(
             f"`pilot` must have one parameter, the difference to be planned for; it has {len(results.params)}. Pass "
@@ -305,6 +302,8 @@ def components(
         If the data break a rule; the message says which rows.
     ArgumentError, ArgumentTypeError
         If an argument breaks its rule; crossed groups are among these.
+    NotAvailableError
+        If the rows live in an engine.
 
     Notes
     -----
@@ -337,8 +336,11 @@ def components(
     (0.08333333333333333, ('model-1', 'model-2'))
     """
     option("ssc", ssc, ("none", "G"))
-    roles = Roles(score, () if model is None else (model,), item, sample)
-    read, axis = _read(data, roles, groups, baseline, missing)
+    if model is None and baseline is not None:
+        raise ArgumentError(f"`baseline` names one of two models; got {baseline!r} with model=None. Leave it out.")
+    labels: dict[str, str | None] = {"model": model, "item": item, "sample": sample}
+    read, roles = read_single_answers(rows_in_memory(data, "`components`"), score, labels, groups, missing)
+    axis = _one_clustering(read.axes or ((item,),))
     rows, side, models = (
         (read, np.zeros(read.n_rows, dtype=np.intp), ()) if model is None else _both(read, roles, baseline)
     )
@@ -398,31 +400,14 @@ def components(
     return frame
 
 
-def _read(data: Any, roles: Roles, groups: object, baseline: object, missing: MissingName) -> tuple[ReadRows, Axis]:
-    """Rows of single answers, and the columns whose joint values are the clusters of questions."""
-    table = open_frame(data)
-    names = {"model": roles.by[0] if roles.by else None, "item": roles.item, "sample": roles.sample}
-    if not isinstance(table, Table):
-        raise ArgumentError("`data` must be in memory for variance components: collect the frame first.")
-    table = with_joint_ids(table, **names)
-    if not (groups is None or isinstance(groups, str)):
-        raise ArgumentTypeError(
-            f"`groups` must be the name of a column here; got {type(groups).__name__}. Add the labels to the data."
-        )
-    axes = ((str(roles.item),),) if groups is None else parse_groups(groups, table.columns)
+def _one_clustering(axes: tuple[Axis, ...]) -> Axis:
+    """The clustering of the questions; crossed ones are refused."""
     if len(axes) > 1:
         raise ArgumentError(
             f"`groups` must name one clustering for variance components; got {listed(map(axis_name, axes))}. Appendix "
             'C has no crossed form: use the one that matters most, or a joint id such as "language:question".'
         )
-    labels = {name: role for role, name in names.items() if name is not None}
-    if len(labels) < 2 + len(roles.by):
-        raise ArgumentError(f"`model`, `item` and `sample` must be different columns; got {listed(names.values())}.")
-    if not roles.by and baseline is not None:
-        raise ArgumentError(f"`baseline` names one of two models; got {baseline!r} with model=None. Leave it out.")
-    with or_one_model(names["model"]):
-        rows = read_rows(table, {"score": roles.score}, labels=labels, groups=groups, missing=missing, split=roles.by)
-    return rows, axes[0]
+    return axes[0]
 
 
 def _both(rows: ReadRows, roles: Roles, baseline: object) -> tuple[ReadRows, IntArray, tuple[str, ...]]:

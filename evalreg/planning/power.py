@@ -27,42 +27,45 @@ if TYPE_CHECKING:
     from evalreg.scores.score_interval import NullVariance
 
 
-def checked_positive(name: str, value: object, what: str, remedy: str = "") -> float:
-    """Return `value` if it is a number above 0."""
-    number = checked_number(name, value)
-    if number <= 0:
-        raise ArgumentError(f"`{name}` must be positive, {what}; got {number:g}.{remedy}")
+def checked_number(
+    name: str,
+    value: object,
+    rule: str = "",
+    *,
+    above: float = -math.inf,
+    least: float = -math.inf,
+    most: float = math.inf,
+    remedy: str = "",
+) -> float:
+    """Return `value` as a finite float that keeps to a rule: above a number, at least one, at most one."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise ArgumentTypeError(f"`{name}` must be a number; got {type(value).__name__} {value!r}.")
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        number = math.inf
+    if not math.isfinite(number):
+        raise ArgumentError(f"`{name}` must be finite; got {number:g}.")
+    if not (above < number and least <= number <= most):
+        raise ArgumentError(f"`{name}` must {rule}; got {number:g}.{remedy}")
     return number
 
 
 def checked_delta(delta: object) -> float:
     """Return `delta` if it is a positive number."""
     remedy = " The test is two-sided: pass the absolute value."
-    return checked_positive("delta", delta, "the size of the difference to be detected", remedy)
-
-
-def checked_icc(icc: object, remedy: str = "") -> float:
-    """Return `icc` if it is a number from 0 to 1."""
-    rho = checked_number("icc", icc)
-    if not 0 <= rho <= 1:
-        raise ArgumentError(f"`icc` must lie between 0 and 1; got {rho:g}.{remedy}")
-    return rho
+    rule = "be positive, the size of the difference to be detected"
+    return checked_number("delta", delta, rule, above=0.0, remedy=remedy)
 
 
 def checked_variance(name: str, value: object) -> float:
     """Return `value` if it is a number of at least 0."""
-    number = checked_number(name, value)
-    if number < 0:
-        raise ArgumentError(f"`{name}` must not be negative: it is a variance; got {number:g}.")
-    return number
+    return checked_number(name, value, "not be negative: it is a variance", least=0.0)
 
 
-def checked_at_least(name: str, value: object, least: float, what: str) -> float:
-    """Return `value` if it is a number of at least `least`."""
-    number = checked_number(name, value)
-    if number < least:
-        raise ArgumentError(f"`{name}` must be at least {least:g}, {what}; got {number:g}.")
-    return number
+def checked_icc(icc: object, remedy: str = "") -> float:
+    """Return `icc` if it is a number from 0 to 1."""
+    return checked_number("icc", icc, "lie between 0 and 1", least=0.0, most=1.0, remedy=remedy)
 
 
 def checked_count(name: str, value: object, least: int, what: str) -> int:
@@ -81,19 +84,6 @@ def checked_counts(name: str, values: Any, least: int, what: str) -> list[int]:
     if not counts:
         raise ArgumentError(f"`{name}` must name at least one number; got an empty list.")
     return counts
-
-
-def checked_number(name: str, value: object) -> float:
-    """Return `value` as a finite float."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise ArgumentTypeError(f"`{name}` must be a number; got {type(value).__name__} {value!r}.")
-    try:
-        number = float(value)
-    except OverflowError:  # a whole number of more than 308 digits
-        number = math.inf
-    if not math.isfinite(number):
-        raise ArgumentError(f"`{name}` must be finite; got {number:g}.")
-    return number
 
 
 # Above this many independent units t is normal, and one unit more or less is nothing (limit).
@@ -461,22 +451,25 @@ def questions_needed(variance: float, delta: float, cluster_size: float | None, 
     """Number of questions, in whole clusters where their size is given; otherwise as `mde` turned around."""
     if cluster_size is None:
         return t_units(variance, delta, alpha, power, eq9=True)
-    size = checked_at_least("cluster_size", cluster_size, 1, "the mean number of questions of a cluster")
+    size = checked_number(
+        "cluster_size", cluster_size, "be at least 1, the mean number of questions of a cluster", least=1.0
+    )
     return math.ceil(t_units(variance / size, delta, alpha, power) * size * (1 - ROUNDING))
 
 
 def unit_variance(omega2: float, sigma2_a: float, sigma2_b: float, k_a: float, k_b: float) -> float:
     """Variance of the mean difference times the number of questions."""
-    omega2 = checked_positive(
+    omega2 = checked_number(
         "omega2",
         omega2,
-        "as the variance over questions of the difference in expected scores",
-        " An estimate less the noise of K answers falls to 0 or below where that noise hides the rest: add questions "
-        "or answers to the pilot, or plan with its `omega2_uncorrected`, which errs upwards.",
+        "be positive, as the variance over questions of the difference in expected scores",
+        above=0.0,
+        remedy=" An estimate less the noise of K answers falls to 0 or below where that noise hides the rest: add "
+        "questions or answers to the pilot, or plan with its `omega2_uncorrected`, which errs upwards.",
     )
     noise = 0.0
     for side, sigma2, k in (("a", sigma2_a, k_a), ("b", sigma2_b, k_b)):
-        k = checked_at_least(f"k_{side}", k, 1, "the answers to each question")
+        k = checked_number(f"k_{side}", k, "be at least 1, the answers to each question", least=1.0)
         noise += checked_variance(f"sigma2_{side}", sigma2) / k
     return float(omega2 + noise)
 
@@ -543,7 +536,7 @@ def clusters(
     5 156
     20 119
     """
-    size = checked_at_least("cluster_size", cluster_size, 1, "the questions of each cluster")
+    size = checked_number("cluster_size", cluster_size, "be at least 1, the questions of each cluster", least=1.0)
     rho = checked_icc(icc, " A negative estimate says that clusters are no more alike than chance: plan with 0.")
     noise = unit_variance(omega2, sigma2_a, sigma2_b, k_a, k_b) - omega2
     per_cluster = (omega2 * (1 + (size - 1) * rho) + noise) / size
@@ -606,7 +599,9 @@ def curve(
     sizes, answers = checked_counts("n", n, 1, "questions"), checked_counts("k", k, 1, "answers")
     if cluster_size is not None:
         checked_count("cluster_size", cluster_size, 1, "questions")
-        checked_at_least("n", min(sizes), 2 * cluster_size, "two clusters of `cluster_size` questions")
+        two = 2 * cluster_size
+        rule = f"be at least {two}, two clusters of `cluster_size` questions"
+        checked_number("n", min(sizes), rule, least=two)
     rows, shared = [], {"omega2": omega2, "sigma2_a": sigma2_a, "sigma2_b": sigma2_b, "alpha": alpha, "power": power}
     for size in sizes:
         n_clusters = None if cluster_size is None else size // cluster_size
@@ -692,10 +687,10 @@ def answers(
     (9, 4, 1494, 0.53)
     """
     unit_variance(omega2, sigma2_a, sigma2_b, 1, 1)
-    checked_at_least("cost_question", cost_question, 0, "the cost of one more question")
+    checked_number("cost_question", cost_question, "be at least 0, the cost of one more question", least=0.0)
     cost_b = cost_a if cost_b is None else cost_b
     for name, cost in (("cost_a", cost_a), ("cost_b", cost_b)):
-        checked_positive(name, cost, "since with free answers no number of them is the best")
+        checked_number(name, cost, "be positive, since with free answers no number of them is the best", above=0.0)
     delta = checked_delta(delta)
 
     def variance(a: Any, b: Any) -> Any:

@@ -16,15 +16,7 @@ from evalreg.covariance.crossed import half_widths, t_quantile
 from evalreg.errors import ArgumentError
 from evalreg.numerics.limits import EQUAL, EXACT, ROOT_OF_ROUNDING, ROUNDING
 from evalreg.planning.pilot import pilot_of
-from evalreg.planning.power import (
-    LARGE,
-    checked_at_least,
-    checked_count,
-    checked_icc,
-    checked_number,
-    checked_positive,
-    fewest,
-)
+from evalreg.planning.power import LARGE, checked_count, checked_icc, checked_number, fewest
 from evalreg.scores.score_interval import ICC_MEAN, NullVariance, Unseen
 
 if TYPE_CHECKING:
@@ -78,7 +70,7 @@ def gate(
     >>> er.plan.gate(score=0.88, n=1319, margin=0.08).round(4).loc[[0.05, 0.08], "power"].to_dict()
     {0.05: 0.0024, 0.08: 0.5055}
     """
-    least = checked_positive("margin", margin, "the difference that a run may be below")
+    least = checked_number("margin", margin, "be positive, the difference that a run may be below", above=0.0)
     drops = [checked_number("drop", size) for size in np.atleast_1d(drop)]
     if (results is None, score is None, n is None) not in ((False, True, True), (True, False, False)):
         raise ArgumentError("pass either results, er.plan.gate(results, margin=0.03), or `score` and `n`.")
@@ -97,9 +89,8 @@ def _error_of(results: Any) -> float:
 
 def _exact(score: float, n: int, margin: float, beyond: FloatArray) -> FloatArray:
     """P(X/n < score - margin) of X binomial at the dropped score; of a drop to below 0, NaN."""
-    value, count = checked_number("score", score), checked_count("n", n, 1, "questions")
-    if not 0 <= value <= 1:
-        raise ArgumentError(f"`score` must lie in [0, 1]; got {value:g}.")
+    value = checked_number("score", score, "lie in [0, 1]", least=0.0, most=1.0)
+    count = checked_count("n", n, 1, "questions")
     truth = np.round(value - margin - beyond, 12)
     # The last whole number below the bar; a number right on it is not below.
     last = math.ceil(round(count * (value - margin), 9)) - 1
@@ -145,13 +136,11 @@ def labels(*, prevalence: float, sensitivity: float, specificity: float, n: int)
     {'negative': 160, 'positive': 40}
     """
     share, total = fraction("prevalence", prevalence), checked_count("n", n, 2, "labels")
-    right = []
-    for name, value in (("sensitivity", sensitivity), ("specificity", specificity)):
-        right.append(checked_number(name, value))
-        if not 0 < right[-1] <= 1:
-            raise ArgumentError(f"`{name}` must lie above 0 and be at most 1; got {value!r}.")
-    positive = share * math.sqrt(right[0] * (1 - right[0]))
-    negative = (1 - share) * math.sqrt(right[1] * (1 - right[1]))
+    rule = "lie above 0 and be at most 1"
+    sensitivity = checked_number("sensitivity", sensitivity, rule, above=0.0, most=1.0)
+    specificity = checked_number("specificity", specificity, rule, above=0.0, most=1.0)
+    positive = share * math.sqrt(sensitivity * (1 - sensitivity))
+    negative = (1 - share) * math.sqrt(specificity * (1 - specificity))
     # A judge without errors needs no more labels of one kind than of the other.
     part = 0.5 if positive + negative == 0 else negative / (positive + negative)
     first = min(max(round(total * part), 1), total - 1)
@@ -275,7 +264,7 @@ def precision(
     >>> plan.n, plan.n_clusters
     (1630, 326)
     """
-    half_width = checked_positive("half_width", half_width, "half of the length of the interval")
+    half_width = checked_number("half_width", half_width, "be positive, half of the length of the interval", above=0.0)
     fraction("alpha", alpha)
     if pilot is not None:
         assumed = {"rate": rate, "variance": variance, "deff": deff, "icc": icc, "cluster_size": cluster_size}
@@ -374,17 +363,18 @@ def _variance(rate: float | None, variance: float | None) -> float:
     if rate is not None:
         share = fraction("rate", rate)
         return share * (1 - share)
-    return checked_positive("variance", variance, "the variance of one row")
+    return checked_number("variance", variance, "be positive, the variance of one row", above=0.0)
 
 
 def _design_effect(deff: float | None, icc: float | None, size: float | None) -> tuple[float, float | None]:
     """The design effect, and rows of a cluster where they are known."""
     if size is not None:
-        size = checked_at_least("cluster_size", size, 1, "the rows of a cluster")
+        size = checked_number("cluster_size", size, "be at least 1, the rows of a cluster", least=1.0)
     if icc is None:
         if deff is None and size is not None and size > 1:
             raise ArgumentError("`cluster_size` needs `icc`, how alike the rows of a cluster are, or `deff`.")
-        return (1.0 if deff is None else checked_at_least("deff", deff, 1, "a design effect")), size
+        deff = 1.0 if deff is None else deff
+        return checked_number("deff", deff, "be at least 1, a design effect", least=1.0), size
     if deff is not None or size is None:
         raise ArgumentError("`icc` goes with `cluster_size`, in place of `deff`: deff is 1 + (cluster_size - 1) icc.")
     rho = checked_icc(icc, " Plan with 0 where an estimate is negative.")

@@ -29,8 +29,7 @@ from evalreg.covariance.options import Groups, check_two_clusters, drop_nested, 
 from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.covariance.terms import naive_term
 from evalreg.data.clusters import Axis, Labels, axis_name
-from evalreg.data.engine import Query
-from evalreg.data.frame import Table, UsedRows, open_frame
+from evalreg.data.frame import Table, UsedRows, rows_in_memory
 from evalreg.errors import ArgumentError, ArgumentTypeError, EvalregWarning, FewClustersWarning, NotAvailableError, Note
 from evalreg.estimate import Estimate
 from evalreg.inference.posterior import refuse_population
@@ -576,9 +575,7 @@ def _taken(frame: nw.DataFrame[Any], rows: IntArray, columns: Mapping[str, IntAr
 
 def _clusters(data: Any, groups: Groups) -> tuple[Table, tuple[Axis, ...], list[IntArray], list[int]]:
     """The rows, the clusterings, and the cluster of each row on every one (itself without any) with their numbers."""
-    table = open_frame(data)
-    if isinstance(table, Query):
-        raise NotAvailableError("a bootstrap of a function needs rows in memory; collect the frame first.")
+    table = rows_in_memory(data, "a bootstrap of a function")
     # Rows without columns: only their labels are wanted.
     rows: Any = InfluenceScores(np.empty((table.n_rows, 0)), Labels(table.n_rows, {}, UsedRows(table, None)))
     rows, axes = resolve_groups(rows, groups)

@@ -24,15 +24,13 @@ from evalreg.checks import (
 )
 from evalreg.choices import MissingName
 from evalreg.data.clusters import Codes, Groups, axis_name, with_roles
-from evalreg.data.engine import Query
-from evalreg.data.frame import open_frame
+from evalreg.data.frame import rows_in_memory
 from evalreg.data.rows import ReadRows, read_rows
 from evalreg.errors import (
     ArgumentError,
     ConstantScoreError,
     DataError,
     EvalregWarning,
-    NotAvailableError,
     Note,
     TooFewClustersError,
     UnknownLabelError,
@@ -434,9 +432,7 @@ def _read(
     data: Any, score: str, treatment: str, groups: Groups, strata: str | None, missing: MissingName
 ) -> tuple[ReadRows, str]:
     """Rows in use, and what was assigned."""
-    opened = open_frame(data)
-    if isinstance(opened, Query):
-        raise NotAvailableError("a randomisation test needs rows in memory; collect the frame first.")
+    opened = rows_in_memory(data, "a randomisation test")
     table = with_roles(opened, {"score": score}, treatment=treatment, strata=strata)[0]
     labels = {treatment: "treatment"} | ({} if strata is None else {strata: "strata"})
     # Answers that a file holds once for each filter would count as several rows.

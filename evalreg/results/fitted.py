@@ -11,7 +11,7 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest_or_all
 from evalreg.data.clusters import Codes, Labels, factorize, no_source, used_codes
-from evalreg.data.frame import Table, align_labels, held_pandas, open_frame
+from evalreg.data.frame import align_labels, held_pandas, rows_in_memory
 from evalreg.errors import AlignmentError, ArgumentError, DataError, MissingColumnError, NotAvailableError
 
 if TYPE_CHECKING:
@@ -102,9 +102,7 @@ def design_rows(model: Any, data: Any) -> tuple[FloatArray, pd.Index | None]:
     info = design_info(model)
     if info is None:
         raise NotAvailableError("predictions for new data need a formula; this model was given columns of numbers.")
-    table = open_frame(data)
-    if not isinstance(table, Table):
-        raise ArgumentError("`data` must be in memory for predictions: collect the frame first.")
+    table = rows_in_memory(data, "a prediction for new data")
     known = frame_of(model)
     names = covariates(model, known)
     for name in names:

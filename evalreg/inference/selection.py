@@ -6,8 +6,6 @@ depend on X[w], the winner's estimate is a normal truncated to the values at whi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy import special
 
@@ -100,15 +98,6 @@ def quantile_unbiased(
     return np.where(gone, np.copysign(np.inf, low), quantile)
 
 
-@dataclass(frozen=True)
-class Corrected:
-    """What is said of a winner: as often too high as too low, and the ends of its interval."""
-
-    estimate: float
-    lower: float
-    upper: float
-
-
 def hybrid_level(alpha: float) -> float:
     """Level of the hybrid's conditional part, which spends what the outer interval leaves of alpha."""
     beta = SHARE * alpha
@@ -117,13 +106,11 @@ def hybrid_level(alpha: float) -> float:
 
 def corrected(
     x: float, se: float, ends: tuple[float, float], level: float, *, stretch: float = 1.0, reach: float = np.inf
-) -> Corrected:
-    """Median-unbiased estimate and equal-tailed interval of a winner that wins between two ends.
+) -> FloatArray:
+    """Median-unbiased estimate of a winner that wins between two ends, and its equal-tailed interval, shape (3,).
 
     With `reach` those of the hybrid, whose `level` is that of `hybrid_level`.
     """
-    probability = np.array([level / 2, 0.5, 1 - level / 2])
-    stretches = np.array([stretch, 1.0, stretch])
-    args = (np.asarray(x), np.asarray(se), np.asarray(ends[0]), np.asarray(ends[1]))
-    low, middle, high = quantile_unbiased(*args, probability, stretch=stretches, reach=reach).tolist()
-    return Corrected(middle, low, high)
+    probability, stretches = np.array([0.5, level / 2, 1 - level / 2]), np.array([1.0, stretch, stretch])
+    where, error, low, high = (np.asarray(value) for value in (x, se, *ends))
+    return quantile_unbiased(where, error, low, high, probability, stretch=stretches, reach=reach)

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, adjustment, fraction, listed, real_numbers
+from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, real_numbers
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import Widths, joined, one_t, t_quantile
 from evalreg.covariance.leverage import quadratic
@@ -30,25 +30,27 @@ AdjustName: TypeAlias = Literal["holm", "fdr_bh", "bh", "bonferroni"]
 ADJUSTMENTS: tuple[AdjustName, ...] = ("holm", "fdr_bh", "bonferroni")
 
 
-def adjust_pvalues(p: FloatArray, method: AdjustName) -> FloatArray:
+def adjust_pvalues(p: FloatArray, method: AdjustName | Literal["fdr_by"]) -> FloatArray:
     """P-values adjusted for their number.
 
     NaN where `p` is. `method`: the names of statsmodels. Holm and Bonferroni bound the chance of any false rejection
-    under any dependence; "fdr_bh" ("bh") bounds the expected share of false ones, for independent or positively
-    dependent statistics. Holm (1979), Scandinavian Journal of Statistics 6, 65-70; Benjamini and Hochberg (1995), JRSS
-    B 57, 289-300. The same numbers as statsmodels' `multipletests`, which clears the memory of Python at every call.
-    Shapes: p (m,); returns (m,).
+    under any dependence; "fdr_bh" bounds the expected share of false ones, for independent or positively dependent
+    statistics, "fdr_by" under any dependence. Holm (1979), Scandinavian Journal of Statistics 6, 65-70; Benjamini and
+    Hochberg (1995), JRSS B 57, 289-300; Benjamini and Yekutieli (2001), Annals of Statistics 29, 1165-1188, theorem
+    1.3. The same numbers as statsmodels' `multipletests`, which clears the memory of Python at every call. Shapes: p
+    (m,); returns (m,).
     """
-    method = adjustment("method", method, ADJUSTMENTS)
     adjusted = np.array(p, dtype=np.float64)
     known = np.flatnonzero(~np.isnan(adjusted))
     rising = known[np.argsort(adjusted[known], kind="stable")]
     m, place = rising.size, np.arange(rising.size)
     # Each p times the nulls still standing (Holm), all of them, or their number over its rank (Benjamini, Hochberg).
-    factor = {"holm": m - place, "bonferroni": np.full(m, m), "fdr_bh": m / (1 + place)}[method]
+    factor = {"holm": m - place, "bonferroni": np.full(m, m)}.get(method, m / (1 + place))
+    if method == "fdr_by":
+        factor = factor * np.sum(1 / (1 + place))
     each = np.minimum(adjusted[rising] * factor, 1.0)
     # A larger p is never adjusted to a smaller one.
-    falling = method == "fdr_bh"
+    falling = method not in ("holm", "bonferroni")
     adjusted[rising] = np.minimum.accumulate(each[::-1])[::-1] if falling else np.maximum.accumulate(each)
     return adjusted
 

@@ -32,13 +32,20 @@ from evalreg.data.clusters import Axis, Labels, axis_name
 from evalreg.data.frame import Table, UsedRows, rows_in_memory
 from evalreg.errors import ArgumentError, ArgumentTypeError, EvalregWarning, FewClustersWarning, NotAvailableError, Note
 from evalreg.estimate import Estimate
-from evalreg.inference.posterior import refuse_population
 from evalreg.inference.simultaneous import Seed, base_seed
 from evalreg.numerics.fitting import Progress
 from evalreg.numerics.limits import EQUAL, HELD, ROOT_OF_ROUNDING, ROUNDING
 from evalreg.numerics.matrices import dense
 from evalreg.report.tables import Grid, Shown, Summary, number
-from evalreg.resampling.draws import BootWeightsName, boot_chunks, meetings, run_blocks, seed_text, solver_of
+from evalreg.resampling.draws import (
+    BootWeightsName,
+    boot_chunks,
+    meetings,
+    refuse_without_sums,
+    run_blocks,
+    seed_text,
+    solver_of,
+)
 from evalreg.scores.rows import InfluenceScores
 
 KindName: TypeAlias = Literal["percentile", "basic", "bca", "studentized"]
@@ -306,16 +313,12 @@ class Bootstrapped:
         1(2), for crossed ones.
         """
         estimate, axes = self.estimate, self.axes
-        refuse_population(estimate, "`bootstrap`")
         draws, base, options = _checked(draws, kind, weights, alpha, seed)
-        if not axes:
-            raise ArgumentError(
-                "a cluster bootstrap needs clusters; this result takes rows as independent. Pass `groups=` to the "
-                "estimator, or use `evalreg.bootstrap` with a function, which draws rows where `groups` is None."
-            )
         for axis in axes:
             check_two_clusters(estimate.scores, axis, axes)
         axes = drop_nested(estimate.scores, axes)[0]
+        instead = "`evalreg.bootstrap` with a function, which draws rows where `groups` is None"
+        refuse_without_sums(estimate, axes, "a cluster bootstrap", instead)
         check_crossed(kind, len(axes))
         by, codes, n_clusters = meetings(estimate, axes)
         solver = solver_of(estimate, by)

@@ -12,8 +12,9 @@ import numpy as np
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.covariance.absorbed import refuse_spanning
 from evalreg.data.clusters import Axis, union
-from evalreg.errors import NotAvailableError
+from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.estimate import Estimate
+from evalreg.inference.posterior import refuse_population
 from evalreg.inference.simultaneous import block_stream
 from evalreg.inference.wald import inverse_root
 from evalreg.numerics.limits import EQUAL, HELD, ROUNDING
@@ -120,6 +121,22 @@ def _boot(weights: BootWeightsName, shape: tuple[int, int], rng: np.random.Gener
 
 
 # Parameters solved again from sums within clusters
+
+
+def refuse_without_sums(estimate: Estimate, axes: tuple[Axis, ...], what: str, instead: str) -> None:
+    """Raise where sums within clusters do not make the estimate again; `instead` is what rows without clusters have."""
+    refuse_population(estimate, what)
+    if not axes:
+        raise ArgumentError(
+            f"{what} needs clusters; this result takes rows as independent. Pass `groups=` to the estimator, or "
+            f"use {instead}."
+        )
+    refuse_spanning(estimate, union(*axes), what)
+    if estimate.cells is not None and estimate.cells.stratum is not None:
+        raise NotAvailableError(
+            f'{what} of stratified means is not available. Use the tests under cov="CR2", or leave `strata` out.'
+        )
+
 
 # For each parameter, which scores enter it, and what each draw makes of a cluster's totals and of its weights.
 Pulls: TypeAlias = Iterator[tuple[slice | IntArray, FloatArray, FloatArray]]
@@ -232,9 +249,6 @@ def solver_of(estimate: Estimate, by: Axis) -> Solver:
             f"of them); this is {estimate.about.model}. Pass a function that fits it to `evalreg.bootstrap`, which "
             "resamples the rows."
         )
-    refuse_spanning(estimate, by, "a bootstrap")
-    if estimate.cells is not None and estimate.cells.stratum is not None:
-        raise NotAvailableError("a bootstrap of stratified means is not available. Leave `strata` out.")
     A = dense(A)
     if refit.step:
         assert isinstance(estimate.scores, MappedScores)

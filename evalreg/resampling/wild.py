@@ -22,7 +22,6 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray, fraction, issue, option, whole_number
-from evalreg.covariance.absorbed import refuse_spanning
 from evalreg.covariance.covariance import Covariance, Term
 from evalreg.covariance.crossed import subset_signs
 from evalreg.covariance.options import ResolvedCov
@@ -40,7 +39,6 @@ from evalreg.errors import (
     ZeroVarianceWarning,
 )
 from evalreg.estimate import Estimate
-from evalreg.inference.posterior import refuse_population
 from evalreg.inference.simultaneous import Seed, base_seed
 from evalreg.inference.wald import parse_contrasts, refuse_dependent, wald_quadratic
 from evalreg.numerics.limits import EQUAL, ROUNDING
@@ -51,6 +49,7 @@ from evalreg.resampling.draws import (
     Drawn,
     WildWeightsName,
     meetings,
+    refuse_without_sums,
     seed_text,
     share,
     vectors,
@@ -210,13 +209,13 @@ class WildTested:
         38; Roodman, MacKinnon, Nielsen and Webb (2019), Stata Journal 19(1), for the interval.
         """
         estimate, axes = self.estimate, self.axes
-        refuse_population(estimate, "`wild_test`")
         option("weights", weights, WildWeightsName)
         draws, alpha = whole_number("draws", draws), fraction("alpha", alpha)
         base, printed = base_seed(seed)
         if not isinstance(impose_null, bool | np.bool_):
             raise ArgumentTypeError(f"`impose_null` must be True or False; got {impose_null!r}.")
-        _refuse_without_sums(estimate, axes)
+        refuse_without_sums(estimate, axes, "a wild cluster bootstrap", "with_cov(groups=...) first")
+        _refuse_nonlinear(estimate)
         if null is None:
             null = {name: 1.0 for name in estimate.names if name == "Intercept" or len(estimate.names) == 1}
             if not null:
@@ -273,24 +272,12 @@ class WildTested:
         )
 
 
-def _refuse_without_sums(estimate: Estimate, axes: tuple[Axis, ...]) -> None:
-    if not axes:
-        raise ArgumentError(
-            "a wild cluster bootstrap needs clusters; this result takes rows as independent. Pass `groups=` to the "
-            "estimator, or use with_cov(groups=...) first."
-        )
-    refit = estimate.refit
-    if refit is None or not refit.linear or estimate.coefficient_map is None:
+def _refuse_nonlinear(estimate: Estimate) -> None:
+    if estimate.refit is None or not estimate.refit.linear or estimate.coefficient_map is None:
         raise NotAvailableError(
             "a wild cluster bootstrap is available for means and least squares (and contrasts of them), which are "
             f'solved again from sums within clusters; this is {estimate.about.model}. Use the tests under cov="CR2" or '
             '"CR3", or resample whole clusters with `bootstrap`.'
-        )
-    refuse_spanning(estimate, union(*axes), "a wild cluster bootstrap")
-    if estimate.cells is not None and estimate.cells.stratum is not None:
-        raise NotAvailableError(
-            'a wild cluster bootstrap of stratified means is not available. Use the tests under cov="CR2", or leave '
-            "`strata` out."
         )
 
 

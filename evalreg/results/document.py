@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from itertools import combinations
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,7 +15,8 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, EvalregError
 from evalreg.inference.intervals import tested_against
-from evalreg.inference.simultaneous import Seed
+from evalreg.inference.simultaneous import Seed, pair_positions
+from evalreg.numerics.matrices import dense, difference_rows
 from evalreg.report.documents import SCHEMA_VERSION, as_json, records, versions
 
 # `Results`, whose module imports this one.
@@ -108,9 +108,8 @@ def _pairs(results: AnyResults, alphas: Sequence[float]) -> dict[str, Any] | Non
     size = len(results._compared[0])
     if not 2 <= size <= MOST_PAIRED:
         return None
-    left, right = np.array(list(combinations(range(size), 2))).T
-    C = np.zeros((left.size, results.estimate.n_params))
-    C[np.arange(left.size), left], C[np.arange(left.size), right] = 1.0, -1.0
+    left, right = pair_positions(size)
+    C = dense(difference_rows(left, right, results.estimate.n_params))
     with muted():
         try:
             differences = results.contrast(C, [f"{i}" for i in range(left.size)])

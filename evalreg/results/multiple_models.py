@@ -212,22 +212,7 @@ class MultipleModels(Algebra):
 
 
 def leaderboard_table(models: MultipleModels, alpha: float, seed: Seed) -> pd.DataFrame:
-    """The table of `MultipleModels.leaderboard`.
-
-    Parameters
-    ----------
-    models : MultipleModels
-        Results with two or more models.
-    alpha : float
-        Level.
-    seed : int or Generator
-        Of the simulations.
-
-    Returns
-    -------
-    DataFrame
-        Best first.
-    """
+    """The table of `MultipleModels.leaderboard`, of two or more models."""
     params, cov = models._compared
     base, printed = base_seed(seed)  # one for all statements, which then rest on the same draws
     joint, ranks = models.simultaneous(alpha, seed=base), models.ranks(alpha, seed=base)
@@ -527,7 +512,6 @@ def _conditional(
     x, se = sign * x, float(np.sqrt(V[winner, winner]))
     stretch = float(cov.critical(alpha=level)[w] / -special.ndtri(level / 2))
     ends = winning_values(x, V, winner)
-    conditional = corrected(float(x[winner]), se, ends, level, stretch=stretch, reach=se * reach)
-    values = sign * np.array([conditional.estimate, conditional.lower, conditional.upper])
+    values = sign * corrected(float(x[winner]), se, ends, level, stretch=stretch, reach=se * reach)
     mean, *both = (special.expit(values) if logit else values).tolist()
     return mean, min(both), max(both)

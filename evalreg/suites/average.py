@@ -98,17 +98,6 @@ def _paule_mandel(y: FloatArray, v: FloatArray) -> float:
     return float(brentq(excess, 0.0, y.var(ddof=1))) if excess(0.0) > 0 else 0.0
 
 
-def adjusted_over(p: FloatArray, method: SuiteAdjustName) -> FloatArray:
-    """P-values adjusted for their number; "fdr_by" is "fdr_bh" times 1 + 1/2 + ... + 1/m, right under any dependence.
-
-    Benjamini and Yekutieli (2001), Annals of Statistics 29, 1165-1188, theorem 1.3.
-    """
-    if method != "fdr_by":
-        return adjust_pvalues(p, method)
-    m = np.count_nonzero(~np.isnan(p))
-    return np.asarray(np.minimum(adjust_pvalues(p, "fdr_bh") * np.sum(1 / np.arange(1, m + 1)), 1.0))
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class EvalAverage(Printed):
     """Averages over several evals; made by `average` of what `join_evals` returns, immutable.
@@ -213,7 +202,7 @@ class EvalAverage(Printed):
         adjust = adjustment("adjust", adjust, SUITE_ADJUSTMENTS)
         names, tested = np.array(self.names, dtype=object), {"p_value": _p_values(self.pairs)}
         if adjust is not None:
-            tested["p_adjusted"] = adjusted_over(tested["p_value"], adjust)
+            tested["p_adjusted"] = adjust_pvalues(tested["p_value"], adjust)
         sides = [names[side] for side in np.triu_indices(len(names), 1)]
         table = self._frame(self.pairs, alpha, tested).rename(columns={"estimate": "difference"})
         return whole(table.set_axis(pd.MultiIndex.from_arrays(sides, names=["left", "right"])))

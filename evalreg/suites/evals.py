@@ -29,6 +29,7 @@ from evalreg.errors import (
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.comparison_page import by_part, comparison_summary
 from evalreg.inference.dependence import clusters_behind, design_effect
+from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.report.axes import INK, FigSize, estimates_axes
 from evalreg.report.documents import SCHEMA_VERSION, versions
 from evalreg.report.summaries import AVERAGED_BY, covariance_text
@@ -111,7 +112,7 @@ class Evals(Printed):
         tables = {name: of_part(part, alpha) for name, part in self.parts.items()}
         if self.adjust is not None:
             ends = np.cumsum([len(table) for table in tables.values()])
-            p = averages.adjusted_over(np.concatenate([table["p_value"] for table in tables.values()]), self.adjust)
+            p = adjust_pvalues(np.concatenate([table["p_value"] for table in tables.values()]), self.adjust)
             for table, adjusted in zip(tables.values(), np.split(p, ends[:-1]), strict=True):
                 table.insert(list(table).index("p_value") + 1, "p_adjusted", adjusted)
         return tables

@@ -379,7 +379,7 @@ def components_of(rows: JudgedRows) -> dict[str, Matrix]:
     prompt, judge = rows.prompt.codes, rows.judge
     groups = (prompt, judge, prompt * len(rows.judges) + judge)
     designs = dict[str, Matrix]()
-    if np.mean(_within_pairs(rows, rows.side) ** 2) >= ENOUGH_ORDERS:
+    if np.mean(_side_within_pairs(rows) ** 2) >= ENOUGH_ORDERS:
         designs |= {name: _one_hot(group, rows.side) for name, group in zip(POSITION, groups, strict=True)}
     designs |= {name: _differences(group, rows) for name, group in zip(OF_MODELS, groups, strict=True)}
     ones = np.ones(rows.n_rows)
@@ -395,10 +395,9 @@ def _n_levels(design: Matrix) -> int:
     return int(np.count_nonzero(np.bincount(design.indices)))
 
 
-def _within_pairs(rows: JudgedRows, values: FloatArray) -> FloatArray:
-    """Deviations from the mean of each pair, exactly zero where it does not vary."""
-    count = np.bincount(rows.pair)
-    deviation = values - (np.bincount(rows.pair, values) / count)[rows.pair]
+def _side_within_pairs(rows: JudgedRows) -> FloatArray:
+    """The side less the mean of its pair, exactly zero where it does not vary."""
+    deviation = rows.side - (np.bincount(rows.pair, rows.side) / np.bincount(rows.pair))[rows.pair]
     return np.where(np.abs(deviation) < ROUNDING, 0.0, deviation)
 
 
@@ -422,7 +421,7 @@ def fixed_effects(rows: JudgedRows) -> Matrix:
     pairs = sparse.csr_array(
         (1.0 / np.sqrt(count)[rows.pair], rows.pair, np.arange(rows.n_rows + 1)), shape=(rows.n_rows, rows.n_pairs)
     )
-    x = _within_pairs(rows, rows.side)
+    x = _side_within_pairs(rows)
     if not x.any():
         return pairs
     return sparse.hstack([pairs, sparse.csr_array((x / np.linalg.norm(x))[:, None])]).tocsr()

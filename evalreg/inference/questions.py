@@ -22,9 +22,10 @@ def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] |
 
     Empty where all models answered the same questions, or none shares any with another.
     """
-    by = (item,) if item is not None else _questions_axis(estimate, axes)
-    if by is None or estimate.n_params < 2 or estimate.coefficient_map is None:
+    if (item is None and not axes) or estimate.n_params < 2 or estimate.coefficient_map is None:
         return ()
+    # Of several clusterings the finest may be that of the questions.
+    by = (item,) if item is not None else max(axes or (), key=estimate.scores.n_clusters)
     assert estimate.cells is not None
     n_rows = estimate.cells.count.sum()
     # Where some model has several rows of a cluster, that is no question. It has where there are more rows than places.
@@ -50,11 +51,6 @@ def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] |
 
 def _of_clusters(by: Axis) -> str:
     return f" (Questions are the {':'.join(by)} clusters here; name them in `item`.)"
-
-
-def _questions_axis(estimate: Estimate, axes: tuple[Axis, ...] | None) -> Axis | None:
-    """The finest clustering, which may be that of the questions."""
-    return max(axes, key=estimate.scores.n_clusters) if axes and len(axes) > 1 else axes[0] if axes else None
 
 
 def _effect(answers: Answered, totals: Matrix, weight: Matrix) -> str:
@@ -97,32 +93,27 @@ def unequal_text(answers: Answered, effect: str) -> str:
     rest = int(np.count_nonzero(lacking)) - 1
     more = f" ({rest} other{'s lack' if rest > 1 else ' lacks'} some too)" if rest else ""
     shared = answers.n_shared
+    said = (
+        f"models answered different questions: {answers.names[worst]} lacks {lacking[worst]} of "
+        f"{answers.n_items[worst]}{more}.{effect}"
+    )
     first = without_worst(answers)
-    if 2 * shared >= int(answers.indicator.shape[0]) or not first:
-        remedy = f'Use questions="shared" for the {shared} that all {count.size} answered'
-    else:
+    if shared == 0 and not first:
+        return (
+            f"{said} Its mean and rank are over other questions. No question was answered by all of them: compare in "
+            "pairs, by `compare`."
+        )
+    remedy = f'Use questions="shared" for the {shared} that all {count.size} answered'
+    if first and 2 * shared < int(answers.indicator.shape[0]):
         named, left = first
-        few_shared = {0: "no question was", 1: "only 1 question was"}.get(shared, f"only {shared} questions were")
+        few_shared = {0: "No question was", 1: "Only 1 question was"}.get(shared, f"Only {shared} questions were")
         remedy = (
             f"{few_shared} answered by all {count.size}: leave out {quoted(named)} and use "
             f'questions="shared" for the {left} that the others all answered'
         )
-    if shared == 0 and not first:
-        remedy = "No question was answered by all of them: compare in pairs"
-        return (
-            f"{_who(answers, worst)}{more}.{effect} Its mean and rank are over other questions. {remedy}, by `compare`."
-        )
-    remedy = remedy[0].upper() + remedy[1:]
     return (
-        f"{_who(answers, worst)}{more}.{effect} Means over different questions do not rank models. {remedy}, or "
-        "`compare`, which takes each pair over the questions that both answered."
-    )
-
-
-def _who(answers: Answered, worst: int) -> str:
-    return (
-        f"models answered different questions: {answers.names[worst]} lacks {answers.lacking[worst]} of "
-        f"{answers.n_items[worst]}"
+        f"{said} Means over different questions do not rank models. {remedy}, or `compare`, which takes each pair over "
+        "the questions that both answered."
     )
 
 

@@ -258,18 +258,15 @@ def _results(part: Tabled) -> Results | StoredResults:
 
 def _coefficients(part: Tabled, alpha: float) -> pd.DataFrame:
     """Coefficients by name; differences have adjusted p-values, and intervals that hold together where they do."""
-    results = _results(part)
-    ends, p = results.conf_int(alpha).to_numpy(), results.pvalues.to_numpy()
+    frame = _results(part).to_frame(alpha)[["estimate", "se", "dof", "p_value", "lower", "upper"]]
     if not isinstance(part, Results) and part.adjust:
         table = part.to_frame(alpha) if isinstance(part, Comparison) else part.table
-        p = table["p_adjusted"].to_numpy()
+        frame["p_value"] = table["p_adjusted"].to_numpy()
         if isinstance(part, Comparison) or alpha == part.alphas[0]:
-            ends = table[["lower", "upper"]].to_numpy()
+            frame[["lower", "upper"]] = table[["lower", "upper"]].to_numpy()
         elif part.adjust == "single-step":
             raise NotAvailableError(f"joint intervals are stored at alpha={part.alphas[0]:g} only; got {alpha:g}.")
-    columns = {"estimate": results.params, "se": results.bse, "dof": results.dof}
-    frame = pd.DataFrame({name: values.to_numpy() for name, values in columns.items()}, index=_names(part))
-    return frame.assign(p_value=p, lower=ends[:, 0], upper=ends[:, 1])
+    return frame.set_axis(_names(part))
 
 
 def _names(part: Tabled) -> pd.Index[str]:

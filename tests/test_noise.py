@@ -13,8 +13,8 @@ import statsmodels.stats.contingency_tables as tables
 from scipy import stats
 
 import evalreg as er
-from evalreg.data.answers import NOBODY
-from evalreg.noise.parts import AnswerTable, noise_parts
+from evalreg.data.answers import NOBODY, AnswerTable
+from evalreg.noise.parts import noise_parts
 
 mpl.use("Agg")
 TIGHT = 1e-12  # sums in another order

@@ -11,10 +11,10 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest_or_all
 from evalreg.choices import MissingName
-from evalreg.data.clusters import Axis, Codes, Labels, as_text, or_one_model, restricted, with_roles
+from evalreg.data.clusters import Axis, Codes, Labels, as_text, axis_name, joint, or_one_model, restricted, with_roles
 from evalreg.data.engine_rows import EngineAnswers
 from evalreg.data.frame import Table, UsedRows, codes_of_items, restrict
-from evalreg.data.rows import CellRows, ReadRows, Roles, read_rows
+from evalreg.data.rows import CellRows, ReadRows, Roles, read_rows, refuse_repeats
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, MissingColumnError
 
 
@@ -126,23 +126,59 @@ def refuse_single(models: Sequence[str], column: str) -> None:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class AnswerTable:
+    """Answers of models to questions, shape (n_models, n_questions) each; zero where there is none."""
+
+    mean: FloatArray
+    count: IntArray  # answers K
+    squares: FloatArray  # of answers about their mean
+
+    @classmethod
+    def of(cls, cell: IntArray, shape: tuple[int, int], values: FloatArray) -> AnswerTable:
+        """That of single answers, `cell` numbering models and questions along the rows of the table."""
+        size = shape[0] * shape[1]
+        count = np.bincount(cell, minlength=size)
+        mean = np.bincount(cell, values, size) / np.maximum(count, 1)
+        squares = np.bincount(cell, (values - mean[cell]) ** 2, size).astype(np.float64)
+        return cls(mean.reshape(shape), count.reshape(shape), squares.reshape(shape))
+
+    @property
+    def sigma2(self) -> FloatArray:
+        """Variance of one answer, with K - 1; NaN where K is 1, which does not tell it."""
+        below = np.where(self.count == 1, np.nan, np.maximum(self.count - 1, 1))
+        return np.asarray(self.squares / below)
+
+
 def read_single_answers(
     table: Table, score: str, labels: dict[str, str | None], groups: Any, missing: MissingName
 ) -> tuple[ReadRows, Roles]:
-    """Rows of single answers, and the roles of their columns, which are `labels` of "model", "item" and "sample"."""
-    names = [groups] if groups is None or isinstance(groups, str) else groups
-    if not (isinstance(names, list | tuple) and all(name is None or isinstance(name, str) for name in names)):
+    """Rows of single answers, and the roles of their columns, which are `labels` of "model", "item" and "sample".
+
+    Undeclared repeats are refused.
+    """
+    axes = groups if isinstance(groups, list | tuple) else () if groups is None else (groups,)
+    if not all(isinstance(axis, str) for axis in axes):
         raise ArgumentTypeError(
             f"`groups` must name columns here; got {type(groups).__name__}. Add the labels to the data."
         )
     joined, _ = with_roles(table, {"score": score}, **labels)
     columns = {name: argument for argument, name in labels.items() if name is not None}
-    if len(columns) < sum(name is not None for name in labels.values()):
-        raise ArgumentError(f"`model`, `item` and `sample` must be different columns; got {labels}.")
+    names = [name for name in labels.values() if name is not None]
+    if len(columns) < len(names):
+        raise ArgumentError(f"`model`, `item` and `sample` must be different columns; got {listed(names)}.")
     by = () if labels["model"] is None else (labels["model"],)
     with or_one_model(labels["model"]):
         rows = read_rows(joined, {"score": score}, labels=columns, groups=groups, missing=missing, split=by)
-    return rows, Roles(score, by, labels["item"], labels["sample"])
+    roles = Roles(score, by, labels["item"], labels["sample"])
+    refuse_repeats(joint([rows.used[name] for name in columns]), rows.values["score"], roles, rows.source)
+    return rows, roles
+
+
+def clusters_of_questions(rows: ReadRows, axis: Axis, item: str) -> Codes:
+    """The cluster of each question, which is the same in all its rows."""
+    of_rows = joint([rows.used[name] for name in axis])
+    return codes_of_items(axis_name(axis), of_rows, rows.used[item], rows.source.positions(), item)
 
 
 # In the place of a model that nobody is compared with.

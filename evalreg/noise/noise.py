@@ -15,15 +15,15 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, muted, option, whole_number
 from evalreg.choices import MissingName
-from evalreg.data.answers import NOBODY, read_single_answers
-from evalreg.data.clusters import Axis, Codes, Groups, axis_name, joint, rows_where, with_roles
+from evalreg.data.answers import NOBODY, AnswerTable, clusters_of_questions, read_single_answers
+from evalreg.data.clusters import Axis, Codes, Groups, axis_name, rows_where, with_roles
 from evalreg.data.frame import Table, rows_in_memory
-from evalreg.data.rows import cells_of, one_row_an_item
+from evalreg.data.rows import cells_of
 from evalreg.errors import ArgumentError, EvalregWarning, NotAvailableError, Note, ScoreRangeError
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.difference import compare
 from evalreg.estimators.mean import mean
-from evalreg.noise.parts import FEWEST_APART, OF_PAIRS, AnswerTable, Parts, middle, noise_columns, noise_parts
+from evalreg.noise.parts import FEWEST_APART, OF_PAIRS, Parts, middle, noise_columns, noise_parts
 from evalreg.planning.power import detectable, normal_quantiles, t_powers, t_shift, t_shifts
 from evalreg.report.axes import DOTTED, MUTED, FigSize, curve_axes, differences_axes, errors_axes
 from evalreg.report.tables import MOST_ROWS, Grid, Printed, Summary, fixed, number, p_value, whole_columns
@@ -79,31 +79,18 @@ def read_answer_table(
     if n_samples is not None:
         table, score, count = _with_shares(table, score, passes, n_samples)
     rows, roles = read_single_answers(table, score, labels, groups, missing)
-    by, question = roles.by, str(roles.item)
-    answered = one_row_an_item(rows, roles)
-    key = joint([rows.used[name] for name in (*by, question)])
-    mean, values = answered.values["score"], rows.values["score"]
-    if count is None:
-        squares, n = np.bincount(key.codes, (values - mean[key.codes]) ** 2, key.n_clusters), key.counts
-    else:
-        n = rows.restrict(count).astype(np.intp)
-        squares = n * mean * (1 - mean)
-    names, cell = cells_of(answered.used, by)
-    item = answered.used[question]
-    where = (np.zeros(mean.size, dtype=np.intp) if cell is None else cell, item.codes)
-
-    def by_model(of: Any, kind: Any = np.float64) -> Any:
-        array = np.zeros((len(names), item.n_clusters), dtype=kind)
-        array[where] = of
-        return array
-
-    axes, cluster = answered.axes or (), None
-    if [axis_name(axis) for axis in axes] == [question]:  # the questions themselves
+    names, side = cells_of(rows.used, roles.by)
+    question, item = rows.used[str(roles.item)], str(roles.item)
+    shape = len(names), question.n_clusters
+    cell = question.codes if side is None else side * question.n_clusters + question.codes
+    answers = AnswerTable.of(cell, shape, rows.values["score"])
+    if count is not None:
+        n = np.bincount(cell, rows.restrict(count), answers.mean.size).astype(np.intp).reshape(shape)
+        answers = AnswerTable(answers.mean, n, n * answers.mean * (1 - answers.mean))
+    axes = rows.axes or ()
+    if [axis_name(axis) for axis in axes] == [item]:  # the questions themselves
         axes = ()
-    if len(axes) == 1:
-        of_rows = joint([answered.used[name] for name in axes[0]])
-        cluster = replace(of_rows, codes=of_rows.codes[item.first], parts=())
-    answers = AnswerTable(by_model(mean), by_model(n, np.intp), by_model(squares))
+    cluster = clusters_of_questions(rows, axes[0], item) if len(axes) == 1 else None
     shown = tuple(name[0] if name else "mean" for name in names)
     return ReadAnswers(table.frame.to_native(), score, shown, answers, axes, cluster)
 

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.covariance.crossed import t_quantile
+from evalreg.data.answers import AnswerTable
 from evalreg.data.clusters import Codes
 from evalreg.numerics.limits import EQUAL, HELD, ROUNDING
 from evalreg.numerics.matrices import Matrix
@@ -18,21 +19,6 @@ from evalreg.numerics.matrices import Matrix
 ENOUGH = 0.05
 # With fewer questions (clusters) than this whose mean is not the usual one, the share has no interval.
 FEWEST_APART = 8
-
-
-@dataclass(frozen=True, eq=False)
-class AnswerTable:
-    """Answers of models to questions, shape (n_models, n_questions) each; zero where there is none."""
-
-    mean: FloatArray
-    count: IntArray  # answers K
-    squares: FloatArray  # of answers about their mean
-
-    @property
-    def sigma2(self) -> FloatArray:
-        """Variance of one answer, with K - 1; NaN where K is 1, which does not tell it."""
-        below = np.where(self.count == 1, np.nan, np.maximum(self.count - 1, 1))
-        return np.asarray(self.squares / below)
 
 
 @dataclass(frozen=True, eq=False)

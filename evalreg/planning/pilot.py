@@ -16,10 +16,10 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import t_quantile
 from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.covariance.terms import assemble
-from evalreg.data.answers import read_single_answers
-from evalreg.data.clusters import Axis, Codes, axis_name, joint, pair_codes
-from evalreg.data.frame import codes_of_items, rows_in_memory
-from evalreg.data.rows import ReadRows, Roles, cells_of, refuse_repeats
+from evalreg.data.answers import AnswerTable, clusters_of_questions, read_single_answers
+from evalreg.data.clusters import Axis, Codes, axis_name, pair_codes
+from evalreg.data.frame import rows_in_memory
+from evalreg.data.rows import ReadRows, Roles, cells_of
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -348,11 +348,9 @@ def components(
     n, n_models = question.n_clusters, max(len(models), 1)
     if n < 2:
         raise DataError(f"variance over questions needs at least 2 questions; column {item!r} holds 1.", count=1)
-    refuse_repeats(joint([Codes(side, n_models), question, answer]), values, roles, rows.source)
-    of_rows = joint([rows.used[name] for name in axis])
-    cluster = codes_of_items(axis_name(axis), of_rows, question, rows.source.positions(), item)
-    cell = side * n + question.codes
-    count = np.bincount(cell, minlength=n_models * n).reshape(n_models, n)
+    cell, cluster = side * n + question.codes, clusters_of_questions(rows, axis, item)
+    sums = AnswerTable.of(cell, (n_models, n), values)
+    count, mean = sums.count, sums.mean
     _refuse_single(count, question, models)
     if cluster.n_clusters < 2:
         raise TooFewClustersError(
@@ -361,7 +359,6 @@ def components(
             column=axis_name(axis),
             count=1,
         )
-    mean = np.bincount(cell, values, count.size).reshape(count.shape) / count
     # Of the difference itself: variances less the covariance would lose digits where the models are nearly alike.
     difference = mean[0] - mean[1:].sum(axis=0)
     difference -= difference.mean()
@@ -437,7 +434,7 @@ def _both(rows: ReadRows, roles: Roles, baseline: object) -> tuple[ReadRows, Int
     if baseline == names[0]:
         names, side = names[::-1], 1 - side
     n = question.n_clusters
-    answered = np.bincount(side * n + question.codes, minlength=2 * n).reshape(2, n) > 0
+    answered = AnswerTable.of(side * n + question.codes, (2, n), rows.values["score"]).count > 0
     both = answered[0] & answered[1]
     if (n_both := int(both.sum())) < 2:
         counts = " and ".join(

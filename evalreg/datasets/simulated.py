@@ -12,7 +12,7 @@ import pandas as pd
 import scipy
 from pandas.api.extensions import ExtensionArray
 
-from evalreg.checks import FloatArray, IntArray
+from evalreg.checks import FloatArray, IntArray, whole_number
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.inference.simultaneous import base_seed
 
@@ -27,26 +27,11 @@ def generator(seed: int | np.random.Generator) -> tuple[np.random.Generator, int
     return np.random.default_rng(base), shown
 
 
-def _number(name: str, value: float) -> float:
-    """A real number, or an error."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise ArgumentTypeError(f"`{name}` must be a number; got {value!r}.")
-    return float(value)
-
-
-def whole(name: str, value: int, minimum: int = 1, maximum: int | None = None) -> int:
-    """A whole number within limits, or an error."""
-    number = _number(name, value)
-    if not isinstance(value, numbers.Integral) or number < minimum or (maximum is not None and number > maximum):
-        limits = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
-        raise ArgumentError(f"`{name}` must be a whole number {limits}; got {value!r}.")
-    return int(value)
-
-
 def within(name: str, value: float, interval: str) -> float:
     """A number in an interval written as "[0, 1)", or an error."""
-    number = _number(name, value)
-    low, high = (float(end) for end in interval[1:-1].split(","))
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise ArgumentTypeError(f"`{name}` must be a number; got {value!r}.")
+    number, (low, high) = float(value), (float(end) for end in interval[1:-1].split(","))
     at_end = (number == low and interval[0] == "[") or (number == high and interval[-1] == "]")
     if not (at_end or low < number < high):
         raise ArgumentError(f"`{name}` must lie in {interval}; got {value!r}.")
@@ -159,8 +144,8 @@ def passages(
     2.0
     """
     rng, used_seed = generator(seed)
-    n_passages = whole("n_passages", n_passages)
-    questions_per_passage = whole("questions_per_passage", questions_per_passage)
+    n_passages = whole_number("n_passages", n_passages)
+    questions_per_passage = whole_number("questions_per_passage", questions_per_passage)
     mean, icc = within("mean", mean, "(0, 1)"), within("icc", icc, "[0, 1)")
     sizes = np.full(n_passages, questions_per_passage)
     if unequal:
@@ -278,8 +263,8 @@ def paired(
     0.05
     """
     rng, used_seed = generator(seed)
-    n_passages = whole("n_passages", n_passages)
-    questions_per_passage = whole("questions_per_passage", questions_per_passage)
+    n_passages = whole_number("n_passages", n_passages)
+    questions_per_passage = whole_number("questions_per_passage", questions_per_passage)
     mean, icc = within("mean", mean, "(0, 1)"), within("icc", icc, "[0, 1)")
     difference = within("difference", difference, "(-1, 1)")
     correlation = within("correlation", correlation, "[-1, 1]")
@@ -381,9 +366,9 @@ def sampled(
     (1.0, 1.0)
     """
     rng, used_seed = generator(seed)
-    n_questions, n_samples = whole("n_questions", n_questions), whole("n_samples", n_samples)
-    n_models = whole("n_models", n_models, 1, 2)
-    questions_per_passage = whole("questions_per_passage", questions_per_passage)
+    n_questions, n_samples = whole_number("n_questions", n_questions), whole_number("n_samples", n_samples)
+    n_models = whole_number("n_models", n_models, 1, 2)
+    questions_per_passage = whole_number("questions_per_passage", questions_per_passage)
     latent_correlation = _latent(within("correlation", correlation, "[-1, 1]"))
     latent_icc = _latent(within("icc", icc, "[0, 1)"))
 
@@ -553,14 +538,14 @@ def judge_log(
     0.5
     """
     rng, used_seed = generator(seed)
-    n_models = whole("n_models", n_models, 2)
-    n_prompts, n_judges = whole("n_prompts", n_prompts), whole("n_judges", n_judges)
+    n_models = whole_number("n_models", n_models, 2)
+    n_prompts, n_judges = whole_number("n_prompts", n_prompts), whole_number("n_judges", n_judges)
     spread, ties = within("spread", spread, "[0, inf)"), within("ties", ties, "[0, 1)")
     judge_sd, prompt_sd = within("judge_sd", judge_sd, "[0, inf)"), within("prompt_sd", prompt_sd, "[0, inf)")
     position_effect = within("position_effect", position_effect, "(-inf, inf)")
 
     n_pairs = n_models * (n_models - 1) // 2
-    chosen = n_pairs if pairs_per_prompt is None else whole("pairs_per_prompt", pairs_per_prompt, 1, n_pairs)
+    chosen = n_pairs if pairs_per_prompt is None else whole_number("pairs_per_prompt", pairs_per_prompt, 1, n_pairs)
 
     theta = np.linspace(spread / 2, -spread / 2, n_models)
     sd = math.sqrt(1 + 2 * prompt_sd**2 + 2 * judge_sd**2)

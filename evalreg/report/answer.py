@@ -12,12 +12,11 @@ import pandas as pd
 from evalreg import errors
 from evalreg.checks import listed
 from evalreg.covariance.covariance import Covariance
-from evalreg.data.clusters import axis_name
 from evalreg.errors import Note
 from evalreg.estimate import Estimate
 from evalreg.inference.dependence import design_effect
 from evalreg.inference.intervals import tested_against
-from evalreg.report.sentences import named, reference_text
+from evalreg.report.sentences import axis_counts, in_clusters, named, reference_text
 from evalreg.report.summaries import (
     INDEPENDENT,
     as_mean_text,
@@ -68,9 +67,7 @@ def rule_text(estimate: Estimate, cov: Covariance) -> str:
 
 def rests_on(estimate: Estimate, cov: Covariance, n: int | None = None, rows: str = "rows") -> str:
     """What an estimate rests on: "480 rows in 60 passage clusters"."""
-    counts = [f"{cov.n_clusters[axis_name(axis)]:,} {axis_name(axis)}" for axis in cov.axes]
-    crossed = ", crossed" if len(counts) > 1 else ""
-    where = f" in {' and '.join(counts)} clusters{crossed}" if counts else ", independent"
+    where = in_clusters(axis_counts(cov)) or ", independent"
     parts = dropped_text(estimate.dropped)
     left_out = f"; {sum(estimate.dropped.values()):,} rows dropped ({parts})" if parts else ""
     n = estimate.n_rows if n is None else n

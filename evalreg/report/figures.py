@@ -16,7 +16,7 @@ from evalreg.inference.intervals import tested_against
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.axes import DOTTED, INK, dependence_axes, estimates_axes, inflation_axes, pairs_axes
-from evalreg.report.sentences import best_first, interval_text
+from evalreg.report.sentences import best_first, interval_rule
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import level_text
 
@@ -73,7 +73,7 @@ def _plot_estimates(results: Any, alpha: float, ranks: bool | None, seed: Seed, 
     level, order, sets = level_text(alpha), list(range(estimate.about.n_models or estimate.n_params)), None
     ends = results.conf_int(alpha)
     table = pd.DataFrame({"estimate": results.params, "lower": ends[0], "upper": ends[1]})
-    rule = interval_text(estimate, results.cov)
+    rule = interval_rule(estimate, results.cov)
     each = f"{level} interval of each{f' ({rule})' if rule else ''}."
     note = f"Bars: {each}"
     if several:

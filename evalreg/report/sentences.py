@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -209,13 +209,22 @@ def _rests_on(estimate: Estimate, cov: Covariance, rows: str, counts: FloatArray
     rests, rough, reached = [], [], clusters_behind(estimate, cov)
     for i, (text, how) in enumerate(zip(behind, _how(cov), strict=True)):
         clusters = {axis: int(some[i]) for axis, some in reached.items()}
-        where = " and ".join(f"{count:,} {axis}" for axis, count in clusters.items())
-        crossed, plural = ", crossed" * (len(clusters) > 1), "s" * (list(clusters.values()) != [1])
-        place = f" in {where} cluster{plural}{crossed}" if clusters else ", taken to be independent"
         few = " and ".join(f"{count} {axis}" for axis, count in clusters.items() if 1 < count < ROUGH)
-        rests.append(f"{text}{place}; {how}")
+        rests.append(f"{text}{in_clusters(clusters) or ', taken to be independent'}; {how}")
         rough.append(f" With only {few} clusters the interval is rough." if few else "")
     return rests, rough
+
+
+def axis_counts(cov: Covariance) -> dict[str, int]:
+    """The number of clusters of each axis, by its name."""
+    return {name: cov.n_clusters[name] for name in map(axis_name, cov.axes)}
+
+
+def in_clusters(counts: Mapping[str, int]) -> str:
+    """Where rows lie: " in 60 passage clusters", " in 80 prompt and 3 judge clusters, crossed"; empty without axes."""
+    each = " and ".join(f"{count:,} {axis}" for axis, count in counts.items())
+    plural, crossed = "s" * (list(counts.values()) != [1]), ", crossed" * (len(counts) > 1)
+    return f" in {each} cluster{plural}{crossed}" if counts else ""
 
 
 def named(estimate: Estimate) -> str:
@@ -254,7 +263,7 @@ def _place(names: Sequence[str], name: object) -> int:
     return list(names).index(name)
 
 
-def interval_text(estimate: Estimate, cov: Covariance) -> str:
+def interval_rule(estimate: Estimate, cov: Covariance) -> str:
     """Which intervals parameters have by default; empty for estimate +- t times the standard error."""
     if family := estimate.family.monotone:
         return f"those of the {family.scale.of}, turned into {family.scale.into}"
@@ -269,11 +278,11 @@ def interval_text(estimate: Estimate, cov: Covariance) -> str:
 def caption_text(estimate: Estimate, cov: Covariance, rows: str, alpha: float, what: str, joint: str = "") -> str:
     """What is below a table, as LaTeX: what is estimated, with which intervals, from how many rows and clusters."""
     level = 100 * (1 - fraction("alpha", alpha))
-    axes = [f"{axis_name(axis)} ({cov.n_clusters[axis_name(axis)]:,} clusters)" for axis in cov.axes]
+    axes = [f"{axis} ({count:,} clusters)" for axis, count in axis_counts(cov).items()]
     by = f"clustered by {' and '.join(axes)}" if axes else f"{rows} taken to be independent"
     t = reference_text(cov.dof(), "about " if cov.summed else "")
     lines = [f"{what} with{joint} {level:g}% confidence intervals.", f"Standard errors: {cov.options.cov}, {by}; {t}."]
-    if rule := interval_text(estimate, cov):
+    if rule := interval_rule(estimate, cov):
         lines.append(f"Intervals are {rule}.")
     lines += [line for line in estimate.about.lines if line.startswith("Ratings in")]
     left = sum(count for reason, count in estimate.dropped.items() if reason != "subset")

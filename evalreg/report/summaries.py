@@ -19,7 +19,7 @@ from evalreg.estimate import Estimate
 from evalreg.inference.dependence import cluster_sizes, design_effect, effective_rows, intraclass_correlation
 from evalreg.inference.intervals import against_null, intervals, score_interval_of_intercept, tested_against
 from evalreg.inference.rectification import human_labels, rectification_table
-from evalreg.report.sentences import best_first, interval_text
+from evalreg.report.sentences import axis_counts, best_first, interval_rule
 from evalreg.report.tables import (
     NO_LIMIT,
     UNKNOWN,
@@ -322,7 +322,7 @@ def _cluster_grid(estimate: Estimate, axes: tuple[Axis, ...]) -> Grid:
 
 
 def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Axis, ...], icc: FloatArray) -> list[str]:
-    about, rule, alike, tested = estimate.about, interval_text(estimate, cov), "", ""
+    about, rule, alike, tested = estimate.about, interval_rule(estimate, cov), "", ""
     if np.any(np.isfinite(icc)):
         what = "rows" if estimate.kind == "mean" else "residuals"
         alike = (
@@ -360,7 +360,7 @@ def _inflation(estimate: Estimate, cov: Covariance) -> str:
     effect = effect[np.isfinite(effect)]
     if not effect.size:
         return ""
-    sizes = {axis_name(axis): cov.n_clusters[axis_name(axis)] for axis in cov.axes}
+    sizes = axis_counts(cov)
     finest = max(sizes, key=sizes.__getitem__)
     per, typical, why = estimate.n_rows / sizes[finest], np.median(effect), ""
     if per != 1:
@@ -388,7 +388,7 @@ def _absorbed_text(estimate: Estimate) -> str:
 def rather_few(estimate: Estimate, cov: Covariance) -> str:
     """What is done about 10 to 29 clusters, which the literature calls few; empty for other numbers."""
     low, high = RATHER_FEW
-    counts = {axis_name(axis): cov.n_clusters[axis_name(axis)] for axis in cov.axes}
+    counts = axis_counts(cov)
     few = [f"{count} {name} clusters" for name, count in counts.items() if low <= count <= high]
     if not few:
         return ""

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from evalreg.checks import fraction, visible
 from evalreg.data.clusters import axis_name
 from evalreg.report.rendering import MarkupName, marked_up, named
-from evalreg.report.sentences import interval_text, reference_text
+from evalreg.report.sentences import interval_rule, reference_text
 from evalreg.report.summaries import combined, score_kinds
 from evalreg.report.tables import level_text
 from evalreg.versions import version_of
@@ -142,7 +142,7 @@ def _estimated(results: Any) -> list[Cited]:
             text += f"correlation of {granted.icc:g}"
             kinds += ("rao",)
         sentences.append((f"{text}.", kinds))
-    elif ends := interval_text(results.estimate, cov):
+    elif ends := interval_rule(results.estimate, cov):
         sentences.append((f"Intervals are {ends}.", ()))
     return sentences
 
@@ -182,7 +182,7 @@ def formulas_of(results: Any, ranked: bool) -> tuple[str, ...]:
         lines.append(f"interval: {family.scale.formula} at both ends of it")
     elif cov.widths().scored is not None:
         lines.append("interval: values x with |estimate - x| <= t root V(x), V(x) = V + E (v(x) - v(estimate)) / n")
-    elif (of_ends := interval_text(results.estimate, cov)) in _ENDS:
+    elif (of_ends := interval_rule(results.estimate, cov)) in _ENDS:
         lines.append(_ENDS[of_ends])
     if ranked:
         lines.append("joint: c in place of t, with P(max over models of |T| <= c) = 1 - alpha")

@@ -612,6 +612,16 @@ class CellLeverage:
         return A, spread, np.asarray(Q @ spread), np.asarray(Q @ self.trace)
 
 
+def _add_products(sums: FloatArray, held: list[FloatArray]) -> None:
+    """Add U'U of each contrast to its sum, (m, k, k), of blocks of clusters, (m, n_clusters, k), which are let go.
+
+    A matrix times itself is half the work; of many clusters at once, as sums of few take longer to add than to make.
+    """
+    for total, u in zip(sums, np.concatenate(held, axis=1), strict=True):
+        total += u.T @ u
+    held.clear()
+
+
 def _answered(sums: CellSpread, parameters: FloatArray | None) -> CellLeverage:
     return CellLeverage(lambda: sums, parameters)
 
@@ -670,14 +680,14 @@ class ClusterLeverage:
                 d, uu = np.einsum("gmn,gmn->gm", left, right), np.einsum("gmk,gmk->gm", u, u)
                 expected += (d - uu).sum(axis=0)
                 squares += (d**2 - 2 * d * uu).sum(axis=0)
-                if few:
-                    held.append(u)
-                else:  # a matrix times itself, contrast by contrast, is half the work
-                    for total, u_m in zip(sums, np.swapaxes(u, 0, 1), strict=True):
-                        total += u_m.T @ u_m
+                held.append(np.swapaxes(u, 0, 1))
+                if not few and sum(block.size for block in held) > HELD >> 1:
+                    _add_products(sums, held)
         if few:  # of fewer clusters than columns UU' is the smaller, which has the sum of squares of U'U
-            u = np.swapaxes(np.concatenate(held), 0, 1)
+            u = np.concatenate(held, axis=1)
             sums = u @ np.swapaxes(u, 1, 2)
+        elif held:
+            _add_products(sums, held)
         return ratio(expected**2, squares + np.einsum("mij,mij->m", sums, sums))
 
     def _thin(self, part: Narrow) -> bool:

@@ -90,8 +90,9 @@ def basis_of(design: FloatArray, names: Sequence[str], weights: FloatArray | Non
     share = np.ones(X.shape[0]) if weights is None else weights / np.max(weights)
     total = float(share.sum())
     # Powers of two: scaling by them is exact.
-    unit = np.exp2(-np.frexp(np.maximum(X.max(axis=0, initial=0.0), -X.min(axis=0, initial=0.0)))[1].astype(float))
-    level, carriers = _levels(X, share, unit)
+    low, high = X.min(axis=0, initial=np.inf), X.max(axis=0, initial=-np.inf)
+    unit = np.exp2(-np.frexp(np.maximum(np.maximum(-low, high), 0.0))[1].astype(float))
+    level, carriers = _levels(X, low, high, share, unit)
     root = None if weights is None else np.sqrt(share)
     rows, R, size = _orthonormal(X, unit, level, root, np.sqrt(total))
     condition = _checked_condition(R, names)
@@ -123,10 +124,11 @@ def _orthonormal(
     return *np.linalg.qr(rows), size
 
 
-def _levels(X: FloatArray, share: FloatArray, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _levels(
+    X: FloatArray, low: FloatArray, high: FloatArray, share: FloatArray, unit: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """What to subtract from each column times its unit, and the combination of those that is 1 (nothing without)."""
-    k, low, high = X.shape[1], X.min(axis=0, initial=np.inf), X.max(axis=0, initial=-np.inf)
-    carriers = np.zeros(k)
+    carriers = np.zeros(X.shape[1])
     constant = np.flatnonzero((low == high) & (low != 0))
     if constant.size:
         support = constant[:1]
@@ -134,9 +136,11 @@ def _levels(X: FloatArray, share: FloatArray, unit: FloatArray) -> tuple[FloatAr
     else:
         # Indicators of all levels of a factor add up to a constant.
         support = np.flatnonzero(np.all((X == 0) | (high == X), axis=0) & (high > 0))
+        if not support.size:
+            return np.zeros(X.shape[1]), carriers
         combination = np.linalg.lstsq(X[:, support], np.ones(X.shape[0]), rcond=None)[0]
-        if np.max(np.abs(X[:, support] @ combination - 1.0), initial=0.0 if support.size else 1.0) > IN_SPAN:
-            return np.zeros(k), carriers
+        if np.max(np.abs(X[:, support] @ combination - 1.0), initial=0.0) > IN_SPAN:
+            return np.zeros(X.shape[1]), carriers
         carriers[support] = combination / unit[support]
     level = unit * (share @ X) / share.sum()
     level[support] = 0.0

@@ -187,7 +187,7 @@ def frozen(array: npt.ArrayLike, dtype: Any = np.float64) -> npt.NDArray[Any]:
     return _view(np.asarray(array, dtype=dtype))
 
 
-_PLAIN = str | int | float | None
+_PLAIN = (str, int, float, type(None))
 
 
 class held_property(cached_property[T]):

@@ -121,7 +121,7 @@ def design_frame(rows: ReadRows, names: tuple[str, ...], parsed: ParsedFormula) 
         else as_labels(for_formula(frame[name], name, name in parsed.plain), name in parsed.whole)
         for name in names
     }
-    return computed_as_floats(parsed, pd.DataFrame(columns, index=frame.index))
+    return computed_as_floats(parsed, pd.DataFrame(columns, index=frame.index, copy=False))
 
 
 def computed_as_floats(parsed: ParsedFormula, frame: pd.DataFrame) -> pd.DataFrame:

@@ -164,12 +164,17 @@ class Design:
         ones = np.flatnonzero((self.part == 0) & np.all(self.coding == 1.0, axis=0))
         return int(ones[0]) if ones.size else -1
 
+    @cached_property
+    def ends(self) -> FloatArray:
+        """The smallest and the largest of each of the numbers, shape (n_numbers, 2)."""
+        return np.array([(number.min(), number.max()) for number in self.numbers]).reshape(-1, 2)
+
     def check(self) -> None:
         """Raise where there are too few rows, or where entries are extreme."""
         n, k = self.outcome.size, len(self.names)
         if n <= k:
             raise DataError(f"there must be more rows than coefficients; got {n} rows and {k} coefficients.", count=n)
-        ends = [np.ones(2), *(np.array([number.min(), number.max()]) for number in self.numbers)]
+        ends = [np.ones(2), *self.ends]
         for name, codes, part in zip(self.names, self.coding.T, self.part, strict=True):
             refuse_extreme(np.multiply.outer(np.array([codes.min(), codes.max()]), ends[part]).ravel(), name, TERMS)
 

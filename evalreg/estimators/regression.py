@@ -220,11 +220,10 @@ def _fit_rows(
         name = cast(FamilyName, family)
         methods = {"binomial": "GLM, Binomial (logit link)", "poisson": "GLM, Poisson (log link)"}
         about = About(methods.get(name, "OLS" if rows.weights is None else "WLS"), parsed.outcome, parsed.text)
+        more = {"fitted": cache(partial(shown, parsed, frame, rows.weights, name)), "dropped": rows.dropped}
         if name == "gaussian":
-            estimate = solve_linear(design, labels, unequal(rows.weights), about)
+            estimate = solve_linear(design, labels, unequal(rows.weights), about, **more)
         else:
             check_outcomes(design.outcome, design.outcome_name, name)
-            estimate = solve_glm(design, labels, unequal(rows.weights), name, about)
-        fitted = cache(partial(shown, parsed, frame, rows.weights, name))
-        estimate = replace(estimate, fitted=fitted, dropped=rows.dropped)
+            estimate = solve_glm(design, labels, unequal(rows.weights), name, about, **more)
     return estimate, rows.axes

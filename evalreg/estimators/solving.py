@@ -66,8 +66,11 @@ def shown(parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | None,
         return shown_fit(statsmodels_model(parsed.text, data, weights, family), fitted)
 
 
-def solve_linear(design: Design, labels: Labels, weights: FloatArray | None, about: About) -> Estimate:
-    """The estimate of least squares, from sums of cells or, where these are no shorter or too near collinear, rows."""
+def solve_linear(design: Design, labels: Labels, weights: FloatArray | None, about: About, **more: Any) -> Estimate:
+    """The estimate of least squares, from sums of cells or, where these are no shorter or too near collinear, rows.
+
+    `more` are further fields.
+    """
     low, high = float(design.outcome.min()), float(design.outcome.max())
     solution = _in_moments(design, labels, weights)
     if solution is None:
@@ -78,8 +81,8 @@ def solve_linear(design: Design, labels: Labels, weights: FloatArray | None, abo
     left = float(scores.residual @ scores.residual)
     perfect = left <= ROUNDING**2 * total * (1.0 if weights is None else float(weights.max()))
     refuse_flat(about.outcome, low, high, perfect)
-    estimate = estimate_in_basis(design.names, *solution, True, about, low >= 0 and high <= 1)
-    return replace(estimate, r_squared=_r_squared(design, scores, weights, left))
+    more |= {"r_squared": _r_squared(design, scores, weights, left)}
+    return estimate_in_basis(design.names, *solution, True, about, low >= 0 and high <= 1, **more)
 
 
 def _r_squared(design: Design, scores: RegressionScores, weights: FloatArray | None, left: float) -> tuple[float, bool]:
@@ -117,10 +120,12 @@ def _in_moments(design: Design, labels: Labels, weights: FloatArray | None) -> S
     if 2 * n_cells * (len(numbers) + 1) > n:
         return None
     centre = np.array([float(number.mean()) for number in numbers])
-    spread = np.array([(float(number.max()) - float(number.min())) / 2 for number in numbers])
+    low, high = design.ends.T
+    spread = (high - low) / 2
     if not np.all(spread > 0):
         return None
-    rows = CodedRows(n, design.cell, n_cells, numbers, centre, spread)
+    largest = np.append(1.0, np.maximum(high - centre, centre - low) / spread)
+    rows = CodedRows(n, design.cell, n_cells, numbers, centre, spread, largest)
     # Where there is a constant, it takes the mean of the scores.
     level = float(design.outcome.mean()) if design.constant >= 0 else 0.0
     error = design.outcome - level
@@ -189,7 +194,9 @@ def _in_parts(design: Design, centre: FloatArray, spread: FloatArray) -> tuple[F
     return A, back
 
 
-def solve_glm(design: Design, labels: Labels, weights: FloatArray | None, family: FamilyName, about: About) -> Estimate:
+def solve_glm(
+    design: Design, labels: Labels, weights: FloatArray | None, family: FamilyName, about: About, **more: Any
+) -> Estimate:
     """The estimate of a GLM with its canonical link; of factors alone from the means of the cells."""
     n_cells, y, cell = design.coding.shape[0], design.outcome, design.cell
     if cell is None or design.numbers or 2 * n_cells > y.size:
@@ -209,10 +216,10 @@ def solve_glm(design: Design, labels: Labels, weights: FloatArray | None, family
     else:
         error = residual_of(y, fitted.index[cell], family) / np.sqrt(variance)[cell]
         columns = (fitted.basis.rows / np.sqrt(np.bincount(cell, weights))[:, None])[:, None]
-        of_cells = CodedRows(y.size, cell, n_cells, (), np.zeros(0), np.zeros(0))
+        of_cells = CodedRows(y.size, cell, n_cells, (), np.zeros(0), np.zeros(0), np.ones(1))
         scores = MomentScores(of_cells, error, columns, labels, None, weights)
     unit = bool(y.min() >= 0 and y.max() <= 1)
-    return estimate_in_basis(design.names, fitted.params, fitted.basis.map, scores, False, about, unit)
+    return estimate_in_basis(design.names, fitted.params, fitted.basis.map, scores, False, about, unit, **more)
 
 
 def _of_rows(fitted: Fitted, labels: Labels, weights: FloatArray | None) -> RowScores:
@@ -225,11 +232,18 @@ def unequal(weights: FloatArray | None) -> FloatArray | None:
 
 
 def estimate_in_basis(
-    names: tuple[str, ...], params: FloatArray, T: FloatArray, scores: Scores, linear: bool, about: About, unit: bool
+    names: tuple[str, ...],
+    params: FloatArray,
+    T: FloatArray,
+    scores: Scores,
+    linear: bool,
+    about: About,
+    unit: bool,
+    **more: Any,
 ) -> Estimate:
     """The estimate whose scores are those of an orthonormal basis, which the bread maps to the coefficients.
 
-    `unit` says whether the outcomes lie in [0, 1].
+    `unit` says whether the outcomes lie in [0, 1]; `more` are further fields.
     """
     k = len(names)
     return Estimate(
@@ -238,10 +252,10 @@ def estimate_in_basis(
         scores=scores,
         bread=T.T,
         kind="least squares" if linear else "likelihood",
-        n_coefficients=k,
         coefficient_map=T,
         refit=Refit(np.eye(k), linear=linear),
         about=replace(about, unit=unit),
+        **{"n_coefficients": k} | more,
     )
 
 
@@ -288,8 +302,8 @@ def solve_absorbed(design: Design, rows: ReadRows, factors: tuple[Axis, ...], pa
     absorbed = Absorbed(factors, codes, weights, k, rank, exact, 1.0 - unexplained / total, project)
     scores = _of_rows(fitted, rows.labels(), weights)
     about = About("OLS" if rows.weights is None else "WLS", parsed.outcome, f"{parsed.text} | {parsed.absorbed}")
-    estimate = estimate_in_basis(tuple(names), fitted.params, fitted.basis.map, scores, True, about, False)
-    return replace(estimate, n_coefficients=k + rank, dropped=rows.dropped, absorbed=absorbed)
+    more = {"n_coefficients": k + rank, "dropped": rows.dropped, "absorbed": absorbed}
+    return estimate_in_basis(tuple(names), fitted.params, fitted.basis.map, scores, True, about, False, **more)
 
 
 def _check_left(columns: FloatArray, left: FloatArray, names: list[str], what: str) -> None:
@@ -457,8 +471,8 @@ def _solve(
         inner, fitted = replace(scores, fitted=whole), (whole - scores.centre)[:, None]
     inner = replace(inner, heaviest=rows.sums.get("heavy"))
     scores_in_basis = EngineMoments(inner, B, fitted, terms, left, np.ones(1 + len(measured.numbers)))
-    estimate = estimate_in_basis(design.names, params, T, scores_in_basis, True, about, low >= 0 and high <= 1)
-    return replace(estimate, dropped=rows.dropped)
+    unit = low >= 0 and high <= 1
+    return estimate_in_basis(design.names, params, T, scores_in_basis, True, about, unit, dropped=rows.dropped)
 
 
 def _by_term(design: Design, cells: CellKeys, parts: FloatArray) -> tuple[tuple[CellKeys, FloatArray], ...]:

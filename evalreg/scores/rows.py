@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, held_property, hold, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, hold, listed
 from evalreg.choices import SscName
 from evalreg.data.clusters import Axis, Codes, Labels, axis_name, ordered, pair_codes
 from evalreg.errors import NotAvailableError
@@ -500,6 +500,8 @@ class CodedRows:
         Numbers of the rows: a part of u is one of them less its centre, over its spread.
     centre, spread : ndarray, shape (n_numbers,)
         Of each of the numbers.
+    largest : ndarray, shape (1 + n_numbers,)
+        The largest size of each part of u, the first of which is 1.
     """
 
     n_rows: int
@@ -508,6 +510,7 @@ class CodedRows:
     numbers: Sequence[FloatArray]
     centre: FloatArray
     spread: FloatArray
+    largest: FloatArray
 
     def parts(self, rows: slice | IntArray) -> list[Any]:
         """The u of some rows, part by part, the first of which is 1."""
@@ -717,21 +720,14 @@ class MomentScores(RegressionScores):
         """As for rows; not looked for where the largest cluster with the farthest row would not reach that."""
         counts = 1 if by is None else int(self.labels.codes(by).counts.max())
         heaviest = 1.0 if self.weights is None else float(self.weights.max())
-        far = np.einsum("j,cjk->ck", self._farthest, np.abs(self.basis @ root))
+        far = np.einsum("j,cjk->ck", self.rows.largest, np.abs(self.basis @ root))
         if counts * heaviest * float(np.max(np.einsum("ck,ck->c", far, far))) > above:
             yield from super().dominant(by, root, above)
 
     @property
     def reach(self) -> FloatArray:
         """A bound of the size of the entries of the design in each column."""
-        return np.asarray(np.max(np.einsum("j,cjk->ck", self._farthest, np.abs(self.basis)), axis=0))
-
-    @held_property
-    def _farthest(self) -> FloatArray:
-        """The largest size of each part of u."""
-        scales = zip(self.rows.numbers, self.rows.centre, self.rows.spread, strict=True)
-        ends = (max(float(z.max()) - centre, centre - float(z.min())) / spread for z, centre, spread in scales)
-        return np.array([1.0, *ends])
+        return np.asarray(np.max(np.einsum("j,cjk->ck", self.rows.largest, np.abs(self.basis)), axis=0))
 
     def _pairs(self, by: Axis, squares: bool) -> PairSums:
         """Sums by (cluster, cell), made once."""

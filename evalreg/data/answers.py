@@ -115,12 +115,12 @@ def _absent(source: UsedRows, model: str) -> tuple[str, ...]:
     return tuple(sorted(as_text(labels)[gone]))
 
 
-def refuse_single(models: Sequence[str], column: str) -> None:
-    """Raise unless there are two models."""
+def refuse_single(models: Sequence[str], column: str, argument: str = "model") -> None:
+    """Raise unless there are two models, or templates."""
     if len(models) < 2:
         raise DataError(
-            f"a comparison needs at least two models; column {column!r} holds {listed(models)} only. Name the "
-            "column that tells the models apart in `model`.",
+            f"`{argument}` must have at least two values; column {column!r} holds {listed(models)} only. Name the "
+            "column that tells them apart.",
             column=column,
             count=len(models),
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -178,6 +179,36 @@ def _refuse_columns(
     refuse_larger(8.0 * k * (DESIGNS * len(frame) + grams), what + in_clusters, remedy)
 
 
+@contextmanager
+def evaluating() -> Iterator[None]:
+    """Put an error of ours in the place of any that a formula raises, whose text is the user's code."""
+    import patsy
+
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except Exception as error:
+        kind = "" if isinstance(error, patsy.PatsyError) else f"{type(error).__name__}: "
+        raise FormulaError(f"`formula` cannot be evaluated: {kind}{error}") from None
+
+
+TERMS = "terms of the formula"
+
+
+def refuse_nonfinite(columns: Iterable[tuple[str, FloatArray]]) -> None:
+    """Name the first term of a formula that is not finite, and its rows."""
+    for name, column in columns:
+        # A sum that is finite is one of finite numbers.
+        if not np.isfinite(column.sum()):
+            rows = rows_where(~np.isfinite(column))
+            is_so = f"missing or infinite in {rows} of those in use" if rows.count else "too large to be summed"
+            raise NonFiniteError(
+                f"{TERMS} must be finite; {name!r} is {is_so}. Leave such rows out, or change the transformation.",
+                column=name,
+                rows=rows,
+            )
+
+
 def sides_design(parsed: ParsedFormula, frame: pd.DataFrame, n_rows: int) -> tuple[tuple[str, ...], FloatArray]:
     """Names and columns, shape (n_rows, n_terms), of what differs between the sides, left minus right.
 
@@ -185,26 +216,13 @@ def sides_design(parsed: ParsedFormula, frame: pd.DataFrame, n_rows: int) -> tup
     """
     import patsy
 
-    try:
-        with np.errstate(all="ignore"):
-            keep_all = patsy.NAAction(on_NA="drop", NA_types=[])
-            # A formula without columns takes its length from the index of the frame.
-            frame = frame if frame.shape[1] else pd.DataFrame(index=range(n_rows))
-            design = patsy.dmatrix(parsed.text, frame, eval_env=0, NA_action=keep_all, return_type="dataframe")
-    except Exception as error:
-        # What is written in a formula is the user's code, and may raise anything.
-        raise FormulaError(f"`formula` cannot be evaluated: {type(error).__name__}: {error}") from None
+    # A formula without columns takes its length from the index of the frame.
+    frame = frame if frame.shape[1] else pd.DataFrame(index=range(n_rows))
+    with evaluating():
+        keep_all = patsy.NAAction(on_NA="drop", NA_types=[])
+        design = patsy.dmatrix(parsed.text, frame, eval_env=0, NA_action=keep_all, return_type="dataframe")
     columns = design.to_numpy(dtype=np.float64)
-    for name, column in zip(design.columns, columns.T, strict=True):
-        wrong = ~np.isfinite(column)
-        if wrong.any():
-            rows = rows_where(wrong)
-            raise NonFiniteError(
-                f"terms of the formula must be finite; {name!r} is missing or infinite in {rows} of "
-                "those in use. Leave such rows out, or change the transformation.",
-                column=str(name),
-                rows=rows,
-            )
+    refuse_nonfinite(zip(map(str, design.columns), columns.T, strict=True))
     names = tuple("position" if name == "Intercept" else str(name) for name in design.columns)
     return names, columns
 

@@ -15,13 +15,14 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.choices import MissingName
 from evalreg.covariance.terms import refuse_parameters
+from evalreg.data.answers import refuse_single
 from evalreg.data.clusters import Axis, Groups, joint_parts, parse_groups, refuse_same, rows_where, with_roles
 from evalreg.data.engine import Measure, Query, floats_of
 from evalreg.data.engine_rows import MIDDLE, measured_cells, read_answers, read_in_engine
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.rows import CellRows, ReadRows, Roles, cells_of, joint_names, one_row_an_item, read_cells, read_rows
 from evalreg.data.sums import HIGH, LOW, ROWS, SQUARES, TOTAL, UNSUMMED, Lines
-from evalreg.errors import ConstantScoreError, DataError, IndependenceWarning, NotAvailableError, Note, ScoreRangeError
+from evalreg.errors import ConstantScoreError, IndependenceWarning, NotAvailableError, Note, ScoreRangeError
 from evalreg.estimate import About, Estimate, Family, of_means, on_one_side, same_questions
 from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.scores.base import Cells, CellScores, LinearizedScores, cell_sums, extremes
@@ -324,9 +325,8 @@ def answers_of(
     labels = {name: role for role, name in roles.items()}
     rows = read_rows(table, numbers, labels=labels, groups=groups, missing=missing, split=(model, item))
     keys, cell = cells_of(rows.used, (model,))
-    if len(keys) < 2 or cell is None:
-        text = f"`{argument}` must have at least two values; column {model!r} holds {listed(keys[0])} alone."
-        raise DataError(text, column=model, count=1)
+    refuse_single([key[0] for key in keys], model, argument)
+    assert cell is not None
     values = pd.factorize(pd.MultiIndex.from_arrays(list(rows.values.values())))[0].astype(np.float64)
     roles_of_rows = Roles(next(iter(numbers.values())), (model,), item, averages=False)
     one_row_an_item(replace(rows, values={"score": values}), roles_of_rows)

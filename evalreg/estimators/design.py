@@ -13,6 +13,7 @@ import pandas as pd
 from evalreg.checks import FloatArray, IntArray
 from evalreg.choices import FamilyName
 from evalreg.data.clusters import ordered, rows_where
+from evalreg.data.designs import TERMS, evaluating, refuse_nonfinite
 from evalreg.data.formula import ParsedFormula, terms_of
 from evalreg.data.frame import refuse_extreme
 from evalreg.errors import (
@@ -20,7 +21,6 @@ from evalreg.errors import (
     ConvergenceError,
     DataError,
     FormulaError,
-    NonFiniteError,
     NotAvailableError,
     ScoreRangeError,
 )
@@ -179,32 +179,25 @@ class Design:
             refuse_extreme(np.multiply.outer(np.array([codes.min(), codes.max()]), ends[part]).ravel(), name, TERMS)
 
 
-TERMS = "terms of the formula"
-
-
 def evaluated(parsed: ParsedFormula, data: pd.DataFrame) -> Design:
     """The design of a formula; names in it are columns, or numpy as np. Refuses terms that are not finite."""
     import patsy
 
     columns = {name: _array(parsed, column) for name, column in data.items()}
-    try:
-        with np.errstate(all="ignore"):
-            left, right = patsy.incr_dbuilders(terms_of(parsed.text), lambda: iter([columns]), eval_env=0)
-            values = [
-                {factor: _values(factor, info, columns) for factor, info in side.factor_infos.items()}
-                for side in (left, right)
-            ]
-    except Exception as error:
-        # What is written in a formula is the user's code, and may raise anything.
-        kind = "" if isinstance(error, patsy.PatsyError) else f"{type(error).__name__}: "
-        raise FormulaError(f"`formula` cannot be evaluated: {kind}{error}") from None
+    with evaluating():
+        left, right = patsy.incr_dbuilders(terms_of(parsed.text), lambda: iter([columns]), eval_env=0)
+        values = [
+            {factor: _values(factor, info, columns) for factor, info in side.factor_infos.items()}
+            for side in (left, right)
+        ]
     score = _coded(left, values[0])
     if len(score.names) != 1 or not score.numbers:
         raise FormulaError(
             f"the left side of {parsed.text!r} must be one column of numbers; it gave {len(score.names)}."
         )
     design = replace(_coded(right, values[1]), outcome=score.numbers[0], outcome_name=score.names[0])
-    _refuse_nonfinite(design)
+    numbers = ((design.names[np.argmax(design.part == j)], z) for j, z in enumerate(design.numbers, 1))
+    refuse_nonfinite([(design.outcome_name, design.outcome), *numbers])
     return design
 
 
@@ -287,18 +280,3 @@ def statsmodels_model(formula: str, data: pd.DataFrame, weights: FloatArray | No
     families = {"binomial": sm.families.Binomial, "poisson": sm.families.Poisson}
     chosen = families[family]() if isinstance(family, str) else family
     return smf.glm(formula, data, family=chosen, var_weights=weights, missing="raise", eval_env=0)
-
-
-def _refuse_nonfinite(design: Design) -> None:
-    """Name the first term of a formula that is not finite, and its rows."""
-    columns = [(design.outcome_name, design.outcome)]
-    columns += [(design.names[np.argmax(design.part == j)], z) for j, z in enumerate(design.numbers, 1)]
-    # A sum that is finite is one of finite numbers.
-    for name, column in ((name, column) for name, column in columns if not np.isfinite(column.sum())):
-        rows = rows_where(~np.isfinite(column))
-        is_so = f"missing or infinite in {rows} of those in use" if rows.count else "too large to be summed"
-        raise NonFiniteError(
-            f"{TERMS} must be finite; {name!r} is {is_so}. Leave such rows out, or change the transformation.",
-            column=name,
-            rows=rows,
-        )

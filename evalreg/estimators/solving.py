@@ -17,7 +17,7 @@ import pandas as pd
 from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.choices import FamilyName
 from evalreg.data.clusters import Axis, Groups, Labels, axis_name
-from evalreg.data.designs import as_labels, for_formula, levels_of, refuse_large_design
+from evalreg.data.designs import TERMS, as_labels, for_formula, levels_of, refuse_large_design
 from evalreg.data.engine import CellKeys, Query, count_of, floats_of
 from evalreg.data.engine_rows import EngineRows, read_in_engine, refuse_arrays_of_weights
 from evalreg.data.formula import ParsedFormula, terms_of, whole_column
@@ -419,12 +419,12 @@ def _scales(table: Query, numbers: list[nw.Expr], names: list[str]) -> tuple[Flo
         if not np.isfinite(bounds).all():
             count = int(table.totals({"bad": count_of(~z.is_finite())})["bad"])
             raise NonFiniteError(
-                f"terms of the formula must be finite; {name!r} is missing or infinite in {count} of "
+                f"{TERMS} must be finite; {name!r} is missing or infinite in {count} of "
                 f"{int(ends['n'])} rows in use. Leave such rows out, or change the transformation.",
                 column=name,
                 count=count,
             )
-        refuse_extreme(np.array(bounds), name, "terms of the formula")
+        refuse_extreme(np.array(bounds), name, TERMS)
     spread = (high - low) / 2
     return low + spread, np.where(spread > 0, spread, 1.0)
 

@@ -342,11 +342,12 @@ class Query:
         native = self.frame.to_native()
         return native.types[native.columns.index(name)]
 
-    def check_numeric(self, name: str, argument: str) -> None:
+    def check_numeric(self, name: object, argument: str) -> None:
         """Raise unless a column is numeric or boolean."""
-        dtype = self.schema[known_column(name, self.columns, argument)]
+        column = known_column(name, self.columns, argument)
+        dtype = self.schema[column]
         if not (dtype.is_numeric() or dtype == nw.Boolean):
-            raise NonNumericError(f"`{argument}` must hold numbers; column {name!r} is {dtype}.", column=name)
+            raise NonNumericError(f"`{argument}` must hold numbers; column {name!r} is {dtype}.", column=column)
 
     def grouped(
         self, keys: Sequence[str], measures: Mapping[str, Measure], order: Sequence[str] = ()

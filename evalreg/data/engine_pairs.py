@@ -16,8 +16,8 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis, Codes, Groups, as_codes, factorize, joint, known_column, parse_groups
 from evalreg.data.designs import sides_design
-from evalreg.data.engine import CellKeys, Grouped, Measure, Query, count_of, floats_of, kind_of
-from evalreg.data.engine_rows import REASON, columns_in, marked, refuse_far_weights, used_columns, weight_of, weighted
+from evalreg.data.engine import Grouped, Measure, Query, count_of, floats_of, kind_of
+from evalreg.data.engine_rows import REASON, EngineRows, refuse_far_weights, used_columns, weight_of, weighted
 from evalreg.data.frame import as_query, refuse_infinite
 from evalreg.data.pairs import (
     OTHER_KEY,
@@ -52,51 +52,37 @@ SCORE, FIRST_SCORE = "__score", "__first_score"
 FIRST, SECOND, EXCHANGED = "__first", "__second", "__exchanged"
 
 
-@dataclass(frozen=True, eq=False)
-class PairsInEngine:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PairsInEngine(EngineRows):
     """Comparisons of an engine, of kinds of rows: (first, second, exchanged, stratum, verdict).
 
     Parameters
     ----------
-    pairs : PairCells
-        The kinds in cells, whose models are in the engine's order.
     table : Query
         The comparisons in use, with both sides in one order and the scores of the left and of the first model.
-    cells : CellKeys
-        The same cells as joint values of columns.
     sums : dict of str to ndarray, shape (n_kinds,)
         Rows "n"; sums of w "w", of w^2 "ww", of w v "wv" and so on, v being the left score less one half; the
         smallest and largest score "low" and "high", the largest weight "heaviest", and ties, "tied".
-    axes : tuple of Axis or None
-        The clusterings asked for.
-    dropped : dict of str to int
-        Rows dropped by reason.
-    weight : narwhals.Expr, optional
-        Sampling weights.
+    pairs : PairCells
+        The kinds in cells, whose models are in the engine's order.
     """
 
     pairs: PairCells
-    table: Query
-    cells: CellKeys
-    sums: dict[str, FloatArray]
-    axes: tuple[Axis, ...] | None
-    dropped: dict[str, int]
-    weight: nw.Expr | None
 
 
 def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> PairsInEngine:
     """Comparisons sorted into pairs of models, of which no row leaves the engine."""
     labels = (roles.left, roles.right, *roles.key, roles.strata)
-    columns, axes = used_columns(table, {"score": roles.score}, labels, groups, roles.weights, roles.winner)
+    needed, axes = used_columns(table, {"score": roles.score}, labels, groups, roles.weights, roles.winner)
     table = _in_one_order(table, roles)
     weight = weight_of(table, roles.weights)
-    kinds = _kinds(marked(table, columns), roles, weight)
+    kinds = _kinds(needed.marked(table), roles, weight)
     n, why, exchanged = kinds.numbers["n"], kinds.values(REASON).astype(int), kinds.values(EXCHANGED) == 1
     # The rules of rows in memory, on the labels of the kinds.
     (first, second), names = sides_of((kinds.keys[FIRST], kinds.keys[SECOND]), roles)
     value, named = _left_scores(kinds, roles, first, second, exchanged, names)
     why = np.where(np.isnan(value) if roles.winner is not None else why == 1, 1, why)
-    dropped, used = dropped_rows(why, columns, roles.missing, n), why == 0
+    dropped, used = dropped_rows(why, needed.by_reason, roles.missing, n), why == 0
     first, second = first[used], second[used]
     if (same := first == second).any():
         raise self_comparison({names[code] for code in first[same]}, RowList((), int(n[used][same].sum())), roles)
@@ -105,7 +91,7 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
         codes, labels = kinds.keys[roles.strata]
         strata = labels, codes[used]
     pairs = pair_cells(first, second, names, strata)
-    comparisons = _in_use(table.present(columns_in(columns)), roles, kinds, named, value)
+    comparisons = _in_use(table.present(needed.names), roles, kinds, named, value)
     if roles.key:
         comparisons.refuse_repeats((roles.left, roles.right, *roles.key), roles.key[0], OTHER_KEY)
     entry = np.unique(pairs.cell, return_index=True)[1]
@@ -113,13 +99,13 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
     other = (first > second)[entry]
     earlier, later = np.where(other, pairs.second, pairs.first), np.where(other, pairs.first, pairs.second)
     return PairsInEngine(
-        replace(pairs, first=earlier, second=later, swapped=exchanged[used]),
         comparisons,
-        kinds.cells((FIRST, SECOND, *_strata_of(roles)), np.flatnonzero(used)[entry]),
-        _sums(kinds, used, value, roles),
         axes,
         dropped,
         weight,
+        kinds.cells((FIRST, SECOND, *_strata_of(roles)), np.flatnonzero(used)[entry]),
+        _sums(kinds, used, value, roles),
+        pairs=replace(pairs, first=earlier, second=later, swapped=exchanged[used]),
     )
 
 

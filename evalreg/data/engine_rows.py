@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
-from evalreg.data.clusters import Axis, Groups, factorize, known_column, parse_groups, union
+from evalreg.data.clusters import Axis, Groups, factorize, parse_groups, union
 from evalreg.data.dialects import refuse_unreadable
 from evalreg.data.engine import KEY, ROWS, SUM, CellKeys, Grouped, Measure, Query, count_of, floats_of
 from evalreg.data.frame import Table, differing_labels, refuse_infinite, refuse_larger
@@ -25,8 +25,24 @@ MIDDLE = 0.5
 REASON = "__reason"
 
 
-Columns: TypeAlias = list[tuple[str, list[str]]]
-"""The columns of the roles, by the reason for which a row without one is not in use."""
+@dataclass(frozen=True)
+class Needed:
+    """The columns of the roles, by the reason for which a row without one is not in use."""
+
+    by_reason: list[tuple[str, list[str]]]
+
+    @property
+    def names(self) -> list[str]:
+        """All of the columns."""
+        return list(dict.fromkeys(name for _, names in self.by_reason for name in names))
+
+    def marked(self, table: Query) -> Query:
+        """The table with the number of the reason for which a row is not in use, 0 where it is."""
+        reason = nw.lit(0)
+        for number, (_, names) in reversed(list(enumerate(self.by_reason, 1))):
+            if names:
+                reason = nw.when(table.absent(names)).then(nw.lit(number)).otherwise(reason)
+        return table.each(lambda frame: frame.with_columns(reason.alias(REASON)))
 
 
 def used_columns(
@@ -36,7 +52,7 @@ def used_columns(
     groups: Groups,
     weights: object = None,
     verdicts: str | None = None,
-) -> tuple[Columns, tuple[Axis, ...] | None]:
+) -> tuple[Needed, tuple[Axis, ...] | None]:
     """Columns of the roles, each of which the engine must have as its role needs it, and the clusterings.
 
     Numbers are by argument.
@@ -44,29 +60,13 @@ def used_columns(
     refuse_arrays_of_weights(weights)
     for argument, name in {**numbers, "weights": weights}.items():
         if name is not None:
-            table.check_numeric(known_column(name, table.columns, argument), argument)
+            table.check_numeric(name, argument)
     axes = None if groups is None else parse_groups(groups, table.columns)
     roles = ((*numbers.values(), verdicts), (*labels, weights), union(*(axes or ())))
-    columns = [
-        (reason, [str(name) for name in names if name is not None])
-        for reason, names in zip(REASONS, roles, strict=True)
-    ]
-    refuse_unreadable(table, columns_in(columns))
-    return columns, axes
-
-
-def columns_in(columns: Columns) -> list[str]:
-    """All of the columns."""
-    return list(dict.fromkeys(name for _, names in columns for name in names))
-
-
-def marked(table: Query, columns: Columns) -> Query:
-    """The table with the number of the reason for which a row is not in use, 0 where it is."""
-    reason = nw.lit(0)
-    for number, (_, names) in reversed(list(enumerate(columns, 1))):
-        if names:
-            reason = nw.when(table.absent(names)).then(nw.lit(number)).otherwise(reason)
-    return table.each(lambda frame: frame.with_columns(reason.alias(REASON)))
+    named = ([str(name) for name in names if name is not None] for names in roles)
+    needed = Needed(list(zip(REASONS, named, strict=True)))
+    refuse_unreadable(table, needed.names)
+    return needed, axes
 
 
 def refuse_arrays_of_weights(weights: object) -> None:
@@ -133,7 +133,7 @@ class EngineRows:
     weight: nw.Expr | None
     cells: CellKeys
     sums: dict[str, FloatArray]
-    absent: tuple[str, ...]
+    absent: tuple[str, ...] = ()
 
 
 def weighted(number: nw.Expr, weight: nw.Expr | None, power: int = 1) -> nw.Expr:
@@ -163,16 +163,16 @@ def read_in_engine(
     """
     values = {"score": roles.score} if values is None else values
     labels = (*roles.cell_columns, roles.item, roles.sample, *covariates)
-    columns, axes = used_columns(table, values, labels, groups, roles.weights)
+    needed, axes = used_columns(table, values, labels, groups, roles.weights)
     w = weight_of(table, roles.weights)
     measured = measures(*map(floats_of, values.values()), w)
     if w is not None:
         measured |= {"w": (w, "sum"), "heavy": (w, "max")}
-    grouped = marked(table, columns).lines((REASON, *roles.cell_columns), measured)
+    grouped = needed.marked(table).lines((REASON, *roles.cell_columns), measured)
     why = grouped.values(REASON).astype(int)
-    used, dropped = why == 0, dropped_rows(why, columns, roles.missing, grouped.numbers["n"])
+    used, dropped = why == 0, dropped_rows(why, needed.by_reason, roles.missing, grouped.numbers["n"])
     if any(dropped.values()):
-        table = table.present(columns_in(columns))
+        table = table.present(needed.names)
     cells, sums = _cells(grouped, roles.cell_columns, used)
     refuse_filters(table, None, (*roles.cell_columns, *covariates))
     if roles.item is not None and not repeats:

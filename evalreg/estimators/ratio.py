@@ -256,7 +256,7 @@ def _ratios_of_lines(table: Lines, roles: Roles, groups: Groups) -> tuple[Engine
         ratio_sums=(of["each"], of.get("ww", n), of.get("wd", of["b"])),
     )
     axes = None if groups is None else parse_groups(groups, table.columns)
-    return EngineRows(table, axes, table.log.dropped, of.get("w"), cells, sums, ()), rows
+    return EngineRows(table, axes, table.log.dropped, of.get("w"), cells, sums), rows
 
 
 def centred(

@@ -10,17 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    frozen,
-    held_property,
-    hold,
-    listed,
-    nearest_or_all,
-    repeated,
-)
+from evalreg.checks import FloatArray, IntArray, frozen, held_property, hold, listed, nearest_or_all, repeated
 from evalreg.data.clusters import Axis
 from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError, NotAvailableError
 from evalreg.numerics.limits import LAST_DIGITS, ROUNDING
@@ -353,8 +343,7 @@ def on_one_side(low: FloatArray, high: FloatArray) -> bool:
 def selects(C: Matrix) -> bool:
     """Whether every row of C picks one parameter."""
     rows = dense(C)
-    picks: BoolArray = (np.count_nonzero(rows, axis=1) == 1) & (rows.sum(axis=1) == 1)
-    return bool(picks.all())
+    return bool(np.all((np.count_nonzero(rows, axis=1) == 1) & (rows.sum(axis=1) == 1)))
 
 
 EstimateKind: TypeAlias = Literal["mean", "board", "least squares", "likelihood"]

@@ -11,7 +11,7 @@ import pytest
 from scipy import optimize, special, stats
 
 import evalreg as er
-from evalreg.covariance.crossed import Scored, Widths, one_t
+from evalreg.covariance.crossed import Scored, Widths
 from evalreg.scores.score_interval import Unseen, null_variance
 
 Array = npt.NDArray[np.float64]
@@ -218,7 +218,7 @@ def independent(n: int, wins: Array, losses: Array) -> tuple[Array, Widths]:
     every, spread = np.full(theta.size, float(n)), rate - theta**2
     rows = Unseen.of_rows(theta.size)
     null = null_variance(theta, every, spread, rate, rate, spread / (n - 1), rows, 0.5, signed=True)
-    widths = one_t(spread / (n - 1), every - 1)
+    widths = Widths.one_t(spread / (n - 1), every - 1)
     scored = Scored(np.arange(theta.size), np.ones(theta.size), 0, null)
     return theta, Widths(widths.variance, widths.terms, widths.dofs, widths.signs, scored)
 

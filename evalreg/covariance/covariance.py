@@ -14,17 +14,7 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, frozen, held_property, hold, listed, real_numbers
-from evalreg.covariance.crossed import (
-    USUAL_LEVEL,
-    Ends,
-    Reach,
-    Scored,
-    Widths,
-    crossed_variance,
-    crossed_widths,
-    one_t,
-    sign,
-)
+from evalreg.covariance.crossed import USUAL_LEVEL, Ends, Reach, Scored, Widths, crossed_variance, crossed_widths, sign
 from evalreg.covariance.leverage import (
     CellLeverage,
     CountedDof,
@@ -40,16 +30,7 @@ from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, LeverageWarning, Note, RepairWarning
 from evalreg.estimate import selects
 from evalreg.numerics.limits import LAST_DIGITS, ROOT_OF_ROUNDING
-from evalreg.numerics.matrices import (
-    DENSE_SHARE,
-    Matrix,
-    compressed,
-    dense,
-    is_identity,
-    of_columns,
-    squared_entries,
-    sum_blocks,
-)
+from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense, is_identity, of_columns, squared_entries
 from evalreg.scores.score_interval import Paired, SingleMeans
 
 
@@ -315,7 +296,7 @@ class Covariance:
     @property
     def raw(self) -> FloatArray:
         """The sum of the terms with their signs, before any repair, shape (n_params, n_params)."""
-        return frozen(sum_blocks(iter([term.sign * term.matrix for term in self.pieces])))
+        return frozen(sum(term.sign * term.matrix for term in self.pieces))
 
     @property
     def one_way(self) -> tuple[Term, ...]:
@@ -325,7 +306,7 @@ class Covariance:
     @property
     def sum_one_way(self) -> FloatArray:
         """Sum over axes of V_d, positive semi-definite, shape (n_params, n_params)."""
-        return sum_blocks(iter([term.matrix for term in self.one_way]))
+        return np.asarray(sum(term.matrix for term in self.one_way))
 
     @property
     def matrix(self) -> FloatArray:
@@ -616,7 +597,7 @@ class Covariance:
             variances, dofs = np.array([(term.variance(C), term.dof(C)) for term in self.pieces]).swapaxes(0, 1)
             widths = crossed_widths(seen, variances, dofs, dims, self.options.repair)
         else:
-            widths = one_t(seen, self._one_dof(C))
+            widths = Widths.one_t(seen, self._one_dof(C))
         return widths if reach is None else widths.allowing(reach)
 
     def reach(self, contrasts: Matrix) -> Reach | None:

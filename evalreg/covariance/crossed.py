@@ -397,6 +397,11 @@ class Widths:
     reach: Reach | None = None
     seen: FloatArray | None = None
 
+    @classmethod
+    def one_t(cls, variance: FloatArray, dof: FloatArray) -> Widths:
+        """Widths of contrasts, shape (m,), to which one t each serves all levels."""
+        return cls(variance, variance[None], np.asarray(dof, dtype=np.float64)[None], np.ones((1, 1)))
+
     @property
     def _plain(self) -> Widths:
         """Without what is not seen."""
@@ -599,15 +604,10 @@ class Widths:
         return nu
 
 
-def one_t(variance: FloatArray, dof: FloatArray) -> Widths:
-    """Widths of contrasts, shape (m,), to which one t each serves all levels."""
-    return Widths(variance, variance[None], np.asarray(dof, dtype=np.float64)[None], np.ones((1, 1)))
-
-
 def half_widths(null: NullVariance, dof: FloatArray, alpha: float) -> FloatArray:
     """Half the lengths of score intervals by one t each; shapes (m,)."""
     scored = Scored(np.arange(dof.size), np.ones(dof.size), 0, null)
-    ends = replace(one_t(null.seen, dof), scored=scored).limits(null.theta, alpha)
+    ends = replace(Widths.one_t(null.seen, dof), scored=scored).limits(null.theta, alpha)
     return np.asarray(np.diff(ends)[:, 0] / 2)
 
 

@@ -13,7 +13,7 @@ from evalreg.checks import BoolArray, FloatArray, issue, listed
 from evalreg.choices import SscName
 from evalreg.covariance.absorbed import Directions, adjusted_clusters, directions_of
 from evalreg.covariance.covariance import Covariance, Term, term_notes, touching
-from evalreg.covariance.crossed import Widths, crossed_variance, crossed_widths, ends_of, one_t, subsets
+from evalreg.covariance.crossed import Widths, crossed_variance, crossed_widths, ends_of, subsets
 from evalreg.covariance.leverage import (
     CellLeverage,
     CellSpread,
@@ -422,7 +422,7 @@ def errors_by_cell(
         variance = _squares_of_rows(scores, weight, options) / weight**2
         variance *= n_rows / max(n_rows - 1, 1) if options.kind.row_factor else 1.0
         known = (sums.count > 1) & (variance > 0)
-        return one_t(np.where(known, variance, np.nan), sums.count - 1.0), sums.count.copy()
+        return Widths.one_t(np.where(known, variance, np.nan), sums.count - 1.0), sums.count.copy()
     dims, smallest = subsets(len(axes)), min(scores.n_clusters(axis) for axis in axes)
     joint = [union(*(axes[d] for d in subset)) for subset in dims]
     factors = [options.factor(Counts(scores.n_clusters(by), smallest, n_rows)) for by in joint]
@@ -432,9 +432,9 @@ def errors_by_cell(
     # Of the clusters of a cell by itself, those of the axis with fewest.
     variance = np.where((total > 0) & (np.min(n_clusters[: len(axes)], axis=0) > 1), total, np.nan)
     if options.dof != "satterthwaite":
-        widths = one_t(variance, np.full(variance.size, fixed_dof(options.dof, smallest - 1.0)))
+        widths = Widths.one_t(variance, np.full(variance.size, fixed_dof(options.dof, smallest - 1.0)))
     elif len(axes) == 1:
-        widths = one_t(variance, dofs[0])
+        widths = Widths.one_t(variance, dofs[0])
     else:
         dofs[len(axes) :] = n_clusters[len(axes) :] - 1.0  # An intersection counts its clusters.
         widths = crossed_widths(variance, each, np.fmax(dofs, 1.0), dims, options.repair)

@@ -18,17 +18,7 @@ import pandas as pd
 from pandas.api.types import infer_dtype
 from scipy import sparse
 
-from evalreg.checks import (
-    MOST_LISTED,
-    BoolArray,
-    IntArray,
-    held_property,
-    hold,
-    listed,
-    nearest,
-    nearest_or_all,
-    repeated,
-)
+from evalreg.checks import MOST_LISTED, BoolArray, IntArray, held_property, hold, listed, nearest_or_all, repeated
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
@@ -385,8 +375,9 @@ def restricted(codes: Codes, rows: BoolArray) -> Codes:
     return replace(chosen, parts=tuple(restricted(part, rows) for part in codes.parts)) if codes.parts else chosen
 
 
-def missing_ids(name: str, rows: RowList, counted: str) -> MissingLabelsError:
+def missing_ids(name: str, rows: RowList | int, counted: str) -> MissingLabelsError:
     """The error for rows in use without an id."""
+    rows = RowList((), rows) if isinstance(rows, int) else rows
     return MissingLabelsError(
         f'`groups="{name}"` must give an id to every row in use; {counted}. Leave these rows out of the data, or '
         "fit again with those groups, which drops and counts them.",
@@ -418,8 +409,8 @@ def find_axis(name: object, axes: Sequence[Axis]) -> Axis:
     names = [axis_name(axis) for axis in axes]
     if isinstance(name, str) and name in names:
         return axes[names.index(name)]
-    text = f'"{name}" is not among the clusterings ({listed(names) or "there are none"}).{nearest(name, names)}'
-    raise MissingColumnError(text, column=str(name))
+    hint = nearest_or_all(name, names, "clustering")
+    raise MissingColumnError(f'"{name}" is not among the clusterings.{hint}', column=str(name))
 
 
 def as_text(labels: Any) -> Any:
@@ -724,8 +715,8 @@ def no_source(name: str, held: Sequence[str], argument: str = "groups") -> NotAv
     """Return the error for a clustering that a result cannot look up any more."""
     return NotAvailableError(
         f'`{argument}` names "{name}", which this result does not hold: it no longer has its source rows (it was '
-        f"copied or unpickled, or made of sums).{nearest(name, held)} Held are {listed(held) or 'none'}; fit again for "
-        "others, of rows, or of sums that were made with them in `groups`.",
+        f"copied or unpickled, or made of sums).{nearest_or_all(name, held, 'held column')} Fit again for others, of "
+        "rows, or of sums that were made with them in `groups`.",
         column=name,
         parameter=argument,
     )

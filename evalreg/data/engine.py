@@ -29,15 +29,7 @@ from evalreg.data.clusters import (
     refuse_nested,
     repeated_rows,
 )
-from evalreg.errors import (
-    ArgumentError,
-    DataError,
-    EngineError,
-    EvalregError,
-    NonNumericError,
-    NotAvailableError,
-    RowList,
-)
+from evalreg.errors import ArgumentError, DataError, EngineError, EvalregError, NonNumericError, NotAvailableError
 from evalreg.numerics.limits import BATCH, LINES
 from evalreg.numerics.matrices import Matrix, in_rows, single_column
 
@@ -537,8 +529,8 @@ def _refuse_ids(name: str, by: Axis, column: Any, n: FloatArray) -> None:
 
     missing = column.is_null(nan_is_null=True).to_numpy()
     if missing.any():
-        rows = RowList((), int(n[missing].sum()))
-        raise missing_ids(":".join(by), rows, f"{rows.count} have none")
+        count = int(n[missing].sum())
+        raise missing_ids(":".join(by), count, f"{count} have none")
     if pa.types.is_floating(column.type):
         refuse_inexact(column.to_numpy(), name)
 

@@ -12,17 +12,7 @@ import numpy.typing as npt
 from scipy.special import chdtri
 
 from evalreg.checks import FloatArray, IntArray, by_stratum, check_target, fraction, listed, option
-from evalreg.choices import (
-    THESE,
-    CovName,
-    DofName,
-    MissingName,
-    QuestionsName,
-    RepairName,
-    SscName,
-    StrataWeightsName,
-    TargetName,
-)
+from evalreg.choices import THESE, CovName, DofName, MissingName, QuestionsName, RepairName, SscName, TargetName
 from evalreg.covariance.options import CovOptions, check_cov_options, clustered_by_items, documented
 from evalreg.data.clusters import Groups, refuse_same, with_roles
 from evalreg.data.engine import Query
@@ -106,7 +96,7 @@ def mean(
     over: str | None = None,
     q: Sequence[float] = (0.05, 0.5, 0.95),
     strata: str | None = None,
-    strata_weights: StrataWeightsName | Mapping[str, float] = "micro",
+    strata_weights: targets.Shares = "micro",
     weights: str | npt.ArrayLike | None = None,
     questions: QuestionsName = "own",
     target: TargetName = "questions like these",
@@ -234,10 +224,7 @@ def mean(
         return targets.these_questions(again, item, sample, **beside, questions=shared)
     check_target(target, n_population, None if weights is None else _UNLIKE_CHANCES)
     table = _opened(data, score, item, {"sample": sample, "weights": weights, "questions": shared})
-    if not isinstance(strata_weights, Mapping):
-        option("strata_weights", strata_weights, StrataWeightsName)
-    if strata is None and strata_weights != "micro":
-        raise ArgumentError("`strata_weights` needs `strata`, the column that it weights.")
+    shares = targets.checked_shares(strata, strata_weights)
     if sample is not None and item is None:
         raise ArgumentError("`sample` names repeated answers to an item; name the column of the items in `item`.")
     numbers = {} if isinstance(table, Lines) else {"score": score}
@@ -253,7 +240,6 @@ def mean(
     roles = Roles(score, by_columns, item, sample, strata, weights, missing, questions=questions)
     whole = targets.counts_clusters(n_population, groups, strata)
     # Of a benchmark whose strata have known sizes the score is over all its questions.
-    shares: targets.Shares | None = None if strata is None else strata_weights
     sized = isinstance(n_population, Mapping) and shares == "micro" and not whole
     if sized:
         shares = cast(Mapping[str, float], n_population)

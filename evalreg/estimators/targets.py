@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray, issue, listed, muted
+from evalreg.checks import FloatArray, IntArray, issue, listed, muted, option
 from evalreg.choices import FULL, THESE, StrataWeightsName
 from evalreg.data.answers import ModelPairs, answers_of
 from evalreg.data.clusters import Axis, axis_name, find_axis
@@ -29,6 +29,15 @@ PopulationSize: TypeAlias = int | Mapping[str, int] | Mapping[str, Mapping[str, 
 Shares: TypeAlias = StrataWeightsName | Mapping[str, float]
 # Strata of models differ in their shares where more than one question and this share of all are out of place.
 ROUNDING_SHARE = 0.01
+
+
+def checked_shares(strata: str | None, weights: Shares) -> Shares | None:
+    """How strata count; None without any."""
+    if not isinstance(weights, Mapping):
+        option("strata_weights", weights, StrataWeightsName)
+    if strata is None and weights != "micro":
+        raise ArgumentError("`strata_weights` needs `strata`, the column that it weights.")
+    return None if strata is None else weights
 
 
 def _no_place(beside: list[str]) -> ArgumentError:

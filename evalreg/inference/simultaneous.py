@@ -19,7 +19,7 @@ import scipy
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, real_numbers
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.crossed import Widths, joined, one_t, t_quantile
+from evalreg.covariance.crossed import Widths, joined, t_quantile
 from evalreg.covariance.leverage import quadratic
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
 from evalreg.inference.wald import parse_contrasts
@@ -404,7 +404,7 @@ def _of_matrix(cov: FloatArray, C: Matrix, dof: Any) -> tuple[Widths, FloatArray
     variance[variance <= ROUNDING * (squared_entries(C) @ np.nan_to_num(np.diag(cov)))] = 0.0
     variance[(C != 0) @ ~np.isfinite(np.diag(cov))] = np.nan
     each = np.broadcast_to(dofs, C.shape[:1])
-    return one_t(variance, each), each, np.ndim(dof) == 0
+    return Widths.one_t(variance, each), each, np.ndim(dof) == 0
 
 
 def _factor(matrix: FloatArray, values: FloatArray, *, centred: bool) -> FloatArray:

@@ -13,16 +13,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, Labels
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.limits import HELD
-from evalreg.numerics.matrices import (
-    Matrix,
-    compressed,
-    dense,
-    row_products,
-    scale_columns,
-    scale_rows,
-    square,
-    sum_blocks,
-)
+from evalreg.numerics.matrices import Matrix, compressed, dense, row_products, scale_columns, scale_rows, square
 from evalreg.numerics.moments import ClusterSums
 from evalreg.scores.base import EVERY_ROW, Block, CellScores, ColumnSums, NarrowClusters, RowsInCells, Scores
 from evalreg.scores.engine import EngineScores
@@ -443,7 +434,7 @@ class MappedScores(Scores):
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
         if by is not None:
-            return sum_blocks(square(self._totals(block), bread) for block in self.inner.cells(by))
+            return np.asarray(sum(square(self._totals(block), bread) for block in self.inner.cells(by)))
         if self.offset is None:
             return self.inner.meat(None, self.design @ bread)
         # A row's score is its residual times a row of A plus its weight times a row of B: squares of both by cell.

@@ -73,9 +73,9 @@ def listed(values: Iterable[object], joiner: str = ", ") -> str:
     return joiner.join(shown) + (f" and {more} more" if more else "")
 
 
-def counted(n: int, thing: str) -> str:
-    """A number of things: "1 sample", "3 samples"."""
-    return f"{n} {thing}{'' if n == 1 else 's'}"
+def counted(n: float, thing: str) -> str:
+    """A number of things: "1 sample", "3,000 samples"."""
+    return f"{n:,.0f} {thing}{'' if round(n) == 1 else 's'}"
 
 
 def repeated(values: Iterable[Any]) -> list[Any]:

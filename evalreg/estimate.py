@@ -729,8 +729,8 @@ class Estimate:
         C: Matrix = contrasts if sparse.issparse(contrasts) else np.atleast_2d(np.asarray(contrasts, dtype=float))
         if C.shape != (len(names), self.n_params):
             raise ArgumentError(
-                f"contrasts must have one row for each of the {len(names)} names and one column for each of the "
-                f"{self.n_params} parameters; got shape {C.shape}."
+                "contrasts must have one row for each name and one column for each parameter, shape "
+                f"{(len(names), self.n_params)}; got shape {C.shape}."
             )
         return replace(
             self,

@@ -196,7 +196,7 @@ def test_three_labels_need_two_named_and_the_rest_stays_aside(rng):
     frame.loc[frame["passage"].isin([f"p{g}" for g in range(1, 15, 3)]), "prompt"] = "third"
     with pytest.raises(ArgumentError, match='"base", "new", "third"'):
         er.randomisation_test(frame, treatment="prompt", groups="passage")
-    with pytest.warns(EvalregWarning, match='15 rows under "third" take no part'):
+    with pytest.warns(EvalregWarning, match='15 rows under "third" left aside'):
         found = er.randomisation_test(frame, treatment="prompt", groups="passage", levels=("base", "new"))
     alone = frame[frame["prompt"] != "third"]
     other = er.randomisation_test(alone, treatment="prompt", groups="passage")

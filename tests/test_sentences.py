@@ -1,5 +1,6 @@
 """Sentences and captions: the numbers of the table, no rounding that changes what is said, no markup of a label."""
 
+import re
 import warnings
 
 import numpy as np
@@ -113,3 +114,12 @@ def test_labels_are_escaped(passages, markup, whole):
     said = results.sentence(markup=markup)
     assert whole in said
     assert len(said.splitlines()) == 2  # the end of a line in a label is spelled out
+
+
+def test_what_is_one_is_counted_in_the_singular(passages, tmp_path):
+    log = passages.assign(score=passages["score"].where(passages.index != passages.index[0]))
+    results = er.mean(log, groups="passage")
+    report = results.report(tmp_path / "report.html") or (tmp_path / "report.html").read_text(encoding="utf-8")
+    for text in (str(results), str(results.summary()), results.sentence(), str(report)):
+        assert not re.search(r"\b1 (?!is |has |was )[a-z]+s\b", text)
+    assert "1 row dropped (1 without score)" in str(results)

@@ -20,7 +20,7 @@ from evalreg.boards.judged import (
     rank_table,
 )
 from evalreg.boards.pairs import Pairs
-from evalreg.checks import FloatArray, IntArray, fraction, keeps, listed, whole_number
+from evalreg.checks import FloatArray, IntArray, counted, fraction, keeps, listed, whole_number
 from evalreg.covariance.options import CovOptions, ResolvedCov, resolve_cov
 from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.errors import NotAvailableError
@@ -327,7 +327,8 @@ def _on_effects(judging: Judging) -> Iterator[str]:
             f"{judging.alpha:g} (Holm over all), marked *."
         )
     if without := judging.n_judges - judges:
-        yield f"{without} judges with fewer than {judging.min_shared} comparisons have no board and no effects."
+        few = f"fewer than {judging.min_shared} comparisons"
+        yield f"No board and no effects of {counted(without, 'judge')} with {few}."
     if unknown := int(boards["se"].isna().sum()):
         yield (
             f"{unknown} of {len(boards)} win rates by judge have no error: over 2% of their weight lies on pairs that "

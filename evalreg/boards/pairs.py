@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray, fraction, hold, issue
+from evalreg.checks import FloatArray, IntArray, counted, fraction, hold, issue
 from evalreg.covariance.crossed import USUAL_LEVEL, Widths, logit_interval
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import errors_by_cell
@@ -194,14 +194,14 @@ def _design_lines(read: PairCells, count: FloatArray, counts: dict[str, Any]) ->
     # Shares of ties, and of rows in their pair's rarer order.
     tied, rarer = (part.sum() / count.sum() for part in (counts["tied"], np.minimum(turned, count - turned)))
     several = count.size > 1
-    fewest, most = f"{np.min(count):.0f}", f"{np.max(count):.0f}"
-    each = f"{most} comparison{'' if most == '1' else 's'}{' each' if several else ''}"
-    if fewest != most:
-        each = f"{fewest} to {most} comparisons (median {np.median(count):.0f})"
+    fewest, most = f"{np.min(count):.0f}", counted(np.max(count), "comparison")
+    each = f"{most}{' each' if several else ''}"
+    if fewest != f"{np.max(count):.0f}":
+        each = f"{fewest} to {most} (median {np.median(count):.0f})"
     order = f"{rarer:.0%} with the models in the other order"
     if rarer == 0:
         order = f"{'each pair' if several else 'all'} in one order"
-    pairs = f"{count.size} pair{'s' if several else ''}" + (f" in {n_strata} strata" if n_strata > 1 else "")
+    pairs = counted(count.size, "pair") + (f" in {n_strata} strata" if n_strata > 1 else "")
     line = f"{n_models} models, {pairs} with {each}; {tied:.1%} tied, {order}."
     if not alike:
         return (line,)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalreg.checks import accessing
+from evalreg.checks import accessing, counted
 from evalreg.cli.verbs import Reply, Request
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.report.answer import tiers_summary
@@ -90,7 +90,7 @@ def _of_log(log: Any) -> list[str]:
     if log.format in ("table", "frame"):
         return list(log.notes)
     counts = ", ".join(f"{count:,} {reason}" for reason, count in log.left_out.items())
-    return [f"{len(log.frame):,} rows of {log.format}; left out: {counts or 'none'}.", *log.notes]
+    return [f"{counted(len(log.frame), 'row')} of {log.format}; left out: {counts or 'none'}.", *log.notes]
 
 
 def summary_of(result: Any, request: Request) -> Summary:

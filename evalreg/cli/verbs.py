@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import evalreg as er
-from evalreg.checks import accessing, issue, muted
+from evalreg.checks import accessing, counted, issue, muted
 from evalreg.cli.commands import Command
 from evalreg.cli.options import Option, options_of, typed_value, words
 from evalreg.cli.reading import Rows, defaults, named_files, read, with_hint, written
@@ -141,7 +141,7 @@ def _summed(request: Request, rows: Rows, options: dict[str, Any]) -> Reply:
     if output in (None, "-"):
         raise ArgumentError("sums go to a file: name it by --output, such as -o monday.parquet.", parameter="output")
     sums = call("summarise", rows, options | {"path": output})
-    return Reply(f"Wrote {output}: sums of {sums.n_rows:,} rows.\n")
+    return Reply(f"Wrote {output}: sums of {counted(sums.n_rows, 'row')}.\n")
 
 
 def subject_of(result: Any, rows: Rows) -> Any:

@@ -697,7 +697,7 @@ def with_width(contrasts: Matrix, n_params: int) -> Matrix:
     """The contrasts, which must be a matrix with a column for each parameter."""
     if contrasts.shape[1:] != (n_params,):
         raise ArgumentError(
-            f"contrasts must have one column for each of the {n_params} parameters; got shape {contrasts.shape}."
+            f"contrasts must have one column for each parameter, here {n_params}; got shape {contrasts.shape}."
         )
     return contrasts
 

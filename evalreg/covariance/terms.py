@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from evalreg.checks import BoolArray, FloatArray, issue, listed
+from evalreg.checks import BoolArray, FloatArray, counted, issue, listed
 from evalreg.choices import SscName
 from evalreg.covariance.absorbed import Directions, adjusted_clusters, directions_of
 from evalreg.covariance.covariance import Covariance, Term, term_notes, touching
@@ -677,7 +677,7 @@ def _repaired(estimate: Estimate, terms: list[Term], options: ResolvedCov) -> tu
         return raw, ""
     cut, share = int(np.sum(negative)), -values[values < 0].sum() / np.abs(values).sum()
     repaired = (axes * np.clip(values, 0.0, None)) @ axes.T
-    text = f"{cut} negative eigenvalue{'s' if cut > 1 else ''} ({share:.2g} of the total) set to zero"
+    text = f"{counted(cut, 'negative eigenvalue')} ({share:.2g} of the total) set to zero"
     return back @ repaired @ back.T, text
 
 

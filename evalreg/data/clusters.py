@@ -685,7 +685,7 @@ class Labels:
             )
         if len(labels) != self.n_rows:
             raise AlignmentError(
-                f'`groups` "{name}" must have one label for each row; got {len(labels)} labels for {self.n_rows} rows.',
+                f'`groups` "{name}" must have one label for each row; got {len(labels)} for {self.n_rows}.',
                 column=name,
                 count=len(labels),
             )

@@ -60,9 +60,9 @@ def _refuse_text_among_numbers(frame: nw.LazyFrame[Any], names: Sequence[str]) -
         rows = native.filter(is_text[name]).select(value=native[name].cast("string")).limit(1)
         (shown,) = rows.to_pyarrow().to_pylist()
     raise NonNumericError(
-        f"columns of numbers must hold numbers in every row; column {name!r} has text in {count:,} rows, such as "
-        f'"{shown["value"]}", which SQLite would count as 0. Set it to NULL where it stands for a missing value: '
-        f"UPDATE ... SET {name} = NULL WHERE typeof({name}) = 'text'.",
+        f"columns of numbers must hold numbers in every row; column {name!r} has text in "
+        f'{counted(count, "row")}, such as "{shown["value"]}", which SQLite would count as 0. Set it to NULL where it '
+        f"stands for a missing value: UPDATE ... SET {name} = NULL WHERE typeof({name}) = 'text'.",
         column=name,
         count=count,
     )

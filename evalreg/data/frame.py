@@ -116,9 +116,9 @@ def align_labels(name: str, labels: Any, n_rows: int, index: pd.Index | None, ar
             )
         return labels.reindex(index)
     if len(labels) != n_rows:
-        what, n_labels = ("label" if argument == "groups" else "weight"), len(labels)
+        what = "label" if argument == "groups" else "weight"
         raise AlignmentError(
-            f"`{argument}`{_quoted(name)} must have one {what} for each row; got {n_labels} {what}s for {n_rows} rows.",
+            f"`{argument}`{_quoted(name)} must have one {what} for each row; got {len(labels)} for {n_rows}.",
             column=name,
             count=len(labels),
         )

@@ -13,7 +13,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import listed
+from evalreg.checks import counted, listed
 from evalreg.data.clusters import RESERVED, Axis, factorize, joint_labels, joint_parts, known_columns, parse_groups
 from evalreg.data.engine import ROWS as GROUPED_ROWS
 from evalreg.data.engine import Measure, Query
@@ -159,10 +159,8 @@ class SummedLog:
         return int(self.lines[ROWS].sum())
 
     def __repr__(self) -> str:
-        return (
-            f"<SummedLog: {self.n_rows} rows of {self.roles.outcome} in {len(self.lines)} lines, by "
-            f"{', '.join(self.roles.labels)}>"
-        )
+        rows, lines = counted(self.n_rows, "row"), counted(len(self.lines), "line")
+        return f"<SummedLog: {rows} of {self.roles.outcome} in {lines}, by {', '.join(self.roles.labels)}>"
 
 
 @dataclass(frozen=True, eq=False)

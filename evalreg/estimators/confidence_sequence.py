@@ -13,6 +13,7 @@ from evalreg.checks import (
     BoolArray,
     FloatArray,
     IntArray,
+    counted,
     fraction,
     issue,
     listed,
@@ -261,8 +262,8 @@ def _places(table: Table, order: str, rows: IntArray) -> IntArray:
     known_column(order, table.columns, "order")
     if absent := int(np.count_nonzero(table.missing(order)[rows])):
         raise errors.NonFiniteError(
-            f"`order` must give every row a place; column {order!r} is missing in {absent} "
-            f"row{'s' if absent > 1 else ''}. Fill it in, or leave them out.",
+            f"`order` must give every row a place; column {order!r} is missing in "
+            f"{counted(absent, 'row')}. Fill it in, or leave them out.",
             column=order,
             count=absent,
         )

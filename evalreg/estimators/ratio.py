@@ -11,7 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
-from evalreg.checks import BoolArray, FloatArray, listed
+from evalreg.checks import BoolArray, FloatArray, counted, listed
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Axis, Groups, parse_groups, refuse_same, rows_where, with_roles
@@ -349,5 +349,5 @@ def _idle_lines(n_idle: int) -> tuple[str, ...]:
     share = "Leverages and sizes of clusters are shares of the denominator."
     if not n_idle:
         return (share,)
-    rows = f"{n_idle} row{'s have' if n_idle > 1 else ' has'}"
-    return (share, f"{rows} a numerator and a denominator of 0 and no part in the ratio.")
+    rows = counted(n_idle, "row")
+    return (share, f"{rows} with a numerator and a denominator of 0 {'has' if n_idle == 1 else 'have'} no part in it.")

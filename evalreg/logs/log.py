@@ -544,7 +544,7 @@ def refuse_empty(log: Log) -> None:
         return
     what = "score" if "score" in log.roles else "verdict"
     reasons = [f"{count} {reason}" for reason, count in log.left_out.items()]
-    cause = f"all {log.left_out.sum()} records were left out ({', '.join(reasons)})" if reasons else "it has no records"
+    cause = f"every record was left out ({', '.join(reasons)})" if reasons else "it has no records"
     raise EmptyDataError(
         f"a log needs at least one {what}; {cause}. `evalreg doctor` tells more; read a log that was scored.",
         count=int(log.left_out.sum()),

@@ -58,7 +58,7 @@ def sort_sources(sources: list[Source], format: str | None, path: Paths) -> tupl
     if not counts:
         raise _unknown(sources)
     if len(counts) > 1:
-        several = ", ".join(f"{name} ({count} file{'s' * (count > 1)})" for name, count in counts.items())
+        several = ", ".join(f"{name} ({counted(count, 'file')})" for name, count in counts.items())
         raise LogFormatError(
             f"All files of a log are of one format; found {several}. Name the files of one, or pass "
             "`format` (on the command line --log-format).",

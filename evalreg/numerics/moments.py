@@ -11,7 +11,7 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.numerics.limits import HELD, ROUNDING
-from evalreg.numerics.matrices import Matrix
+from evalreg.numerics.matrices import Matrix, dense, faster_dense
 
 # Components whose expected products lie this near to a combination of the others' are one to the log.
 ALIASED = 1e-7
@@ -65,9 +65,11 @@ def _products(left: list[Matrix], right: list[Matrix]) -> FloatArray:
     n_fixed = left[0].shape[1]
     step = max(HELD // 4 // n_fixed, 1)
     total = np.zeros((len(left), len(right)))
-    sides = [[B.tocsc() for B in side] for side in ([left] if left is right else [left, right])]
+    # Each of few levels meets nearly all fixed effects.
+    either = [left] if left is right else [left, right]
+    sides = [[dense(B) if faster_dense(B) else B.tocsc() for B in side] for side in either]
     for start in range(0, n_fixed, step):
-        parts = [np.array([(B.T @ B[:, start : start + step]).toarray().ravel() for B in side]) for side in sides]
+        parts = [np.array([dense(B.T @ B[:, start : start + step]).ravel() for B in side]) for side in sides]
         total += parts[0] @ parts[-1].T
     return total
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg import errors
-from evalreg.checks import listed
+from evalreg.checks import counted, listed
 from evalreg.covariance.covariance import Covariance
 from evalreg.errors import Note
 from evalreg.estimate import Estimate
@@ -69,9 +69,8 @@ def rests_on(estimate: Estimate, cov: Covariance, n: int | None = None, rows: st
     """What an estimate rests on: "480 rows in 60 passage clusters"."""
     where = in_clusters(axis_counts(cov)) or ", independent"
     parts = dropped_text(estimate.dropped)
-    left_out = f"; {sum(estimate.dropped.values()):,} rows dropped ({parts})" if parts else ""
-    n = estimate.n_rows if n is None else n
-    return f"{n:,} {rows if n != 1 else rows[:-1]}{where}{left_out}"
+    left_out = f"; {counted(sum(estimate.dropped.values()), 'row')} dropped ({parts})" if parts else ""
+    return f"{counted(estimate.n_rows if n is None else n, rows[:-1])}{where}{left_out}"
 
 
 def value_text(estimate: float, low: float, high: float, alpha: float) -> str:

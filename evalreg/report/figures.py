@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import adjustment, fraction, option
+from evalreg.checks import adjustment, counted, fraction, option
 from evalreg.covariance.covariance import Covariance
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.estimate import Estimate
@@ -93,7 +93,7 @@ def _plot_estimates(results: Any, alpha: float, ranks: bool | None, seed: Seed, 
     if estimate.about.n_models > 1 and results._counts is not None:
         counts = results._counts[order]
         if np.ptp(counts) == 0:
-            note += f" {counts[0]:.0f} rows of each."
+            note += f" {counted(counts[0], 'row')} of each."
         else:
             table = table.set_axis([f"{name} (n {n:.0f})" for name, n in zip(table.index, counts, strict=True)])
             note += " n: rows of each."

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, fraction, listed, visible
+from evalreg.checks import FloatArray, counted, fraction, listed, visible
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError
@@ -202,10 +202,10 @@ def _rests_on(estimate: Estimate, cov: Covariance, rows: str, counts: FloatArray
     "480 rows in 60 passage clusters; CR2, t with 59 degrees of freedom".
     """
     counts = np.full(estimate.n_params, float(estimate.n_rows)) if counts is None else counts
-    behind = [f"{count:,.0f} {rows if count != 1 else rows[:-1]}" for count in counts]
+    behind = [counted(count, rows[:-1]) for count in counts]
     if human_labels(estimate) is not None:
         labels = rectification_table(estimate, cov)[["n_labelled", "n_unlabelled"]].to_numpy()
-        behind = [f"{a:,.0f} human labels and {b:,.0f} rows that the judge alone scored" for a, b in labels]
+        behind = [f"{counted(a, 'human label')} and {counted(b, 'row')} that the judge alone scored" for a, b in labels]
     rests, rough, reached = [], [], clusters_behind(estimate, cov)
     for i, (text, how) in enumerate(zip(behind, _how(cov), strict=True)):
         clusters = {axis: int(some[i]) for axis, some in reached.items()}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray
+from evalreg.checks import FloatArray, counted
 from evalreg.choices import RepairName
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.special import MATTERS
@@ -369,7 +369,7 @@ def _inflation(estimate: Estimate, cov: Covariance) -> str:
         why += ", so that the effective number of comparisons is nearer to that of clusters than of rows"
     return (
         f"Standard errors are {typical:.2f} times the naive ones (from {effect.min():.2f} to {effect.max():.2f}): "
-        f"the {sizes[finest]} {finest} clusters hold {per:.0f} comparison{'s' * (round(per) != 1)} each{why}."
+        f"the {sizes[finest]} {finest} clusters hold {counted(per, 'comparison')} each{why}."
     )
 
 

@@ -14,6 +14,7 @@ from evalreg.checks import (
     BoolArray,
     FloatArray,
     IntArray,
+    counted,
     fraction,
     issue,
     keeps,
@@ -131,7 +132,8 @@ class RandomisationTest(Shown):
             Prints as text; also `as_markdown()`, `as_latex()` and `as_html()`.
         """
         rows, what = self.by == "row", _units(self.by)
-        counts = (f"{name}: {n}" + f" ({self.n_rows[name]} rows)" * (not rows) for name, n in self.n_clusters.items())
+        of_rows = {name: "" if rows else f" ({counted(n, 'row')})" for name, n in self.n_rows.items()}
+        counts = (f"{name}: {n}{of_rows[name]}" for name, n in self.n_clusters.items())
         within = "" if self.strata is None else f", within {self.n_strata} values of {self.strata}"
         how = f"all {self.n_assignments:,}, each once"
         if not self.enumerated:
@@ -475,7 +477,8 @@ def _two_arms(
         notes.append((EvalregWarning, text))
     if len(names) > 2:
         others = listed(sorted(set(names) - {treated, reference}))
-        text = f"{np.count_nonzero(arm < 0)} rows under {others} take no part: their clusters keep their assignment."
+        idle = counted(int(np.count_nonzero(arm < 0)), "row")
+        text = f"{idle} under {others} left aside: their clusters keep their assignment."
         notes.append((EvalregWarning, text))
     return (treated, reference), arm, notes
 

@@ -175,8 +175,8 @@ class Algebra:
             J = _as_numbers("derivative", derivative)
         if J.shape != (values.size, params.size):
             raise ArgumentError(
-                f"`derivative` must have one row for each of the {values.size} values and one column for each of the "
-                f"{params.size} parameters; got shape {J.shape}."
+                "`derivative` must have one row for each value and one column for each parameter, shape "
+                f"{(values.size, params.size)}; got shape {J.shape}."
             )
         J = _finite("derivative", J)
         cov = self.cov.linear(J, named)
@@ -393,7 +393,7 @@ def _as_names(names: Any, n_values: int) -> tuple[str, ...]:
         )
     labels = (names,) if isinstance(names, str) else tuple(map(str, names))
     if len(labels) != n_values:
-        raise ArgumentError(f"`names` must hold one name for each of the {n_values} values; got {listed(labels)}.")
+        raise ArgumentError(f"`names` must hold one name for each value, here {n_values}; got {listed(labels)}.")
     return labels
 
 

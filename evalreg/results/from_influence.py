@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import FloatArray, listed, real_numbers, whole_number
+from evalreg.checks import FloatArray, counted, listed, real_numbers, whole_number
 from evalreg.data.clusters import Labels, rows_where
 from evalreg.data.frame import pandas_rows, refuse_larger
 from evalreg.errors import (
@@ -147,8 +147,8 @@ def _matched(
         values = values[:, None]
     if values.ndim != 2 or values.shape[1] != theta.size or len(param_names) != theta.size:
         raise ArgumentError(
-            f"`influence` must have one row for each row of the data and one column for each of the {theta.size} "
-            f"parameters; got shape {values.shape} and {len(param_names)} names."
+            "`influence` must have one row for each row of the data and one column for each parameter, here "
+            f"{theta.size}; got shape {values.shape} and {counted(len(param_names), 'name')}."
         )
     return values, theta, tuple(param_names)
 
@@ -193,14 +193,14 @@ def _rows_of(influence: Any, n_rows: int, data: Any, index: Any) -> FittedRows:
         raise ArgumentError("`index` labels the rows of an array; `influence` is a frame, which has its own index.")
     labels: pd.Index | None = influence.index if is_frame else None if index is None else pd.Index(index)
     if labels is not None and len(labels) != n_rows:
-        raise ArgumentError(f"`index` must have one label for each row; got {len(labels)} for {n_rows} rows.")
+        raise ArgumentError(f"`index` must have one label for each row; got {len(labels)} for {n_rows}.")
     if data is None:
         return FittedRows(None, labels, None, n_rows)
     frame = pandas_rows(data)
     if labels is None:
         if len(frame) != n_rows:
             raise AlignmentError(
-                f"`data` must have the rows of `influence`, in their order; got {len(frame)} rows for {n_rows}. Pass "
+                f"`data` must have the rows of `influence`, in their order; got {len(frame)} for {n_rows}. Pass "
                 "`index`, or influence as a frame with the index of `data`, where some rows were left out.",
                 count=len(frame),
             )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import accessing, fraction, muted, option
+from evalreg.checks import accessing, counted, fraction, muted, option
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, EvalregError
 from evalreg.inference.dependence import standard_error_ratios
@@ -186,7 +186,9 @@ def dropped_sentence(results: AnyResults, rows: str = "rows") -> str:
     parts = dropped_text(results.estimate.dropped)
     if not parts:
         return f"No row was dropped for a missing value; {results.nobs:,} {rows} are in use."
-    return f"{results.dropped.sum():,} rows were dropped ({parts}); {results.nobs:,} {rows} are in use."
+    lost = int(results.dropped.sum())
+    were = "was" if lost == 1 else "were"
+    return f"{counted(lost, 'row')} {were} dropped ({parts}); {results.nobs:,} {rows} are in use."
 
 
 def option_texts(results: AnyResults, alpha: float, seed: Seed | None) -> tuple[tuple[str, str], ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -397,22 +396,25 @@ def skewness(estimate: Estimate, axis: Axis | None) -> tuple[FloatArray, FloatAr
 
     It is sum u^3 / (sum u^2)^(3/2), u being what a cluster adds.
     """
-    bread, (cubes, squares, count) = compressed(estimate.bread), np.zeros((3, estimate.n_params))
-    for totals in _totals(estimate.scores, axis):
-        u = compressed(totals @ bread)
-        square = u.data * u.data
-        for power, into in ((square * u.data, cubes), (square, squares), (square > 0, count)):
-            into += np.bincount(u.indices, power, into.size)
+    scores, bread, sums = estimate.scores, compressed(estimate.bread), np.zeros((3, estimate.n_params))
+    if axis is not None:
+        for block in scores.cells(axis):
+            u = compressed(compressed(block.totals) @ bread)
+            for power, into in zip(_powers(u.data), sums, strict=True):
+                into += np.bincount(u.indices, power, into.size)
+    elif isinstance(scores, CellScores) and (parts := scores.in_cells()):
+        # A row is in one cell: its powers add up there, and are mapped by those of the bread.
+        rows, maps = parts[0], (bread.power(3), bread.power(2), signs_of_entries(absolute_entries(bread)))
+        powers = (np.bincount(rows.cell, power, rows.n_cells) for power in _powers(rows.scores))
+        sums[:] = [power @ each for power, each in zip(powers, maps, strict=True)]
+    cubes, squares, count = sums
     return np.divide(cubes, squares**1.5, out=np.zeros(cubes.size), where=squares > 0), count
 
 
-def _totals(scores: Scores, axis: Axis | None) -> Iterator[Matrix]:
-    """Sums of scores within clusters, or of single rows where these are in memory, in blocks."""
-    if axis is not None:
-        yield from (compressed(block.totals) for block in scores.cells(axis))
-    elif isinstance(scores, CellScores) and (parts := scores.in_cells()):
-        rows = parts[0]
-        yield sparse.csr_array((rows.scores, rows.cell, np.arange(rows.cell.size + 1)), (rows.cell.size, rows.n_cells))
+def _powers(u: FloatArray) -> tuple[FloatArray | BoolArray, ...]:
+    """The cubes, the squares, and which are not zero."""
+    square = u * u
+    return square * u, square, square > 0
 
 
 def short_tails(estimate: Estimate, most: float) -> bool:

@@ -77,12 +77,7 @@ class JudgedRows:
 
 def judged_rows(pairs: Pairs, judge: str, prompt: str) -> JudgedRows:
     """The comparisons of a board with the judge and prompt of each: columns, or several joined by colons."""
-    scores = pairs.scores
-    if not isinstance(scores, CellScores):
-        raise NotAvailableError(
-            "comparing judges needs rows in memory, but these rows are in an engine. Collect the columns of the sides, "
-            f"{judge!r}, {prompt!r} and those of the verdicts and groups, and make the board of that frame."
-        )
+    scores = pairs.in_memory("comparing judges")
     if isinstance(scores, SummedPairScores):
         raise NotAvailableError(GONE.format(what="comparing judges"))
     labels = scores.labels

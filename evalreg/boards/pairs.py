@@ -66,6 +66,15 @@ class Pairs(PairCells):
         assert isinstance(self.scores, CellScores)
         return self.scores
 
+    def in_memory(self, what: str) -> CellScores:
+        """The scores of rows in memory, which `what` needs."""
+        if not isinstance(self.scores, CellScores):
+            raise NotAvailableError(
+                f"{what} needs rows in memory, but these rows are in an engine. Collect the columns of the sides, the "
+                "verdicts, the groups and the judges, and make the board of that frame."
+            )
+        return self.scores
+
     def keys(self, *sides: IntArray) -> dict[str, Any]:
         """Names of the strata, where there are some, and of the left and right models, by column."""
         names = np.array(self.models, dtype=object)
@@ -238,20 +247,16 @@ def head_to_head(pairs: Pairs, errors: tuple[Widths, FloatArray], alpha: float |
 def pair_dependence(pairs: Pairs, axes: tuple[Axis, ...], options: ResolvedCov, alpha: float) -> pd.DataFrame:
     """How alike the comparisons of one pair are within clusters, one row for each clustering and pair."""
     refuse_without_clusters(axes)
-    if not isinstance(pairs.scores, CellScores):
-        raise NotAvailableError(
-            "the correlations within each pair need rows in memory, but these rows are in an engine. Collect the "
-            "columns of the sides, verdicts and groups, and make the board of that frame."
-        )
+    scores = pairs.in_memory("`dependence` of pairs")
     keys, (count, weight) = pairs.keys(pairs.first, pairs.second), (pairs.sums.count, pairs.sums.weight)
     index, every = pd.MultiIndex.from_frame(pd.DataFrame(keys)), sparse.eye_array(count.size, format="csr")
-    squares = pairs.scores.row_squares()
+    squares = scores.row_squares()
     factor = count / np.maximum(count - 1, 1)
     naive = np.where((count > 1) & (squares > 0), squares / weight**2 * factor, np.nan)
     parts: dict[str, pd.DataFrame] = {}
     notes: list[Note] = []
     for axis in axes:
-        sums = sums_of_cells(pairs.scores, pairs.sums, axis, every)
+        sums = sums_of_cells(scores, pairs.sums, axis, every)
         part, axis_notes = correlation_columns(sums, icc_of(sums), alpha, axis_name(axis), index)
         variance = pairs.errors((axis,), options)[0].variance
         parts[axis_name(axis)] = part.assign(design_effect=variance / naive, se_ratio=np.sqrt(variance / naive))

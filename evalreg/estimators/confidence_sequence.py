@@ -23,8 +23,7 @@ from evalreg.checks import (
 )
 from evalreg.choices import MissingName
 from evalreg.data.clusters import Codes, Groups, axis_name, joint, known_column, with_roles
-from evalreg.data.engine import Query
-from evalreg.data.frame import Table, open_frame
+from evalreg.data.frame import Table, rows_in_memory
 from evalreg.data.rows import ReadRows, cells_of, read_rows
 from evalreg.inference.sequential import bounds, mixture_rho, path_of_totals, roughness, running_intersection
 
@@ -126,9 +125,7 @@ def confidence_sequence(
         raise errors.ArgumentTypeError(f"`running` must be True or False; got {running!r}.")
     if method is not None:
         option("method", method, SequenceName)
-    table, _ = with_roles(open_frame(data), {"score": score}, model=model)
-    if isinstance(table, Query):
-        raise errors.NotAvailableError("`confidence_sequence` needs the rows in memory; collect the frame first.")
+    table, _ = with_roles(rows_in_memory(data, "`confidence_sequence`"), {"score": score}, model=model)
     models, within = _pair(table, model, pair)
     # Rows of other models are none of this comparison's, and are not counted as dropped.
     labels = {} if model is None else {model: "model"}

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from evalreg.scores.base import Cells, Scores
 
 
+# Of crossed clusterings, what is said of all of them.
+TOGETHER = "together"
+
+
 def design_effect(cov: Covariance) -> FloatArray:
     """Clustered over naive variance of each parameter; NaN where the naive one is zero. Kish (1965), section 8.2."""
     naive = np.diag(cov.naive)
@@ -48,12 +52,11 @@ def standard_error_ratios(cov: Covariance) -> pd.DataFrame:
     One row for each parameter and one column for each axis; with several axes "together" is the covariance in use. NaN
     where there is no positive naive variance, or none of the axis.
     """
-    naive = np.diag(cov.naive)
+    naive = np.where(np.diag(cov.naive) > 0, np.diag(cov.naive), np.nan)
     columns = {term.name: np.diag(term.matrix) for term in cov.one_way}
     if cov.crossed:
-        columns["together"] = cov.variance()
-    known = {name: np.where((naive > 0) & (variance > 0), variance, np.nan) for name, variance in columns.items()}
-    ratios = {name: np.sqrt(variance / np.where(naive > 0, naive, np.nan)) for name, variance in known.items()}
+        columns[TOGETHER] = cov.variance()
+    ratios = {name: np.sqrt(np.where(variance > 0, variance, np.nan) / naive) for name, variance in columns.items()}
     return pd.DataFrame(ratios, index=list(cov.names))
 
 
@@ -108,7 +111,6 @@ def residual_parts(estimate: Estimate) -> list[tuple[Scores, BoolArray]]:
     return [(part, in_part & (used.sum(axis=0) == 1)) for part, in_part in zip(parts, used, strict=True)]
 
 
-TOGETHER = "together"
 COLUMNS = ["n_clusters", "mean_size", "icc", "lower", "upper", "implied", "design_effect", "se_ratio"]
 
 

@@ -264,6 +264,7 @@ def needed_shift(units: float, alpha: float, power: float, *, eq9: bool = False)
     return t_shift(units - 1, alpha, power)
 
 
+@lru_cache(maxsize=64)
 def t_units(variance: float, delta: float, alpha: float, power: float, *, eq9: bool = False) -> int:
     """Number of independent units at which a t test on them has the power asked for, exact for normal units."""
 
@@ -372,7 +373,7 @@ def sample_size(
     """
     delta = checked_delta(delta)
     variance = unit_variance(omega2, sigma2_a, sigma2_b, k_a, k_b)
-    return questions_needed(variance, delta, cluster_size, alpha, power)
+    return int(questions_needed(np.array([variance]), delta, cluster_size, alpha, power)[0])
 
 
 def mde(
@@ -447,14 +448,30 @@ def mde(
     return needed_shift(units, alpha, power, eq9=n_clusters is None) * math.sqrt(variance / questions)
 
 
-def questions_needed(variance: float, delta: float, cluster_size: float | None, alpha: float, power: float) -> int:
-    """Number of questions, in whole clusters where their size is given; otherwise as `mde` turned around."""
-    if cluster_size is None:
-        return t_units(variance, delta, alpha, power, eq9=True)
-    size = checked_number(
-        "cluster_size", cluster_size, "be at least 1, the mean number of questions of a cluster", least=1.0
-    )
-    return math.ceil(t_units(variance / size, delta, alpha, power) * size * (1 - ROUNDING))
+def questions_needed(
+    variance: FloatArray, delta: float, cluster_size: float | None, alpha: float, power: float
+) -> FloatArray:
+    """Numbers of questions by variance, in whole clusters where their size is given; else as `mde` turned around."""
+    eq9, size, normal = cluster_size is None, 1.0, normal_quantiles(alpha, power)
+    if cluster_size is not None:
+        rule = "be at least 1, the mean number of questions of a cluster"
+        size = checked_number("cluster_size", cluster_size, rule, least=1.0)
+    each = variance / size
+    normal_units(float(each.max()), delta, alpha, power)  # refuses a difference too small for any number
+    n_units = np.ceil((normal * np.sqrt(each) / delta) ** 2 * (1 - ROUNDING))
+    few = n_units <= LARGE
+    if few.any():
+        least, most = (t_units(float(v), delta, alpha, power, eq9=eq9) for v in (each[few].min(), each[few].max()))
+        units = np.arange(least, most + 1)
+        shift = np.full(units.size, normal)
+        for i, count in enumerate(units):
+            shift[i] = needed_shift(int(count), alpha, power, eq9=eq9)
+            if shift[i] == normal:  # as it is for all larger numbers
+                break
+        # The largest variance of one unit that so many can bear.
+        bearable = units * (delta / shift) ** 2 * (1 + EQUAL)
+        n_units[few] = units[np.searchsorted(bearable, each[few]).clip(max=units.size - 1)]
+    return np.asarray(np.ceil(n_units * size * (1 - ROUNDING)))
 
 
 def unit_variance(omega2: float, sigma2_a: float, sigma2_b: float, k_a: float, k_b: float) -> float:
@@ -699,8 +716,8 @@ def answers(
     def price(a: Any, b: Any) -> Any:
         return cost_question + cost_a * a + cost_b * b
 
-    def needed(a: float, b: float) -> int:
-        return questions_needed(variance(a, b), delta, cluster_size, alpha, power)
+    def needed(a: Any, b: Any) -> FloatArray:
+        return questions_needed(np.atleast_1d(variance(a, b)), delta, cluster_size, alpha, power)
 
     # Where questions need not be whole: each number is the best given the other, and far fewer steps settle them.
     a = b = 1.0
@@ -709,7 +726,7 @@ def answers(
         b = max(1.0, math.sqrt(sigma2_b * price(a, 0) / (variance(a, np.inf) * cost_b)))
     a, b = round(a), round(b)
     # By eq. 9, before n is rounded, nothing costs less; nor do questions alone, with no noise of answers.
-    most, scale = needed(a, b) * price(a, b), (normal_quantiles(alpha, power) / delta) ** 2
+    most, scale = float(needed(a, b)[0]) * price(a, b), (normal_quantiles(alpha, power) / delta) ** 2
     reach = math.isqrt(HELD) // 4
     sides = (
         np.arange(max(1.0, k - reach), min(most / (scale * omega2 * cost), k + reach) + 1)
@@ -718,7 +735,7 @@ def answers(
     A, B = np.meshgrid(*sides, indexing="ij")
     near = scale * variance(A, B) * price(A, B) <= most * (1 + EQUAL)
     A, B = A[near], B[near]
-    n = _fewest_questions(variance(A, B), delta, cluster_size, alpha, power)
+    n = needed(A, B)
     best = int(np.argmin(n * price(A, B)))
     a, b = int(A[best]), int(B[best])
     return AnswerPlan(
@@ -727,30 +744,8 @@ def answers(
         n=int(n[best]),
         cost=float(n[best] * price(a, b)),
         noise_share=1 - omega2 / variance(a, b),
-        cost_one_answer=needed(1, 1) * price(1, 1),
+        cost_one_answer=float(needed(1, 1)[0]) * price(1, 1),
     )
-
-
-def _fewest_questions(
-    variance: FloatArray, delta: float, cluster_size: float | None, alpha: float, power: float
-) -> FloatArray:
-    """What `questions_needed` gives for many variances at once."""
-    eq9, size, normal = cluster_size is None, cluster_size or 1.0, normal_quantiles(alpha, power)
-    each = variance / size
-    n_units = np.ceil(each * (normal / delta) ** 2 * (1 - ROUNDING))
-    few = n_units <= LARGE
-    if few.any():
-        least, most = (t_units(float(v), delta, alpha, power, eq9=eq9) for v in (each[few].min(), each[few].max()))
-        units = np.arange(least, most + 1)
-        shift = np.full(units.size, normal)
-        for i, count in enumerate(units):
-            shift[i] = needed_shift(int(count), alpha, power, eq9=eq9)
-            if shift[i] == normal:  # as it is for all larger numbers
-                break
-        # The largest variance of one unit that so many can bear.
-        bearable = units * (delta / shift) ** 2 * (1 + EQUAL)
-        n_units[few] = units[np.searchsorted(bearable, each[few]).clip(max=units.size - 1)]
-    return np.asarray(np.ceil(n_units * size * (1 - ROUNDING)))
 
 
 def enough_answers(*, omega2: float, sigma2: float, share: float = 0.05) -> int:

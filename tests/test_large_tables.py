@@ -110,8 +110,8 @@ def test_nested_fields_are_kept_by_their_dots_and_must_mean_one_field(tmp_path):
 def test_a_broken_line_is_named_or_left_out_and_counted(tmp_path, line, shown):
     path = tmp_path / "log.jsonl"
     good = b"".join(b'{"item": "%d", "score": %d}\n' % (i, i % 2) for i in range(8))
-    path.write_bytes(good + (line if isinstance(line, bytes) else line.encode()))
-    with pytest.raises(LogFormatError, match=f"line 9 of .*{shown}") as caught:
+    path.write_bytes(good + b"\n" + (line if isinstance(line, bytes) else line.encode()))
+    with pytest.raises(LogFormatError, match=f"line 10 of .*{shown}") as caught:
         er.read_log(path)
     assert caught.value.rows == [8]
     log = er.read_log(path, broken="skip")

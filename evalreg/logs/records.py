@@ -78,55 +78,64 @@ def json_lines(
 
     `unique` are keys that an object may have once only; None means all keys at its top.
     """
-    parse = parser()
-    keys = [f'"{key}"'.encode() for key in unique or ()]
-
-    def refuse(what: str, advice: str = _REMOVE, cause: Exception | None = None, column: str | None = None) -> None:
-        if broken == "raise":
-            raise LogFormatError(
-                f"In JSON lines every line is one whole object, each key once; line {number} of {source.name} {what}. "
-                f"{advice}",
-                rows=[number - 1],
-                column=column,
-            ) from cause
-
+    parse, n_records = parser(), 0
     with source.opened() as file:
         for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), start=1):
             if number == 1:
                 line = line.removeprefix(BOM)
             if line.isspace() or not line:
                 continue
-            record: Any = None
-            if len(line) > LONGEST_LINE:
-                refuse(f"is longer than {LONGEST_LINE >> 20} MiB")
-                while line and not line.endswith(b"\n"):  # refused at once, for its end may be far away
-                    line = file.readline(1 << 20)
-                yield number, b"", None
-                continue
+            record: Record | None = None
             try:
-                record = parse(line)
-            except UnicodeDecodeError as error:
-                # Leaving out the lines with such bytes would leave out whole languages.
-                byte = error.object[error.start]
-                refuse(f"has the byte 0x{byte:02x}, which is not UTF-8", "Save it as UTF-8.", error)
-            except (ValueError, RecursionError) as error:
-                cut = "" if line.endswith(b"\n") else "It is the last and was cut off: is the run still writing it? "
-                # A document of its own begins with an object that goes on in further lines.
-                whole = number == 1 and not cut and line.rstrip()[-1:] != b"}"
-                advice = "It looks like one JSON document of no known format." if whole else cut + _REMOVE
-                refuse(f"is not: {str(error)[:200].rstrip('.')}", advice, error)
-            else:
-                if not isinstance(record, dict):
-                    refuse(f"is {line.strip()[:40].decode('utf-8', 'replace')}")
-                    record = None
-                elif unique is None or any(line.count(key) > 1 for key in keys):
-                    wanted = record if unique is None else unique
-                    if any(line.count(f'"{key}"'.encode()) > 1 for key in wanted) and (
-                        twice := _repeated(line, wanted)
-                    ):
-                        refuse(f"has more than one {listed(twice, joiner=' and ')}", column=twice[0])
-                        record = None
+                record = _object(line, parse, unique, number == 1)
+            except BrokenLineError as error:
+                if broken == "raise":
+                    raise error.of(source, number, n_records) from error.__cause__
+                while line and not line.endswith(b"\n"):  # the rest of one that is too long
+                    line = file.readline(1 << 20)
             yield number, line, record
+            n_records += 1
+
+
+class BrokenLineError(Exception):
+    """What is wrong with a line that is no object, what to do, and the key that it is about."""
+
+    def __init__(self, what: str, advice: str = _REMOVE, column: str | None = None) -> None:
+        super().__init__(what)
+        self.advice, self.column = advice, column
+
+    def of(self, source: Source, number: int, n_before: int) -> LogFormatError:
+        """The error of that line of a file, after so many records."""
+        return LogFormatError(
+            f"In JSON lines every line is one whole object, each key once; line {number} of {source.name} {self}. "
+            f"{self.advice}",
+            rows=[n_before],
+            column=self.column,
+        )
+
+
+def _object(line: bytes, parse: Callable[[bytes], Any], unique: Sequence[str] | None, is_first: bool) -> Record:
+    """The object that a line is."""
+    if len(line) > LONGEST_LINE:  # refused at once, for its end may be far away
+        raise BrokenLineError(f"is longer than {LONGEST_LINE >> 20} MiB")
+    try:
+        record = parse(line)
+    except UnicodeDecodeError as error:
+        # Leaving out the lines with such bytes would leave out whole languages.
+        byte = error.object[error.start]
+        raise BrokenLineError(f"has the byte 0x{byte:02x}, which is not UTF-8", "Save it as UTF-8.") from error
+    except (ValueError, RecursionError) as error:
+        cut = "" if line.endswith(b"\n") else "It is the last and was cut off: is the run still writing it? "
+        # A document of its own begins with an object that goes on in further lines.
+        whole = is_first and not cut and line.rstrip()[-1:] != b"}"
+        advice = "It looks like one JSON document of no known format." if whole else cut + _REMOVE
+        raise BrokenLineError(f"is not: {str(error)[:200].rstrip('.')}", advice) from error
+    if not isinstance(record, dict):
+        raise BrokenLineError(f"is {line.strip()[:40].decode('utf-8', 'replace')}")
+    wanted = record if unique is None else unique
+    if any(line.count(f'"{key}"'.encode()) > 1 for key in wanted) and (twice := _repeated(line, wanted)):
+        raise BrokenLineError(f"has more than one {listed(twice, joiner=' and ')}", column=twice[0])
+    return record
 
 
 def _repeated(line: bytes, wanted: Any) -> list[str]:

@@ -25,7 +25,7 @@ from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, ArgumentTypeError, LogFormatError
 from evalreg.logs.files import BOM, PARQUET, Source
 from evalreg.logs.reading import BrokenName
-from evalreg.logs.records import LONGEST, flat, json_lines, nested_value, pyarrow_for
+from evalreg.logs.records import LONGEST, BrokenLineError, flat, json_lines, nested_value, pyarrow_for
 
 __all__ = ["read_table"]
 
@@ -231,12 +231,9 @@ def _json(source: Source, request: TableRequest) -> tuple[pd.DataFrame, int]:
     for number, line, record in json_lines(source, request.broken, unique):
         if record is not None and b"\\ud" in line.lower() and not _is_unicode(record):
             if request.broken == "raise":
-                raise LogFormatError(
-                    f"In JSON lines every line is one whole object, each key once; line {number} of {source.name} has "
-                    "half a surrogate pair, such as \\ud83d alone. Was an answer cut off within a character? Remove "
-                    "the line, or that half.",
-                    rows=[n_rows],
-                )
+                advice = "Was an answer cut off within a character? Remove the line, or that half."
+                half = "has half a surrogate pair, such as \\ud83d alone"
+                raise BrokenLineError(half, advice).of(source, number, n_rows)
             record = None
         if record is None:
             n_broken += 1

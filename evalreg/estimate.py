@@ -14,16 +14,7 @@ from evalreg.checks import FloatArray, IntArray, frozen, held_property, hold, li
 from evalreg.data.clusters import Axis
 from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError, NotAvailableError
 from evalreg.numerics.limits import LAST_DIGITS, ROUNDING
-from evalreg.numerics.matrices import (
-    Matrix,
-    absolute_entries,
-    compressed,
-    dense,
-    scale_columns,
-    signs_of_entries,
-    transposed,
-    with_entries,
-)
+from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns, transposed, with_entries
 from evalreg.scores.stacking import ConcatScores, stack_scores
 
 if TYPE_CHECKING:
@@ -1010,9 +1001,9 @@ def effective_clusters(estimate: Estimate, axes: tuple[Axis, ...]) -> FloatArray
     if A is None or cells is None:
         return np.full(estimate.n_params, np.nan)
     # A win rate has pairs in which its model is the second, with a minus; they count all the same.
-    A = absolute_entries(A)
+    A = abs(compressed(A))
     if not axes:
-        return np.asarray(signs_of_entries(A) @ cells.count, dtype=np.float64)
+        return np.asarray(touches(A) @ cells.count, dtype=np.float64)
     smallest = np.full(estimate.n_params, np.inf)
     for axis in axes:
         share = transposed(scale_columns(A, 1.0 / cells.weight))

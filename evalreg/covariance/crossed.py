@@ -14,16 +14,7 @@ from evalreg.choices import RepairName
 from evalreg.data.clusters import Axis
 from evalreg.estimate import Estimate, effective_clusters
 from evalreg.numerics.limits import LAST_DIGITS, ROUNDING, SMALLEST_LEVEL
-from evalreg.numerics.matrices import (
-    Matrix,
-    absolute_entries,
-    compressed,
-    dense,
-    signs_of_entries,
-    times,
-    transposed,
-    without_zeros,
-)
+from evalreg.numerics.matrices import Matrix, compressed, nonzero_entries, signs_of_entries, times, without_zeros
 from evalreg.scores.score_interval import NullVariance
 
 Dims: TypeAlias = tuple[int, ...]
@@ -299,7 +290,7 @@ class Ends:
 
         Shape (m, m), also of single means: for what is tested or drawn together.
         """
-        size = dense(self._sizes(self._of_means(contrasts)))
+        size = self._sizes(self._of_means(contrasts)).toarray()
         ends = proportion_interval(self.mean, self.trials, alpha, "clopper-pearson")
         error = np.max(np.abs(ends - self.mean[:, None]), axis=1) / critical
         return np.asarray((size * error**2) @ size.T)
@@ -311,7 +302,7 @@ class Ends:
     def _sizes(self, C: Matrix) -> Matrix:
         """What contrasts move by where the rows of a mean in them move by 1, shape (m, k)."""
         size = without_zeros(compressed(C[:, self.which]))
-        held = absolute_entries(signs_of_entries(size))
+        held = nonzero_entries(size)
         return without_zeros(compressed(held.multiply(C @ self.moves) - self._twice(size, held)))
 
     def _twice(self, size: Matrix, held: Matrix) -> Matrix:
@@ -335,7 +326,7 @@ def ends_of(estimate: Estimate, variance: FloatArray, axes: tuple[Axis, ...]) ->
         return None
     A = compressed(A)
     each = [effective_clusters(estimate, (axis,)) for axis in axes] or [effective_clusters(estimate, ())]
-    trials = np.max(each, axis=0)[which] * absolute_entries(A).sum(axis=1)[which] ** 2
+    trials = np.max(each, axis=0)[which] * abs(A).sum(axis=1)[which] ** 2
     if not np.all(trials > 0):
         return None
     return Ends(which, estimate.params[which], trials, _moves(estimate, A, which))
@@ -346,7 +337,7 @@ def _moves(estimate: Estimate, A: Matrix, which: IntArray) -> Matrix:
     n = estimate.n_params
     diagonal = A.shape[1] == n == A.nnz and np.array_equal(A.indices, np.arange(n))
     if estimate.kind != "board" or not diagonal or estimate.cells is None:
-        return times(A, transposed(signs_of_entries(A[which])))
+        return times(A, signs_of_entries(A[which]).T.tocsr())
     # Means of models' own comparisons do not tell their opponents: as if each had met all others equally often.
     weight = estimate.cells.weight
     met = weight[which] / np.maximum(weight[:, None], weight[which]) / (n - 1)

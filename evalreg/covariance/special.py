@@ -23,8 +23,8 @@ from evalreg.numerics.matrices import (
     compressed,
     dense,
     identity,
+    nonzero_entries,
     scale_rows,
-    signs_of_entries,
     times,
     transposed,
     without_zeros,
@@ -392,7 +392,7 @@ def one_way_notes(estimate: Estimate, cells: Cells, cov: Covariance) -> Iterator
     if not flat.any():
         return
     A = without_zeros(compressed(estimate.coefficient_map))
-    part, each = absolute_entries(signs_of_entries(A)), A.multiply(A).tocsr()
+    part, each = nonzero_entries(A), A.multiply(A).tocsr()
     which = (part @ flat > 0) & (part @ (~flat & (cells.count > 0)) > 0)
     if not which.any():
         return

@@ -23,7 +23,7 @@ from evalreg.errors import (
 )
 from evalreg.estimate import Estimate
 from evalreg.inference.dependence import cluster_sizes, clusters_worth, short_tails, skewness
-from evalreg.numerics.matrices import absolute_entries, compressed, signs_of_entries
+from evalreg.numerics.matrices import nonzero_entries
 from evalreg.scores.score_interval import FEW_EXPECTED
 
 # Thresholds below which a clustered result is valid but fragile.
@@ -209,7 +209,7 @@ def _few_left(estimate: Estimate, cov: Covariance) -> list[Note]:
     rest = population.scale**2
     if n.size != rest.size or np.any(rest >= 1):
         return []
-    left = absolute_entries(signs_of_entries(compressed(A))) @ (n * rest / (1 - rest))
+    left = nonzero_entries(A) @ (n * rest / (1 - rest))
     few = (left > 0.5) & (left < FEW_EXPECTED - 0.5)
     if not few.any():
         return []

@@ -20,7 +20,7 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError, 
 from evalreg.estimate import PLAIN, Estimate, Family, Scale, effective_clusters, selects
 from evalreg.inference.rectification import human_labels, labelled_means
 from evalreg.inference.wald import Contrasts, as_t_results
-from evalreg.numerics.matrices import Matrix, absolute_entries, compressed, dense, signs_of_entries, without_zeros
+from evalreg.numerics.matrices import Matrix, compressed, dense, nonzero_entries, signs_of_entries, without_zeros
 from evalreg.scores.rows import RowScores
 from evalreg.scores.score_interval import ICC_MEAN, SingleMeans
 
@@ -130,7 +130,7 @@ def effective_trials(estimate: Estimate, cov: Covariance, alpha: FloatArray) -> 
         return effective_clusters(labelled_means(estimate, cov.axes), cov.axes)
     if estimate.cells is None or estimate.coefficient_map is None:
         raise NotAvailableError("a proportion's interval needs means of cells.")
-    n = np.asarray(absolute_entries(signs_of_entries(estimate.coefficient_map)) @ estimate.cells.count, dtype=float)
+    n = np.asarray(nonzero_entries(estimate.coefficient_map) @ estimate.cells.count, dtype=float)
     clusters = effective_clusters(estimate, cov.axes)
     korn = effective_n(np.array(estimate.params), cov.variance(), n, cov.critical(alpha=alpha), clusters, alpha)
     return np.where(_counted(estimate) & (clusters > n - 0.5), n, korn)

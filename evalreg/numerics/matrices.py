@@ -164,6 +164,11 @@ def signs_of_entries(matrix: Matrix) -> Matrix:
     return with_entries(rows := compressed(matrix), np.sign(rows.data))
 
 
+def nonzero_entries(matrix: Matrix) -> Matrix:
+    """Return one in the place of each entry that is not zero, in compressed sparse rows."""
+    return with_entries(rows := compressed(matrix), (rows.data != 0).astype(np.float64))
+
+
 def difference_rows(left: IntArray, right: IntArray, n: int) -> Matrix:
     """Return rows of n columns with 1 at `left` and -1 at `right`, left < right, in compressed sparse rows."""
     m = left.size

@@ -22,16 +22,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.numerics.limits import EQUAL, HELD, LAST_DIGITS, ROUNDING
-from evalreg.numerics.matrices import (
-    Matrix,
-    absolute_entries,
-    compressed,
-    dense,
-    identity,
-    of_columns,
-    scale_columns,
-    signs_of_entries,
-)
+from evalreg.numerics.matrices import Matrix, compressed, dense, identity, nonzero_entries, of_columns, scale_columns
 from evalreg.scores.base import Block, Scores
 
 # Correlation within a cluster that is granted to what was not seen: of scores, and of paired differences. Sourced in
@@ -358,7 +349,7 @@ class StratifiedMeans(SingleMeans):
     ) -> StratifiedMeans:
         """From means, rows and squares of the strata; `factor` is 1 - n/N of each stratum of a finite population."""
         (mean, count, squares), w = strata, compressed(shares)
-        inside, variances = absolute_entries(signs_of_entries(w)), _shares_of_variance(w, factor / count)
+        inside, variances = nonzero_entries(w), _shares_of_variance(w, factor / count)
         pooled = (inside @ squares) / np.maximum(inside @ (count - 1), 1)
         unseen = 0.5 / (0.5 + count * np.minimum(mean, 1 - mean))
         total = np.asarray(variances.sum(axis=1)).ravel()

@@ -149,6 +149,11 @@ class AnswerTable:
         below = np.where(self.count == 1, np.nan, np.maximum(self.count - 1, 1))
         return np.asarray(self.squares / below)
 
+    @property
+    def noise(self) -> FloatArray:
+        """Variance of the mean of the answers to a question; NaN where there is one answer."""
+        return np.asarray(self.sigma2 / np.maximum(self.count, 1))
+
 
 def read_single_answers(
     table: Table, score: str, labels: dict[str, str | None], groups: Any, missing: MissingName

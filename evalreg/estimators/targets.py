@@ -11,7 +11,7 @@ from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray, issue, listed, muted, option
 from evalreg.choices import FULL, THESE, StrataWeightsName
-from evalreg.data.answers import ModelPairs, answers_of
+from evalreg.data.answers import AnswerTable, ModelPairs, answers_of
 from evalreg.data.clusters import Axis, axis_name, find_axis
 from evalreg.data.frame import UsedRows, restrict
 from evalreg.data.rows import CellRows, Roles
@@ -105,8 +105,7 @@ def noise_of_answers(source: UsedRows, score: str) -> FloatArray:
             "models; or average the answers first and leave `sample` out: the result then speaks of the answers as "
             "they came."
         )
-    away = values - (np.bincount(code, values) / counts)[code]
-    return np.asarray(np.bincount(code, away**2) / (counts - 1) / counts)
+    return np.asarray(AnswerTable.of(code, (1, counts.size), values).noise[0])
 
 
 def noise_of_means(scores: Any, score: str) -> Matrix:

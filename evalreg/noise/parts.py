@@ -83,7 +83,7 @@ def noise_parts(answers: AnswerTable, left: IntArray, right: IntArray, cluster: 
     present = np.vstack([answers.count > 0, nobody == 0])
     single = np.vstack([answers.count == 1, nobody > 0])
     sigma2 = np.vstack([answers.sigma2, nobody])
-    noise = np.vstack([answers.sigma2 / np.maximum(answers.count, 1), nobody])
+    noise = np.vstack([answers.noise, nobody])
     member = None
     if cluster is not None:
         place = (np.arange(n_questions), cluster.codes)

@@ -371,12 +371,12 @@ class Family:
         """Scores in [0, 1] on the same questions, whose differences have a null variance; None of anything else."""
         return None
 
-    def ends(self, estimate: Estimate, cov: Any, alpha: float) -> FloatArray | None:
-        """Ends of default intervals, (n_params, 2), of parameters that have a rule of their own; None of others."""
-        return None
+    def ends(self, estimate: Estimate, cov: Any, alpha: float | FloatArray) -> FloatArray | None:
+        """Ends of default intervals, (n_params, 2), of parameters that have a rule of their own; None of others.
 
-    def tests(self, estimate: Estimate, cov: Any) -> tuple[FloatArray, FloatArray] | None:
-        """t and p of parameters that have a test of their own; None of others."""
+        At one level, or each at its own. An interval holds those of higher levels: p-values are the levels at which
+        they end at the value tested.
+        """
         return None
 
     @property
@@ -469,6 +469,11 @@ class Inverted(Family, ABC):
     def inverted(self) -> Inverted:
         """Itself."""
         return self
+
+    def ends(self, estimate: Estimate, cov: Any, alpha: float | FloatArray) -> FloatArray:
+        """The limits; NaN without a variance."""
+        se = np.sqrt(cov.variance())
+        return np.where((se > 0)[:, None], self.limits(se, cov.critical(alpha=alpha)), np.nan)
 
     @abstractmethod
     def limits(self, se: FloatArray, critical: FloatArray) -> FloatArray:

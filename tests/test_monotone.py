@@ -100,4 +100,6 @@ def test_a_model_that_lost_all_has_the_interval_of_its_rate():
         assert ends[0] == 0 < ends[1]
         for function, made in SCALES.values():
             np.testing.assert_allclose(made(board).conf_int().loc["zero"], function(ends), rtol=EXACT, atol=EXACT)
-            assert np.isnan(made(board).pvalues["zero"])
+            # Clopper and Pearson's: without a win p is 2 (1/2)^n, of as many trials as the end shows.
+            trials = np.log(0.025) / np.log(1 - ends[1])
+            np.testing.assert_allclose(made(board).pvalues["zero"], 2 * 0.5**trials, rtol=ROOT)

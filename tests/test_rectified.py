@@ -237,18 +237,6 @@ def test_an_estimate_beyond_one_has_an_interval_that_ends_there():
     assert bands[["lower", "upper"]].stack().between(0, 1).all()
 
 
-def test_a_judged_proportion_is_rejected_exactly_where_its_interval_leaves_a_value_out():
-    for seed in range(3):
-        results = rectified(in_unit(p=0.97, n=700, seed=seed))
-        if not results.bse["mean"] > 0:
-            continue
-        limits = {alpha: results.conf_int(alpha).loc["mean"] for alpha in (0.2, 0.05, 0.001)}
-        for value in (0.5, 0.9, 0.95, 0.97, 0.985, 0.999):
-            p = float(results.t_test(f"mean = {value}").pvalue)
-            for alpha, (low, high) in limits.items():
-                assert (p < alpha) == (not low <= value <= high), (seed, value, alpha, p)
-
-
 def satterthwaite_by_hand(parts: list[tuple[np.ndarray, np.ndarray, float]]) -> float:
     """(tr)^2/tr of squares of sum_g (w_g'z)^2, rows of a part independent with its variance; no formula of the package.
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from evalreg.checks import FloatArray, IntArray
+from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.choices import RepairName
 from evalreg.data.clusters import Axis
 from evalreg.estimate import Estimate, effective_clusters
@@ -73,11 +73,11 @@ def t_quantile(alpha: float | FloatArray, dof: FloatArray) -> FloatArray:
     from scipy import special
 
     dof = np.asarray(dof, dtype=float)
-    # From the lower tail: 1 - alpha/2 would lose the digits of a small alpha.
+    # From the lower tail: 1 - alpha/2 would lose the digits of a small alpha. SciPy's infinities there are positive.
     tail = np.asarray(alpha, dtype=float) / 2
     if tail.ndim == 0 and dof.size > 1 and np.all(dof == dof.flat[0]):
-        return np.full(dof.shape, -_of_each(special.ndtri, special.stdtrit, np.asarray(dof.flat[0]), tail))
-    return -_of_each(special.ndtri, special.stdtrit, dof, tail)
+        return np.full(dof.shape, np.abs(_of_each(special.ndtri, special.stdtrit, np.asarray(dof.flat[0]), tail)))
+    return np.abs(_of_each(special.ndtri, special.stdtrit, dof, tail))
 
 
 def t_pvalues(statistic: FloatArray, dof: FloatArray) -> FloatArray:
@@ -150,8 +150,24 @@ def crossings(
     return np.where(reached, np.where(at_a > 0, a, b), high)
 
 
+def levels(outside: Callable[[FloatArray], FloatArray], least: FloatArray) -> FloatArray:
+    """The levels above which values lie outside their intervals, where `outside` of the level is above 0, shape (m,).
+
+    All are known to be at least so large; 0 of values that are outside at every level, 1 of those that never are.
+    """
+
+    def room(log_level: FloatArray) -> FloatArray:
+        return outside(np.exp(log_level))
+
+    low = np.log(np.maximum(least, SMALLEST_LEVEL))
+    high, at_low = np.zeros(low.shape), room(low)
+    always = at_low > 0
+    reached = np.exp(crossings(room, low, high, at_low, np.where(always, 0.0, room(high)), ROUNDING))
+    return np.where(always, np.where(least > SMALLEST_LEVEL, least, 0.0), reached)
+
+
 def logit_interval(mean: FloatArray, se: FloatArray, critical: FloatArray) -> FloatArray:
-    """Interval built on the logit scale, inside (0, 1).
+    """Interval built on the logit scale, inside (0, 1) at every level.
 
     Korn and Graubard (1998), Survey Methodology 24, 193-201; Agresti (2013), Categorical Data Analysis, section 3.1.6.
     Shapes: mean, se (m,), critical (m,); returns (m, 2).
@@ -160,7 +176,8 @@ def logit_interval(mean: FloatArray, se: FloatArray, critical: FloatArray) -> Fl
 
     half = critical * se / (mean * (1 - mean))
     centre = special.logit(mean)
-    return np.column_stack([special.expit(centre - half), special.expit(centre + half)])
+    ends = special.expit(np.column_stack([centre - half, centre + half]))
+    return np.clip(ends, np.finfo(float).tiny, 1 - np.finfo(float).epsneg)
 
 
 def logit_statistic(mean: FloatArray, se: FloatArray, value: FloatArray) -> FloatArray:
@@ -363,6 +380,12 @@ class Scored:
         scale = np.concatenate([part.scale for part, _ in scored])
         return cls(rows, scale, scored[0][0].term, NullVariance.joined(part.null for part, _ in scored))
 
+    def tested(self, distance: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """The values so far from the contrasts, put within what there can be, and which of them there cannot be."""
+        x = self.null.theta - distance[self.rows] / self.scale
+        within = np.clip(x, *self.null.bounds)
+        return within, np.abs(x - within) > ROUNDING
+
 
 @dataclass(frozen=True, eq=False)
 class Widths:
@@ -411,7 +434,8 @@ class Widths:
             return np.asarray(np.max(self._sides(self.reach, alpha), axis=0))
         if self.signs.size == 1:
             return np.asarray(t_quantile(alpha, self.dofs[0]) * np.sqrt(self.variance))
-        H = np.sqrt(np.clip(np.max(self.signs @ self._squares(alpha), axis=0), 0.0, None))
+        with np.errstate(invalid="ignore"):  # infinite variances
+            H = np.sqrt(np.clip(np.max(self.signs @ self._squares(alpha), axis=0), 0.0, None))
         return np.where(self.variance > 0, H, np.where(self.variance == 0, 0.0, np.nan))
 
     def critical(self, alpha: float | FloatArray) -> FloatArray:
@@ -420,11 +444,12 @@ class Widths:
             return t_quantile(alpha, self.dofs[0])
         positive = self.variance > 0
         ratio = self.half(alpha) / np.sqrt(np.where(positive, self.variance, 1.0))
-        return np.where(positive, ratio, t_quantile(alpha, self.dof(0.05)))
+        return ratio if positive.all() else np.where(positive, ratio, t_quantile(alpha, self.dof(0.05)))
 
     def _squares(self, alpha: float | FloatArray) -> FloatArray:
         """t_A^2 V_A, shape (n_terms, m); a term without variance adds nothing whatever its dof."""
         t = t_quantile(np.broadcast_to(alpha, self.variance.shape), self.dofs)
+        t = np.minimum(t, np.finfo(float).max ** 0.25)  # so that sums of squares with signs stay numbers
         return np.where(self.terms > 0, t**2 * self.terms, 0.0)
 
     def pvalues(self, distance: FloatArray) -> FloatArray:
@@ -474,8 +499,9 @@ class Widths:
         t = np.asarray(distance / np.sqrt(np.where(self.variance > 0, self.variance, np.nan)))
         if self.scored is not None:
             scored = self.scored
-            x = np.clip(scored.null.theta - distance[scored.rows] / scored.scale, *scored.null.bounds)
-            t[scored.rows] = self._statistic(scored, x) * np.sign(scored.scale)
+            x, impossible = scored.tested(distance)
+            at_x = self._statistic(scored, x) * np.sign(scored.scale)
+            t[scored.rows] = np.where(impossible, np.copysign(np.inf, distance[scored.rows]), at_x)
         return t
 
     def _statistic(self, scored: Scored, x: FloatArray) -> FloatArray:
@@ -494,7 +520,7 @@ class Widths:
 
     def _scored_pvalues(self, scored: Scored, distance: FloatArray) -> FloatArray:
         p, null = replace(self, scored=None).pvalues(distance), scored.null
-        x = np.clip(null.theta - distance[scored.rows] / scored.scale, *null.bounds)
+        x, impossible = scored.tested(distance)
 
         def plain(x: FloatArray) -> FloatArray:
             far = null.theta - x
@@ -505,6 +531,7 @@ class Widths:
         scored_p, beyond = plain(x), null.signed & (null.theta * x < 0)
         if beyond.any():
             scored_p = np.where(beyond, np.minimum(scored_p, plain(np.zeros(x.shape))), scored_p)
+        scored_p[impossible] = 0.0
         p[scored.rows] = np.where(np.isnan(distance[scored.rows]), np.nan, scored_p)
         return p
 
@@ -544,17 +571,13 @@ class Widths:
         """Levels at which H, on the side of the distance, is the distance, all of which are at least so large."""
         side, place = (distance < 0).astype(np.intp), np.arange(distance.size)
 
-        def room(log_level: FloatArray) -> FloatArray:
+        def outside(level: FloatArray) -> FloatArray:
             """How far outside the interval of each level the value tested lies, as a logarithm."""
-            level = np.exp(log_level)
             half = self.half(level) if self.reach is None else self._sides(self.reach, level)[side, place]
             with np.errstate(divide="ignore"):
                 return np.asarray(np.log(np.abs(distance)) - np.log(half))
 
-        low = np.log(np.maximum(least, SMALLEST_LEVEL))
-        high, at_low = np.zeros(low.shape), room(low)
-        levels = np.exp(crossings(room, low, high, np.minimum(at_low, 0.0), room(high), ROUNDING))
-        return np.where(at_low > 0, np.where(least > SMALLEST_LEVEL, least, 0.0), levels)
+        return levels(outside, least)
 
     def chosen(self, rows: IntArray) -> Widths:
         """Those of some contrasts, in rising order, without what few questions leave open."""

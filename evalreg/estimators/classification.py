@@ -31,8 +31,8 @@ from evalreg.estimators.cells import (
     titled,
 )
 from evalreg.estimators.ratio import solve
-from evalreg.inference.intervals import Behind
-from evalreg.inference.wald import joint_test, joint_test_p
+from evalreg.inference.intervals import Behind, joint_test
+from evalreg.inference.wald import joint_test_p
 from evalreg.numerics.limits import ROUNDING
 from evalreg.results.results import Results, chooses_rows, results_of
 from evalreg.scores.score_interval import FEW_EXPECTED
@@ -88,8 +88,8 @@ def classification(
         ROC curve; "tpr@fpr=f", the share of positives above the lowest threshold that flags at most a share f of the
         negatives, whose own noise is in the error; "brier", the mean square of score less truth; "ece", the root mean
         square gap of truth and score over ten bins, less what noise makes of it (negative where that is more), whose
-        `pvalues` are those of the joint test that all gaps are 0. Of "brier" and "ece" less is better, where `ranks`
-        puts the largest first.
+        `pvalues` are those of the joint test that all gaps are 0, which decides whether the interval holds 0. Of
+        "brier" and "ece" less is better, where `ranks` puts the largest first.
     positive : label, optional
         The class that counts, against all others; of scores by default the greater of the two.
     average : {"macro", "micro", "weighted"}, optional
@@ -474,7 +474,7 @@ class OnLogit(Behind):
 
     interval_rule = "on the logit scale"
 
-    def ends(self, estimate: Estimate, cov: Any, alpha: float) -> FloatArray:
+    def ends(self, estimate: Estimate, cov: Any, alpha: float | FloatArray) -> FloatArray:
         """Both ends of every share, shape (n_params, 2)."""
         share, se = np.array(estimate.params), np.sqrt(cov.variance())
         inside = (share > 0) & (share < 1) & (se > 0)
@@ -488,33 +488,43 @@ class OnLogit(Behind):
 class Gaps(Behind):
     """Signed roots of sum_b w_b (d_b^2 - V_bb); `weights` are those of each bin, shape (n_values, n_bins).
 
-    The joint test is of the gaps of `groups` of neighbouring bins, by value a matrix of shares, (n_groups, n_bins).
+    No gap is 0 where the root is not: the joint test of the gaps of `groups` of neighbouring bins, by value a matrix of
+    shares, (n_groups, n_bins), says whether the interval holds 0.
     """
 
     interval_rule = "roots of those of squared gaps"
     weights: FloatArray
     groups: tuple[FloatArray, ...]
 
-    def ends(self, estimate: Estimate, cov: Any, alpha: float) -> FloatArray:
+    def ends(self, estimate: Estimate, cov: Any, alpha: float | FloatArray) -> FloatArray:
         """Roots of the sums whose distance from the estimate is not significant, with the variance at that sum.
 
         Var d'Wd = 4 mu'WVW mu + 2 tr WVWV; the first part grows with the sum, S, as a S does, a S the variance of the
-        linear part.
+        linear part. All bins without a gap are tested together, which shows more than their sum does.
         """
         V, weights = np.nan_to_num(4 * self.covariance(cov).matrix), self.weights[self.at]
         value, raw = np.array(estimate.params), weights @ (2 * np.array(self.behind.params) - 1) ** 2
         a = 4 * np.where(value == 0, 1.0, value) ** 2 * cov.variance() / np.where(raw > 0, raw, 1.0)
         noise = 2 * np.einsum("mi,ij,mj,ji->m", weights, V, weights, V)
         square, t2 = value * np.abs(value), cov.critical(alpha=alpha) ** 2
-        middle = square + t2 * a / 2
-        half = np.sqrt(np.maximum(middle**2 - square**2 + t2 * noise, 0.0))
-        return signed_root(np.column_stack([middle - half, middle + half]))
+        middle, product = square + t2 * a / 2, square**2 - t2 * noise
+        half = np.sqrt(np.maximum(middle**2 - product, 0.0))
+        # Of the two roots the one nearer 0 from their product: a difference would have no digits at small levels.
+        far = middle + np.copysign(half, middle)
+        near = np.where(half > 0, product / np.where(far != 0, far, 1.0), middle)
+        low, high = signed_root(np.stack([np.minimum(np.minimum(far, near), square), np.maximum(far, near)]))
+        p, least = self._joint(cov), np.finfo(float).tiny
+        low = np.where(p > alpha, np.minimum(low, 0.0), np.where(p <= alpha, np.maximum(low, least), low))
+        high = np.where(p > alpha, np.maximum(high, 0.0), np.where(p <= alpha, np.maximum(high, least), high))
+        return np.column_stack([low, high])
 
-    def tests(self, estimate: Estimate, cov: Any) -> tuple[FloatArray, FloatArray]:
-        """No t; p of the joint test that every gap is 0."""
-        centred = replace(self.behind, params=np.array(self.behind.params) - 0.5)
-        p = [joint_test_p(joint_test(centred, self.covariance(cov), self.groups[value])) for value in self.at]
-        return np.full(len(p), np.nan), np.array(p)
+    def _joint(self, cov: Any) -> FloatArray:
+        """p of the joint tests that every gap is 0, shape (n_params,)."""
+        behind = self.covariance(cov)
+        if "gaps" not in behind.cache:
+            no_gap = [(C, C.sum(axis=1) / 2) for C in self.groups]
+            behind.cache["gaps"] = [joint_test_p(joint_test(self.behind, behind, C)) for C in no_gap]
+        return np.array(behind.cache["gaps"])[self.at]
 
 
 def signed_root(values: FloatArray) -> FloatArray:

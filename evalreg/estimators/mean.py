@@ -330,14 +330,15 @@ class Spread(Behind):
     interval_rule = "by standard errors, that of the spread by a chi-squared"
     noise: float
 
-    def ends(self, estimate: Estimate, cov: Any, alpha: float) -> FloatArray:
+    def ends(self, estimate: Estimate, cov: Any, alpha: float | FloatArray) -> FloatArray:
         """Wald's ends; of the spread the roots of those of its square, at least 0."""
         theta, half = np.array(estimate.params), cov.critical(alpha=alpha) * np.sqrt(cov.variance())
         limits = np.column_stack([theta - half, theta + half])
         raw = float(self.behind.params[0])
         nu = 2 * raw**2 / self.covariance(cov).variance()
-        square = nu * raw / chdtri(nu, np.array([alpha / 2, 1 - alpha / 2])) - self.noise
-        limits[self.at == 1] = np.sqrt(np.maximum(square, 0.0))
+        tail = np.broadcast_to(alpha, theta.shape)[:, None] / 2
+        root = np.sqrt(np.maximum(nu * raw / chdtri(nu, np.hstack([tail, 1 - tail])) - self.noise, 0.0))
+        limits[self.at == 1] = root[self.at == 1]
         return limits
 
 

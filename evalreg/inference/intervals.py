@@ -14,12 +14,20 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, option
 from evalreg.choices import IntervalName
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.crossed import effective_n, logit_interval, logit_statistic, proportion_interval, t_quantile
+from evalreg.covariance.crossed import (
+    USUAL_LEVEL,
+    effective_n,
+    levels,
+    logit_interval,
+    logit_statistic,
+    proportion_interval,
+    t_quantile,
+)
 from evalreg.covariance.terms import assemble
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import PLAIN, Estimate, Family, Scale, effective_clusters, selects
 from evalreg.inference.rectification import human_labels, labelled_means
-from evalreg.inference.wald import Contrasts, as_t_results
+from evalreg.inference.wald import Contrasts, JointTest, as_t_results, joint_by_rule, parse_contrasts, with_notes
 from evalreg.numerics.matrices import Matrix, compressed, dense, nonzero_entries, signs_of_entries, without_zeros
 from evalreg.scores.rows import RowScores
 from evalreg.scores.score_interval import ICC_MEAN, SingleMeans
@@ -62,18 +70,19 @@ def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | N
             f'`method="{method}"` is for means of scores that all lie in [0, 1]; this is {estimate.about.model} of '
             f'{estimate.about.outcome!r}, which is not. Use method="wald".'
         )
+    return _ends(estimate, cov, alpha, method)
+
+
+def _ends(estimate: Estimate, cov: Covariance, alpha: float | FloatArray, method: str | None) -> FloatArray:
+    """Confidence limits of the parameters, (n_params, 2), at one level or each at its own."""
     family_ends = estimate.family.ends(estimate, cov, alpha) if method is None else None
     if family_ends is not None:
         return family_ends
     behind = through(estimate, cov) if method is None else None
     if behind is not None:
-        return behind.scale.forward(intervals(behind.estimate, behind.cov, alpha, None))
+        return behind.scale.forward(_ends(behind.estimate, behind.cov, alpha, None))
     theta, variance = np.array(estimate.params), cov.variance()
     se, critical = np.sqrt(variance), cov.critical(alpha=alpha)
-    if method is None and estimate.family.inverted is not None:
-        limits = estimate.family.inverted.limits(se, critical)
-        limits[~(se > 0)] = np.nan
-        return limits
     if method is None:
         limits = cov.limits(theta, None, alpha)
     else:
@@ -157,28 +166,15 @@ def tested_against(estimate: Estimate) -> float | None:
 def against_null(estimate: Estimate, cov: Covariance) -> tuple[FloatArray, FloatArray]:
     """t and p of each parameter against what its kind is tested against: a half for win rates, 1 for odds, else 0.
 
-    NaN without a variance, and of a score interval's mean against 0, which no interval holds.
+    NaN without a variance, and of levels against 0 where no interval of theirs holds it.
     """
-    family_tests = estimate.family.tests(estimate, cov)
-    if family_tests is not None:
-        return family_tests
-    behind = through(estimate, cov)
-    if behind is not None:
-        return against_null(behind.estimate, behind.cov)
-    null = np.full(estimate.n_params, estimate.about.null)
-    t, p = against(estimate, cov, null)
-    if cov.single is not None and tested_against(estimate) is None:
-        means = cov.single.sides(None)[0]
-        t[means] = p[means] = np.nan
+    t, p = against(estimate, cov, np.full(estimate.n_params, estimate.about.null))
+    if tested_against(estimate) is None:
+        never = np.isinf(t)
+        if cov.single is not None:
+            never[cov.single.sides(None)[0]] = True
+        t[never] = p[never] = np.nan
     return t, p
-
-
-def against_value(estimate: Estimate, cov: Covariance, value: float) -> FloatArray:
-    """Two-sided p-values of parameters against a value, by their intervals, shape (n_params,)."""
-    behind = through(estimate, cov)
-    if behind is not None:
-        return against_value(behind.estimate, behind.cov, float(behind.scale.back(np.array([value]))[0]))
-    return against(estimate, cov, np.full(estimate.n_params, value))[1]
 
 
 def against(
@@ -187,51 +183,61 @@ def against(
     """t and p of parameters, or of contrasts (m, n_params) of them, against values (m,), by their intervals.
 
     p < alpha just where the interval of that level leaves the value out; t is the distance in the standard errors that
-    the test takes.
+    the test takes, or has that p where the ends of the interval make it.
     """
-    effect = estimate.params if C is None else C @ estimate.params
-    widths, se = cov.widths(C), np.sqrt(cov.variance(C))
-    if method is not None:
-        widths = replace(widths, scored=None)
-    distance = effect - value
-    at = _on_logit(estimate, cov, value, C, method)
+    widths = cov.widths(C) if method is None else replace(cov.widths(C), scored=None)
+    distance = (estimate.params if C is None else C @ estimate.params) - value
+    A = np.eye(estimate.n_params) if C is None else C
+    single, which = picks(A), np.argmax(A, axis=1)
+    behind = through(estimate, cov) if method is None else None
+    if behind is not None:
+        t, p = widths.statistic(distance), widths.pvalues(distance)
+        rows = None if C is None else C[single]
+        t[single], p[single] = against(behind.estimate, behind.cov, behind.scale.back(value[single]), rows)
+        return t, p
+    theta, se = estimate.params[which], np.sqrt(cov.variance())[which]
     if widths.scored is not None:
-        at[widths.scored.rows] = False
-    distance[at] = se[at] * logit_statistic(effect[at], se[at], value[at])
-    past = _means_in_unit(estimate, cov, value, C, method) & ((effect <= 0) | (effect >= 1))
-    if past.any() and human_labels(estimate) is not None:
-        # A rectified mean past an end has Clopper and Pearson's interval for labels that are all 0 or all 1.
-        which = np.arange(value.size) if C is None else np.argmax(C != 0, axis=1)
-        trials = effective_trials(estimate, cov, np.full(estimate.n_params, np.nan))[which]
-        p = 2 * np.where(effect >= 1, value, 1 - value) ** trials
-        half = widths.half(np.clip(np.where(past, p, 1.0), np.finfo(float).tiny, 1.0))
-        distance[past] = np.copysign(half, distance)[past]
-    if estimate.bounded and estimate.about.interval == "logit" and method is None and C is None:
-        # A mean inside [0, 1] lies at none of the values outside.
-        beyond = (se > 0) & ((value <= 0) | (value >= 1)) & (effect > 0) & (effect < 1) & (estimate.about.null != value)
-        distance[beyond] = np.copysign(np.inf, distance[beyond])
-    t, p = widths.statistic(distance), widths.pvalues(np.where(np.isinf(distance), 0.0, distance))
-    return t, np.where(np.isinf(distance), 0.0, p)
+        single[widths.scored.rows] = False
+    logit = single & (se > 0) & estimate.bounded & ((method or estimate.about.interval) == "logit")
+    inside = logit & (theta > 0) & (theta < 1) & (value > 0) & (value < 1)
+    distance[inside] = se[inside] * logit_statistic(theta[inside], se[inside], value[inside])
+    t, p = widths.statistic(distance), widths.pvalues(distance)
+    of_family = method is None and estimate.family.ends(estimate, cov, USUAL_LEVEL) is not None
+    rest = np.flatnonzero(single & (of_family | (logit & ~inside) | (estimate.bounded & (se == 0))))
+    if rest.size:
+        p[rest] = _levels_of_ends(estimate, cov, which[rest], value[rest], method)
+        size = np.where(p[rest] == 0, np.inf, widths.chosen(rest).critical(p[rest]))
+        t[rest] = np.copysign(size, distance[rest])
+    return t, p
 
 
-def _on_logit(
-    estimate: Estimate, cov: Covariance, value: FloatArray, C: FloatArray | None, method: str | None
-) -> BoolArray:
-    """Contrasts that are one mean in [0, 1] itself, tested on the logit scale against a value between 0 and 1."""
-    effect = estimate.params if C is None else C @ estimate.params
-    return _means_in_unit(estimate, cov, value, C, method) & (effect > 0) & (effect < 1)
+def _levels_of_ends(
+    estimate: Estimate, cov: Covariance, which: IntArray, value: FloatArray, method: str | None
+) -> FloatArray:
+    """p-values of parameters `which` against values: the levels at which their intervals end there, both (m,).
+
+    1 where the interval of every level holds the value, 0 where that of none does, NaN where there is none.
+    """
+    p = np.empty(value.size)
+    turn = pd.Series(which).groupby(which).cumcount().to_numpy()
+    for i in range(int(turn.max()) + 1):
+        rows = np.flatnonzero(turn == i)
+
+        def outside(level: FloatArray, rows: IntArray = rows) -> FloatArray:
+            alpha = np.full(estimate.n_params, USUAL_LEVEL)
+            alpha[which[rows]] = level
+            low, high = _ends(estimate, cov, alpha, method)[which[rows]].T
+            return np.asarray(np.maximum(low - value[rows], value[rows] - high))
+
+        with np.errstate(all="ignore"):
+            none = np.isnan(outside(np.full(rows.size, USUAL_LEVEL)))
+            p[rows] = np.where(none, np.nan, levels(outside, np.zeros(rows.size)))
+    return p
 
 
-def _means_in_unit(
-    estimate: Estimate, cov: Covariance, value: FloatArray, C: FloatArray | None, method: str | None
-) -> BoolArray:
-    """Contrasts that are one mean of scores in [0, 1], with a variance, tested against a value between 0 and 1."""
-    if method == "wald" or not estimate.bounded or (method is None and estimate.about.interval == "wald"):
-        return np.zeros(value.size, dtype=bool)
-    single = np.ones(value.size, dtype=bool)
-    if C is not None:
-        single = (np.count_nonzero(C, axis=1) == 1) & (C.max(axis=1) == 1)
-    return np.asarray(single & (value > 0) & (value < 1) & (cov.variance(C) > 0))
+def picks(C: FloatArray) -> BoolArray:
+    """Which contrasts are one of the parameters itself."""
+    return np.asarray((np.count_nonzero(C, axis=1) == 1) & (C.max(axis=1) == 1))
 
 
 def t_tests(estimate: Estimate, cov: Covariance, contrasts: Contrasts, method: str | None) -> ContrastResults:
@@ -242,21 +248,11 @@ def t_tests(estimate: Estimate, cov: Covariance, contrasts: Contrasts, method: s
     """
     C, value = contrasts.matrix, contrasts.value
     effect = C @ estimate.params
-    behind = through(estimate, cov) if method is None else None
-    of, errors, tested = (estimate, cov, value)
-    if behind is not None:
-        of, errors, tested = behind.estimate, behind.cov, behind.scale.back(value)
     if method == "logit":
         _refuse_logit(estimate, contrasts)
-    t, p = against(of, errors, tested, C, method)
-    dof = errors.dof(C)
-    if errors.summed:
-        level = np.clip(p, np.finfo(float).tiny, 1.0)
-        dof = np.array([errors.dof(C[[i]], alpha=float(level[i]))[0] for i in range(value.size)])
-        known = np.isfinite(t) & (p > 0) & (p < 1) & np.isfinite(dof)
-        t = np.where(known, np.copysign(t_quantile(level, np.where(known, dof, 1.0)), t), t)
+    t, p, dof = _tested(estimate, cov, contrasts, method)
     with np.errstate(all="ignore"):
-        sd = np.where(t != 0, (effect - value) / t, np.sqrt(errors.variance(C)))
+        sd = np.where(t != 0, (effect - value) / t, np.sqrt(cov.variance(C)))
     result = as_t_results(effect, np.where(np.isfinite(sd) & (sd > 0), sd, np.nan), dof, value)
     shape = np.shape(result.pvalue)
     result.tvalue = result.statistic = t
@@ -265,10 +261,39 @@ def t_tests(estimate: Estimate, cov: Covariance, contrasts: Contrasts, method: s
     return result
 
 
+def _tested(
+    estimate: Estimate, cov: Covariance, contrasts: Contrasts, method: str | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """t, p and degrees of freedom of contrasts; where widths are sums over terms those at which t has its p."""
+    C = contrasts.matrix
+    (t, p), dof = against(estimate, cov, contrasts.value, C, method), cov.dof(C)
+    if cov.summed:
+        level = np.clip(p, np.finfo(float).tiny, 1.0)
+        at_level = np.array([cov.dof(C[[i]], alpha=float(level[i]))[0] for i in range(p.size)])
+        dof = np.where(np.isnan(at_level), dof, at_level)
+        known = np.isfinite(t) & (p > 0) & (p < 1) & np.isfinite(dof)
+        t = np.where(known, np.copysign(t_quantile(level, np.where(known, dof, 1.0)), t), t)
+    return t, p, dof
+
+
+def joint_test(estimate: Estimate, cov: Covariance, contrasts: Any) -> JointTest:
+    """Wald test of several contrasts, by the rule of the covariance in use, and what few clusters keep it from.
+
+    One hypothesis is tested as its interval is built.
+    """
+    hypotheses = parse_contrasts(contrasts, estimate.names)
+    C, test = hypotheses.matrix, None
+    if len(C) == 1:
+        t, p, dof = (float(of_one[0]) for of_one in _tested(estimate, cov, hypotheses, None))
+        if not np.isnan(p):
+            F = t_quantile(p, np.array([dof]))[0] ** 2 if p > 0 else t**2
+            test = JointTest(float(F), 1, dof)
+    return with_notes(test or joint_by_rule(cov, C, C @ estimate.params - hypotheses.value), cov, C)
+
+
 def _refuse_logit(estimate: Estimate, contrasts: Contrasts) -> None:
     C, value = contrasts.matrix, contrasts.value
-    single = (np.count_nonzero(C, axis=1) == 1) & (C.max(axis=1) == 1)
-    possible = single & (value > 0) & (value < 1) & estimate.bounded
+    possible = picks(C) & (value > 0) & (value < 1) & estimate.bounded
     if not possible.all():
         raise ScoreRangeError(
             f'`method="logit"` tests a mean of scores that all lie in [0, 1] against a value between 0 and 1; '
@@ -280,8 +305,8 @@ def _limits(estimate: Estimate, cov: Covariance, C: FloatArray, method: str | No
     """Intervals of contrasts; of single parameters those of the parameters."""
     widths = cov.widths(C) if method is None else replace(cov.widths(C), scored=None)
     limits = widths.limits(C @ estimate.params, alpha)
-    single = (np.count_nonzero(C, axis=1) == 1) & (C.max(axis=1) == 1)
-    if single.any() and (estimate.bounded or estimate.family.monotone or estimate.family.inverted):
+    single = picks(C)
+    if single.any():
         limits[single] = intervals(estimate, cov, alpha, method)[np.argmax(C != 0, axis=1)[single]]
     return limits
 
@@ -307,11 +332,10 @@ def equivalence_table(
     fraction("alpha", alpha)
     low, high = _bounds(margin, kind)
     theta, se = np.array(estimate.params), np.sqrt(cov.variance())
-    by_interval = (estimate.bounded and estimate.about.interval != "wald") or estimate.family.monotone is not None
 
     def one_sided(bound: float) -> tuple[FloatArray, FloatArray]:
         """p-values of "at most the bound" and of "at least", half the two-sided one on the side of the estimate."""
-        two_sided = against_value(estimate, cov, bound) if by_interval else cov.pvalues(None, theta - bound)
+        two_sided = against(estimate, cov, np.full(theta.size, bound))[1]
         sides = two_sided / 2, 1 - two_sided / 2
         return np.where(theta > bound, *sides), np.where(theta > bound, *sides[::-1])
 
@@ -321,7 +345,7 @@ def equivalence_table(
         above, below = one_sided(high)
         p_value, fails = np.maximum(p_value, below), np.minimum(fails, above)
     both = 2 * min(alpha, 1 - alpha)
-    ends = intervals(estimate, cov, both, None) if by_interval else cov.limits(theta, None, both)
+    ends = intervals(estimate, cov, both, None)
     if alpha > 0.5:  # the ends change sides
         ends = ends[:, ::-1]
     columns = {"estimate": theta, "se": np.where(se > 0, se, np.nan), "dof": cov.dof()}
@@ -406,14 +430,17 @@ class Ratios(Behind):
         theta = np.array(self.behind.params)
         return self.constants[:, 0] + self.numerator @ theta, self.constants[:, 1] + self.denominator @ theta
 
-    def ends(self, estimate: Estimate, cov: Any, alpha: float) -> FloatArray:
+    def ends(self, estimate: Estimate, cov: Any, alpha: float | FloatArray) -> FloatArray:
         """Both ends of every ratio, with the critical values of its own degrees of freedom, shape (n_params, 2)."""
         behind, t2 = self.covariance(cov), cov.critical(alpha=alpha) ** 2
         N, D, (n, d) = self.numerator[self.at], self.denominator[self.at], (side[self.at] for side in self._sides())
         flat = (behind.variance() == 0) & self.behind.bounded
-        reach = np.where(flat, np.ptp(intervals(self.behind, behind, alpha, None), axis=1), 0.0)
+        reach = np.zeros((t2.size, flat.size))
+        if flat.any():
+            level = np.broadcast_to(alpha, t2.shape)
+            reach[:, flat] = [np.ptp(_ends(self.behind, behind, float(p), None)[flat], axis=1) for p in level]
         nn, nd, dd = (
-            t2 * np.einsum("ij,jk,ik->i", left, behind.matrix, right) + (left * right) @ reach**2
+            t2 * np.einsum("ij,jk,ik->i", left, behind.matrix, right) + np.sum(left * right * reach**2, axis=1)
             for left, right in ((N, N), (N, D), (D, D))
         )
         # (n - h d)^2 = t^2 Var(n - h d), a quadratic in h.

@@ -22,7 +22,6 @@ from evalreg.errors import (
     Note,
     TooFewClustersError,
 )
-from evalreg.estimate import Estimate
 from evalreg.numerics.limits import ROUNDING, SMALLEST_LEVEL
 
 if TYPE_CHECKING:
@@ -257,11 +256,8 @@ def few_notes(test: JointTest) -> list[Note]:
     return [(FewClustersWarning, test.note)] if test.note else []
 
 
-def joint_test(estimate: Estimate, cov: Covariance, contrasts: Any) -> JointTest:
-    """Wald test of several contrasts, by the rule of the covariance in use, and what few clusters keep it from."""
-    hypotheses = parse_contrasts(contrasts, estimate.names)
-    C = hypotheses.matrix
-    test = _tested(cov, C, C @ estimate.params - hypotheses.value)
+def with_notes(test: JointTest, cov: Covariance, C: FloatArray) -> JointTest:
+    """The test with what so few clusters keep it from showing."""
     if cov.axes and NO_DOF in test.reason:
         return replace(test, reason=f"{test.reason} ({thin_axis(cov, C)})")
     if not cov.axes or test.reason or test.note or share_shown(test.df_num, test.df_denom) >= LITTLE:
@@ -269,27 +265,20 @@ def joint_test(estimate: Estimate, cov: Covariance, contrasts: Any) -> JointTest
     return replace(test, note=little_shown(test.df_num, test.df_denom, thin_axis(cov, C)))
 
 
-def _tested(cov: Covariance, C: FloatArray, effect: FloatArray) -> JointTest:
+def joint_by_rule(cov: Covariance, C: FloatArray, effect: FloatArray) -> JointTest:
     """The test that effects are zero, by the rule of the covariance in use."""
     q = C.shape[0]
     refuse_dependent(C)
     reasons = [reason for reason in cov.reasons(C) if reason]
     if reasons:
         return JointTest(float("nan"), q, float("nan"), f"a contrast has no variance, because {reasons[0]}")
-    if q == 1 and not cov.summed and cov.widths(C).scored is not None:
-        return _as_interval(cov, C, effect)
     if cov.ends is None or cov.reach(C) is None:
         return _by_rule(cov, C, effect, np.zeros((q, q)))
     return _allowing(cov, C, effect, cov.ends)
 
 
 def _allowing(cov: Covariance, C: FloatArray, effect: FloatArray, ends: Ends) -> JointTest:
-    """The test whose p-value is the level at which means without a variance have the errors that it allows them.
-
-    One hypothesis is tested as its interval is built.
-    """
-    if effect.size == 1:
-        return _as_interval(cov, C, effect)
+    """The test whose p-value is the level at which means without a variance have the errors that it allows them."""
     test = _by_rule(cov, C, effect, ends.variance(C, USUAL_LEVEL, NORMAL))
     if test.reason:
         return test
@@ -306,26 +295,15 @@ def _allowing(cov: Covariance, C: FloatArray, effect: FloatArray, ends: Ends) ->
     return test
 
 
-def _as_interval(cov: Covariance, C: FloatArray, effect: FloatArray) -> JointTest:
-    """The test of one hypothesis, with the p-value by which its interval leaves the value out."""
-    dof = cov.dof(C)
-    return JointTest(float(t_quantile(cov.pvalues(C, effect), dof)[0] ** 2), 1, float(dof[0]))
-
-
 def _by_rule(cov: Covariance, C: FloatArray, effect: FloatArray, more: FloatArray) -> JointTest:
     """The test by the rule of the covariance in use, whose contrasts have `more` covariance than it shows.
 
     With degrees of freedom for each contrast it is the approximate Hotelling T^2 test (HTZ): (eta - q + 1)/(eta q) W is
-    referred to F(q, eta - q + 1). Pustejovsky and Tipton (2018), JBES 36(4), section 3.2. Crossed, one hypothesis is
-    tested as its interval is built; for several the sum of the one-way terms, which is never below one of them, takes
-    the smallest of their eta, so that no axis makes another surer.
+    referred to F(q, eta - q + 1). Pustejovsky and Tipton (2018), JBES 36(4), section 3.2. Crossed, the
+    sum of the one-way terms, which is never below one of them, takes the smallest of their eta, so that no axis makes
+    another surer.
     """
     q, rule = C.shape[0], cov.options.dof
-    if cov.summed and q == 1:
-        p = float(cov.pvalues(C, effect)[0])
-        F = float(effect[0] ** 2 / cov.variance(C)[0])
-        # t with so many degrees of freedom has this p-value.
-        return JointTest(F, 1, float(cov.dof(C, alpha=max(p, SMALLEST_LEVEL))[0]))
     if cov.summed or (cov.axes and not cov.crossed and rule == "satterthwaite"):
         eta = min(term.hotelling(C) for term in cov.one_way)
         if not eta > q - 1:
@@ -341,7 +319,7 @@ def _by_rule(cov: Covariance, C: FloatArray, effect: FloatArray, more: FloatArra
             count=q,
         )
     test = f_test(effect, C @ middle @ C.T + more, dof)
-    if not cov.axes or test.reason or q == 1 or falsely_shown(q, dof, cov.smallest_dof) <= 2 * USUAL_LEVEL:
+    if not cov.axes or test.reason or falsely_shown(q, dof, cov.smallest_dof) <= 2 * USUAL_LEVEL:
         return test
     return replace(test, note=too_sure(q, dof, cov.smallest_dof, thin_axis(cov, C)))
 

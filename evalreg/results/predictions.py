@@ -17,7 +17,8 @@ from evalreg.checks import FloatArray, fraction, issue, listed, nearest, nearest
 from evalreg.data.clusters import known_columns
 from evalreg.data.rows import joint_names
 from evalreg.estimate import Estimate
-from evalreg.inference.wald import NO_DOF, JointTest, critical_value, few_notes, joint_test, joint_test_p
+from evalreg.inference.intervals import joint_test
+from evalreg.inference.wald import NO_DOF, JointTest, critical_value, few_notes, joint_test_p
 from evalreg.numerics.limits import EQUAL
 from evalreg.report.axes import FigSize, predictions_axes
 from evalreg.report.summaries import covariance_text

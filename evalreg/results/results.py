@@ -21,10 +21,10 @@ from evalreg.data.where import open_subset
 from evalreg.errors import EvalregError, Note
 from evalreg.estimate import Estimate, check_estimate
 from evalreg.inference.fragile import assembled
-from evalreg.inference.intervals import EquivalenceName, against_null, equivalence_table, intervals, t_tests
+from evalreg.inference.intervals import EquivalenceName, against_null, equivalence_table, intervals, joint_test, t_tests
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
-from evalreg.inference.wald import as_contrast_results, few_notes, joint_test, parse_contrasts
+from evalreg.inference.wald import as_contrast_results, few_notes, parse_contrasts
 from evalreg.report.answer import short
 from evalreg.report.axes import FigSize
 from evalreg.report.figures import FigureName, plot_results
@@ -102,7 +102,10 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, Tabulated, Hinting
 
     @property
     def pvalues(self) -> pd.Series:
-        """Two-sided p-values of each parameter: win rates against a half, odds against 1, everything else against 0."""
+        """Two-sided p-values of each parameter: win rates against a half, odds against 1, everything else against 0.
+
+        NaN without an interval, and of means in [0, 1], of which no interval holds 0.
+        """
         return self._series(against_null(self.estimate, self.cov)[1])
 
     @property
@@ -269,9 +272,9 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, Tabulated, Hinting
             "A - B", "A = 0.5", {"A": 1, "B": -1}, or an array with one column a parameter, alone or as statsmodels'
             pair (array, values under the null). A Series or DataFrame goes by its labels.
         method : {"wald", "logit"}, optional
-            By default a mean, a win rate or a difference whose interval is a score interval, or on the logit scale, is
-            tested so, against a value between 0 and 1: p < alpha where `conf_int(alpha)` leaves the value out.
-            Everything else, and all with "wald", is estimate less value over the standard error.
+            By default by the interval: p < alpha where `conf_int(alpha)` leaves the value out, whatever that interval
+            is, and p is 1 where the interval of every level holds it. With "wald" estimate less value over the
+            standard error.
 
         Returns
         -------
@@ -291,8 +294,8 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, Tabulated, Hinting
         """Joint test of linear combinations, as statsmodels' ContrastResults.
 
         Under CR2 the approximate Hotelling test HTZ (Pustejovsky and Tipton 2018); crossed, on the sum of the one-way
-        terms with the smallest of their degrees of freedom. Otherwise F(q, G - 1). A single hypothesis, crossed or of
-        a mean or a paired difference that has a score interval, has the test of `t_test`.
+        terms with the smallest of their degrees of freedom. Otherwise F(q, G - 1). A single hypothesis has the test of
+        `t_test`.
 
         Parameters
         ----------
@@ -319,9 +322,7 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, Tabulated, Hinting
     def equivalence(
         self, margin: float | tuple[float, float], *, kind: EquivalenceName = "equivalence", alpha: float = 0.05
     ) -> pd.DataFrame:
-        """Whether parameters lie within a margin of zero, by one-sided t tests.
-
-        Means of scores in [0, 1] and win rates are tested by their intervals, which know that range.
+        """Whether parameters lie within a margin of zero, by one-sided tests, as the intervals are built.
 
         Parameters
         ----------

@@ -187,24 +187,8 @@ def _csv(request: Request, reply: Reply) -> str:
 
 def _json(request: Request, reply: Reply) -> str:
     """Strict JSON: the result's own document, or its table, with the command, the log and further answers."""
-    result = reply.result
-    document: dict[str, Any] = {}
-    if hasattr(result, "to_json") and not isinstance(result, pd.DataFrame):
-        with suppress(NotAvailableError):  # a table of unlike estimates has no covariance to write
-            document = json.loads(result.to_json(alpha=request.alpha))
-    elif hasattr(result, "as_dict"):
-        document = result.as_dict()
-    if not document:
-        table = frame_of(replace(reply, more={}), request)
-        named = table.index.names != [None]
-        document["table"] = records(table, *map(str, table.index.names)) if named else table.to_dict("records")
-        if is_dataclass(result) and not isinstance(result, type):
-            fields = {name: getattr(result, name) for name in vars(result)}
-            document |= {name: value for name, value in fields.items() if isinstance(value, str | int | float | bool)}
-            for name, value in fields.items():
-                if isinstance(value, Mapping) and all(isinstance(entry, str | int | float) for entry in value.values()):
-                    document[name] = dict(value)
-    document = {"kind": request.command.name, "schema_version": SCHEMA_VERSION, "versions": versions()} | document
+    document = {"kind": request.command.name, "schema_version": SCHEMA_VERSION, "versions": versions()}
+    document |= _document_of(reply.result, request) or _fields_of(reply, request)
     document["command"] = {"name": request.command.name, "files": list(request.files)} | dict(request.options)
     if reply.rows is not None and reply.rows.harness is not None:
         log = reply.rows.harness
@@ -226,6 +210,28 @@ def _json(request: Request, reply: Reply) -> str:
     if reply.sentence:
         document["sentence"] = reply.sentence
     return as_json(document)
+
+
+def _document_of(result: Any, request: Request) -> dict[str, Any]:
+    """The document that a result makes of itself; empty where it makes none."""
+    if hasattr(result, "to_json") and not isinstance(result, pd.DataFrame):
+        with suppress(NotAvailableError):  # a table of unlike estimates has no covariance to write
+            return dict(json.loads(result.to_json(alpha=request.alpha)))
+    return dict(result.as_dict()) if hasattr(result, "as_dict") else {}
+
+
+def _fields_of(reply: Reply, request: Request) -> dict[str, Any]:
+    """The table of a result, and its fields that are plain values or name some."""
+    plain, table = str | int | float | bool, frame_of(replace(reply, more={}), request)
+    named = table.index.names != [None]
+    rows = records(table, *map(str, table.index.names)) if named else table.to_dict("records")
+    document: dict[str, Any] = {"table": rows}
+    for name, value in vars(reply.result).items() if is_dataclass(reply.result) else ():
+        if isinstance(value, plain):
+            document[name] = value
+        elif isinstance(value, Mapping) and all(isinstance(entry, plain) for entry in value.values()):
+            document[name] = dict(value)
+    return document
 
 
 def _append(file: str, markdown: str) -> None:

@@ -455,7 +455,7 @@ def demo(request: Request) -> Reply:
     return Reply(demonstration.text(seed) if folder is None else demonstration.write(Path(folder), seed))
 
 
-def format_of(output: str | None, named: str | None, option: Option | None) -> str:
+def format_of_output(output: str | None, named: str | None, option: Option | None) -> str:
     """The format that is named, or that the end of the file says; the two may not contradict each other."""
     default, choices = ("text", ("text",)) if option is None else (option.default, option.choices)
     if output is None or output == "-":
@@ -476,7 +476,7 @@ def run(options: argparse.Namespace) -> tuple[Request, Reply]:
         if option.needs and option.name in named and option.needs not in named:
             other = option.needs.replace("_", "-")
             raise ArgumentError(f"`{option.name}` goes with --{other}. Name both or neither.", parameter=option.name)
-    form = format_of(named.get("output"), named.get("format"), options.known.get("format"))
+    form = format_of_output(named.get("output"), named.get("format"), options.known.get("format"))
     request = Request(options.chosen, named, getattr(options, "files", ()), options.typed, form)
     reply: Reply = globals()[options.chosen.verb](request)
     return request, reply

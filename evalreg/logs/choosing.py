@@ -110,7 +110,7 @@ def _read(picks: Mapping[str, ScoreName], by_log: bool) -> Iterator[str]:
     """What was read, where tasks differ or the log declares it."""
     tasks_by_words: dict[str, list[str]] = defaultdict(list)
     for task, name in picks.items():
-        tasks_by_words[words(name)].append(task)
+        tasks_by_words[in_words(name)].append(task)
     if len(tasks_by_words) > 1 or by_log:
         each = "; ".join(f"{read}{f' for {listed(tasks)}' * any(tasks)}" for read, tasks in tasks_by_words.items())
         yield f"Read: {each}{', as the log declares it' * by_log}."
@@ -160,7 +160,7 @@ def _ambiguous(format: Format, usable: Usable, several: Mapping[str, list[ScoreN
     blank = {argument: "" for argument in kinds if argument not in missing}
     each = []
     for task, names in several.items():
-        counts = {words(name._replace(**blank), quoted=True): usable[task].get(name, 0) for name in names}
+        counts = {in_words(name._replace(**blank), quoted=True): usable[task].get(name, 0) for name in names}
         each.append(f"{f'{task!r} has ' if task else ''}{listing(counts)}")
     named = _fewest_that_read_all(usable, asked)
     each_named = " and ".join(f"{name}={value!r}" for name, value in named.items())
@@ -191,7 +191,7 @@ def _fewest_that_read_all(usable: Usable, asked: Asked) -> dict[str, str]:
     return {}
 
 
-def words(name: ScoreName, quoted: bool = False) -> str:
+def in_words(name: ScoreName, quoted: bool = False) -> str:
     """A score in words: "exact_match under strict-match"."""
     filter, scorer, metric = (repr(part) if quoted and part else part for part in name)
     named = f"{metric} of {scorer}" if metric and scorer else metric or scorer

@@ -22,6 +22,7 @@ from evalreg.logs.records import (
     digest,
     first_text,
     label,
+    name_set,
     needed,
     numeric,
     numeric_items,
@@ -30,7 +31,6 @@ from evalreg.logs.records import (
     short,
     typed,
     unfit,
-    words_of,
 )
 
 # HELM: statistics of each instance, with the run's specification, requests and own figures beside them
@@ -39,7 +39,7 @@ _STATS = "per_instance_stats.json"
 # Other files of a run, which count as such beside the statistics.
 _HELM_FILE = re.compile(r"(run_spec|scenario|scenario_state|stats|instances|(display_)?(predictions|requests))\.json")
 # Statistics of requests and of answers that judge nothing; they can be asked for by name.
-_MEASURES = words_of(
+_MEASURES = name_set(
     """
     num_references num_train_trials num_train_instances prompt_truncated num_prompt_tokens num_completion_tokens
     num_output_tokens num_completions max_num_completion_tokens estimated_num_tokens_cost training_co2_cost
@@ -184,7 +184,7 @@ _DETAILS_NAME = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT.+)\.
 _LAYOUTS = (("model_response", "metric", "doc", "query"), ("full_prompt", "predictions", "example"))
 _MOST_BYTES, _MOST_ROWS, _LONGEST_TEXT = 1 << 31, 10_000_000, 100_000
 # Columns of the oldest layout that are no metric.
-_NO_METRICS = words_of(
+_NO_METRICS = name_set(
     """
     example query choices gold gold_index predictions prediction_logits pred_logits input_tokens cont_tokens
     truncated padded instruction full_prompt num_effective_few_shots num_asked_few_shots specifics hashes

@@ -67,19 +67,22 @@ def comparisons(
             for name, where in columns.items():
                 if (value := value_at(record, where, named=name in ("prompt", "judge"))) is not None:
                     row[name] = label({name: value}, name) if name in ("prompt", "judge", "turn") else value
-            meaning: Any = None
-            if raw is None or raw in ("", "error") or raw != raw:
-                meaning = Missing("errored" if "error" in record else "unparsed")
-            elif callable(game.means):
-                meaning = game.means(raw)
-            elif isinstance(raw, str | int | float) and not isinstance(raw, bool):
-                meaning = game.means.get(raw)
+            meaning = _meaning(game, raw, record)
             if isinstance(meaning, Mapping):
                 row |= {name: value for name, value in meaning.items() if name != "winner"}
                 meaning = meaning["winner"]
             yield Answer(row | dict(game.more), {("", ""): Unknown(raw) if meaning is None else meaning}, logged)
 
     return answers
+
+
+def _meaning(game: Game, raw: Any, record: Record) -> Any:
+    """What a verdict means; None where that is not known."""
+    if raw is None or raw in ("", "error") or raw != raw:
+        return Missing("errored" if "error" in record else "unparsed")
+    if callable(game.means):
+        return game.means(raw)
+    return game.means.get(raw) if isinstance(raw, str | int | float) and not isinstance(raw, bool) else None
 
 
 def both_orders(first: Where, second: Where, games: Sequence[tuple[Where, Mapping[Any, Any]]]) -> tuple[Game, ...]:

@@ -13,7 +13,7 @@ from evalreg.checks import counted, listed
 from evalreg.errors import LogFormatError
 from evalreg.logs.files import Source
 from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Name, Part, Record, ScoreName, Unknown
-from evalreg.logs.records import at, document, json_lines, numeric, numeric_items, words_of
+from evalreg.logs.records import at, document, json_lines, name_set, numeric, numeric_items
 
 LARGEST_RESULTS = 1 << 28
 # The files have no version of their own; that of the harness has to do.
@@ -25,7 +25,7 @@ _NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
 # What may change the prompts of one question between two models.
 _PROMPTING = ("chat_template_sha", "system_instruction_sha", "fewshot_as_multiturn", "config.fewshot_seed")
 # Keys of a line that are not scores; files from before the key "metrics" have every other key as one.
-_KEYS = words_of(
+_KEYS = name_set(
     """
     doc_id doc target arguments resps filtered_resps filter metrics doc_hash prompt_hash target_hash task idx
     """

@@ -14,7 +14,7 @@ import pandas as pd
 from evalreg.checks import counted, listed, nearest
 from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, LogFormatError
-from evalreg.logs.choosing import NO_SCORE, listing, offers_of, picks_of, reads_all, words
+from evalreg.logs.choosing import NO_SCORE, in_words, listing, offers_of, picks_of, reads_all
 from evalreg.logs.files import Source
 from evalreg.logs.reading import (
     ARGUMENTS,
@@ -90,7 +90,7 @@ def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
         {reason: count for reason, count in left_out.items() if count},
         tuple(dict.fromkeys(notes)),
         _key(frame),
-        measures={task: words(measure) for task, measure in picks.items()},
+        measures={task: in_words(measure) for task, measure in picks.items()},
     )
 
 

@@ -370,8 +370,8 @@ def printable(value: str) -> str:
     return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
 
 
-def words_of(text: str) -> frozenset[str]:
-    """The words of a text."""
+def name_set(text: str) -> frozenset[str]:
+    """The names in a text, between blanks."""
     return frozenset(text.split())
 
 

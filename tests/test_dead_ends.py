@@ -54,6 +54,8 @@ def test_options_apply_to_the_tasks_that_have_them_and_what_was_read_is_said(fol
     for path in (folder, shared / "data/original/llmfao/crowd-comparisons.csv"):
         with pytest.raises(ArgumentError, match="'mx'"):
             er.read_log(path, task="mx")
+    with pytest.raises(MissingColumnError, match=r'The columns are "id", "'):  # in the order of the file
+        er.read_log(path, columns=["metadata"])
 
 
 def test_two_runs_of_one_model_are_compared_by_names(tmp_path):

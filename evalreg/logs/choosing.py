@@ -139,7 +139,7 @@ def _refuse_unknown(argument: str, value: str, format: Format, offers: Offers, u
     for task in usable.values():
         for part in dict.fromkeys(getattr(name, argument) for name in task):
             counts[part] += max(count for name, count in task.items() if getattr(name, argument) == part)
-    known = {getattr(name, argument) for offered in offers.values() for name in offered}
+    known = dict.fromkeys(getattr(name, argument) for offered in offers.values() for name in offered)
     if value not in known:
         several = listing({repr(part): count for part, count in counts.items() if part})
         choices = f"the {format.choose[argument][1]} of the log{f': {several}' if several else ', which has none'}"

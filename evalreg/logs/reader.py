@@ -464,8 +464,8 @@ def _frame(rows: Sequence[Record], outcome: str, choice: Choice, answers: Sequen
         return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in empty.items()})
     names = dict.fromkeys(name for row in rows for name in row)
     for lacking in (name for name in choice.columns or () if name not in names):
-        fields = {name for answer in answers[:FIRST] for name, _ in leaves(answer.record, "")} - {lacking}
-        known_column(lacking, [name for name in (*fields, *names) if name[:1] not in "_#"], "columns")
+        fields = dict.fromkeys(name for answer in answers[:FIRST] for name, _ in leaves(answer.record, ""))
+        known_column(lacking, [n for n in (*fields, *names) if n[:1] not in "_#" and n != lacking], "columns")
     first = ("left", "right", outcome, *JUDGED[3:]) if "left" in names else (*SCORED, *JUDGED)
     n_items = len({(row.get("task"), row.get("item", row.get("prompt"))) for row in rows})
     columns = {}

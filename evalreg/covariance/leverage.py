@@ -91,25 +91,25 @@ def inverse_power(
     n), eigenvalues in [0, 1]; columns (n_clusters, n, m) or (n, m); returns (n_clusters, n, m), m = n without columns.
     """
     n = L.shape[1]
-    V = np.eye(n) if columns is None else columns
-    V = np.broadcast_to(V, (*L.shape[:2], V.shape[-1]))
+    shape = (*L.shape[:2], n if columns is None else columns.shape[-1])
     if power == 0:
-        return np.zeros(V.shape) if change else V
+        return np.zeros(shape) if change else np.broadcast_to(np.eye(n) if columns is None else columns, shape)
+    V = None if columns is None else np.broadcast_to(columns, shape)
     if n == 1:
-        return np.asarray(_of_eigenvalues(L, power, change) * V)
-    result, limit = np.empty(V.shape), SERIES_NORM if columns is None else FEW_COLUMNS_NORM
+        return np.asarray(_of_eigenvalues(L, power, change) * (1.0 if V is None else V))
+    result, limit = np.empty(shape), SERIES_NORM if V is None else FEW_COLUMNS_NORM
     for part in parts_of(L.shape[0], max(CACHED // n**2, 1)):
         norm = np.sqrt(np.einsum("gij,gij->g", L[part], L[part]))
         small = norm <= limit
         if small.any():
             some: slice | IntArray = part if small.all() else part.start + np.flatnonzero(small)
-            of = None if columns is None else V[some]
+            of = None if V is None else V[some]
             result[some] = _series_times(L[some], power, of, float(norm[small].max()), change)
         if not small.all():
             some = part.start + np.flatnonzero(~small)
             values, axes = np.linalg.eigh(L[some])
             scale, turned = _of_eigenvalues(values, power, change)[:, :, None], np.swapaxes(axes, 1, 2)
-            result[some] = axes @ (scale * (turned if columns is None else turned @ V[some]))
+            result[some] = axes @ (scale * (turned if V is None else turned @ V[some]))
     return result
 
 

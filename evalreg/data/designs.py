@@ -111,31 +111,31 @@ def _of_numbers(values: pd.Series, kind: str) -> Values:
 MANY_LEVELS = 200
 
 
-def design_frame(rows: ReadRows, names: tuple[str, ...], parsed: ParsedFormula) -> pd.DataFrame:
-    """Columns of the formula of rows in use as patsy takes them: numbers, objects, categories without unused levels."""
-    frame = rows.source.table.to_pandas(names, rows.source.keep)
-    if all(isinstance(dtype, np.dtype) and dtype.char in "dlqi" for dtype in frame.dtypes):
-        return computed_as_floats(parsed, frame)
-    columns: dict[str, Any] = {
-        name: rows.values["score"]
-        if name == parsed.outcome and "score" in rows.values
-        else as_labels(for_formula(frame[name], name, name in parsed.plain), name in parsed.whole)
-        for name in names
-    }
-    return computed_as_floats(parsed, pd.DataFrame(columns, index=frame.index, copy=False))
+DesignColumns: TypeAlias = dict[str, "pd.Series[Any]"]
+"""Columns of a formula, of rows in use, by name."""
 
 
-def computed_as_floats(parsed: ParsedFormula, frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with whole numbers as floats where the formula computes with them: these would wrap at 2^63.
+def design_columns(rows: ReadRows, names: tuple[str, ...], parsed: ParsedFormula) -> DesignColumns:
+    """Columns of the formula of rows in use as patsy takes them: numbers, objects, categories without unused levels.
 
-    Those of ``C(...)`` stay as they are, as levels have their names.
+    Whole numbers are floats where the formula computes with them: these would wrap at 2^63. Those of ``C(...)`` stay as
+    they are, as levels have their names.
     """
-    computed = parsed.plain - parsed.factors - parsed.whole
-    floats = [name for name in computed if name in frame and frame[name].dtype.kind in "iu"]
-    return frame.astype(dict.fromkeys(floats, np.float64)) if floats else frame
+    columns, computed = rows.source.table.series(names, rows.source.keep), parsed.plain - parsed.factors - parsed.whole
+    for name, column in columns.items():
+        values: Any = column
+        if name == parsed.outcome and "score" in rows.values:
+            values = rows.values["score"]
+        elif not (isinstance(column.dtype, np.dtype) and column.dtype.char in "dlqi"):
+            values = as_labels(for_formula(column, name, name in parsed.plain), name in parsed.whole)
+        if name in computed and values.dtype.kind in "iu":
+            values = values.astype(np.float64)
+        if values is not column:
+            columns[name] = pd.Series(values, index=column.index, name=name, copy=False)
+    return columns
 
 
-def refuse_large_design(parsed: ParsedFormula, frame: pd.DataFrame, n_clusters: int) -> None:
+def refuse_large_design(parsed: ParsedFormula, columns: DesignColumns, n_rows: int, n_clusters: int) -> None:
     """Raise if the columns of a formula do not fit into memory, before they are made; with the factor of most levels.
 
     `n_clusters` is that of the finest clustering asked for; 0 without groups.
@@ -143,9 +143,9 @@ def refuse_large_design(parsed: ParsedFormula, frame: pd.DataFrame, n_clusters: 
     import patsy
 
     levels = {
-        name: len(frame[name].cat.categories) if frame[name].dtype == "category" else int(frame[name].nunique())
+        name: len(columns[name].cat.categories) if columns[name].dtype == "category" else int(columns[name].nunique())
         for name in parsed.covariate_names
-        if name in parsed.factors or not pd.api.types.is_numeric_dtype(frame[name])
+        if name in parsed.factors or not pd.api.types.is_numeric_dtype(columns[name])
     }
     if math.prod(levels.values()) < MANY_LEVELS:
         return
@@ -154,13 +154,13 @@ def refuse_large_design(parsed: ParsedFormula, frame: pd.DataFrame, n_clusters: 
     terms = patsy.ModelDesc([], terms_of(parsed.text).rhs_termlist)
     # What is far too large takes long to count alone.
     fewest = max(_fewest(term, levels) for term in terms.rhs_termlist)
-    _refuse_columns(fewest, "at least ", parsed, frame, n_clusters, remedy)
+    _refuse_columns(fewest, "at least ", parsed, n_rows, n_clusters, remedy)
     try:
         with np.errstate(all="ignore"):
-            design = patsy.incr_dbuilder(terms, lambda: iter([frame]), eval_env=0)
+            design = patsy.incr_dbuilder(terms, lambda: iter([columns]), eval_env=0)
     except Exception:
         return  # The fit says what is wrong, and where.
-    _refuse_columns(len(design.column_names), "", parsed, frame, n_clusters, remedy)
+    _refuse_columns(len(design.column_names), "", parsed, n_rows, n_clusters, remedy)
 
 
 def _fewest(term: Any, levels: dict[str, int]) -> int:
@@ -169,14 +169,12 @@ def _fewest(term: Any, levels: dict[str, int]) -> int:
     return math.prod(max(levels[name] for name in columns) - 1 for columns in names if columns)
 
 
-def _refuse_columns(
-    k: int, about: str, parsed: ParsedFormula, frame: pd.DataFrame, n_clusters: int, remedy: str
-) -> None:
-    what = f"{parsed.text!r} has {about}{k:,} columns, which for {len(frame):,} rows"
+def _refuse_columns(k: int, about: str, parsed: ParsedFormula, n_rows: int, n_clusters: int, remedy: str) -> None:
+    what = f"{parsed.text!r} has {about}{k:,} columns, which for {n_rows:,} rows"
     in_clusters = f" in {n_clusters:,} clusters" if n_clusters else ""
     # Only clusters of k rows or more need a matrix of k by k, and at most n / k have so many.
-    grams = GRAMS * min(n_clusters * k, len(frame))
-    refuse_larger(8.0 * k * (DESIGNS * len(frame) + grams), what + in_clusters, remedy)
+    grams = GRAMS * min(n_clusters * k, n_rows)
+    refuse_larger(8.0 * k * (DESIGNS * n_rows + grams), what + in_clusters, remedy)
 
 
 @contextmanager
@@ -257,7 +255,7 @@ def read_design(
     roles: Roles,
     groups: Groups,
     factors: tuple[Axis, ...] = (),
-) -> tuple[ReadRows, pd.DataFrame]:
+) -> tuple[ReadRows, DesignColumns]:
     """Rows with a score, covariates, levels of absorbed factors and clusters, and the columns of the formula.
 
     Rows alone in a level tell nothing and are left out.
@@ -287,9 +285,10 @@ def read_design(
         )
     if recurring is not None:
         rows = rows.only(recurring, "singleton")
-    frame = design_frame(rows, (*left, *right), parsed)
-    refuse_large_design(parsed, frame, max((len(rows.used[name].labels) for name in rows.held), default=0))
-    return rows, frame
+    design = design_columns(rows, (*left, *right), parsed)
+    finest = max((len(rows.used[name].labels) for name in rows.held), default=0)
+    refuse_large_design(parsed, design, rows.n_rows, finest)
+    return rows, design
 
 
 def levels_of(rows: ReadRows, factors: tuple[Axis, ...]) -> tuple[Codes, ...]:

@@ -339,17 +339,25 @@ class Table:
         held = joint_labels([self.labels(part, argument) for part in parts])
         return replace(self, _labels={**self._labels, name: held}, joint_ids=(*self.joint_ids, name))
 
+    def series(self, names: Sequence[str], keep: BoolArray | None) -> dict[str, pd.Series]:
+        """Some columns of some rows as series of pandas; of its own frames no value is copied where all rows are."""
+        columns = dict[str, pd.Series]()
+        for name in names:
+            column = self.frame.get_column(name)
+            if not self.frame.implementation.is_pandas():
+                refuse_nested(name, column.dtype, type_outside(column))
+            values = values_of(column)
+            held = values if isinstance(values, pd.Series) else pd.Series(values, name=name, copy=False)
+            columns[name] = held if keep is None else held.loc[keep]
+        return columns
+
     def to_pandas(self, names: Sequence[str], keep: BoolArray | None) -> pd.DataFrame:
-        """Some columns of some rows as a pandas frame, for patsy."""
+        """The same as a frame."""
         if isinstance(native := self.frame.to_native(), pd.DataFrame):
             every = [str(name) for name in self.frame.columns]
             part = native.iloc[:, [every.index(name) for name in names]]
             return part if keep is None else part.loc[keep]
-        columns = {name: self.frame.get_column(name) for name in names}
-        for name, column in columns.items():
-            refuse_nested(name, column.dtype, type_outside(column))
-        pandas = pd.DataFrame({name: values_of(column) for name, column in columns.items()})
-        return pandas if keep is None else pandas.loc[keep]
+        return pd.DataFrame(self.series(names, keep))
 
     def missing(self, name: str) -> BoolArray:
         """True where a column is null or NaN."""

@@ -26,7 +26,7 @@ from evalreg.data.clusters import (
     rows_where,
     with_joint_ids,
 )
-from evalreg.data.designs import design_frame, sides_design
+from evalreg.data.designs import design_columns, sides_design
 from evalreg.data.engine import Query
 from evalreg.data.engine_rows import refuse_arrays_of_weights
 from evalreg.data.formula import ParsedFormula, formula_columns
@@ -432,7 +432,7 @@ def read_pairs(table: Table, roles: PairRoles, groups: Groups) -> tuple[PairCell
     alike = _check_repeats(left, right, len(names), rows.used, roles)
     cells = replace(pair_cells(left, right, names, None if of is None else (of.labels, of.codes)), alike=alike)
     if roles.sides is not None:
-        frame = design_frame(rows, covariates, roles.sides) if covariates else pd.DataFrame()
+        frame = pd.DataFrame(design_columns(rows, covariates, roles.sides))
         side_names, terms = sides_design(roles.sides, frame, rows.n_rows)
         cells = replace(cells, side_names=side_names, sides=terms)
     return cells, rows, np.where(cells.swapped, 1.0 - values, values)

@@ -13,7 +13,7 @@ import pandas as pd
 from evalreg.checks import FloatArray, IntArray
 from evalreg.choices import FamilyName
 from evalreg.data.clusters import ordered, rows_where
-from evalreg.data.designs import TERMS, evaluating, refuse_nonfinite
+from evalreg.data.designs import TERMS, DesignColumns, evaluating, refuse_nonfinite
 from evalreg.data.formula import ParsedFormula, terms_of
 from evalreg.data.frame import refuse_extreme
 from evalreg.errors import (
@@ -179,11 +179,11 @@ class Design:
             refuse_extreme(np.multiply.outer(np.array([codes.min(), codes.max()]), ends[part]).ravel(), name, TERMS)
 
 
-def evaluated(parsed: ParsedFormula, data: pd.DataFrame) -> Design:
+def evaluated(parsed: ParsedFormula, data: DesignColumns) -> Design:
     """The design of a formula; names in it are columns, or numpy as np. Refuses terms that are not finite."""
     import patsy
 
-    columns = {name: _array(parsed, column) for name, column in data.items()}
+    columns = {name: _array(parsed, name, column) for name, column in data.items()}
     with evaluating():
         left, right = patsy.incr_dbuilders(terms_of(parsed.text), lambda: iter([columns]), eval_env=0)
         values = [
@@ -201,9 +201,9 @@ def evaluated(parsed: ParsedFormula, data: pd.DataFrame) -> Design:
     return design
 
 
-def _array(parsed: ParsedFormula, column: pd.Series[Any]) -> Any:
+def _array(parsed: ParsedFormula, name: str, column: pd.Series[Any]) -> Any:
     """Numbers or categories; whole numbers that are levels alone as categories, over whose rows patsy need not walk."""
-    if column.name in parsed.whole - parsed.plain and column.dtype.kind == "i":
+    if name in parsed.whole - parsed.plain and column.dtype.kind == "i":
         return pd.Categorical(column)
     # A Series gives patsy levels as Python writes them: C(x)[T.1.0], and not what NumPy calls a number.
     return column.array if isinstance(column.dtype, pd.CategoricalDtype) else column

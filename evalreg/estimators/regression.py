@@ -176,8 +176,8 @@ def _fit_absorbed(
         raise NotAvailableError(
             f"rows in an engine cannot have factors absorbed. Collect the columns {needed} and those of `groups` first."
         )
-    rows, frame = read_design(parsed, table, columns, roles, groups, factors)
-    design = evaluated(parsed, frame)
+    rows, held = read_design(parsed, table, columns, roles, groups, factors)
+    design = evaluated(parsed, held)
     design.check()
     return solve_absorbed(design, rows, factors, parsed), rows.axes
 
@@ -192,8 +192,8 @@ def _fit_mean(parsed: ParsedFormula, table: Table | Query, roles: Roles, groups:
     estimate, axes = estimate_cells(table, roles, groups, solve_intercept, about)
     if isinstance(table, Table):
         scores: Any = estimate.scores
-        frame = pd.DataFrame({parsed.outcome: scores.values})
-        estimate = replace(estimate, fitted=cache(partial(shown, parsed, frame, scores.weights, "gaussian")))
+        held = {parsed.outcome: pd.Series(scores.values, name=parsed.outcome)}
+        estimate = replace(estimate, fitted=cache(partial(shown, parsed, held, scores.weights, "gaussian")))
     return estimate, axes
 
 
@@ -205,13 +205,13 @@ def _fit_rows(
     groups: Groups,
     family: FamilyName | Family,
 ) -> Solved:
-    rows, frame = read_design(parsed, table, columns, roles, groups)
-    design, labels = evaluated(parsed, frame), rows.labels()
+    rows, held = read_design(parsed, table, columns, roles, groups)
+    design, labels = evaluated(parsed, held), rows.labels()
     design.check()
     if not isinstance(family, str):
         # Collinear columns are refused, which statsmodels takes.
         basis = basis_of(design.rows, design.names, rows.weights)
-        model = statsmodels_model(parsed.text, frame, rows.weights, family)
+        model = statsmodels_model(parsed.text, pd.DataFrame(held), rows.weights, family)
         estimate = estimate_of_family(model, basis.rows, parsed.text)
         about = replace(estimate.about, outcome=parsed.outcome, formula=parsed.text)
         scores = estimate.scores.relabelled(lambda _: labels)
@@ -220,7 +220,7 @@ def _fit_rows(
         name = cast(FamilyName, family)
         methods = {"binomial": "GLM, Binomial (logit link)", "poisson": "GLM, Poisson (log link)"}
         about = About(methods.get(name, "OLS" if rows.weights is None else "WLS"), parsed.outcome, parsed.text)
-        more = {"fitted": cache(partial(shown, parsed, frame, rows.weights, name)), "dropped": rows.dropped}
+        more = {"fitted": cache(partial(shown, parsed, held, rows.weights, name)), "dropped": rows.dropped}
         if name == "gaussian":
             estimate = solve_linear(design, labels, unequal(rows.weights), about, **more)
         else:

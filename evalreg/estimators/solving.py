@@ -17,7 +17,7 @@ import pandas as pd
 from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.choices import FamilyName
 from evalreg.data.clusters import Axis, Groups, Labels, axis_name
-from evalreg.data.designs import TERMS, as_labels, for_formula, levels_of, refuse_large_design
+from evalreg.data.designs import TERMS, DesignColumns, as_labels, for_formula, levels_of, refuse_large_design
 from evalreg.data.engine import CellKeys, Query, count_of, floats_of
 from evalreg.data.engine_rows import EngineRows, read_in_engine, refuse_arrays_of_weights
 from evalreg.data.formula import ParsedFormula, terms_of, whole_column
@@ -55,7 +55,7 @@ Solution: TypeAlias = tuple[FloatArray, FloatArray, RegressionScores]
 """Coefficients, the map from the basis to them, (k, k), and scores in the basis."""
 
 
-def shown(parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName) -> Any:
+def shown(parsed: ParsedFormula, data: DesignColumns, weights: FloatArray | None, family: FamilyName) -> Any:
     """The statsmodels fit that shows a regression."""
     design = evaluated(parsed, data)
     if family == "gaussian":
@@ -63,7 +63,7 @@ def shown(parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | None,
     else:
         fitted = canonical(design.rows, design.outcome, design.names, family, weights)
     with np.errstate(all="ignore"):
-        return shown_fit(statsmodels_model(parsed.text, data, weights, family), fitted)
+        return shown_fit(statsmodels_model(parsed.text, pd.DataFrame(data), weights, family), fitted)
 
 
 def solve_linear(design: Design, labels: Labels, weights: FloatArray | None, about: About, **more: Any) -> Estimate:
@@ -394,15 +394,14 @@ def _factors(parsed: ParsedFormula, schema: Any) -> tuple[tuple[str, ...], dict[
 def _of_cells(parsed: ParsedFormula, cells: CellKeys, covariates: tuple[str, ...]) -> Design:
     """What patsy makes of the labels of the cells, one row each; numbers are 1."""
     n = len(cells.labels)
-    columns: dict[str, Any] = dict.fromkeys((*covariates, parsed.outcome), np.ones(n))
+    columns: DesignColumns = dict.fromkeys((*covariates, parsed.outcome), pd.Series(np.ones(n)))
     for name, labels in zip(cells.columns, zip(*cells.labels, strict=True), strict=True):
         column = pd.Series(list(labels))
         if pd.api.types.infer_dtype(column) == "date":  # as frames in memory have them
             column = pd.to_datetime(column)
-        columns[name] = as_labels(for_formula(column, name, name in parsed.plain), name in parsed.whole)
-    frame = pd.DataFrame(columns, index=range(n))
-    refuse_large_design(parsed, frame, 0)
-    design = evaluated(parsed, frame)
+        columns[name] = pd.Series(as_labels(for_formula(column, name, name in parsed.plain), name in parsed.whole))
+    refuse_large_design(parsed, columns, n, 0)
+    design = evaluated(parsed, columns)
     return design if design.cell is None else replace(design, coding=design.coding[design.cell], cell=None)
 
 

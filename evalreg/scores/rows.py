@@ -17,7 +17,6 @@ from operator import mul
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, hold, listed
 from evalreg.choices import SscName
@@ -602,8 +601,8 @@ def totals_of(pairs: PairSums, basis: FloatArray) -> FloatArray:
     """Totals of the clusters in the columns of a basis, shape (n_clusters, m)."""
     n_cells, K, m = basis.shape
     places = (pairs.cell * K)[:, None] + np.arange(K)
-    entries = (pairs.totals.ravel(), places.ravel(), pairs.starts * K)
-    return np.asarray(sparse.csr_array(entries, shape=(pairs.starts.size - 1, n_cells * K)) @ basis.reshape(-1, m))
+    shape = pairs.starts.size - 1, n_cells * K
+    return np.asarray(in_rows(pairs.totals.ravel(), places.ravel(), pairs.starts * K, shape) @ basis.reshape(-1, m))
 
 
 @dataclass(frozen=True, eq=False)
@@ -619,9 +618,9 @@ class ClusterPairs(Clusters):
         """R B_c, R being the root of the squares of a cluster in a cell."""
         K = self.basis.shape[1]
         places = np.repeat(self.cell * K, K)[:, None] + np.arange(K)
-        entries = (roots(self.pair_squares).ravel(), places.ravel(), np.arange(places.size // K + 1) * K)
-        flat = self.basis.reshape(-1, self.basis.shape[2])
-        return np.asarray(sparse.csr_array(entries, shape=(places.shape[0], flat.shape[0])) @ flat)
+        flat, starts = self.basis.reshape(-1, self.basis.shape[2]), np.arange(places.size // K + 1) * K
+        shape = places.shape[0], flat.shape[0]
+        return np.asarray(in_rows(roots(self.pair_squares).ravel(), places.ravel(), starts, shape) @ flat)
 
     def squares(self, maps: FloatArray) -> FloatArray:
         """Sums over the cells of b'M b of each column b of B_c times the maps."""
@@ -649,8 +648,8 @@ class ClusterPairs(Clusters):
         products = left[:, i] * right[:, j]
         products[:, i != j] += left[:, j[i != j]] * right[:, i[i != j]]
         places = (self.cell * i.size)[:, None] + np.arange(i.size)
-        entries = (self.pair_squares[:, i, j].ravel(), places.ravel(), self.starts // K * i.size)
-        sums: Matrix = sparse.csr_array(entries, shape=(self.starts.size - 1, n_cells * i.size))
+        entries, shape = self.pair_squares[:, i, j].ravel(), (self.starts.size - 1, n_cells * i.size)
+        sums = in_rows(entries, places.ravel(), self.starts // K * i.size, shape)
         sums = dense(sums) if faster_dense(sums) else sums
         return np.asarray(sums @ products.reshape(n_cells * i.size, -1))
 

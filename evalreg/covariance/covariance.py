@@ -15,16 +15,7 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, frozen, held_property, hold, listed, real_numbers
 from evalreg.covariance.crossed import USUAL_LEVEL, Ends, Reach, Scored, Widths, crossed_variance, crossed_widths, sign
-from evalreg.covariance.leverage import (
-    CellLeverage,
-    CountedDof,
-    FixedDof,
-    Leverage,
-    Projected,
-    WelchDof,
-    fixed_dof,
-    quadratic,
-)
+from evalreg.covariance.leverage import CellLeverage, CountedDof, Leverage, Projected, dof_word, fixed_dof, quadratic
 from evalreg.covariance.options import ResolvedCov
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, LeverageWarning, Note, RepairWarning
@@ -91,10 +82,7 @@ class Term:
     @property
     def dof_name(self) -> str:
         """What the degrees of freedom are, in a word."""
-        if isinstance(self.leverage, WelchDof):
-            single = self.contrasts is None or bool(np.all(np.count_nonzero(dense(self.contrasts), axis=1) == 1))
-            return "n - 1" if single else "Welch-Satterthwaite"
-        return "n - k" if isinstance(self.leverage, FixedDof) else "G - 1"
+        return dof_word(self.leverage, self.contrasts)
 
     def variance(self, C: Matrix) -> FloatArray:
         """Diagonal of C V_A C'."""

@@ -389,6 +389,14 @@ class CountedDof:
         return float(np.min(self.dof(contrasts)))
 
 
+def dof_word(leverage: Leverage | None, contrasts: Matrix | None) -> str:
+    """What the degrees of freedom of some parameters are, in a word."""
+    if isinstance(leverage, WelchDof):
+        single = contrasts is None or bool(np.all(np.count_nonzero(dense(contrasts), axis=1) == 1))
+        return "n - 1" if single else "Welch-Satterthwaite"
+    return "n - k" if isinstance(leverage, FixedDof) else "G - 1"
+
+
 def fixed_dof(rule: DofName | float, smallest: float) -> float:
     """The degrees of freedom of every contrast, under a rule that looks at none; `smallest` is the smallest G - 1."""
     return np.inf if rule == "normal" else smallest if rule == "min" else float(rule)

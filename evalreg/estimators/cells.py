@@ -248,7 +248,7 @@ def linearized_estimate(split: Split, statistic: Linearized, about: About, colum
     count = np.bincount(codes, (statistic.share != 0) | (statistic.influence != 0), n_cells).astype(float)
     if not statistic.bounded:
         low, high = extremes(codes, statistic.influence, statistic.influence, n_cells)
-        refuse_constant(list(compress(split.names, low == high)), column)
+        refuse_constant(split.names, low == high, column)
         low, high, spread = statistic.params + low, statistic.params + high, None
     else:
         low, high, spread = _values(split, statistic)
@@ -283,9 +283,9 @@ def _values(split: Split, statistic: Linearized) -> tuple[FloatArray, FloatArray
     return low, high, split.total(statistic.share * deviation**2) / split.total(statistic.share)
 
 
-def refuse_constant(alike: list[str], column: str) -> None:
+def refuse_constant(names: Sequence[str], flat: BoolArray, column: str) -> None:
     """Raise for cells without variation."""
-    if alike:
+    if alike := list(compress(names, flat)):
         raise ConstantScoreError(
             f"the values must vary; column {column!r} leaves no variation in {listed(alike)}, so that there is nothing "
             "to compute an error bar from. Leave such rows out.",

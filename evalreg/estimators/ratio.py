@@ -284,7 +284,7 @@ def _from_sums(read: EngineRows, rows: Measured, columns: tuple[str, str], about
     ratio, mean = top / bottom, bottom / w
     bounded = bool(np.all(sums["inside"] == sums["n"]))
     if not bounded:
-        refuse_constant(list(compress(names, flat)), columns[0])
+        refuse_constant(names, flat, columns[0])
     shift = ratio - centre
     squares = np.where(flat, 0.0, central["ee"] - 2 * shift * central["ed"] + shift**2 * central["dd"])
     spread = np.where(flat, 0.0, central["each"] - 2 * shift * central["e"] + shift**2 * bottom)

@@ -261,17 +261,12 @@ class UnitScores(ABC):
 
     def _held(self, contrasts: Matrix | None, n_columns: int) -> tuple[Matrix, IntArray, IntArray]:
         """Contrasts of the columns, which of them hold so many, and where the entries of these start."""
-        A = self._of_columns(contrasts)
+        # No other array shares the entries.
+        A = self._compressed.copy() if contrasts is None else of_columns(compressed(contrasts), self._compressed)
         A.sum_duplicates()
         A.eliminate_zeros()
         rows = np.flatnonzero(np.diff(A.indptr) == n_columns)
         return A, rows, A.indptr[rows]
-
-    def _of_columns(self, contrasts: Matrix | None) -> Matrix:
-        """Contrasts of the parameters as contrasts of the columns; no other array shares the entries."""
-        if contrasts is None:
-            return self._compressed.copy()
-        return of_columns(compressed(contrasts), self._compressed)
 
     @cached_property
     def _compressed(self) -> Matrix:

@@ -611,11 +611,15 @@ def open_frame(data: Any) -> Table | Query:
     return Table(frame)
 
 
-def rows_in_memory(data: Any, what: str) -> Table:
-    """A handle on a data frame in memory; rows in an engine are refused, as `what` is not asked of one."""
+def rows_in_memory(data: Any, what: str, columns: Sequence[str] = ()) -> Table:
+    """A handle on a data frame in memory; rows in an engine are refused, as `what` is not asked of one.
+
+    `columns` are those that it needs, where they are known.
+    """
     table = open_frame(data)
     if not isinstance(table, Table):
-        raise NotAvailableError(f"{what} needs rows in memory: collect the frame first.")
+        named = f"the columns {listed(dict.fromkeys(columns))}" if columns else "the frame"
+        raise NotAvailableError(f"{what} needs rows in memory: collect {named} first.")
     return table
 
 

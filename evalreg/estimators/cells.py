@@ -19,10 +19,10 @@ from evalreg.data.answers import refuse_single
 from evalreg.data.clusters import Axis, Groups, joint_parts, parse_groups, refuse_same, rows_where, with_roles
 from evalreg.data.engine import Measure, Query, floats_of
 from evalreg.data.engine_rows import MIDDLE, measured_cells, read_answers, read_in_engine
-from evalreg.data.frame import Table, open_frame
+from evalreg.data.frame import Table, rows_in_memory
 from evalreg.data.rows import CellRows, ReadRows, Roles, cells_of, joint_names, one_row_an_item, read_cells, read_rows
 from evalreg.data.sums import HIGH, LOW, ROWS, SQUARES, TOTAL, UNSUMMED, Lines
-from evalreg.errors import ConstantScoreError, IndependenceWarning, NotAvailableError, Note, ScoreRangeError
+from evalreg.errors import ConstantScoreError, IndependenceWarning, Note, ScoreRangeError
 from evalreg.estimate import About, Estimate, Family, of_means, on_one_side, same_questions
 from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.scores.base import Cells, CellScores, LinearizedScores, cell_sums, extremes
@@ -209,7 +209,7 @@ def split_rows(
     """
     columns = [*numbers.values(), *(texts or {}).values(), *([by] if isinstance(by, str) else by or ())]
     columns += [name for name in (weights, groups) if isinstance(name, str)]
-    table, by_columns = with_roles(in_memory(open_frame(data), what, columns), {}, by=by)
+    table, by_columns = with_roles(rows_in_memory(data, f"`{what}`", columns), {}, by=by)
     rows = read_rows(
         table,
         numbers,
@@ -222,17 +222,6 @@ def split_rows(
     )
     keys, cell = cells_of(rows.used, by_columns)
     return Split(rows, joint_names(keys) if by_columns else (what,), cell)
-
-
-def in_memory(table: Table | Query, what: str, columns: Sequence[str] = ()) -> Table:
-    """The table itself, if its rows are in memory; `what` names the statistic in the refusal."""
-    if isinstance(table, Query):
-        named = f"the columns {listed(dict.fromkeys(columns))}" if columns else "the columns that are needed"
-        raise NotAvailableError(
-            f"`data` must be in memory, as scores of rows depend on the estimate itself ({what}). Select {named} and "
-            "collect the frame first. Means (`er.mean`) work where the rows live."
-        )
-    return table
 
 
 def linearized_estimate(split: Split, statistic: Linearized, about: About, column: str) -> Estimate:
@@ -320,7 +309,7 @@ def answers_of(
     `roles` are the columns of models and items, in this order, by the arguments that name them.
     """
     argument, (model, item) = next(iter(roles)), roles.values()
-    table, _ = with_roles(in_memory(open_frame(data), "comparison of answers"), numbers, **roles)
+    table, _ = with_roles(rows_in_memory(data, "a comparison of answers"), numbers, **roles)
     refuse_same(roles)
     labels = {name: role for role, name in roles.items()}
     rows = read_rows(table, numbers, labels=labels, groups=groups, missing=missing, split=(model, item))

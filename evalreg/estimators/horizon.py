@@ -15,11 +15,11 @@ from evalreg.checks import FloatArray, IntArray, fraction, listed, muted
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Groups, with_roles
-from evalreg.data.frame import Table, open_frame
+from evalreg.data.frame import Table, rows_in_memory
 from evalreg.data.rows import cells_of, read_rows
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, MissingColumnError
 from evalreg.estimate import About
-from evalreg.estimators.cells import function_of, in_memory, refuse_values
+from evalreg.estimators.cells import function_of, refuse_values
 from evalreg.estimators.regression import fit
 from evalreg.inference.intervals import Ratios
 from evalreg.results.results import Results, chooses_rows, results_of
@@ -192,7 +192,7 @@ def horizon(
     if np.unique(chances).size < max(chances.size, 1):
         raise ArgumentError(f"`p` must name each chance once, and at least one; got {p!r}.")
     numbers = {"success": success, "minutes": minutes}
-    table, _ = with_roles(in_memory(open_frame(data), "time horizon"), numbers, model=model)
+    table, _ = with_roles(rows_in_memory(data, "`horizon`"), numbers, model=model)
     do = "A task without a length has no place on the curve: leave it out."
     length = table.floats(minutes, "minutes")
     refuse_values(~(length > 0), length, minutes, "`minutes` must be positive and never missing", do)

@@ -16,7 +16,7 @@ from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import CovOptions, check_cov_options, documented, resolve_cov
 from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import Groups, known_columns, parse_groups, with_roles
-from evalreg.data.frame import Table, open_frame
+from evalreg.data.frame import Table, open_frame, rows_in_memory
 from evalreg.data.rows import ReadRows, cells_of, joint_names, read_rows
 from evalreg.errors import (
     ArgumentError,
@@ -33,7 +33,6 @@ from evalreg.estimators.cells import (
     Split,
     from_row_influence,
     function_of,
-    in_memory,
     independence_note,
     means_of_cells,
     refuse_values,
@@ -124,7 +123,7 @@ def judge_corrected(
     {'mean': 0.5}
     """
     requested = check_cov_options(cov, ssc, dof, repair)
-    table, by_columns = with_roles(in_memory(open_frame(data), "corrected mean"), {"judge": judge}, by=by)
+    table, by_columns = with_roles(rows_in_memory(data, "`judge_corrected`"), {"judge": judge}, by=by)
     if groups is not None:
         parse_groups(groups, table.columns)
     answers = read_rows(table, {"judge": judge}, labels=dict.fromkeys(by_columns, "by"), groups=groups, missing=missing)
@@ -158,7 +157,7 @@ def judge_corrected(
 def _labelled_rows(calibration: Any, judge: str, human: str, groups: Groups, missing: MissingName) -> ReadRows:
     """Rows of the calibration set; errors say that they are about it."""
     try:
-        table = in_memory(open_frame(calibration), "calibration set")
+        table = rows_in_memory(calibration, "a calibration set")
         rows = read_rows(table, {"judge": judge, "human": human}, groups=groups, missing=missing)
         _refuse_other(rows.values["judge"], judge)
         _refuse_other(rows.values["human"], human)

@@ -15,7 +15,7 @@ from evalreg.choices import CovName, DofName, MissingName, OpponentsName, Repair
 from evalreg.covariance.options import check_cov_options, resolve_cov
 from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.data.clusters import Axis, Codes, Groups, Labels, axis_name, refuse_same, rows_where, with_roles
-from evalreg.data.frame import Table, UsedRows, open_frame, restrict
+from evalreg.data.frame import Table, UsedRows, restrict, rows_in_memory
 from evalreg.data.pairs import PairRoles, as_names, read_scores
 from evalreg.data.rows import cells_of, joint_names, read_rows
 from evalreg.errors import (
@@ -30,7 +30,7 @@ from evalreg.errors import (
     UnknownLabelError,
 )
 from evalreg.estimate import About, on_one_side
-from evalreg.estimators.cells import in_memory, independence_note, titled
+from evalreg.estimators.cells import independence_note, titled
 from evalreg.estimators.win_rate import independence_notes, never_met
 from evalreg.inference.rectification import LabelledRows, rectify, tune
 from evalreg.results.results import Results, chooses_rows, results_of
@@ -120,7 +120,7 @@ def rectified_mean(
     requested = check_cov_options(cov, ssc, dof, repair)
     options = resolve_cov(requested, groups is not None)
     marks = {"judge": judge, "human": human}
-    table, by_columns = with_roles(in_memory(open_frame(data), "rectified mean", [judge, human]), marks, by=by)
+    table, by_columns = with_roles(rows_in_memory(data, "`rectified_mean`", [judge, human]), marks, by=by)
     refuse_same(marks)
     scores, values = table.floats(judge, "judge"), table.floats(human, "human")
     check_marks(scores, ~np.isnan(values), judge, human)
@@ -319,7 +319,7 @@ def rectified_win_rate(
     requested = check_cov_options(cov, ssc, dof, repair)
     option("opponents", opponents, OpponentsName)
     marked = {"judge": judge, "human": human}
-    opened = in_memory(open_frame(data), "rectified win rate", [left, right, judge, human])
+    opened = rows_in_memory(data, "`rectified_win_rate`", [left, right, judge, human])
     table, _ = with_roles(opened, marked, left=left, right=right)
     refuse_same(marked)
     by_judge, by_human = (_roles(table, left, right, name, labels, key, missing) for name in (judge, human))

@@ -144,6 +144,15 @@ def of_size(table: Frame, size: str) -> tuple[object, ...]:
     return (*below, len(score), *lowest, f"{ratio.median():.2f}", f"{ratio.quantile(0.9):.2f}")
 
 
+def of_two(table: Frame, world: str) -> tuple[str, ...]:
+    """Misses of unpaired differences on the worse side, by default and by Newcombe, and Newcombe's relative width."""
+    lines = table[table["of"] == world].set_index("method")
+    too_low = 1 - lines["coverage"] - lines["too_high"] - lines["missing"]
+    worse = np.maximum(lines["too_high"], too_low)
+    width = lines.loc["Newcombe", "width"] / lines.loc["default", "width"]
+    return share(worse["default"]), share(worse["Newcombe"]), f"{width:.2f}"
+
+
 def by_judges(table: Frame, method: str) -> tuple[str, ...]:
     """Coverage by number of judges, the worst world, and the width over the default's."""
     lines, default = crossed(table, method).set_index("world"), crossed(table).set_index("world")
@@ -156,6 +165,13 @@ COVERAGE, SCORE, CROSSED = "docs/coverage.md", "docs/decisions/score-interval.md
 CONVENTIONS, FOLLOWS = "docs/conventions.md", "docs/guide/what_else_follows.md"
 HC = ("HC0", "HC1", "HC2", "HC3")
 FRACTIONS = "scores=fraction G=10 sizes=balanced icc=0.6 mean=0.98"
+UNPAIRED = {
+    ".9, .7 | 15 of 10, 15 of 10": "models of 0.9 and 0.7, each in 15 clusters of 10",
+    ".95, .95 | 60 of 10, 10 of 100": "models of 0.95 and 0.95, in 60 clusters of 10 and in 10 of 100",
+    ".99, .9 | 15 of 10, 15 of 10": "models of 0.99 and 0.9, each in 15 clusters of 10",
+    ".99, .97 | 15 of 100, 15 of 100": "models of 0.99 and 0.97, each in 15 clusters of 100",
+    "1, .97 | 10 of 100, 10 of 100": "models of 1 and 0.97, each in 10 clusters of 100",
+}
 SIZES = {"8": "balanced", "25": "25", "100": "100", "500": "500"}
 CROSSED_ROWS = {
     "default": "default",
@@ -340,6 +356,12 @@ CLAIMS = (
             share(bounded(t, method).set_index("world").loc[FRACTIONS, "coverage"])
             for method in ("default", "CR2 logit")
         ),
+    ),
+    *(
+        Claim(
+            "docs/decisions/unpaired.md", f"| {label} | {{}} | {{}} | {{}} |", lambda t, world=world: of_two(t, world)
+        )
+        for label, world in UNPAIRED.items()
     ),
     Claim(
         "docs/decisions/strata.md",

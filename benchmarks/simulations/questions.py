@@ -174,6 +174,25 @@ def one_sided(shared: int, alone: int, rate: float) -> Question:
     return Question(ask, {"paired": 0.0, "unpaired": 0.0})
 
 
+def unpaired(rates: tuple[float, float], first: tuple[int, int], second: tuple[int, int], icc: float) -> Question:
+    """Two models in so many clusters of a size: the difference by default, and from both intervals (Newcombe 1998)."""
+    G, sizes = np.array([first, second]).T
+    cluster, model = np.repeat(np.arange(G.sum()), np.repeat(sizes, G)), np.repeat(["a", "b"], G * sizes)
+    precision, centre = 1 / icc - 1, np.repeat(rates, G)
+    more, less = centre * precision, np.maximum((1 - centre) * precision, np.finfo(float).tiny)
+
+    def ask(rng: Rng) -> Ends:
+        score = (rng.random(cluster.size) < rng.beta(more, less)[cluster]) * 1.0
+        means = er.mean(
+            pd.DataFrame({"model": model, "cluster": cluster, "score": score}), by="model", groups="cluster"
+        )
+        (a, b), (low, high) = means.params, means.conf_int().to_numpy().T
+        below, above = np.hypot(a - low[0], high[1] - b), np.hypot(high[0] - a, b - low[1])
+        return {"default": last(means.contrast("a - b")), "Newcombe": (a - b - below, a - b + above)}
+
+    return Question(ask, dict.fromkeys(("default", "Newcombe"), rates[0] - rates[1]))
+
+
 def three_judges(rate: float, taste: float) -> Question:
     """Equal models on 60 prompts under three judges, whose verdicts differ on few of them."""
     prompt, judge = np.indices((60, 3)).reshape(2, -1)
@@ -641,6 +660,12 @@ def _worlds() -> Iterator[tuple[str, Made]]:
     for (shared, alone), rate in product(((80, 60), (20, 100), (150, 25)), (0.6, 0.9, 0.98)):
         name = f"{shared} shared questions and {alone} of each, rate {rate:g}"
         yield name, (400, one_sided, (shared, alone, rate))
+    apart = (((0.9, 0.7), 15, 10), ((0.99, 0.9), 15, 10), ((0.99, 0.97), 15, 100), ((1.0, 0.97), 10, 100))
+    for rates, G, size in apart:
+        name = f"models of {rates[0]:g} and {rates[1]:g}, each in {G} clusters of {size}"
+        yield name, (400, unpaired, (rates, (G, size), (G, size), 0.3))
+    name = "models of 0.95 and 0.95, in 60 clusters of 10 and in 10 of 100"
+    yield name, (400, unpaired, ((0.95, 0.95), (60, 10), (10, 100), 0.3))
     for rate, taste in product((0.7, 0.95), (0.0, 0.3)):
         yield f"three judges, rate {rate:g}, taste {taste:g}", (400, three_judges, (rate, taste))
     for models, per_prompt in ((20, 10), (40, 20), (60, 30)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import sys
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,12 @@ from evalreg.report.rendering import MARKUPS
 from evalreg.results.sources import all_sources
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+
+@pytest.fixture
+def unpictured(monkeypatch):
+    """Reports have no figures, which say nothing of methods."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
 
 
 def _of(name):
@@ -44,7 +51,7 @@ def _kinds():
     yield er.controlled_win_rate(board, formula="1", **verdicts), "a logistic model", "Miller"
 
 
-def test_intervals_ties_and_sources_are_those_that_acted():
+def test_intervals_ties_and_sources_are_those_that_acted(unpictured):
     for results, said, unsaid in _kinds():
         text, ends = results.methods(), results.conf_int().to_numpy()
         assert said in text
@@ -69,7 +76,7 @@ def test_all_that_is_cited_is_in_the_bibliography_and_nothing_else(name):
 
 
 @pytest.mark.parametrize("name", ["mean", "CR3", "win rate"])
-def test_the_report_says_the_same_methods(name):
+def test_the_report_says_the_same_methods(unpictured, name):
     results = _of(name)
     report = html.unescape(re.sub(r"</?bdi>", "", results.report()))
     paragraphs = re.sub(r" \([A-Z][^()]* \d{4}[^()]*\)(?=\.)", "", results.methods()).split("\n\n")

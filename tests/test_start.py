@@ -22,7 +22,7 @@ import pytest
 import evalreg as er
 
 PACKAGE = Path(er.__file__).parent
-FRAMES = {"numpy", "pandas", "scipy", "narwhals", "statsmodels"}
+FRAMES = {"numpy", "pandas", "scipy", "narwhals", "statsmodels", "patsy", "matplotlib", "polars", "duckdb", "pyarrow"}
 # Whatever is imported before, and in whatever order.
 EVERYTHING = """
 import importlib, pkgutil, evalreg

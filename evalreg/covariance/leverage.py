@@ -109,7 +109,8 @@ def inverse_power(
             some = part.start + np.flatnonzero(~small)
             values, axes = np.linalg.eigh(L[some])
             scale, turned = _of_eigenvalues(values, power, change)[:, :, None], np.swapaxes(axes, 1, 2)
-            result[some] = axes @ (scale * (turned if V is None else turned @ V[some]))
+            coordinates: FloatArray = turned if V is None else turned @ V[some]
+            result[some] = axes @ (scale * coordinates)
     return result
 
 

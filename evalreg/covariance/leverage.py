@@ -427,7 +427,7 @@ def cell_pieces(leverage: Matrix, weight: FloatArray, power: float) -> tuple[Mat
     return with_entries(leverage, a**2 * h / n), with_entries(leverage, a * h / np.sqrt(n))
 
 
-def cell_sums(b: Matrix, v: Matrix) -> tuple[FloatArray, FloatArray, FloatArray]:
+def spread_sums(b: Matrix, v: Matrix) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Sums over clusters that add up over blocks: b - v^2, bb' - b(v^2)' - (v^2)b', and vv'."""
     d, v2 = with_entries(b, b.data - v.data**2), with_entries(v, v.data**2)
     trace = np.bincount(b.indices, d.data, b.shape[1]).astype(np.float64, copy=False)
@@ -474,7 +474,7 @@ def spread_of(blocks: list[tuple[Matrix, Matrix]]) -> CellSpread:
     """
     b, v = (stacked(parts) for parts in zip(*blocks, strict=True))
     if b.shape[1] ** 2 <= HELD:
-        trace, squares, products = cell_sums(b, v)
+        trace, squares, products = spread_sums(b, v)
         return trace, squares + products**2, None
     v2 = with_entries(v, v.data**2)
     trace = np.asarray(b.sum(axis=0) - v2.sum(axis=0)).ravel()

@@ -24,7 +24,6 @@ from evalreg.covariance.leverage import (
     adjust_cell_totals,
     cell_dof,
     cell_pieces,
-    cell_sums,
     fixed_dof,
     full_leverage_cells,
     known_dof,
@@ -32,6 +31,7 @@ from evalreg.covariance.leverage import (
     power_scale,
     quadratic,
     spread_of,
+    spread_sums,
 )
 from evalreg.covariance.options import (
     Counts,
@@ -297,7 +297,7 @@ def cell_meat(
         arrays += [square(totals, bread), full_leverage_cells(share)]
     if bread is None or known is not None:
         pieces = cell_pieces(share, 1.0 / inverse, power)
-        arrays += cell_sums(*pieces) if known is None else known_sums(known, *pieces)
+        arrays += spread_sums(*pieces) if known is None else known_sums(known, *pieces)
     return np.concatenate([np.asarray(array, dtype=np.float64).ravel() for array in arrays])
 
 

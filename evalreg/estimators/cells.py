@@ -301,7 +301,7 @@ def independence_note(
     return ((IndependenceWarning, text),)
 
 
-def answers_of(
+def rows_by_item(
     data: Any, numbers: dict[str, str], roles: dict[str, str], missing: MissingName = "drop", groups: Groups = None
 ) -> tuple[ReadRows, tuple[str, ...], IntArray]:
     """Rows in use, one for each model and item; the names of at least two models, and the model of each row.

@@ -16,7 +16,7 @@ from evalreg.data.clusters import Groups, known_columns
 from evalreg.data.frame import open_frame
 from evalreg.errors import ArgumentError
 from evalreg.estimate import About, Estimate
-from evalreg.estimators.cells import Split, answers_of, means_of_cells, side_by_side
+from evalreg.estimators.cells import Split, means_of_cells, rows_by_item, side_by_side
 from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.results.results import Results, chooses_rows, results_of
 
@@ -151,7 +151,7 @@ def frontier(
     table, clusters = open_frame(data), item if groups is None else groups
     known_columns(list(metrics), table.columns, "metrics")
     numbers = {name: name for name in metrics}
-    rows, models, cell = answers_of(table, numbers, {"by": by, "item": item}, missing, clusters)
+    rows, models, cell = rows_by_item(table, numbers, {"by": by, "item": item}, missing, clusters)
     parts = []
     for name in metrics:
         split = Split(rows, tuple(f"{model}:{name}" for model in models), cell)

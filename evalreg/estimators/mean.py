@@ -23,7 +23,7 @@ from evalreg.data.sums import Lines, SummedLog, lines_of, refuse_unsummed
 from evalreg.errors import ArgumentError, DataError
 from evalreg.estimate import About, Estimate
 from evalreg.estimators import targets
-from evalreg.estimators.cells import Split, answers_of, estimate_cells, from_row_influence, independence_note, titled
+from evalreg.estimators.cells import Split, estimate_cells, from_row_influence, independence_note, rows_by_item, titled
 from evalreg.inference.intervals import Behind
 from evalreg.inference.questions import scale_notes, unequal_notes
 from evalreg.results.results import Results, chooses_rows, results_of
@@ -352,7 +352,7 @@ def mean_over(
     if len(set(shares)) < len(shares):
         raise ArgumentError(f"`q` must name each quantile once; got {listed(shares)}.")
     clusters = [item, over] if groups is None else groups
-    rows, names, template = answers_of(data, {"score": score}, {"over": over, "item": item}, missing, clusters)
+    rows, names, template = rows_by_item(data, {"score": score}, {"over": over, "item": item}, missing, clusters)
     is_shared, line = shared_rows(rows.used[over], names, rows.used[item], item, over=True)
     if not is_shared.all():
         rows, template = rows.only(is_shared, "unshared"), template[is_shared]

@@ -37,7 +37,7 @@ from evalreg.errors import (
     ScoreRangeError,
 )
 from evalreg.estimate import About, Estimate, Ratings, Refit
-from evalreg.estimators.cells import answers_of, refuse_values
+from evalreg.estimators.cells import refuse_values, rows_by_item
 from evalreg.estimators.win_rate import board_of, model_means
 from evalreg.numerics.basis import basis_of, refuse_singular
 from evalreg.numerics.fitting import newton
@@ -647,7 +647,7 @@ def wins(data: Any, score: str = "score", *, model: str = "model", item: str = "
     >>> board.params.round(3).to_dict()
     {'new': 0.525, 'old': 0.475}
     """
-    return pairs_of(*answers_of(data, {"score": score}, {"model": model, "item": item}), item)
+    return pairs_of(*rows_by_item(data, {"score": score}, {"model": model, "item": item}), item)
 
 
 def pairs_of(rows: ReadRows, names: tuple[str, ...], cell: IntArray, item: str) -> pd.DataFrame:
@@ -760,7 +760,7 @@ def ability(
     >>> er.ability(log, item="question", groups="passage").params.round(3).to_dict()
     {'new': 0.161, 'old': -0.161}
     """
-    rows, names, cell = answers_of(data, {"score": score}, {"model": model, "item": item}, missing, groups)
+    rows, names, cell = rows_by_item(data, {"score": score}, {"model": model, "item": item}, missing, groups)
     values, rule = rows.values["score"], "`score` must be 0 or 1 for abilities"
     refuse_values(~np.isin(values, (0.0, 1.0)), values, score, rule, "Compare it with a threshold first.")
     pairs, clusters = pairs_of(rows, names, cell, item), f"`{item}`" if groups is None else groups

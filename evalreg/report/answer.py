@@ -130,7 +130,7 @@ def few(texts: Sequence[str], most: int) -> tuple[str, ...]:
     left = len(texts) - most
     if left <= 0:
         return tuple(texts)
-    return (*texts[:most], f"{left} more {'note' if left == 1 else 'notes'} with the details.")
+    return (*texts[:most], f"{counted(left, 'more note')} with the details.")
 
 
 def short(summary: Summary) -> Summary:

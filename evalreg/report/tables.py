@@ -15,7 +15,7 @@ from unicodedata import east_asian_width
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import visible
+from evalreg.checks import counted, visible
 from evalreg.errors import ArgumentTypeError
 
 WIDTH = 80
@@ -539,8 +539,7 @@ def show(frame: Any) -> Summary:
     rows = tuple((name, *row) for name, *row in zip(names, *cells, strict=True))
     columns: Any = table.columns
     headers = (corner, *(", ".join(map(str, c)) if isinstance(c, tuple) else str(c) for c in columns))
-    n, k = table.shape
-    title = f"{n} row{'' if n == 1 else 's'}, {k} column{'' if k == 1 else 's'}"
+    title = ", ".join(map(counted, table.shape, ("row", "column")))
     return Summary(title, (), (Grid(headers, rows, blocks=True),), ())
 
 
@@ -556,7 +555,7 @@ def _cell(value: Any, column: str) -> str:
     if isinstance(value, bool | np.bool_ | int | np.integer | str):
         return str(value)
     if isinstance(value, list | tuple | dict | np.ndarray | pd.Series):
-        return f"{len(value)} value{'' if len(value) == 1 else 's'}"
+        return counted(len(value), "value")
     if value is None or value is pd.NA or (isinstance(value, float | np.floating) and np.isnan(value)):
         return ""
     if isinstance(value, float | np.floating):

@@ -166,11 +166,11 @@ def tested_against(estimate: Estimate) -> float | None:
 def against_null(estimate: Estimate, cov: Covariance) -> tuple[FloatArray, FloatArray]:
     """t and p of each parameter against what its kind is tested against: a half for win rates, 1 for odds, else 0.
 
-    NaN without a variance, and of levels against 0 where no interval of theirs holds it.
+    NaN without a variance, and of levels against 0 where it is an end of the scale, or no interval of theirs holds it.
     """
     t, p = against(estimate, cov, np.full(estimate.n_params, estimate.about.null))
     if tested_against(estimate) is None:
-        never = np.isinf(t)
+        never = np.isinf(t) | (estimate.bounded & (cov.variance() == 0))
         if cov.single is not None:
             never[cov.single.sides(None)[0]] = True
         t[never] = p[never] = np.nan

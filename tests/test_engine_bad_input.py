@@ -115,7 +115,9 @@ def test_times_are_clusters_and_days_of_a_zone_too(engine):
     expected = er.mean(frame, groups="passage")
     times = pd.Timestamp("2024-03-31") + pd.to_timedelta(frame["passage"] * 37, unit="m")
     for column in (times, times.dt.tz_localize("UTC"), times.dt.tz_localize("UTC").dt.tz_convert("Europe/Berlin")):
-        found = er.mean(engine(frame.assign(passage=column)), groups="passage")
+        data = frame.assign(passage=column)
+        found, plain = er.mean(engine(data), groups="passage"), er.mean(data, groups="passage")
+        assert set(map(str, found.influence("passage").index)) == set(map(str, plain.influence("passage").index))
         np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)
         assert found.n_clusters == {"passage": 40}
 

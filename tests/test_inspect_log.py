@@ -198,8 +198,10 @@ def test_several_scorers_are_not_averaged_over(tmp_path):
 
 def test_entries_of_a_score_are_not_averaged_over_and_nan_among_them_stays_missing(tmp_path):
     values = [{"a": 1, "b": 0.5}, {"a": 0, "b": float("nan")}, {"a": 1}]
-    samples = [summary(i, 1, {"parts": {"value": value}}) for i, value in enumerate(values, 1)]
+    samples = [summary(i, 1, {"parts": {"value": value}, "match": "C"}) for i, value in enumerate(values, 1)]
     path = write_eval(tmp_path / "a.eval", header(), samples)
+    with pytest.raises(ArgumentError, match="scorer='match' and metric='a' are of no score together"):
+        er.read_log(path, scorer="match", metric="a")
     assert scores_of(er.read_log(path, metric="a")) == [1, 0, 1]
     log = er.read_log(path, metric="b")
     assert (scores_of(log), dict(log.left_out)) == ([0.5], {"unscored": 2})

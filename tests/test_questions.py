@@ -120,7 +120,9 @@ def test_questions_that_no_model_shares_are_refused_with_the_models_that_cost_mo
     # The advice leads to what it says.
     left = er.mean(part[~part["model"].isin(["m3", "m5"])], by="model", item="item", questions="shared")
     assert left.to_frame()["n"].tolist() == [120] * 4
-    assert 'leave out "m3", "m5" and use questions="shared" for the 120' in said(part, item="item").replace("L", "l")
+    assert 'leave out "m3", "m5" and use `mean` with questions="shared" for the 120' in said(part, item="item").replace(
+        "L", "l"
+    )
 
 
 @pytest.mark.slow

@@ -164,6 +164,7 @@ def _alike(values: Iterator[str]) -> str:
 def _with_later(reply: Reply, request: Request) -> Reply:
     """What further options ask of the result: ranks, tiers, the best, tests, a gate, a figure."""
     result, alpha, more = reply.result, request.alpha, dict(reply.more)
+    answers = {"leaderboard": more["board"]} if "board" in more else {}
     several = getattr(getattr(getattr(result, "estimate", None), "about", None), "n_models", 2)
     for name, method in LATER.items():
         if not request.get(name):
@@ -174,8 +175,10 @@ def _with_later(reply: Reply, request: Request) -> Reply:
             )
         options: dict[str, Any] = {} if method == "joint_test" else {"alpha": alpha, "seed": request.get("seed", 0)}
         options |= {"draws": request.get("draws", 9999)} if method == "wild_test" else {}
-        with _of_option(name):
-            more[name] = getattr(result, method)(**options)
+        if method not in answers:
+            with _of_option(name):
+                answers[method] = getattr(result, method)(**options)
+        more[name] = answers[method]
     gate = result.gate(request.get("gate"), alpha=alpha) if request.get("gate") is not None else None
     if request.get("figure"):
         draw(lambda: result.plot(alpha=alpha), request.get("figure"))

@@ -242,13 +242,16 @@ def factorize(values: Any, name: str = "") -> tuple[IntArray, Any]:
 
 
 def _without_twins(values: Any) -> Any:
-    """The same where NaN is missing, -0 is 0 and every category occurs; times are spelled as pandas does."""
+    """The same where NaN is missing, -0 is 0 and every category occurs; times as pandas spells them, zoned in UTC."""
     kind: Any = getattr(values, "dtype", None)
     of_numpy = getattr(kind, "numpy_dtype", kind)  # of nullable types and those of Arrow
     if of_numpy is not kind and of_numpy.kind == "f":
         return values.to_numpy(dtype=of_numpy, na_value=np.nan)
     if isinstance(kind, pd.ArrowDtype) and str(kind).startswith("dictionary"):
         return values.astype(object)
+    # Engines hold the moment, and spell it in the zone of the session.
+    if isinstance(kind, pd.DatetimeTZDtype):
+        return pd.Series(values).dt.tz_convert("UTC")
     times = isinstance(kind, np.dtype) and kind.kind in "mM" and np.datetime_data(kind)[0] != "D"
     return pd.Series(values) if times else values
 

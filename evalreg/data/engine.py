@@ -470,14 +470,17 @@ def whole_clusters(tables: Iterator[Any], keys: Sequence[str]) -> Iterator[Any]:
 
 
 def _plain(table: Any) -> Any:
-    """Columns of categories as their values: parts of a result may number these in different ways, or know of more."""
+    """Categories as their values, as parts of a result may number them in different ways; zoned times in UTC."""
     import pyarrow as pa
 
     for place, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            table = table.set_column(place, field.name, table.column(place).cast(field.type.value_type))
-        elif pa.types.is_interval(field.type):  # of SQL, with months and days
-            raise nested_labels("", field.type)
+        plain = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if pa.types.is_interval(plain):  # of SQL, with months and days
+            raise nested_labels("", plain)
+        if pa.types.is_timestamp(plain) and plain.tz:
+            plain = pa.timestamp(plain.unit, "UTC")
+        if plain != field.type:
+            table = table.set_column(place, field.name, table.column(place).cast(plain))
     return table
 
 

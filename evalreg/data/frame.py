@@ -148,6 +148,9 @@ def values_of(column: nw.Series[Any]) -> Any:
     native = column.to_native()
     if isinstance(native, pd.Series):
         return native
+    if getattr(column.dtype, "time_zone", None) is not None:  # arrays have no zones
+        plain = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        return pd.Series(values_of(plain)).dt.tz_localize("UTC")
     missing = column.is_null().to_numpy().astype(bool)
     present = np.asarray((column.filter(~column.is_null()) if missing.any() else column).to_numpy())
     if present.ndim > 1:  # structs and arrays

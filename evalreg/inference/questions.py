@@ -103,13 +103,13 @@ def unequal_text(answers: Answered, effect: str) -> str:
             f"{said} Its mean and rank are over other questions. No question was answered by all of them: compare in "
             "pairs, by `compare`."
         )
-    remedy = f'Use questions="shared" for the {shared} that all {count.size} answered'
+    remedy = f'Use `mean` with questions="shared" for the {shared} that all {count.size} answered'
     if first and 2 * shared < int(answers.indicator.shape[0]):
         named, left = first
         few_shared = {0: "No question was", 1: "Only 1 question was"}.get(shared, f"Only {shared} questions were")
         remedy = (
             f"{few_shared} answered by all {count.size}: leave out {quoted(named)} and use "
-            f'questions="shared" for the {left} that the others all answered'
+            f'`mean` with questions="shared" for the {left} that the others all answered'
         )
     return (
         f"{said} Means over different questions do not rank models. {remedy}, or `compare`, which takes each pair over "

@@ -54,6 +54,7 @@ def picks_of(
     if several := {task: names for task, names in chosen.items() if len(names) > 1}:
         raise _ambiguous(format, usable, several, asked)
     picks = {task: ScoreName(*map(str, names[0])) if names else NO_SCORE for task, names in chosen.items()}
+    _refuse_idle(asked, format, choice, picks, usable)
     unread = [] if choice.metric is not None else _not_read(offers, usable)
     return picks, [*_read(picks, by_log), *unread]
 
@@ -151,6 +152,21 @@ def _refuse_unknown(argument: str, value: str, format: Format, offers: Offers, u
             f"`{argument}` must name a number for each answer; {value!r} holds {listed(values) or 'nothing'}. Those "
             f"that do: {listed(sorted(filter(None, counts)))}."
         )
+
+
+def _refuse_idle(asked: Asked, format: Format, choice: Choice, picks: Mapping[str, ScoreName], usable: Usable) -> None:
+    """An error where something that was asked for is of no score that is read, since what else was asked has none."""
+    for argument, value in asked.items():
+        if value is None or reads_all(argument, format, choice):
+            continue
+        if all(getattr(name, argument) != value for name in picks.values()):
+            together = " and ".join(f"{name}={each!r}" for name, each in asked.items() if each is not None)
+            scores = sorted({in_words(name, quoted=True) for names in usable.values() for name in names})
+            raise ArgumentError(
+                f"`{argument}` must go with what else is asked for; {together} are of no score together. The log has "
+                f"{listed(scores, joiner='; ')}.",
+                parameter=argument,
+            )
 
 
 def _ambiguous(format: Format, usable: Usable, several: Mapping[str, list[ScoreName]], asked: Asked) -> ArgumentError:

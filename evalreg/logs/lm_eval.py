@@ -13,7 +13,7 @@ from evalreg.checks import counted, listed
 from evalreg.errors import LogFormatError
 from evalreg.logs.files import Source
 from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Name, Part, Record, ScoreName, Unknown
-from evalreg.logs.records import at, document, json_lines, name_set, numeric, numeric_items
+from evalreg.logs.records import at, beside, json_lines, name_set, numeric, numeric_items
 
 LARGEST_RESULTS = 1 << 28
 # The files have no version of their own; that of the harness has to do.
@@ -52,7 +52,7 @@ def _parts(source: Source, choice: Choice) -> Iterator[Part]:
     """The run of a samples file."""
     match, path = _SAMPLES_NAME.fullmatch(source.path.name), source.path
     task, time = (match["task"], match["time"]) if match else (source.stem.removeprefix("samples_"), "")
-    results = _beside(path, time)
+    results = _results(path, time)
     model, is_named = _model(results)
     groups = _groups(results, task)
     reported = numeric_items({key: v for key, v in _inside(results, "results", task).items() if "," in key})
@@ -95,11 +95,11 @@ def _parts(source: Source, choice: Choice) -> Iterator[Part]:
     yield part
 
 
-def _beside(samples: Path, time: str) -> Record:
+def _results(samples: Path, time: str) -> Record:
     """The results file of the same time in the same folder; links are not followed."""
     for path in sorted(samples.parent.iterdir()) if time else ():
-        if re.fullmatch(rf".*_{re.escape(time)}\.json", path.name) and path.is_file() and not path.is_symlink():
-            results = document(Source(path), LARGEST_RESULTS)
+        named = re.fullmatch(rf".*_{re.escape(time)}\.json", path.name)
+        if named and (results := beside(path, LARGEST_RESULTS)) is not None:
             if not isinstance(results, dict) or not isinstance(results.get("results"), dict):
                 raise LogFormatError(
                     f'A results file of lm-evaluation-harness has an object "results"; {path} has none.'

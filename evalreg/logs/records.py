@@ -181,9 +181,9 @@ def parsed(data: bytes, name: str) -> Any:
         ) from error
 
 
-def beside(path: Path) -> Any:
+def beside(path: Path, largest: int | None = None) -> Any:
     """The JSON value of a file that may lie beside a log; None where there is none."""
-    return document(Source(path)) if path.is_file() and not path.is_symlink() else None
+    return document(Source(path), largest) if path.is_file() and not path.is_symlink() else None
 
 
 def records(source: Source, broken: BrokenName) -> Iterator[tuple[str, Record | None]]:

@@ -308,8 +308,11 @@ class SingleMeans(UnitScores):
 
     def _unseen_in(self, axis: Axis) -> Unseen:
         """What the clusters did not show of each column."""
+        return self._rarer_in(axis, self.means)
+
+    def _rarer_in(self, axis: Axis, means: FloatArray) -> Unseen:
         blocks = ((block.totals, rows_of(block)) for block in self.scores.as_means.cells(axis))
-        return Unseen.of_clusters(rarer_scores(blocks, self.means))
+        return Unseen.of_clusters(rarer_scores(blocks, means))
 
     def beside(self, other: SingleMeans, scores: Scores) -> SingleMeans | None:
         """Means of both from their scores side by side; None where the two have not the same rule."""
@@ -366,8 +369,7 @@ class StratifiedMeans(SingleMeans):
     def _unseen_in(self, axis: Axis) -> Unseen:
         """That of the strata, by their shares of the variance."""
         mean, count, _ = self.strata
-        blocks = ((block.totals, rows_of(block)) for block in self.scores.as_means.cells(axis))
-        of = Unseen.of_clusters(rarer_scores(blocks, mean))
+        of = self._rarer_in(axis, mean)
         variances = _shares_of_variance(compressed(self.shares), 1 / count)
         total = np.asarray(variances.sum(axis=1)).ravel()
         return Unseen(variances @ of.share / total, variances @ of.pairs / total)

@@ -51,7 +51,8 @@ def test_every_number_that_the_docs_quote_is_in_the_published_table():
     assert claims.failing(table.read(PUBLISHED)) == []
 
 
-def test_a_number_that_was_not_measured_is_named():
+def test_a_number_that_was_not_measured_is_named(monkeypatch):
+    monkeypatch.setattr(claims, "CLAIMS", [claim for claim in claims.CLAIMS if "zero in" in claim.sentence])
     lines = table.read(PUBLISHED)
     lines.loc[lines["of"] == "failed answers", "coverage"] = 0.5
     wrong = claims.failing(lines)

@@ -168,11 +168,11 @@ def check_target(target: TargetName, n_population: object, refused: str | None) 
     """Refuse what does not go together; `refused` says what has no place beside a finite benchmark, and why."""
     if (target == FULL) != (n_population is not None):
         raise ArgumentError(
-            f'target="{FULL}" and `n_population` go together: the number of its questions, or of whole clusters as '
+            f'`target="{FULL}"` and `n_population` go together: the number of its questions, or of whole clusters as '
             f'{{"passage": 896}}; got target="{target}" and n_population={n_population!r}.'
         )
     if target == FULL and refused:
-        raise NotAvailableError(f'target="{FULL}" is not defined with {refused}')
+        raise NotAvailableError(f'`target="{FULL}"` is not defined with {refused}')
 
 
 def real_numbers(values: Any) -> FloatArray:

@@ -267,7 +267,6 @@ REFUSED = {
         er.plan.sample_size(delta=0.03, omega2=-0.1)
         er.plan.sample_size(delta=0.03, omega2=0.1, cluster_size=0.5)
         er.plan.mde(n=1, omega2=0.1)
-        er.plan.clusters(delta=0.05, cluster_size=5, omega2=0.1, icc=-0.1)
         er.plan.power(delta=0.1, omega2=0.1, cluster_sizes=[5, 5], icc=0.5, draws=0)
         er.plan.answers(delta=0.1, omega2=0.1, sigma2_a=0.1, sigma2_b=0.1, cost_question=-1, cost_a=1, cost_b=1)
         er.plan.board(delta=0.1, judges=[3], model_prompt=0.0, model_judge=0.1, residual=0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
@@ -43,10 +43,11 @@ class Output:
 
 def rendered(request: Request, reply: Reply) -> Output:
     """The reply of a command in the format that it requests."""
-    if isinstance(reply.result, str):
-        return Output(reply.result, to_file=request.command.name != "summarise")
-    form, notes = request.form, getattr(getattr(reply.result, "results", reply.result), "notes", ()) or ()
+    form, about = request.form, reply.more.get("reported", reply.result)
+    notes = getattr(getattr(about, "results", about), "notes", ()) or ()
     texts = [str(note[1] if isinstance(note, tuple) else note) for note in notes]
+    if isinstance(reply.result, str):
+        return Output(reply.result, to_file=request.command.name != "summarise", said=_in_lines(texts))
     if form == "json":
         text = _json(request, reply)
     elif form == "csv":
@@ -56,7 +57,7 @@ def rendered(request: Request, reply: Reply) -> Output:
         text = _tables(request, reply, summary, form)
         texts += summary.sentences
     # A table alone has no place for notes: they are warnings then.
-    said = frozenset[str]() if form in ("csv", "latex") else frozenset(" ".join(text.split()) for text in texts)
+    said = _in_lines(() if form in ("csv", "latex") else texts)
     messages = tuple(_lines(request, reply)) if form == "csv" or _is_one_table(reply, form) else ()
     status = 0 if reply.gate is None else reply.gate.status
     if reply.gate is not None and form in ("csv", "latex", "html"):
@@ -64,6 +65,10 @@ def rendered(request: Request, reply: Reply) -> Output:
     if "summary" in request.options:
         _append(str(request.options["summary"]), _tables(request, reply, summary_of(reply.result, request), "md"))
     return Output(text, status, said=said, messages=messages)
+
+
+def _in_lines(texts: Iterable[str]) -> frozenset[str]:
+    return frozenset(" ".join(text.split()) for text in texts)
 
 
 def _is_one_table(reply: Reply, form: str) -> bool:

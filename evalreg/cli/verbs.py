@@ -347,7 +347,8 @@ def report(request: Request) -> Reply:
     reported = {"alpha": request.alpha} | ({} if paired else {"seed": seed}) | request.among("title")
     origin = {"command": request.typed, "code": _in_python(request, rows, function, options, reported)}
     about = subject_of(result, rows)
-    return Reply(write_report(about, None, form, request.alpha, seed, request.get("title"), **origin))
+    page = write_report(about, None, form, request.alpha, seed, request.get("title"), **origin)
+    return Reply(page, more={"reported": result})
 
 
 def _in_python(

@@ -259,7 +259,7 @@ def refuse_undrawn(cov: Covariance, population: Population) -> None:
     """Refuse clusters that were not drawn from the population."""
     if cov.crossed:
         raise NotAvailableError(
-            'target="the full benchmark" is defined for one clustering; '
+            '`target="the full benchmark"` is defined for one clustering; '
             f"{' + '.join(map(axis_name, cov.axes))} are crossed, and judges or prompts are no part of a benchmark, so "
             "that nothing says how many of them there are. Cluster by what was drawn from it."
         )

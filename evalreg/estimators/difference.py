@@ -226,7 +226,7 @@ def compare(
     option("target", target, TargetName)
     if target == THESE:
         raise NotAvailableError(
-            'target="these questions" leaves nothing to pair, since only the answers vary: use '
+            '`target="these questions"` leaves nothing to pair, since only the answers vary: use '
             '`mean(..., by="model", sample=..., target="these questions")` and `contrast`.'
         )
     by_stratum = "`strata` in `compare`: use `mean` with `by`, `item` and `strata`, and `pairwise()`."
@@ -264,7 +264,7 @@ def compare(
     if n_population is not None:
         if not facts.paired.all():
             raise NotAvailableError(
-                f'target="{target}" is defined for models that answered the same questions; '
+                f'`target="{target}"` is defined for models that answered the same questions; '
                 f"{int(np.sum(~facts.paired))} of {len(facts.paired)} differences are not paired. Leave them out."
             )
         drawn: dict[str, Any] = {"item": item, "sample": sample, "noise": noise}

@@ -43,7 +43,7 @@ def checked_shares(strata: str | None, weights: Shares) -> Shares | None:
 def _no_place(beside: list[str]) -> ArgumentError:
     """What is wrong with arguments beside fixed questions."""
     return ArgumentError(
-        f'target="{THESE}" holds the questions fixed, so that {" and ".join(beside)} cannot matter. Leave out '
+        f'`target="{THESE}"` holds the questions fixed, so that {" and ".join(beside)} cannot matter. Leave out '
         f"{'it' if len(beside) == 1 else 'them'}."
     )
 
@@ -62,7 +62,7 @@ def these_questions(of: Callable[..., Results], item: str | None, sample: str | 
     """Means with the error that the answers alone make: each question is a stratum, and all count alike."""
     if item is None or sample is None:
         raise ArgumentError(
-            f'target="{THESE}" needs `item`, the column of the questions, and `sample`, that of the answers to each.'
+            f'`target="{THESE}"` needs `item`, the column of the questions, and `sample`, that of the answers to each.'
         )
     if refused := [f"`{name}`" for name, value in beside.items() if value is not None]:
         raise _no_place(refused)
@@ -72,8 +72,8 @@ def these_questions(of: Callable[..., Results], item: str | None, sample: str | 
             results = of(strata=item, strata_weights="macro")
         except DataError as error:
             raise NotAvailableError(
-                f'target="{THESE}" needs two answers or more of every model to every question, because the noise of an '
-                f"answer shows only next to another one ({error.message}) Leave out such questions for all models."
+                f'`target="{THESE}"` needs two answers or more of every model to every question, because the noise of '
+                f"an answer shows only next to another one ({error.message}) Leave out such questions for all models."
             ) from None
     line = (
         f"Target: these questions. Only the answers ({sample}) vary, independently of each other; the error bar says "
@@ -92,14 +92,14 @@ def noise_of_answers(source: UsedRows, score: str) -> FloatArray:
     """s^2/k of the k answers to each question (of each model), in the order of the rows that they were averaged to."""
     if source.item is None:
         raise NotAvailableError(
-            'target="the full benchmark" with `sample` needs the variance of the answers to each question, and so '
+            '`target="the full benchmark"` with `sample` needs the variance of the answers to each question, and so '
             "rows in memory: collect the columns first."
         )
     values = restrict(source.table.floats(score, "score"), source.keep)
     code, counts = source.item.codes, source.item.counts
     if np.min(counts) < 2:
         raise NotAvailableError(
-            'target="the full benchmark" with `sample` needs two answers or more of every model to every question, '
+            '`target="the full benchmark"` with `sample` needs two answers or more of every model to every question, '
             "because the noise of an answer shows only beside another; of "
             f"{np.count_nonzero(counts < 2)} of {counts.size} there is one. Leave out such questions for all "
             "models; or average the answers first and leave `sample` out: the result then speaks of the answers as "
@@ -323,13 +323,13 @@ def _refuse_strata(
     strata = cells.strata
     if shares == "as_sampled":
         raise NotAvailableError(
-            f'target="{FULL}" is not defined with strata_weights="as_sampled": the sizes of a finite benchmark are '
+            f'`target="{FULL}"` is not defined with strata_weights="as_sampled": the sizes of a finite benchmark are '
             'known. Give them as n_population={"algebra": 400, "law": 250} and leave `strata_weights` out.'
         )
     if axes is not None and [axis_name(axis) for axis in axes] != [item]:
         name = axis_name(axes[0])
         raise NotAvailableError(
-            f'target="{FULL}" with `strata` is defined for questions that were drawn one by one within them, where '
+            f'`target="{FULL}"` with `strata` is defined for questions that were drawn one by one within them, where '
             f"clusters of questions do not matter. Leave `groups` out; or, of {name} clusters drawn whole, say how "
             f'many each stratum has: n_population={{"{name}": {{{listed(strata[:1])}: 40, ...}}}}.'
         )

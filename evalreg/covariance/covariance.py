@@ -334,7 +334,7 @@ class Covariance:
     @held_property
     def _variances(self) -> FloatArray:
         """Variances of the parameters themselves, which nearly every statement asks for."""
-        return self._variance(np.eye(len(self.names)))
+        return self._own_plain_widths.variance if self.ends is not None else self._seen(self._contrasts(None), None)
 
     def _variance(self, C: Matrix) -> FloatArray:
         return self._seen(C, None) if self.ends is None else self._widths(C).variance
@@ -553,7 +553,7 @@ class Covariance:
 
     @held_property
     def _own_plain_widths(self) -> Widths:
-        return self._widths(self._contrasts(None))
+        return self._widths(self._contrasts(None), None if self.ends is not None else self._variances)
 
     def _scored(self, contrasts: Matrix | None, variance: FloatArray) -> Scored | None:
         """Contrasts whose variance depends on the value tested; it grows on the axis with the most clusters."""
@@ -577,9 +577,10 @@ class Covariance:
         scored = Scored.joined(parts)
         return None if scored is None or not scored.rows.size else scored
 
-    def _widths(self, C: Matrix) -> Widths:
+    def _widths(self, C: Matrix, seen: FloatArray | None = None) -> Widths:
+        """Widths by standard errors, from variances that are `seen` already where nothing is allowed beyond them."""
         reach = self.reach(C)
-        seen = self._seen(C, reach)
+        seen = self._seen(C, reach) if seen is None else seen
         if self.summed:
             dims = [term.dims for term in self.pieces]
             variances, dofs = np.array([(term.variance(C), term.dof(C)) for term in self.pieces]).swapaxes(0, 1)

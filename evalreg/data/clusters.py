@@ -718,7 +718,7 @@ def no_source(name: str, held: Sequence[str], argument: str = "groups") -> NotAv
     """Return the error for a clustering that a result cannot look up any more."""
     return NotAvailableError(
         f'`{argument}` names "{name}", which this result does not hold: it no longer has its source rows (it was '
-        f"copied or unpickled, or made of sums).{nearest_or_all(name, held, 'held column')} Fit again for others, of "
+        f"copied or unpickled, or made of sums).{nearest_or_all(name, held, 'held column')} For others fit again, of "
         "rows, or of sums that were made with them in `groups`.",
         column=name,
         parameter=argument,

@@ -156,10 +156,11 @@ def test_columns_named_by_numbers_go_by_their_text(log):
 
 @pytest.mark.parametrize(("kind", "digits"), [("float64", 53), ("float32", 24), (object, 53)])
 def test_ids_that_floats_do_not_tell_apart_are_refused_by_their_name(log, kind, digits):
-    ids = (2.0**digits + 2 * np.arange(len(log))).astype(kind)
-    for make in (pd.DataFrame, pl.from_pandas):
-        with pytest.raises(ArgumentTypeError, match=rf"column 'id'.* 2\^{digits}"):
-            er.mean(make(log.assign(id=ids)), groups="id")
+    ids = (2.0**digits + np.arange(len(log))).astype(kind)
+    for make in (pd.DataFrame, pl.from_pandas, lambda frame: pl.from_pandas(frame).lazy()):
+        for roles in ({"groups": "id"}, {"item": "id"}):
+            with pytest.raises(ArgumentTypeError, match=rf"column 'id'.* 2\^{digits}"):
+                er.mean(make(log.assign(id=ids)), **roles)
 
 
 # What a result gives back

@@ -386,8 +386,10 @@ class Query:
         counts = Query(again).totals({"rows": (nw.col(ROWS), "sum")})
         if counts["n"]:
             names = [f"{KEY}{i}" for i in range(len(key))]
-            first = as_pandas(again.sort(*names).head(3))[names].itertuples(index=False, name=None)
-            shown = listed(":".join(map(str, labels)) for labels in first)
+            first = as_pandas(again.sort(*names).head(3))[names]
+            for name, labels in zip(key, names, strict=True):  # large floats look like repeats, and are not
+                refuse_inexact(np.asarray(first[labels]), name)
+            shown = listed(":".join(map(str, labels)) for labels in first.itertuples(index=False, name=None))
             raise repeated_rows(key, column, int(counts["rows"] - counts["n"]), remedy, shown=shown)
 
     def sums(self, by: Axis, cells: CellKeys, values: Mapping[str, nw.Expr]) -> Iterator[Sums]:

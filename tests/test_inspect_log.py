@@ -190,6 +190,10 @@ def test_several_scorers_are_not_averaged_over(tmp_path):
     samples = [summary(i, 1, {"match": "C", "exact": "I"}) for i in (1, 2)]
     path = write_eval(tmp_path / "a.eval", header(), samples)
     assert scores_of(er.read_log(path, scorer="exact")) == [0.0, 0.0]
+    unscored = write_eval(tmp_path / "c.eval", header(), [summary(1, 1, {"match": None, "exact": None})])
+    assert er.read_log(unscored, scorer="exact").measures == {"passages": "exact"}
+    with pytest.raises(ArgumentError, match=r"scorers of the log: 'match' \(0\), 'exact' \(0\)"):
+        er.read_log(unscored, scorer="exakt")
     declared = write_eval(tmp_path / "b.eval", header(headline_metric={"scorer": "match"}), samples)
     log = er.read_log(declared)
     assert scores_of(log) == [1.0, 1.0]
@@ -205,11 +209,10 @@ def test_entries_of_a_score_are_not_averaged_over_and_nan_among_them_stays_missi
     assert scores_of(er.read_log(path, metric="a")) == [1, 0, 1]
     log = er.read_log(path, metric="b")
     assert (scores_of(log), dict(log.left_out)) == ([0.5], {"unscored": 2})
-    with pytest.raises(ArgumentError):
-        er.read_log(path, metric="c")
     single = write_eval(tmp_path / "b.eval", header(), [summary(1, 1, {"match": "C"})])
-    with pytest.raises(ArgumentError):
-        er.read_log(single, metric="accuracy")
+    for log_path, metric in ((path, "c"), (single, "accuracy")):
+        with pytest.raises(ArgumentError):
+            er.read_log(log_path, metric=metric)
 
 
 def test_edits_by_hand_are_counted_and_the_latest_value_read(tmp_path):

@@ -45,7 +45,7 @@ def picks_of(
     by_log = False
     for task, counts in usable.items():
         # Of a task without scores of single answers nothing can be chosen.
-        fitting = _fitting(list(counts), asked) or list(offers[task])[:1]
+        fitting = _fitting(list(counts), asked) or _fitting(list(offers[task]), asked)[:1]
         names = _declared(fitting, asked, [part for part in parts if part.task == task])
         by_log |= len(names) < len(fitting)
         if len(names) > 1 and format.alike and all(_agree(answer, names) for answer in answers if answer.task == task):
@@ -121,7 +121,7 @@ def _not_read(offers: Offers, usable: Usable) -> Iterator[str]:
     """Metrics that hold no scores of single answers."""
     tasks_by_words: dict[str, list[str]] = defaultdict(list)
     for task, offered in offers.items():
-        if unknown := {name.metric for name in _unknown(offered)} - {name.metric for name in usable[task]}:
+        if unknown := {name.metric for name in _unknown(offered)} - {name.metric for name in usable[task]} - {""}:
             tasks_by_words[listed(sorted(unknown))].append(task)
     for metrics, tasks in tasks_by_words.items():
         yield f"Not read: {metrics}, no scores of single answers{f' of {listed(tasks)}' * any(tasks)}."
@@ -142,7 +142,7 @@ def _refuse_unknown(argument: str, value: str, format: Format, offers: Offers, u
             counts[part] += max(count for name, count in task.items() if getattr(name, argument) == part)
     known = dict.fromkeys(getattr(name, argument) for offered in offers.values() for name in offered)
     if value not in known:
-        several = listing({repr(part): count for part, count in counts.items() if part})
+        several = listing({repr(part): counts[part] for part in counts or known if part})
         choices = f"the {format.choose[argument][1]} of the log{f': {several}' if several else ', which has none'}"
         raise ArgumentError(f"`{argument}` must be one of {choices}; got {value!r}.{nearest(value, known)}")
     if value not in counts and counts:
@@ -161,10 +161,10 @@ def _refuse_idle(asked: Asked, format: Format, choice: Choice, picks: Mapping[st
             continue
         if all(getattr(name, argument) != value for name in picks.values()):
             together = " and ".join(f"{name}={each!r}" for name, each in asked.items() if each is not None)
-            scores = sorted({in_words(name, quoted=True) for names in usable.values() for name in names})
+            scores = sorted({in_words(name) for names in usable.values() for name in names})
             raise ArgumentError(
                 f"`{argument}` must go with what else is asked for; {together} are of no score together. The log has "
-                f"{listed(scores, joiner='; ')}.",
+                f"{listed(scores)}.",
                 parameter=argument,
             )
 

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 import evalreg as er
+from evalreg.covariance.covariance import Covariance
 from evalreg.errors import ArgumentTypeError, DataError, EvalregError, RectificationWarning, ZeroVarianceWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -127,3 +128,13 @@ def test_a_share_of_which_all_verdicts_are_alike_is_not_taken_for_known_in_the_i
         assert few.conf_int().iloc[0, 1] > 1 - 0.025 ** (1 / 4) + few.params.iloc[0]
     with pytest.warns(RectificationWarning, match="mean"):
         er.judge_corrected({"verdict": np.zeros(900)}, **ROLES, calibration=calibration)
+
+
+def test_p_values_take_the_covariance_behind_the_shares_once_for_all_levels(rng, monkeypatch):
+    log, calibration = judged(rng)
+    results = er.judge_corrected(log, **ROLES, calibration=calibration, by="model")
+    matrix, taken = Covariance.matrix.fget, []
+    monkeypatch.setattr(Covariance, "matrix", property(lambda cov: taken.append(cov) or matrix(cov)))
+    p = results.t_test((np.eye(2), results.conf_int(0.01).to_numpy()[:, 0])).pvalue
+    np.testing.assert_allclose(p, 0.01, rtol=1e-6)
+    assert len(taken) == 1

@@ -502,10 +502,9 @@ class Gaps(Behind):
         Var d'Wd = 4 mu'WVW mu + 2 tr WVWV; the first part grows with the sum, S, as a S does, a S the variance of the
         linear part. All bins without a gap are tested together, which shows more than their sum does.
         """
-        V, weights = np.nan_to_num(4 * self.covariance(cov).matrix), self.weights[self.at]
-        value, raw = np.array(estimate.params), weights @ (2 * np.array(self.behind.params) - 1) ** 2
+        value, raw = np.array(estimate.params), self.weights[self.at] @ (2 * np.array(self.behind.params) - 1) ** 2
         a = 4 * np.where(value == 0, 1.0, value) ** 2 * cov.variance() / np.where(raw > 0, raw, 1.0)
-        noise = 2 * np.einsum("mi,ij,mj,ji->m", weights, V, weights, V)
+        p, noise = (of_all[self.at] for of_all in self._of_all_levels(cov))
         square, t2 = value * np.abs(value), cov.critical(alpha=alpha) ** 2
         middle, product = square + t2 * a / 2, square**2 - t2 * noise
         half = np.sqrt(np.maximum(middle**2 - product, 0.0))
@@ -513,18 +512,21 @@ class Gaps(Behind):
         far = middle + np.copysign(half, middle)
         near = np.where(half > 0, product / np.where(far != 0, far, 1.0), middle)
         low, high = signed_root(np.stack([np.minimum(np.minimum(far, near), square), np.maximum(far, near)]))
-        p, least = self._joint(cov), np.finfo(float).tiny
+        least = np.finfo(float).tiny
         low = np.where(p > alpha, np.minimum(low, 0.0), np.where(p <= alpha, np.maximum(low, least), low))
         high = np.where(p > alpha, np.maximum(high, 0.0), np.where(p <= alpha, np.maximum(high, least), high))
         return np.column_stack([low, high])
 
-    def _joint(self, cov: Any) -> FloatArray:
-        """p of the joint tests that every gap is 0, shape (n_params,)."""
-        behind = self.covariance(cov)
+    def _of_all_levels(self, cov: Any) -> tuple[FloatArray, FloatArray]:
+        """p of the joint tests that every gap is 0, and 2 tr WVWV; of all values, shape (n_values,)."""
+        behind, weights = self.covariance(cov), self.weights
         if "gaps" not in behind.cache:
             no_gap = [(C, C.sum(axis=1) / 2) for C in self.groups]
-            behind.cache["gaps"] = [joint_test_p(joint_test(self.behind, behind, C)) for C in no_gap]
-        return np.array(behind.cache["gaps"])[self.at]
+            p = np.array([joint_test_p(joint_test(self.behind, behind, C)) for C in no_gap])
+            V = np.nan_to_num(4 * behind.matrix)
+            behind.cache["gaps"] = p, 2 * np.sum((weights @ (V * V.T)) * weights, axis=1)
+        of_all: tuple[FloatArray, FloatArray] = behind.cache["gaps"]
+        return of_all
 
 
 def signed_root(values: FloatArray) -> FloatArray:

@@ -432,21 +432,33 @@ class Ratios(Behind):
 
     def ends(self, estimate: Estimate, cov: Any, alpha: float | FloatArray) -> FloatArray:
         """Both ends of every ratio, with the critical values of its own degrees of freedom, shape (n_params, 2)."""
-        behind, t2 = self.covariance(cov), cov.critical(alpha=alpha) ** 2
-        N, D, (n, d) = self.numerator[self.at], self.denominator[self.at], (side[self.at] for side in self._sides())
-        flat = (behind.variance() == 0) & self.behind.bounded
-        reach = np.zeros((t2.size, flat.size))
-        if flat.any():
-            level = np.broadcast_to(alpha, t2.shape)
-            reach[:, flat] = [np.ptp(_ends(self.behind, behind, float(p), None)[flat], axis=1) for p in level]
+        variances, flat, trials = self._of_all_levels(cov)
+        t2, (n, d) = cov.critical(alpha=alpha) ** 2, (side[self.at] for side in self._sides())
+        N, D, means = self.numerator[self.at], self.denominator[self.at], np.array(self.behind.params)[flat]
+        level = np.repeat(np.broadcast_to(alpha, t2.shape), flat.size)
+        each = proportion_interval(np.tile(means, t2.size), np.tile(trials, t2.size), level, "clopper-pearson")
+        reach = np.ptp(each, axis=1).reshape(t2.size, flat.size)
+        sides = ((N, N), (N, D), (D, D))
         nn, nd, dd = (
-            t2 * np.einsum("ij,jk,ik->i", left, behind.matrix, right) + np.sum(left * right * reach**2, axis=1)
-            for left, right in ((N, N), (N, D), (D, D))
+            t2 * variance[self.at] + np.sum(left[:, flat] * right[:, flat] * reach**2, axis=1)
+            for variance, (left, right) in zip(variances, sides, strict=True)
         )
         # (n - h d)^2 = t^2 Var(n - h d), a quadratic in h.
         a, b, c = d**2 - dd, n * d - nd, n**2 - nn
         with np.errstate(invalid="ignore", divide="ignore"):
             root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
             limits = np.where((a > 0)[:, None], np.column_stack([b - root, b + root]) / a[:, None], [-np.inf, np.inf])
-        limits[np.isnan(cov.variance()) & ~(((N != 0) | (D != 0)) & flat).any(axis=1)] = np.nan
+        limits[np.isnan(cov.variance()) & ~((N != 0) | (D != 0))[:, flat].any(axis=1)] = np.nan
         return np.clip(limits, *self.range)
+
+    def _of_all_levels(self, cov: Covariance) -> tuple[list[FloatArray], IntArray, FloatArray]:
+        """Var(n), Cov(n, d) and Var(d) of all ratios; the shares of 0 or 1 behind them, and the trials of each."""
+        behind, N, D = self.covariance(cov), self.numerator, self.denominator
+        if "ratios" not in behind.cache:
+            V, flat = behind.matrix, np.flatnonzero((behind.variance() == 0) & self.behind.bounded)
+            level = np.full(self.behind.n_params, USUAL_LEVEL)  # shares without a variance have one number of trials
+            trials = effective_trials(self.behind, behind, level)[flat] if flat.size else np.zeros(0)
+            variances = [np.sum((left @ V) * right, axis=1) for left, right in ((N, N), (N, D), (D, D))]
+            behind.cache["ratios"] = variances, flat, trials
+        of_all: tuple[list[FloatArray], IntArray, FloatArray] = behind.cache["ratios"]
+        return of_all

@@ -115,6 +115,8 @@ def test_a_calibration_set_that_cannot_correct_is_refused(rng):
     for truth, name in ((0, "sensitivity"), (1, "specificity")):
         with pytest.raises(DataError, match=name):
             er.judge_corrected(log, **ROLES, calibration=calibration[calibration["label"] == truth])
+    with pytest.raises(EvalregError, match="`judge` and `human` must be different"):
+        er.judge_corrected(log, judge="verdict", human="verdict", calibration=calibration)
     with pytest.raises(ArgumentTypeError, match="'prompt' holds text"):
         er.judge_corrected(log, **ROLES, calibration=calibration.astype({"prompt": str}), groups="prompt")
 

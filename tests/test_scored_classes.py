@@ -98,6 +98,9 @@ def test_a_perfect_monitor_has_an_interval_with_a_width(rng):
         ends = er.classification(log, **ROLES, metric=metric, groups="task").conf_int().iloc[0]
         assert ends[1] == 1
         assert 0.5 < ends[0] < 0.99
+    both = pd.concat([log, log.assign(model="old", score=rng.permutation(log["score"]))])
+    with pytest.warns(er.errors.ZeroVarianceWarning, match='differences from "new" take it for known'):
+        er.classification(both, **ROLES, metric="auc", by="model", groups="task")
 
 
 def test_weights_count_rows_as_often(rng):

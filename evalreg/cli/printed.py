@@ -84,6 +84,7 @@ def _lines(request: Request, reply: Reply) -> list[str]:
         lines += [f"Rows kept: {rows.filter_note}."] if rows.filter_note else []
         if "by" in request.options or not any("by" in names for names in request.command.names.values()):
             lines += filter(None, [rows.together(request.options)])
+        lines += filter(None, [rows.pooled(request.options) if request.command.name != "doctor" else ""])
     if (test := reply.more.get("joint")) is not None:
         F = f"F({test.df_num:g}, {test.df_denom:.4g}) = {float(test.statistic):.4g}"
         lines.insert(0, f"All differences at once: {F}, p {p_text(float(test.pvalue), request.alpha)}.")

@@ -73,6 +73,19 @@ class Rows:
         n = self.frame["task"].nunique()
         return f"Rows of {n} tasks are taken together. Name one by --where, or keep them apart by --by task."
 
+    def pooled(self, options: Mapping[str, Any]) -> str:
+        """A sentence where a column that seems to be of models tells none apart; empty where there is none."""
+        from evalreg.logs.table_log import likely_roles
+
+        if self.harness is not None or self.pairs or not hasattr(self.data, "columns"):
+            return ""
+        column = likely_roles(self.frame, ("model",)).get("model")
+        text = " ".join(str(value) for name, value in options.items() if name != "where")
+        if column is None or not self.several(column) or column in text:
+            return ""
+        n = self.frame[column].nunique()
+        return f'"{column}" seems to hold {n} models, and rows of all are taken together. Name it to tell them apart.'
+
     def only(self, column: str) -> str:
         """The one value of a column; empty where there are several or none."""
         values = self.frame[column].dropna().unique().tolist() if self.has(column) else []
@@ -250,8 +263,8 @@ def with_hint(error: EvalregError, rows: Rows) -> None:
     likely, sides = likely_roles(rows.frame), likely_sides(rows.frame)
     role = error.column if error.column in ("score", "item", "model", "left", "right", "winner") else error.parameter
     if role in likely:
-        error.add_note(f"The table has a column that seems to be the {role}: --{role} {likely[role]}")
+        error.add_note(f"The table has a column that seems to be the {role}: --{role} {shlex.quote(likely[role])}")
     elif role == "score" and sides:
-        options = " ".join(f"--{side} {column}" for side, column in sides.items())
+        options = " ".join(f"--{side} {shlex.quote(column)}" for side, column in sides.items())
         error.add_note(f"The table holds verdicts on two models, it seems: evalreg leaderboard FILE {options}")
     error.add_note("`evalreg doctor FILE` says what a table holds.")

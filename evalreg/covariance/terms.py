@@ -638,7 +638,7 @@ def _within(estimate: Estimate) -> str:
         return ""
     if estimate.kind == "board":
         return " within its pairs of models (a pair that met once has one verdict)"
-    return " within strata" if estimate.kind == "mean" else ""
+    return " within strata" if estimate.kind == "mean" and not estimate.family.interval_rule else ""
 
 
 def _constants(estimate: Estimate) -> BoolArray | None:

@@ -16,7 +16,7 @@ from evalreg.covariance.options import CovOptions, check_cov_options, documented
 from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import Codes, Groups, joint
 from evalreg.data.pairs import as_name
-from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, FewClustersWarning, Note
+from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, FewClustersWarning, Note, ZeroVarianceWarning
 from evalreg.estimate import About, Estimate, effective_clusters
 from evalreg.estimators.cells import (
     Linearized,
@@ -167,7 +167,10 @@ def classification(
         split = split_rows(data, {"predicted": predicted}, by, groups, weights, missing, metric, texts={"truth": truth})
         title = titled(TITLES.get(metric, metric.upper()), by)
         estimate = scored(split, truth, predicted, metric, positive, title, requested)
-        return results_of(estimate, split.rows.axes, requested, independence_note(by, groups))
+        certain = list(compress(estimate.names, np.isin(estimate.params, (0.0, 1.0)) & (estimate.n_params > 1)))
+        text = f"differences from {listed(certain)} take it for known, and are too sure: its own interval does not."
+        known = ((ZeroVarianceWarning, text),) if certain and isinstance(estimate.family, OnLogit) else ()
+        return results_of(estimate, split.rows.axes, requested, (*independence_note(by, groups), *known))
     option("metric", metric, (*get_args(MetricName), *TITLES), ' Or "tpr@fpr=f" with a rate f.')
     _check_which(metric, positive, average, classes)
     split = split_rows(data, {}, by, groups, weights, missing, metric, texts={"truth": truth, "predicted": predicted})

@@ -15,7 +15,7 @@ from evalreg.checks import FloatArray, issue, listed
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import CovOptions, check_cov_options, documented, resolve_cov
 from evalreg.covariance.terms import assemble
-from evalreg.data.clusters import Groups, known_columns, parse_groups, with_roles
+from evalreg.data.clusters import Groups, known_columns, parse_groups, refuse_same, with_roles
 from evalreg.data.frame import Table, open_frame, rows_in_memory
 from evalreg.data.rows import ReadRows, cells_of, joint_names, read_rows
 from evalreg.errors import (
@@ -123,6 +123,7 @@ def judge_corrected(
     {'mean': 0.5}
     """
     requested = check_cov_options(cov, ssc, dof, repair)
+    refuse_same({"judge": judge, "human": human})
     table, by_columns = with_roles(rows_in_memory(data, "`judge_corrected`"), {"judge": judge}, by=by)
     if groups is not None:
         parse_groups(groups, table.columns)

@@ -127,10 +127,9 @@ def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) ->
     frame, clusters = log._reading.frame, candidate_clusters(log)
     questions = [(verb, options, python, *_tried(ask)) for verb, options, python, ask in _next_questions(log, clusters)]
     commands = [say(verb, options) if say else python for verb, options, python, _, error in questions if error is None]
-    unnamed = unnamed_question(log)
-    if unnamed is not None:
-        roles = ",".join(f"{role}={column}" for role, column in [*((r, r) for r in log.roles), ("item", unnamed)])
-        python = f"er.Log(log.frame, item={unnamed!r}).doctor()"
+    if unnamed := unnamed_roles(log):
+        roles = ",".join(f"{role}={column}" for role, column in [*((r, r) for r in log.roles), *unnamed.items()])
+        python = f"er.Log(log.frame, {', '.join(f'{role}={column!r}' for role, column in unnamed.items())}).doctor()"
         commands.insert(0, say("doctor", ["--roles", roles]) if say else python)
     n_questions = len(frame[question(log)].drop_duplicates()) if question(log) else 0
     # What an estimate says of the log is said by it alone.
@@ -171,11 +170,13 @@ def question(log: AnyLog) -> list[str]:
     return ["prompt"] if "prompt" in log.roles else []
 
 
-def unnamed_question(log: AnyLog) -> str | None:
-    """The column of a table that is called like one of questions, where none has that role."""
-    if log.format not in ("table", "frame") or {"item", "left", "prompt"} & set(log.roles):
-        return None
-    return likely_roles(log._reading.frame, ("item",)).get("item")
+def unnamed_roles(log: AnyLog) -> dict[str, str]:
+    """Columns of a table that are called like those of models and questions, where none has that role."""
+    if log.format not in ("table", "frame") or {"left", "prompt"} & set(log.roles):
+        return {}
+    frame = log._reading.frame
+    likely = likely_roles(frame, ("model", "item"))
+    return {role: column for role, column in likely.items() if role == "item" or frame[column].nunique() > 1}
 
 
 def _counts(log: AnyLog) -> dict[str, int | str]:
@@ -237,7 +238,7 @@ def candidate_clusters(log: AnyLog) -> pd.DataFrame:
     """Columns that hold several questions a value, with what they would do to the error bars."""
     frame, rows = log._reading.frame, {}
     judged = [role for role in ("prompt", "judge") if log._several(role)] if "left" in log.roles else []
-    unnamed = unnamed_question(log)
+    unnamed = unnamed_roles(log).get("item")
     ids = question(log) if unnamed is None else [unnamed]
     # The rows of a question that nobody named may be several answers to it, and alike.
     for column in [*judged, *candidates(frame, ids), *([] if unnamed is None else ids)]:
@@ -323,8 +324,11 @@ def _remarks(log: AnyLog, clusters: Sequence[str]) -> Iterator[str]:
         yield from _position(frame)
         yield from _sparse(frame)
         return
+    if "model" in unnamed_roles(log):
+        name = f'"{unnamed_roles(log)["model"]}" seems to be it: see the first command.'
+        yield f"No column has the role of the model: rows of all are taken together. {name}"
     if "item" not in roles:
-        unnamed = unnamed_question(log)
+        unnamed = unnamed_roles(log).get("item")
         name = "" if unnamed is None else f' "{unnamed}" seems to be it: see the first command.'
         yield f"No column has the role of the question (item): models cannot be compared on the same questions.{name}"
         return

@@ -204,9 +204,9 @@ def _checked(entries: Mapping[Any, Any], name: str) -> TableRoles:
 def likely_roles(frame: pd.DataFrame, roles: Sequence[str] = ("model", "item", "sample", "score")) -> dict[str, str]:
     """Columns that may have these roles by their names, of roles that no column is called; scores are numbers."""
     columns: dict[str, str] = {}
-    by_name = {str(column).lower(): str(column) for column in frame.columns}
+    by_name = {str(column).lower().replace(" ", "_"): str(column) for column in frame.columns}
     for role in roles:
-        names = [by_name[name] for name in _USUAL[role] if name in by_name and role not in frame.columns]
+        names = [by_name[name] for name in (role, *_USUAL[role]) if name in by_name and role not in frame.columns]
         if role == "score":
             names = [name for name in names if pd.api.types.is_numeric_dtype(frame[name])]
         if names:

@@ -160,7 +160,9 @@ def decided(results: Any, text: str, alpha: float, n_of: Callable[[str], int] | 
         row = np.eye(len(results.params))[[results.params.index.get_loc(name)]]
         widths, dof = results.cov.widths(row), float(results.dof[name])
         factor = multiple_to_tell(estimate, widths, dof, bound, alpha, POWER)
-        if 1 < factor < math.inf:
+        # Where standard errors alone would tell, the interval is by a rule that they do not scale.
+        by_errors = widths.scored is not None or abs(estimate - bound) <= results.cov.half_width(row, 2 * alpha)[0]
+        if 1 < factor < math.inf and by_errors:
             grouped = {axis: count for axis, count in counts.items() if count < n}
             wanted = {axis: math.ceil(count * factor) for axis, count in (grouped or {"rows": n}).items()}
     claim = " ".join(text.split())

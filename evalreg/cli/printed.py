@@ -47,7 +47,9 @@ def rendered(request: Request, reply: Reply) -> Output:
     notes = getattr(getattr(about, "results", about), "notes", ()) or ()
     texts = [str(note[1] if isinstance(note, tuple) else note) for note in notes]
     if isinstance(reply.result, str):
-        return Output(reply.result, to_file=request.command.name != "summarise", said=_in_lines(texts))
+        # Of a report the page has all notes, its Markdown the answer and its table.
+        said = _in_lines(texts if form == "html" else ())
+        return Output(reply.result, to_file=request.command.name != "summarise", said=said)
     if form == "json":
         text = _json(request, reply)
     elif form == "csv":

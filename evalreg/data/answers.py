@@ -119,8 +119,8 @@ def refuse_single(models: Sequence[str], column: str, argument: str = "model") -
     """Raise unless there are two models, or templates."""
     if len(models) < 2:
         raise DataError(
-            f"`{argument}` must have at least two values; column {column!r} holds {listed(models)} only. Name the "
-            "column that tells them apart.",
+            f"`{argument}` must have at least two values; column {column!r} holds {listed(models)} only. Add the "
+            "rows to compare it with, or name another column.",
             column=column,
             count=len(models),
         )

@@ -72,8 +72,8 @@ def variance_notes(cov: Covariance) -> tuple[Note, ...]:
             text = f"{some}: no standard error, because {reason}; the interval and tests are by the score test alone."
         elif cov.bounded and is_zero:
             text = (
-                f"{some}: {reason}, so the standard error is 0, t and p are NaN, and the interval is Clopper-Pearson "
-                "on the effective number of clusters."
+                f"{some}: {reason}, so the standard error is 0, and the interval and the tests are Clopper-Pearson on "
+                "the effective number of clusters."
             )
             if cov.ends is not None and cov.paired is None:
                 text += " Differences from others allow for the end of such an interval, so that they are not too sure."

@@ -62,18 +62,12 @@ DAY = datetime.timedelta(days=1)
 NEITHER = {
     "dates": (lambda k: [datetime.date(2024, 1, 1) + int(v) * DAY for v in k], "dates"),
     "times": (lambda k: pd.Timestamp("2024-01-01") + pd.to_timedelta(k, unit="h"), "dates and times"),
-    "times with a zone": (
-        lambda k: pd.Timestamp("2024-01-01", tz="UTC") + pd.to_timedelta(k, unit="h"),
-        "dates and times",
-    ),
+    "times with a zone": (lambda k: pd.to_datetime(k, unit="h", utc=True), "dates and times"),
     "lengths of time": (lambda k: pd.to_timedelta(k, unit="s"), "lengths of time"),
     "lengths of time as objects": (lambda k: pd.Series([int(v) * DAY for v in k], dtype=object), "lengths of time"),
     "complex": (lambda k: k + 1j, "complex"),
     "complex objects": (lambda k: pd.Series([complex(v) for v in k], dtype=object), "complex"),
-    "periods": (
-        lambda k: pd.PeriodIndex(pd.Timestamp("2024-01-01") + pd.to_timedelta(k, unit="D"), freq="D"),
-        "periods",
-    ),
+    "periods": (lambda k: pd.to_datetime(k, unit="D").to_period("D"), "periods"),
 }
 
 
@@ -95,12 +89,30 @@ def test_what_is_neither_number_nor_label_is_refused_by_name(log, kind):
     np.testing.assert_allclose(er.fit("score ~ C(v)", frame).bse, er.fit("score ~ C(k)", log).bse, rtol=1e-9)
 
 
+def test_times_with_a_zone_are_levels_in_utc_in_frames_of_any_kind(log):
+    frame = log.assign(v=pd.to_datetime(log["k"], unit="D", utc=True).dt.tz_convert("Europe/Berlin"))
+    frames = frame, frame.convert_dtypes(dtype_backend="pyarrow"), pl.from_pandas(frame), pa.Table.from_pandas(frame)
+    calls = lambda data: er.fit("score ~ C(v)", data), lambda data: er.mean(data, by="v", groups="passage")
+    for call, in_utc in zip(calls, ("tz='UTC'", "+00:00"), strict=True):
+        names = {tuple(call(data).params.index) for data in frames}
+        assert len(names) == 1
+        assert in_utc in min(names)[1]
+
+
+def test_short_whole_numbers_do_not_wrap_where_they_are_levels_too(log):
+    frame, formula = log.assign(k=log["k"] + 90_000), "score ~ C(k):x + I(k ** 2)"
+    found, expected = (er.fit(formula, frame.astype({"k": kind})).params for kind in ("int32", "int64"))
+    np.testing.assert_allclose(found, expected, rtol=SAME)
+
+
 @pytest.mark.parametrize("value", [10**400, -(10**400), Decimal("Infinity"), Decimal("1e400"), np.inf])
 def test_numbers_too_large_for_floats_are_infinite(log, value):
     frame = log.assign(v=pd.Series([value if i == 3 else float(v) for i, v in enumerate(log["x"])], dtype=object))
     for call in (lambda: er.mean(frame, "v"), lambda: er.fit("score ~ v", frame), lambda: er.fit("v ~ x", frame)):
         with pytest.raises(NonFiniteError, match="row 3"):
             call()
+    with pytest.raises(NonFiniteError, match="too large to be summed"):
+        er.fit("score ~ v", log.assign(v=1e308 + log["x"] * 1e305))
 
 
 # Sizes

@@ -126,7 +126,7 @@ def design_columns(rows: ReadRows, names: tuple[str, ...], parsed: ParsedFormula
         values: Any = column
         if name == parsed.outcome and "score" in rows.values:
             values = rows.values["score"]
-        elif not (isinstance(column.dtype, np.dtype) and column.dtype.char in "dlqi"):
+        elif column.dtype not in (np.dtype(np.float64), np.dtype(np.int64)):
             values = as_labels(for_formula(column, name, name in parsed.plain), name in parsed.whole)
         if name in computed and values.dtype.kind in "iu":
             values = values.astype(np.float64)
@@ -196,8 +196,10 @@ TERMS = "terms of the formula"
 def refuse_nonfinite(columns: Iterable[tuple[str, FloatArray]]) -> None:
     """Name the first term of a formula that is not finite, and its rows."""
     for name, column in columns:
+        with np.errstate(all="ignore"):
+            total = column.sum()
         # A sum that is finite is one of finite numbers.
-        if not np.isfinite(column.sum()):
+        if not np.isfinite(total):
             rows = rows_where(~np.isfinite(column))
             is_so = f"missing or infinite in {rows} of those in use" if rows.count else "too large to be summed"
             raise NonFiniteError(

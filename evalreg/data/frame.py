@@ -145,10 +145,10 @@ def values_of(column: nw.Series[Any]) -> Any:
 
     Outside pandas a null among whole numbers would turn all of them to floats: such arrays are masked.
     """
-    native = column.to_native()
+    native, zoned = column.to_native(), getattr(column.dtype, "time_zone", None) is not None
     if isinstance(native, pd.Series):
-        return native
-    if getattr(column.dtype, "time_zone", None) is not None:  # arrays have no zones
+        return native.dt.tz_convert("UTC") if zoned else native
+    if zoned:  # arrays have no zones
         plain = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
         return pd.Series(values_of(plain)).dt.tz_localize("UTC")
     missing = column.is_null().to_numpy().astype(bool)

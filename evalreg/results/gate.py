@@ -110,6 +110,8 @@ def read_claim(text: str) -> tuple[str, str | None, Literal[">", "<"], float]:
         left, right = match[1] or match[2], match[3] or match[4]
         if left == right:
             raise _unreadable(text, f'"{left}" is on both sides')
+        if math.isinf(float(match[6])):
+            raise _unreadable(text, f"{match[6]} is too large for a number", match.start(6))
         return left, right, ">" if match[5] == ">" else "<", float(match[6])
     outside = re.sub(r"`[^`]*`", lambda name: "x" * len(name[0]), text)
     sign = re.search(r"[<>]", outside)

@@ -166,6 +166,13 @@ def test_bins_in_which_all_came_true_are_tested_with_their_neighbours(rng):
     assert found.pvalues.iloc[0] == pytest.approx(float(gaps.wald_test(C).pvalue), rel=1e-6)
 
 
+def test_a_calibration_error_below_0_has_the_p_of_its_interval_with_one_degree_of_freedom(rng):
+    found = er.classification(chances(rng, 100, 0.05, 10), **ROLES, metric="ece", groups="task", dof=1.0)
+    low = found.conf_int(0.3).iloc[0, 0]
+    assert low < 0 < found.params.iloc[0]
+    assert found.t_test(([1.0], low)).pvalue == pytest.approx(0.3, rel=1e-6)
+
+
 def test_the_positive_class_is_the_greater_or_named(rng):
     log = monitored(rng, 30).query("model == 'new'")
     found = er.classification(log, **ROLES, metric="auc").params.iloc[0]

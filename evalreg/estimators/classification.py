@@ -508,7 +508,9 @@ class Gaps(Behind):
         value, raw = np.array(estimate.params), self.weights[self.at] @ (2 * np.array(self.behind.params) - 1) ** 2
         a = 4 * np.where(value == 0, 1.0, value) ** 2 * cov.variance() / np.where(raw > 0, raw, 1.0)
         p, noise = (of_all[self.at] for of_all in self._of_all_levels(cov))
-        square, t2 = value * np.abs(value), cov.critical(alpha=alpha) ** 2
+        # So that squares of t^2 stay numbers at small levels of few degrees of freedom.
+        t2 = np.minimum(cov.critical(alpha=alpha), np.finfo(float).max ** 0.2) ** 2
+        square = value * np.abs(value)
         middle, product = square + t2 * a / 2, square**2 - t2 * noise
         half = np.sqrt(np.maximum(middle**2 - product, 0.0))
         # Of the two roots the one nearer 0 from their product: a difference would have no digits at small levels.

@@ -104,7 +104,8 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, Tabulated, Hinting
     def pvalues(self) -> pd.Series:
         """Two-sided p-values of each parameter: win rates against a half, odds against 1, everything else against 0.
 
-        NaN without an interval, and of means in [0, 1], of which no interval holds 0.
+        NaN without an interval, and of means, areas and shares in [0, 1], of which no interval holds 0: give `t_test` a
+        value for them.
         """
         return self._series(against_null(self.estimate, self.cov)[1])
 

@@ -195,15 +195,8 @@ def test_two_runs_are_compared_by_the_names_before_their_files(run, here):
 def test_models_that_a_column_of_another_spelling_tells_apart_are_not_pooled_without_a_word(run, here):
     rows = pd.read_csv(here / "logs" / "models.csv").rename(columns={"model": "Model", "question": "Question ID"})
     rows.to_csv(here / "mixed.csv", index=False)
-    assert "Model" in run("mean mixed.csv")[1]
-    assert "rows of all are taken together" not in run("mean mixed.csv --by Model")[1]
+    assert ['"Model" seems' in run(f"mean mixed.csv{more}")[1] for more in ("", " --by Model")] == [True, False]
     assert "model=Model,item=Question ID" in run("doctor mixed.csv")[1]
-
-
-def test_where_keeps_rows_and_says_how_many(run):
-    status, output, _ = run("mean logs/passages.csv --groups passage --where 'subject == \"law\"'")
-    assert status == 0
-    assert "(109 of 517 rows)" in " ".join(output.split())
 
 
 # What is written

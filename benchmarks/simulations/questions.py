@@ -175,7 +175,7 @@ def one_sided(shared: int, alone: int, rate: float) -> Question:
 
 
 def unpaired(rates: tuple[float, float], first: tuple[int, int], second: tuple[int, int], icc: float) -> Question:
-    """Two models in so many clusters of a size: the difference by default, and from both intervals (Newcombe 1998)."""
+    """Two models in so many clusters of a size: by default, as seen, and from both intervals (Newcombe 1998)."""
     G, sizes = np.array([first, second]).T
     cluster, model = np.repeat(np.arange(G.sum()), np.repeat(sizes, G)), np.repeat(["a", "b"], G * sizes)
     precision, centre = 1 / icc - 1, np.repeat(rates, G)
@@ -183,14 +183,14 @@ def unpaired(rates: tuple[float, float], first: tuple[int, int], second: tuple[i
 
     def ask(rng: Rng) -> Ends:
         score = (rng.random(cluster.size) < rng.beta(more, less)[cluster]) * 1.0
-        means = er.mean(
-            pd.DataFrame({"model": model, "cluster": cluster, "score": score}), by="model", groups="cluster"
-        )
+        log = pd.DataFrame({"model": model, "cluster": cluster, "score": score})
+        means, seen = (er.mean(log, by="model", groups="cluster", icc=granted) for granted in (0.2, None))
         (a, b), (low, high) = means.params, means.conf_int().to_numpy().T
         below, above = np.hypot(a - low[0], high[1] - b), np.hypot(high[0] - a, b - low[1])
-        return {"default": last(means.contrast("a - b")), "Newcombe": (a - b - below, a - b + above)}
+        default, as_seen = (last(results.contrast("a - b")) for results in (means, seen))
+        return {"default": default, "as seen": as_seen, "Newcombe": (a - b - below, a - b + above)}
 
-    return Question(ask, dict.fromkeys(("default", "Newcombe"), rates[0] - rates[1]))
+    return Question(ask, dict.fromkeys(("default", "as seen", "Newcombe"), rates[0] - rates[1]))
 
 
 def three_judges(rate: float, taste: float) -> Question:

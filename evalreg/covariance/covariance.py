@@ -22,7 +22,7 @@ from evalreg.errors import ArgumentError, LeverageWarning, Note, RepairWarning
 from evalreg.estimate import selects
 from evalreg.numerics.limits import LAST_DIGITS, ROOT_OF_ROUNDING
 from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense, is_identity, of_columns, squared_entries
-from evalreg.scores.score_interval import Paired, SingleMeans
+from evalreg.scores.score_interval import Paired, SingleMeans, UnpairedMeans
 
 
 def touching(C: Matrix, which: BoolArray | None) -> BoolArray:
@@ -557,7 +557,7 @@ class Covariance:
 
     def _scored(self, contrasts: Matrix | None, variance: FloatArray) -> Scored | None:
         """Contrasts whose variance depends on the value tested; it grows on the axis with the most clusters."""
-        sources = [source for source in (self.single, self.paired) if source is not None]
+        sources = [source for source in (self.single, self.paired, self._unpaired) if source is not None]
         if not sources:
             return None
         term = max(range(len(self.axes) or 1), key=lambda d: self.pieces[d].n_clusters)
@@ -577,6 +577,10 @@ class Covariance:
         scored = Scored.joined(parts)
         return None if scored is None or not scored.rows.size else scored
 
+    @property
+    def _unpaired(self) -> UnpairedMeans | None:
+        return None if self.single is None else UnpairedMeans(self.single, self.paired, self.axes)
+
     def _widths(self, C: Matrix, seen: FloatArray | None = None) -> Widths:
         """Widths by standard errors, from variances that are `seen` already where nothing is allowed beyond them."""
         reach = self.reach(C)
@@ -589,23 +593,25 @@ class Covariance:
             widths = Widths.one_t(seen, self._one_dof(C))
         return widths if reach is None else widths.allowing(reach)
 
-    def reach(self, contrasts: Matrix) -> Reach | None:
+    def reach(self, contrasts: Matrix, *, together: bool = False) -> Reach | None:
         """What contrasts allow for beyond their variance, where a mean in them has none; None where none does.
 
         Parameters
         ----------
         contrasts : ndarray or sparse array, shape (n_contrasts, n_params)
             C.
+        together : bool, default False
+            For a joint test, which has no score interval of unpaired means.
 
         Returns
         -------
         Reach or None
-            Not of differences of models on the same questions, which allow for differences that were not seen.
+            Not of differences that have a score interval, which allows for what was not seen.
         """
         reach = None if self.ends is None else self.ends.reach(contrasts)
-        if reach is None or self.paired is None:
-            return reach
-        return reach.within(self.paired.apart(contrasts))
+        for scored in (self.paired, None if together else self._unpaired):
+            reach = reach if reach is None or scored is None else reach.within(scored.apart(contrasts))
+        return reach
 
     def _one_dof(self, C: Matrix) -> FloatArray:
         """Degrees of freedom where one t serves all levels."""

@@ -18,6 +18,7 @@ from evalreg.covariance.crossed import crossed_variance, subsets, t_pvalues
 from evalreg.data.answers import Answers, ModelPairs, in_set
 from evalreg.data.clusters import Codes, Groups, as_codes, joint
 from evalreg.data.frame import restrict
+from evalreg.errors import ArgumentError
 from evalreg.estimate import ScoredFamily, same_questions
 from evalreg.estimators.comparison_page import comparison_brief, comparison_summary, difference_page
 from evalreg.inference.dependence import clusters_behind
@@ -369,10 +370,16 @@ class Comparison(Printed, Hinting):
         if not isinstance(icc, _Kept):
             allowed = paired_differences(results.estimate, checked_icc(icc), self.facts.pairs, self.facts.paired)
             refuse_idle_icc(icc, ICC_DIFFERENCE, allowed, "paired differences")
-            family = results.estimate.family
+            family, about = results.estimate.family, results.estimate.about
+            if icc is not None and about.icc is None and not self.facts.paired.all():
+                raise ArgumentError(
+                    "`icc` was None where models that share no question were compared: compare them again with this.",
+                    parameter="icc",
+                )
             behind = family.behind if isinstance(family, ScoredFamily) else family
-            estimate = replace(results.estimate, family=same_questions(allowed, None, behind))
-            results = replace(results, estimate=estimate)
+            scored = same_questions(allowed, None if icc is None else family.single, behind)
+            about = replace(about, icc=None if icc is None else about.icc)
+            results = replace(results, estimate=replace(results.estimate, family=scored, about=about))
         return replace(self, results=results.with_cov(groups=groups, cov=cov, ssc=ssc, dof=dof, repair=repair))
 
     def sign_test(self) -> pd.DataFrame:

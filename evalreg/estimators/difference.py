@@ -21,8 +21,8 @@ from evalreg.data.frame import open_frame
 from evalreg.data.rows import CellRows, Roles, read_cells
 from evalreg.data.sums import SummedLog, lines_as_rows, lines_of
 from evalreg.errors import ArgumentTypeError, FewCarriersWarning, IndependenceWarning, NotAvailableError, Note
-from evalreg.estimate import PLAIN, About, Estimate, Family, of_means, same_questions
-from evalreg.estimators.cells import estimate_read
+from evalreg.estimate import PLAIN, About, Estimate, Family, ScoredFamily, of_means, same_questions
+from evalreg.estimators.cells import estimate_read, single_means
 from evalreg.estimators.comparison import Comparison, Facts, facts_of
 from evalreg.estimators.mean import solve as solve_means
 from evalreg.estimators.targets import PopulationSize, counts_clusters, noise_of_differences, of_benchmark
@@ -33,7 +33,7 @@ from evalreg.numerics.matrices import Matrix, compressed, identity
 from evalreg.report.tables import span
 from evalreg.results.results import chooses_rows, results_of
 from evalreg.scores.differences import PairScores, pair_sums, paired_differences
-from evalreg.scores.score_interval import FEW_EXPECTED, ICC_DIFFERENCE, checked_icc, refuse_idle_icc
+from evalreg.scores.score_interval import FEW_EXPECTED, ICC_DIFFERENCE, ICC_MEAN, checked_icc, refuse_idle_icc
 
 
 def paired_estimate(answers: Answers, facts: Facts, about: About, icc: float | None) -> Estimate:
@@ -51,7 +51,9 @@ def paired_estimate(answers: Answers, facts: Facts, about: About, icc: float | N
     scores = PairScores(answers.values, columns, cells.mean, answers.labels, flat)
     estimate = of_means(facts.names, coefficients, cells, scores, dropped=answers.dropped, about=about)
     paired = paired_differences(estimate, icc, facts.pairs, facts.paired)
-    return replace(estimate, family=same_questions(paired, None, _of_means_alone(estimate, columns.right == NOBODY)))
+    alone = _of_means_alone(estimate, columns.right == NOBODY)
+    scored = replace(alone, paired=paired) if isinstance(alone, ScoredFamily) else same_questions(paired, None, alone)
+    return replace(estimate, family=scored)
 
 
 def _of_means_alone(estimate: Estimate, alone: BoolArray) -> Family:
@@ -61,7 +63,7 @@ def _of_means_alone(estimate: Estimate, alone: BoolArray) -> Family:
         return PLAIN
     names = tuple(map(str, np.flatnonzero(alone)))
     means = of_means(names, identity(alone.size)[alone], cells, estimate.scores, bounded=True, about=estimate.about)
-    return PLAIN.linear(means, A[:, np.flatnonzero(alone)])
+    return same_questions(None, single_means(means)).linear(means, A[:, np.flatnonzero(alone)])
 
 
 def _columns(answers: Answers, facts: Facts) -> tuple[ModelPairs, Matrix, IntArray | None]:
@@ -102,7 +104,8 @@ def unpaired_estimate(
     estimate, axes = estimate_read(read, roles, partial(solve_means, n_by=1, strata_weights=weights), about)
     unit = np.eye(estimate.n_params)
     contrasts = unit[facts.pairs.left] - unit[facts.pairs.right]
-    differences, family = estimate.linear(contrasts, facts.names), PLAIN.linear(estimate, contrasts)
+    differences = estimate.linear(contrasts, facts.names)
+    family = same_questions(None, single_means(estimate)).linear(estimate, contrasts)
     if axes is not None:
         axes = tuple((*axis, *roles.by) if roles.by[0] not in axis else axis for axis in axes)
     return replace(differences, about=replace(estimate.about, levels=False), family=family, apart=roles.by), axes
@@ -165,8 +168,8 @@ def compare(
     icc : float, optional
         Correlation, within a cluster, of differences that were not seen, from 0 to 1. It matters where scores lie in
         [0, 1] and few questions differ; 0.5 by default, which is careful: of subjects about 0.02 is usual, of passages
-        of two questions 0.4. None allows for nothing but what was seen, as the paired t test of other packages; another
-        number is refused where there is no score interval.
+        of two questions 0.4. None allows for nothing but what was seen, as the t tests of other packages; another
+        number is refused where there is no such interval. Models that share no question have that of `mean`, 0.2.
     target : {"questions like these", "the full benchmark"}, optional
         Which questions the differences are about, as in `mean` (which has contrasts for "these questions").
     n_population : int or dict, optional
@@ -254,6 +257,7 @@ def compare(
     high = np.max(answers.values, axis=1, where=answers.present, initial=-np.inf)
     notes = () if unit else (*mixed_scales(answers.models, low, high), *_few_differ(facts))
     about = About(model="Difference", outcome=score, lines=_lines(answers, facts, roles, bool(paired)), unit=unit)
+    about = replace(about, icc=None if icc is None else ICC_MEAN)
     if paired:
         notes = (*_unpaired_notes(facts, read, item), *notes)
         axes: tuple[Axis, ...] | None = answers.axes

@@ -272,7 +272,7 @@ def joint_by_rule(cov: Covariance, C: FloatArray, effect: FloatArray) -> JointTe
     reasons = [reason for reason in cov.reasons(C) if reason]
     if reasons:
         return JointTest(float("nan"), q, float("nan"), f"a contrast has no variance, because {reasons[0]}")
-    if cov.ends is None or cov.reach(C) is None:
+    if cov.ends is None or cov.reach(C, together=True) is None:
         return _by_rule(cov, C, effect, np.zeros((q, q)))
     return _allowing(cov, C, effect, cov.ends)
 

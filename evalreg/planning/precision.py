@@ -17,7 +17,7 @@ from evalreg.errors import ArgumentError
 from evalreg.numerics.limits import EQUAL, EXACT, ROOT_OF_ROUNDING, ROUNDING
 from evalreg.planning.pilot import pilot_of
 from evalreg.planning.power import LARGE, checked_count, checked_icc, checked_number, fewest
-from evalreg.scores.score_interval import ICC_MEAN, NullVariance, Unseen
+from evalreg.scores.score_interval import ICC_MEAN, NullVariance, Unseen, not_of_two
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -340,7 +340,7 @@ def _trials(rate: float, variance: float, size: float | None) -> Callable[[float
 
     def null_of(units: float) -> NullVariance:
         mean, n, s2, seen, E = np.array([[rate], [units * rows], [spread], [variance / (units * rows)], [effect]])
-        return NullVariance(mean, n, s2, mean, mean, seen, seen, E, np.array([False]))
+        return NullVariance(mean, n, s2, mean, mean, seen, seen, E, np.array([False]), not_of_two(1))
 
     return null_of
 

@@ -64,7 +64,8 @@ def few_seen(cov: Covariance) -> str:
 
 def score_kinds(null: NullVariance) -> list[str]:
     """Whose score intervals parameters have."""
-    return [name for name, which in (("Wilson", ~null.signed), ("Tango", null.signed)) if which.any()]
+    kinds = {"Wilson": ~null.signed, "Tango": null.signed & ~null.apart, "Miettinen and Nurminen": null.apart}
+    return [name for name, which in kinds.items() if which.any()]
 
 
 def score_text(cov: Covariance) -> str:
@@ -78,12 +79,13 @@ def score_text(cov: Covariance) -> str:
     granted = null.effect / null.design_effect
     most = int(np.argmax(granted))
     if granted[most] > LITTLE_DEPENDENCE:
-        source = cov.paired if null.signed[most] else cov.single
+        is_paired = null.signed[most] and not null.apart[most]
+        source = cov.paired if is_paired else cov.single
         assert source is not None
         sentences.append(
             f"What clusters did not show is taken to go together (icc = {source.icc:g}), which multiplies that growth "
             f"by up to {null.effect[most]:.1f} ({names[most]}). "
-            f"`icc` in `{'compare' if null.signed[most] else 'mean'}` takes another value."
+            f"`icc` in `{'compare' if is_paired else 'mean'}` takes another value."
         )
     return " ".join(sentences)
 
@@ -113,6 +115,8 @@ def not_allowed_for(cov: Covariance, what: str = "The wild test", consequence: s
 def tells(null: NullVariance, at: int) -> str:
     """How many rows tell: "3 of 300 questions differ", or "3 of 300 scores are of the rarer kind"."""
     count, n = null.rarer[at], null.n[at]
+    if null.apart[at]:
+        return f"of one model {count:.0f} scores are of the rarer kind" if count >= 0.5 else "one model's are all alike"
     if not null.signed[at]:
         return f"{count:.0f} of {n:.0f} scores are of the rarer kind"
     if np.isclose(null.size[at], null.square[at]) and null.size[at] <= 0.5:

@@ -133,10 +133,10 @@ def _estimated(results: Any) -> list[Cited]:
     elif (reference := reference_text(cov.dof())) != "no degrees of freedom":
         sentences.append((f"Tests and intervals use {reference.replace('normal', 'the normal distribution')}.", ()))
     if scored is not None:
-        kinds = tuple(map(str.lower, score_kinds(scored.null)))
+        kinds = tuple(name.split()[0].lower() for name in score_kinds(scored.null))
         text = "The variance grows towards the value tested, as in a score test"
         if scored.null.multiplied:
-            granted = cov.single if "wilson" in kinds else cov.paired
+            granted = cov.paired if kinds == ("tango",) else cov.single
             assert granted is not None
             text += ", times a design effect in clusters; what they do not show is taken to have an intraclass "
             text += f"correlation of {granted.icc:g}"

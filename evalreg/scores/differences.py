@@ -250,13 +250,9 @@ class PairedMeans(Paired):
 
     def sides(self, contrasts: Matrix | None) -> Sides:
         """Contrasts that are multiples of the difference of two columns."""
-        A, rows, start = self._held(contrasts, 2)
-        at = start[:, None] + np.arange(2)
-        value, column = A.data[at], A.indices[at].astype(np.intp)
-        opposite = np.abs(value.sum(axis=1)) <= ROUNDING * np.abs(value).sum(axis=1)
-        rows, value, column = rows[opposite], value[opposite], column[opposite]
-        same = self._same_questions(column[:, 0], column[:, 1])
-        return rows[same], column[same, 0], column[same, 1], value[same, 0]
+        rows, first, second, scale = self.differences(contrasts)
+        same = self._same_questions(first, second)
+        return rows[same], first[same], second[same], scale[same]
 
     @cached_property
     def _shared(self) -> FloatArray:

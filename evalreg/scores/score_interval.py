@@ -22,7 +22,19 @@ from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.numerics.limits import EQUAL, HELD, LAST_DIGITS, ROUNDING
-from evalreg.numerics.matrices import Matrix, compressed, dense, identity, nonzero_entries, of_columns, scale_columns
+from evalreg.numerics.matrices import (
+    Matrix,
+    compressed,
+    dense,
+    identity,
+    nonzero_entries,
+    of_columns,
+    scale_columns,
+    square,
+    squared_entries,
+    sum_blocks,
+    totals_of_columns,
+)
 from evalreg.scores.base import Block, Scores
 
 # Correlation within a cluster that is granted to what was not seen: of scores, and of paired differences. Sourced in
@@ -93,6 +105,13 @@ class NullVariance:
     base: FloatArray  # V at theta, with what clusters that show little are taken to have
     effect: FloatArray  # E
     signed: BoolArray  # whether it is a difference
+    # (m, 2, 4): mean, n, E and phi of both means of a difference that is not paired; NaN of anything else
+    two: FloatArray
+
+    @property
+    def apart(self) -> BoolArray:
+        """Whether it is a difference of two means that share no cluster."""
+        return ~np.isnan(self.two[:, 0, 0])
 
     @property
     def design_effect(self) -> FloatArray:
@@ -110,15 +129,21 @@ class NullVariance:
         """Rows that tell: failures or successes, whichever are fewer; questions that differ, weighted by size."""
         level = np.minimum(self.theta, 1 - self.theta) * self.n
         differing = self.n * self.size**2 / np.where(self.square > 0, self.square, 1.0)
-        return np.where(self.signed, np.minimum(differing, self.n * (1 - np.abs(self.theta))), level)
+        mean, n, _, _ = np.moveaxis(self.two, -1, 0)
+        of_pairs = np.minimum(differing, self.n * (1 - np.abs(self.theta)))
+        of_two = np.min(n * np.minimum(mean, 1 - mean), axis=-1)
+        return np.select([self.apart, self.signed], [of_two, of_pairs], level)
 
     def at(self, x: float | FloatArray) -> FloatArray:
         """V(x); x of shape (m,) or with rows of values."""
-        if not self.signed.any():
-            return self._of_mean(x)
-        if self.signed.all():
-            return self._of_difference(x)
-        return np.where(self.signed, self._of_difference(x), self._of_mean(x))
+        apart = self.apart
+        rules = (
+            (apart, self._of_two_means),
+            (self.signed & ~apart, self._of_difference),
+            (~self.signed, self._of_mean),
+        )
+        rows, values = zip(*((rows, rule(x)) for rows, rule in rules if rows.any()), strict=True)
+        return values[0] if len(values) == 1 else np.select(rows, values)
 
     def elsewhere(self, x: float | FloatArray) -> FloatArray:
         """What variances of other clusterings are multiplied by, whose design effects stay: v(x)/v(theta) of a mean."""
@@ -138,6 +163,16 @@ class NullVariance:
         growth = jump * (self.rate(x) - self.size) - (x * x - self.theta**2)
         return np.asarray(self.base + self.effect * np.maximum(growth, 0.0) / self.n)
 
+    def _of_two_means(self, x: float | FloatArray) -> FloatArray:
+        """By the v of each mean, at the means that are likeliest if their difference were x."""
+        growth = self._spread_of_two(likeliest_means(x, self.two)) - self._spread_of_two(self.two[..., 0])
+        return np.asarray(self.base + np.maximum(growth, 0.0))
+
+    def _spread_of_two(self, means: FloatArray) -> FloatArray:
+        """Sum of E phi p (1 - p)/n over both means."""
+        _, n, effect, phi = np.moveaxis(self.two, -1, 0)
+        return np.asarray(np.sum(effect * phi * means * (1 - means) / n, axis=-1))
+
     def rate(self, x: float | FloatArray) -> FloatArray:
         """R(x), Tango's likeliest mean |d| where the mean d is x."""
         B, C = (2 - self.theta) * x - self.size, x * (1 - x) * (self.size - self.theta) / 2
@@ -155,10 +190,17 @@ class NullVariance:
         size = np.where(self.signed, np.maximum(self.rate(x), np.abs(x)), x)
         square = np.where(self.signed, np.maximum(jump * size, x**2), x)
         spread = np.where(self.signed, square - x**2, self._of_row(x))
+        two = self.two.copy()
+        if self.apart.any():
+            two[..., 0] = likeliest_means(x, self.two)
+            now = self._spread_of_two(self.two[..., 0])
+            ratio = self._spread_of_two(two[..., 0]) / np.where(now > 0, now, 1.0)
+            of_two = np.where(now > 0, self.spread, np.maximum(self.n - 1, 1) / self.effect) * ratio
+            spread = np.where(self.apart, of_two, spread)
         naive = self.spread / np.maximum(self.n - 1, 1)
         effect = np.where(naive > 0, self.base / np.where(naive > 0, naive, 1.0), self.effect)
         variance = effect * np.maximum(spread, 0.0) / np.maximum(self.n - 1, 1)
-        return replace(self, theta=x, spread=spread, size=size, square=square, seen=variance, base=variance)
+        return replace(self, theta=x, spread=spread, size=size, square=square, seen=variance, base=variance, two=two)
 
     def _of_row(self, x: float | FloatArray) -> FloatArray:
         """v(x) = phi x (1 - x), phi = s^2/(theta (1 - theta))."""
@@ -168,13 +210,46 @@ class NullVariance:
 
     def grown(self, factor: float) -> NullVariance:
         """The same rates on so many times the rows, in so many times the clusters."""
-        return replace(self, n=self.n * factor, seen=self.seen / factor, base=self.base / factor)
+        two = self.two * [1.0, factor, 1.0, 1.0]
+        return replace(self, n=self.n * factor, seen=self.seen / factor, base=self.base / factor, two=two)
+
+    @classmethod
+    def of_two(cls, first: NullVariance, second: NullVariance, naive: FloatArray) -> NullVariance:
+        """That of the differences of two means; `naive` is their variance were rows independent."""
+        parts, none = (first, second), np.zeros(naive.size)
+        two = np.stack([np.stack([p.theta, p.n, p.effect, 4 * p._of_row(0.5)], axis=-1) for p in parts], axis=1)
+        n, seen, base = (sum(values) for values in zip(*((p.n, p.seen, p.base) for p in parts), strict=True))
+        effect, theta = np.maximum(first.effect, second.effect), first.theta - second.theta
+        return cls(theta, n, naive * np.maximum(n - 1, 1), none, none, seen, base, effect, none == 0, two)
 
     @classmethod
     def joined(cls, parts: Iterable[NullVariance]) -> NullVariance:
         """Those of all parts, one after the other."""
         columns = zip(*([getattr(part, f.name) for f in fields(cls)] for part in parts), strict=True)
         return cls(*(np.concatenate(column) for column in columns))
+
+
+def not_of_two(m: int) -> FloatArray:
+    """What `NullVariance.two` is where there are no differences of two means that share no cluster."""
+    return np.full((m, 2, 4), np.nan)
+
+
+def likeliest_means(x: float | FloatArray, two: FloatArray) -> FloatArray:
+    """Means that are likeliest where the first less the second is x, shape (..., m, 2), from rows of `two`.
+
+    The second is a root of a cubic; Miettinen and Nurminen (1985), Statistics in Medicine 4, 213-226, appendix, of
+    counts that are divided by their design effects.
+    """
+    mean, n = two[..., 0], two[..., 1] / two[..., 2]
+    total, successes, n2, wins = n.sum(axis=-1), (n * mean).sum(axis=-1), n[:, 1], n[:, 1] * mean[:, 1]
+    a = ((total + n2) * x - total - successes) / (3 * total)
+    b = ((n2 * x - total - 2 * wins) * x + successes) / (3 * total)
+    c = wins * x * (1 - x) / total
+    shift = np.sqrt(np.maximum(a * a - b, 0.0))
+    cosine = (a**3 - 1.5 * a * b + c / 2) / np.where(shift > 0, shift, 1.0) ** 3
+    second = 2 * shift * np.cos((np.pi + np.arccos(np.clip(cosine, -1, 1))) / 3) - a
+    second = np.clip(second, np.maximum(0, -x), np.minimum(1, 1 - x))
+    return np.stack([second + x, second], axis=-1)
 
 
 def null_variance(
@@ -203,7 +278,8 @@ def null_variance(
     ratio = np.where((naive > 0) & ~supposed, seen / np.where(naive > 0, naive, 1.0), 1.0)
     effect = unseen.design_effect(icc, np.maximum(ratio, 1.0)) * factor
     base = np.where(supposed, effect * spread / n, seen + unseen.share * np.maximum(naive - seen, 0.0))
-    return NullVariance(theta, n, spread, size, square, seen, base, effect, np.full(theta.shape, signed))
+    kind = np.full(theta.shape, signed), not_of_two(theta.size)
+    return NullVariance(theta, n, spread, size, square, seen, base, effect, *kind)
 
 
 Sides: TypeAlias = tuple[IntArray, IntArray, IntArray, FloatArray]
@@ -268,6 +344,14 @@ class UnitScores(ABC):
         rows = np.flatnonzero(np.diff(A.indptr) == n_columns)
         return A, rows, A.indptr[rows]
 
+    def differences(self, contrasts: Matrix | None) -> Sides:
+        """Contrasts that are multiples of the difference of two columns."""
+        A, rows, start = self._held(contrasts, 2)
+        at = start[:, None] + np.arange(2)
+        value, column = A.data[at], A.indices[at].astype(np.intp)
+        opposite = np.abs(value.sum(axis=1)) <= ROUNDING * np.abs(value).sum(axis=1)
+        return rows[opposite], column[opposite, 0], column[opposite, 1], value[opposite, 0]
+
     @cached_property
     def _compressed(self) -> Matrix:
         return compressed(self.contrasts)
@@ -306,6 +390,37 @@ class SingleMeans(UnitScores):
         of = self._unseen[axis]
         return *moments, Unseen(of.share[first], of.pairs[first])
 
+    @property
+    def cell_count(self) -> FloatArray:
+        """Rows of the cells that the means are made of."""
+        return self.count
+
+    def variances(self, axis: Axis | None) -> tuple[FloatArray, FloatArray]:
+        """CR0 variances of the columns in clusters of an axis, and those of independent rows."""
+        factor = 1.0 if self.factor is None else self.factor
+        naive = np.asarray(factor * self.squares / self.count / np.maximum(self.count - 1, 1))
+        if axis is None:
+            return naive, naive
+        totals = (scale_columns(block.totals, 1 / self.cell_count) for block in self.scores.as_means.cells(axis))
+        squares = (squared_entries(compressed(self._in_columns(block))) for block in totals)
+        return sum_blocks(totals_of_columns(block) for block in squares), naive
+
+    def share_clusters(self, axis: Axis) -> BoolArray:
+        """Whether two columns have rows in one cluster, shape (n_columns, n_columns)."""
+        if axis not in self._shared:
+            blocks = (nonzero_entries(self._in_columns(rows_of(block))) for block in self.scores.as_means.cells(axis))
+            unit = np.eye(self.means.size)
+            self._shared[axis] = sum_blocks(square(inside, unit) for inside in blocks) > 0
+        return self._shared[axis]
+
+    def _in_columns(self, rows: Matrix) -> Matrix:
+        """What clusters have in each column, from what they have in the cells."""
+        return rows
+
+    @cached_property
+    def _shared(self) -> dict[Axis, BoolArray]:
+        return {}
+
     def _unseen_in(self, axis: Axis) -> Unseen:
         """What the clusters did not show of each column."""
         return self._rarer_in(axis, self.means)
@@ -327,6 +442,49 @@ class SingleMeans(UnitScores):
     @cached_property
     def _unseen(self) -> dict[Axis, Unseen]:
         return {}
+
+
+@dataclass(frozen=True, eq=False)
+class UnpairedMeans:
+    """Differences of two means that share no cluster of any axis, by the variances of both."""
+
+    signed = True
+
+    single: SingleMeans
+    paired: Paired | None
+    axes: tuple[Axis, ...]
+
+    def apart(self, contrasts: Matrix) -> IntArray:
+        """Which contrasts are none of these."""
+        return np.setdiff1d(np.arange(contrasts.shape[0]), self.sides(contrasts)[0])
+
+    def sides(self, contrasts: Matrix | None) -> Sides:
+        """Contrasts that are multiples of such differences, and not of the same questions; the larger mean first."""
+        rows, first, second, scale = self.single.differences(contrasts)
+        apart = np.ones(rows.size, dtype=bool)
+        if self.paired is not None and rows.size:
+            apart = ~np.isin(rows, self.paired.sides(contrasts)[0])
+        for axis in self.axes if apart.any() else ():
+            apart &= ~self.single.share_clusters(axis)[first, second]
+        rows, first, second, scale = rows[apart], first[apart], second[apart], scale[apart]
+        turned = self.single.means[first] < self.single.means[second]
+        return rows, *np.where(turned, (second, first), (first, second)), np.where(turned, -scale, scale)
+
+    def null_variance(self, sides: Sides, variance: FloatArray, axis: Axis | None) -> NullVariance:
+        """V(x) from the variances of the differences in clusters of an axis (None: independent rows).
+
+        Each mean has its part of the variance, in proportion to what its own clusters add to it.
+        """
+        rows, first, second, scale = sides
+        columns, alone = np.array([first, second]), np.full(rows.size, -1)
+        clustered, naive = (of[columns] for of in self.single.variances(axis))
+        total = clustered.sum(axis=0)
+        parts = clustered * np.where(total > 0, variance / np.where(total > 0, total, 1.0), 0.0)
+        nulls = [
+            self.single.null_variance((rows, column, alone, scale), part, axis)
+            for column, part in zip(columns, parts, strict=True)
+        ]
+        return NullVariance.of_two(nulls[0], nulls[1], naive.sum(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,6 +523,15 @@ class StratifiedMeans(SingleMeans):
     def beside(self, other: SingleMeans, scores: Scores) -> SingleMeans | None:
         """Means over other strata are not put beside them."""
         return None
+
+    @property
+    def cell_count(self) -> FloatArray:
+        """Rows of the strata."""
+        return self.strata[1]
+
+    def _in_columns(self, rows: Matrix) -> Matrix:
+        """By the shares of the strata."""
+        return compressed(rows) @ self.shares.T
 
     def _unseen_in(self, axis: Axis) -> Unseen:
         """That of the strata, by their shares of the variance."""

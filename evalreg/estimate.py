@@ -1014,3 +1014,42 @@ def effective_clusters(estimate: Estimate, axes: tuple[Axis, ...]) -> FloatArray
         share = transposed(scale_columns(A, 1.0 / cells.weight))
         smallest = np.minimum(smallest, 1.0 / estimate.scores.column_sums(axis, share).squares)
     return smallest
+
+
+@dataclass(frozen=True)
+class SizeSummary:
+    """What the sizes of the clusters say.
+
+    Parameters
+    ----------
+    n_clusters : int
+        G.
+    effective_clusters : float
+        Kish's G* = (sum n_g)^2 / sum n_g^2.
+    largest_share : float
+        Share of the largest cluster.
+    mean_size : float
+        Rows per cluster.
+    """
+
+    n_clusters: int
+    effective_clusters: float
+    largest_share: float
+    mean_size: float
+
+
+def cluster_sizes(estimate: Estimate, axis: Axis) -> SizeSummary:
+    """Number of clusters, Kish's G*, the largest share and the mean size; weights count where there are any.
+
+    References
+    ----------
+    Kish (1965); Carter, Schnepel and Steigerwald (2017), REStat 99(4), with a working correlation of 0.
+    """
+    sizes = estimate.scores.sizes(axis)
+    total = float(sizes.sum())
+    return SizeSummary(
+        n_clusters=sizes.size,
+        effective_clusters=total**2 / float(sizes @ sizes),
+        largest_share=float(np.max(sizes)) / total,
+        mean_size=estimate.n_rows / sizes.size,
+    )

@@ -9,7 +9,7 @@ from scipy import special, stats
 from statsmodels.stats.proportion import proportion_confint
 
 import evalreg as er
-from evalreg.covariance.crossed import proportion_interval
+from evalreg.covariance.proportions import proportion_interval
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::evalreg.errors.FewClustersWarning",

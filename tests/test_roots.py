@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from evalreg.covariance.crossed import crossings
+from evalreg.numerics.roots import crossings
 
 
 def test_roots_of_many_shapes_are_found_from_either_side():

@@ -11,8 +11,9 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray, counted, fraction, hold, issue
-from evalreg.covariance.crossed import USUAL_LEVEL, Widths, logit_interval
+from evalreg.covariance.crossed import USUAL_LEVEL, Widths
 from evalreg.covariance.options import ResolvedCov
+from evalreg.covariance.proportions import logit_interval
 from evalreg.covariance.terms import errors_by_cell
 from evalreg.data.clusters import Axis, Codes, Groups, Labels, axis_name, union
 from evalreg.data.engine import Query

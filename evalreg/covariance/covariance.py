@@ -14,9 +14,10 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, frozen, held_property, hold, listed, real_numbers
-from evalreg.covariance.crossed import USUAL_LEVEL, Ends, Reach, Scored, Widths, crossed_variance, crossed_widths, sign
+from evalreg.covariance.crossed import USUAL_LEVEL, Scored, Widths, crossed_variance, crossed_widths, sign
 from evalreg.covariance.leverage import CellLeverage, CountedDof, Leverage, Projected, dof_word, fixed_dof, quadratic
 from evalreg.covariance.options import ResolvedCov
+from evalreg.covariance.reach import Ends, Reach
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, LeverageWarning, Note, RepairWarning
 from evalreg.estimate import selects

@@ -1,8 +1,8 @@
-"""Student's t, and widths of clusterings that cross: the signs of inclusion-exclusion, and sums of t^2 V over terms."""
+"""Clusterings that cross: the signs of inclusion-exclusion, Student's t, and widths by sums of t^2 V over terms."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, TypeAlias
@@ -11,10 +11,9 @@ import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.choices import RepairName
-from evalreg.data.clusters import Axis
-from evalreg.estimate import Estimate, effective_clusters
-from evalreg.numerics.limits import LAST_DIGITS, ROUNDING, SMALLEST_LEVEL
-from evalreg.numerics.matrices import Matrix, compressed, nonzero_entries, signs_of_entries, times, without_zeros
+from evalreg.covariance.reach import Reach, joined_reach
+from evalreg.numerics.limits import LAST_DIGITS, ROUNDING
+from evalreg.numerics.roots import crossings, levels
 from evalreg.scores.score_interval import NullVariance
 
 Dims: TypeAlias = tuple[int, ...]
@@ -60,9 +59,25 @@ def crossed_variance(each: FloatArray, dims: Sequence[Dims], repair: RepairName)
     return np.asarray(np.max(sums_of(dims, repair) @ each, axis=0))
 
 
+def crossed_widths(
+    variance: FloatArray, terms: FloatArray, dofs: FloatArray, dims: list[tuple[int, ...]], repair: str
+) -> Widths:
+    """The widths of crossed contrasts with variance v(c) after a repair; `dims` are the axes of each term.
+
+    "max": the largest over all sets of axes. "two-term": the axes without intersections. Otherwise v(c) times the mean
+    of t^2 over the axes, weighted by their variances. Where v(c) is above that of the terms (a floor), the width grows
+    with it. Shapes: variance (m,), terms, dofs (n_terms, m).
+    """
+    signs = sums_of(dims, "max" if repair == "max" else "two-term")
+    total = np.max(signs @ terms, axis=0)
+    scale = np.divide(variance, total, out=np.ones_like(total), where=(total > 0) & (variance > 0))
+    # Equal but for rounding is equal.
+    scale = np.where(np.isclose(scale, 1.0, rtol=1e-13, atol=0), 1.0, scale)
+    return Widths(variance, terms * scale, dofs, signs)
+
+
 # What statements are made at if nothing else is asked for.
 USUAL_LEVEL = 0.05
-
 
 # The normal's two-sided critical value at 5%.
 NORMAL = 1.959963984540054
@@ -108,257 +123,6 @@ def dof_of_quantile(critical: FloatArray, alpha: float) -> FloatArray:
     dof = np.exp(crossings(room, low, high, room(low), room(high), LAST_DIGITS))
     normal = t_quantile(alpha, np.full(critical.shape, np.inf))
     return np.where(np.isnan(critical), np.nan, np.where(critical > normal * (1 + ROUNDING), dof, np.inf))
-
-
-def crossings(
-    function: Callable[[FloatArray], FloatArray],
-    low: FloatArray,
-    high: FloatArray,
-    at_low: FloatArray,
-    at_high: FloatArray,
-    width: float,
-) -> FloatArray:
-    """The ends `high` of brackets, once these are narrower than `width`; any shape, either end the larger number.
-
-    The function is at most 0 at `low` and above 0 at `high`, and stays so; where it is not, `high` says nothing. NaN
-    counts as at most 0. Inverse quadratic interpolation where three points lie well for it, bisection elsewhere
-    (Chandrupatla 1997, Advances in Engineering Software 28, 145-149) and in every third step, so that no function takes
-    more than three times the steps of halving. SciPy's floor has no root finder for arrays.
-    """
-    # The newest point a, the end b of the bracket on its other side, and the point c that the newest replaced.
-    b, a = np.broadcast_arrays(low, high)
-    at_b, at_a = np.where(np.isnan(at_low), -np.inf, at_low) + np.zeros(a.shape), at_high + np.zeros(a.shape)
-    c, at_c, reached = b, at_b, at_a > 0
-    share, widest = np.full(a.shape, 0.5), float(np.max(np.abs(b - a), initial=width))
-    most = 3 * int(np.ceil(np.log2(widest / width)) + 1) if np.isfinite(widest) else 0
-    while most > 0 and np.any((np.abs(b - a) > width) & reached):
-        most -= 1
-        new = a + share * (b - a)
-        value = function(new)
-        stays = (value > 0) == (at_a > 0)
-        c, at_c = np.where(stays, a, b), np.where(stays, at_a, at_b)
-        b, at_b = np.where(stays, b, a), np.where(stays, at_b, at_a)
-        a, at_a = new, np.where(np.isnan(value), -np.inf, value)
-        with np.errstate(all="ignore"):
-            xi, phi = (a - b) / (c - b), (at_a - at_b) / (at_c - at_b)
-            near = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
-            share = at_a / (at_b - at_a) * at_c / (at_b - at_c)
-            share += (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (at_c - at_b)
-            least = np.minimum(width / 2 / np.abs(b - a), 0.5)
-        # Never quite at an end, so that the bracket closes from both sides.
-        share = np.where(near & np.isfinite(share) & (most % 3 > 0), np.clip(share, least, 1 - least), 0.5)
-    return np.where(reached, np.where(at_a > 0, a, b), high)
-
-
-def levels(outside: Callable[[FloatArray], FloatArray], least: FloatArray) -> FloatArray:
-    """The levels above which values lie outside their intervals, where `outside` of the level is above 0, shape (m,).
-
-    All are known to be at least so large; 0 of values that are outside at every level, 1 of those that never are.
-    """
-
-    def room(log_level: FloatArray) -> FloatArray:
-        return outside(np.exp(log_level))
-
-    low = np.log(np.maximum(least, SMALLEST_LEVEL))
-    high, at_low = np.zeros(low.shape), room(low)
-    always = at_low > 0
-    reached = np.exp(crossings(room, low, high, at_low, np.where(always, 0.0, room(high)), ROUNDING))
-    return np.where(always, np.where(least > SMALLEST_LEVEL, least, 0.0), reached)
-
-
-def logit_interval(mean: FloatArray, se: FloatArray, critical: FloatArray) -> FloatArray:
-    """Interval built on the logit scale, inside (0, 1) at every level.
-
-    Korn and Graubard (1998), Survey Methodology 24, 193-201; Agresti (2013), Categorical Data Analysis, section 3.1.6.
-    Shapes: mean, se (m,), critical (m,); returns (m, 2).
-    """
-    from scipy import special
-
-    half = critical * se / (mean * (1 - mean))
-    centre = special.logit(mean)
-    ends = special.expit(np.column_stack([centre - half, centre + half]))
-    return np.clip(ends, np.finfo(float).tiny, 1 - np.finfo(float).epsneg)
-
-
-def logit_statistic(mean: FloatArray, se: FloatArray, value: FloatArray) -> FloatArray:
-    """Distance of a mean from a value on the logit scale, in standard errors there.
-
-    (logit p - logit p0) p (1 - p)/SE: beyond the critical value where `logit_interval` leaves the value out. Shapes:
-    mean, se (m,), value (m,); returns (m,).
-    """
-    from scipy import special
-
-    return np.asarray((special.logit(mean) - special.logit(value)) * mean * (1 - mean) / se)
-
-
-def effective_n(
-    mean: FloatArray,
-    variance: FloatArray,
-    n: FloatArray,
-    critical: FloatArray,
-    fallback: FloatArray,
-    alpha: float | FloatArray,
-) -> FloatArray:
-    """Number of independent 0/1 trials with the same variance, with Korn and Graubard's t correction.
-
-    Korn and Graubard (1998), Survey Methodology 24, 193-201. Shapes: mean, variance (m,), n (m,), critical (m,),
-    fallback (m,), alpha (m,); returns (m,).
-    """
-    degenerate = (mean <= 0) | (mean >= 1) | ~(variance > 0)
-    safe = np.where(degenerate, 1.0, variance)
-    ratio = (t_quantile(alpha, np.maximum(n - 1, 1)) / critical) ** 2
-    return np.where(degenerate, fallback, np.minimum(n, mean * (1 - mean) / safe * ratio))
-
-
-def proportion_interval(mean: FloatArray, n: FloatArray, alpha: float | FloatArray, method: str) -> FloatArray:
-    """Wilson, Clopper-Pearson or Jeffreys interval, as `proportion_confint` of statsmodels has them.
-
-    Here because that function takes half a second to load. Bowyer, Aitchison and Ivanova (2025), arXiv:2503.01747;
-    Brown, Cai and DasGupta (2001), Statistical Science 16(2). Shapes: mean (m,), n (m,), alpha (m,); returns (m, 2).
-    """
-    from scipy import special
-
-    # A mean of fractions may lie past its bound by rounding.
-    k, tail = np.clip(mean, 0.0, 1.0) * n, np.asarray(alpha) / 2
-    if method == "wilson":
-        z2 = special.ndtri(tail) ** 2
-        centre, half = k + z2 / 2, np.sqrt(z2 * (k * (n - k) / n + z2 / 4))
-        return np.clip(np.column_stack([centre - half, centre + half]) / (n + z2)[:, None], 0.0, 1.0)
-    if method == "jeffreys":
-        low = special.betaincinv(k + 0.5, n - k + 0.5, tail)
-        high = special.betainccinv(k + 0.5, n - k + 0.5, tail)
-    else:  # Clopper and Pearson's, which without a success or without a failure is a power of the tail.
-        k, n, tail = np.broadcast_arrays(k, n, tail)
-        low, high, inner = np.zeros(k.shape), np.ones(k.shape), (k > 0) & (k < n)
-        none, all_of_them = k <= 0, k >= n
-        low[all_of_them] = tail[all_of_them] ** (1 / n[all_of_them])
-        high[none] = -np.expm1(np.log(tail[none]) / n[none])
-        low[inner] = special.betaincinv(k[inner], n[inner] - k[inner] + 1, tail[inner])
-        high[inner] = special.betainccinv(k[inner] + 1, n[inner] - k[inner], tail[inner])
-    return np.column_stack([low, high]).astype(np.float64)
-
-
-@dataclass(frozen=True, eq=False)
-class Reach:
-    """What contrasts allow for beyond their variance; one entry for a contrast and a mean in it without a variance.
-
-    Zou and Donner (2008), Statistics in Medicine 27, 1693-1702, equations 7 and 8: the interval of a difference from
-    the intervals of two means (MOVER), here Clopper and Pearson's.
-    """
-
-    row: IntArray  # which of the contrasts
-    size: FloatArray  # what the contrast moves by where the mean moves by 1
-    mean: FloatArray
-    trials: FloatArray  # effective clusters behind it
-
-    def squares(self, alpha: FloatArray) -> FloatArray:
-        """Squared distances to the lower and the upper end at each contrast's level (m,), shape (2, m)."""
-        ends = proportion_interval(self.mean, self.trials, alpha[self.row], "clopper-pearson")
-        apart = np.abs(ends.T - self.mean) * np.abs(self.size)
-        sides = np.where(self.size > 0, apart, apart[::-1])
-        return np.array([np.bincount(self.row, side**2, alpha.size) for side in sides])
-
-    def within(self, rows: IntArray) -> Reach | None:
-        """That of some contrasts alone, which keep their numbers; None where they allow for nothing."""
-        mask = np.isin(self.row, rows)
-        return Reach(self.row[mask], self.size[mask], self.mean[mask], self.trials[mask]) if mask.any() else None
-
-    def chosen(self, rows: IntArray) -> Reach | None:
-        """That of some contrasts, in rising order, which are numbered from 0."""
-        reach = self.within(rows)
-        return None if reach is None else replace(reach, row=np.searchsorted(rows, reach.row))
-
-
-def joined_reach(parts: Sequence[Reach | None], starts: Sequence[int]) -> Reach | None:
-    """That of contrasts that follow each other, each part with its first contrast."""
-    columns = [
-        (part.row + start, part.size, part.mean, part.trials)
-        for part, start in zip(parts, starts, strict=True)
-        if part is not None
-    ]
-    return Reach(*(np.concatenate(arrays) for arrays in zip(*columns, strict=True))) if columns else None
-
-
-@dataclass(frozen=True, eq=False)
-class Ends:
-    """Means without a variance, and what other parameters move by with them."""
-
-    which: IntArray  # (k,): which parameters have none
-    mean: FloatArray  # (k,): 0 or 1, mostly
-    trials: FloatArray  # (k,): effective clusters, on the axis that has most
-    # (n_params, k): what parameters move by where all rows of one of these move by 1; an opponent loses what it wins
-    moves: Matrix
-    # The parameters as contrasts of those above, (m, n_params); None where they are the same.
-    contrasts: Matrix | None = None
-
-    def linear(self, contrasts: Matrix) -> Ends:
-        """The same for contrasts of the parameters."""
-        return replace(self, contrasts=self._of_means(contrasts))
-
-    def reach(self, contrasts: Matrix) -> Reach | None:
-        """What contrasts of two and more means allow for, if one of them has no variance; None where none does."""
-        C = self._of_means(contrasts)
-        size = self._sizes(compressed(C.multiply((np.diff(C.indptr) > 1)[:, None])))
-        row = np.repeat(np.arange(C.shape[0]), np.diff(size.indptr))
-        return Reach(row, size.data, self.mean[size.indices], self.trials[size.indices]) if row.size else None
-
-    def variance(self, contrasts: Matrix, alpha: float, critical: float) -> FloatArray:
-        """Covariance of contrasts of which each of these means has its distance at that level over t as an error.
-
-        Shape (m, m), also of single means: for what is tested or drawn together.
-        """
-        size = self._sizes(self._of_means(contrasts)).toarray()
-        ends = proportion_interval(self.mean, self.trials, alpha, "clopper-pearson")
-        error = np.max(np.abs(ends - self.mean[:, None]), axis=1) / critical
-        return np.asarray((size * error**2) @ size.T)
-
-    def _of_means(self, contrasts: Matrix) -> Matrix:
-        C = compressed(contrasts)
-        return without_zeros(C if self.contrasts is None else times(C, compressed(self.contrasts)))
-
-    def _sizes(self, C: Matrix) -> Matrix:
-        """What contrasts move by where the rows of a mean in them move by 1, shape (m, k)."""
-        size = without_zeros(compressed(C[:, self.which]))
-        held = nonzero_entries(size)
-        return without_zeros(compressed(held.multiply(C @ self.moves) - self._twice(size, held)))
-
-    def _twice(self, size: Matrix, held: Matrix) -> Matrix:
-        """What rows between two of these move, one at 0 and one at 1: they are among the rows of both, and count once.
-
-        All of it is taken from the one at 1.
-        """
-        between, high = compressed(self.moves)[self.which].toarray(), self.mean > 0.5
-        crossing = ~high[:, None] & high
-        return size @ compressed(between * crossing) - size.multiply(held @ compressed(between.T * crossing))
-
-
-def ends_of(estimate: Estimate, variance: FloatArray, axes: tuple[Axis, ...]) -> Ends | None:
-    """Means of scores in [0, 1] without a variance among others; None where there are none.
-
-    Clusters are those of the axis with most of them: that with the fewest, three judges say, would leave nothing to
-    tell of any model that lost all.
-    """
-    which, A = np.flatnonzero(variance == 0), estimate.coefficient_map
-    if not which.size or estimate.n_params < 2 or A is None or estimate.cells is None or estimate.family.own_range:
-        return None
-    A = compressed(A)
-    each = [effective_clusters(estimate, (axis,)) for axis in axes] or [effective_clusters(estimate, ())]
-    trials = np.max(each, axis=0)[which] * abs(A).sum(axis=1)[which] ** 2
-    if not np.all(trials > 0):
-        return None
-    return Ends(which, estimate.params[which], trials, _moves(estimate, A, which))
-
-
-def _moves(estimate: Estimate, A: Matrix, which: IntArray) -> Matrix:
-    """What parameters move by where all rows of some means move by 1, shape (n_params, k)."""
-    n = estimate.n_params
-    diagonal = A.shape[1] == n == A.nnz and np.array_equal(A.indices, np.arange(n))
-    if estimate.kind != "board" or not diagonal or estimate.cells is None:
-        return times(A, signs_of_entries(A[which]).T.tocsr())
-    # Means of models' own comparisons do not tell their opponents: as if each had met all others equally often.
-    weight = estimate.cells.weight
-    met = weight[which] / np.maximum(weight[:, None], weight[which]) / (n - 1)
-    return compressed(np.where(np.arange(n)[:, None] == which, 1.0, -met))
 
 
 @dataclass(frozen=True, eq=False)
@@ -636,20 +400,3 @@ def joined(parts: Sequence[Widths]) -> Widths:
     if reach is not None:
         seen = np.concatenate([part.variance if part.seen is None else part.seen for part in parts])
     return Widths(variance[0], terms, dofs, parts[0].signs, scored, reach, seen)
-
-
-def crossed_widths(
-    variance: FloatArray, terms: FloatArray, dofs: FloatArray, dims: list[tuple[int, ...]], repair: str
-) -> Widths:
-    """The widths of crossed contrasts with variance v(c) after a repair; `dims` are the axes of each term.
-
-    "max": the largest over all sets of axes. "two-term": the axes without intersections. Otherwise v(c) times the mean
-    of t^2 over the axes, weighted by their variances. Where v(c) is above that of the terms (a floor), the width grows
-    with it. Shapes: variance (m,), terms, dofs (n_terms, m).
-    """
-    signs = sums_of(dims, "max" if repair == "max" else "two-term")
-    total = np.max(signs @ terms, axis=0)
-    scale = np.divide(variance, total, out=np.ones_like(total), where=(total > 0) & (variance > 0))
-    # Equal but for rounding is equal.
-    scale = np.where(np.isclose(scale, 1.0, rtol=1e-13, atol=0), 1.0, scale)
-    return Widths(variance, terms * scale, dofs, signs)

@@ -13,7 +13,7 @@ from evalreg.checks import BoolArray, FloatArray, counted, issue, listed
 from evalreg.choices import SscName
 from evalreg.covariance.absorbed import Directions, adjusted_clusters, directions_of
 from evalreg.covariance.covariance import Covariance, Term, term_notes, touching
-from evalreg.covariance.crossed import Widths, crossed_variance, crossed_widths, ends_of, subsets
+from evalreg.covariance.crossed import Widths, crossed_variance, crossed_widths, subsets
 from evalreg.covariance.leverage import (
     CellLeverage,
     CellSpread,
@@ -45,6 +45,7 @@ from evalreg.covariance.options import (
     refuse_many_axes,
     resolve_cov,
 )
+from evalreg.covariance.reach import ends_of
 from evalreg.covariance.special import (
     alike_note,
     as_drawn,
@@ -623,7 +624,7 @@ def _floored(cov: Covariance, estimate: Estimate, axes: tuple[Axis, ...], option
         return replace(
             cov, floor=None if floor is None else floor.linear(dense(C)), ends=None if ends is None else ends.linear(C)
         )
-    if cov.bounded:
+    if cov.bounded and np.any(cov.variance() == 0):
         cov = replace(cov, ends=ends_of(estimate, cov.variance(), axes))
     inverted = estimate.family.inverted
     if inverted is None or estimate.n_params < 2:

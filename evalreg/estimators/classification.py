@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, nearest_or_all, option
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
-from evalreg.covariance.crossed import logit_interval, proportion_interval
 from evalreg.covariance.options import CovOptions, check_cov_options, documented, resolve_cov
+from evalreg.covariance.proportions import logit_interval, proportion_interval
 from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import Codes, Groups, joint
 from evalreg.data.pairs import as_name

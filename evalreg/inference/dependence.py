@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -225,45 +224,6 @@ def sums_of_cells(scores: Scores, cells: Cells, axis: Axis, side: Matrix, square
 
 
 # How unequal clusters are, and what one of them decides
-
-
-@dataclass(frozen=True)
-class SizeSummary:
-    """What the sizes of the clusters say.
-
-    Parameters
-    ----------
-    n_clusters : int
-        G.
-    effective_clusters : float
-        Kish's G* = (sum n_g)^2 / sum n_g^2.
-    largest_share : float
-        Share of the largest cluster.
-    mean_size : float
-        Rows per cluster.
-    """
-
-    n_clusters: int
-    effective_clusters: float
-    largest_share: float
-    mean_size: float
-
-
-def cluster_sizes(estimate: Estimate, axis: Axis) -> SizeSummary:
-    """Number of clusters, Kish's G*, the largest share and the mean size; weights count where there are any.
-
-    References
-    ----------
-    Kish (1965); Carter, Schnepel and Steigerwald (2017), REStat 99(4), with a working correlation of 0.
-    """
-    sizes = estimate.scores.sizes(axis)
-    total = float(sizes.sum())
-    return SizeSummary(
-        n_clusters=sizes.size,
-        effective_clusters=total**2 / float(sizes @ sizes),
-        largest_share=float(np.max(sizes)) / total,
-        mean_size=estimate.n_rows / sizes.size,
-    )
 
 
 def cluster_influence(estimate: Estimate, axis: Axis, bse: FloatArray) -> dict[str, Any]:

@@ -21,8 +21,8 @@ from evalreg.errors import (
     SkewedScoresWarning,
     ZeroVarianceWarning,
 )
-from evalreg.estimate import Estimate
-from evalreg.inference.dependence import cluster_sizes, clusters_worth, short_tails, skewness
+from evalreg.estimate import Estimate, cluster_sizes
+from evalreg.inference.dependence import clusters_worth, short_tails, skewness
 from evalreg.numerics.matrices import nonzero_entries
 from evalreg.scores.score_interval import FEW_EXPECTED
 

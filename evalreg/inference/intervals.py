@@ -14,21 +14,15 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, option
 from evalreg.choices import IntervalName
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.crossed import (
-    USUAL_LEVEL,
-    effective_n,
-    levels,
-    logit_interval,
-    logit_statistic,
-    proportion_interval,
-    t_quantile,
-)
+from evalreg.covariance.crossed import USUAL_LEVEL, t_quantile
+from evalreg.covariance.proportions import logit_interval, logit_statistic, proportion_interval
 from evalreg.covariance.terms import assemble
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import PLAIN, Estimate, Family, Scale, effective_clusters, selects
 from evalreg.inference.rectification import human_labels, labelled_means
 from evalreg.inference.wald import Contrasts, JointTest, as_t_results, joint_by_rule, parse_contrasts, with_notes
 from evalreg.numerics.matrices import Matrix, compressed, dense, nonzero_entries, signs_of_entries, without_zeros
+from evalreg.numerics.roots import levels
 from evalreg.scores.rows import RowScores
 from evalreg.scores.score_interval import ICC_MEAN, SingleMeans
 
@@ -143,6 +137,25 @@ def effective_trials(estimate: Estimate, cov: Covariance, alpha: FloatArray) -> 
     clusters = effective_clusters(estimate, cov.axes)
     korn = effective_n(np.array(estimate.params), cov.variance(), n, cov.critical(alpha=alpha), clusters, alpha)
     return np.where(_counted(estimate) & (clusters > n - 0.5), n, korn)
+
+
+def effective_n(
+    mean: FloatArray,
+    variance: FloatArray,
+    n: FloatArray,
+    critical: FloatArray,
+    fallback: FloatArray,
+    alpha: float | FloatArray,
+) -> FloatArray:
+    """Number of independent 0/1 trials with the same variance, with Korn and Graubard's t correction.
+
+    Korn and Graubard (1998), Survey Methodology 24, 193-201. Shapes: mean, variance (m,), n (m,), critical (m,),
+    fallback (m,), alpha (m,); returns (m,).
+    """
+    degenerate = (mean <= 0) | (mean >= 1) | ~(variance > 0)
+    safe = np.where(degenerate, 1.0, variance)
+    ratio = (t_quantile(alpha, np.maximum(n - 1, 1)) / critical) ** 2
+    return np.where(degenerate, fallback, np.minimum(n, mean * (1 - mean) / safe * ratio))
 
 
 def _counted(estimate: Estimate) -> BoolArray:

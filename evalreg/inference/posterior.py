@@ -12,12 +12,12 @@ import pandas as pd
 from scipy import special
 
 from evalreg.checks import FloatArray, IntArray, fraction, listed, option
-from evalreg.covariance.crossed import crossings
 from evalreg.data.clusters import Axis, axis_name, rows_where
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import Estimate
 from evalreg.numerics.limits import LAST_DIGITS, ROOT_OF_ROUNDING
 from evalreg.numerics.matrices import dense
+from evalreg.numerics.roots import crossings
 from evalreg.scores.base import Cells
 
 if TYPE_CHECKING:

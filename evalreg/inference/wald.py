@@ -27,7 +27,7 @@ from evalreg.numerics.limits import ROUNDING, SMALLEST_LEVEL
 if TYPE_CHECKING:
     from statsmodels.stats.contrast import ContrastResults
 
-    from evalreg.covariance.crossed import Ends
+    from evalreg.covariance.reach import Ends
 
 
 _QUOTED = re.compile("`([^`]+)`")

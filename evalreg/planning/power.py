@@ -16,11 +16,12 @@ import scipy
 from scipy import sparse
 
 from evalreg.checks import FloatArray, fraction
-from evalreg.covariance.crossed import crossings, t_quantile
+from evalreg.covariance.crossed import t_quantile
 from evalreg.covariance.leverage import cell_dof, cell_pieces
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.inference.simultaneous import base_seed, block_stream
 from evalreg.numerics.limits import BLOCK, EQUAL, EXACT, HELD, LAST_DIGITS, ROUNDING
+from evalreg.numerics.roots import crossings
 
 if TYPE_CHECKING:
     from evalreg.covariance.crossed import Widths

@@ -15,8 +15,8 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.special import MATTERS
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError
-from evalreg.estimate import Estimate
-from evalreg.inference.dependence import cluster_sizes, design_effect, effective_rows, intraclass_correlation
+from evalreg.estimate import Estimate, cluster_sizes
+from evalreg.inference.dependence import design_effect, effective_rows, intraclass_correlation
 from evalreg.inference.intervals import against_null, intervals, score_interval_of_intercept, tested_against
 from evalreg.inference.rectification import human_labels, rectification_table
 from evalreg.report.sentences import axis_counts, best_first, interval_rule

@@ -15,8 +15,8 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions
 from evalreg.data.clusters import Axis, axis_name, parse_groups
 from evalreg.errors import ArgumentError, ArgumentTypeError, Note
-from evalreg.estimate import Estimate, Scale, rows_behind
-from evalreg.inference.dependence import cluster_influence, cluster_sizes, dependence_table, row_influence
+from evalreg.estimate import Estimate, Scale, cluster_sizes, rows_behind
+from evalreg.inference.dependence import cluster_influence, dependence_table, row_influence
 from evalreg.inference.fragile import assembled, variance_notes
 from evalreg.inference.intervals import through
 from evalreg.inference.wald import in_order, parse_contrasts

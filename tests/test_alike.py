@@ -65,20 +65,14 @@ def rate(log, **more):
 
 @pytest.mark.parametrize("alpha", [0.05, 1e-4])
 @pytest.mark.parametrize(("n_judges", "taste"), [(2, 0.5), (3, 0.0), (5, 1.0)])
-def test_intervals_of_pairs_are_those_of_the_rule_by_hand(n_judges, taste, alpha):
+def test_intervals_and_p_values_of_pairs_are_those_of_the_rule_by_hand(n_judges, taste, alpha):
     values = scores(n_judges=n_judges, taste=taste)
     board = er.win_rate(comparisons(values), score="score", **ROLES, alike="judge")
     pairs, wanted = board.pairwise(alpha=alpha), by_hand(values, alpha)
     np.testing.assert_allclose(pairs["difference"], wanted[:, 0], rtol=0, atol=1e-12)
     np.testing.assert_allclose((pairs["upper"] - pairs["lower"]) / 2, wanted[:, 1], rtol=1e-7)
-
-
-def test_p_values_of_pairs_are_the_levels_at_which_the_interval_ends_at_zero():
-    values = scores()
-    pairs = er.win_rate(comparisons(values), score="score", **ROLES, alike="judge").pairwise()
-    for place, p in enumerate(pairs["p_value"]):
-        effect, half = by_hand(values, p)[place]
-        assert abs(effect) == pytest.approx(half, rel=1e-6)
+    for place, p in enumerate(pairs["p_value"]):  # the level at which the interval ends at zero
+        assert by_hand(values, p)[place, 1] == pytest.approx(abs(wanted[place, 0]), rel=1e-6)
 
 
 def test_the_width_is_never_below_that_of_prompts_alone(log):

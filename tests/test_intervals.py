@@ -28,33 +28,12 @@ FEW = log_of([5] * 9 + [3, 4, 5])
 MANY = log_of([3, 2, 5, 1, 4, 2, 3, 5, 0, 4, 3, 2] * 5)
 
 
-# The passages with failures are small ones, so that the standard error is far below what large ones would bring.
-SMALL_FAIL = pd.concat(
-    [log_of([40] * 6, rows=40), log_of([2, 3, 3, 4, 4, 4, 4], rows=4).assign(passage=lambda log: log["passage"] + 6)]
-)
-
-
-def low_spread(mean=0.0101, sd=0.0038, n=100, seed=0):
-    """Word error rates: far below 1, and hardly varying."""
-    return pd.DataFrame({"score": np.random.default_rng(seed).normal(mean, sd, n).clip(0.001, 1.0)})
-
-
 def zero_inflated(n=120, rows=1, seed=3):
     """Nine scores in ten are 0, the others anything up to 1; so many rows a cluster."""
     rng = np.random.default_rng(seed)
     hit = np.repeat(rng.random(n // rows) < 0.1, rows)
     log = pd.DataFrame({"score": hit * rng.random(n), "passage": np.arange(n) // rows})
     return log if rows > 1 else log[["score"]]
-
-
-FRACTIONS = {
-    "hardly vary": low_spread(),
-    "hardly vary, 10 rows": low_spread(n=10),
-    "0 but for a few": zero_inflated(60),
-    "0 but for a few, clusters": zero_inflated(rows=4),
-    "0 but for a few, unequal clusters": zero_inflated().assign(passage=lambda log: np.sqrt(log.index * 2).astype(int)),
-    ".01 but for two": pd.DataFrame({"score": np.repeat([0.01, 0.9], [98, 2])}),
-}
 
 
 @pytest.mark.parametrize("groups", [None, "passage"])
@@ -98,16 +77,9 @@ def test_intervals_of_scores_that_are_no_trials_cover(kind):
     assert np.median(width) < 5
 
 
-RATIO = zero_inflated(60).assign(d=lambda log: 1.0 + log.index, n=lambda log: log["score"] * log["d"])
 LOGS = {
-    "hardly vary": lambda: er.mean(low_spread()),
-    "0 but for a few": lambda: er.mean(zero_inflated(rows=4), groups="passage"),
-    ".01 but for two": lambda: er.mean(FRACTIONS[".01 but for two"]),
-    "ratio": lambda: er.ratio(RATIO, "n", "d"),
     "few": lambda: er.mean(FEW, groups="passage"),
-    "few, unequal": lambda: er.mean(SMALL_FAIL, groups="passage"),
     "many": lambda: er.mean(MANY, groups="passage"),
-    "counted": lambda: er.mean(pd.DataFrame({"score": [1.0] * 57 + [0.0] * 3})),
     "regression": lambda: er.fit("score ~ 1", FEW, groups="passage"),
 }
 

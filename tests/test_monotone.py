@@ -23,7 +23,7 @@ SCALES = {
 }
 
 
-@pytest.fixture(scope="module", params=["prompt", "prompt + judge"])
+@pytest.fixture(scope="module", params=["prompt", "prompt + judge", None])
 def board(request):
     log = er.datasets.judge_log(n_models=4, n_prompts=40, seed=4)
     with warnings.catch_warnings():
@@ -48,6 +48,8 @@ def test_intervals_of_odds_are_those_of_independent_0_1_rows_by_hand():
     ends = np.exp(special.logit(p) + np.array([-half, half]))
     np.testing.assert_allclose(board.odds().conf_int().loc["a"], ends, rtol=EXACT)
     np.testing.assert_allclose(board.net_benefit().conf_int().loc["a"], 2 * ends / (1 + ends) - 1, rtol=EXACT)
+    said = " ".join(str(board.odds().summary(details=True)).split())
+    assert "Intervals are those of the win rates, turned into odds; t and p test each against 1" in said
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.2])
@@ -64,6 +66,8 @@ def test_a_value_is_tested_as_the_rate_behind_it(board, scale):
     assert np.isclose(ours.pvalue, theirs.pvalue, rtol=ROOT)
     np.testing.assert_allclose(ours.conf_int(0.1), function(theirs.conf_int(0.1)), rtol=EXACT)
     assert np.isclose(ours.tvalue, theirs.tvalue, rtol=ROOT)
+    for name in ("tvalues", "pvalues"):  # against 1 and 0, as rates against a half
+        np.testing.assert_allclose(getattr(made(board), name), getattr(board, name), rtol=ROOT)
     wald = made(board).t_test(f"`model-02` = {function(0.6)!r}", method="wald")
     assert np.isclose(
         np.squeeze(wald.tvalue), (made(board).params["model-02"] - function(0.6)) / made(board).bse["model-02"]

@@ -60,18 +60,6 @@ def f1(truth: Any, guess: Any, label: str) -> float:
     return float(2 * precision * recall / (precision + recall))
 
 
-class _Drawn(dict[str, Any]):
-    """Columns of drawn rows, each taken when it is asked for."""
-
-    def __init__(self, columns: dict[str, Any], rows: np.ndarray) -> None:
-        super().__init__()
-        self._columns, self._rows = columns, rows
-
-    def __missing__(self, name: str) -> Any:
-        self[name] = self._columns[name][self._rows]
-        return self[name]
-
-
 Columns: TypeAlias = dict[str, Any]
 
 

@@ -59,10 +59,6 @@ MAKERS = {
 }
 
 
-# Each made once: results do not change.
-RESULTS = {name: functools.cache(make) for name, make in MAKERS.items()}
-
-
 def same(found: pd.DataFrame | pd.Series, expected: pd.DataFrame | pd.Series) -> None:
     check = pd.testing.assert_frame_equal if isinstance(expected, pd.DataFrame) else pd.testing.assert_series_equal
     check(found, expected, check_exact=True)
@@ -71,7 +67,7 @@ def same(found: pd.DataFrame | pd.Series, expected: pd.DataFrame | pd.Series) ->
 @functools.cache
 def made(name: str) -> er.Results:
     """Results by their name, made once: they do not change."""
-    return RESULTS[name]()
+    return MAKERS[name]()
 
 
 @functools.cache
@@ -80,7 +76,7 @@ def read_back(name: str) -> Any:
     return er.read_results(made(name).to_json(alpha=[0.05, 0.1]))
 
 
-@pytest.fixture(params=list(RESULTS))
+@pytest.fixture(params=list(MAKERS))
 def both(request: pytest.FixtureRequest) -> tuple[er.Results, Any]:
     return made(request.param), read_back(request.param)
 

@@ -15,7 +15,7 @@ from evalreg.logs.reading import ARGUMENTS, Answer, Choice, Format, Minor, Part,
 Offers: TypeAlias = Mapping[str, Mapping[ScoreName, list[Answer]]]
 Usable: TypeAlias = Mapping[str, Mapping[ScoreName, int]]
 # What was asked for, None where nothing was.
-Asked: TypeAlias = Mapping[str, str | None]
+Wanted: TypeAlias = Mapping[str, str | None]
 NO_SCORE = ScoreName("", "", "")
 
 
@@ -34,27 +34,27 @@ def picks_of(
     """The score to read of each task; and notes on what was read, where that is not plain, and what cannot be read."""
     offers = offers_of(answers)
     usable = {task: _numbers(offered) for task, offered in offers.items()}
-    asked = _asked(choice, offers)
-    for argument, value in asked.items():
+    wanted = _wanted(choice, offers)
+    for argument, value in wanted.items():
         if value is not None and not reads_all(argument, format, choice):
             _refuse_unknown(argument, value, format, offers, usable)
-    if asked["metric"] is None:
+    if wanted["metric"] is None:
         for task, counts in usable.items():
             usable[task] = {name: n for name, n in counts.items() if not isinstance(name.metric, Minor)} or counts
     chosen: dict[str, list[ScoreName]] = {}
     by_log = False
     for task, counts in usable.items():
         # Of a task without scores of single answers nothing can be chosen.
-        fitting = _fitting(list(counts), asked) or _fitting(list(offers[task]), asked)[:1]
-        names = _declared(fitting, asked, [part for part in parts if part.task == task])
+        fitting = _fitting(list(counts), wanted) or _fitting(list(offers[task]), wanted)[:1]
+        names = _declared(fitting, wanted, [part for part in parts if part.task == task])
         by_log |= len(names) < len(fitting)
         if len(names) > 1 and format.alike and all(_agree(answer, names) for answer in answers if answer.task == task):
             names = names[:1]
         chosen[task] = names
     if several := {task: names for task, names in chosen.items() if len(names) > 1}:
-        raise _ambiguous(format, usable, several, asked)
+        raise _ambiguous(format, usable, several, wanted)
     picks = {task: ScoreName(*map(str, names[0])) if names else NO_SCORE for task, names in chosen.items()}
-    _refuse_idle(asked, format, choice, picks, usable)
+    _refuse_idle(wanted, format, choice, picks, usable)
     unread = [] if choice.metric is not None else _not_read(offers, usable)
     return picks, [*_read(picks, by_log), *unread]
 
@@ -71,28 +71,28 @@ def _numbers(offered: Mapping[ScoreName, Sequence[Answer]]) -> dict[ScoreName, i
     return {name: count for name, count in counts.items() if count}
 
 
-def _asked(choice: Choice, offers: Offers) -> dict[str, str | None]:
+def _wanted(choice: Choice, offers: Offers) -> dict[str, str | None]:
     """What was asked for; a metric and a filter may stand in one word, as lm-eval writes them: "acc,none"."""
-    asked: dict[str, str | None] = {argument: getattr(choice, argument) for argument in ARGUMENTS}
+    wanted: dict[str, str | None] = {argument: getattr(choice, argument) for argument in ARGUMENTS}
     metrics = {name.metric for offered in offers.values() for name in offered}
     if choice.metric is not None and choice.metric not in metrics and "," in choice.metric and choice.filter is None:
-        asked["metric"], _, asked["filter"] = choice.metric.rpartition(",")
-    return asked
+        wanted["metric"], _, wanted["filter"] = choice.metric.rpartition(",")
+    return wanted
 
 
-def _fitting(names: list[ScoreName], asked: Asked) -> list[ScoreName]:
+def _fitting(names: list[ScoreName], wanted: Wanted) -> list[ScoreName]:
     """The scores of a task as far as what was asked fits it."""
-    for argument, value in asked.items():
+    for argument, value in wanted.items():
         names = [name for name in names if getattr(name, argument) == value] or names
     # Single values beside dicts of several: the one is not an entry of the other.
-    if asked["metric"] is None and len({name[:2] for name in names}) == 1:
+    if wanted["metric"] is None and len({name[:2] for name in names}) == 1:
         names = [name for name in names if not name.metric] or names
     return names
 
 
-def _declared(names: list[ScoreName], asked: Asked, parts: Sequence[Part]) -> list[ScoreName]:
+def _declared(names: list[ScoreName], wanted: Wanted, parts: Sequence[Part]) -> list[ScoreName]:
     """Of several scores of a task the one that all its runs declare as their own, where it was not asked for."""
-    for argument, value in asked.items():
+    for argument, value in wanted.items():
         declared = {part.declared.get(argument, "") for part in parts}
         if len(names) > 1 and value is None and len(declared) == 1 and "" not in declared:
             names = [name for name in names if getattr(name, argument) in declared] or names
@@ -154,13 +154,15 @@ def _refuse_unknown(argument: str, value: str, format: Format, offers: Offers, u
         )
 
 
-def _refuse_idle(asked: Asked, format: Format, choice: Choice, picks: Mapping[str, ScoreName], usable: Usable) -> None:
+def _refuse_idle(
+    wanted: Wanted, format: Format, choice: Choice, picks: Mapping[str, ScoreName], usable: Usable
+) -> None:
     """An error where something that was asked for is of no score that is read, since what else was asked has none."""
-    for argument, value in asked.items():
+    for argument, value in wanted.items():
         if value is None or reads_all(argument, format, choice):
             continue
         if all(getattr(name, argument) != value for name in picks.values()):
-            together = " and ".join(f"{name}={each!r}" for name, each in asked.items() if each is not None)
+            together = " and ".join(f"{name}={each!r}" for name, each in wanted.items() if each is not None)
             scores = sorted({in_words(name) for names in usable.values() for name in names})
             raise ArgumentError(
                 f"`{argument}` must go with what else is asked for; {together} are of no score together. The log has "
@@ -169,7 +171,7 @@ def _refuse_idle(asked: Asked, format: Format, choice: Choice, picks: Mapping[st
             )
 
 
-def _ambiguous(format: Format, usable: Usable, several: Mapping[str, list[ScoreName]], asked: Asked) -> ArgumentError:
+def _ambiguous(format: Format, usable: Usable, several: Mapping[str, list[ScoreName]], wanted: Wanted) -> ArgumentError:
     """The error that lists the scores of every task that has several, and the fewest arguments that read all tasks."""
     kinds = {a: max(len({getattr(name, a) for name in names}) for names in several.values()) for a in ARGUMENTS}
     missing = [argument for argument, count in kinds.items() if count > 1]
@@ -178,7 +180,7 @@ def _ambiguous(format: Format, usable: Usable, several: Mapping[str, list[ScoreN
     for task, names in several.items():
         counts = {in_words(name._replace(**blank), quoted=True): usable[task].get(name, 0) for name in names}
         each.append(f"{f'{task!r} has ' if task else ''}{listing(counts)}")
-    named = _fewest_that_read_all(usable, asked)
+    named = _fewest_that_read_all(usable, wanted)
     each_named = " and ".join(f"{name}={value!r}" for name, value in named.items())
     advice = f" For instance pass {each_named}." if named else ""
     if sum(map(bool, usable)) > 1:
@@ -194,14 +196,14 @@ def _ambiguous(format: Format, usable: Usable, several: Mapping[str, list[ScoreN
     return error
 
 
-def _fewest_that_read_all(usable: Usable, asked: Asked) -> dict[str, str]:
+def _fewest_that_read_all(usable: Usable, wanted: Wanted) -> dict[str, str]:
     """The fewest arguments, those asked for among them, that leave one score of every task; none where none do."""
     options: list[list[str | None]] = []
-    for argument, value in asked.items():
+    for argument, value in wanted.items():
         values = dict.fromkeys(getattr(name, argument) for names in usable.values() for name in names)
         options.append([value] if value is not None else [None, *list(filter(None, values))[:20]])
     for tried in sorted(product(*options), key=lambda values: sum(value is not None for value in values)):
-        arguments = dict(zip(asked, tried, strict=True))
+        arguments = dict(zip(wanted, tried, strict=True))
         if all(len(_fitting(list(names), arguments)) <= 1 for names in usable.values()):
             return {argument: value for argument, value in arguments.items() if value is not None}
     return {}

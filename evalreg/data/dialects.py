@@ -7,7 +7,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 
-from evalreg.checks import listed
+from evalreg.checks import counted, listed
 from evalreg.data.clusters import is_parsed, names_are_parsed
 from evalreg.data.engine import Query, engine_answers, is_spark, schema_of
 from evalreg.errors import ArgumentError, NonNumericError
@@ -52,8 +52,8 @@ def _refuse_text_among_numbers(frame: nw.LazyFrame[Any], names: Sequence[str]) -
     if not numbers:
         return
     with engine_answers(frame, "tell text from numbers"):
-        counted = native.aggregate([mask.sum().name(f"n{i}") for i, mask in enumerate(is_text.values())])
-        counts = counted.to_pyarrow().to_pylist()[0].values()
+        texts = native.aggregate([mask.sum().name(f"n{i}") for i, mask in enumerate(is_text.values())])
+        counts = texts.to_pyarrow().to_pylist()[0].values()
         name, count = next(((name, n) for name, n in zip(numbers, counts, strict=True) if n), ("", 0))
         if not count:
             return

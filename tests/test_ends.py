@@ -1,4 +1,4 @@
-"""Differences of models that share no cluster, and from means without a variance, against versions by hand."""
+"""Differences that are not paired, and from means without a variance, against versions by hand."""
 
 from __future__ import annotations
 
@@ -149,13 +149,16 @@ def variance_under(x: float, log: pd.DataFrame, seen: float, icc: float = 0.2) -
     return sum(part[3] for part in parts) + max(growth, 0)
 
 
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize(("n", "wins"), [((20, 10), (0, 9)), ((30, 12), (3, 12)), ((50, 20), (0, 4))])
-def test_differences_of_models_that_share_no_cluster_have_a_score_interval(n: tuple, wins: tuple) -> None:
+def test_differences_that_are_not_paired_have_a_score_interval(n: tuple, wins: tuple, shared: bool) -> None:
     """Miettinen and Nurminen (1985) with design effects; in `mean` and `compare`, in tests and intervals."""
     rng, question = np.random.default_rng(n[0]), np.arange(3 * sum(n))
     score = np.concatenate([rng.permutation(np.arange(3 * m) < k) * 1.0 for m, k in zip(n, wins, strict=True)])
     model = np.repeat(["low", "mid"], 3 * np.array(n))
     log = pd.DataFrame({"model": model, "score": score, "passage": question // 3, "question": question})
+    if shared:
+        log["passage"] %= n[0]
     results = er.mean(log, by="model", groups="passage")
     C = np.array([[-1.0, 1.0]])
     seen, d, dof = (C @ results.cov_params() @ C.T).iloc[0, 0], results.params @ C[0], results.cov.dof(C)[0]
@@ -166,6 +169,8 @@ def test_differences_of_models_that_share_no_cluster_have_a_score_interval(n: tu
                 assert 2 * stats.t.sf(abs(t), dof) == pytest.approx(level, rel=1e-5)
             for test in (results.t_test, results.wald_test):
                 assert test(f"mid - low = {float(end)!r}").pvalue == pytest.approx(level, rel=1e-6)
+    if shared:  # models are taken to be independent in `compare`
+        return
     pair = results.contrast("mid - low").to_frame().iloc[0]
     table = er.compare(log, item="question", groups="passage", paired=False).table.loc[("mid", "low")]
     columns = ["difference", "se", "lower", "upper", "p_value"]

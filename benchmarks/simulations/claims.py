@@ -171,6 +171,10 @@ UNPAIRED = {
     ".99, .9 | 15 of 10, 15 of 10": "models of 0.99 and 0.9, each in 15 clusters of 10",
     ".99, .97 | 15 of 100, 15 of 100": "models of 0.99 and 0.97, each in 15 clusters of 100",
     "1, .97 | 10 of 100, 10 of 100": "models of 1 and 0.97, each in 10 clusters of 100",
+    ".9, .7 | the same 15 of 10": "models of 0.9 and 0.7, both in the same 15 clusters of 10",
+    ".99, .9 | the same 15 of 10": "models of 0.99 and 0.9, both in the same 15 clusters of 10",
+    ".99, .97 | the same 15 of 100": "models of 0.99 and 0.97, both in the same 15 clusters of 100",
+    "1, .97 | the same 10 of 100": "models of 1 and 0.97, both in the same 10 clusters of 100",
 }
 SIZES = {"8": "balanced", "25": "25", "100": "100", "500": "500"}
 CROSSED_ROWS = {

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 from scipy import stats
-from scipy.special import betaln, expit, ndtr
+from scipy.special import betaincinv, betaln, expit, ndtr
 
 import evalreg as er
 from benchmarks.simulations.worlds import FloatArray, IntArray
@@ -174,15 +174,22 @@ def one_sided(shared: int, alone: int, rate: float) -> Question:
     return Question(ask, {"paired": 0.0, "unpaired": 0.0})
 
 
-def unpaired(rates: tuple[float, float], first: tuple[int, int], second: tuple[int, int], icc: float) -> Question:
-    """Two models in so many clusters of a size: by default, as seen, and from both intervals (Newcombe 1998)."""
+def unpaired(
+    rates: tuple[float, float], first: tuple[int, int], second: tuple[int, int], icc: float, same: bool = False
+) -> Question:
+    """Two models in so many clusters of a size: by default, as seen, and from both intervals (Newcombe 1998).
+
+    In the `same` clusters what is easy for one model is for the other.
+    """
     G, sizes = np.array([first, second]).T
-    cluster, model = np.repeat(np.arange(G.sum()), np.repeat(sizes, G)), np.repeat(["a", "b"], G * sizes)
+    place, model = np.repeat(np.arange(G.sum()), np.repeat(sizes, G)), np.repeat(["a", "b"], G * sizes)
+    cluster = place % G[0] if same else place
     precision, centre = 1 / icc - 1, np.repeat(rates, G)
     more, less = centre * precision, np.maximum((1 - centre) * precision, np.finfo(float).tiny)
 
     def ask(rng: Rng) -> Ends:
-        score = (rng.random(cluster.size) < rng.beta(more, less)[cluster]) * 1.0
+        ease = betaincinv(more, less, np.tile(rng.random(G[0]), 2)) if same else rng.beta(more, less)
+        score = (rng.random(place.size) < ease[place]) * 1.0
         log = pd.DataFrame({"model": model, "cluster": cluster, "score": score})
         means, seen = (er.mean(log, by="model", groups="cluster", icc=granted) for granted in (0.2, None))
         (a, b), (low, high) = means.params, means.conf_int().to_numpy().T
@@ -664,6 +671,8 @@ def _worlds() -> Iterator[tuple[str, Made]]:
     for rates, G, size in apart:
         name = f"models of {rates[0]:g} and {rates[1]:g}, each in {G} clusters of {size}"
         yield name, (400, unpaired, (rates, (G, size), (G, size), 0.3))
+        name = f"models of {rates[0]:g} and {rates[1]:g}, both in the same {G} clusters of {size}"
+        yield name, (400, unpaired, (rates, (G, size), (G, size), 0.3, True))
     name = "models of 0.95 and 0.95, in 60 clusters of 10 and in 10 of 100"
     yield name, (400, unpaired, ((0.95, 0.95), (60, 10), (10, 100), 0.3))
     for rate, taste in product((0.7, 0.95), (0.0, 0.3)):

@@ -580,7 +580,7 @@ class Covariance:
 
     @property
     def _unpaired(self) -> UnpairedMeans | None:
-        return None if self.single is None else UnpairedMeans(self.single, self.paired, self.axes)
+        return None if self.single is None else UnpairedMeans(self.single, self.paired)
 
     def _widths(self, C: Matrix, seen: FloatArray | None = None) -> Widths:
         """Widths by standard errors, from variances that are `seen` already where nothing is allowed beyond them."""

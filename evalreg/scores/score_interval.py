@@ -30,7 +30,6 @@ from evalreg.numerics.matrices import (
     nonzero_entries,
     of_columns,
     scale_columns,
-    square,
     squared_entries,
     sum_blocks,
     totals_of_columns,
@@ -110,7 +109,7 @@ class NullVariance:
 
     @property
     def apart(self) -> BoolArray:
-        """Whether it is a difference of two means that share no cluster."""
+        """Whether it is a difference of two means that is not paired."""
         return ~np.isnan(self.two[:, 0, 0])
 
     @property
@@ -230,7 +229,7 @@ class NullVariance:
 
 
 def not_of_two(m: int) -> FloatArray:
-    """What `NullVariance.two` is where there are no differences of two means that share no cluster."""
+    """What `NullVariance.two` is of means, and of paired differences."""
     return np.full((m, 2, 4), np.nan)
 
 
@@ -405,21 +404,9 @@ class SingleMeans(UnitScores):
         squares = (squared_entries(compressed(self._in_columns(block))) for block in totals)
         return sum_blocks(totals_of_columns(block) for block in squares), naive
 
-    def share_clusters(self, axis: Axis) -> BoolArray:
-        """Whether two columns have rows in one cluster, shape (n_columns, n_columns)."""
-        if axis not in self._shared:
-            blocks = (nonzero_entries(self._in_columns(rows_of(block))) for block in self.scores.as_means.cells(axis))
-            unit = np.eye(self.means.size)
-            self._shared[axis] = sum_blocks(square(inside, unit) for inside in blocks) > 0
-        return self._shared[axis]
-
     def _in_columns(self, rows: Matrix) -> Matrix:
         """What clusters have in each column, from what they have in the cells."""
         return rows
-
-    @cached_property
-    def _shared(self) -> dict[Axis, BoolArray]:
-        return {}
 
     def _unseen_in(self, axis: Axis) -> Unseen:
         """What the clusters did not show of each column."""
@@ -446,13 +433,12 @@ class SingleMeans(UnitScores):
 
 @dataclass(frozen=True, eq=False)
 class UnpairedMeans:
-    """Differences of two means that share no cluster of any axis, by the variances of both."""
+    """Differences of two means that are not over the same questions, by the variances of both."""
 
     signed = True
 
     single: SingleMeans
     paired: Paired | None
-    axes: tuple[Axis, ...]
 
     def apart(self, contrasts: Matrix) -> IntArray:
         """Which contrasts are none of these."""
@@ -461,12 +447,9 @@ class UnpairedMeans:
     def sides(self, contrasts: Matrix | None) -> Sides:
         """Contrasts that are multiples of such differences, and not of the same questions; the larger mean first."""
         rows, first, second, scale = self.single.differences(contrasts)
-        apart = np.ones(rows.size, dtype=bool)
         if self.paired is not None and rows.size:
             apart = ~np.isin(rows, self.paired.sides(contrasts)[0])
-        for axis in self.axes if apart.any() else ():
-            apart &= ~self.single.share_clusters(axis)[first, second]
-        rows, first, second, scale = rows[apart], first[apart], second[apart], scale[apart]
+            rows, first, second, scale = rows[apart], first[apart], second[apart], scale[apart]
         turned = self.single.means[first] < self.single.means[second]
         return rows, *np.where(turned, (second, first), (first, second)), np.where(turned, -scale, scale)
 

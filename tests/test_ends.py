@@ -181,6 +181,8 @@ def test_two_models_that_lost_all_are_not_told_apart_and_may_be_shown_to_be_near
     log = pd.DataFrame({"model": ["a"] * 200 + ["b"] * 200, "score": 0.0})
     results = er.mean(log, by="model")
     assert results.pairwise()["p_value"].iloc[0] == 1
+    apart = er.compare(log.assign(item=range(400)), paired=False)
+    assert "do not vary within any of its means" in apart.summary().as_text().replace("\n    ", " ")
     assert results.t_test("a - b = 0.05").pvalue < 0.05 < results.t_test("a - b = 0.015").pvalue
     assert results.ranks()["upper"].tolist() == [2, 2]
 

@@ -220,7 +220,7 @@ class Covariance:
         Means of scores in [0, 1] without a variance, of models that lost all say; differences from them allow for the
         ends of their intervals.
     within : str
-        Where scores that give no variance do not vary, if they may differ elsewhere: within pairs, or within strata.
+        Where scores that give no variance do not vary, if they may differ elsewhere: within pairs, strata or means.
     notes : tuple of (category, text)
         What a reader should know.
 

@@ -639,7 +639,9 @@ def _within(estimate: Estimate) -> str:
         return ""
     if estimate.kind == "board":
         return " within its pairs of models (a pair that met once has one verdict)"
-    return " within strata" if estimate.kind == "mean" and not estimate.family.interval_rule else ""
+    if estimate.kind != "mean" or estimate.family.interval_rule:
+        return ""
+    return " within any of its means" if estimate.cells.stratum is None else " within strata"
 
 
 def _constants(estimate: Estimate) -> BoolArray | None:

@@ -116,7 +116,8 @@ def tells(null: NullVariance, at: int) -> str:
     """How many rows tell: "3 of 300 questions differ", or "3 of 300 scores are of the rarer kind"."""
     count, n = null.rarer[at], null.n[at]
     if null.apart[at]:
-        return f"of one model {count:.0f} scores are of the rarer kind" if count >= 0.5 else "one model's are all alike"
+        rarer = f"{counted(round(count), 'score')} of the rarer kind" if count >= 0.5 else "scores that are all alike"
+        return f"one of the two means has {rarer}"
     if not null.signed[at]:
         return f"{count:.0f} of {n:.0f} scores are of the rarer kind"
     if np.isclose(null.size[at], null.square[at]) and null.size[at] <= 0.5:

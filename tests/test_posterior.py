@@ -104,6 +104,19 @@ def test_a_prior_at_no_correlation_gives_the_beta_posterior():
     assert 0 < posterior.icc["mean"] < 1e-6
 
 
+@pytest.mark.parametrize("weight", np.geomspace(1e4, 1e9, 11))
+def test_priors_sharp_at_a_bound_are_followed_to_it(weight):
+    successes, sizes = np.array([3, 5, 1, 2]), np.array([6, 6, 3, 2])
+    rate, correlation = beta_binomial(successes, sizes, prior=(1, 1), icc=(1, weight))
+    prior = stats.beta(1, weight)
+    assert correlation.mean == pytest.approx(prior.mean(), rel=1e-4)
+    np.testing.assert_allclose(correlation.quantiles(TAILS), prior.ppf(TAILS), rtol=1e-3)
+    np.testing.assert_allclose(rate.quantiles(TAILS), stats.beta(12, 7).ppf(TAILS), atol=1 / weight + 1e-7)
+    # Each mixed cluster takes one more factor 1 - rho.
+    _, correlation = beta_binomial(successes, sizes, prior=(1, 1), icc=(weight, 1))
+    assert 1 - correlation.mean == pytest.approx(4 / weight, rel=2e-3)
+
+
 def test_a_prior_at_full_correlation_counts_clusters():
     log = log_of([6, 0, 3, 2, 5], [6, 6, 3, 2, 5])
     posterior = er.posterior(er.mean(log, groups="passage"), icc_prior=(1e7, 1))

@@ -440,11 +440,27 @@ def _log_products(counts: FloatArray, base: FloatArray, rho: FloatArray) -> Floa
 def _crowd(angle: FloatArray, density: FloatArray, n_points: int) -> FloatArray:
     """Points, equally many in equal parts of a mix of the density's root and a constant where there is any density."""
     root = np.sqrt(density / np.max(density))
+    angle = _ending(angle, root)
     # Some of the points beside the mass stay, as the top may lie between two.
     steps = np.diff(angle) * (np.maximum(root[1:], root[:-1]) > ROOT_OF_ROUNDING)
     part = (root[1:] + root[:-1]) / 2 * steps
     part = (1 - EVEN) * part / part.sum() + EVEN * steps / steps.sum()
     return np.asarray(np.interp(np.linspace(0, 1, n_points), np.append(0, np.cumsum(part)) / part.sum(), angle))
+
+
+def _ending(angle: FloatArray, root: FloatArray) -> FloatArray:
+    """The points, the first without any density on either side moved to where the tail ends if it falls on as before.
+
+    Else that step, to a bound far from the tail, would take all points that are spread out, and a spline overshoot in it.
+    """
+    angle, points = angle.copy(), np.flatnonzero(root > ROOT_OF_ROUNDING)
+    for end, outward in ((points[0], -1), (points[-1], 1)):
+        before, beyond = end - outward, end + outward
+        if points.size > 1 and 0 <= beyond < angle.size and root[before] > root[end]:
+            falls = np.log(root[before] / root[end]) / (angle[end] - angle[before])
+            tail = np.log(root[end] / ROOT_OF_ROUNDING) / falls
+            angle[beyond] = angle[end] + outward * min(abs(tail), abs(angle[beyond] - angle[end]))
+    return angle
 
 
 def _spline_weights(angle: FloatArray) -> FloatArray:

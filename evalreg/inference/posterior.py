@@ -449,9 +449,9 @@ def _crowd(angle: FloatArray, density: FloatArray, n_points: int) -> FloatArray:
 
 
 def _ending(angle: FloatArray, root: FloatArray) -> FloatArray:
-    """The points, the first without any density on either side moved to where the tail ends if it falls on as before.
+    """The points, the first without density on either side moved to where the tail ends if it falls on as before.
 
-    Else that step, to a bound far from the tail, would take all points that are spread out, and a spline overshoot in it.
+    Else that step, to a bound far from the tail, would take all points spread out evenly, and a spline overshoot in it.
     """
     angle, points = angle.copy(), np.flatnonzero(root > ROOT_OF_ROUNDING)
     for end, outward in ((points[0], -1), (points[-1], 1)):

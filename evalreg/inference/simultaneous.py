@@ -8,6 +8,7 @@ models. Adjusted p-values are those of that level, and by step-down the smaller 
 
 from __future__ import annotations
 
+import bisect
 import numbers
 from dataclasses import dataclass
 from functools import cached_property
@@ -193,32 +194,47 @@ class Largest:
         return np.asarray(scipy.special.fdtrc(self.rank, self.dof, square / self.rank))
 
     @cached_property
-    def _nodes(self) -> tuple[FloatArray, FloatArray]:
-        """Logarithms of p-values of one contrast, and those of the largest there, between which both are interpolated.
+    def _bins(self) -> FloatArray:
+        """Neighbours among the draws count as one: far below the error of the simulation."""
+        return np.asarray(np.sort(self.extent).reshape(-1, 64).mean(axis=1))
 
-        Of one contrast they are the same, and nothing is lost.
+    def _interpolated(self, nodes: Any) -> tuple[FloatArray, FloatArray]:
+        """Logarithms of p-values of one contrast at some nodes, in rising order, and those of the largest there.
+
+        Both are interpolated between neighbours. Of one contrast they are the same, and nothing is lost.
         """
-        p = np.geomspace(SMALLEST_P, 1.0, BLOCK)
-        # Neighbours among the draws count as one: far below the error of the simulation.
-        bins = np.sort(self.extent).reshape(-1, 64).mean(axis=1)
-        tail = self.beyond(t_quantile(p, np.full(p.shape, self.dof)), bins).mean(axis=1)
+        p = np.geomspace(SMALLEST_P, 1.0, BLOCK)[nodes]
+        tail = self.beyond(t_quantile(p, np.full(p.shape, self.dof)), self._bins).mean(axis=1)
         return np.log(p), np.log(np.maximum(tail, p))
 
     def adjusted(self, p: FloatArray) -> FloatArray:
         """P(largest statistic >= that with the p-value); NaN where a p-value is."""
-        return np.exp(np.interp(np.log(np.maximum(p, SMALLEST_P)), *self._nodes))
+        log_p = np.log(np.maximum(p, SMALLEST_P))
+        above = np.searchsorted(np.log(np.geomspace(SMALLEST_P, 1.0, BLOCK)), log_p)
+        nodes = np.unique(np.clip([above - 1, above], 0, BLOCK - 1))
+        return np.exp(np.interp(log_p, *self._interpolated(nodes)))
 
-    def level(self, alpha: float) -> float:
-        """The p-value whose adjusted one is alpha."""
-        each, largest = self._nodes
+    @cached_property
+    def _at(self) -> dict[float, tuple[float, float]]:
+        """What `at` was asked for, by alpha."""
+        return {}
+
+    def at(self, alpha: float) -> tuple[float, float]:
+        """The p-value whose adjusted one is alpha; the standard error of its critical value, by the delta method."""
+        if alpha not in self._at:
+            level = self._level(alpha)
+            c = t_quantile(level, np.array([self.dof]))[0]
+            below, at, above = self.beyond(np.array([0.999, 1.0, 1.001]) * c, self.extent)
+            slope = float(np.mean(below - above)) / (0.002 * c) if c > 0 else 0.0
+            error = float(np.std(at)) / np.sqrt(at.size) / slope if slope > 0 else 0.0
+            self._at[alpha] = level, error
+        return self._at[alpha]
+
+    def _level(self, alpha: float) -> float:
+        # By bisection of the nodes: ten of them are evaluated, and not all.
+        above = bisect.bisect(range(BLOCK), np.log(alpha), key=lambda node: self._interpolated([node])[1][0])
+        each, largest = self._interpolated([max(above - 1, 0), min(above, BLOCK - 1)])
         return float(np.exp(np.interp(np.log(alpha), largest, each)))
-
-    def error(self, alpha: float) -> float:
-        """Standard error of the critical value at that level, by the delta method."""
-        c = t_quantile(self.level(alpha), np.array([self.dof]))[0]
-        below, at, above = self.beyond(np.array([0.999, 1.0, 1.001]) * c, self.extent)
-        slope = float(np.mean(below - above)) / (0.002 * c) if c > 0 else 0.0
-        return float(np.std(at)) / np.sqrt(at.size) / slope if slope > 0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,7 +277,7 @@ class ContrastFamily:
         """alpha*, at which each contrast is judged so that all hold together; at most alpha."""
         if not self.count:
             return float("nan")
-        drawn = self.largest.level(alpha) if self.drawn else 0.0
+        drawn = self.largest.at(alpha)[0] if self.drawn else 0.0
         return min(max(alpha / self.count, drawn), alpha)
 
     def critical(self, alpha: float) -> float:
@@ -270,7 +286,7 @@ class ContrastFamily:
 
     def error(self, alpha: float) -> float:
         """Standard error of the critical value from the simulation; 0 where contrasts are counted."""
-        return self.largest.error(alpha) if self.drawn and self.count else 0.0 if self.count else float("nan")
+        return self.largest.at(alpha)[1] if self.drawn and self.count else 0.0 if self.count else float("nan")
 
     def adjusted(self, p: FloatArray | None = None) -> FloatArray:
         """Single-step p-values: p_adjusted <= alpha just where p, by default that of each contrast, <= level(alpha)."""

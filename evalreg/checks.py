@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property, wraps
+from itertools import starmap
 from types import SimpleNamespace, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -310,6 +311,29 @@ def issue(notes: Iterable[Note]) -> None:
     depth += 1
     for category, text in notes:
         warnings.warn(text, category, stacklevel=depth)
+
+
+def _in_python(name: str, value: object) -> str:
+    return f'{name}="{value}"' if isinstance(value, str) else f"{name}={value!r}"
+
+
+_PASSED: ContextVar[Callable[[str, object], str]] = ContextVar("evalreg_passed", default=lambda name, value: "")
+
+
+def passed(in_python: str = "", **arguments: object) -> str:
+    """Arguments as a sentence writes them: as `passing` has them, else `in_python`, which is groups=None by default."""
+    texts = [_PASSED.get()(name, value) for name, value in arguments.items()]
+    return " ".join(texts) if all(texts) else in_python or ", ".join(starmap(_in_python, arguments.items()))
+
+
+@contextmanager
+def passing(how: Callable[[str, object], str]) -> Iterator[None]:
+    """Sentences made inside write arguments so where that is not empty, as options; in this thread or task alone."""
+    token = _PASSED.set(how)
+    try:
+        yield
+    finally:
+        _PASSED.reset(token)
 
 
 # What a terminal obeys instead of showing it, what changes the direction of writing, and what has no width.

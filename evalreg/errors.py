@@ -116,7 +116,7 @@ class ArgumentError(EvalregError, ValueError):
     """An argument breaks its rule."""
 
     options: dict[str, str] | None = None
-    """Arguments that mend it, which the command line spells its own way."""
+    """Arguments that mend it."""
 
 
 class FormulaError(ArgumentError):
@@ -183,7 +183,7 @@ class UnknownLabelError(DataError):
     """Verdicts that no rule maps to a side."""
 
     labels: dict[Any, str | None] | None = None
-    """What is offered for `labels`, which the command line spells its own way."""
+    """What is offered for `labels`."""
 
 
 class SelfComparisonError(DataError):

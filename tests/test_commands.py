@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -138,6 +139,22 @@ def test_an_error_names_the_option_whose_rule_is_broken(run, line, flag):
 
 
 @pytest.mark.parametrize(
+    ("line", "typed"),
+    [
+        ("mean logs/passages.csv --groups passage --cov HC1", "--groups none"),
+        ("mean logs/passages.csv --cov CR1", "--cov naive"),
+        ("mean logs/passages.csv --groups passage --cov CR2 --ssc G", "--cov CR1"),
+        ("mean logs/passages.csv --groups passage --cov jackknife --dof satterthwaite", "--dof min"),
+    ],
+)
+def test_what_a_sentence_says_to_pass_is_typed_as_an_option_and_works(run, line, typed):
+    status, _, error = run(line)
+    assert (status, typed in error) == (3, True), error
+    assert run(f"{re.sub(rf' {typed.split()[0]} [^ ]+', '', line)} {typed}")[0] == 0
+    assert "`winner()`" not in run("mean logs/passages.csv --by subject --details")[1]
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "table logs/passages.csv --family binomial",
@@ -216,6 +233,18 @@ def test_a_plan_with_costs_names_the_cheapest_numbers_of_answers(run):
     table = pd.read_csv(io.StringIO(output)).query("clustering == 'clustered'").set_index("answers")
     assert table["cost"].tolist() == [table["n"]["1"] * (10 + 1 + 1), table["n"]["2:4"] * (10 + 2 + 4)]
     assert f"answers to each: {table['cost'].idxmin()}; " in error
+
+
+def test_a_pilot_of_one_model_is_planned_for(run):
+    """The mean of m questions with k answers each has the variance (omega2 + sigma2/k)/m, here with n - 1."""
+    rows = pd.read_csv("logs/pilot.csv").query("model == 'model-1'")
+    line = "plan logs/pilot.csv --where 'model == \"model-1\"' --item question --delta 0.05 --format csv"
+    table = pd.read_csv(io.StringIO(run(f"{line} --k 1,4")[1])).set_index("answers")
+    parts = er.plan.components(rows, model=None, item="question").loc["plain"]
+    assert table["variance"].to_dict() == pytest.approx({k: parts["omega2"] + parts["sigma2"] / k for k in (1, 4)})
+    assert run(f"{line} --k 1:4")[0] == 3
+    once = pd.read_csv(io.StringIO(run("plan logs/passages.csv --item question --delta 0.05 --format csv")[1]))
+    assert once["variance"].iloc[0] == pytest.approx(pd.read_csv("logs/passages.csv")["score"].var(), rel=1e-12)
 
 
 def test_a_summary_is_added_to_files_of_its_own_alone(run, here):

@@ -24,20 +24,17 @@ def verdicts() -> pd.DataFrame:
 
 def test_a_log_of_a_frame_answers_what_the_functions_answer(paired):
     log = er.Log(paired, item="question")
-    groups = "passage"
-    one = er.mean(paired, by="model", item="question", groups=groups)
-    pd.testing.assert_series_equal(log.mean(groups=groups).bse, one.bse, check_names=False)
-    both = er.compare(paired, item="question", groups=groups)
-    pd.testing.assert_frame_equal(log.compare(groups=groups).table, both.table)
-    fitted = log.fit("score ~ 1", groups=groups)
-    pd.testing.assert_series_equal(fitted.bse, er.fit("score ~ 1", paired, groups=groups).bse)
+    groups = {"groups": "passage"}
+    one = er.mean(paired, by="model", item="question", **groups)
+    pd.testing.assert_series_equal(log.mean(**groups).bse, one.bse, check_names=False)
+    pd.testing.assert_frame_equal(log.compare(**groups).table, er.compare(paired, item="question", **groups).table)
+    pd.testing.assert_series_equal(log.fit("score ~ 1", **groups).bse, er.fit("score ~ 1", paired, **groups).bse)
 
 
 def test_comparisons_are_clustered_by_prompt_and_judge_unless_told_otherwise(verdicts):
     log = er.Log(verdicts)
     names = {"left": "left", "right": "right", "winner": "winner"}
-    crossed = er.win_rate(verdicts, **names, groups="prompt + judge")
-    pd.testing.assert_series_equal(log.win_rate().bse, crossed.bse)
+    pd.testing.assert_series_equal(log.win_rate().bse, er.win_rate(verdicts, **names, groups="prompt + judge").bse)
     alone = er.bradley_terry(verdicts, **names, groups="prompt")
     pd.testing.assert_series_equal(log.bradley_terry(groups="prompt").bse, alone.bse)
     with pytest.warns(IndependenceWarning, match="Name the prompts"):  # judges alone are no clusters of answers
@@ -48,11 +45,10 @@ def test_repeats_and_tasks_are_told_apart(paired):
     again = pd.concat([paired.assign(sample=k, score=paired["score"] * k) for k in (1, 2)])
     log = er.Log(again, item="question")
     np.testing.assert_allclose(log.mean().params, 1.5 * paired.groupby("model")["score"].mean())
-    tasks = pd.concat([paired.assign(task=name) for name in ("a", "b")])
     assert log.mean().n_clusters == {"item": paired["question"].nunique()}
-    two = er.Log(tasks, item="question").mean()
-    assert len(two.params) == 2 * paired["model"].nunique()
-    assert er.Log(tasks, item="question").compare().table["n"].iloc[0] == 2 * paired["question"].nunique()
+    tasks = er.Log(pd.concat([paired.assign(task=name) for name in ("a", "b")]), item="question")
+    assert len(tasks.mean().params) == 2 * paired["model"].nunique()
+    assert tasks.compare().table["n"].iloc[0] == 2 * paired["question"].nunique()
 
 
 def test_a_log_holds_nothing_that_the_caller_changes(paired):

@@ -10,7 +10,7 @@ import shlex
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TextIO
 
 import evalreg
 from evalreg.cli.commands import BY_NAME, COMMANDS, EPILOG, common_options
-from evalreg.cli.options import Option
+from evalreg.cli.options import Option, typed_value
 from evalreg.errors import ArgumentError, EvalregError
 
 __all__ = ["main"]
@@ -58,8 +58,6 @@ def _run(arguments: list[str]) -> int:
                 setattr(options, name, option.read(getattr(options, name)))
         return _computed(options)
     except EvalregError as error:
-        for name, value in (getattr(error, "options", None) or {}).items():
-            error.add_note(f"As an option: --{name} {shlex.quote(value)}")
         return _fail("\n".join([_message(error, arguments), *getattr(error, "__notes__", [])]))
     except SystemExit as stop:  # --help and --version
         _write("", sys.stdout)
@@ -79,10 +77,11 @@ def _run(arguments: list[str]) -> int:
 
 def _computed(options: argparse.Namespace) -> int:
     """Compute and print what a parsed command line asks for."""
+    from evalreg.checks import passing
     from evalreg.cli.verbs import run
 
     _check_output(options)
-    with warnings.catch_warnings(record=True) as warned:
+    with passing(partial(_as_option, options.known)), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
             # The versions of packages are not the reader's concern; what a result rests on is.
@@ -99,6 +98,14 @@ def _computed(options: argparse.Namespace) -> int:
     for line in output.messages:
         _complain(f"{_visible(line)}\n")
     return output.status
+
+
+def _as_option(known: Mapping[str, Option], name: str, value: object) -> str:
+    """An argument as it is typed; empty where the command has no such option."""
+    option = known.get(PARAMETERS.get(name, name))
+    if option is None:
+        return ""
+    return option.flag if isinstance(value, bool) else f"{option.flag} {shlex.quote(typed_value(value))}"
 
 
 def _check_output(options: argparse.Namespace) -> None:

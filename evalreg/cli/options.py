@@ -44,7 +44,7 @@ class Option:
             return text
         if self.choices and "Mapping" not in self.annotation and "float" not in self.annotation:
             raise refused(self, text)
-        if text.lower() == "none" and "None" in self.annotation:
+        if text.lower() == "none" and (self.annotation == "Any" or "None" in self.annotation):
             return None
         if "Mapping" in self.annotation and "=" in text:
             return mapping(text)
@@ -105,9 +105,11 @@ def mapping(text: str) -> dict[str, Any]:
 
 
 def typed_value(value: Any) -> str:
-    """A value as it is typed: what `mapping` reads, of a mapping."""
+    """A value as it is typed: what `mapping` reads, of a mapping; names of a list with commas between them."""
+    if isinstance(value, list):
+        return ",".join(map(str, value))
     if not isinstance(value, dict):
-        return str(value)
+        return "none" if value is None else str(value)
     return ",".join(f"{key}={'' if entry is None else entry}" for key, entry in value.items())
 
 

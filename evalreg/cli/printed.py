@@ -19,13 +19,10 @@ from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.report.answer import tiers_summary
 from evalreg.report.documents import SCHEMA_VERSION, as_json, records, versions
 from evalreg.report.sentences import p_text
-from evalreg.report.summaries import AVERAGED_BY, CORRECTED_BY
 from evalreg.report.tables import Grid, Summary, show, spreadsheet
 
 # Columns of a terminal that are used at most; and of what is no terminal.
 WIDEST, PLAIN = 120, 80
-# Methods that sentences name, and the options that call them.
-METHODS_BY_OPTION = {CORRECTED_BY: "--best", AVERAGED_BY: "--average"}
 # The first line of a file that --summary made.
 SUMMARY_MARK = "<!-- evalreg -->"
 
@@ -82,11 +79,11 @@ def _lines(request: Request, reply: Reply) -> list[str]:
     """What was read and kept, and answers in words: notes below a table, or lines for standard error."""
     rows, lines = reply.rows, list[str]()
     if rows is not None:
-        lines += _of_log(rows.log) if rows.log is not None and request.command.name != "doctor" else []
+        is_doctor = request.command.name == "doctor"
+        lines += _of_log(rows.log) if rows.log is not None and not is_doctor else []
         lines += [f"Rows kept: {rows.filter_note}."] if rows.filter_note else []
-        if "by" in request.options or not any("by" in names for names in request.command.names.values()):
-            lines += filter(None, [rows.together(request.options)])
-        lines += filter(None, [rows.pooled(request.options) if request.command.name != "doctor" else ""])
+        has_by = any("by" in names for names in request.command.names.values())
+        lines += [] if is_doctor else rows.pooled(request.options, has_by)
     if (test := reply.more.get("joint")) is not None:
         F = f"F({test.df_num:g}, {test.df_denom:.4g}) = {float(test.statistic):.4g}"
         lines.insert(0, f"All differences at once: {F}, p {p_text(float(test.pvalue), request.alpha)}.")
@@ -113,10 +110,6 @@ def summary_of(result: Any, request: Request) -> Summary:
     options["ranks"] = request.command.name == "leaderboard" or bool(request.get("ranks"))
     names = inspect.signature(result.summary).parameters
     summary: Summary = result.summary(**{name: value for name, value in options.items() if name in names})
-    for method, option in METHODS_BY_OPTION.items():
-        if option in {option.flag for option in request.command.extra_options}:
-            texts = (text.replace(method, option) for text in summary.sentences)
-            summary = replace(summary, sentences=tuple(texts))
     return summary
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import evalreg as er
-from evalreg.cli.options import options_of, typed_value
-from evalreg.errors import ArgumentError, EvalregError, MissingColumnError, UnknownLabelError
+from evalreg.checks import counted
+from evalreg.cli.options import options_of
+from evalreg.errors import ArgumentError, EvalregError, MissingColumnError
 from evalreg.logs.reading import ROLES
 
 if TYPE_CHECKING:
@@ -65,26 +66,20 @@ class Rows:
         """Whether the rows compare two models."""
         return self.has("left", "right") or getattr(getattr(self.data, "roles", None), "kind", "") == "pairs"
 
-    def together(self, options: Mapping[str, Any]) -> str:
-        """A sentence where rows of several tasks make one estimate; empty where an option keeps them apart."""
-        text = " ".join(str(value) for name, value in options.items() if name != "where")
-        if not self.several("task") or re.search(r"\btask\b", text):
-            return ""
-        n = self.frame["task"].nunique()
-        return f"Rows of {n} tasks are taken together. Name one by --where, or keep them apart by --by task."
-
-    def pooled(self, options: Mapping[str, Any]) -> str:
-        """A sentence where a column that seems to be of models tells none apart; empty where there is none."""
+    def pooled(self, options: Mapping[str, Any], has_by: bool) -> Iterator[str]:
+        """Sentences where no option tells several tasks, or what seem to be models, apart."""
         from evalreg.logs.table_log import likely_roles
 
-        if self.harness is not None or self.pairs or not hasattr(self.data, "columns"):
-            return ""
-        column = likely_roles(self.frame, ("model",)).get("model")
         text = " ".join(str(value) for name, value in options.items() if name != "where")
-        if column is None or not self.several(column) or column in text:
-            return ""
-        n = self.frame[column].nunique()
-        return f'"{column}" seems to hold {n} models, and rows of all are taken together. Name it to tell them apart.'
+        if self.several("task") and not re.search(r"\btask\b", text) and ("by" in options or not has_by):
+            n = self.frame["task"].nunique()
+            yield f"Rows of {n} tasks are taken together. Name one by --where, or keep them apart by --by task."
+        if self.harness is not None or self.pairs or not hasattr(self.data, "columns"):
+            return
+        column = likely_roles(self.frame, ("model",)).get("model", "")
+        if self.several(column) and column not in text:
+            models = counted(self.frame[column].nunique(), "model")
+            yield f'"{column}" seems to hold {models}, and rows of all are taken together. Name it to tell them apart.'
 
     def only(self, column: str) -> str:
         """The one value of a column; empty where there are several or none."""
@@ -97,6 +92,7 @@ def named_files(files: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     named: dict[str, str] = {}
     plain = []
     for word in files:
+        word = "-" if word == "/dev/stdin" and not os.path.isfile(word) else word
         name, sign, path = word.partition("=")
         if not sign or not name or not path or os.path.exists(word) or set(name) & set('/\\*"'):
             plain.append(word)
@@ -254,8 +250,6 @@ def defaults(rows: Rows, function: str, options: Mapping[str, Any]) -> dict[str,
 
 def with_hint(error: EvalregError, rows: Rows) -> None:
     """Say of a column that is missing which one of the table it may be."""
-    if isinstance(error, UnknownLabelError) and error.labels:
-        error.add_note(f"As an option: --labels {shlex.quote(typed_value(error.labels))}")
     if not isinstance(error, MissingColumnError) or rows.harness is not None or not hasattr(rows.data, "columns"):
         return
     from evalreg.logs.table_log import likely_roles, likely_sides

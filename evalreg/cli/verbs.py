@@ -364,52 +364,57 @@ def _in_python(
 
 
 def planned(request: Request) -> Reply:
-    """Questions that a difference needs, from a pilot with one answer or several to each question."""
+    """Questions that a difference needs, from a pilot of one or two models and one or several answers to each."""
     rows = read(request.files, request.options)
     if "delta" not in request.options:
         raise ArgumentError("`delta` must be the difference of mean scores that should be detected.", parameter="delta")
     refuse_pairs(rows, request.options)
     options = request.among("delta", "assurance", "power") | {"alpha": request.alpha}
     roles = request.of("plan.components")
-    frame = rows.frame
-    item, model = roles.get("item", "task:item" if rows.several("task") else "item"), roles.get("model", "model")
-    answered = frame.columns.intersection([*str(item).split(":"), model])
+    roles = {"item": "task:item" if rows.several("task") else "item"} | roles
+    roles |= {} if "model" in roles or rows.several("model") else {"model": None}
+    frame, model, item = rows.frame, roles.get("model", "model"), roles["item"]
+    answered = frame.columns.intersection([*str(item).split(":"), str(model)])
     with explained(rows):
         if roles.get("sample", "sample") in frame and frame.duplicated(list(answered)).any():
-            pilot = er.plan.components(frame, **roles | {"item": item})
+            pilot = er.plan.components(frame, **roles)
             costs = request.among("cost_question", "cost_answer")
             table = _by_answers(pilot, str(request.get("k", "1,2,5,10")), costs, options | request.among("corrected"))
         else:
             for name in request.among("ssc", "corrected", "k", "cost_answer"):
                 raise ArgumentError(f"`{name}` goes with a pilot of several answers to each question; here is one.")
-            difference = er.compare(frame, **roles | {"item": item})
-            if len(difference.results.params) > 1:
+            if model is None:
+                difference: Any = er.mean(frame, **{name: roles[name] for name in roles.keys() - {"model", "sample"}})
+            else:
+                difference = er.compare(frame, **roles)
+            if len(getattr(difference, "results", difference).params) > 1:
                 rule = "a plan is for two models, and the log has more. Keep the rows of two"
                 raise ArgumentError(f'{rule}, as in --where \'model in ["a", "b"]\'.', parameter="where")
             table = er.plan.from_pilot(difference, **options).rename_axis("clustering").reset_index()
-    return Reply(table, rows, sentence=_plan_sentence(table, request))
+    sentence = _plan_sentence(table, request, " of the mean from a fixed value" * (model is None))
+    return Reply(table, rows, sentence=sentence)
 
 
 def _by_answers(pilot: Any, text: str, costs: Mapping[str, float], options: Mapping[str, Any]) -> Any:
     """A plan for each number of answers to a question: "1,2" of both models, "2:8" of the first and the second."""
     import pandas as pd
 
-    tables = []
+    tables, n_models = [], max(len(pilot.attrs["models"]), 1)
     for part in words(text):
         sides = part.split(":")
-        if len(sides) > 2 or not all(side.isdecimal() and int(side) > 0 for side in sides):
+        if len(sides) > n_models or not all(side.isdecimal() and int(side) > 0 for side in sides):
             raise ArgumentError(f'`k` must be numbers of answers, such as "1,4" or "2:8"; got "{part}".', parameter="k")
-        k = float(sides[0]), float(sides[-1])
-        table = er.plan.from_pilot(pilot, k_a=k[0], k_b=k[1], **options).rename_axis("clustering").reset_index()
+        k = {"k_a": float(sides[0]), "k_b": float(sides[-1])} if n_models > 1 else {"k_a": float(sides[0])}
+        table = er.plan.from_pilot(pilot, **k, **options).rename_axis("clustering").reset_index()
         table.insert(1, "answers", part)
         if costs:
-            table["cost"] = table["n"] * (costs["cost_question"] + sum(k) * costs["cost_answer"])
+            table["cost"] = table["n"] * (costs["cost_question"] + sum(k.values()) * costs["cost_answer"])
         tables.append(table)
     whole = pd.concat(tables, ignore_index=True)
     return whole.sort_values("clustering", ascending=False, kind="stable", ignore_index=True)
 
 
-def _plan_sentence(table: Any, request: Request) -> str:
+def _plan_sentence(table: Any, request: Request, of: str) -> str:
     """What the plan comes to: "To see 0.05 you need about 1,845 questions in 369 passages"."""
     clustered = table[table["clustering"] == "clustered"]
     rows = clustered if len(clustered) else table
@@ -420,7 +425,7 @@ def _plan_sentence(table: Any, request: Request) -> str:
     power, assurance = request.get("power", 0.8), request.get("assurance")
     sure = f", in {assurance:g} of pilots like this one" if assurance else ""
     return (
-        f"To see a difference of {request.options['delta']:g} you need about {row['n']:,.0f} questions{where} "
+        f"To see a difference of {request.options['delta']:g}{of} you need about {row['n']:,.0f} questions{where} "
         f"({how}power {power:g}{sure}; level {request.alpha:g})."
     )
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from evalreg.checks import covariance_hint, listed, option
+from evalreg.checks import covariance_hint, listed, option, passed
 from evalreg.choices import COVS, DOFS, REPAIRS, SSCS, CovName, DofName, RepairName, SscName
 from evalreg.data.clusters import Axis, as_label_dict, axes_of, axis_name, name_in_use, no_source, same_partition, union
 from evalreg.data.clusters import Groups as Groups
@@ -204,7 +204,7 @@ def check_cov_options(cov: Any, ssc: Any, dof: Any, repair: Any, alike: Any = No
         if not takes_ssc(cov):
             raise ArgumentError(
                 f'`ssc` is a factor of `cov="CR1"`; got ssc={ssc!r} with cov={cov!r}. '
-                'Pass cov="CR1", or leave out `ssc`.'
+                f"Pass {passed(cov='CR1')}, or leave out `ssc`."
             )
     if repair is not None:
         option("repair", repair, REPAIRS)
@@ -239,21 +239,25 @@ def resolve_cov(requested: CovOptions, clustered: bool, default: CovName = "CR2"
     kind = KINDS[cov]
     if kind.needs_clusters and not clustered:
         raise ArgumentError(
-            f'`cov="{cov}"` needs clusters; got no `groups`. Pass groups="column", or cov="naive" for independent rows.'
+            f'`cov="{cov}"` needs clusters; got no `groups`. Pass {passed(groups="column")}, or {passed(cov="naive")} '
+            "for independent rows."
         )
     if kind.clustered is not None and clustered:
         raise ArgumentError(
             f'`cov="{cov}"` takes rows to be independent, but here they are in clusters (of `groups`, or answers to '
-            f'the same questions). For clusters use cov="{kind.clustered}"; for independent rows pass groups=None.'
+            f"the same questions). For clusters use {passed(cov=kind.clustered)}; for independent rows pass "
+            f"{passed(groups=None)}."
         )
     dof = requested.dof if requested.dof is not None else kind.dof
     if dof == "satterthwaite" and not kind.takes_satterthwaite:
-        raise ArgumentError(f'`dof="satterthwaite"` goes with cov "CR0" to "CR3"; got cov="{cov}". Use dof="min".')
+        raise ArgumentError(
+            f'`dof="satterthwaite"` goes with cov "CR0" to "CR3"; got cov="{cov}". Use {passed(dof="min")}.'
+        )
     if requested.alike is not None and not clustered:
         raise ArgumentError(
             f'`alike="{requested.alike}"` must be one of two clusterings that cross; got no `groups`. Pass two '
-            'columns, such as groups="prompt + judge", and as `alike` the one of few clusters, "judge"; or leave '
-            "`alike` out."
+            f'columns, such as {passed(groups="prompt + judge")}, and as `alike` the one of few clusters, "judge"; or '
+            "leave `alike` out."
         )
     if requested.repair is not None and requested.repair not in kind.repairs:
         raise ArgumentError(
@@ -316,7 +320,7 @@ def refuse_many_axes(axes: tuple[Axis, ...]) -> None:
         raise ArgumentError(
             f"`groups` may cross at most {MOST_AXES} clusterings, whose {2**MOST_AXES - 1} combinations are each a "
             f"covariance; got {len(axes)}: {listed(map(axis_name, axes))}. Cross those along which rows are likely to "
-            "depend, such as groups='prompt + judge', and leave out those that lie inside another.",
+            f"depend, such as {passed(groups='prompt + judge')}, and leave out those that lie inside another.",
             count=len(axes),
         )
 
@@ -349,10 +353,12 @@ def check_two_clusters(scores: Scores, axis: Axis, axes: tuple[Axis, ...]) -> No
     if n_clusters >= 2:
         return
     others = " + ".join(axis_name(other) for other in axes if other != axis)
-    instead = f'Use groups="{others}", which holds this {axis_name(axis)} fixed' if others else "Name a finer column"
+    instead = (
+        f"Use {passed(groups=others)}, which holds this {axis_name(axis)} fixed" if others else "Name a finer column"
+    )
     raise TooFewClustersError(
         f'`groups="{axis_name(axis)}"` has {n_clusters} distinct value; at least 2 are needed. '
-        f"{instead}, or pass groups=None to treat rows as independent.",
+        f"{instead}, or pass {passed(groups=None)} to treat rows as independent.",
         column=axis_name(axis),
         count=n_clusters,
     )

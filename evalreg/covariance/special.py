@@ -9,7 +9,7 @@ from itertools import compress
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, listed, passed
 from evalreg.covariance.covariance import Covariance, Term, touching
 from evalreg.covariance.leverage import quadratic
 from evalreg.covariance.options import ResolvedCov
@@ -96,7 +96,7 @@ def check_alike(estimate: Estimate, axes: tuple[Axis, ...], name: str) -> None:
         raise NotAvailableError(
             f'`alike="{name}"` is of all models of one leaderboard (`win_rate` without strata, `bradley_terry`, '
             f"`controlled_win_rate`), since it compares how clusters differ over models; this is "
-            f"{estimate.about.model}. Leave it out, or pass alike=None; a contrast of a board is taken after "
+            f"{estimate.about.model}. Leave it out, or pass {passed(alike=None)}; a contrast of a board is taken after "
             "`alike` is."
         )
     names = [axis_name(axis) for axis in axes]
@@ -104,7 +104,8 @@ def check_alike(estimate: Estimate, axes: tuple[Axis, ...], name: str) -> None:
         crossed = listed(names) if names else "none"
         raise NotAvailableError(
             f'`alike="{name}"` must be one of two clusterings that cross, such as "judge" of groups="prompt + judge"; '
-            f"got {len(axes)} ({crossed}) after any that lies inside another. Leave it out, or pass alike=None."
+            f"got {len(axes)} ({crossed}) after any that lies inside another. Leave it out, or pass "
+            f"{passed(alike=None)}."
         )
     if name not in names:
         raise ArgumentError(

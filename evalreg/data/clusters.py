@@ -18,7 +18,17 @@ import pandas as pd
 from pandas.api.types import infer_dtype
 from scipy import sparse
 
-from evalreg.checks import MOST_LISTED, BoolArray, IntArray, held_property, hold, listed, nearest_or_all, repeated
+from evalreg.checks import (
+    MOST_LISTED,
+    BoolArray,
+    IntArray,
+    held_property,
+    hold,
+    listed,
+    nearest_or_all,
+    passed,
+    repeated,
+)
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
@@ -124,7 +134,7 @@ def or_one_model(model: str | None) -> Iterator[None]:
         if model is None or not str(error).startswith("`model` names"):
             raise
         raise MissingColumnError(
-            f"{error} If all rows are of one model, write model=None.", column=error.column
+            f"{error} If all rows are of one model, write {passed(model=None)}.", column=error.column
         ) from None
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest, repeated
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest, passed, repeated
 from evalreg.choices import MissingName
 from evalreg.data.clusters import (
     Codes,
@@ -249,7 +249,7 @@ def _unknown_label(
     if guess:
         guess |= dict.fromkeys(rest)
         none = "is not a verdict" if len(rest) == 1 else "are not verdicts"
-        offered = f" Perhaps labels={guess!r}" + (f", if {listed(rest)} {none}." if rest else ".")
+        offered = f" Perhaps {passed(labels=guess)}" + (f", if {listed(rest)} {none}." if rest else ".")
     error = UnknownLabelError(
         f'`winner` must hold "left", "right", "tie" or the name of one of the two models; column {roles.winner!r} also '
         f"holds {each}{more}, in {rows}. Say in `labels` what that means, None for no verdict."

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed, option, repeated
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed, option, passed, repeated
 from evalreg.choices import MissingName, QuestionsName
 from evalreg.data.clusters import (
     Axis,
@@ -128,7 +128,7 @@ def refuse_filters(table: Table | Query, keep: BoolArray | None, named: Collecti
         f"one filter at a time: this is a per-sample file of lm-evaluation-harness, whose {n_rows} rows are the same "
         f"answers as read by {len(filters)} filters, {listed(filters)}. Keep one, with "
         f'--where \'{FILTER} == "{filters[0]}"\' or data[data["{FILTER}"] == "{filters[0]}"], or read the file by '
-        f'er.read_log(path, filter="{filters[0]}"); or have an estimate for each, with by="{FILTER}".',
+        f'er.read_log(path, filter="{filters[0]}"); or have an estimate for each, with {passed(by=FILTER)}.',
         column=FILTER,
         count=len(filters),
     )
@@ -469,16 +469,18 @@ def _advice(name: str, roles: Roles) -> str:
     """What to write where one column tells repeats apart."""
     item = str(roles.item)
     if name.rpartition(".")[2] in _READINGS:
-        each = f', or have an estimate for each, with by="{name}"' if not roles.by else ""
+        each = f", or have an estimate for each, with {passed(by=name)}" if not roles.by else ""
         return (
             f"{name!r} tells them apart: one answer that is scored in several ways is still one answer. Keep the "
             f"rows of one {name!r}{each}."
         )
-    joined = f'item="{_joined(name, item)}"'
+    joined = passed(item=_joined(name, item))
     if roles.sample is not None:
         return f"{name!r} tells them apart: where the ids in {roles.item!r} start anew in each, join them, {joined}."
-    model = "" if roles.by else f' Or by="{name}" for a mean of each.'
-    to_average = f'sample="{name}"; `sample` averages them first.{model}' if roles.averages else "average them first."
+    model = "" if roles.by else f" Or {passed(by=name)} for a mean of each."
+    to_average = (
+        f"{passed(sample=name)}; `sample` averages them first.{model}" if roles.averages else "average them first."
+    )
     return (
         f"{name!r} tells them apart. Where the ids in {roles.item!r} start anew in each {name!r}, join them: {joined}. "
         f"Where they are answers to the same questions: {to_average}"

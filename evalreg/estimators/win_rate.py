@@ -15,7 +15,7 @@ from scipy import sparse
 
 from evalreg.boards.board import Board
 from evalreg.boards.pairs import Pairs, gather_pairs
-from evalreg.checks import FloatArray, IntArray, by_stratum, listed, nearest, option
+from evalreg.checks import FloatArray, IntArray, by_stratum, listed, nearest, option, passed
 from evalreg.choices import CovName, DofName, MissingName, OpponentsName, RepairName, SscName
 from evalreg.covariance.options import CovOptions, check_cov_options, documented
 from evalreg.data.clusters import Groups
@@ -330,7 +330,7 @@ def independence_notes(groups: Groups) -> tuple[Note, ...]:
         return ()
     text = (
         "no `groups`: comparisons are treated as independent, which they are not where one answer meets several "
-        'others or one judge decides many. Name the prompts and judges, such as groups="prompt + judge".'
+        f"others or one judge decides many. Name the prompts and judges, such as {passed(groups='prompt + judge')}."
     )
     return ((IndependenceWarning, text),)
 

@@ -6,7 +6,7 @@ from itertools import compress
 
 import numpy as np
 
-from evalreg.checks import BoolArray, FloatArray, few_of, issue, listed
+from evalreg.checks import BoolArray, FloatArray, few_of, issue, listed, passed
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import t_quantile
 from evalreg.covariance.options import CovOptions, resolve_cov
@@ -122,7 +122,8 @@ def few_or_unequal(estimate: Estimate, cov: Covariance) -> list[Note]:
         if n_coefficients >= G and estimate.kind not in ("mean", "board") and not cov.options.kind.adjusts:
             texts.append(
                 f"{G} {name} clusters for {n_coefficients} coefficients: {cov.options.cov} intervals of covariates "
-                'between clusters may be far too short. Use cov="CR2", whose degrees of freedom allow for that.'
+                f"between clusters may be far too short. Use {passed(cov='CR2')}, whose degrees of freedom "
+                "allow for that."
             )
         if texts := texts + rests:
             notes.append((DominantClusterWarning if dominant else FewClustersWarning, " ".join(texts)))
@@ -148,7 +149,7 @@ def _alike_text(name: str, estimate: Estimate, cov: Covariance) -> str:
     """What pools a few clusters over models, where that is there and has any to pool."""
     if not (estimate.about.one_board and estimate.about.n_models > 2 and len(cov.axes) == 2):
         return ""
-    return f' alike="{name}" learns from all models together, where values of {name} differ alike over models.'
+    return f" {passed(alike=name)} learns from all models together, where values of {name} differ alike over models."
 
 
 def _pairs_text(n_clusters: int, estimate: Estimate) -> str:
@@ -185,7 +186,7 @@ def _rests_on_few(estimate: Estimate, cov: Covariance, axis: Axis | None, limit:
     return [
         f"{rest} {cov.n_clusters[axis_name(axis)]} {axis_name(axis)} clusters, by their sizes or covariates. They are "
         f"worth {worth} equal ones{example}, and t takes {counted} degrees of freedom, so that the {cov.options.cov} "
-        'interval may be far too short. Use cov="CR2" with dof="satterthwaite", which allows for that.'
+        f"interval may be far too short. Use {passed(cov='CR2', dof='satterthwaite')}, which allows for that."
     ]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from evalreg.checks import FloatArray, listed, nearest, nearest_or_all
+from evalreg.checks import FloatArray, listed, nearest, nearest_or_all, passed
 from evalreg.covariance.covariance import Covariance, contrast_matrix, with_width
 from evalreg.covariance.crossed import NORMAL, USUAL_LEVEL, t_quantile
 from evalreg.covariance.crossed import t_pvalues as t_pvalues
@@ -366,7 +366,7 @@ def too_sure(q: int, dof: float, cluster_dof: float, axis: str) -> str:
     return (
         f"the joint test of {q} contrasts takes their covariance for known, but it is estimated from {axis}. At 5% it "
         f"rejects about {falsely_shown(q, dof, cluster_dof):.0%} of the time where there is nothing, and more often "
-        f'where clusters are of unlike size. Use cov="CR2" with dof="satterthwaite", or test fewer contrasts.'
+        f"where clusters are of unlike size. Use {passed(cov='CR2', dof='satterthwaite')}, or test fewer contrasts."
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import TypeAlias
 
-from evalreg.checks import listed, nearest
+from evalreg.checks import listed, nearest, passed
 from evalreg.errors import ArgumentError
 from evalreg.logs.reading import ARGUMENTS, Answer, Choice, Format, Minor, Part, ScoreName, Unknown
 
@@ -109,22 +109,26 @@ def _agree(answer: Answer, names: Sequence[ScoreName]) -> bool:
 
 def _read(picks: Mapping[str, ScoreName], by_log: bool) -> Iterator[str]:
     """What was read, where tasks differ or the log declares it."""
-    tasks_by_words: dict[str, list[str]] = defaultdict(list)
-    for task, name in picks.items():
-        tasks_by_words[in_words(name)].append(task)
-    if len(tasks_by_words) > 1 or by_log:
-        each = "; ".join(f"{read}{f' for {listed(tasks)}' * any(tasks)}" for read, tasks in tasks_by_words.items())
-        yield f"Read: {each}{', as the log declares it' * by_log}."
+    each = _with_tasks({task: in_words(name) for task, name in picks.items()}, "for")
+    if len(each) > 1 or by_log:
+        yield f"Read: {'; '.join(each)}{', as the log declares it' * by_log}."
 
 
-def _not_read(offers: Offers, usable: Usable) -> Iterator[str]:
+def _with_tasks(words: Mapping[str, str], joint: str) -> list[str]:
+    """What is said of tasks, each text once with the tasks it is said of."""
+    tasks: dict[str, list[str]] = defaultdict(list)
+    for task, text in words.items():
+        tasks[text].append(task)
+    return [f"{text}{f' {joint} {listed(named)}' * any(named)}" for text, named in tasks.items()]
+
+
+def _not_read(offers: Offers, usable: Usable) -> list[str]:
     """Metrics that hold no scores of single answers."""
-    tasks_by_words: dict[str, list[str]] = defaultdict(list)
+    metrics = {}
     for task, offered in offers.items():
         if unknown := {name.metric for name in _unknown(offered)} - {name.metric for name in usable[task]} - {""}:
-            tasks_by_words[listed(sorted(unknown))].append(task)
-    for metrics, tasks in tasks_by_words.items():
-        yield f"Not read: {metrics}, no scores of single answers{f' of {listed(tasks)}' * any(tasks)}."
+            metrics[task] = f"Not read: {listed(sorted(unknown))}, no scores of single answers"
+    return [f"{text}." for text in _with_tasks(metrics, "of")]
 
 
 def _unknown(offered: Mapping[ScoreName, Sequence[Answer]]) -> dict[ScoreName, object]:
@@ -181,10 +185,9 @@ def _ambiguous(format: Format, usable: Usable, several: Mapping[str, list[ScoreN
         counts = {in_words(name._replace(**blank), quoted=True): usable[task].get(name, 0) for name in names}
         each.append(f"{f'{task!r} has ' if task else ''}{listing(counts)}")
     named = _fewest_that_read_all(usable, wanted)
-    each_named = " and ".join(f"{name}={value!r}" for name, value in named.items())
-    advice = f" For instance pass {each_named}." if named else ""
+    advice = f" For instance pass {passed(**named)}." if named else ""
     if sum(map(bool, usable)) > 1:
-        advice += f" `task` reads some tasks alone, such as task={next(iter(several))!r}."
+        advice += f" `task` reads some tasks alone, such as {passed(task=next(iter(several)))}."
     error = ArgumentError(
         f"{' and '.join(f'`{argument}`' for argument in missing)} must say which "
         f"{' and '.join(format.choose[argument][1] for argument in missing)} to read, for there are several: "

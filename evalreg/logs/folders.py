@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from evalreg.checks import passed
 from evalreg.errors import LogFormatError
 from evalreg.logs.files import Source
 from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Minor, Name, Part, Record, ScoreName, Unknown
@@ -161,7 +162,7 @@ def _helm_notes(frame: pd.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
         )
     if "split" in frame and frame["split"].nunique() > 1:
         several = ", ".join(f"{name} ({count})" for name, count in frame["split"].value_counts().items())
-        yield f'The splits {several} are read together; HELM reports each. by="split" tells them apart.'
+        yield f"The splits {several} are read together; HELM reports each. {passed(by='split')} tells them apart."
 
 
 HELM = Format(

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
+from evalreg.checks import passed
 from evalreg.errors import LogFormatError
 from evalreg.logs.files import PARQUET, Source
 from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Marks, Missing, Name, Part, Record, Unknown
@@ -145,7 +146,7 @@ def _arena_hard_games(record: Record) -> Sequence[Game]:
 def _arena_hard_notes(frame: pd.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
     yield (
         "The left answer was shown first; each question is there in both orders, as two rows. The column weight is 3 "
-        'for >> and 1 otherwise: pass weights="weight" to count as Arena-Hard does.'
+        f"for >> and 1 otherwise: pass {passed(weights='weight')} to count as Arena-Hard does."
     )
     if len(frame) and (frame["left"].eq("baseline") | frame["right"].eq("baseline")).any():
         yield 'The log does not name its baseline; it is called "baseline" here.'

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 
-from evalreg.checks import BoolArray, counted, listed, with_hints
+from evalreg.checks import BoolArray, counted, listed, passed, with_hints
 from evalreg.data.frame import Table, pandas_rows
 from evalreg.data.where import open_subset
 from evalreg.errors import ArgumentError, DataError, EmptyDataError, MissingColumnError, NotAvailableError
@@ -495,14 +495,14 @@ def refuse_pooling(
         return
     by = keywords.get("by")
     names = [by] if isinstance(by, str) else [str(name) for name in by] if isinstance(by, list | tuple) else []
-    advice = {"prompt": f"by={[*names, 'prompt']}"} if "by" in parameters else {}
+    advice = {"prompt": passed(by=[*names, "prompt"])} if "by" in parameters else {}
     if "facets" in parameters:
         names = re.findall(r"[^\s:*+]+", str(keywords["facets"]))
-        advice = {role: f'facets="{role} x ..." to make them a facet' for role in ("model", "prompt")}
+        advice = {role: f"{passed(facets=f'{role} x ...')} to make them a facet" for role in ("model", "prompt")}
     elif "model" in parameters:
         names = [str(keywords.get("model"))]
-        advice = {"prompt": 'model="prompt" to compare the prompts of one model'}
-        advice |= {"model": 'model="model" to compare the models with one prompt'}
+        advice = {"prompt": f"{passed(model='prompt')} to compare the prompts of one model"}
+        advice |= {"model": f"{passed(model='model')} to compare the models with one prompt"}
     for role, cure in advice.items():
         apart = (name for name in names if name == role or (name in frame and frame[name].equals(frame[role])))
         is_question = role == "prompt" and "item" not in {*frame, *keywords}
@@ -510,7 +510,8 @@ def refuse_pooling(
             continue
         counts = frame[role].value_counts(sort=False)
         several = ", ".join(f"{name!r} ({counted(count, 'score')})" for name, count in counts.items())
-        other = "read one of them (filter=... of er.read_log)" if role == "prompt" else "keep the rows of one"
+        reads = passed("filter=... of er.read_log", filter="PROMPT")
+        other = f"read one of them ({reads})" if role == "prompt" else "keep the rows of one"
         raise ArgumentError(f"The log has {len(counts)} {role}s: {several}. Pass {cure}, or {other}.")
     words = set(re.findall(r"[\w.]+", " ".join([*names, str(keywords.get("formula"))])))
     if log.format == "frame" or "metric" not in frame or frame["metric"].nunique() < 2 or words & {"task", "metric"}:
@@ -520,7 +521,7 @@ def refuse_pooling(
         f"{metric}{f' of {listed(tasks[metric])}' if tasks else ''} ({counted(int(count), 'score')})"
         for metric, count in frame["metric"].value_counts(sort=False).items()
     )
-    cure = 'Read one by `task`, or use by="task".' if tasks else 'Keep one, or use by="metric".'
+    cure = f"Read one by `task`, or use {passed(by='task')}." if tasks else f"Keep one, or use {passed(by='metric')}."
     raise NotAvailableError(f"scores by several metrics are not averaged: {listing}. {cure}", column="metric")
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalreg.checks import counted, listed, option
+from evalreg.checks import counted, listed, option, passed
 from evalreg.errors import ArgumentError, EvalregError, LogFormatError
 from evalreg.logs import reader
 from evalreg.logs.files import Paths, Source, file_list, find_files
@@ -61,7 +61,7 @@ def sort_sources(sources: list[Source], format: str | None, path: Paths) -> tupl
         several = ", ".join(f"{name} ({counted(count, 'file')})" for name, count in counts.items())
         raise LogFormatError(
             f"All files of a log are of one format; found {several}. Name the files of one, or pass "
-            "`format` (on the command line --log-format).",
+            f"{passed('`format`', log_format='NAME')}.",
             count=len(counts),
         )
     (name,) = counts

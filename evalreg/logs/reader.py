@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalreg.checks import counted, listed, nearest
+from evalreg.checks import counted, listed, nearest, passed
 from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, LogFormatError
 from evalreg.logs.choosing import NO_SCORE, in_words, listing, offers_of, picks_of, reads_all
@@ -241,7 +241,7 @@ def _answers(part: Part, format: Format, choice: Choice, ids: set[Any]) -> list[
             if choice.broken == "raise":
                 refusal = LogFormatError(
                     f"Every record of a log must be whole; {place} of {part.source.path} {error}. Repair it, or pass "
-                    'broken="skip".'
+                    f"{passed(broken='skip')}."
                 )
                 for note in part.notes if "newest known" in " ".join(part.notes) else ():
                     refusal.add_note(f"({note})")
@@ -378,7 +378,8 @@ def _rows(
     if unknown and choice.broken == "raise":
         raise LogFormatError(
             f"In {format.title} a score is {format.known}; found others: {listing(unknown)}. Correct them, or pass "
-            f'broken="skip" to leave them out and count them{", or `task` without these" * (len(picks) > 1)}.',
+            f"{passed(broken='skip')} to leave them out and count them"
+            f"{', or `task` without these' * (len(picks) > 1)}.",
             count=unknown.total(),
         )
     return rows, outcomes
@@ -436,11 +437,11 @@ def _compared(
     tool = re.split(" (?:logs|runs|and|[(])", format.title)[0].rpartition(" of ")[2]
     failed = table[table["zero"].notna() & table["drop"].isna()]
     if len(failed) and float(by_item.max()) - float(by_item.min()) > ROUNDING:
-        each = ", ".join(f'{mean:.4g} with failed="{rule}"' for rule, mean in by_item.items())
+        each = ", ".join(f"{mean:.4g} with {passed(failed=str(rule))}" for rule, mean in by_item.items())
         note = (
             f"{counted(len(failed), 'sample')} of {part.source.path} ended in error, {failed['keep'].count()} after a "
         )
-        note += f'score was given: the mean is {each}. This is failed="{choice.failed}".'
+        note += f"score was given: the mean is {each}. This is {passed(failed=choice.failed)}."
         if name:
             rules = " and ".join(f'"{rule}"' for rule in equal) or "none of these"
             note += f" The {name} {value:.4g} that {tool} reports is that of {rules}."
@@ -548,7 +549,7 @@ def _without_repeats(frame: pd.DataFrame, outcome: str, format: Format, choice: 
         several = f"{int(other.sum())} {'occurs' if other.sum() == 1 else 'occur'} again"
         raise LogFormatError(
             f"{rule}; {several} with another one, the first with {what}. Name the files of one run"
-            f"""{', or pass broken="skip" to keep the first of each' if judged else ""}.""",
+            f"{', or pass ' + passed(broken='skip') + ' to keep the first of each' if judged else ''}.",
             count=int(other.sum()),
         )
     return frame[~again].reset_index(drop=True) if again.any() else frame

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from evalreg.checks import listed
+from evalreg.checks import listed, passed
 from evalreg.errors import ArgumentError, LogFormatError
 from evalreg.logs.files import BOM, Source
 from evalreg.logs.reading import BadRecordError, BrokenName, Record
@@ -50,7 +50,6 @@ LARGEST_DOCUMENT = 2**31
 LONGEST_LINE = 1 << 26
 # Text of a field that nobody named is kept up to this length, and nested fields as deep as this.
 LONGEST, DEEPEST = 200, 8
-_REMOVE = 'Remove that line, or pass broken="skip" to leave such lines out and count them.'
 # Whole numbers of more than 64 bits lose digits in orjson.
 _MANY_DIGITS = re.compile(rb"[0-9]{19}")
 
@@ -97,12 +96,16 @@ def json_lines(
             n_records += 1
 
 
+def _remove() -> str:
+    return f"Remove that line, or pass {passed(broken='skip')} to leave such lines out and count them."
+
+
 class BrokenLineError(Exception):
     """What is wrong with a line that is no object, what to do, and the key that it is about."""
 
-    def __init__(self, what: str, advice: str = _REMOVE, column: str | None = None) -> None:
+    def __init__(self, what: str, advice: str = "", column: str | None = None) -> None:
         super().__init__(what)
-        self.advice, self.column = advice, column
+        self.advice, self.column = advice or _remove(), column
 
     def of(self, source: Source, number: int, n_before: int) -> LogFormatError:
         """The error of that line of a file, after so many records."""
@@ -128,7 +131,7 @@ def _object(line: bytes, parse: Callable[[bytes], Any], unique: Sequence[str] | 
         cut = "" if line.endswith(b"\n") else "It is the last and was cut off: is the run still writing it? "
         # A document of its own begins with an object that goes on in further lines.
         whole = is_first and not cut and line.rstrip()[-1:] != b"}"
-        advice = "It looks like one JSON document of no known format." if whole else cut + _REMOVE
+        advice = "It looks like one JSON document of no known format." if whole else cut + _remove()
         raise BrokenLineError(f"is not: {str(error)[:200].rstrip('.')}", advice) from error
     if not isinstance(record, dict):
         raise BrokenLineError(f"is {line.strip()[:40].decode('utf-8', 'replace')}")

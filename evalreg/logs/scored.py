@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from evalreg.checks import passed
 from evalreg.errors import LogFormatError
 from evalreg.logs.files import Source
 from evalreg.logs.reading import (
@@ -66,7 +67,7 @@ def _swe_bench_run(whole: Record, source: Source, choice: Choice) -> Part:
         if whole.get(f"{outcome}_instances", n_listed) != n_listed and choice.broken == "raise":
             raise BadRecordError(
                 f"counts {whole[f'{outcome}_instances']} as {outcome} and lists {n_listed}. Make the report again, or "
-                'pass broken="skip" to read the lists'
+                f"pass {passed(broken='skip')} to read the lists"
             )
     model, dot, run = source.stem.rpartition(".")
     model = (model if dot else run).replace("__", "/")
@@ -304,8 +305,8 @@ def _promptfoo_parts(source: Source, choice: Choice) -> Iterator[Part]:
             part.header[model, *prompt].add(place)
     if states["errored"] + states["unscored"]:
         part.notes.append(
-            f'promptfoo\'s own pass rate counts errors ({states["errored"]}) as failures, as failed="zero" does, and '
-            f"results without an assertion ({states['unscored']}) as passed; here these are not scores."
+            f"promptfoo's own pass rate counts errors ({states['errored']}) as failures, as {passed(failed='zero')} "
+            f"does, and results without an assertion ({states['unscored']}) as passed; here these are not scores."
         )
     yield part
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from evalreg.checks import IntArray, fraction, listed, option
+from evalreg.checks import IntArray, fraction, listed, option, passed
 from evalreg.choices import MissingName
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import t_quantile
@@ -126,6 +126,10 @@ class Pilot:
 
 def of_components(table: pd.DataFrame, k_a: float | None, k_b: float | None, corrected: bool) -> dict[str, Pilot]:
     """What each row of a table of components says."""
+    if "sigma2" in table:  # of one model: the other side, a fixed value, adds nothing
+        if k_b is not None:
+            raise ArgumentError("`k_b` is of the second of two models, and these components are of one. Leave it out.")
+        table = table.rename(columns={"sigma2": "sigma2_a", "k": "k_a"}).assign(sigma2_b=0.0, k_b=1.0)
     absent = [name for name in COLUMNS if name not in table.columns]
     if absent or not {"plain", "clustered"} <= set(table.index):
         raise ArgumentError(
@@ -147,7 +151,7 @@ def of_components(table: pd.DataFrame, k_a: float | None, k_b: float | None, cor
             raise ArgumentError(
                 f'`omega2` of the row "{name}" must be positive; the pilot\'s is {omega2:g} once the noise of its '
                 f"answers is taken out (before: {seen:g}). The noise hides how questions differ: "
-                "add questions or answers to the pilot, or plan with corrected=False, which errs upwards."
+                f"add questions or answers to the pilot, or plan with {passed(corrected=False)}, which errs upwards."
             )
         k = (row["k_a"] if k_a is None else k_a, row["k_b"] if k_b is None else k_b)
         published = unit_variance(omega2, row["sigma2_a"], row["sigma2_b"], *k)
@@ -355,7 +359,7 @@ def components(
     if cluster.n_clusters < 2:
         raise TooFewClustersError(
             f'`groups="{axis_name(axis)}"` has 1 distinct value; at least 2 are needed. Use a finer column, or pass '
-            "`groups=None` to treat questions as independent.",
+            f"{passed('`groups=None`', groups=None)} to treat questions as independent.",
             column=axis_name(axis),
             count=1,
         )
@@ -416,7 +420,8 @@ def _both(rows: ReadRows, roles: Roles, baseline: object) -> tuple[ReadRows, Int
         remedy = (
             f"Keep the rows of two of them, such as {listed(names[:2], joiner=' and ')}."
             if len(names) > 2
-            else "Add the answers of a second model to the same questions, or pass model=None for its own components."
+            else f"Add the answers of a second model to the same questions, or pass {passed(model=None)} for its own "
+            "components."
         )
         raise DataError(
             f"variance components of a difference need exactly 2 models; column {column!r} holds {len(names)} "
@@ -491,8 +496,8 @@ def from_pilot(
     ----------
     pilot : DataFrame or Results
         What `components` gives, or the results of one difference: a contrast of means by model, of ratios, of a
-        regression; of one mean a difference from a fixed value. Components know the answer noise, so that other numbers
-        of answers can be planned; a difference is planned with as many answers as the pilot had.
+        regression; of one model a difference from a fixed value. Components know the answer noise, so that other
+        numbers of answers can be planned; a difference is planned with as many answers as the pilot had.
     delta : float
         True difference that should be detected, above 0.
     k_a, k_b : float, optional

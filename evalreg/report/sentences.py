@@ -189,7 +189,8 @@ def reference_text(dofs: FloatArray, about: str = "") -> str:
         return "no degrees of freedom"
     if np.isinf(known).all():
         return "normal"
-    return f"t with {about}{span(_dof_text(known.min()), _dof_text(known.max()))} degrees of freedom"
+    dofs_text = span(_dof_text(known.min()), _dof_text(known.max()))
+    return f"t with {about}{dofs_text} degree{'s' * (dofs_text != '1')} of freedom"
 
 
 def _dof_text(dof: float) -> str:

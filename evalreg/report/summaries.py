@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, counted
+from evalreg.checks import FloatArray, counted, passed
 from evalreg.choices import RepairName
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.special import MATTERS
@@ -37,8 +37,6 @@ from evalreg.scores.score_interval import FEW_EXPECTED, NullVariance
 
 # What `bradley_terry` calls its model.
 RATINGS = "Bradley-Terry"
-# What corrects the estimate of the first place, and what averages evals, in Python; commands have options in its place.
-CORRECTED_BY, AVERAGED_BY = "`winner()`", "`average()`"
 
 # Of a difference with a smaller p-value nobody asks whether another test would show it too.
 CLEAR = 0.01
@@ -119,7 +117,8 @@ def tells(null: NullVariance, at: int) -> str:
         rarer = f"{counted(round(count), 'score')} of the rarer kind" if count >= 0.5 else "scores that are all alike"
         return f"one of the two means has {rarer}"
     if not null.signed[at]:
-        return f"{count:.0f} of {n:.0f} scores are of the rarer kind"
+        part = f"{count:.0f}" if count >= 1 or count == 0 else "less than 1"  # of averages
+        return f"{part} of {n:.0f} scores are of the rarer kind"
     if np.isclose(null.size[at], null.square[at]) and null.size[at] <= 0.5:
         return f"{count:.0f} of {n:.0f} questions differ"
     return f"about {count:.0f} of {n:.0f} questions tell"
@@ -239,7 +238,8 @@ def choice_sentence(estimate: Estimate) -> str:
     n = estimate.about.n_models
     if n < CHOSEN_FROM:
         return ""
-    return f"The best of {n} was also lucky, so its estimate is too high on average: {CORRECTED_BY} corrects for it."
+    corrects = passed("`winner()`", best=True)
+    return f"The best of {n} was also lucky, so its estimate is too high on average: {corrects} corrects for it."
 
 
 def rating_reach(estimate: Estimate) -> float:
@@ -397,11 +397,12 @@ def rather_few(estimate: Estimate, cov: Covariance) -> str:
     few = [f"{count} {name} clusters" for name, count in counts.items() if low <= count <= high]
     if not few:
         return ""
-    done = 'cov="CR2" with its Satterthwaite degrees of freedom, the default, allows for it'
+    done = f"{passed(cov='CR2')} with its Satterthwaite degrees of freedom, the default, allows for it"
     if cov.options.kind.dof == cov.options.dof == "satterthwaite":
         done = "CR2 and its Satterthwaite degrees of freedom allow for it"
     refit, cells = estimate.refit, estimate.cells
     resolved = refit is not None and refit.linear and estimate.coefficient_map is not None
     has_wild_test = resolved and (cells is None or cells.stratum is None)
-    check = ", and `wild_test` checks a result without them" if has_wild_test else ""
+    wild = passed("`wild_test`", wild=True)
+    check = f", and {wild} checks a result without them" if has_wild_test else ""
     return f"{' and '.join(few)}: fewer than the {high + 1} of a usual rule. {done}{check}."

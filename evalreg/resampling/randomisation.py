@@ -21,6 +21,7 @@ from evalreg.checks import (
     listed,
     nearest_or_all,
     option,
+    passed,
     whole_number,
 )
 from evalreg.choices import MissingName
@@ -488,8 +489,9 @@ def _design(rows: ReadRows, is_treated: IntArray, treatment: str, strata: str | 
     n = rows.n_rows
     units = rows.labels().codes(rows.axes[0]) if rows.axes else Codes(np.arange(n), n)
     advice = (
-        f"Name in `groups` what was assigned. Where rows were assigned one by one within clusters, groups=None with "
-        f'strata="{by}" is that design; where every question was asked under both, `er.compare` pairs them.'
+        "Name in `groups` what was assigned. Where rows were assigned one by one within clusters, "
+        f"{passed(groups=None)} with {passed(strata=by)} is that design; where every question was asked under both, "
+        "`er.compare` pairs them."
     )
     rule = "a treatment that was assigned to clusters is one label in each"
     treated = _of_clusters(units, is_treated, treatment, by, rule, advice)

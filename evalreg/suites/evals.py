@@ -12,7 +12,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import adjustment, fraction, issue, keeps, listed, log_of_data, muted, option
+from evalreg.checks import adjustment, fraction, issue, keeps, listed, log_of_data, muted, option, passed
 from evalreg.data.clusters import axis_name, known_column
 from evalreg.data.frame import native_frame
 from evalreg.errors import (
@@ -32,7 +32,7 @@ from evalreg.inference.dependence import clusters_behind, design_effect
 from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.report.axes import INK, FigSize, estimates_axes
 from evalreg.report.documents import SCHEMA_VERSION, versions
-from evalreg.report.summaries import AVERAGED_BY, covariance_text
+from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import Grid, Printed, Summary, error_text, fixed, in_lines, number, span, whole_columns
 from evalreg.results.document import checked_levels, written
 from evalreg.results.results import Results
@@ -283,7 +283,8 @@ class Evals(Printed):
         return Grid(("model", *self.parts), (*rows, *facts), blocks=True, rule=len(rows))
 
     def _sentences(self, table: pd.DataFrame) -> list[str]:
-        sentences = [f"Standard errors in parentheses. Nothing is pooled over evals: {AVERAGED_BY} does that."]
+        average = passed("`average()`", average=True)
+        sentences = [f"Standard errors in parentheses. Nothing is pooled over evals: {average} does that."]
         if self.form == "clustered":
             sentences = ["ratio = clustered SE / naive SE; naive takes rows to be independent."]
         models, parts = set(table.index.get_level_values(1)), _results_of(self.parts)

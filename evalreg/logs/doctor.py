@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -17,19 +17,19 @@ from evalreg.errors import EvalregError, UnknownLabelError
 from evalreg.logs.reading import ROLES
 from evalreg.logs.table_log import likely_roles
 from evalreg.report.answer import MOST_NOTES
-from evalreg.report.tables import Grid, Summary, number
+from evalreg.report.tables import Summary, show
 
 # A `Log`, whose module imports this one.
 AnyLog: TypeAlias = Any
-# A verb and options of the command line, the same in Python, and the answer.
-Question: TypeAlias = tuple[str, list[str], str, Callable[[], Any]]
+# A verb of the command line with its options; in Python a method, its arguments, and what is asked of the result.
+Question: TypeAlias = tuple[str, str, dict[str, str], str]
 
 # More columns than these are no longer looked at.
 MOST_COLUMNS = 20
 # With fewer clusters an interval is rough, and their variance says little: none is proposed.
 FEW_CLUSTERS = 10
-# A field is named where it raises the variance by more than so many standard errors of a variance, and an advantage of
-# the left side where it is as many away from none.
+# A field is proposed where it raises the variance by more than so many standard errors of a variance, and an advantage
+# of the left side is named where it is as many away from none.
 TELLING = 3.0
 _HEADERS = {"largest_share": "largest", "design_effect": "deff", "largest_design_effect": "largest deff"}
 
@@ -92,7 +92,11 @@ class Diagnosis:
         left_out = ", ".join(f"{count} {reason}" for reason, count in self.left_out.items())
         facts = ((name.capitalize(), str(value)) for name, value in self.counts.items())
         tables = {"scores": self.choices, "model": self.models, "clusters by": self.clusters}
-        grids = tuple(_grid(table, first) for first, table in tables.items() if len(table))
+        shown = ((first, show(table).grids[0]) for first, table in tables.items() if len(table))
+        grids = tuple(
+            replace(grid, headers=(first, *(_HEADERS.get(name, name.replace("_", " ")) for name in grid.headers[1:])))
+            for first, grid in shown
+        )
         return Summary("evalreg doctor", (*facts, ("Left out", left_out or "none")), grids, self.remarks)
 
     def as_dict(self) -> dict[str, Any]:
@@ -109,31 +113,20 @@ class Diagnosis:
         return {name: table.to_dict("records") for name, table in rows.items()} | plain | {"remarks": [*self.remarks]}
 
 
-def _grid(table: pd.DataFrame, first: str) -> Grid:
-    """A table with its numbers as summaries print them."""
-
-    def cell(value: Any) -> str:
-        if isinstance(value, str | int | np.integer):
-            return str(value)
-        return "-" if np.isnan(value) else number(float(value))
-
-    rows = zip(table.index, table.to_numpy(dtype=object), strict=True)
-    headers = (_HEADERS.get(column, column.replace("_", " ")) for column in table.columns)
-    return Grid((first, *headers), tuple((str(name), *map(cell, row)) for name, row in rows))
-
-
 def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) -> Diagnosis:
     """The diagnosis of a log; `say` words a question with its arguments as a command, by default they are Python."""
     frame, clusters = log._reading.frame, candidate_clusters(log)
-    questions = [(verb, options, python, *_tried(ask)) for verb, options, python, ask in _next_questions(log, clusters)]
-    commands = [say(verb, options) if say else python for verb, options, python, _, error in questions if error is None]
+    questions = [
+        (asked, *_tried(partial(getattr(log, asked[1]), **asked[2]))) for asked in _next_questions(log, clusters)
+    ]
+    commands = [_worded(asked, say) for asked, _, error in questions if error is None]
     if unnamed := unnamed_roles(log):
         roles = ",".join(f"{role}={column}" for role, column in [*((r, r) for r in log.roles), *unnamed.items()])
         python = f"er.Log(log.frame, {', '.join(f'{role}={column!r}' for role, column in unnamed.items())}).doctor()"
         commands.insert(0, say("doctor", ["--roles", roles]) if say else python)
     n_questions = len(frame[question(log)].drop_duplicates()) if question(log) else 0
     # What an estimate says of the log is said by it alone.
-    answers = [result for *_, result, error in questions if error is None]
+    answers = [result for _, result, error in questions if error is None]
     notes = [text for _, text in answers[0].notes[:MOST_NOTES]] if answers else []
     if not answers and len(frame) > 1:
         refusal = questions[0][-1]
@@ -152,6 +145,17 @@ def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) ->
         remarks=tuple(remarks),
         commands=tuple(dict.fromkeys(commands)),
     )
+
+
+def _worded(asked: Question, say: Callable[[str, list[str]], str] | None) -> str:
+    """A question as a command, or as a line of Python."""
+    (verb, *options), method, arguments, further = asked[0].split(), *asked[1:]
+    if say is None:
+        words = ", ".join(f'"{text}"' if name == "formula" else f'{name}="{text}"' for name, text in arguments.items())
+        return f"log.{method}({words}){further}"
+    for name, text in arguments.items():
+        options += [text] if name == "formula" else [f"--{name}", text]
+    return say(verb, [*options, *(["-o", "report.html"] if verb == "report" else [])])
 
 
 def _tried(ask: Callable[[], Any]) -> tuple[Any, EvalregError | None]:
@@ -245,25 +249,15 @@ def candidate_clusters(log: AnyLog) -> pd.DataFrame:
         estimate = log.win_rate if "left" in log.roles else log.mean
         results, _ = _tried(partial(estimate, groups=f"`{column}`"))
         depends = None if results is None else _tried(results.dependence)[0]
-        icc = None if depends is None else depends["icc"]
-        effects = None if results is None else results.to_frame()["design_effect"]
-        icc, effects = (_finite(values) for values in (icc, effects))
+        icc = pd.Series([] if depends is None else depends["icc"], dtype=float)
+        effects = pd.Series([] if results is None else results.to_frame()["design_effect"], dtype=float)
+        icc, effects = icc[np.isfinite(icc)], effects[np.isfinite(effects)]
         sizes = frame[column].value_counts()
-        rows[column] = {
-            "clusters": len(sizes),
-            "largest_share": float(sizes.iloc[0] / sizes.sum()),
-            "icc": float(np.median(icc)) if len(icc) else np.nan,
-            "design_effect": float(np.median(effects)) if len(effects) else np.nan,
-            "largest_design_effect": max(effects, default=np.nan),
-        }
+        share = float(sizes.iloc[0] / sizes.sum())
+        rows[column] = (len(sizes), share, icc.median(), effects.median(), effects.max())
     columns = ["clusters", "largest_share", "icc", "design_effect", "largest_design_effect"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
     return table.sort_values("design_effect", ascending=False, kind="stable", na_position="last")
-
-
-def _finite(values: Any) -> Any:
-    numbers = np.array([] if values is None else values, dtype=float)
-    return numbers[np.isfinite(numbers)]
 
 
 def _read(clusters: pd.DataFrame, n_questions: int) -> Iterator[str]:
@@ -284,16 +278,20 @@ def _read(clusters: pd.DataFrame, n_questions: int) -> Iterator[str]:
         )
 
 
-def _alike(log: AnyLog, clusters: pd.DataFrame) -> Iterator[str]:
-    """The field that widens the error bars of a mean most, where questions are taken to be independent.
+def _widest(clusters: pd.DataFrame) -> pd.DataFrame:
+    """The field that widens the error bars most, and by more than chance; none where none does.
 
     Chance moves the variance of G clusters by sqrt(2/(G - 1)).
     """
+    wide = clusters[clusters["clusters"] >= FEW_CLUSTERS]
+    return wide[wide["design_effect"] > 1 + TELLING * np.sqrt(2 / (wide["clusters"] - 1))].head(1)
+
+
+def _alike(log: AnyLog, clusters: pd.DataFrame) -> Iterator[str]:
+    """That questions are alike in some field, where they are taken to be independent."""
     if "item" not in log.roles or "left" in log.roles:
         return
-    wide = clusters[clusters["clusters"] >= FEW_CLUSTERS]
-    wide = wide[wide["design_effect"] > 1 + TELLING * np.sqrt(2 / (wide["clusters"] - 1))]
-    for column, row in wide.head(1).iterrows():
+    for column, row in _widest(clusters).iterrows():
         yield (
             f'Questions are taken to be independent, but those with one value of "{column}" are alike: clustered by it '
             f"({row['clusters']:.0f} values) standard errors are {np.sqrt(row['design_effect']):.2f} times as large. "
@@ -400,27 +398,21 @@ def _sparse(frame: pd.DataFrame) -> Iterator[str]:
 
 def _next_questions(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
     """Questions that make sense next, a report at the end; groups are those that widen the error bars most."""
-    wide = clusters[(clusters["clusters"] >= FEW_CLUSTERS) & (clusters["design_effect"] > 1)].index
-    by = None if not len(wide) else f"`{wide[0]}`" if set("+: ") & set(wide[0]) else str(wide[0])
-    options, words = ([], "") if by is None else (["--groups", by], f'groups="{by}"')
+    wide = [str(column) for column in _widest(clusters).index]
+    by = None if not wide else f"`{wide[0]}`" if set("+: ") & set(wide[0]) else wide[0]
+    groups, board = {} if by is None else {"groups": by}, ".leaderboard()"
     if "left" in log.roles:
-        options, python, ask = [], "log.win_rate()", log.win_rate
-        yield "leaderboard", options, f"{python}.leaderboard()", ask
+        groups = {}
+        yield "leaderboard", "win_rate", {}, board
         if log._several("judge"):
-            by_prompt = partial(log.win_rate, groups="prompt")
-            yield "leaderboard", ["--groups", "prompt"], 'log.win_rate(groups="prompt").leaderboard()', by_prompt
-        ratings = "log.bradley_terry().leaderboard()"
-        yield "leaderboard", ["--method", "bradley-terry"], ratings, log.bradley_terry
+            yield "leaderboard", "win_rate", {"groups": "prompt"}, board
+        yield "leaderboard --method bradley-terry", "bradley_terry", {}, board
     else:
-        python, ask = f"log.mean({words})", partial(log.mean, groups=by)
-        yield "mean", options, python, ask
+        yield "mean", "mean", groups, ""
         if log._several("model") and "item" in log.roles:
-            yield "compare", options, f"log.compare({words})", partial(log.compare, groups=by)
-            board = partial(log.mean, by="model", groups=by)
-            yield "leaderboard", options, f"{python}.leaderboard()", board
+            yield "compare", "compare", groups, ""
+            yield "leaderboard", "mean", groups, board
         else:
-            groups = by or ":".join(question(log)) or None
-            more, words = ([], "") if groups is None else (["--groups", groups], f', groups="{groups}"')
-            fit = partial(log.fit, "score ~ 1", groups=groups)
-            yield "fit", ["score ~ 1", *more], f'log.fit("score ~ 1"{words})', fit
-    yield "report", [*options, "-o", "report.html"], f'{python}.report("report.html")', ask
+            joint = by or ":".join(question(log))
+            yield "fit", "fit", {"formula": "score ~ 1"} | ({"groups": joint} if joint else {}), ""
+    yield "report", "win_rate" if "left" in log.roles else "mean", groups, '.report("report.html")'

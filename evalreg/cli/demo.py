@@ -11,10 +11,16 @@ import pandas as pd
 import evalreg as er
 from evalreg.checks import accessing, muted
 from evalreg.errors import ArgumentError
-from evalreg.report.tables import WIDTH, Grid, in_lines, number
+from evalreg.report.answer import ranks_text
+from evalreg.report.tables import WIDTH, Grid, ends_text, in_lines, number
 
-BEST = "model-01"
 N_MORE = 100  # further logs on which the intervals are tried: enough to tell 95% from 70%, and done in two seconds
+FILES = {
+    "passages.csv": "scores of one model on questions under passages",
+    "judge_log.csv": "verdicts of judges on pairs of models",
+    "models.csv": "scores of two models on the same questions",
+    "pilot.csv": "four answers of two models to each question",
+}
 
 NEXT = """\
 On a log of your own (Inspect, lm-eval, promptfoo, CSV, ...):
@@ -33,18 +39,13 @@ or on these simulated ones:
 
 def logs(seed: int) -> dict[str, pd.DataFrame]:
     """The simulated logs by the names of their files; each has the truth among its attributes."""
-    judged = er.datasets.judge_log(n_models=5, n_prompts=50, n_judges=6, seed=seed)
-    won = (judged["left"] == BEST) & (judged["winner"] == "left") | (judged["right"] == BEST) & (
-        judged["winner"] == "right"
+    made = (
+        passages(seed),
+        er.datasets.judge_log(n_models=5, n_prompts=50, n_judges=6, seed=seed),
+        er.datasets.paired(n_passages=60, difference=0.1, correlation=0.8, seed=seed),
+        er.datasets.sampled(n_questions=300, n_samples=4, n_models=2, correlation=0.5, icc=0.3, seed=seed),
     )
-    score = np.where(judged["winner"] == "tie", 0.5, won.astype(float))
-    plays = (judged["left"] == BEST) | (judged["right"] == BEST)
-    return {
-        "passages.csv": passages(seed),
-        "judge_log.csv": judged.assign(best_score=np.where(plays, score, np.nan)),
-        "models.csv": er.datasets.paired(n_passages=60, difference=0.1, correlation=0.8, seed=seed),
-        "pilot.csv": er.datasets.sampled(n_questions=300, n_samples=4, n_models=2, correlation=0.5, icc=0.3, seed=seed),
-    }
+    return dict(zip(FILES, made, strict=True))
 
 
 def passages(seed: int | np.random.Generator) -> pd.DataFrame:
@@ -63,38 +64,40 @@ def text(seed: int = 0) -> str:
 
 def _part(said: str, header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     """A paragraph and its table."""
-    return "\n".join([*in_lines(said, WIDTH, ""), "", Grid(header, tuple(rows)).text(WIDTH)])
+    return "\n".join([*in_lines(said, WIDTH), "", Grid(header, tuple(rows)).text(WIDTH)])
 
 
-def _interval(low: float, high: float) -> str:
-    return f"{number(low)} to {number(high)}"
+def _both(log: pd.DataFrame) -> tuple[er.Results, er.Results]:
+    """The mean clustered by passage, and of rows taken to be independent."""
+    results = er.fit("score ~ 1", log, groups="passage")
+    return results, results.with_cov(groups=None)
 
 
 def _mean(log: pd.DataFrame, seed: int) -> str:
     """One mean: how often 95% intervals hold the truth on more such logs, clustered and taken to be independent."""
-    held = np.zeros(2, dtype=int)
-    for i in range(N_MORE):
-        more = passages(np.random.default_rng([seed, i]))
-        ends = [fit.conf_int().iloc[0] for fit in _with_and_without(more)]
-        held += [bool(low <= more.attrs["truth"]["mean"] <= high) for low, high in ends]
+    more = [passages(np.random.default_rng([seed, i])) for i in range(N_MORE)]
+    hits = [
+        [fit.conf_int()[0][0] <= each.attrs["truth"]["mean"] <= fit.conf_int()[1][0] for fit in _both(each)]
+        for each in more
+    ]
+    held = np.sum(hits, axis=0)
     said = (
         f"1. An error bar. One model answers {len(log)} questions on {log['passage'].nunique()} passages; a hard "
         f"passage lowers all its scores together. On {N_MORE} more such logs the 95% interval of clustered rows holds "
         f"the truth {held[0]} times, that of rows taken to be independent {held[1]} times."
     )
-    names = ("clustered by passage", "taken to be independent")
-    rows = (
-        (name, *map(number, (fit.params.iloc[0], fit.bse.iloc[0])), _interval(*fit.conf_int().iloc[0]), times)
-        for name, fit, times in zip(names, _with_and_without(log), (f"{n} of {N_MORE}" for n in held), strict=True)
-    )
+    rows = [
+        (
+            name,
+            number(fit.params.iloc[0]),
+            number(fit.bse.iloc[0]),
+            ends_text(*fit.conf_int().iloc[0], 0),
+            f"{n} of {N_MORE}",
+        )
+        for name, fit, n in zip(("clustered by passage", "taken to be independent"), _both(log), held, strict=True)
+    ]
     header = ("", "mean", "std err", "95% interval", "holds the truth")
     return f"{_part(said, header, rows)}\n(true mean {log.attrs['truth']['mean']:.4f})"
-
-
-def _with_and_without(log: pd.DataFrame) -> tuple[er.Results, er.Results]:
-    """The mean clustered by passage, and of rows taken to be independent."""
-    results = er.fit("score ~ 1", log, groups="passage")
-    return results, results.with_cov(groups=None)
 
 
 def _difference(log: pd.DataFrame) -> str:
@@ -102,7 +105,7 @@ def _difference(log: pd.DataFrame) -> str:
     rows = []
     for name, paired in (("question by question", True), ("as two separate means", False)):
         row = er.compare(log, item="question", groups="passage", paired=paired).table.iloc[0]
-        rows.append((name, number(row["difference"]), number(row["se"]), _interval(row["lower"], row["upper"])))
+        rows.append((name, number(row["difference"]), number(row["se"]), ends_text(row["lower"], row["upper"], 0)))
     said = (
         f"2. A against B. Two models answer the same {log['question'].nunique()} questions. What is hard for one is "
         "often hard for the other, so the difference is taken question by question."
@@ -114,29 +117,24 @@ def _difference(log: pd.DataFrame) -> str:
 def _board(log: pd.DataFrame) -> str:
     """A leaderboard with the ranks that are not excluded, beside the truth."""
     board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt + judge").leaderboard()
-    truth, ranks = (
-        log.attrs["truth"]["win_rate"],
-        board["rank_lower"].astype(str) + "-" + board["rank_upper"].astype(str),
-    )
-    joint = map(_interval, board["joint_lower"], board["joint_upper"])
     said = (
         f"3. A leaderboard. {log['judge'].nunique()} judges compare {log['left'].nunique()} models on "
         f"{log['prompt'].nunique()} prompts. Rows share prompts and judges, and another log would bring others. The "
         "ranks are those that the log does not exclude."
     )
-    rates, true = map(number, board["estimate"]), (number(truth[name]) for name in board.index)
-    rows = zip(board.index, board["rank"].astype(str), ranks, rates, joint, true, strict=True)
+    truth = log.attrs["truth"]["win_rate"]
+    rows = (
+        (
+            *(str(name), str(row["rank"]), ranks_text(row), number(row["estimate"])),
+            *(ends_text(row["joint_lower"], row["joint_upper"], 0), number(truth[name])),
+        )
+        for name, row in board.to_dict("index").items()
+    )
     return _part(said, ("", "rank", "ranks", "win rate", "joint 95% interval", "true"), rows)
 
 
 def write(folder: Path, seed: int = 0) -> str:
     """Write the simulated logs as CSV, and return what was written and what to try on it."""
-    descriptions = {
-        "passages.csv": "scores of one model on questions under passages",
-        "judge_log.csv": f"verdicts of judges; `best_score` is the score of {BEST}",
-        "models.csv": "scores of two models on the same questions",
-        "pilot.csv": "four answers of two models to each question",
-    }
     with accessing("write", folder, "a folder"):
         folder.mkdir(parents=True, exist_ok=True)
         contents = {folder / name: log.to_csv(index=False, lineterminator="\n") for name, log in logs(seed).items()}
@@ -145,5 +143,5 @@ def write(folder: Path, seed: int = 0) -> str:
                 raise ArgumentError(f'`write` replaces no file; "{path}" already exists.', parameter="write")
         for path, content in contents.items():
             path.write_text(content, newline="\n")
-    lines = [f"Wrote {path}: {descriptions[path.name]}." for path in contents]
+    lines = [f"Wrote {path}: {FILES[path.name]}." for path in contents]
     return "\n".join([*lines, "", NEXT.partition("  evalreg demo --write logs\n")[2].replace("logs/", f"{folder}/")])

@@ -183,6 +183,12 @@ def real_numbers(values: Any) -> FloatArray:
     return np.asarray(values, dtype=np.float64)
 
 
+def quotient(top: npt.ArrayLike, bottom: npt.ArrayLike, otherwise: float = np.nan) -> FloatArray:
+    """Return top / bottom where the bottom is above 0, and something else where it is not."""
+    top, bottom = np.broadcast_arrays(top, bottom)
+    return np.asarray(np.divide(top, bottom, out=np.full(top.shape, otherwise), where=bottom > 0))
+
+
 def frozen(array: npt.ArrayLike, dtype: Any = np.float64) -> npt.NDArray[Any]:
     """Return a read-only view (or converted copy) of an array; the caller's array stays as it is."""
     return _view(np.asarray(array, dtype=dtype))

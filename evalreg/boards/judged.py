@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.boards.pairs import Pairs
-from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.checks import BoolArray, FloatArray, IntArray, quotient
 from evalreg.covariance.crossed import USUAL_LEVEL, t_pvalues
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.special import FEW_CLUSTERS, LARGEST_SINGLE, sparsity
@@ -256,8 +256,7 @@ def _kappas(verdict: IntArray, other: IntArray, cell: IntArray, n_cells: int) ->
     n = tables.sum(axis=(1, 2))
     alike = np.trace(tables, axis1=1, axis2=2) * n
     by_chance = np.sum(tables.sum(axis=1) * tables.sum(axis=2), axis=1)
-    top, bottom = (alike - by_chance).astype(np.float64), (n**2 - by_chance).astype(np.float64)
-    return np.asarray(np.divide(top, bottom, out=np.full(n_cells, np.nan), where=bottom > 0))
+    return quotient(alike - by_chance, n**2 - by_chance)
 
 
 def _fleiss(counts: FloatArray, n_judges: int) -> float:
@@ -485,4 +484,4 @@ def _adjusted(
     rest = 1.0 - weight / total[keys % total.size]
     # A pair seen under one prompt has a mean residual of zero there, which stays.
     factor = np.where(rest > FULL_LEVERAGE, np.maximum(rest, FULL_LEVERAGE) ** -power, 1.0) - 1.0
-    return np.asarray(residual + (factor * np.bincount(block, weights * residual) / weight)[block])
+    return residual + (factor * np.bincount(block, weights * residual) / weight)[block]

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, frozen, held_property, hold, listed, real_numbers
+from evalreg.checks import BoolArray, FloatArray, frozen, held_property, hold, listed, quotient, real_numbers
 from evalreg.covariance.crossed import USUAL_LEVEL, Scored, Widths, crossed_variance, crossed_widths, sign
 from evalreg.covariance.leverage import CellLeverage, CountedDof, Leverage, Projected, dof_word, fixed_dof, quadratic
 from evalreg.covariance.options import ResolvedCov
@@ -109,7 +109,7 @@ class Term:
             return of_columns(compressed(C), self._thin)
         if C.size > 1 << 14 and self._thin is not None and np.count_nonzero(C) < DENSE_SHARE * C.size:
             return dense(of_columns(compressed(C), self._thin))  # the parameters themselves, of which there are many
-        return np.asarray(C @ self.contrasts)
+        return C @ self.contrasts
 
     @cached_property
     def _thin(self) -> Matrix | None:
@@ -310,7 +310,7 @@ class Covariance:
         else:
             together = self.sum_one_way
             spread = np.sqrt(np.diag(together))
-            scale = np.divide(np.sqrt(variance), spread, out=np.zeros_like(spread), where=spread > 0)
+            scale = quotient(np.sqrt(variance), spread, 0.0)
             matrix = together * np.outer(scale, scale)
             np.fill_diagonal(matrix, variance)
         unknown = np.isnan(variance)

@@ -117,7 +117,7 @@ def dof_of_quantile(critical: FloatArray, alpha: float) -> FloatArray:
 
     def room(log_dof: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore"):  # critical values of 0, where there is no variance
-            return np.asarray(np.log(critical) - np.log(t_quantile(alpha, np.exp(log_dof))))
+            return np.log(critical) - np.log(t_quantile(alpha, np.exp(log_dof)))
 
     low, high = np.full(critical.shape, -4.0), np.full(critical.shape, 25.0)
     dof = np.exp(crossings(room, low, high, room(low), room(high), LAST_DIGITS))
@@ -197,7 +197,7 @@ class Widths:
         if self.reach is not None:
             return np.asarray(np.max(self._sides(self.reach, alpha), axis=0))
         if self.signs.size == 1:
-            return np.asarray(t_quantile(alpha, self.dofs[0]) * np.sqrt(self.variance))
+            return t_quantile(alpha, self.dofs[0]) * np.sqrt(self.variance)
         with np.errstate(invalid="ignore"):  # infinite variances
             H = np.sqrt(np.clip(np.max(self.signs @ self._squares(alpha), axis=0), 0.0, None))
         return np.where(self.variance > 0, H, np.where(self.variance == 0, 0.0, np.nan))
@@ -260,7 +260,7 @@ class Widths:
 
     def statistic(self, distance: FloatArray) -> FloatArray:
         """Signed distances in standard errors, shape (m,), those of `scored` under the value tested."""
-        t = np.asarray(distance / np.sqrt(np.where(self.variance > 0, self.variance, np.nan)))
+        t = distance / np.sqrt(np.where(self.variance > 0, self.variance, np.nan))
         if self.scored is not None:
             scored = self.scored
             x, impossible = scored.tested(distance)
@@ -339,7 +339,7 @@ class Widths:
             """How far outside the interval of each level the value tested lies, as a logarithm."""
             half = self.half(level) if self.reach is None else self._sides(self.reach, level)[side, place]
             with np.errstate(divide="ignore"):
-                return np.asarray(np.log(np.abs(distance)) - np.log(half))
+                return np.log(np.abs(distance)) - np.log(half)
 
         return levels(outside, least)
 
@@ -386,7 +386,7 @@ def half_widths(null: NullVariance, dof: FloatArray, alpha: float) -> FloatArray
     """Half the lengths of score intervals by one t each; shapes (m,)."""
     scored = Scored(np.arange(dof.size), np.ones(dof.size), 0, null)
     ends = replace(Widths.one_t(null.seen, dof), scored=scored).limits(null.theta, alpha)
-    return np.asarray(np.diff(ends)[:, 0] / 2)
+    return np.diff(ends)[:, 0] / 2
 
 
 def joined(parts: Sequence[Widths]) -> Widths:

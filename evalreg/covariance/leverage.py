@@ -96,7 +96,7 @@ def inverse_power(
         return np.zeros(shape) if change else np.broadcast_to(np.eye(n) if columns is None else columns, shape)
     V = None if columns is None else np.broadcast_to(columns, shape)
     if n == 1:
-        return np.asarray(_of_eigenvalues(L, power, change) * (1.0 if V is None else V))
+        return _of_eigenvalues(L, power, change) * (1.0 if V is None else V)
     result, limit = np.empty(shape), SERIES_NORM if V is None else FEW_COLUMNS_NORM
     for part in parts_of(L.shape[0], max(CACHED // n**2, 1)):
         norm = np.sqrt(np.einsum("gij,gij->g", L[part], L[part]))
@@ -155,7 +155,7 @@ def full_leverage_directions(L: FloatArray) -> FloatArray:
             return np.zeros((L.shape[0], 0))
         power = power @ power
     values, axes = np.linalg.eigh(L)
-    return np.asarray(axes[:, 1.0 - values < FULL_LEVERAGE])
+    return axes[:, 1.0 - values < FULL_LEVERAGE]
 
 
 def root_of(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -407,7 +407,7 @@ def whiten(contrasts: FloatArray, expected: FloatArray) -> FloatArray:
     """Contrasts scaled so that their expected covariance under the working model is the identity; NaN if singular."""
     unit = np.sqrt(np.diag(expected))
     values, axes = np.linalg.eigh((expected + expected.T) / (2 * np.outer(unit, unit)))
-    return np.asarray((axes / np.sqrt(np.where(values > 0, values, np.nan))).T @ (contrasts / unit[:, None]))
+    return (axes / np.sqrt(np.where(values > 0, values, np.nan))).T @ (contrasts / unit[:, None])
 
 
 def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
@@ -532,9 +532,7 @@ class CellLeverage:
             return np.asarray(spread.diagonal(), dtype=np.float64)
         b, v = factors
         v2 = with_entries(v, v.data**2)
-        return np.asarray(
-            totals_of_columns(with_entries(b, b.data * (b.data - 2 * v2.data))) + totals_of_columns(v2) ** 2
-        )
+        return totals_of_columns(with_entries(b, b.data * (b.data - 2 * v2.data))) + totals_of_columns(v2) ** 2
 
     def columns(self, part: slice) -> FloatArray:
         """Some columns of the spread, shape (n_cells, n_columns)."""
@@ -543,7 +541,7 @@ class CellLeverage:
             return dense(spread[:, part])
         b, v, v2 = self._dense_factors
         both = b.T @ (b[:, part] - v2[:, part]) - v2.T @ b[:, part]
-        return np.asarray(both + (v.T @ v[:, part]) ** 2)
+        return both + (v.T @ v[:, part]) ** 2
 
     @held_property
     def _dense_factors(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -618,7 +616,7 @@ class CellLeverage:
         A = compressed(contrasts)
         Q = with_entries(A, A.data**2)
         spread = self.times(Q.T.tocsc())
-        return A, spread, np.asarray(Q @ spread), np.asarray(Q @ self.trace)
+        return A, spread, Q @ spread, Q @ self.trace
 
 
 def _add_products(sums: FloatArray, held: list[FloatArray]) -> None:

@@ -29,7 +29,7 @@ def logit_statistic(mean: FloatArray, se: FloatArray, value: FloatArray) -> Floa
     """
     from scipy import special
 
-    return np.asarray((special.logit(mean) - special.logit(value)) * mean * (1 - mean) / se)
+    return (special.logit(mean) - special.logit(value)) * mean * (1 - mean) / se
 
 
 def proportion_interval(mean: FloatArray, n: FloatArray, alpha: float | FloatArray, method: str) -> FloatArray:

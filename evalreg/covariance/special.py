@@ -9,7 +9,7 @@ from itertools import compress
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, listed, passed
+from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, listed, passed, quotient
 from evalreg.covariance.covariance import Covariance, Term, touching
 from evalreg.covariance.leverage import quadratic
 from evalreg.covariance.options import ResolvedCov
@@ -161,7 +161,7 @@ def _inverse_weights(estimate: Estimate) -> FloatArray:
     """One over the weight of each column, by which the bread is the parameters' map of the columns; 0 of one unused."""
     weight = np.asarray(abs(compressed(estimate.coefficient_map)).sum(axis=0)).ravel()
     size = np.asarray(abs(compressed(estimate.bread)).sum(axis=1)).ravel()
-    return np.asarray(size / np.where(weight > 0, weight, 1.0))
+    return size / np.where(weight > 0, weight, 1.0)
 
 
 def of_samples(cov: Covariance, columns: Covariance, estimate: Estimate, population: Population) -> Covariance:
@@ -327,7 +327,7 @@ def sparsity(estimate: Estimate, axis: Axis) -> Sparsity:
     of_params = estimate.scores.column_sums(axis, mapped)
     squares = np.asarray(of_params.squares)
     # What rests on no cell, as the sum of all win rates, rests on no few clusters.
-    effective = np.divide(1.0, squares, out=np.full(squares.size, np.inf), where=squares > 0)
+    effective = quotient(1.0, squares, np.inf)
     return Sparsity(weights @ of_cells.squares, effective, of_params.largest, weights @ single)
 
 
@@ -402,7 +402,7 @@ def one_way_notes(estimate: Estimate, cells: Cells, cov: Covariance) -> Iterator
     span = np.maximum.reduceat(cells.high[A.indices], starts) - np.minimum.reduceat(cells.low[A.indices], starts)
     alike = np.minimum(within, RULE_OF_THREE * span**2 / np.maximum(part @ (flat * count), 1.0))
     V, naive = cov.variance(), np.diag(cov.naive)
-    inflation = np.maximum(np.divide(V, naive, out=np.ones(V.size), where=naive > 0), 1.0)
+    inflation = np.maximum(quotient(V, naive, 1.0), 1.0)
     larger = np.minimum(
         each @ ((cells.count > 0) / count) * within * inflation, V + each @ (flat / count) * alike * inflation
     )

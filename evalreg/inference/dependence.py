@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, issue
+from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, issue, quotient
 from evalreg.covariance.absorbed import adjusted_clusters, affordable, directions_of
 from evalreg.covariance.leverage import adjust_cell_totals, root_of
 from evalreg.covariance.special import FEW_CLUSTERS
@@ -42,7 +42,7 @@ TOGETHER = "together"
 def design_effect(cov: Covariance) -> FloatArray:
     """Clustered over naive variance of each parameter; NaN where the naive one is zero. Kish (1965), section 8.2."""
     naive = np.diag(cov.naive)
-    return np.asarray(np.divide(cov.variance(), naive, out=np.full(naive.size, np.nan), where=naive > 0))
+    return quotient(cov.variance(), naive)
 
 
 def standard_error_ratios(cov: Covariance) -> pd.DataFrame:
@@ -81,7 +81,7 @@ def effective_rows(estimate: Estimate, cov: Covariance, behind: FloatArray | Non
     variance, row_variances = cov.variance(), row_variance(estimate)
     n = estimate.n_rows if behind is None else behind
     top = n * np.diag(cov.naive) if row_variances is None else row_variances
-    return np.asarray(np.divide(top, variance, out=np.full(variance.size, np.nan), where=variance > 0))
+    return quotient(top, variance)
 
 
 def intraclass_correlation(estimate: Estimate, axis: Axis) -> FloatArray:
@@ -319,7 +319,7 @@ def clusters_worth(estimate: Estimate, axis: Axis | None) -> FloatArray:
 
 
 def _ratio(total: FloatArray, squares: FloatArray) -> FloatArray:
-    return np.asarray(np.divide(total**2, squares, out=np.full(squares.size, np.nan), where=squares > 0))
+    return quotient(total**2, squares)
 
 
 def _squares_of_rows(estimate: Estimate) -> FloatArray:
@@ -370,7 +370,7 @@ def skewness(estimate: Estimate, axis: Axis | None) -> tuple[FloatArray, FloatAr
         powers = (np.bincount(rows.cell, power, rows.n_cells) for power in _powers(rows.scores))
         sums[:] = [power @ each for power, each in zip(powers, maps, strict=True)]
     cubes, squares, count = sums
-    return np.divide(cubes, squares**1.5, out=np.zeros(cubes.size), where=squares > 0), count
+    return quotient(cubes, squares**1.5, 0.0), count
 
 
 def _powers(u: FloatArray) -> tuple[FloatArray | BoolArray, ...]:

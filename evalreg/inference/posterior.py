@@ -378,9 +378,9 @@ class Marginal:
         low, high = self.angle[k], self.angle[k + 1]
 
         def past(angle: FloatArray) -> FloatArray:
-            return np.asarray(self._cumulative(angle) - p)
+            return self._cumulative(angle) - p
 
-        return np.asarray(np.sin(crossings(past, low, high, past(low), past(high), LAST_DIGITS)) ** 2)
+        return np.sin(crossings(past, low, high, past(low), past(high), LAST_DIGITS)) ** 2
 
 
 def _beyond(counts: IntArray, largest: int) -> FloatArray:
@@ -445,7 +445,7 @@ def _crowd(angle: FloatArray, density: FloatArray, n_points: int) -> FloatArray:
     steps = np.diff(angle) * (np.maximum(root[1:], root[:-1]) > ROOT_OF_ROUNDING)
     part = (root[1:] + root[:-1]) / 2 * steps
     part = (1 - EVEN) * part / part.sum() + EVEN * steps / steps.sum()
-    return np.asarray(np.interp(np.linspace(0, 1, n_points), np.append(0, np.cumsum(part)) / part.sum(), angle))
+    return np.interp(np.linspace(0, 1, n_points), np.append(0, np.cumsum(part)) / part.sum(), angle)
 
 
 def _ending(angle: FloatArray, root: FloatArray) -> FloatArray:

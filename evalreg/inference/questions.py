@@ -150,7 +150,7 @@ def scale_notes(estimate: Estimate, axes: Sequence[Axis]) -> tuple[Note, ...]:
     touched = touches(A)
     row, column = touched.nonzero()
     low, high = extremes(row, cells.low[column], cells.high[column], touched.shape[0])
-    n = np.asarray(touched @ cells.count)
+    n = touched @ cells.count
     rare = np.minimum(estimate.params, PERCENT - estimate.params) / PERCENT
     size = n / max([estimate.scores.n_clusters(axis) for axis in axes], default=n)
     # The design effect that `mean` would grant to shares, of clusters that each fail as often as all rows do.

@@ -186,7 +186,7 @@ def _ahead(family: ContrastFamily, decided: BoolArray) -> BoolArray:
     theta = family.params.to_numpy(np.float64)
     square, places = np.zeros((theta.size, theta.size), dtype=bool), pair_positions(theta.size)
     square[places] = square[places[::-1]] = decided
-    return np.asarray(square & (theta[:, None] > theta))
+    return square & (theta[:, None] > theta)
 
 
 def _by_model(family: ContrastFamily, alpha: float) -> tuple[BoolArray, BoolArray]:
@@ -197,7 +197,7 @@ def _by_model(family: ContrastFamily, alpha: float) -> tuple[BoolArray, BoolArra
     decided = np.array([adjust_pvalues(row, "holm") for row in p]) <= alpha
     theta = family.params.to_numpy(np.float64)
     ahead = theta[:, None] > theta
-    return np.asarray(decided & ahead), np.asarray(decided.T & ahead)
+    return decided & ahead, decided.T & ahead
 
 
 def separated(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, seed: Seed = 0) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed, quotient
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.leverage import Leverage
 from evalreg.covariance.options import ResolvedCov
@@ -71,7 +71,7 @@ class PartsLeverage:
         both = dense(scale_columns(contrasts, self.spread))
         dof = np.fmin(self.of_cells.dof(both), self.of_cells.dof(both * self.labelled))
         # Where nothing varies there is nothing to weigh the parts by.
-        return np.asarray(np.where(np.isnan(dof), self.of_cells.dof(dense(contrasts)), dof))
+        return np.where(np.isnan(dof), self.of_cells.dof(dense(contrasts)), dof)
 
     def hotelling(self, contrasts: FloatArray) -> float:
         """The fewer of those of both parts together and of the labelled one."""
@@ -150,7 +150,7 @@ def rectification_table(estimate: Estimate, cov: Covariance) -> pd.DataFrame:
     single = np.count_nonzero(used, axis=1) == 1
     mean, se_alone = human_alone(estimate, cov)
     se = np.sqrt(cov.variance())
-    ratio = np.divide(se_alone, se, out=np.full(se.size, np.nan), where=se > 0)
+    ratio = quotient(se_alone, se)
     columns = {
         # A contrast of several means has no lambda of its own.
         "lambda": np.where(single, unlabelled.sum(axis=1) / np.where(single, labelled.sum(axis=1), 1.0), np.nan),
@@ -241,7 +241,7 @@ def tune(
     weight = np.where(usable, np.clip(common / np.where(usable, spread, 1.0), 0.0, 1.0), 0.0)
     C = np.eye(2 * n_means)[n_means:]
     se = np.sqrt(cov.variance(C))
-    t = np.divide(judge.params, se, out=np.full(n_means, np.nan), where=se > 0)
+    t = quotient(judge.params, se)
     p = cov.pvalues(C, np.array(judge.params))
     # Without spread any difference at all is more than chance.
     p = np.where(has_rest & ~varies & (np.abs(judge.params) > 0), 0.0, p)

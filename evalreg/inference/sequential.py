@@ -35,7 +35,7 @@ def mixture_width(t: FloatArray, rho: float, alpha: float) -> FloatArray:
     Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (2024), Annals of Statistics 52(6), theorem 2.2 (arXiv:2103.06476).
     """
     inside = t * rho**2 + 1
-    return np.asarray(np.sqrt(2 * inside / (t * rho) ** 2 * np.log(np.sqrt(inside) / alpha)))
+    return np.sqrt(2 * inside / (t * rho) ** 2 * np.log(np.sqrt(inside) / alpha))
 
 
 def mixture_rho(t0: float, alpha: float) -> float:

@@ -294,14 +294,14 @@ class ContrastFamily:
         single = np.minimum(self.count * p, 1.0)
         if self.drawn and self.count:
             single = np.minimum(single, self.largest.adjusted(p))
-        return np.asarray(np.maximum(single, p))
+        return np.maximum(single, p)
 
     def stepdown(self) -> FloatArray:
         """Step-down p-values: Holm's, or those of the joint level where they are smaller.
 
         A true null is rejected only below alpha over their number, or below the joint level: the larger holds alone.
         """
-        return np.asarray(np.fmin(adjust_pvalues(self.p_value, "holm"), self.adjusted()))
+        return np.fmin(adjust_pvalues(self.p_value, "holm"), self.adjusted())
 
     @cached_property
     def largest(self) -> Largest:
@@ -342,7 +342,7 @@ def _spreads(factor: FloatArray, *, pairs: bool) -> FloatArray:
         return np.asarray(np.einsum("ij,ij->i", factor, factor))
     products, (left, right) = factor @ factor.T, pair_positions(len(factor))
     variances = np.diag(products)
-    return np.asarray(np.maximum(variances[left] + variances[right] - 2 * products[left, right], 0.0))
+    return np.maximum(variances[left] + variances[right] - 2 * products[left, right], 0.0)
 
 
 def pair_positions(n: int) -> tuple[IntArray, IntArray]:

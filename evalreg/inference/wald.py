@@ -187,7 +187,7 @@ def inverse_root(matrix: FloatArray) -> FloatArray:
     unit = np.sqrt(np.where(spread > 0, spread, 1.0))
     values, axes = np.linalg.eigh(matrix / (unit[..., :, None] * unit[..., None, :]))
     regular = (values[..., :1] > ROUNDING * values[..., -1:]) & np.all(spread > 0, axis=-1, keepdims=True)
-    return np.asarray(axes / unit[..., :, None] / np.sqrt(np.where(regular, values, np.nan))[..., None, :])
+    return axes / unit[..., :, None] / np.sqrt(np.where(regular, values, np.nan))[..., None, :]
 
 
 def wald_quadratic(effect: FloatArray, covariance: FloatArray) -> FloatArray:

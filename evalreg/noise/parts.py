@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.checks import BoolArray, FloatArray, IntArray, quotient
 from evalreg.covariance.crossed import t_quantile
 from evalreg.data.answers import AnswerTable
 from evalreg.data.clusters import Codes
@@ -37,8 +37,7 @@ class Parts:
     @property
     def k(self) -> FloatArray:
         """Answers to each question that would leave as much noise as these; NaN where answers do not vary."""
-        noise = self.n * self.prediction
-        return np.asarray(np.divide(self.sigma2, noise, out=np.full(noise.size, np.nan), where=noise > 0))
+        return quotient(self.sigma2, self.n * self.prediction)
 
     def shares(self, alpha: float) -> FloatArray:
         """Intervals of the shares, shape (m, 2), by t with `share_dof` degrees of freedom; not cut off.
@@ -109,7 +108,7 @@ def _parts(
     top, totals, sizes = sums if member is None else [np.asarray(each @ member) for each in sums]
     n_clusters = np.count_nonzero(sizes, axis=1)
     rest = 1 - sizes / some
-    bottom = np.divide(totals**2, rest, out=np.zeros_like(rest), where=rest > 0)
+    bottom = quotient(totals**2, rest, 0.0)
     below, scale = bottom.sum(axis=1), np.max(np.abs(d), axis=1, initial=0.0)
     # Differences that are all alike leave rounding.
     flat = below <= ROUNDING**2 * some[:, 0] * scale**2
@@ -134,7 +133,7 @@ def _parts(
 
 def _n_unusual(totals: FloatArray, sizes: FloatArray, scale: FloatArray) -> IntArray:
     """How many clusters have another mean than the middle one, which most have where nearly all scores are alike."""
-    means = np.divide(totals, sizes, out=np.full(totals.shape, np.nan), where=sizes > 0)
+    means = quotient(totals, sizes)
     # Columns without any cluster have no middle.
     means[~np.isfinite(means).any(axis=1)] = 0.0
     middle = np.nanmedian(means, axis=1, keepdims=True)
@@ -143,8 +142,7 @@ def _n_unusual(totals: FloatArray, sizes: FloatArray, scale: FloatArray) -> IntA
 
 def _effective(squares: FloatArray) -> FloatArray:
     """How many equal clusters would make a sum of squares as these do, shape (m,); 1 where there are none."""
-    below = np.einsum("mg,mg->m", squares, squares)
-    return np.asarray(np.divide(squares.sum(axis=1) ** 2, below, out=np.ones(below.size), where=below > 0))
+    return quotient(squares.sum(axis=1) ** 2, np.einsum("mg,mg->m", squares, squares), 1.0)
 
 
 # Columns of the tables

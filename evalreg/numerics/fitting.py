@@ -11,7 +11,7 @@ from typing import TextIO, TypeAlias
 
 import numpy as np
 
-from evalreg.checks import FloatArray, IntArray
+from evalreg.checks import FloatArray, IntArray, quotient
 from evalreg.choices import FamilyName
 from evalreg.errors import ConvergenceError
 from evalreg.numerics.basis import Basis, basis_of
@@ -65,7 +65,7 @@ def least_squares(
     basis = basis_of(design, names, weights)
     root = None if weights is None else np.sqrt(weights)
     turned, residual = residuals_of(basis, outcome if root is None else outcome * root)
-    off = residual if root is None else np.divide(residual, root, out=np.zeros_like(residual), where=root > 0)
+    off = residual if root is None else quotient(residual, root, 0.0)
     return Fitted(basis.map @ turned, basis, basis.rows * residual[:, None], outcome - off, residual)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.checks import BoolArray, FloatArray, IntArray, quotient
 from evalreg.numerics.limits import HELD, ROUNDING
 from evalreg.numerics.matrices import Matrix, dense, faster_dense
 
@@ -137,8 +137,7 @@ class ClusterSums:
     @property
     def mean_size(self) -> FloatArray:
         """Mean size of the cluster of a row, shape (n_columns,)."""
-        rows = self.add(self.size)
-        return np.asarray(np.divide(self.add(self.size**2), rows, out=np.full(rows.size, np.nan), where=rows > 0))
+        return quotient(self.add(self.size**2), self.add(self.size))
 
 
 def sums_of_residuals(size: Any, total: Any, squares: float, square: Any | None = None) -> ClusterSums:
@@ -195,7 +194,7 @@ def icc_interval(sums: ClusterSums, alpha: float) -> tuple[FloatArray, FloatArra
     left = np.log(without)
     change = left - (sums.add(left) / np.maximum(G, 1))[c]
     squares, fourth = sums.add(change**2), sums.add(change**4)
-    effective = np.divide(squares**2, fourth, out=np.ones(G.size), where=fourth > 0)
+    effective = quotient(squares**2, fourth, 1.0)
     variance = (G - 1) / np.maximum(G, 1) * squares
     half = -special.stdtrit(np.clip(2 * effective - 1, 1.0, np.maximum(G - 1, 1.0)), alpha / 2) * np.sqrt(variance)
     known = np.isfinite(half) & np.isfinite(F)

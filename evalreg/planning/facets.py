@@ -23,7 +23,7 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, EvalregW
 from evalreg.numerics.limits import CONSTANT, EQUAL, HELD, ROOT_OF_ROUNDING, ROUNDING
 from evalreg.numerics.moments import moment_equations
 from evalreg.planning.power import checked_count
-from evalreg.report.tables import Grid, Shown, Summary, number
+from evalreg.report.tables import Grid, Shown, Summary, interval_text, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -155,16 +155,11 @@ def effects_of(facets: Sequence[Facet], codes: dict[str, Codes]) -> list[FacetEf
 def between(effects: Sequence[FacetEffect]) -> FloatArray:
     """Combinations of quadratic forms that are the sums of squares of an analysis of variance, the last of rows.
 
-    That of an effect is its form less those of all effects inside it: W of shape (n_effects + 1, n_effects + 1).
+    The form of an effect is its sum of squares and those of all effects inside it, that of rows the sum of all; W, of
+    shape (n_effects + 1, n_effects + 1), takes them apart.
     """
-    size = len(effects)
-    W = np.eye(size + 1)
-    for c, effect in enumerate(effects):
-        for d in range(c):
-            if effects[d].columns < effect.columns:
-                W[c] -= W[d]
-    W[size, :size] = -W[:size, :size].sum(axis=0)
-    return W
+    forms = [[float(inner.columns <= effect.columns) for inner in effects] + [0.0] for effect in effects]
+    return np.asarray(np.rint(np.linalg.inv([*forms, [1.0] * (len(effects) + 1)])))
 
 
 def balanced(effects: Sequence[FacetEffect], n: int) -> bool:
@@ -358,20 +353,16 @@ def _summary(result: FacetComponents) -> Summary:
         ("Method", {"anova": "analysis of variance (Henderson 1)", "minque": "MINQUE(0)"}[result.method]),
         ("Rows dropped", f"{dropped}" if dropped else "none"),
     )
-    rows = tuple(
-        (
-            str(name),
-            number(row["variance"]),
-            number(row["se"]),
-            f"[{number(row['lower'])}, {number(row['upper'])}]",
-            f"{row['share']:.0%}",
-            f"{row['levels']:.0f}",
-        )
-        for name, row in result.frame.iterrows()
-    )
-    interval = f"{100 * (1 - result.alpha):g}% interval"
-    grid = Grid(("component", "variance", "SE", interval, "share", "levels"), rows)
-    return Summary("evalreg components", facts, (grid,), tuple(_sentences(result)))
+    table = result.frame
+    columns = {
+        "component": map(str, table.index),
+        "variance": map(number, table["variance"]),
+        "SE": map(number, table["se"]),
+        f"{100 * (1 - result.alpha):g}% interval": map(interval_text, table["lower"], table["upper"]),
+        "share": map("{:.0%}".format, table["share"]),
+        "levels": map(str, table["levels"]),
+    }
+    return Summary("evalreg components", facts, (Grid.of(columns),), tuple(_sentences(result)))
 
 
 def _sentences(result: FacetComponents) -> list[str]:
@@ -532,19 +523,9 @@ def components(
         )
     last = f"{top.name} + {ERROR}" if confounded else ERROR
     frame = solve_facets(values, effects, last, method, alpha, np.random.default_rng(seed))
-    sets = (*(effect.columns for effect in effects), top.columns)
-    return FacetComponents(
-        frame,
-        tuple(facet.text for facet in parsed),
-        sets,
-        score,
-        float(values.mean()),
-        values.size,
-        method,
-        float(alpha),
-        dict(rows.dropped),
-        tuple(_reused(parsed, codes)),
-    )
+    names, sets = tuple(facet.text for facet in parsed), (*(effect.columns for effect in effects), top.columns)
+    mean, dropped, remarks = float(values.mean()), dict(rows.dropped), tuple(_reused(parsed, codes))
+    return FacetComponents(frame, names, sets, score, mean, values.size, method, float(alpha), dropped, remarks)
 
 
 def _reused(facets: Sequence[Facet], codes: dict[str, Codes]) -> list[str]:
@@ -577,12 +558,13 @@ def solve_facets(
     # A sum of squares is what is left of larger ones.
     squares = np.where(np.abs(squares) > ROUNDING * observed[-1], squares, 0.0)
     solution: FloatArray = np.asarray(np.linalg.inv(C), dtype=np.float64)
-    variance: FloatArray = solution @ squares
-    to_components: FloatArray = solution
+    roots = [1.0 / effect.codes.counts for effect in effects]
+    # Which sums of forms, over which roots of sizes, the components are.
+    maps, factors, variance = solution @ W, roots, solution @ squares
     if method == "minque":
         expected, observed = moment_equations(values, mean, designs)
-        to_components = np.asarray(np.linalg.inv(expected), dtype=np.float64)
-        variance = np.asarray(to_components @ observed, dtype=np.float64)
+        maps, factors = np.asarray(np.linalg.inv(expected), dtype=np.float64), [np.ones_like(root) for root in roots]
+        variance = maps @ observed
     variance = np.where(np.abs(variance) > ROUNDING * np.abs(variance).max(), variance, 0.0)
     levels = np.array([*(effect.codes.n_clusters for effect in effects), n])
     widen: Any = 1.0
@@ -591,12 +573,8 @@ def solve_facets(
         # 2 SS^2/(d + 2) is unbiased for the variance of SS. Searle, Casella and McCulloch (1992), section 4.5.
         se = np.sqrt(solution**2 @ (2.0 * squares**2 / (dof + 2.0)))
     else:
-        positive, roots = np.maximum(variance, 0.0), [1.0 / effect.codes.counts for effect in effects]
-        of_squares = (W, roots)
-        of_method = (to_components @ W, roots)
-        if method == "minque":
-            of_method = to_components, [np.ones_like(root) for root in roots]
-        errors = variances_of_forms(effects, [of_method, of_squares], positive)
+        positive = np.maximum(variance, 0.0)
+        errors = variances_of_forms(effects, [(maps, factors), (W, roots)], positive)
         se, sd = (np.sqrt(np.maximum(of, least)) for of, least in zip(errors, (0.0, np.finfo(float).tiny), strict=True))
         # The shape is that of sums of squares with the same mean and variance; the spread is that of the components.
         dof = np.maximum(2.0 * (C @ positive) ** 2 / sd**2, 1.0)
@@ -673,7 +651,7 @@ def _refuse_singular(C: FloatArray, names: list[str]) -> None:
         _, singular, right = np.linalg.svd(scaled / np.abs(scaled).max(axis=0))
         # All directions that no score tells apart: of several, the decomposition returns any basis.
         lost = np.abs(right[singular <= EQUAL * singular[0]])
-        alike = np.asarray(lost.max(axis=0, initial=0.0) > ROOT_OF_ROUNDING)
+        alike = lost.max(axis=0, initial=0.0) > ROOT_OF_ROUNDING
     if alike.any():
         few = [name for name, is_meant in zip(names, alike, strict=True) if is_meant]
         raise DataError(

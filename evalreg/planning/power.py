@@ -110,7 +110,7 @@ def t_powers(shifts: FloatArray, dof: float, alpha: float, pilot_dof: float = np
     errors, of_errors = chi_nodes(float(pilot_dof), PILOT_NODES)
     far = float(scipy.special.stdtrit(dof, 1 - alpha / 2)) * root
     away = np.multiply.outer(shifts, errors)[..., None]
-    return np.asarray((scipy.special.ndtr(away - far) + scipy.special.ndtr(-away - far)) @ weights @ of_errors)
+    return (scipy.special.ndtr(away - far) + scipy.special.ndtr(-away - far)) @ weights @ of_errors
 
 
 def t_power(shift: float, dof: float, alpha: float, pilot_dof: float = np.inf) -> float:
@@ -150,7 +150,7 @@ def score_power(
     # A difference of 1 has no variance: it is found for sure, or never.
     sd = np.sqrt(np.maximum(null.base, np.finfo(float).tiny))
     far = np.abs(null.theta - bound)[:, None] * errors - (critical * np.sqrt(null.at(bound)))[:, None]
-    return np.asarray(scipy.special.ndtr(far / sd[:, None]) @ weights)
+    return scipy.special.ndtr(far / sd[:, None]) @ weights
 
 
 # What has the power asked for
@@ -472,7 +472,7 @@ def questions_needed(
         # The largest variance of one unit that so many can bear.
         bearable = units * (delta / shift) ** 2 * (1 + EQUAL)
         n_units[few] = units[np.searchsorted(bearable, each[few]).clip(max=units.size - 1)]
-    return np.asarray(np.ceil(n_units * size * (1 - ROUNDING)))
+    return np.ceil(n_units * size * (1 - ROUNDING))
 
 
 def unit_variance(omega2: float, sigma2_a: float, sigma2_b: float, k_a: float, k_b: float) -> float:
@@ -739,14 +739,8 @@ def answers(
     n = needed(A, B)
     best = int(np.argmin(n * price(A, B)))
     a, b = int(A[best]), int(B[best])
-    return AnswerPlan(
-        k_a=a,
-        k_b=b,
-        n=int(n[best]),
-        cost=float(n[best] * price(a, b)),
-        noise_share=1 - omega2 / variance(a, b),
-        cost_one_answer=float(needed(1, 1)[0]) * price(1, 1),
-    )
+    cost, noise_share = float(n[best] * price(a, b)), 1 - omega2 / variance(a, b)
+    return AnswerPlan(a, b, int(n[best]), cost, noise_share, cost_one_answer=float(needed(1, 1)[0]) * price(1, 1))
 
 
 def enough_answers(*, omega2: float, sigma2: float, share: float = 0.05) -> int:

@@ -267,21 +267,8 @@ def separate(
             f'`judges` needs results whose prompts and judges cross, by groups="prompt + judge" say; these have '
             f"{axis_names}. Add the judges to `groups`, or leave `judges` out to plan prompts alone."
         )
-    lower, upper = difference.conf_int(alpha).iloc[0]
-    return Separation(
-        name=name,
-        estimate=seen,
-        se=se,
-        lower=float(lower),
-        upper=float(upper),
-        p_value=float(difference.pvalues.iloc[0]),
-        delta=wanted,
-        assumed=assumed,
-        alpha=alpha,
-        power=power,
-        assurance=assurance,
-        **plan,
-    )
+    (lower, upper), p = map(float, difference.conf_int(alpha).iloc[0]), float(difference.pvalues.iloc[0])
+    return Separation(name, seen, se, lower, upper, p, wanted, assumed, alpha, power, assurance, **plan)
 
 
 def _difference(results: Any, left: str | None, right: str | None) -> Any:
@@ -522,14 +509,11 @@ def _summary(plan: Separation) -> Summary:
     if plan.assurance is not None:
         facts.append(("Assurance", f"{plan.assurance:g}"))
     rows = tuple(_cells(row) for row in plan.table.to_dict("records"))
-    if plan.parts is None:
-        grid = Grid(("", axes[0], "questions or rows", "SE then", "dof"), tuple(("needed", *row[1:5]) for row in rows))
-        grids: tuple[Grid, ...] = (grid,)
-    else:
-        grid = Grid((axes[1], axes[0], "combinations", "SE then", "dof", "smallest"), rows)
+    grids = [Grid(("", axes[0], "questions or rows", "SE then", "dof"), tuple(("needed", *row[1:5]) for row in rows))]
+    if plan.parts is not None:
         shares = Grid(("variance in one combination", *axes, "rest"), (("", *map(number, plan.parts.values())),))
-        grids = (grid, shares)
-    return Summary("evalreg plan separate", tuple(facts), grids, sentences(plan))
+        grids = [Grid((axes[1], axes[0], "combinations", "SE then", "dof", "smallest"), rows), shares]
+    return Summary("evalreg plan separate", tuple(facts), tuple(grids), sentences(plan))
 
 
 def _cells(row: dict[Any, Any]) -> tuple[str, ...]:
@@ -543,17 +527,13 @@ def sentences(plan: Separation) -> tuple[str, ...]:
     said = []
     level = f"{100 * (1 - plan.alpha):g}%"
     if not plan.assumed:
-        nearer = min(abs(plan.lower), abs(plan.upper))
-        zero = plan.lower <= 0 <= plan.upper
+        means = f"the true one may be as small as {number(min(abs(plan.lower), abs(plan.upper)))}"
+        if plan.lower <= 0 <= plan.upper:
+            means = "it includes 0, so perhaps no number is enough"
         said.append(
             f"The plan takes the difference seen, {plan.delta:.3g}, for the true one. Its {level} interval is "
-            f"[{number(plan.lower)}, {number(plan.upper)}]: "
-            + (
-                "it includes 0, so perhaps no number is enough. "
-                if zero
-                else f"the true one may be as small as {number(nearer)}. "
-            )
-            + "Give the smallest difference that matters as `delta`."
+            f"[{number(plan.lower)}, {number(plan.upper)}]: {means}. Give the smallest difference that matters as "
+            "`delta`."
         )
     held = (
         f"the power is {plan.power:g} on average over pilots like this one"
@@ -729,4 +709,4 @@ def _row(
 
 
 def _typed(rows: list[list[Any]]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=list(TABLE)).astype({"judges": "Int64", "prompts": "Int64", "ratings": "Int64"})
+    return pd.DataFrame(rows, columns=list(TABLE)).astype(dict.fromkeys(TABLE[:3], "Int64"))

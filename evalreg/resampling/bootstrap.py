@@ -346,7 +346,7 @@ def _flat(estimate: Estimate) -> BoolArray:
     known = np.zeros(estimate.n_params, dtype=bool)
     if estimate.coefficient_map is not None:
         known = ~np.any(dense(estimate.coefficient_map) != 0, axis=1)
-    return np.asarray((np.diag(naive_term(estimate).matrix) <= 0) & ~known)
+    return (np.diag(naive_term(estimate).matrix) <= 0) & ~known
 
 
 def _products(chunks: Iterator[list[FloatArray]], codes: list[IntArray]) -> Iterator[FloatArray]:

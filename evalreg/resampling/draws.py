@@ -79,7 +79,7 @@ def wild_blocks(
         if enumerated:
             # Digits of the vector's number, written with as many digits as there are points.
             places = points.size ** np.arange(n_clusters - 1, -1, -1)
-            yield np.asarray(points[(np.arange(first, first + n)[:, None] // places) % points.size])
+            yield points[(np.arange(first, first + n)[:, None] // places) % points.size]
         else:
             yield _wild(weights, (n, n_clusters), rng)
 
@@ -93,7 +93,7 @@ def _wild(weights: WildWeightsName, shape: tuple[int, int], rng: np.random.Gener
         signs += 1.0
         return signs
     if weights == "webb":
-        return np.asarray(WEBB[rng.integers(0, WEBB.size, size=(WILD_BLOCK, shape[1]), dtype=np.uint8)[: shape[0]]])
+        return WEBB[rng.integers(0, WEBB.size, size=(WILD_BLOCK, shape[1]), dtype=np.uint8)[: shape[0]]]
     return np.asarray(np.where(rng.random((WILD_BLOCK, shape[1]))[: shape[0]] < MAMMEN_FIRST, MAMMEN[0], MAMMEN[1]))
 
 
@@ -189,7 +189,7 @@ def _of_cells(estimate: Estimate, A: FloatArray | None, totals: Matrix, weight: 
         means, bottom = np.divide(top, bottom, out=np.zeros_like(top), where=~empty), np.where(empty, 0.0, bottom)
         if again is not None:
             change = again.resolve(means, bottom) - again.resolve(whole / all_weight, all_weight)
-            return np.asarray(params + (change if C is None else change @ C.T)), pulls(means, bottom)
+            return params + (change if C is None else change @ C.T), pulls(means, bottom)
         assert A is not None
         moved = params[:, None] + A @ means
         return np.asarray(np.where((A != 0) @ empty, np.nan, moved).T), pulls(means, bottom)
@@ -227,7 +227,7 @@ def _of_rows(estimate: Estimate, A: FloatArray, totals: Matrix, grams: Matrix) -
         step = np.einsum("bij,jb->bi", inverse, top)
         shares = (inverse @ row for row in A)
         pulls = ((slice(None), share.T, np.einsum("bi,bj->ijb", share, step).reshape(k * k, -1)) for share in shares)
-        return np.asarray(params + step @ A.T), pulls
+        return params + step @ A.T, pulls
 
     return Solver(totals, grams, solved)
 

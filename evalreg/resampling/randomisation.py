@@ -22,6 +22,7 @@ from evalreg.checks import (
     nearest_or_all,
     option,
     passed,
+    quotient,
     whole_number,
 )
 from evalreg.choices import MissingName
@@ -251,7 +252,7 @@ def _statistics(design: Allocation, totals: FloatArray, treated: BoolArray) -> t
     product, square = summed(x * centred), summed(x**2 * n)
     whole = square.sum(axis=1)
     effect = product.sum(axis=2) / whole
-    of_stratum = np.divide(product, square, out=np.zeros_like(product), where=square > 0)
+    of_stratum = quotient(product, square, 0.0)
     (sizes, count), small = design.counts(), _small(design)
     clusters = x * (centred - n * of_stratum[:, :, within] * x) * ~small[within]
     strata = (product - effect[:, :, None] * square) * small

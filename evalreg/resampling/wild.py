@@ -328,7 +328,7 @@ def _axis_test(test: WildTest, drawing: _Drawing, carrier: int, base: int) -> Wi
     numerator = np.concatenate([part[0] for part in parts]).T
     square = np.concatenate([part[1] for part in parts], axis=3)
     # Statistics of all draws as polynomials in d, and the variances whose largest is taken.
-    rules = np.asarray(subset_signs([term.dims for term in cov.pieces]) * drawing.factors(cov.pieces))
+    rules = subset_signs([term.dims for term in cov.pieces]) * drawing.factors(cov.pieces)
     powers = [rules @ square[:, a, b] for a, b in ((0, 0), (0, 1), (1, 1))]
     drawn = Drawn(numerator, np.stack(powers, axis=1), float(cov.variance(drawing.C)[0]), enumerated)
     d, centre = float(gap[0]), test.estimate
@@ -393,7 +393,7 @@ def _cluster_sums(drawing: _Drawing, by: Axis) -> tuple[FloatArray, FloatArray, 
         leverage.append(part)
         scores.append(np.stack([S, pull[:, :, 0]] if gap.size == 1 else [S + pull @ gap], axis=1))
     s = np.concatenate(scores)
-    return np.asarray(s @ L.T).reshape(len(s), -1), np.asarray(s @ M), np.concatenate(leverage)
+    return np.asarray(s @ L.T).reshape(len(s), -1), s @ M, np.concatenate(leverage)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import copy
 import re
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from evalreg.checks import FloatArray, listed
+from evalreg.checks import FloatArray, listed, quotient
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentTypeError, CollinearityError, ConvergenceError, NotAvailableError
 from evalreg.estimate import About, Estimate, Refit
@@ -154,17 +153,29 @@ def from_statsmodels(result: Any) -> Estimate:
 
     _refuse_unconverged(result)
     labels = labels_of(model, int(model.endog.shape[0]))
-    if isinstance(model, GLS | WLS) and hasattr(result, "wresid"):
-        estimate = _least_squares(result, model, labels)
+    linear = isinstance(model, GLS | WLS) and hasattr(result, "wresid")
+    if linear:
+        names, params, T, scores = _least_squares(result, model, labels)
     elif hasattr(model, "score_obs") and hasattr(model, "hessian"):
-        estimate = _likelihood(result, model, labels)
+        names, params, T, scores = _likelihood(result, model, labels)
     else:
         raise NotAvailableError(
             f"{type(model).__name__} has no scores of rows (`score_obs`) or no `hessian`, which a sandwich needs."
         )
-    _refuse_nonzero(estimate.scores.row_influence(np.eye(estimate.scores.n_columns)), model)
-    squared = None if estimate.kind != "least squares" else (float(result.rsquared), bool(result.k_constant))
-    return replace(estimate, about=_about(model), fitted=lambda: result, r_squared=squared)
+    _refuse_nonzero(scores.row_influence(np.eye(scores.n_columns)), model)
+    return Estimate(
+        names=names,
+        params=params,
+        scores=scores,
+        bread=T.T,
+        kind="least squares" if linear else "likelihood",
+        n_coefficients=params.size,
+        coefficient_map=T,
+        refit=Refit(np.eye(params.size), linear=linear) if isinstance(scores, RowScores) else None,
+        about=_about(model),
+        fitted=lambda: result,
+        r_squared=(float(result.rsquared), bool(result.k_constant)) if linear else None,
+    )
 
 
 def _refuse_unconverged(result: Any) -> None:
@@ -194,7 +205,11 @@ def _weights_of(model: Any) -> FloatArray | None:
     return None if equal else weights.astype(np.float64)
 
 
-def _least_squares(result: Any, model: Any, labels: Labels) -> Estimate:
+# Names, parameters, T with TT' the inverse of the information, and the scores in coordinates turned by it.
+FittedParts: TypeAlias = "tuple[tuple[str, ...], FloatArray, FloatArray, InfluenceScores | RowScores]"
+
+
+def _least_squares(result: Any, model: Any, labels: Labels) -> FittedParts:
     """Of a least-squares fit, polished: a pseudo-inverse loses digits where columns differ in scale."""
     from statsmodels.regression.linear_model import OLS, WLS
 
@@ -217,16 +232,8 @@ def _least_squares(result: Any, model: Any, labels: Labels) -> Estimate:
             f"number {np.linalg.cond(model.wexog):.1e}). Fit with evalreg.fit, or first centre and scale "
             f"{listed(names)}."
         )
-    return Estimate(
-        names=tuple(names),
-        params=params if off <= ROUNDING * sigma else basis.map @ turned,
-        scores=RowScores(basis.rows * residual[:, None], labels, basis.rows, residual, _weights_of(model)),
-        bread=basis.map.T,
-        kind="least squares",
-        n_coefficients=len(names),
-        coefficient_map=basis.map,
-        refit=Refit(np.eye(len(names))),
-    )
+    scores = RowScores(basis.rows * residual[:, None], labels, basis.rows, residual, _weights_of(model))
+    return tuple(names), params if off <= ROUNDING * sigma else basis.map @ turned, basis.map, scores
 
 
 def _refuse_nonzero(scores: FloatArray, model: Any) -> None:
@@ -240,7 +247,7 @@ def _refuse_nonzero(scores: FloatArray, model: Any) -> None:
         )
 
 
-def _likelihood(result: Any, model: Any, labels: Labels) -> Estimate:
+def _likelihood(result: Any, model: Any, labels: Labels) -> FittedParts:
     params = np.asarray(result.params, dtype=float)
     names = _likelihood_names(result, model, params)
     flat = params.ravel(order="F") if params.ndim > 1 else params
@@ -254,18 +261,9 @@ def _likelihood(result: Any, model: Any, labels: Labels) -> Estimate:
         flat = params = params + T @ step
         turned, design, T = _standardised(model, params, names)
     weights = _weights_of(model)
-    return Estimate(
-        names=names,
-        params=flat,
-        scores=InfluenceScores(turned, labels, weights)
-        if design is None
-        else RowScores(turned, labels, design, weights=weights),
-        bread=T.T,
-        kind="likelihood",
-        n_coefficients=flat.size,
-        coefficient_map=T,
-        refit=None if design is None else Refit(np.eye(flat.size), linear=False),
-    )
+    if design is None:
+        return names, flat, T, InfluenceScores(turned, labels, weights)
+    return names, flat, T, RowScores(turned, labels, design, weights=weights)
 
 
 def _standardised(
@@ -289,7 +287,7 @@ def _standardised(
     unit = np.max(np.abs(X), axis=0)
     factor = np.sum(scores / unit * (X / unit), axis=1) / np.sum((X / unit) ** 2, axis=1)
     root = np.sqrt(working)
-    ratio = np.divide(factor, root, out=np.zeros_like(root), where=root > 0)
+    ratio = quotient(factor, root, 0.0)
     return basis.rows * ratio[:, None], basis.rows, basis.map
 
 

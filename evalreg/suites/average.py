@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
 
-from evalreg.checks import FloatArray, adjustment, fraction, issue, listed, nearest, option
+from evalreg.checks import FloatArray, adjustment, fraction, issue, listed, nearest, option, quotient
 from evalreg.covariance.crossed import t_pvalues, t_quantile
 from evalreg.errors import ArgumentError, ArgumentTypeError, FewClustersWarning, NotAvailableError, Note
 from evalreg.inference.simultaneous import adjust_pvalues
@@ -50,7 +50,7 @@ def weighted(theta: FloatArray, se: FloatArray, dof: FloatArray, weights: FloatA
     """
     parts = weights[:, None] ** 2 * se**2
     variance, spread = parts.sum(axis=0), (parts**2 / dof).sum(axis=0)
-    welch = np.divide(variance**2, spread, out=np.full_like(variance, np.inf), where=spread > 0)
+    welch = quotient(variance**2, spread, np.inf)
     unknown = np.full_like(variance, np.nan)
     return Averaged(weights @ theta, np.sqrt(variance), welch, unknown, unknown)
 

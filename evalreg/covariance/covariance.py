@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import compress
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, frozen, held_property, hold, listed, quotient, real_numbers
+from evalreg.checks import BoolArray, FloatArray, frozen, hold, listed, quotient, real_numbers
 from evalreg.covariance.crossed import USUAL_LEVEL, Scored, Widths, crossed_variance, crossed_widths, sign
 from evalreg.covariance.leverage import CellLeverage, CountedDof, Leverage, Projected, dof_word, fixed_dof, quadratic
 from evalreg.covariance.options import ResolvedCov
@@ -24,6 +24,8 @@ from evalreg.estimate import selects
 from evalreg.numerics.limits import LAST_DIGITS, ROOT_OF_ROUNDING
 from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense, is_identity, of_columns, squared_entries
 from evalreg.scores.score_interval import Paired, SingleMeans, UnpairedMeans
+
+T = TypeVar("T")
 
 
 def touching(C: Matrix, which: BoolArray | None) -> BoolArray:
@@ -259,7 +261,7 @@ class Covariance:
 
     def __getstate__(self) -> dict[str, Any]:
         # Views of mappings cannot be pickled, and what is in the cache can be made again.
-        fields = {name: value for name, value in self.__dict__.items() if name not in ("cache", "_variances")}
+        fields = {name: value for name, value in self.__dict__.items() if name not in ("cache", "_made")}
         return {**fields, "n_clusters": dict(self.n_clusters)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -271,6 +273,19 @@ class Covariance:
     def cache(self) -> dict[str, Any]:
         """What statements about many contrasts make of it, each thing once, by name; neither pickled nor copied."""
         return {}
+
+    @cached_property
+    def _made(self) -> dict[str, Any]:
+        return {}
+
+    def _once(self, name: str, contrasts: Matrix | None, make: Callable[[], T]) -> T:
+        """What is made of contrasts; of the parameters themselves, for which nearly every statement asks, once."""
+        if contrasts is not None:
+            return make()
+        if name not in self._made:
+            self._made[name] = make()
+            hold(self._made[name])
+        return cast("T", self._made[name])
 
     @property
     def crossed(self) -> bool:
@@ -330,15 +345,9 @@ class Covariance:
         ndarray, shape (n_contrasts,)
             0 where the scores do not vary; NaN where the data give no variance (`reasons` says why).
         """
-        return self._variances.copy() if contrasts is None else self._variance(self._contrasts(contrasts))
-
-    @held_property
-    def _variances(self) -> FloatArray:
-        """Variances of the parameters themselves, which nearly every statement asks for."""
-        return self._own_plain_widths.variance if self.ends is not None else self._seen(self._contrasts(None), None)
-
-    def _variance(self, C: Matrix) -> FloatArray:
-        return self._seen(C, None) if self.ends is None else self._widths(C).variance
+        if self.ends is not None:
+            return self._plain_widths(contrasts).variance.copy()
+        return self._once("variance", contrasts, lambda: self._seen(self._contrasts(contrasts), None)).copy()
 
     def _seen(self, C: Matrix, reach: Reach | None) -> FloatArray:
         """Variances from the terms alone."""
@@ -515,14 +524,8 @@ class Covariance:
         ndarray, shape (n_contrasts,)
             inf where the normal is the reference.
         """
-        if contrasts is None and alpha == USUAL_LEVEL:
-            return self._own_dof.copy()
-        return self._plain_widths(contrasts).dof(alpha)
-
-    @held_property
-    def _own_dof(self) -> FloatArray:
-        """Those of the parameters themselves at the usual level."""
-        return self._own_plain_widths.dof(USUAL_LEVEL)
+        at_level = partial(self._plain_widths(contrasts).dof, alpha)
+        return self._once("dof", contrasts, at_level).copy() if alpha == USUAL_LEVEL else at_level()
 
     def widths(self, contrasts: Matrix | None = None) -> Widths:
         """Variances and degrees of freedom of contrasts, from which every interval and p-value comes.
@@ -537,24 +540,12 @@ class Covariance:
         Widths
             With `half(alpha)`, `limits(estimate, alpha)`, `pvalues(distance)`, `critical(alpha)` and `dof(alpha)`.
         """
-        return self._own_widths if contrasts is None else self._all_widths(contrasts)
-
-    @cached_property
-    def _own_widths(self) -> Widths:
-        """Widths of the parameters themselves, which nearly every statement asks for."""
-        return self._all_widths(None)
-
-    def _all_widths(self, contrasts: Matrix | None) -> Widths:
         plain = self._plain_widths(contrasts)
-        return replace(plain, scored=self._scored(contrasts, plain.variance))
+        return self._once("all", contrasts, lambda: replace(plain, scored=self._scored(contrasts, plain.variance)))
 
     def _plain_widths(self, contrasts: Matrix | None) -> Widths:
         """Widths by standard errors alone."""
-        return self._own_plain_widths if contrasts is None else self._widths(self._contrasts(contrasts))
-
-    @held_property
-    def _own_plain_widths(self) -> Widths:
-        return self._widths(self._contrasts(None), None if self.ends is not None else self._variances)
+        return self._once("plain", contrasts, lambda: self._widths(contrasts))
 
     def _scored(self, contrasts: Matrix | None, variance: FloatArray) -> Scored | None:
         """Contrasts whose variance depends on the value tested; it grows on the axis with the most clusters."""
@@ -582,10 +573,10 @@ class Covariance:
     def _unpaired(self) -> UnpairedMeans | None:
         return None if self.single is None else UnpairedMeans(self.single, self.paired)
 
-    def _widths(self, C: Matrix, seen: FloatArray | None = None) -> Widths:
-        """Widths by standard errors, from variances that are `seen` already where nothing is allowed beyond them."""
+    def _widths(self, contrasts: Matrix | None) -> Widths:
+        C = self._contrasts(contrasts)
         reach = self.reach(C)
-        seen = self._seen(C, reach) if seen is None else seen
+        seen = self.variance(contrasts) if self.ends is None else self._seen(C, reach)
         if self.summed:
             dims = [term.dims for term in self.pieces]
             variances, dofs = np.array([(term.variance(C), term.dof(C)) for term in self.pieces]).swapaxes(0, 1)

@@ -833,8 +833,9 @@ class Estimate:
         scores = stack_scores(self.scores, other.scores)
         if not scores.same_rows():
             raise ArgumentError(
-                f"stacked estimates must use the same rows; got {self.n_rows} and {other.n_rows} that differ. "
-                "Leave out the rows that either has not, or pass estimates of independent rows to `concat`."
+                f"stacked estimates must use the same rows in the same order; got {self.n_rows} and {other.n_rows} "
+                "that differ in place or index. Leave out the rows that either has not and bring both to one order "
+                "and index, or pass estimates of independent rows to `concat`."
             )
         return self._beside(other, scores, same_rows=True)
 

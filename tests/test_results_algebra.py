@@ -9,7 +9,7 @@ from statsmodels.stats._delta_method import NonlinearDeltaCov
 
 import evalreg as er
 from evalreg.boards.board import Board
-from evalreg.errors import NotAvailableError
+from evalreg.errors import ArgumentError, NotAvailableError
 
 # The same sums in another order.
 EXACT = 1e-12
@@ -117,6 +117,26 @@ def test_stacked_regressions_have_the_covariance_of_one_system(log):
     np.testing.assert_allclose(both.bse[:2], one.bse, rtol=1e-10)
     assert both.params.index.tolist() == names
     assert "OLS" in both.estimate.about.model
+
+
+ORDERS = {
+    "reversed": lambda log: log.iloc[::-1],
+    "clusters in another order": lambda log: log.sort_values("label", kind="stable"),
+    "rows of clusters in another order": lambda log: log.iloc[np.arange(len(log)) ^ 1],
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("groups", ["passage", "passage + x", None])
+def test_rows_in_another_order_are_not_stacked(log, order, groups):
+    log = log.assign(x=np.arange(len(log)) % 20, label=log["passage"].factorize()[0] * 7 % 60)
+    score, other = er.mean(log, groups=groups), ORDERS[order](log)
+    with pytest.raises(ArgumentError, match="same order"):
+        score.stack(er.mean(other, "other", groups=groups), ["score", "other"])
+    if "rows" not in order:  # Without an index clusters still tell, also those that are asked for later.
+        without = er.mean(other.reset_index(drop=True), "other", groups=groups)
+        with pytest.raises(ArgumentError, match="same clusters"):
+            score.stack(without, ["score", "other"]).with_cov(groups="passage")
 
 
 def test_concatenated_results_have_no_covariance_between_them():

@@ -218,6 +218,15 @@ class Codes:
         ).tocsr()
         return rows.indices.astype(np.intp), rows.indptr.astype(np.intp)
 
+    def same(self, other: Codes) -> bool:
+        """Whether the rows of both are, one by one, in clusters of the same labels."""
+        if self.parts or other.parts:
+            return len(self.parts) == len(other.parts) and all(map(Codes.same, self.parts, other.parts))
+        labels, others = (None if part.labels is None else np.asarray(part.labels, object) for part in (self, other))
+        return np.array_equal(self.codes, other.codes) and (
+            labels is None or others is None or np.array_equal(labels, others)
+        )
+
     def label(self, code: int) -> str:
         """Return the label of one cluster, joint labels with a colon."""
         if self.parts:
@@ -709,6 +718,11 @@ class Labels:
         if self.source is not None:
             return np.asarray(self.source.positions())
         return np.arange(self.n_rows) if self.rows is None else self.rows
+
+    @property
+    def index(self) -> pd.Index | None:
+        """Index of the rows in use, where the data are of pandas and at hand."""
+        return getattr(self.source, "index", None)
 
     def with_held(self, more: dict[str, Codes]) -> Labels:
         """Return labels that hold some more columns, which win over the source's of that name."""

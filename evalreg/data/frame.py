@@ -453,6 +453,11 @@ class UsedRows:
         chosen = self.table.chosen
         return self.places() if chosen is None else np.flatnonzero(chosen.keep)[self.places()]
 
+    @property
+    def index(self) -> pd.Index | None:
+        """Index of the rows in use, of a pandas frame."""
+        return None if self.table.index is None else self.table.index[self.places()]
+
     def places(self) -> IntArray:
         """Positions in the table of the rows in use (of the first row of each item)."""
         rows = np.arange(self.table.n_rows) if self.keep is None else np.flatnonzero(self.keep)

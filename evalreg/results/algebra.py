@@ -20,7 +20,6 @@ from evalreg.inference.dependence import cluster_influence, dependence_table, ro
 from evalreg.inference.fragile import assembled, variance_notes
 from evalreg.inference.intervals import through
 from evalreg.inference.wald import in_order, parse_contrasts
-from evalreg.scores.base import Scores
 
 
 class Algebra:
@@ -217,9 +216,7 @@ class Algebra:
         {'score - short': 0.0823}
         """
         first, second = self._parts(other, names)
-        estimate = first.stack(second)
-        _check_clusters(estimate.scores, self.axes)
-        return self._joined(estimate)
+        return self._joined(first.stack(second))
 
     def concat(self, other: Algebra, names: Sequence[str] | None = None) -> Self:
         """Parameters of two results of independent rows, whose covariance is zero.
@@ -433,13 +430,3 @@ def _derivative(function: Callable[[pd.Series], Any], params: pd.Series, se: Flo
     step = np.cbrt(np.finfo(np.float64).eps) * np.where(size > 0, size, 0.1)
     J = approx_fprime(theta, at, epsilon=step, centered=True)
     return np.asarray(J, dtype=np.float64).reshape(n_values, params.size)
-
-
-def _check_clusters(scores: Scores, axes: tuple[Axis, ...]) -> None:
-    """Raise where the same names stand for other labels in the two."""
-    for axis in axes:
-        if not scores.same_clusters(axis):
-            raise ArgumentError(
-                f"stacked results must have the same clusters; the labels of {axis_name(axis)!r} are not the same in "
-                "both. Pass estimates of independent rows to `concat`."
-            )

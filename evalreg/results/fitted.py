@@ -185,7 +185,7 @@ class FittedRows:
     """The rows of a fitted statsmodels model; the source of its labels."""
 
     frame: pd.DataFrame | None  # the data of a formula model, all rows, as they were when the model was fitted
-    row_labels: pd.Index | None  # index of the rows in use
+    index: pd.Index | None  # index of the rows in use
     keep: BoolArray | None  # rows of the data in use, where some had missing values
     n_rows: int  # rows in use
     # whether the data are no longer those that were fitted, so that only the names of their columns are known
@@ -216,11 +216,11 @@ class FittedRows:
 
     def align(self, name: str, labels: Any) -> Codes:
         """Codes of an array (by length, of the rows in use or of all) or a Series (by index)."""
-        if isinstance(labels, pd.Series) and self.row_labels is not None and self.row_labels.isin(labels.index).all():
-            labels = labels.loc[self.row_labels] if labels.index.is_unique else labels
+        if isinstance(labels, pd.Series) and self.index is not None and self.index.isin(labels.index).all():
+            labels = labels.loc[self.index] if labels.index.is_unique else labels
         if self.keep is not None and len(labels) == self.keep.size:
             labels = labels[self.keep]
-        return used_codes(name, *factorize(align_labels(name, labels, self.n_rows, self.row_labels)))
+        return used_codes(name, *factorize(align_labels(name, labels, self.n_rows, self.index)))
 
 
 def labels_of(model: Any, n_rows: int) -> Labels:

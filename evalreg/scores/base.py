@@ -331,10 +331,6 @@ class Scores(ABC):
         """Scores of each of the estimates that these are side by side, in the order of the columns."""
         return (self,)
 
-    def same_clusters(self, by: Axis) -> bool:
-        """Whether the parts that these are made of, if there are several, have their rows in the same clusters."""
-        return True
-
     def in_cells(self) -> tuple[RowsInCells, ...]:
         """The rows of each value in the cells that are the columns; empty where columns are not cells of rows."""
         return ()

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
-from evalreg.data.clusters import Axis, Labels
-from evalreg.errors import NotAvailableError
+from evalreg.data.clusters import Axis, Labels, axis_name
+from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.numerics.limits import HELD
 from evalreg.numerics.matrices import Matrix, compressed, dense, row_products, scale_columns, scale_rows, square
 from evalreg.numerics.moments import ClusterSums
@@ -60,6 +60,12 @@ class StackedScores(TwoScores):
 
     def cells(self, by: Axis) -> Iterator[Block]:
         """Sums within clusters of both, all clusters in one block."""
+        first, second = (labels.codes(by) for labels in self._both_labels)
+        if not first.same(second):
+            raise ArgumentError(
+                f"stacked results must have their rows in the same clusters; the labels of {axis_name(by)!r} are not "
+                "those of the same rows in both. Sort both alike, or pass estimates of independent rows to `concat`."
+            )
         yield Block(*(_beside(parts) for parts in zip(_whole(self.first, by), _whole(self.second, by), strict=True)))
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
@@ -91,14 +97,11 @@ class StackedScores(TwoScores):
         return np.asarray(compressed(used).sign() @ count, dtype=np.float64)
 
     def same_rows(self) -> bool:
-        """Whether both use the same rows of their data."""
+        """Whether both use the same rows of their data, in one order as far as an index tells."""
         first, second = self._both_labels
+        if first.index is not None and second.index is not None and not first.index.equals(second.index):
+            return False
         return np.array_equal(first.positions(), second.positions())
-
-    def same_clusters(self, by: Axis) -> bool:
-        """Whether both have their rows in the same clusters."""
-        first, second = self._both_labels
-        return np.array_equal(first.codes(by).codes, second.codes(by).codes)
 
     @property
     def _both_labels(self) -> tuple[Labels, Labels]:

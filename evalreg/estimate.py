@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -112,7 +112,10 @@ def _samples_beside(left: Population, right: Population, same_rows: bool, same_i
     first, second = (_samples_of(part) for part in (left, right))
     # Units have no names here: those of one column are in the order of its labels, those of another in another.
     alike = left.samples is not None and right.samples is not None and left.axes == right.axes and same_item
-    alike = alike and first.members.shape[0] == second.members.shape[0] and _same_sizes(first, second)
+    sizes, others = (
+        dict(zip(samples.part.tolist(), samples.size.tolist(), strict=True)) for samples in (first, second)
+    )
+    alike = alike and first.members.shape[0] == second.members.shape[0] and sizes == others
     if same_rows and not alike:
         raise NotAvailableError(
             "of a finite benchmark of which models answered different questions, only estimates of one sampling can be "
@@ -127,12 +130,6 @@ def _samples_beside(left: Population, right: Population, same_rows: bool, same_i
     )
 
 
-def _same_sizes(first: Samples, second: Samples) -> bool:
-    """Whether the populations of both have the same numbers of units."""
-    sizes, others = (dict(zip(part.part.tolist(), part.size.tolist(), strict=True)) for part in (first, second))
-    return sizes == others
-
-
 def _samples_of(population: Population) -> Samples:
     """The samples, or one in common where columns do not differ in them."""
     n = population.scale.size
@@ -142,62 +139,33 @@ def _samples_of(population: Population) -> Samples:
 
 @dataclass(frozen=True)
 class Scale:
-    """An increasing function of numbers in [0, 1]; its functions have names, so that results can be pickled."""
+    """An increasing function (a S + b)/(c S + d) of numbers S in [0, 1]."""
 
     of: str  # what it is a function of, what it makes of that, and how: "win rates", "odds", "S / (1 - S)"
     into: str
     formula: str
-    forward: Callable[[FloatArray], FloatArray]
-    # Of values that the function does not take, a number outside [0, 1].
-    back: Callable[[FloatArray], FloatArray]
-    slope: Callable[[FloatArray], FloatArray]
+    coefficients: tuple[float, float, float, float]  # a, b, c, d
+
+    def forward(self, S: FloatArray) -> FloatArray:
+        """The function's values."""
+        a, b, c, d = self.coefficients
+        with np.errstate(divide="ignore"):
+            return np.asarray((a * S + b) / (c * S + d))
+
+    def back(self, values: FloatArray) -> FloatArray:
+        """S of values; of those that the function does not take, a number outside [0, 1]."""
+        a, b, c, d = self.coefficients
+        with np.errstate(divide="ignore"):
+            return np.asarray((d * values - b) / (a - c * values))
+
+    def slope(self, S: FloatArray) -> FloatArray:
+        """The derivative."""
+        a, b, c, d = self.coefficients
+        return np.asarray((a * d - b * c) / (c * S + d) ** 2)
 
 
-def _odds(S: FloatArray) -> FloatArray:
-    with np.errstate(divide="ignore"):
-        return np.asarray(S / (1.0 - S))
-
-
-def _rates_of_odds(odds: FloatArray) -> FloatArray:
-    with np.errstate(divide="ignore"):
-        return np.asarray(odds / (1.0 + odds))
-
-
-def _slope_of_odds(S: FloatArray) -> FloatArray:
-    return np.asarray(1.0 / (1.0 - S) ** 2)
-
-
-def _benefit(S: FloatArray) -> FloatArray:
-    return np.asarray(2.0 * S - 1.0)
-
-
-def _rates_of_benefit(benefit: FloatArray) -> FloatArray:
-    return np.asarray((1.0 + benefit) / 2.0)
-
-
-def _slope_of_benefit(S: FloatArray) -> FloatArray:
-    return np.full(S.shape, 2.0)
-
-
-ODDS = Scale("win rates", "odds", "S / (1 - S)", _odds, _rates_of_odds, _slope_of_odds)
-NET_BENEFIT = Scale("win rates", "net benefits", "2 S - 1", _benefit, _rates_of_benefit, _slope_of_benefit)
-
-
-class LeaveOut(Protocol):
-    """Solves an estimate again without each cluster."""
-
-    def __call__(self, block: Block) -> FloatArray:
-        """theta_(g) - theta, shape (n_clusters, n_params); NaN where nothing is left to solve from."""
-
-    def resolve(self, moved: FloatArray, weight: FloatArray) -> FloatArray:
-        """Parameters for mean residuals and weights of cells, both (n_cells, m): shape (m, n_params)."""
-
-    def shares(self, of: FloatArray, weight: FloatArray) -> FloatArray:
-        """What each cell's mean weighs in a combination of the parameters, where cells have these weights.
-
-        Of parameters that are a linear map of the means. Shapes: of (n_params,), weight and what is returned
-        (n_cells, m).
-        """
+ODDS = Scale("win rates", "odds", "S / (1 - S)", (1.0, 0.0, -1.0, 1.0))
+NET_BENEFIT = Scale("win rates", "net benefits", "2 S - 1", (2.0, -1.0, 0.0, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,9 +186,8 @@ class Refit:
     # (n_columns,) or (n_columns, n_columns): M = (X'WX)^-1; a vector where it is diagonal (cells)
     inverse_gram: FloatArray
     linear: bool = True  # whether leaving out a cluster is exact (least squares, means) rather than one Newton step
-    # solves again without each cluster, where that is more than the leverages tell (weights that change, or a
-    # likelihood)
-    leave_out: LeaveOut | None = None
+    # solves again without each cluster, where that is more than the leverages tell: the `Schedule` of win rates
+    leave_out: Any = None
     # (n_params, n_solved): the parameters as contrasts of those that `leave_out` solves for; None where they are the
     # same
     contrasts: Matrix | None = None
@@ -236,8 +203,8 @@ class Refit:
 
     def without(self, block: Block) -> FloatArray:
         """theta_(g) - theta by `leave_out`, (n_clusters, n_params); NaN where nothing is left to solve one from."""
-        assert self.leave_out is not None
-        change, C = self.leave_out(block), self.contrasts
+        change: FloatArray = self.leave_out(block)
+        C = self.contrasts
         if C is None:
             return change
         unsolved = np.asarray(np.isnan(change).astype(float) @ (abs(C) > 0).T) > 0
@@ -281,25 +248,17 @@ class About:
             places = np.argmax(dense(C) != 0, axis=1)
             others = np.flatnonzero(places >= self.n_models)
             return replace(self, n_models=int(others[0]) if others.size else places.size, one_board=False)
-        model = self.model if self.contrast else f"Contrast of {self.model}"
-        return replace(
-            self,
-            model=model,
-            contrast=True,
-            interval="wald",
-            lines=(),
-            n_models=0,
-            one_board=False,
-            null=0.0,
-            levels=False,
-        )
+        return self._new(self.model if self.contrast else f"Contrast of {self.model}", contrast=True)
 
     def transform(self, J: FloatArray) -> About:
         """What is said of a function of theta; models stay models where each value is of one parameter, in order."""
         diagonal = J.shape[0] == J.shape[1] and np.count_nonzero(J - np.diag(np.diag(J))) == 0
-        n_models = self.n_models if diagonal else 0
-        said = replace(self, model=f"Function of {self.model}", contrast=False, lines=(), one_board=False)
-        return replace(said, interval="wald", n_models=n_models, null=0.0, levels=False)
+        return self._new(f"Function of {self.model}", self.n_models if diagonal else 0)
+
+    def _new(self, model: str, n_models: int = 0, contrast: bool = False) -> About:
+        """What is said of parameters that are made of these."""
+        made = replace(self, model=model, n_models=n_models, contrast=contrast, interval="wald", lines=())
+        return replace(made, one_board=False, null=0.0, levels=False)
 
     def beside(self, other: About, n_params: tuple[int, int]) -> About:
         """What is said of two estimates side by side."""
@@ -355,11 +314,6 @@ class Family:
     not_clustered: ClassVar[str] = ""
     # The clustering whose clusters count as rows do elsewhere; None where rows count.
     unit: tuple[str, ...] | None = None
-
-    @property
-    def inverted(self) -> Inverted | None:
-        """What makes default intervals and bounds variances; None where intervals are by standard errors."""
-        return None
 
     @property
     def monotone(self) -> Monotone | None:
@@ -465,11 +419,6 @@ def same_questions(paired: Paired | None, single: SingleMeans | None = None, beh
 class Inverted(Family, ABC):
     """Parameters whose intervals come from turning around those of something else, as Woodruff's for quantiles."""
 
-    @property
-    def inverted(self) -> Inverted:
-        """Itself."""
-        return self
-
     def ends(self, estimate: Estimate, cov: Any, alpha: float | FloatArray) -> FloatArray:
         """The limits; NaN without a variance."""
         se = np.sqrt(cov.variance())
@@ -572,9 +521,9 @@ class Monotone(Family):
 
 @dataclass(frozen=True, eq=False)
 class Beside(Inverted):
-    """Intervals of two estimates side by side; by the standard error where a part is None, which one may be."""
+    """Intervals of two estimates side by side; by the standard error where a part is not inverted, which one may be."""
 
-    parts: tuple[Inverted | None, Inverted | None]
+    parts: tuple[Family, Family]
     theta: tuple[FloatArray, FloatArray]
 
     def limits(self, se: FloatArray, critical: FloatArray) -> FloatArray:
@@ -584,13 +533,13 @@ class Beside(Inverted):
             span = slice(start, start + theta.size)
             half = critical[span] * se[span]
             plain = np.column_stack([theta - half, theta + half])
-            ends.append(plain if part is None else part.limits(se[span], critical[span]))
+            ends.append(part.limits(se[span], critical[span]) if isinstance(part, Inverted) else plain)
             start = span.stop
         return np.vstack(ends)
 
     def floor(self, theta: FloatArray, cov: Any, limits: Limits) -> Any:
         """Least variances as either makes them, from the limits of both."""
-        return next(part for part in self.parts if part is not None).floor(theta, cov, limits)
+        return next(part for part in self.parts if isinstance(part, Inverted)).floor(theta, cov, limits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -728,6 +677,9 @@ class Estimate:
                 "contrasts must have one row for each name and one column for each parameter, shape "
                 f"{(len(names), self.n_params)}; got shape {C.shape}."
             )
+        about = self.about.linear(C)
+        if isinstance(self.family, Inverted):  # contrasts have other intervals
+            about = replace(about, lines=())
         return replace(
             self,
             names=tuple(names),
@@ -736,7 +688,9 @@ class Estimate:
             coefficient_map=None if self.coefficient_map is None else _without_rounding(C, self.coefficient_map),
             refit=self.refit and self.refit.map(C),
             bounded=self.bounded and selects(C),
-            about=replace(self.about.linear(C), lines=()) if self.family.inverted else self.about.linear(C),
+            about=replace(self.about.linear(C), lines=())
+            if isinstance(self.family, Inverted)
+            else self.about.linear(C),
             fitted=None,
             r_squared=None,
             family=self.family.linear(self, C),
@@ -875,11 +829,11 @@ class Estimate:
         if self.coefficient_map is not None and other.coefficient_map is not None:
             coefficient_map = _diagonal(self.coefficient_map, other.coefficient_map)
         about = self.about.beside(other.about, (self.n_params, other.n_params))
-        inverted = (self.family.inverted, other.family.inverted)
-        family: Family = Beside(inverted, (self.params, other.params)) if any(inverted) else PLAIN
-        single = (self.family.single, other.family.single)
-        if family is PLAIN and same_rows and single[0] is not None and single[1] is not None:
-            family = same_questions(None, single[0].beside(single[1], scores))
+        families, family = (self.family, other.family), PLAIN
+        if any(isinstance(part, Inverted) for part in families):
+            family = Beside(families, (self.params, other.params))
+        elif same_rows and self.family.single is not None and other.family.single is not None:
+            family = same_questions(None, self.family.single.beside(other.family.single, scores))
         # The same rows were dropped by both; of independent rows each has dropped its own.
         dropped = {
             reason: self.dropped.get(reason, 0) + (0 if same_rows else other.dropped.get(reason, 0))

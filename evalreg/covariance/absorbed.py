@@ -111,7 +111,6 @@ def adjusted_clusters(estimate: Estimate, by: Axis, power: float, known: Directi
             parts.append(narrow := Narrow(clusters, root, power, k))
             totals[clusters.which], wide[clusters.which] = narrow.totals, False
         for block in blocks:
-            assert block.gram is not None
             L = block.gram if is_identity(root) else root.T @ block.gram @ root
             parts.append(Wide(L, block.totals @ root, power, k))
     if wide.any():

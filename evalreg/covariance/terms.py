@@ -61,7 +61,7 @@ from evalreg.covariance.special import (
 from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.data.frame import refuse_larger
 from evalreg.errors import NotAvailableError, Note, TooFewClustersError
-from evalreg.estimate import Estimate, Refit, check_estimate
+from evalreg.estimate import Estimate, Inverted, Refit, check_estimate
 from evalreg.numerics.limits import COVARIANCES, GRAMS, HELD, LAST_DIGITS, ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
@@ -626,10 +626,10 @@ def _floored(cov: Covariance, estimate: Estimate, axes: tuple[Axis, ...], option
         )
     if cov.bounded and np.any(cov.variance() == 0):
         cov = replace(cov, ends=ends_of(estimate, cov.variance(), axes))
-    inverted = estimate.family.inverted
-    if inverted is None or estimate.n_params < 2:
+    family = estimate.family
+    if not isinstance(family, Inverted) or estimate.n_params < 2:
         return cov
-    return replace(cov, floor=inverted.floor(estimate.params, cov, inverted.limits))
+    return replace(cov, floor=family.floor(estimate.params, cov, family.limits))
 
 
 def _within(estimate: Estimate) -> str:

@@ -329,14 +329,10 @@ def occurring(codes: IntArray, size: int) -> BoolArray:
 
 def as_codes(codes: IntArray, labels: Any = None) -> Codes:
     """Codes numbered anew without gaps, in their order; the labels are of all values, used or not."""
-    if codes.size == 0:
-        return Codes(codes, 0, labels)
-    present = occurring(codes, int(codes.max()) + 1)
-    if present.all():
-        return Codes(codes, present.size, labels)
-    renumbered = np.cumsum(present) - 1
-    present_labels = None if labels is None else np.asarray(labels, dtype=object)[: present.size][present]
-    return Codes(renumbered[codes], int(renumbered[-1]) + 1, present_labels)
+    present, numbers = ordered(codes) if codes.size else (codes, codes)
+    if numbers is codes or labels is None:
+        return Codes(numbers, present.size, labels)
+    return Codes(numbers, present.size, np.asarray(labels, dtype=object)[present])
 
 
 def joint(parts: Sequence[Codes]) -> Codes:
@@ -346,8 +342,8 @@ def joint(parts: Sequence[Codes]) -> Codes:
     codes, n_clusters = parts[0].codes, parts[0].n_clusters
     for part in parts[1:]:
         # Re-numbered after each pairing, so that the product of two counts cannot overflow.
-        pair = pair_codes(codes, n_clusters, part.codes, part.n_clusters)
-        codes, n_clusters = pair.codes, pair.n_clusters
+        present, codes = ordered(codes.astype(np.int64) * part.n_clusters + part.codes)
+        n_clusters = present.size
     return Codes(codes, n_clusters, None, tuple(parts))
 
 
@@ -358,20 +354,6 @@ def joint_labels(columns: Sequence[tuple[IntArray, Any]]) -> tuple[IntArray, Any
     texts = [as_text(labels)[np.where(missing, 0, codes)[both.first]] for codes, labels in columns]
     joined = [":".join(row) for row in zip(*texts, strict=True)]
     return np.where(missing, -1, both.codes), np.array(joined, dtype=object)
-
-
-def pair_codes(first: IntArray, n_first: int, second: IntArray, n_second: int) -> Codes:
-    """Codes of the observed pairs of two codes, in the order of (first, second) where a table fits."""
-    key = first.astype(np.int64) * n_second + second
-    n_table = n_first * n_second
-    if n_table <= TABLE_PER_ROW * key.size + 1024:
-        present = np.zeros(n_table, dtype=bool)
-        present[key] = True
-        # Half the memory of the table, which is the largest array here.
-        number = np.cumsum(present, dtype=np.int32 if key.size < 2**31 else np.intp)
-        return Codes(number[key].astype(np.intp) - 1, int(number[-1]))
-    codes, labels = pd.factorize(key)
-    return Codes(codes, len(labels))
 
 
 def ordered(key: IntArray) -> tuple[IntArray, IntArray]:
@@ -386,9 +368,10 @@ def ordered(key: IntArray) -> tuple[IntArray, IntArray]:
     present = np.flatnonzero(occurring(key, size))
     if present.size == size:
         return present, key
-    number = np.zeros(size, dtype=np.intp)
+    # Half the memory of the table, which is the largest array here.
+    number = np.zeros(size, dtype=np.int32 if present.size < 2**31 else np.intp)
     number[present] = np.arange(present.size)
-    return present, number[key]
+    return present, number[key].astype(np.intp)
 
 
 def restricted(codes: Codes, rows: BoolArray) -> Codes:

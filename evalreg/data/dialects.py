@@ -35,7 +35,7 @@ def refuse_unreadable(table: Query, names: Sequence[str]) -> None:
     if odd and is_spark(table.frame):
         raise ArgumentError(
             "columns in Spark must not have a dot or a backtick in their names, which stand for fields of structures "
-            f"there; {listed(odd)} {'has' if len(odd) == 1 else 'have'}. Rename first: "
+            f"there; got {listed(odd)}. Rename first: "
             f"data.withColumnRenamed({odd[0]!r}, {odd[0].replace('.', '_').replace('`', '_')!r}).",
             column=odd[0],
         )

@@ -214,7 +214,7 @@ ANSWERS, TOTAL = "__answers", "__total"
 class EngineAnswers(Table):
     """One line for each model and question, from an engine; other columns are looked up there when asked for."""
 
-    engine: Query | None = None
+    engine: Query = field(kw_only=True)
     # Columns of the models and of the questions, which tell lines apart.
     key: tuple[str, ...] = ()
     # Answers of each line, shape (n_rows,).
@@ -230,7 +230,6 @@ class EngineAnswers(Table):
 
     def _queried(self, name: str) -> pd.Series:
         """A column that was not read, one label a line, by one query."""
-        assert self.engine is not None
         by_label = self.engine.table((*self.key, name), {})
         key, without = list(self.key), by_label[name].isna()
         refuse_differing(by_label[~without], self.key, (name,))

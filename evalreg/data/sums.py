@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -113,7 +113,7 @@ class SummedRoles:
 def summed_roles(kind: str, roles: Any, groups: Any, table: Query, **more: Any) -> SummedRoles:
     """The roles of a reader as those of its sums, by the columns of all clusterings."""
     columns = {name for axis in parse_groups(groups, table.columns) for name in axis}
-    shared = {field.name: getattr(roles, field.name) for field in fields(SummedRoles) if hasattr(roles, field.name)}
+    shared = {role.name: getattr(roles, role.name) for role in fields(SummedRoles) if hasattr(roles, role.name)}
     return SummedRoles(**{**shared, "kind": kind, "groups": tuple(sorted(columns)), **more})
 
 
@@ -167,13 +167,12 @@ class SummedLog:
 class Lines(Query):
     """Lines of sums as an engine: a line counts as its rows."""
 
-    log: SummedLog | None = None
+    log: SummedLog = field(kw_only=True)
     rows_of = (ROWS,)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns of labels."""
-        assert self.log is not None
         return self.log.roles.labels
 
     @property
@@ -190,8 +189,8 @@ def lines_of(log: SummedLog, kind: str, score: str | None = None, needs_rows: Ma
     arguments = [name for name, value in (needs_rows or {}).items() if value is not None]
     if arguments:
         raise NotAvailableError(
-            f"{listed(arguments)} {'needs' if len(arguments) == 1 else 'need'} rows, which a log of sums no longer "
-            "has: give them to `summarise`, or take the log itself."
+            f"rows are needed for {listed(arguments)}, and a log of sums no longer has them: give such arguments to "
+            "`summarise`, or take the log itself."
         )
     return as_engine(log)
 
@@ -375,9 +374,8 @@ def _refuse_other_cells(first: SummedLog, part: SummedLog) -> None:
     if differ:
         what = "pairs of models" if part.roles.kind == "pairs" else "models"
         raise DataError(
-            f"shards must hold the same {what} and strata; {listed(differ)} "
-            f"{'is' if len(differ) == 1 else 'are'} in only one of {first.shards[0]} "
-            f'and {part.shards[0]}. If shards are meant to hold different ones, say cells="any".',
+            f"shards must hold the same {what} and strata; only one of {first.shards[0]} and {part.shards[0]} has "
+            f'{listed(differ)}. If shards are meant to hold different ones, say cells="any".',
             count=len(differ),
         )
 

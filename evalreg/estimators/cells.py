@@ -57,7 +57,6 @@ def _of_lines(
     table: Lines, roles: Roles, groups: Groups, solve: Solve, about: About
 ) -> tuple[Estimate, tuple[Axis, ...] | None]:
     """The same of lines of sums."""
-    assert table.log is not None
     if roles.item is not None:
         items = joint_parts(roles.item) or (roles.item,)
         models = [part for name in roles.by for part in joint_parts(name) or (name,)]
@@ -67,7 +66,7 @@ def _of_lines(
     measures: dict[str, Measure] = {"t": (total, "sum"), "s": (squares + n * away * away, "sum")}
     measures |= {"lo": (nw.col(LOW), "min"), "hi": (nw.col(HIGH), "max")}
     cells, sums = measured_cells(table, roles.cell_columns, measures)
-    rows = SummedRows(table, total, n=n, squares=((squares, nw.lit(0.0), n),))
+    rows = SummedRows(table, total, n, squares=((squares, nw.lit(0.0), n),))
     scores = engine_scores(rows, cells, {"w": sums["n"]} | sums, roles.score)
     axes = None if groups is None else parse_groups(groups, table.columns)
     return estimate_sums(cells.keys, scores.sums, scores, roles, solve, about, axes, table.log.dropped), axes

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, nearest_or_all, option
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
-from evalreg.covariance.options import CovOptions, check_cov_options, documented, resolve_cov
+from evalreg.covariance.options import CovOptions, check_cov_options, resolve_cov
 from evalreg.covariance.proportions import logit_interval, proportion_interval
 from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import Codes, Groups, joint
@@ -34,7 +34,7 @@ from evalreg.estimators.ratio import solve
 from evalreg.inference.intervals import Behind, joint_test
 from evalreg.inference.wald import joint_test_p
 from evalreg.numerics.limits import ROUNDING
-from evalreg.results.results import Results, chooses_rows, results_of
+from evalreg.results.results import Results, estimator, results_of
 from evalreg.scores.score_interval import FEW_EXPECTED
 
 MetricName: TypeAlias = Literal["accuracy", "precision", "recall", "f1", "kappa"]
@@ -53,8 +53,7 @@ WINDOW = 2.0
 FEW_OF_CLASSES = 15.0
 
 
-@chooses_rows
-@documented
+@estimator
 def classification(
     data: Any,
     *,

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, IntArray, adjustment, check_target, few_of, listed, option
 from evalreg.choices import THESE, CovName, DofName, MissingName, RepairName, SscName, TargetName
-from evalreg.covariance.options import check_cov_options, clustered_by_items, documented
+from evalreg.covariance.options import check_cov_options, clustered_by_items
 from evalreg.data.answers import NOBODY, Answers, ModelPairs, answers_of, compared_pairs, in_use
 from evalreg.data.clusters import Axis, Groups, quoted_pair, refuse_same, spelled_alike, with_roles
 from evalreg.data.engine import Query
@@ -31,7 +31,7 @@ from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.numerics.limits import CONSTANT
 from evalreg.numerics.matrices import Matrix, compressed, identity
 from evalreg.report.tables import span
-from evalreg.results.results import chooses_rows, results_of
+from evalreg.results.results import estimator, results_of
 from evalreg.scores.differences import PairScores, pair_sums, paired_differences
 from evalreg.scores.score_interval import FEW_EXPECTED, ICC_DIFFERENCE, ICC_MEAN, checked_icc, refuse_idle_icc
 
@@ -111,8 +111,7 @@ def unpaired_estimate(
     return replace(differences, about=replace(estimate.about, levels=False), family=family, apart=roles.by), axes
 
 
-@chooses_rows
-@documented
+@estimator
 def compare(
     data: Any,
     score: str = "score",

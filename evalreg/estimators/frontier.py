@@ -11,14 +11,14 @@ import pandas as pd
 
 from evalreg.checks import fraction
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
-from evalreg.covariance.options import check_cov_options, documented
+from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import Groups, known_columns
 from evalreg.data.frame import open_frame
 from evalreg.errors import ArgumentError
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import Split, means_of_cells, rows_by_item, side_by_side
 from evalreg.inference.simultaneous import adjust_pvalues
-from evalreg.results.results import Results, chooses_rows, results_of
+from evalreg.results.results import Results, estimator, results_of
 
 DIRECTIONS = {"max": 1.0, "min": -1.0}
 
@@ -75,8 +75,7 @@ class Frontier(Results):
         return pd.Series(states, index=names, name="state")
 
 
-@chooses_rows
-@documented
+@estimator
 def frontier(
     data: Any,
     metrics: Mapping[str, Literal["max", "min"]],

@@ -7,25 +7,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, IntArray, fraction, listed, muted
+from evalreg.checks import FloatArray, IntArray, fraction, listed
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
-from evalreg.covariance.options import check_cov_options, documented
+from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import Groups, with_roles
-from evalreg.data.frame import Table, rows_in_memory
+from evalreg.data.frame import rows_in_memory
 from evalreg.data.rows import cells_of, read_rows
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, MissingColumnError
 from evalreg.estimate import About
 from evalreg.estimators.cells import function_of, refuse_values
-from evalreg.estimators.regression import fit
+from evalreg.estimators.design import Design
+from evalreg.estimators.solving import solve_glm, unequal
 from evalreg.inference.intervals import Ratios
-from evalreg.results.results import Results, chooses_rows, results_of
-
-# Columns that the regression is of.
-SUCCESS, LENGTH, MODEL = "success of a run", "log2 minutes of a run", "model of a run"
+from evalreg.results.results import Results, estimator, results_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,8 +106,7 @@ def _year(date: Any) -> float:
     return year
 
 
-@chooses_rows
-@documented
+@estimator
 def horizon(
     data: Any,
     success: str = "success",
@@ -201,28 +197,23 @@ def horizon(
     outcome = rows.values["success"]
     refuse_values((outcome < 0) | (outcome > 1), outcome, success, "`success` must lie in [0, 1]", "Rescale it.")
     keys, cell = cells_of(rows.used, (model,))
-    names = [key[0] for key in keys]
+    names, n, k = [key[0] for key in keys], len(keys), chances.size
     _refuse_unbounded(names, np.asarray(cell), outcome, rows.values["minutes"], model)
-    codes, labels = table.labels(model, "model")
-    texts = [None if code < 0 else str(labels[code]) for code in codes]
-    columns = {SUCCESS: table.floats(success, "success"), LENGTH: np.log2(length), MODEL: texts}
-    series = (nw.new_series(*column, backend=table.frame.implementation) for column in columns.items())
-    whole = Table(table.frame.with_columns(*series), chosen=table.chosen)
-    formula = f"`{SUCCESS}` ~ 0 + C(`{MODEL}`) + C(`{MODEL}`):`{LENGTH}`"
-    options: dict[str, Any] = {"cov": cov, "ssc": ssc, "dof": dof, "repair": repair, "missing": missing}
-    with muted():
-        base = fit(formula, whole, groups=groups, weights=weights, family="binomial", **options)
-    n, k = base.estimate.n_params // 2, chances.size
+    terms = tuple(f"{term} of {name}" for term in ("intercept", "slope") for name in names)
+    coding, numbers_of_terms = np.tile(np.eye(n), 2), (np.log2(rows.values["minutes"]),)
+    design = Design(terms, cell, coding, numbers_of_terms, np.repeat([0, 1], n), (), (), outcome, success)
+    of_base = About(outcome=success, formula=f"logit {success} ~ log2 {minutes}")
+    base = solve_glm(design, rows.labels(), unequal(rows.weights), "binomial", of_base, dropped=rows.dropped)
     # (logit p - b0)/b1, of n intercepts and n slopes.
     each, none = np.repeat(np.eye(n), k, axis=0), np.zeros((n * k, n))
     constants = np.column_stack([np.tile(np.log(chances / (1 - chances)), n), np.zeros(n * k)])
-    family = Ratios(base.estimate, np.arange(n * k), np.hstack([-each, none]), np.hstack([none, each]), constants)
+    family = Ratios(base, np.arange(n * k), np.hstack([-each, none]), np.hstack([none, each]), constants)
     line = f"log2 {minutes} at which {success} has the chance {listed(chances.tolist())}; Fieller's intervals."
     title = f"Time horizon in log2 {minutes} by {model}"
     about = About(title, success, lines=(line,), n_models=n if k == 1 else 0, levels=True)
     labels = [name if k == 1 else f"{name}:{chance:g}" for name in names for chance in chances]
-    estimate = function_of(base.estimate, *family.values(), labels, about, family)
-    results = results_of(estimate, base.axes or None, requested)
+    estimate = function_of(base, *family.values(), labels, about, family)
+    results = results_of(estimate, rows.axes, requested)
     return Horizons(results.estimate, results.cov, results.axes, results.requested, results.notes)
 
 

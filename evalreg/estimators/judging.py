@@ -13,7 +13,7 @@ import pandas as pd
 
 from evalreg.checks import FloatArray, issue, listed
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
-from evalreg.covariance.options import CovOptions, check_cov_options, documented, resolve_cov
+from evalreg.covariance.options import CovOptions, check_cov_options, resolve_cov
 from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import Groups, known_columns, parse_groups, refuse_same, with_roles
 from evalreg.data.frame import Table, open_frame, rows_in_memory
@@ -40,13 +40,12 @@ from evalreg.estimators.cells import (
 )
 from evalreg.inference.intervals import Ratios
 from evalreg.numerics.limits import CONSTANT
-from evalreg.results.results import Results, chooses_rows, results_of
+from evalreg.results.results import Results, estimator, results_of
 
 OF_TRUTH = ("specificity", "sensitivity")
 
 
-@chooses_rows
-@documented
+@estimator
 def judge_corrected(
     data: Any,
     *,
@@ -209,8 +208,7 @@ def _refuse_chance(means: Estimate, split: Split, requested: CovOptions) -> None
         raise DataError(f"{text}: nothing that could be corrected. Label more answers, or take another judge.")
 
 
-@chooses_rows
-@documented
+@estimator
 def panel(
     data: Any,
     *,

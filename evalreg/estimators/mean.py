@@ -13,7 +13,7 @@ from scipy.special import chdtri
 
 from evalreg.checks import FloatArray, IntArray, by_stratum, check_target, fraction, listed, option
 from evalreg.choices import THESE, CovName, DofName, MissingName, QuestionsName, RepairName, SscName, TargetName
-from evalreg.covariance.options import CovOptions, check_cov_options, clustered_by_items, documented
+from evalreg.covariance.options import CovOptions, check_cov_options, clustered_by_items
 from evalreg.data.clusters import Groups, refuse_same, with_roles
 from evalreg.data.engine import Query
 from evalreg.data.frame import Table, open_frame
@@ -26,7 +26,7 @@ from evalreg.estimators import targets
 from evalreg.estimators.cells import Split, estimate_cells, from_row_influence, independence_note, rows_by_item, titled
 from evalreg.inference.intervals import Behind
 from evalreg.inference.questions import scale_notes, unequal_notes
-from evalreg.results.results import Results, chooses_rows, results_of
+from evalreg.results.results import Results, estimator, results_of
 from evalreg.scores.base import Cells
 from evalreg.scores.score_interval import ICC_MEAN, checked_icc, refuse_idle_icc
 
@@ -83,8 +83,7 @@ def _weights_by_stratum(
     return np.array([weights[name] for name in stratum])
 
 
-@chooses_rows
-@documented
+@estimator
 def mean(
     data: Any,
     score: str = "score",

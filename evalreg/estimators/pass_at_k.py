@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from evalreg.checks import FloatArray, listed, option, whole_number
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
-from evalreg.covariance.options import check_cov_options, clustered_by_items, documented
+from evalreg.covariance.options import check_cov_options, clustered_by_items
 from evalreg.data.clusters import Groups, known_column, names_of, refuse_same, rows_where, with_roles
 from evalreg.data.engine import Query
 from evalreg.data.engine_rows import EngineAnswers, read_used, used_answers
@@ -23,7 +23,7 @@ from evalreg.estimate import About, same_questions
 from evalreg.estimators.cells import estimate_read, side_by_side, single_means, titled
 from evalreg.estimators.mean import solve
 from evalreg.inference.questions import unequal_notes
-from evalreg.results.results import Results, chooses_rows, results_of
+from evalreg.results.results import Results, estimator, results_of
 from evalreg.scores.differences import paired_answers
 from evalreg.scores.score_interval import ICC_MEAN
 
@@ -43,8 +43,7 @@ def all_of_k(right: FloatArray, answers: FloatArray, k: int) -> FloatArray:
     return share
 
 
-@chooses_rows
-@documented
+@estimator
 def pass_at_k(
     data: Any,
     score: str = "score",

@@ -14,13 +14,13 @@ import scipy
 from evalreg.checks import FloatArray, fraction
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.options import check_cov_options, documented
+from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import Groups
 from evalreg.errors import ConstantScoreError
 from evalreg.estimate import About, Inverted, Limits, on_one_side
 from evalreg.estimators.cells import Linearized, Split, independence_note, linearized_estimate, split_rows, titled
 from evalreg.numerics.limits import ROUNDING
-from evalreg.results.results import Results, chooses_rows, results_of
+from evalreg.results.results import Results, estimator, results_of
 
 # Levels at which intervals are combined, as normal quantiles: from one half to one in a thousand million.
 LEVELS = np.append(scipy.special.ndtri(0.975), np.arange(0.25, 6.3, 0.25))
@@ -227,8 +227,7 @@ def _shares_of_rows(split: Split, values: FloatArray, theta: FloatArray, q: floa
     return np.asarray(below + tied * np.clip(part, 0.0, 1.0)[split.codes])
 
 
-@chooses_rows
-@documented
+@estimator
 def quantile(
     data: Any,
     score: str = "score",

@@ -21,7 +21,7 @@ from evalreg.boards.board import Board
 from evalreg.boards.pairs import Pairs, gather_pairs
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest_or_all, option
 from evalreg.choices import CovName, DofName, MissingName, RepairName, ScaleName, SscName, TiesName
-from evalreg.covariance.options import check_cov_options, documented
+from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import Groups, joint_parts, names_of, parse_groups, rows_where
 from evalreg.data.formula import parse_sides
 from evalreg.data.pairs import PairRoles, as_names
@@ -43,7 +43,7 @@ from evalreg.numerics.basis import basis_of, refuse_singular
 from evalreg.numerics.fitting import newton
 from evalreg.numerics.limits import ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, difference_rows, scale_rows, transposed, weighted_gram
-from evalreg.results.results import chooses_rows
+from evalreg.results.results import estimator
 from evalreg.scores.base import CellScores, cell_sums
 from evalreg.scores.engine import EngineScores
 from evalreg.scores.stacking import Information, MappedScores, beside_ties, flattened, squared
@@ -305,8 +305,7 @@ def ratings_of(
     )
 
 
-@chooses_rows
-@documented
+@estimator
 def bradley_terry(
     data: Any,
     *,
@@ -483,8 +482,7 @@ def _beside(scores: MappedScores, beyond: Matrix, counted: Matrix) -> MappedScor
     return replace(scores, design=design, offset=offset, information=Information(compressed(spread[0] + spread[1])))
 
 
-@chooses_rows
-@documented
+@estimator
 def controlled_win_rate(
     data: Any,
     *,
@@ -688,8 +686,7 @@ def item_columns(rows: ReadRows, item: str) -> pd.DataFrame:
     return frame
 
 
-@chooses_rows
-@documented
+@estimator
 def ability(
     data: Any,
     score: str = "score",

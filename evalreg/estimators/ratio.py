@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from evalreg.checks import BoolArray, FloatArray, counted, listed
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
-from evalreg.covariance.options import check_cov_options, documented
+from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import Axis, Groups, parse_groups, refuse_same, rows_where, with_roles
 from evalreg.data.engine import CellKeys, Measure, Query, count_of, floats_of
 from evalreg.data.engine_rows import EngineRows, measured_cells, read_in_engine, weighted
@@ -32,7 +32,7 @@ from evalreg.estimators.cells import (
     titled,
 )
 from evalreg.numerics.limits import CONSTANT
-from evalreg.results.results import Results, chooses_rows, results_of
+from evalreg.results.results import Results, estimator, results_of
 from evalreg.scores.base import Cells
 from evalreg.scores.engine import EngineScores, Measured, SummedRows, near_centres
 
@@ -58,8 +58,7 @@ def solve(split: Split, numerator: FloatArray, denominator: FloatArray) -> Linea
     return Linearized(ratio, residual / scale, denominator / scale, exact=True, bounded=bounded, value=value)
 
 
-@chooses_rows
-@documented
+@estimator
 def ratio(
     data: Any,
     numerator: str,
@@ -237,7 +236,6 @@ def read_ratios(table: Query, columns: tuple[str, str], roles: Roles, groups: Gr
 
 def _ratios_of_lines(table: Lines, roles: Roles, groups: Groups) -> tuple[EngineRows, Measured]:
     """The same of lines of sums."""
-    assert table.log is not None
     weighted, n = table.log.roles.weights is not None, nw.col(ROWS)
     stored = RATIO_COLUMNS | (WEIGHTED_RATIO_COLUMNS if weighted else {})
     of = {name: nw.col(column) for name, column in stored.items()}
@@ -251,7 +249,6 @@ def _ratios_of_lines(table: Lines, roles: Roles, groups: Groups) -> tuple[Engine
         of["t"],
         of["b"],
         of.get("w"),
-        n=n,
         squares=tuple((of[ee], of[ed], of[dd]) for ee, ed, dd in powers),
         ratio_sums=(of["each"], of.get("ww", n), of.get("wd", of["b"])),
     )

@@ -33,10 +33,10 @@ from evalreg.estimate import About, on_one_side
 from evalreg.estimators.cells import independence_note, titled
 from evalreg.estimators.win_rate import independence_notes, never_met
 from evalreg.inference.rectification import LabelledRows, rectify, tune
-from evalreg.results.results import Results, chooses_rows, results_of
+from evalreg.results.results import Results, estimator, results_of
 
 
-@chooses_rows
+@estimator
 def rectified_mean(
     data: Any,
     *,
@@ -163,9 +163,8 @@ def check_marks(scores: FloatArray, has_label: BoolArray, judge: str, human: str
     if unscored.any():
         rows = rows_where(unscored)
         raise DataError(
-            f"every row with a human label must have a judge's score; column {judge!r} is missing in "
-            f"{rows}, which {'has' if rows.count == 1 else 'have'} one in {human!r}. Score "
-            f"{'it' if rows.count == 1 else 'them'} too: leaving labelled rows out could bias the sample.",
+            f"every row with a human label ({human!r}) must have a judge's score; column {judge!r} is missing in "
+            f"{rows}. Score such rows too: leaving them out could bias the sample.",
             column=judge,
             rows=rows,
         )
@@ -177,8 +176,8 @@ def check_labelled(judged: LabelledRows, axes: tuple[Axis, ...]) -> tuple[Note, 
     without = list(compress(judged.names, n_labelled == 0))
     if without:
         raise DataError(
-            f"`human` must label rows of every mean; {listed(without)} {'has' if len(without) == 1 else 'have'} none. "
-            "Label some, or leave those rows out.",
+            f"`human` must label rows of every mean; none are labelled of {listed(without)}. Label some, or leave "
+            "those rows out.",
             count=len(without),
         )
     single = list(compress(judged.names, n_labelled < 2))
@@ -186,8 +185,7 @@ def check_labelled(judged: LabelledRows, axes: tuple[Axis, ...]) -> tuple[Note, 
     if single:
         raise TooFewClustersError(
             f"a mean needs {f'labelled rows in at least 2 clusters of {what!r}' if axes else '2 labelled rows'}; "
-            f"{listed(single)} "
-            f"{'has them' if len(single) == 1 else 'have theirs'} in one. Label rows of other clusters too.",
+            f"{listed(single)} has one. Label rows of other clusters too.",
             column=what or None,
             count=len(single),
         )

@@ -12,7 +12,7 @@ import pandas as pd
 
 from evalreg.checks import family_hint, listed, option
 from evalreg.choices import CovName, DofName, FamilyName, MissingName, RepairName, SscName
-from evalreg.covariance.options import check_cov_options, documented
+from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import Axis, Groups, names_of
 from evalreg.data.designs import FormulaColumns, absorbed_columns, read_design
 from evalreg.data.engine import Query
@@ -25,11 +25,10 @@ from evalreg.estimators.cells import estimate_cells
 from evalreg.estimators.design import Family, check_outcomes, estimate_of_family, evaluated, statsmodels_model
 from evalreg.estimators.solving import fit_in_engine, shown, solve_absorbed, solve_glm, solve_linear, unequal
 from evalreg.numerics.basis import basis_of
-from evalreg.results.results import Results, chooses_rows, results_of
+from evalreg.results.results import Results, estimator, results_of
 
 
-@chooses_rows
-@documented
+@estimator
 def fit(
     formula: str,
     data: Any,

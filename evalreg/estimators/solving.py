@@ -320,12 +320,10 @@ def _check_left(columns: FloatArray, left: FloatArray, names: list[str], what: s
     lost = [name for name, is_gone in zip(names, gone, strict=True) if is_gone]
     if lost:
         share = max(float(r / s) if s > 0 else 0.0 for r, s, g in zip(rest, spread, gone, strict=True) if g)
-        single = len(lost) == 1
         raise CollinearityError(
-            f"covariates must vary within levels of what is absorbed; {listed(lost)} {'does' if single else 'do'} not "
-            f"vary within {what} (what is left is {share:.0e} of {'its' if single else 'their'} spread), so that "
-            f"{'its coefficient' if single else 'their coefficients'} cannot be told from the levels. Leave "
-            f"{'it' if single else 'them'} out, or do not absorb {what}.",
+            f"covariates must vary within levels of what is absorbed, {what}; of the spread of {listed(lost)} hardly "
+            f"anything is left ({share:.0e}), too little to tell the effect from the levels. Leave such covariates "
+            f"out, or do not absorb {what}.",
             column=lost[0],
             count=len(lost),
         )

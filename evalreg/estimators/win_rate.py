@@ -17,7 +17,7 @@ from evalreg.boards.board import Board
 from evalreg.boards.pairs import Pairs, gather_pairs
 from evalreg.checks import FloatArray, IntArray, by_stratum, listed, nearest, option, passed
 from evalreg.choices import CovName, DofName, MissingName, OpponentsName, RepairName, SscName
-from evalreg.covariance.options import CovOptions, check_cov_options, documented
+from evalreg.covariance.options import CovOptions, check_cov_options
 from evalreg.data.clusters import Groups
 from evalreg.data.pairs import PairRoles, as_name, as_names
 from evalreg.data.rows import joint_names
@@ -25,7 +25,7 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, Independ
 from evalreg.estimate import About, Estimate, Refit, of_means
 from evalreg.numerics.limits import FULL_LEVERAGE
 from evalreg.numerics.matrices import Matrix, compressed, dense, difference_rows, times, with_entries
-from evalreg.results.results import chooses_rows, results_of
+from evalreg.results.results import estimator, results_of
 from evalreg.scores.base import Block, Cells, extremes
 from evalreg.scores.stacking import MappedScores
 
@@ -146,9 +146,8 @@ def make_schedule(pairs: Pairs, opponents: str | pd.DataFrame, mix: Mix) -> tupl
     if lacking.size:
         absent = [pairs.strata[s] for s in np.flatnonzero(~compared[lacking[0]])]
         raise DataError(
-            f"`standardise` needs every model in every stratum; {listed(pairs.models[i] for i in lacking)} "
-            f"{'is' if lacking.size == 1 else 'are'} not ({pairs.models[lacking[0]]!r} has no comparison in "
-            f"{listed(absent)}). Leave out these models or strata.",
+            f"`standardise` needs every model in every stratum; not so {listed(pairs.models[i] for i in lacking)} "
+            f"({pairs.models[lacking[0]]!r} has no comparison in {listed(absent)}). Leave out these models or strata.",
             count=int(lacking.size),
         )
     T = sparse.coo_array((shares[of_stratum], (of_model, np.arange(present.size))), (n_models, present.size)).tocsr()
@@ -335,8 +334,7 @@ def independence_notes(groups: Groups) -> tuple[Note, ...]:
     return ((IndependenceWarning, text),)
 
 
-@chooses_rows
-@documented
+@estimator
 def win_rate(
     data: Any,
     *,

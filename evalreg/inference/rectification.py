@@ -15,7 +15,7 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.leverage import Leverage
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import assemble
-from evalreg.data.clusters import Axis, Labels, as_codes, pair_codes, union
+from evalreg.data.clusters import Axis, Codes, Labels, as_codes, joint, union
 from evalreg.errors import NotAvailableError, Note, RectificationWarning, TooFewClustersError
 from evalreg.estimate import Estimate, Family, of_means
 from evalreg.numerics.limits import LAST_DIGITS
@@ -208,7 +208,7 @@ class LabelledRows:
         counts = [np.bincount(self.cell, minlength=n_cells)]
         for axis in axes:
             codes = self.labels.codes(axis)
-            pairs = pair_codes(codes.codes, codes.n_clusters, self.cell, n_cells)
+            pairs = joint([codes, Codes(self.cell, n_cells)])
             counts.append(np.bincount(self.cell[pairs.first], minlength=n_cells))
         return np.asarray(self.pick(labelled) @ np.min(counts, axis=0), dtype=np.float64)
 

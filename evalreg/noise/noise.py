@@ -27,7 +27,7 @@ from evalreg.noise.parts import FEWEST_APART, OF_PAIRS, Parts, middle, noise_col
 from evalreg.planning.power import detectable, normal_quantiles, t_powers, t_shift, t_shifts
 from evalreg.report.axes import DOTTED, MUTED, FigSize, curve_axes, differences_axes, errors_axes
 from evalreg.report.tables import MOST_ROWS, Grid, Printed, Summary, fixed, number, p_value, whole_columns
-from evalreg.results.results import Results, chooses_rows
+from evalreg.results.results import Results, estimator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,7 +126,7 @@ def _refuse_counts(values: FloatArray, wrong: BoolArray, name: str, rule: str, a
         )
 
 
-@chooses_rows
+@estimator
 def noise(
     data: Any,
     score: str = "score",

@@ -17,7 +17,7 @@ from evalreg.covariance.crossed import t_quantile
 from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.covariance.terms import assemble
 from evalreg.data.answers import AnswerTable, clusters_of_questions, read_single_answers
-from evalreg.data.clusters import Axis, Codes, axis_name, pair_codes
+from evalreg.data.clusters import Axis, Codes, axis_name, joint
 from evalreg.data.frame import rows_in_memory
 from evalreg.data.rows import ReadRows, Roles, cells_of
 from evalreg.errors import (
@@ -377,7 +377,7 @@ def components(
         totals = np.bincount(codes, difference, G)
         seen = float(totals @ totals) / n * factor
         # The same answer id of one model within one cluster: summed before squaring, the cross terms of appendix C.
-        run = pair_codes(codes[question.codes], G, answer.codes, answer.n_clusters)
+        run = joint([Codes(codes[question.codes], G), answer])
         key = side * run.n_clusters + run.codes
         sigma2, noise = (
             (np.bincount(key, weighted, n_models * run.n_clusters).reshape(n_models, -1) ** 2).sum(axis=1) / n

@@ -754,11 +754,14 @@ def results_of(
     return Results(estimate, cov, axes or (), requested, all_notes)
 
 
-def chooses_rows(function: Callable[P, T]) -> Callable[P, T]:
-    """An estimator that takes `subset`: rows of its `data` are chosen first, and results say how many of how many."""
+def estimator(function: Callable[P, T]) -> Callable[P, T]:
+    """An estimator, its docstring with the entries of options of the covariance, which takes `subset`.
+
+    Rows of its `data` are chosen first, and results say how many of how many.
+    """
     signature = inspect.signature(function)
 
-    @wraps(function)
+    @wraps(documented(function))
     def chosen(*args: Any, subset: Any = None, **options: Any) -> T:
         bound = signature.bind_partial(*args, **options) if subset is not None else None
         if bound is None or "data" not in bound.arguments:

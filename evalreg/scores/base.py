@@ -54,7 +54,7 @@ class Block:
     """
 
     totals: Matrix
-    gram: Matrix | None
+    gram: Matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -389,7 +389,6 @@ class Scores(ABC):
         """Sum over clusters of the squared difference of the weights of leverages and of means, in each cell."""
         squares = np.zeros(self.n_columns)
         for share, count in zip(self.cells(by), self.as_means.cells(by), strict=True):
-            assert share.gram is not None
             squares += np.asarray((share.gram - count.gram).power(2).sum(axis=0)).ravel()
         return squares
 
@@ -547,11 +546,15 @@ class CellScores(LabelledScores):
         """Number of cells."""
         return self.fitted.size
 
+    @property
+    def fitted_rows(self) -> FloatArray:
+        """Fitted value of each row, or of all."""
+        return self.fitted if self.cell is None else self.fitted[self.cell]
+
     @held_property
     def row_scores(self) -> FloatArray:
         """Each row's score in its own cell's column, w (value - fitted), shape (n_rows,)."""
-        fitted = self.fitted[0] if self.cell is None else self.fitted[self.cell]
-        residual = self.values - fitted
+        residual = self.values - self.fitted_rows
         return residual if self.weights is None else residual * self.weights
 
     def cells(self, by: Axis) -> Iterator[Block]:
@@ -621,6 +624,5 @@ class LinearizedScores(CellScores):
     @property
     def as_means(self) -> CellScores:
         """The same scores as those of means of the linearized values, a row counting with its sampling weight."""
-        fitted = self.fitted[0] if self.cell is None else self.fitted[self.cell]
         influence = self.values if self.row_weights is None else self.values / self.row_weights
-        return CellScores(influence + fitted, self.fitted, self.labels, self.cell, self.row_weights)
+        return CellScores(influence + self.fitted_rows, self.fitted, self.labels, self.cell, self.row_weights)

@@ -90,29 +90,21 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class SummedRows(Measured):
-    """The same of lines, `value`, `size` and `weight` being sums over the rows of a line, and `n` their number.
+    """The same of lines, `value`, `size` (of means the rows) and `weight` being sums over the rows of a line.
 
     The residuals of a line are held about its own ratio; about another one they are those of that and its distance.
     """
 
-    n: nw.Expr = field(kw_only=True)
+    size: nw.Expr
     # Sums of w^p e^2, w^p e d and w^p d^2, for p of 1 and 2; and of w e^2/d, w^2 and w^2 d.
     squares: tuple[tuple[nw.Expr, nw.Expr, nw.Expr], ...] = field(kw_only=True)
     ratio_sums: tuple[nw.Expr, ...] = field(kw_only=True, default=())
 
-    @property
-    def _bottom(self) -> nw.Expr:
-        return self.n if self.size is None else self.size
-
     def _away(self, cells: CellKeys, centre: FloatArray) -> nw.Expr:
         """The ratio of the line less the centre of its cell."""
-        some = nw.when(self._bottom > 0)
-        ratio = some.then(self.value / some.then(self._bottom).otherwise(nw.lit(1.0))).otherwise(nw.lit(0.0))
+        some = nw.when(self.size > 0)
+        ratio = some.then(self.value / some.then(self.size).otherwise(nw.lit(1.0))).otherwise(nw.lit(0.0))
         return ratio - of_cell(cells, centre)
-
-    def residual(self, cells: CellKeys, centre: FloatArray) -> nw.Expr:
-        """Sum of the residuals of a line."""
-        return self.value - self._bottom * of_cell(cells, centre)
 
     def weighted(self, number: nw.Expr, power: int = 1) -> nw.Expr:
         """Sums are weighted already."""
@@ -127,7 +119,7 @@ class SummedRows(Measured):
     def spread(self, cells: CellKeys, centre: FloatArray) -> dict[str, nw.Expr]:
         """About the ratio of a line the residuals of rows with a size sum to zero, where every numerator has one."""
         away = self._away(cells, centre)
-        return {"each": self.ratio_sums[0] + away * away * self._bottom, "e": away * self._bottom}
+        return {"each": self.ratio_sums[0] + away * away * self.size, "e": away * self.size}
 
     def sizes(self) -> dict[str, nw.Expr]:
         """Sums of w^2, w^2 d and w^2 d^2."""

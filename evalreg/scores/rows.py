@@ -20,7 +20,7 @@ import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, hold, listed
 from evalreg.choices import SscName
-from evalreg.data.clusters import Axis, Codes, Labels, axis_name, ordered, pair_codes
+from evalreg.data.clusters import Axis, Codes, Labels, axis_name, joint, ordered
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.basis import MOST_ENTRIES, Partition, Within, within
 from evalreg.numerics.limits import HELD, IN_SPAN, MANY_COLUMNS, MOST_CUBES, MOST_LOOKED_AT, REDUNDANT, SINGULAR
@@ -93,10 +93,8 @@ class Absorbed:
         of_cluster, of_level = (np.bincount(codes.codes, self.weights) for codes in (by, level))
         s = float(of_cluster.max() / of_level.min())
         if s >= 0.5:  # no bound at all: take the shares themselves
-            joint = pair_codes(by.codes, by.n_clusters, level.codes, level.n_clusters)
-            of = np.empty(joint.n_clusters, dtype=np.intp)
-            of[joint.codes] = level.codes
-            s = float(np.max(np.bincount(joint.codes, self.weights) / of_level[of]))
+            both = joint([by, level])
+            s = float(np.max(np.bincount(both.codes, self.weights) / of_level[level.codes[both.first]]))
         return 1.0 - s / (1.0 - s) if s < 0.5 else 0.0
 
     def affordable(self, by: Codes) -> bool:

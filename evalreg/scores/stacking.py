@@ -381,7 +381,6 @@ class MappedScores(Scores):
 
     def _weights(self, block: Block) -> Matrix:
         """Weights of the cells: those of the first value, where rows have several."""
-        assert block.gram is not None
         n_cells = self._n_cells
         return block.gram if block.gram.shape[1] == n_cells else compressed(block.gram)[:, :n_cells]
 

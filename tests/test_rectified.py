@@ -175,7 +175,7 @@ def test_a_difference_from_a_mean_of_1_is_still_a_rectified_one():
 def test_one_labelled_cluster_is_too_few():
     log = judged(models=("a",))
     log["human"] = log["truth"].where(log["passage"] == 3)
-    with pytest.raises(TooFewClustersError, match=r'at least 2 clusters of \'passage\'; "mean" has one'):
+    with pytest.raises(TooFewClustersError, match=r'at least 2 clusters of \'passage\'; one alone has those of "mean"'):
         er.rectified_mean(log, judge="judge", human="human", groups="passage")
     one = judged(models=("a",))
     one["human"] = one["truth"].where(one.index == 5)

@@ -632,6 +632,46 @@ def _in_python(labels: Any) -> Any:
     return labels.to_list() if type(labels).__module__.partition(".")[0] == "polars" else labels
 
 
+def align_labels(name: str, labels: Any, n_rows: int, index: pd.Index | None, argument: str = "groups") -> Any:
+    """Labels in the order of the rows: a Series by the index of the data, anything else by its length; or raise."""
+    if isinstance(labels, pd.Series) and index is None and not labels.index.equals(pd.RangeIndex(len(labels))):
+        raise AlignmentError(
+            f"`{argument}`{_quoted(name)} is a Series with an index of its own, and the data have no index to align it "
+            "with. Pass an array in the order of the rows, or a column's name.",
+            column=name,
+        )
+    if isinstance(labels, pd.Series) and index is not None and not labels.index.equals(index):
+        if not labels.index.is_unique or not index.is_unique:
+            raise AlignmentError(
+                f"`{argument}`{_quoted(name)} is a Series whose index differs from the data's and has repeats, so "
+                "that rows cannot be matched. Pass an array in the order of the rows, or a column's name.",
+                column=name,
+            )
+        absent = ~index.isin(labels.index)
+        if absent.any():
+            rows = rows_where(absent)
+            raise AlignmentError(
+                f"`{argument}`{_quoted(name)} is a Series and is aligned by index; the data's {rows} "
+                f"({listed(index[absent][:3])}) are not in its index. Pass an array, or reindex the Series.",
+                column=name,
+                rows=rows,
+            )
+        return labels.reindex(index)
+    if len(labels) != n_rows:
+        what = "label" if argument == "groups" else "weight"
+        raise AlignmentError(
+            f"`{argument}`{_quoted(name)} must have one {what} for each row; got {len(labels)} for {n_rows}.",
+            column=name,
+            count=len(labels),
+        )
+    return labels
+
+
+def _quoted(name: str) -> str:
+    """The name of labels for a message, unless it says no more than the argument."""
+    return "" if name in ("groups", "weights") else f" {name!r}"
+
+
 @dataclass(frozen=True, eq=False)
 class Labels:
     """Codes of the rows in use by column, made when first asked for and then kept.
@@ -688,13 +728,7 @@ class Labels:
                 "longer holds the data (copied or unpickled). Pass an array in the order of the rows in use.",
                 column=name,
             )
-        if len(labels) != self.n_rows:
-            raise AlignmentError(
-                f'`groups` "{name}" must have one label for each row; got {len(labels)} for {self.n_rows}.',
-                column=name,
-                count=len(labels),
-            )
-        return used_codes(name, *factorize(labels))
+        return used_codes(name, *factorize(align_labels(name, labels, self.n_rows, None)))
 
     def positions(self) -> IntArray:
         """Positions of the rows in the data, shape (n_rows,)."""

@@ -24,6 +24,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, listed, repeated
 from evalreg.data.clusters import (
     Codes,
     _of_several,
+    align_labels,
     factorize,
     joint_labels,
     known_column,
@@ -88,46 +89,6 @@ def _machine() -> float:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, OSError, ValueError):
         return SUPPOSED
-
-
-def align_labels(name: str, labels: Any, n_rows: int, index: pd.Index | None, argument: str = "groups") -> Any:
-    """Labels in the order of the rows: a Series by the index of the data, anything else by its length; or raise."""
-    if isinstance(labels, pd.Series) and index is None and not labels.index.equals(pd.RangeIndex(len(labels))):
-        raise AlignmentError(
-            f"`{argument}`{_quoted(name)} is a Series with an index of its own, and the data have no index to align it "
-            "with. Pass an array in the order of the rows, or a column's name.",
-            column=name,
-        )
-    if isinstance(labels, pd.Series) and index is not None and not labels.index.equals(index):
-        if not labels.index.is_unique or not index.is_unique:
-            raise AlignmentError(
-                f"`{argument}`{_quoted(name)} is a Series whose index differs from the data's and has repeats, so "
-                "that rows cannot be matched. Pass an array in the order of the rows, or a column's name.",
-                column=name,
-            )
-        absent = ~index.isin(labels.index)
-        if absent.any():
-            rows = rows_where(absent)
-            raise AlignmentError(
-                f"`{argument}`{_quoted(name)} is a Series and is aligned by index; the data's {rows} "
-                f"({listed(index[absent][:3])}) are not in its index. Pass an array, or reindex the Series.",
-                column=name,
-                rows=rows,
-            )
-        return labels.reindex(index)
-    if len(labels) != n_rows:
-        what = "label" if argument == "groups" else "weight"
-        raise AlignmentError(
-            f"`{argument}`{_quoted(name)} must have one {what} for each row; got {len(labels)} for {n_rows}.",
-            column=name,
-            count=len(labels),
-        )
-    return labels
-
-
-def _quoted(name: str) -> str:
-    """The name of labels for a message, unless it says no more than the argument."""
-    return "" if name in ("groups", "weights") else f" {name!r}"
 
 
 NUMERIC_OBJECTS = ("integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")

@@ -96,7 +96,8 @@ def estimate_sums(
     names, coefficient_map = solve(keys, cells)
     bounded = bool(np.min(cells.low) >= 0 and np.max(cells.high) <= 1)
     if not bounded:
-        _refuse_constant(cells, names, coefficient_map, roles.score)
+        flat = cells.low == cells.high
+        refuse_constant(names, (coefficient_map != 0) @ ~flat == 0, roles.score, cells.low[flat])
     strata = sorted({key[-1] for key in keys}) if roles.strata is not None else []
     stratum = np.array([strata.index(key[-1]) for key in keys]) if strata else None
     cells = replace(cells, stratum=stratum, strata=tuple(strata))
@@ -128,22 +129,6 @@ def single_means(estimate: Estimate) -> SingleMeans | None:
     if np.any(np.diff(compressed(A).indptr) != 1):
         return None
     return SingleMeans(estimate.scores, cells.mean, cells.count, A, icc, cells.squares)
-
-
-def _refuse_constant(cells: Cells, names: tuple[str, ...], coefficient_map: Matrix, score: str) -> None:
-    """Scores outside [0, 1] that do not vary have no error bar."""
-    varies = np.asarray((coefficient_map != 0) @ (cells.low < cells.high)).astype(bool)
-    if varies.all():
-        return
-    alike = list(compress(names, ~varies))
-    values = [f"{value:g}" for value in np.unique(cells.low[cells.low == cells.high])]
-    where = f"{values[0]} in every row" if len(values) == 1 else f"one number ({', '.join(values[:3])}) in each part"
-    raise ConstantScoreError(
-        f"`score` must vary; column {score!r} is {where} of {listed(alike)}, and scores outside [0, 1] give no bound "
-        "for an error bar. Leave such rows out, or rescale scores to [0, 1].",
-        column=score,
-        count=len(alike),
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,12 +256,13 @@ def _values(split: Split, statistic: Linearized) -> tuple[FloatArray, FloatArray
     return low, high, split.total(statistic.share * deviation**2) / split.total(statistic.share)
 
 
-def refuse_constant(names: Sequence[str], flat: BoolArray, column: str) -> None:
-    """Raise for cells without variation."""
+def refuse_constant(names: Sequence[str], flat: BoolArray, column: str, values: FloatArray | None = None) -> None:
+    """Raise for means or statistics without variation, outside [0, 1]; `values` are those of cells that have one."""
     if alike := list(compress(names, flat)):
+        where = "" if values is None else f" (each row of a part is {listed(np.unique(values).tolist())})"
         raise ConstantScoreError(
-            f"the values must vary; column {column!r} leaves no variation in {listed(alike)}, so that there is nothing "
-            "to compute an error bar from. Leave such rows out.",
+            f"scores must vary; column {column!r} does not in {listed(alike)}{where}, and outside [0, 1] nothing else "
+            "bounds an error bar. Leave such rows out, or rescale scores to [0, 1].",
             column=column,
             count=len(alike),
         )
@@ -360,3 +346,11 @@ def refuse_values(wrong: BoolArray, values: FloatArray, column: str, rule: str, 
         rows = rows_where(wrong)
         text = f"column {column!r} breaks it in {rows} of those in use (the first is {values[rows.first[0]]:g})"
         raise ScoreRangeError(f"{rule}; {text}. {do}", column=column, rows=rows)
+
+
+COMPARE_FIRST = "Compare it with a threshold first."
+
+
+def refuse_unless_binary(values: FloatArray, column: str, rule: str) -> None:
+    """Raise where values are neither 0 nor 1."""
+    refuse_values(~np.isin(values, (0.0, 1.0)), values, column, rule, COMPARE_FIRST)

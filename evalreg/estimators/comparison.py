@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from scipy import sparse, special
+from scipy import special
 
 from evalreg import errors
 from evalreg.checks import BoolArray, FloatArray, Hinting, IntArray, fraction, issue, listed, repeated, with_hints
@@ -27,7 +27,6 @@ from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.inference.simultaneous import Seed, adjust_pvalues, family_of
 from evalreg.inference.wald import Contrasts
 from evalreg.numerics.limits import EXACT
-from evalreg.numerics.matrices import dense
 from evalreg.report.answer import short
 from evalreg.report.axes import FigSize, estimates_axes
 from evalreg.report.rendering import MarkupName, Page, ReportFormat
@@ -838,10 +837,8 @@ class Facts:
             inside = [as_codes(restrict(codes, member)) for codes in every]
             terms, axes_of_terms = [], subsets(len(inside))
             for dims in axes_of_terms:
-                cluster = joint([inside[d] for d in dims])
-                n = cluster.codes.size
-                members = sparse.csr_array((np.ones(n), cluster.codes, np.arange(n + 1)))
-                terms.append(np.sum(dense(sign @ members) ** 2, axis=1))
+                cluster = joint([inside[d] for d in dims]).codes
+                terms.append([np.sum(np.bincount(cluster, of_pair) ** 2) for of_pair in sign])
             variance = crossed_variance(np.array(terms), axes_of_terms, "max")
             dof = min(codes.n_clusters for codes in inside) - 1.0
             z[columns] = sign.sum(axis=1) / np.sqrt(np.where((variance > 0) & (dof > 0), variance, np.nan))

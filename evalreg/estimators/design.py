@@ -12,18 +12,12 @@ import pandas as pd
 
 from evalreg.checks import FloatArray, IntArray
 from evalreg.choices import FamilyName
-from evalreg.data.clusters import ordered, rows_where
+from evalreg.data.clusters import ordered
 from evalreg.data.designs import TERMS, DesignColumns, evaluating, refuse_nonfinite
 from evalreg.data.formula import ParsedFormula, terms_of
 from evalreg.data.frame import refuse_extreme
-from evalreg.errors import (
-    ConstantScoreError,
-    ConvergenceError,
-    DataError,
-    FormulaError,
-    NotAvailableError,
-    ScoreRangeError,
-)
+from evalreg.errors import ConstantScoreError, ConvergenceError, DataError, FormulaError, NotAvailableError
+from evalreg.estimators.cells import refuse_values
 from evalreg.numerics.fitting import MOST_STEPS, SEPARATED, STILL
 from evalreg.results.bridge import from_statsmodels
 
@@ -97,15 +91,9 @@ def check_outcomes(values: FloatArray, name: str, family: FamilyName | Family) -
     if known is None:
         raise NotAvailableError(f"the range of scores of {classes[0]} is not known; fit it with statsmodels.")
     low, high, rule = known
-    wrong = (values < low) | (values > high)
-    if wrong.any():
-        rows = rows_where(wrong)
-        argument = f'`family="{family}"`' if isinstance(family, str) else f"`family`, {classes[0]},"
-        raise ScoreRangeError(
-            f"{argument} needs scores that {rule}; {name!r} is {values[rows.first[0]]:g} in {rows} of those in use.",
-            column=name,
-            rows=rows,
-        )
+    argument = f'`family="{family}"`' if isinstance(family, str) else f"`family`, {classes[0]},"
+    do = "Rescale them, or choose another family."
+    refuse_values((values < low) | (values > high), values, name, f"{argument} needs scores that {rule}", do)
     if np.all(values == values[0]):
         raise ConstantScoreError(
             f"`score` must vary; {name!r} is {values[0]:g} in every row, so that there is no error bar.", column=name

@@ -35,8 +35,9 @@ from evalreg.estimators.cells import (
     function_of,
     independence_note,
     means_of_cells,
-    refuse_values,
+    refuse_unless_binary,
     split_rows,
+    titled,
 )
 from evalreg.inference.intervals import Ratios
 from evalreg.numerics.limits import CONSTANT
@@ -138,8 +139,13 @@ def judge_corrected(
     denominator = np.hstack([np.zeros((n, n)), np.ones((n, 2))])
     family = Ratios(means, np.arange(n), numerator, denominator, np.full((n, 2), -1.0), (0.0, 1.0))
     line = f"{human} against {judge}: specificity {right[0]:.3f}, sensitivity {right[1]:.3f}; Fieller's intervals."
-    title = f"Mean corrected for a judge{' by ' + ', '.join(by_columns) if by_columns else ''}"
-    about = About(title, judge, lines=(line,), n_models=n if by_columns else 0, levels=True)
+    about = About(
+        titled("Mean corrected for a judge", by_columns),
+        judge,
+        lines=(line,),
+        n_models=n if by_columns else 0,
+        levels=True,
+    )
     estimate = function_of(means, *family.values(), split.names[:n], about, family)
     notes: list[Note] = list(independence_note(by, groups))
     if flat := list(compress(split.names, np.isin(means.params, (0.0, 1.0)))):
@@ -173,8 +179,7 @@ def _labelled_rows(calibration: Any, judge: str, human: str, groups: Groups, mis
 
 def _refuse_other(values: FloatArray, column: str) -> None:
     """Refuse labels that are neither 0 nor 1."""
-    rule = "sensitivity and specificity are of labels 0 and 1"
-    refuse_values(~np.isin(values, (0.0, 1.0)), values, column, rule, "Compare it with a threshold first.")
+    refuse_unless_binary(values, column, "sensitivity and specificity are of labels 0 and 1")
 
 
 def _together(

@@ -13,14 +13,21 @@ import numpy.typing as npt
 from evalreg.checks import FloatArray, listed, option, whole_number
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options, clustered_by_items
-from evalreg.data.clusters import Groups, known_column, names_of, refuse_same, rows_where, with_roles
+from evalreg.data.clusters import Groups, known_column, names_of, refuse_same, with_roles
 from evalreg.data.engine import Query
 from evalreg.data.engine_rows import EngineAnswers, read_used, used_answers
 from evalreg.data.frame import Table, open_frame, restrict
 from evalreg.data.rows import CellRows, Roles, read_cells
 from evalreg.errors import ArgumentError, DataError, RowList, ScoreRangeError
 from evalreg.estimate import About, same_questions
-from evalreg.estimators.cells import estimate_read, side_by_side, single_means, titled
+from evalreg.estimators.cells import (
+    COMPARE_FIRST,
+    estimate_read,
+    refuse_unless_binary,
+    side_by_side,
+    single_means,
+    titled,
+)
 from evalreg.estimators.mean import solve
 from evalreg.inference.questions import unequal_notes
 from evalreg.results.results import Results, estimator, results_of
@@ -30,6 +37,7 @@ from evalreg.scores.score_interval import ICC_MEAN
 RequireName: TypeAlias = Literal["any", "all", "same"]
 # What the chance is called, with k behind.
 CALLED = {"any": "pass@", "all": "pass^", "same": "same@"}
+RULE = "`score` must be 0 or 1 for pass@k"
 
 
 def all_of_k(right: FloatArray, answers: FloatArray, k: int) -> FloatArray:
@@ -178,7 +186,8 @@ def _counted(
     if isinstance(table, Query):
         used = used_answers(table, roles, groups)
         if n_other := int(used.sums["other"].sum()):
-            raise _no_right_or_wrong(roles.score, f"{n_other} of the rows in use", RowList((), n_other))
+            text = f"{RULE}; column {roles.score!r} is not in {n_other} of the rows in use. {COMPARE_FIRST}"
+            raise ScoreRangeError(text, column=roles.score, rows=RowList((), n_other))
         read = read_used(used, roles, groups)
         lines = read.rows.source.table
         assert isinstance(lines, EngineAnswers)
@@ -188,23 +197,10 @@ def _counted(
         read = read_cells(table, roles, groups)
         source = read.rows.source
         assert source.item is not None
-        values = restrict(table.floats(roles.score, "score"), source.keep)
-        other = (values != 0) & (values != 1)
-        if other.any():
-            rows = rows_where(other)
-            first = f"{rows} of those in use (the first is {values[rows.first[0]]:g})"
-            raise _no_right_or_wrong(roles.score, first, rows)
+        refuse_unless_binary(restrict(table.floats(roles.score, "score"), source.keep), roles.score, RULE)
         counts, label = source.item.counts, source.item.label
     answers = counts.astype(float)
     return read, np.rint(read.values * answers), answers, label
-
-
-def _no_right_or_wrong(score: str, where: str, rows: RowList) -> ScoreRangeError:
-    return ScoreRangeError(
-        f"`score` must be 0 or 1 for pass@k; column {score!r} is not in {where}. Compare it with a threshold first.",
-        column=score,
-        rows=rows,
-    )
 
 
 def _shares(

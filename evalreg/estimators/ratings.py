@@ -37,7 +37,7 @@ from evalreg.errors import (
     ScoreRangeError,
 )
 from evalreg.estimate import About, Estimate, Ratings, Refit
-from evalreg.estimators.cells import refuse_values, rows_by_item
+from evalreg.estimators.cells import refuse_unless_binary, rows_by_item
 from evalreg.estimators.win_rate import board_of, model_means
 from evalreg.numerics.basis import basis_of, refuse_singular
 from evalreg.numerics.fitting import newton
@@ -758,8 +758,7 @@ def ability(
     {'new': 0.161, 'old': -0.161}
     """
     rows, names, cell = rows_by_item(data, {"score": score}, {"model": model, "item": item}, missing, groups)
-    values, rule = rows.values["score"], "`score` must be 0 or 1 for abilities"
-    refuse_values(~np.isin(values, (0.0, 1.0)), values, score, rule, "Compare it with a threshold first.")
+    refuse_unless_binary(rows.values["score"], score, "`score` must be 0 or 1 for abilities")
     pairs, clusters = pairs_of(rows, names, cell, item), f"`{item}`" if groups is None else groups
     for name in (name for axis in parse_groups(clusters, names_of(rows.source.table)) for name in axis):
         if name in SIDES:

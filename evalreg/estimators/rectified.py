@@ -185,7 +185,7 @@ def check_labelled(judged: LabelledRows, axes: tuple[Axis, ...]) -> tuple[Note, 
     if single:
         raise TooFewClustersError(
             f"a mean needs {f'labelled rows in at least 2 clusters of {what!r}' if axes else '2 labelled rows'}; "
-            f"{listed(single)} has one. Label rows of other clusters too.",
+            f"one alone has those of {listed(single)}. Label rows of other clusters too.",
             column=what or None,
             count=len(single),
         )

@@ -181,14 +181,10 @@ def _fit_absorbed(
     return solve_absorbed(design, rows, factors, parsed), rows.axes
 
 
-def solve_intercept(keys: list[tuple[str, ...]], sums: Any) -> tuple[tuple[str, ...], Any]:
-    """The regression on a constant: one cell, one coefficient, named as patsy names it."""
-    return ("Intercept",), np.ones((1, 1))
-
-
 def _fit_mean(parsed: ParsedFormula, table: Table | Query, roles: Roles, groups: Groups) -> Solved:
     about = About("OLS" if roles.weights is None else "WLS", parsed.outcome, parsed.text)
-    estimate, axes = estimate_cells(table, roles, groups, solve_intercept, about)
+    # One cell, one coefficient, named as patsy names it.
+    estimate, axes = estimate_cells(table, roles, groups, lambda keys, cells: (("Intercept",), np.ones((1, 1))), about)
     if isinstance(table, Table):
         scores: Any = estimate.scores
         held = {parsed.outcome: pd.Series(scores.values, name=parsed.outcome)}

@@ -265,9 +265,8 @@ def _with_shares(fixed: Estimate, pairs: Pairs, schedule: Schedule, members: Mat
     every, nothing = sparse.eye_array(n_cells, format="csr"), sparse.csr_array((n_cells, n_strata))
     around, ones = (sparse.csr_array(block) for block in (members.toarray() - share, np.ones((n_cells, n_strata))))
     zero, total = np.zeros(n_strata), np.full(n_strata, whole)
-    assert fixed.cells is not None
     # Rows count once: with their pair, not with the shares.
-    cells = fixed.cells.beside(Cells(zero, total, share, whole * share * (1 - share), zero, zero + 1))
+    cells = sums.beside(Cells(zero, total, share, whole * share * (1 - share), zero, zero + 1))
     return replace(
         fixed,
         scores=MappedScores(

@@ -323,7 +323,6 @@ def _counts(estimate: Estimate, axes: tuple[Axis, ...], column: int) -> tuple[In
         return (np.arange(n) < round(mean * n)).astype(np.intp), np.ones(n, dtype=np.intp)
     totals, sizes = [], []
     for block in estimate.scores.cells(axes[0]):
-        assert block.gram is not None
         size = dense(block.gram[:, [column]])[:, 0]
         here = size > 0
         totals.append(dense(block.totals[:, [column]])[here, 0])

@@ -388,7 +388,6 @@ def _cluster_sums(drawing: _Drawing, by: Axis) -> tuple[FloatArray, FloatArray, 
             weight = dense(compressed(block.gram)[:, columns])
             pull, part = weight[:, :, None] * P, weight[:, None, :] * L
         else:
-            assert block.gram is not None
             pull, part = block.gram @ P, L @ block.gram
         leverage.append(part)
         scores.append(np.stack([S, pull[:, :, 0]] if gap.size == 1 else [S + pull @ gap], axis=1))

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest_or_all
-from evalreg.data.clusters import Codes, Labels, factorize, no_source, used_codes
-from evalreg.data.frame import align_labels, held_pandas, rows_in_memory
+from evalreg.data.clusters import Codes, Labels, align_labels, factorize, no_source, used_codes
+from evalreg.data.frame import held_pandas, rows_in_memory
 from evalreg.errors import AlignmentError, ArgumentError, DataError, MissingColumnError, NotAvailableError
 
 if TYPE_CHECKING:

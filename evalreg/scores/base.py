@@ -230,6 +230,9 @@ class Scores(ABC):
     residual: FloatArray | None = None
     """Residuals of rows on the scale of least squares, shape (n_rows,); None where there are none."""
 
+    rounding: ClassVar[float] = 1e-24
+    """A sum of squares of influences below this fraction of what `uncancelled` gives is rounding."""
+
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
@@ -422,11 +425,6 @@ class Scores(ABC):
     def row_leverages(self, inverse_gram: FloatArray) -> FloatArray | None:
         """Leverage of each row, where its scores are a number times its row of the design; None elsewhere."""
         return None
-
-    @property
-    def rounding(self) -> float:
-        """A sum of squares of influences below this fraction of what `uncancelled` gives is rounding."""
-        return 1e-24
 
     def uncancelled(self, bread: Matrix) -> FloatArray | None:
         """Sums of squares of the influence of rows if its parts did not cancel; None where a row has one part."""

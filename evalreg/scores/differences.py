@@ -168,10 +168,7 @@ class PairScores(LabelledScores):
         for columns, member in chunks(self.pairs, self.n_rows):
             code = restrict(codes.codes, member)
             d = differences(self.values, self.pairs, columns, member) - self.fitted[columns][:, None]
-            dummies = sparse.csr_array(
-                (np.ones(code.size), code, np.arange(code.size + 1)), (code.size, codes.n_clusters)
-            )
-            squares[:, columns] = dense(dummies.T @ (d**2).T)
+            squares[:, columns] = np.array([np.bincount(code, of_pair, codes.n_clusters) for of_pair in d**2]).T
         squares[:, self.flat] = 0.0
         return squares
 

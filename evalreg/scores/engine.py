@@ -560,6 +560,8 @@ class EngineMoments(ByClusterRows):
     terms: tuple[tuple[CellKeys, FloatArray], ...]
     left: float
     reach: FloatArray
+    # Squares of rows come as sums, whose last digits are of the largest rows.
+    rounding = 1e-14
     _squared_by_power: dict[float, FloatArray] = field(default_factory=dict)
 
     @property
@@ -690,11 +692,6 @@ class EngineMoments(ByClusterRows):
             counts.append(np.bincount(sums.cluster, sums.n))
             totals.append(np.bincount(sums.cluster, e))
         return sums_of_residuals(np.concatenate(counts), np.concatenate(totals), self.left)
-
-    @property
-    def rounding(self) -> float:
-        """Squares of rows come as sums, whose last digits are of the largest rows."""
-        return 1e-14
 
     def uncancelled(self, bread: Matrix) -> FloatArray:
         """Bounds of the sums of squares of the influence of rows if its parts did not cancel."""

@@ -104,11 +104,8 @@ class StackedScores(TwoScores):
         return np.array_equal(first.positions(), second.positions())
 
     @property
-    def _both_labels(self) -> tuple[Labels, Labels]:
-        first, second = self.first.row_labels(), self.second.row_labels()
-        assert first is not None
-        assert second is not None
-        return first, second
+    def _both_labels(self) -> tuple[Any, Any]:
+        return self.first.row_labels(), self.second.row_labels()
 
 
 def _indicator(cell: IntArray, n_cells: int) -> Matrix:

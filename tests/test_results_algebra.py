@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from statsmodels.stats._delta_method import NonlinearDeltaCov
 
@@ -182,3 +184,19 @@ def test_labels_given_later_make_the_clusters_of_all_that_follows(answers, name)
         same_numbers(plain.contrast("a - b").with_cov(groups=groups).to_frame(), wanted.contrast("a - b").to_frame())
     differences, later = (er.compare(answers, item="question", groups=g).results for g in ("passage", None))
     same_numbers(later.with_cov(groups=labels).to_frame(), differences.to_frame())
+
+
+@pytest.mark.parametrize("frame_of", [pl.from_pandas, pa.Table.from_pandas])
+def test_columns_of_any_frame_count_by_name(models, frame_of):
+    difference = pd.DataFrame({"old": [-1.0], "new": [1.0]})
+    assert list(models.params.index) == ["new", "old"]
+    for weights in (difference, frame_of(difference)):
+        assert models.contrast(weights).params.iloc[0] == pytest.approx(np.subtract(*models.params), abs=EXACT)
+        assert models.t_test(weights).effect.item() == pytest.approx(np.subtract(*models.params), abs=EXACT)
+        moved = models.transform(lambda p: p["new"] - p["old"], "new - old", derivative=weights)
+        assert moved.bse.iloc[0] == pytest.approx(models.contrast("new - old").bse.iloc[0], rel=EXACT)
+    influence = pd.DataFrame(models.influence(), columns=list(models.params.index))[["old", "new"]]
+    errors = [
+        er.infer(er.from_influence(models.params, rows), cov="HC0").bse for rows in (influence, frame_of(influence))
+    ]
+    pd.testing.assert_series_equal(*errors)

@@ -91,7 +91,7 @@ def _mean(log: pd.DataFrame, seed: int) -> str:
             name,
             number(fit.params.iloc[0]),
             number(fit.bse.iloc[0]),
-            ends_text(*fit.conf_int().iloc[0], 0),
+            ends_text(fit.conf_int()[0].iloc[0], fit.conf_int()[1].iloc[0], 0),
             f"{n} of {N_MORE}",
         )
         for name, fit, n in zip(("clustered by passage", "taken to be independent"), _both(log), held, strict=True)

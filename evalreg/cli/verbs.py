@@ -404,7 +404,9 @@ def _by_answers(pilot: Any, text: str, costs: Mapping[str, float], options: Mapp
         sides = part.split(":")
         if len(sides) > n_models or not all(side.isdecimal() and int(side) > 0 for side in sides):
             raise ArgumentError(f'`k` must be numbers of answers, such as "1,4" or "2:8"; got "{part}".', parameter="k")
-        k = {"k_a": float(sides[0]), "k_b": float(sides[-1])} if n_models > 1 else {"k_a": float(sides[0])}
+        k: dict[str, Any] = (
+            {"k_a": float(sides[0]), "k_b": float(sides[-1])} if n_models > 1 else {"k_a": float(sides[0])}
+        )
         table = er.plan.from_pilot(pilot, **k, **options).rename_axis("clustering").reset_index()
         table.insert(1, "answers", part)
         if costs:

@@ -484,6 +484,14 @@ def _from_dict(data: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(data)
 
 
+def by_name(value: Any) -> Any:
+    """A frame in memory of another library as one of pandas, whose columns count by name; anything else as it is."""
+    if isinstance(value, pd.DataFrame | np.ndarray | str | list | tuple | dict):
+        return value
+    frame: Any = nw.from_native(value, eager_only=True, pass_through=True)
+    return frame.to_pandas() if isinstance(frame, nw.DataFrame) else value
+
+
 def held_pandas(frame: pd.DataFrame) -> pd.DataFrame:
     """A frame that stays as it is when the caller changes his in place.
 

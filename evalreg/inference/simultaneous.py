@@ -22,6 +22,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, re
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import Widths, joined, t_quantile
 from evalreg.covariance.leverage import quadratic
+from evalreg.data.frame import by_name
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
 from evalreg.inference.wald import parse_contrasts
 from evalreg.numerics.limits import BLOCK, HELD, ROUNDING, SMALLEST_P
@@ -480,6 +481,7 @@ def _labels(cov: Any) -> list[Any] | None:
 
 
 def _check_cov(cov: Any, names: pd.Index[Any]) -> Covariance | FloatArray:
+    cov = by_name(cov)
     labels = _labels(cov)
     square = not isinstance(cov, pd.DataFrame) or list(cov.columns) == labels
     if labels is not None and len(labels) == len(names) and not (square and labels == list(names)):
@@ -516,6 +518,7 @@ def _check_contrasts(contrasts: Any, params: pd.Index[Any]) -> tuple[pd.Index[An
         C = difference_rows(left, right, K)
         C = dense(C) if C.shape[0] * K <= HELD // 4 else C
         return _names_of_pairs(params, left, right), C, np.zeros(left.size)
+    contrasts = by_name(contrasts)
     if isinstance(contrasts, pd.DataFrame) and list(contrasts.columns) != list(params):
         raise AlignmentError("`contrasts` must have one column for each parameter, in the order of `params`.")
     parsed = parse_contrasts(contrasts, tuple(params))

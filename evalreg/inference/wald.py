@@ -14,6 +14,7 @@ from evalreg.checks import FloatArray, listed, nearest, nearest_or_all, passed
 from evalreg.covariance.covariance import Covariance, contrast_matrix, with_width
 from evalreg.covariance.crossed import NORMAL, USUAL_LEVEL, t_quantile
 from evalreg.covariance.crossed import t_pvalues as t_pvalues
+from evalreg.data.frame import by_name
 from evalreg.errors import (
     ArgumentError,
     FewClustersWarning,
@@ -51,6 +52,7 @@ def parse_contrasts(contrasts: Any, names: tuple[str, ...]) -> Contrasts:
     """
     if isinstance(contrasts, Contrasts):
         return contrasts
+    contrasts = by_name(contrasts)
     if isinstance(contrasts, pd.Series) and not _is_numbered(contrasts.index):
         if not contrasts.index.is_unique:
             raise ArgumentError(f"a contrast names each parameter once; got {listed(contrasts.index)}.")

@@ -283,8 +283,9 @@ def _widest(clusters: pd.DataFrame) -> pd.DataFrame:
 
     Chance moves the variance of G clusters by sqrt(2/(G - 1)).
     """
-    wide = clusters[clusters["clusters"] >= FEW_CLUSTERS]
-    return wide[wide["design_effect"] > 1 + TELLING * np.sqrt(2 / (wide["clusters"] - 1))].head(1)
+    many = clusters[clusters["clusters"] >= FEW_CLUSTERS]
+    widest: pd.DataFrame = many[many["design_effect"] > 1 + TELLING * np.sqrt(2 / (many["clusters"] - 1))].head(1)
+    return widest
 
 
 def _alike(log: AnyLog, clusters: pd.DataFrame) -> Iterator[str]:

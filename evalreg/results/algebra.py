@@ -14,6 +14,7 @@ from evalreg.checks import FloatArray, listed, real_numbers
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions
 from evalreg.data.clusters import Axis, axis_name, parse_groups
+from evalreg.data.frame import by_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, Note
 from evalreg.estimate import Estimate, Scale, cluster_sizes, rows_behind
 from evalreg.inference.dependence import cluster_influence, dependence_table, row_influence
@@ -166,6 +167,7 @@ class Algebra:
         labels = returned.keys() if isinstance(returned, dict | pd.Series) else None
         values = _finite("value", _as_values(returned))
         named = _as_names(names if names is not None else labels, values.size)
+        derivative = by_name(derivative)
         if isinstance(derivative, pd.DataFrame):
             derivative = in_order(derivative, estimate.names, "derivative")
         if derivative is None:

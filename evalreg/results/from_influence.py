@@ -11,7 +11,7 @@ from scipy import sparse
 
 from evalreg.checks import FloatArray, counted, listed, real_numbers, whole_number
 from evalreg.data.clusters import Labels, rows_where
-from evalreg.data.frame import pandas_rows, refuse_larger
+from evalreg.data.frame import by_name, pandas_rows, refuse_larger
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
@@ -123,6 +123,7 @@ def _matched(
         raise ArgumentError(f"`params` must be one number for each of at least 1 parameter; got shape {theta.shape}.")
     index_names = list(map(str, params.index)) if isinstance(params, pd.Series) else []
     argument_names = [] if names is None else list(map(str, names))
+    influence = by_name(influence)
     columns = list(map(str, influence.columns)) if isinstance(influence, pd.DataFrame) else []
     param_names = index_names or argument_names or columns or [f"theta{i}" for i in range(theta.size)]
     if isinstance(influence, pd.DataFrame):

@@ -288,14 +288,8 @@ class Board(Results):
                 "`sparsity` is of win rates with `groups`: it tells how prompts share the comparisons."
             )
         axis = max(axes, key=estimate.scores.n_clusters) if dimension is None else find_axis(dimension, axes)
-        thin = sparsity(estimate, axis)
-        columns = {
-            "concentration": thin.concentration,
-            "effective_clusters": thin.effective,
-            "largest_share": thin.largest_share,
-            "single": thin.single,
-        }
-        return pd.DataFrame(columns, index=list(estimate.names))
+        table = pd.DataFrame(vars(sparsity(estimate, axis)), index=list(estimate.names))
+        return table.rename(columns={"effective": "effective_clusters"})
 
     @property
     def _pairs(self) -> Pairs:

@@ -411,21 +411,15 @@ class Covariance:
             return [""] * variance.size
         lost, scale = self._lost(C), squared_entries(C) @ np.diag(self.naive)
         totals_vary = np.max([term.variance(C) for term in self.one_way], axis=0) > LAST_DIGITS * scale
-        texts = []
-        for value, is_lost, size, vary, thin in zip(variance, lost, scale, totals_vary, self._withheld(C), strict=True):
-            if value > 0 or (value == 0 and self.fixed is not None):
-                texts.append("")
-            elif thin and not is_lost:
-                texts.append("it rests on too few clusters")
-            elif is_lost:
-                texts.append("it rests on a single cluster" if self.axes else "it rests on a single row")
-            elif size == 0:
-                texts.append(f"the scores do not vary{self.within}")
-            elif not vary:
-                texts.append("the cluster totals do not vary")
-            else:
-                texts.append(f'the crossed variance is not positive under repair="{self.options.repair}"')
-        return texts
+        reasons = {
+            "": (variance > 0) | ((variance == 0) & (self.fixed is not None)),
+            f"it rests on a single {'cluster' if self.axes else 'row'}": lost,
+            "it rests on too few clusters": self._withheld(C),
+            f"the scores do not vary{self.within}": scale == 0,
+            "the cluster totals do not vary": ~totals_vary,
+        }
+        last = f'the crossed variance is not positive under repair="{self.options.repair}"'
+        return list(map(str, np.select(list(reasons.values()), list(reasons), last)))
 
     def half_width(self, contrasts: FloatArray | None = None, alpha: float | FloatArray = 0.05) -> FloatArray:
         """Half-widths of two-sided t intervals of contrasts of the parameters: estimate +- half-width.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -301,7 +302,7 @@ def _check_binary(estimate: Estimate, cells: Cells, column: IntArray) -> None:
     binary = inside & np.isclose(cells.squares, cells.count * cells.mean * (1 - cells.mean), rtol=1e-9, atol=1e-12)
     if binary[column].all():
         return
-    names = [name for name, k in zip(estimate.names, column, strict=True) if not binary[k]]
+    names = list(compress(estimate.names, ~binary[column]))
     rule = f"a posterior is for scores of 0 and 1; {estimate.about.outcome!r}"
     remedy = "Answers that were averaged can be passed as rows of their own, with groups= their item; otherwise use "
     parts = estimate.scores.in_cells()

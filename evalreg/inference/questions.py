@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 
 import numpy as np
 
@@ -139,7 +140,7 @@ def mixed_scales(names: Sequence[str], low: FloatArray, high: FloatArray) -> tup
 
 
 def _of(names: Sequence[str], chosen: BoolArray) -> str:
-    return listed([name for name, is_chosen in zip(names, chosen, strict=True) if is_chosen], joiner=" and ")
+    return listed(compress(names, chosen), joiner=" and ")
 
 
 def scale_notes(estimate: Estimate, axes: Sequence[Axis]) -> tuple[Note, ...]:

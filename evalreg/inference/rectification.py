@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress
 from typing import Any, ClassVar
 
 import numpy as np
@@ -268,7 +269,7 @@ def _unused_notes(reasons: dict[str, BoolArray], names: Sequence[str]) -> list[N
     notes: list[Note] = []
     for reason, where in reasons.items():
         if where.any():
-            some = listed([name for name, is_so in zip(names, where, strict=True) if is_so])
+            some = listed(compress(names, where))
             text = f"{some}: {reason}, so that lambda is 0 and the estimate is the mean of the human labels alone."
             notes.append((RectificationWarning, text))
     return notes

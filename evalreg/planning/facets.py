@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from itertools import combinations, permutations
+from itertools import combinations, compress, permutations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -653,7 +653,7 @@ def _refuse_singular(C: FloatArray, names: list[str]) -> None:
         lost = np.abs(right[singular <= EQUAL * singular[0]])
         alike = lost.max(axis=0, initial=0.0) > ROOT_OF_ROUNDING
     if alike.any():
-        few = [name for name, is_meant in zip(names, alike, strict=True) if is_meant]
+        few = list(compress(names, alike))
         raise DataError(
             f"the combinations that occur cannot tell {listed(few, joiner=' and ')} apart from the rest. Add scores "
             "that cross the facets, or leave a facet out.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -412,7 +413,7 @@ def _errors(names: list[str], cov: Covariance) -> FloatArray:
         raise ArgumentError(f"a winner is chosen from two or more models; got {len(names)}.")
     _refuse_intercept(names, "a winner is the largest")
     se = np.sqrt(cov.variance())
-    unknown = [name for name, error in zip(names, se, strict=True) if np.isnan(error)]
+    unknown = list(compress(names, np.isnan(se)))
     if unknown:
         raise NotAvailableError(
             f"a winner needs the variance of every model; {listed(unknown)} has none "

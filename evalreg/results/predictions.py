@@ -571,12 +571,9 @@ def plot_predictions(
         )
     grid = plotted_values(results.estimate, by, names)
     averages = results.avg_predictions(variables=grid)
-    ends = averages.conf_int(alpha)
     places = list(product(*grid.values()))
-    table = pd.DataFrame(
-        {"estimate": averages.params.to_numpy(), "lower": ends[0].to_numpy(), "upper": ends[1].to_numpy()}
-    )
-    table.insert(0, "x", [place[0] for place in places])
+    table = pd.DataFrame({"x": [place[0] for place in places], "estimate": averages.params.to_numpy()})
+    table[["lower", "upper"]] = averages.conf_int(alpha).to_numpy()
     if len(names) == 2:
         table["group"] = [f"{place[1]:g}" if isinstance(place[1], float) else str(place[1]) for place in places]
     dof = averages.dof[np.isfinite(averages.dof)]

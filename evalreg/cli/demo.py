@@ -67,37 +67,31 @@ def _part(said: str, header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -
     return "\n".join([*in_lines(said, WIDTH), "", Grid(header, tuple(rows)).text(WIDTH)])
 
 
-def _both(log: pd.DataFrame) -> tuple[er.Results, er.Results]:
-    """The mean clustered by passage, and of rows taken to be independent."""
+def _ends(log: pd.DataFrame) -> list[tuple[float, float, float, float]]:
+    """Mean, standard error and interval: clustered by passage, and of rows taken to be independent."""
     results = er.fit("score ~ 1", log, groups="passage")
-    return results, results.with_cov(groups=None)
+    both = (results, results.with_cov(groups=None))
+    return [(fit.params.iloc[0], fit.bse.iloc[0], *fit.conf_int().to_numpy()[0]) for fit in both]
 
 
 def _mean(log: pd.DataFrame, seed: int) -> str:
     """One mean: how often 95% intervals hold the truth on more such logs, clustered and taken to be independent."""
-    more = [passages(np.random.default_rng([seed, i])) for i in range(N_MORE)]
-    hits = [
-        [fit.conf_int()[0][0] <= each.attrs["truth"]["mean"] <= fit.conf_int()[1][0] for fit in _both(each)]
-        for each in more
-    ]
-    held = np.sum(hits, axis=0)
+    true, held = log.attrs["truth"]["mean"], np.zeros(2, dtype=int)
+    for i in range(N_MORE):
+        more = passages(np.random.default_rng([seed, i]))
+        held += [low <= more.attrs["truth"]["mean"] <= high for _, _, low, high in _ends(more)]
     said = (
         f"1. An error bar. One model answers {len(log)} questions on {log['passage'].nunique()} passages; a hard "
         f"passage lowers all its scores together. On {N_MORE} more such logs the 95% interval of clustered rows holds "
         f"the truth {held[0]} times, that of rows taken to be independent {held[1]} times."
     )
-    rows = [
-        (
-            name,
-            number(fit.params.iloc[0]),
-            number(fit.bse.iloc[0]),
-            ends_text(fit.conf_int()[0].iloc[0], fit.conf_int()[1].iloc[0], 0),
-            f"{n} of {N_MORE}",
-        )
-        for name, fit, n in zip(("clustered by passage", "taken to be independent"), _both(log), held, strict=True)
-    ]
+    names = ("clustered by passage", "taken to be independent")
+    rows = (
+        (name, number(mean), number(se), ends_text(low, high, 0), f"{n} of {N_MORE}")
+        for name, (mean, se, low, high), n in zip(names, _ends(log), held, strict=True)
+    )
     header = ("", "mean", "std err", "95% interval", "holds the truth")
-    return f"{_part(said, header, rows)}\n(true mean {log.attrs['truth']['mean']:.4f})"
+    return f"{_part(said, header, rows)}\n(true mean {true:.4f})"
 
 
 def _difference(log: pd.DataFrame) -> str:

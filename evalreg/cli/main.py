@@ -221,7 +221,7 @@ class Parser(argparse.ArgumentParser):
 
 def add_option(parser: argparse._ActionsContainer, option: Option, hidden: bool, whole: bool) -> None:
     """Add an option: its first sentence on the first page, everything on the whole one."""
-    text = (option.help if whole else re.split(r"(?<=\.)\s", option.help, maxsplit=1)[0]).replace("%", "%%")
+    text = (option.help if whole else option.summary).replace("%", "%%")
     if option.choices and not re.search(r"\{", text):
         text = f"{{{', '.join(option.choices)}}} {text}".strip()
     settings: dict[str, Any] = {"dest": option.name, "default": argparse.SUPPRESS}

@@ -38,6 +38,11 @@ class Option:
         flag = self.name.replace("_", "-")
         return f"--no-{flag}" if self.annotation == "bool" and self.default is True else f"--{flag}"
 
+    @property
+    def summary(self) -> str:
+        """The first sentence of its help."""
+        return re.split(r"(?<=\.)\s", self.help, maxsplit=1)[0]
+
     def read(self, text: str) -> Any:
         """The value that a text stands for, by the annotation."""
         if text in self.choices:

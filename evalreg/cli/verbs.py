@@ -105,7 +105,7 @@ def call(function: str, rows: Rows, options: Mapping[str, Any]) -> Any:
     with explained(rows):
         for option in options_of(function):
             if option.required and option.name not in {"data", "formula", *ROLES, *options}:
-                raise ArgumentError("it has no default, and must be named.", parameter=option.name)
+                raise ArgumentError(f"`{option.name}` must be named: {option.summary}", parameter=option.name)
         data = rows.wide if rows.harness is None else rows.harness
         return getattr(er, function)(data=data, **defaults(rows, function, options), **options)
 

@@ -100,9 +100,10 @@ def answer_text(
             text = f"{what}: {listed(best)} share the first place of {about.n_models} {things} with "
             text += f"{number(estimate.params[first], 3)}."
         if board is not None:
-            rivals = [str(name) for name in board.index[1:] if board.loc[name, "rank_lower"] == 1]
+            rivals = [str(name) for name in board.index if name not in best and board.loc[name, "rank_lower"] == 1]
             shown = f"{rivals[0]} may be the best too" if len(rivals) == 1 else f"{len(rivals)} others may be the best"
-            text += f" The first place is {f'not settled: {shown}' if rivals else 'settled'}."
+            text += f" The first place is not settled: {shown}." if rivals else ""
+            text += " The first place is settled." if len(best) == 1 and not rivals else ""
         return f"{text} {rests[0].upper()}{rests[1:]}."
     if estimate.n_params == 1:
         name = estimate.names[0]

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
 
-from evalreg.checks import FloatArray, adjustment, fraction, issue, listed, nearest, option, quotient
+from evalreg.checks import FloatArray, adjustment, fraction, issue, listed, nearest, option, passed, quotient
 from evalreg.covariance.crossed import t_pvalues, t_quantile
 from evalreg.errors import ArgumentError, ArgumentTypeError, FewClustersWarning, NotAvailableError, Note
 from evalreg.inference.simultaneous import adjust_pvalues
@@ -265,7 +265,7 @@ class EvalAverage(Printed):
         if self.tasks == "fixed":
             sentences = [
                 "These averages are about these evals: their errors are those of the questions. Other evals of the "
-                'same kind would give other averages, which tasks="drawn" allows for.'
+                f"same kind would give other averages, which {passed(tasks='drawn')} allows for."
             ]
         else:
             sentences = [

@@ -115,6 +115,7 @@ def test_a_command_whose_words_got_lost_is_no_gate_that_held(run, name):
         ("mean logs/passages.csv --where 'subject == \"none\"'", "--where"),
         ("compare logs/models.csv --item qestion", "--item"),
         ("mean logs/passages.csv --metric acc", "--metric"),
+        ("mean logs/passages.csv --log-format inspct", "--log-format"),
         ("mean logs/passages.csv --gate 'mean >= 1'", "--gate"),
         ("mean logs/passages.csv -o nowhere/at/all.txt", "--output"),
         ("mean logs/passages.csv -o logs/passages.csv", "--output"),
@@ -258,9 +259,8 @@ def test_a_summary_is_added_to_files_of_its_own_alone(run, here):
 
 @pytest.mark.parametrize(("claim", "status"), [("mean > 0.5", 0), ("mean < 0.5", 1), ("mean > 0.7621", 2)])
 def test_a_gate_on_one_run_leaves_with_what_it_found(run, claim, status):
-    assert run(f"mean logs/passages.csv --groups passage --gate '{claim}'")[0] == status
-    found = json.loads(run(f"mean logs/passages.csv --groups passage --gate '{claim}' --format json")[1])["gate"]
-    assert found["status"] == status
+    left_with, page, _ = run(f"mean logs/passages.csv --groups passage --gate '{claim}' --format json")
+    assert left_with == json.loads(page)["gate"]["status"] == status
 
 
 def test_a_warning_is_said_once(run, here):

@@ -12,7 +12,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import evalreg as er
-from evalreg.checks import counted
+from evalreg.checks import counted, option
 from evalreg.cli.options import options_of
 from evalreg.errors import ArgumentError, EvalregError, MissingColumnError
 from evalreg.logs.reading import ROLES
@@ -133,9 +133,11 @@ def _read(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
     """Logs of a harness or tables, told apart by content; tables may lack the names of roles."""
     from evalreg.errors import LogFormatError
     from evalreg.logs.files import find_files
-    from evalreg.logs.read import format_of, read_log
+    from evalreg.logs.read import FORMATS, format_of, read_log
 
     arguments = reading_options(options)
+    if "format" in arguments:  # of what is printed, where `read_log` would name it
+        option("log_format", arguments["format"], tuple(FORMATS))
     if all(file.endswith(".parquet") and os.path.isfile(file) for file in files):
         from evalreg.estimators.shards import merged
 
@@ -172,7 +174,7 @@ def written(function: str, *values: Any, **options: Any) -> str:
 
 def reading_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `read_log` that the options come to."""
-    arguments = {option.name: options[option.name] for option in options_of("read_log") if option.name in options}
+    arguments = {each.name: options[each.name] for each in options_of("read_log") if each.name in options}
     arguments.pop("format", None)  # of what is printed
     arguments |= {"format": options["log_format"]} if "log_format" in options else {}
     return arguments | {"text_columns": [*arguments.get("text_columns", ()), *text_columns(options)]}

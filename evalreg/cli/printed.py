@@ -83,7 +83,7 @@ def _lines(request: Request, reply: Reply) -> list[str]:
         lines += _of_log(rows.log) if rows.log is not None and not is_doctor else []
         lines += [f"Rows kept: {rows.filter_note}."] if rows.filter_note else []
         has_by = any("by" in names for names in request.command.names.values())
-        lines += [] if is_doctor else rows.pooled(request.options, has_by)
+        lines += rows.pooled(request.options, has_by, is_doctor)
     if (test := reply.more.get("joint")) is not None:
         F = f"F({test.df_num:g}, {test.df_denom:.4g}) = {float(test.statistic):.4g}"
         lines.insert(0, f"All differences at once: {F}, p {p_text(float(test.pvalue), request.alpha)}.")

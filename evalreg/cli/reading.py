@@ -66,7 +66,7 @@ class Rows:
         """Whether the rows compare two models."""
         return self.has("left", "right") or getattr(getattr(self.data, "roles", None), "kind", "") == "pairs"
 
-    def pooled(self, options: Mapping[str, Any], has_by: bool) -> Iterator[str]:
+    def pooled(self, options: Mapping[str, Any], has_by: bool, is_doctor: bool) -> Iterator[str]:
         """Sentences where no option tells several tasks, or what seem to be models, apart."""
         from evalreg.logs.table_log import likely_roles
 
@@ -74,7 +74,7 @@ class Rows:
         if self.several("task") and not re.search(r"\btask\b", text) and ("by" in options or not has_by):
             n = self.frame["task"].nunique()
             yield f"Rows of {n} tasks are taken together. Name one by --where, or keep them apart by --by task."
-        if self.harness is not None or self.pairs or not hasattr(self.data, "columns"):
+        if is_doctor or self.harness is not None or self.pairs or not hasattr(self.data, "columns"):
             return
         column = likely_roles(self.frame, ("model",)).get("model", "")
         if self.several(column) and column not in text:

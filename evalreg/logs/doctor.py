@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -17,7 +17,7 @@ from evalreg.errors import EvalregError, UnknownLabelError
 from evalreg.logs.reading import ROLES
 from evalreg.logs.table_log import likely_roles
 from evalreg.report.answer import MOST_NOTES
-from evalreg.report.tables import Summary, show
+from evalreg.report.tables import Grid, Summary, show
 
 # A `Log`, whose module imports this one.
 AnyLog: TypeAlias = Any
@@ -92,11 +92,7 @@ class Diagnosis:
         left_out = ", ".join(f"{count} {reason}" for reason, count in self.left_out.items())
         facts = ((name.capitalize(), str(value)) for name, value in self.counts.items())
         tables = {"scores": self.choices, "model": self.models, "clusters by": self.clusters}
-        shown = ((first, show(table).grids[0]) for first, table in tables.items() if len(table))
-        grids = tuple(
-            replace(grid, headers=(first, *(_HEADERS.get(name, name.replace("_", " ")) for name in grid.headers[1:])))
-            for first, grid in shown
-        )
+        grids = tuple(_grid(table, first) for first, table in tables.items() if len(table))
         return Summary("evalreg doctor", (*facts, ("Left out", left_out or "none")), grids, self.remarks)
 
     def as_dict(self) -> dict[str, Any]:
@@ -111,6 +107,13 @@ class Diagnosis:
         rows = {name: getattr(self, name).rename_axis(first).reset_index() for name, first in tables.items()}
         plain = {"commands": list(self.commands), "counts": self.counts, "left_out": self.left_out}
         return {name: table.to_dict("records") for name, table in rows.items()} | plain | {"remarks": [*self.remarks]}
+
+
+def _grid(table: pd.DataFrame, first: str) -> Grid:
+    """A table with its numbers as summaries print them, under shorter names; a dash where there is none."""
+    headers = (_HEADERS.get(name, name.replace("_", " ")) for name in table.columns)
+    rows = show(table).grids[0].rows
+    return Grid((first, *headers), tuple(tuple(cell or "-" for cell in row) for row in rows))
 
 
 def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) -> Diagnosis:
@@ -279,12 +282,13 @@ def _read(clusters: pd.DataFrame, n_questions: int) -> Iterator[str]:
 
 
 def _widest(clusters: pd.DataFrame) -> pd.DataFrame:
-    """The field that widens the error bars most, and by more than chance; none where none does.
+    """The field that widens the error bars most, those of some model by more than chance; none where none does.
 
     Chance moves the variance of G clusters by sqrt(2/(G - 1)).
     """
     many = clusters[clusters["clusters"] >= FEW_CLUSTERS]
-    widest: pd.DataFrame = many[many["design_effect"] > 1 + TELLING * np.sqrt(2 / (many["clusters"] - 1))].head(1)
+    by_chance = 1 + TELLING * np.sqrt(2 / (many["clusters"] - 1))
+    widest: pd.DataFrame = many[many["largest_design_effect"] > by_chance].head(1)
     return widest
 
 
@@ -293,9 +297,11 @@ def _alike(log: AnyLog, clusters: pd.DataFrame) -> Iterator[str]:
     if "item" not in log.roles or "left" in log.roles:
         return
     for column, row in _widest(clusters).iterrows():
+        of = "" if row["design_effect"] == row["largest_design_effect"] else " of one model"
         yield (
             f'Questions are taken to be independent, but those with one value of "{column}" are alike: clustered by it '
-            f"({row['clusters']:.0f} values) standard errors are {np.sqrt(row['design_effect']):.2f} times as large. "
+            f"({row['clusters']:.0f} values) standard errors{of} are "
+            f"{np.sqrt(row['largest_design_effect']):.2f} times as large. "
             "Name it in `groups`, or in `strata` if its values are all there are."
         )
 

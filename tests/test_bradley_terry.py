@@ -187,7 +187,6 @@ def test_models_without_a_finite_rating_are_named(more: list[dict[str, Any]], pa
 
 MODELS: dict[str, dict[str, Any]] = {
     "halves": {},
-    "elo, against a model": {"scale": "elo", "reference": "model-02"},
     "davidson": {"ties": "davidson"},
     "position and a covariate": {"formula": "1 + length"},
     "davidson, position, weights": {"ties": "davidson", "formula": "1", "weights": "weight"},

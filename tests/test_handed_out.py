@@ -88,7 +88,7 @@ def handed_out(result: Any) -> Iterator[tuple[str, Any]]:
     """Tables, mappings and lists that a result has as attributes, by name."""
     for name in {*dir(type(result)), *(field.name for field in dataclasses.fields(result))}:
         # What statements make and share is no part of a result.
-        if name.startswith("_") or name == "shared" or callable(getattr(type(result), name, None)):
+        if name.startswith("_") or name in ("shared", "cache") or callable(getattr(type(result), name, None)):
             continue
         with contextlib.suppress(AttributeError, EvalregError):  # what such a result has not
             value = getattr(result, name)

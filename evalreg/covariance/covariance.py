@@ -501,7 +501,7 @@ class Covariance:
         """
         return self._plain_widths(contrasts).critical(alpha)
 
-    def dof(self, contrasts: FloatArray | None = None, alpha: float = 0.05) -> FloatArray:
+    def dof(self, contrasts: FloatArray | None = None, alpha: float | FloatArray = 0.05) -> FloatArray:
         """Degrees of freedom of contrasts of the parameters.
 
         Crossed they depend a little on the level: t with so many has the half-width of that level.
@@ -510,7 +510,7 @@ class Covariance:
         ----------
         contrasts : ndarray, shape (n_contrasts, n_params), optional
             The parameters themselves by default.
-        alpha : float, default 0.05
+        alpha : float or ndarray, shape (n_contrasts,), default 0.05
             Level, for crossed clusters.
 
         Returns
@@ -519,7 +519,8 @@ class Covariance:
             inf where the normal is the reference.
         """
         at_level = partial(self._plain_widths(contrasts).dof, alpha)
-        return self._once("dof", contrasts, at_level).copy() if alpha == USUAL_LEVEL else at_level()
+        usual = np.ndim(alpha) == 0 and alpha == USUAL_LEVEL
+        return self._once("dof", contrasts, at_level).copy() if usual else at_level()
 
     def widths(self, contrasts: Matrix | None = None) -> Widths:
         """Variances and degrees of freedom of contrasts, from which every interval and p-value comes.

@@ -112,7 +112,7 @@ def _of_each(normal: Any, of_t: Any, dof: FloatArray, values: FloatArray) -> Flo
     return np.asarray(np.where(infinite, normal(values), of_t(np.where(infinite, 1.0, dof), values)))
 
 
-def dof_of_quantile(critical: FloatArray, alpha: float) -> FloatArray:
+def dof_of_quantile(critical: FloatArray, alpha: float | FloatArray) -> FloatArray:
     """Degrees of freedom at which the two-sided critical value of t is as given; inf at the normal's and below."""
 
     def room(log_dof: FloatArray) -> FloatArray:
@@ -356,7 +356,7 @@ class Widths:
         more = np.max(reach.squares(np.full(t.shape, USUAL_LEVEL)), axis=0)
         return replace(self, variance=np.asarray(self.variance + more / t**2), reach=reach, seen=self.variance)
 
-    def dof(self, alpha: float) -> FloatArray:
+    def dof(self, alpha: float | FloatArray) -> FloatArray:
         """The nu with t_nu(alpha) = H(alpha)/sqrt(v), shape (m,); without a variance the smallest d_A.
 
         Of contrasts that allow for more that of what was seen.
@@ -378,7 +378,8 @@ class Widths:
             nu = np.where(known & same & np.isnan(nu), self.dofs[term], nu)
         rest = np.flatnonzero(known & np.isnan(nu))
         if rest.size:
-            nu[rest] = dof_of_quantile(H[rest] / np.sqrt(self.variance[rest]), alpha)
+            level = np.broadcast_to(alpha, H.shape)[rest]
+            nu[rest] = dof_of_quantile(H[rest] / np.sqrt(self.variance[rest]), level)
         return nu
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -64,7 +65,17 @@ def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | N
             f'`method="{method}"` is for means of scores that all lie in [0, 1]; this is {estimate.about.model} of '
             f'{estimate.about.outcome!r}, which is not. Use method="wald".'
         )
-    return _ends(estimate, cov, alpha, method)
+    return _once(estimate, cov, (float(alpha), method), lambda: _ends(estimate, cov, alpha, method))
+
+
+def _once(estimate: Estimate, cov: Covariance, name: Any, make: Callable[[], FloatArray]) -> FloatArray:
+    """A copy of what tables, figures and files of one estimate under one covariance ask for again and again."""
+    held: tuple[Estimate, dict[Any, FloatArray]] | None = cov.cache.get("statements")
+    if held is None or held[0] is not estimate:
+        held = cov.cache["statements"] = (estimate, {})
+    if name not in held[1]:
+        held[1][name] = make()
+    return held[1][name].copy()
 
 
 def _ends(estimate: Estimate, cov: Covariance, alpha: float | FloatArray, method: str | None) -> FloatArray:
@@ -181,12 +192,17 @@ def against_null(estimate: Estimate, cov: Covariance) -> tuple[FloatArray, Float
 
     NaN without a variance, and of levels against 0 where it is an end of the scale, or no interval of theirs holds it.
     """
-    t, p = against(estimate, cov, np.full(estimate.n_params, estimate.about.null))
-    if tested_against(estimate) is None:
-        never = np.isinf(t) | (estimate.bounded & (cov.variance() == 0))
-        if cov.single is not None:
-            never[cov.single.sides(None)[0]] = True
-        t[never] = p[never] = np.nan
+
+    def both() -> FloatArray:
+        t, p = against(estimate, cov, np.full(estimate.n_params, estimate.about.null))
+        if tested_against(estimate) is None:
+            never = np.isinf(t) | (estimate.bounded & (cov.variance() == 0))
+            if cov.single is not None:
+                never[cov.single.sides(None)[0]] = True
+            t[never] = p[never] = np.nan
+        return np.stack([t, p])
+
+    t, p = _once(estimate, cov, "null", both)
     return t, p
 
 
@@ -282,7 +298,7 @@ def _tested(
     (t, p), dof = against(estimate, cov, contrasts.value, C, method), cov.dof(C)
     if cov.summed:
         level = np.clip(p, np.finfo(float).tiny, 1.0)
-        at_level = np.array([cov.dof(C[[i]], alpha=float(level[i]))[0] for i in range(p.size)])
+        at_level = cov.dof(C, alpha=level)
         dof = np.where(np.isnan(at_level), dof, at_level)
         known = np.isfinite(t) & (p > 0) & (p < 1) & np.isfinite(dof)
         t = np.where(known, np.copysign(t_quantile(level, np.where(known, dof, 1.0)), t), t)

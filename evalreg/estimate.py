@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 from scipy import sparse
@@ -308,7 +308,7 @@ class Family:
     can be), and `not_clustered` why its rows are in no clusters.
     """
 
-    interval_rule: ClassVar[str] = ""
+    interval_rule: str = ""
     own_range: ClassVar[bool] = False
     not_resolved: ClassVar[str] = ""
     not_clustered: ClassVar[str] = ""
@@ -434,7 +434,7 @@ class Inverted(Family, ABC):
 
     def linear(self, whole: Estimate, C: Matrix) -> Family:
         """Contrasts have intervals by their standard errors, which the limits of these bound from below."""
-        return Contrasted(whole, C)
+        return Selected(whole, C, self.interval_rule) if selects(C) else Contrasted(whole, C)
 
 
 @dataclass(frozen=True, eq=False)
@@ -459,6 +459,31 @@ class Contrasted(Family):
     def with_labels(self, more: dict[str, Any]) -> Family:
         """The same, with the labels in what the whole knows; its scores are those of the contrasts."""
         return replace(self, whole=replace(self.whole, family=self.whole.family.with_labels(more)))
+
+
+@dataclass(frozen=True, eq=False)
+class Selected(Inverted):
+    """Some of the parameters of an estimate whose intervals are inverted."""
+
+    whole: Estimate
+    C: Matrix
+    interval_rule: str
+
+    def limits(self, se: FloatArray, critical: FloatArray) -> FloatArray:
+        """Those of the same parameters in the whole."""
+        places, every = np.argmax(dense(self.C) != 0, axis=1), np.ones((2, self.C.shape[1]))
+        every[:, places] = se, critical
+        return np.asarray(cast(Inverted, self.whole.family).limits(*every)[places])
+
+    def floor(self, theta: FloatArray, cov: Any, limits: Limits) -> Any:
+        """As the whole makes them."""
+        return cast(Inverted, self.whole.family).floor(theta, cov, limits)
+
+    def transform(self) -> Family:
+        """Values of functions, also with constants added, are none of the sample."""
+        return Contrasted(self.whole, self.C)
+
+    moved = transform
 
 
 @dataclass(frozen=True, eq=False)
@@ -677,9 +702,9 @@ class Estimate:
                 "contrasts must have one row for each name and one column for each parameter, shape "
                 f"{(len(names), self.n_params)}; got shape {C.shape}."
             )
-        about = self.about.linear(C)
-        if isinstance(self.family, Inverted):  # contrasts have other intervals
-            about = replace(about, lines=())
+        about, family = self.about.linear(C), self.family.linear(self, C)
+        if isinstance(self.family, Inverted) and not isinstance(family, Inverted):
+            about = replace(about, lines=())  # contrasts have other intervals
         return replace(
             self,
             names=tuple(names),
@@ -688,12 +713,10 @@ class Estimate:
             coefficient_map=None if self.coefficient_map is None else _without_rounding(C, self.coefficient_map),
             refit=self.refit and self.refit.map(C),
             bounded=self.bounded and selects(C),
-            about=replace(self.about.linear(C), lines=())
-            if isinstance(self.family, Inverted)
-            else self.about.linear(C),
+            about=about,
             fitted=None,
             r_squared=None,
-            family=self.family.linear(self, C),
+            family=family,
         )
 
     def transform(

@@ -50,6 +50,7 @@ def test_a_value_is_rejected_just_where_the_interval_leaves_it_out(case, groups)
             assert (held(ends[place], value) == (level > np.array(LEVELS)))[apart].all(), (value, level)
         for value, level in list(zip(values, p, strict=True))[::4]:
             assert results.wald_test((row, [value])).pvalue == pytest.approx(level, rel=SEARCHED, nan_ok=True)
+        np.testing.assert_allclose(results.contrast(row).conf_int(0.1), ends[[place], 1], rtol=1e-9)
         np.testing.assert_allclose(tests.conf_int(0.1), np.tile(ends[place, 1], (values.size, 1)), rtol=1e-9)
     null, p = results.estimate.about.null, results.pvalues.to_numpy()
     inside = np.array([held(rows, null) for rows in ends])

@@ -67,7 +67,7 @@ def test_a_list_of_numbers_is_read():
 
 
 def test_the_examples_run_in_every_format(run):
-    for line in examples():
+    for line in (*examples(), "demo"):
         status, output, error = run(line)
         assert (status, bool(output or "-o " in line)) == (0, True), (line, error)
         if line.split()[0] in ("demo", "report", "summarise", "doctor") or "monday" in line:
@@ -139,20 +139,16 @@ def test_an_error_names_the_option_whose_rule_is_broken(run, line, flag):
     assert error.startswith(f"evalreg: error: {flag}: ")
 
 
-@pytest.mark.parametrize(
-    ("line", "typed"),
-    [
-        ("mean logs/passages.csv --groups passage --cov HC1", "--groups none"),
-        ("mean logs/passages.csv --cov CR1", "--cov naive"),
-        ("mean logs/passages.csv --groups passage --cov CR2 --ssc G", "--cov CR1"),
-        ("mean logs/passages.csv --groups passage --cov jackknife --dof satterthwaite", "--dof min"),
-    ],
-)
-def test_what_a_sentence_says_to_pass_is_typed_as_an_option_and_works(run, line, typed):
-    status, _, error = run(line)
-    assert (status, typed in error) == (3, True), error
-    assert run(f"{re.sub(rf' {typed.split()[0]} [^ ]+', '', line)} {typed}")[0] == 0
-    assert "`winner()`" not in run("mean logs/passages.csv --by subject --details")[1]
+def test_what_a_sentence_says_to_pass_is_typed_as_an_option_and_works(run):
+    mean = "mean logs/passages.csv"
+    clustered = f"{mean} --groups passage"
+    lines = {"--groups none": f"{clustered} --cov HC1", "--cov naive": f"{mean} --cov CR1"}
+    lines |= {"--cov CR1": f"{clustered} --ssc G", "--dof min": f"{clustered} --cov jackknife --dof satterthwaite"}
+    for typed, line in lines.items():
+        status, _, error = run(line)
+        assert (status, typed in error) == (3, True), error
+        assert run(f"{re.sub(rf' {typed.split()[0]} [^ ]+', '', line)} {typed}")[0] == 0
+    assert "`winner()`" not in run(f"{mean} --by subject --details")[1]
 
 
 @pytest.mark.parametrize(
@@ -289,10 +285,7 @@ def test_a_reader_that_stops_reading_is_no_error(run, monkeypatch):
 
 def test_a_leaderboard_of_sums_is_that_of_the_log(run):
     assert run('summarise logs/judge_log.csv --groups "prompt + judge" -o sums.parquet')[0] == 0
-    boards = [
-        run(f'leaderboard {file} --groups "prompt + judge" --format csv')
-        for file in ("logs/judge_log.csv", "sums.parquet")
-    ]
-    assert [status for status, _, _ in boards] == [0, 0]
-    log, sums = (pd.read_csv(io.StringIO(page)) for _, page, _ in boards)
+    options = '--groups "prompt + judge" --format csv'
+    pages = (run(f"leaderboard {file} {options}")[1] for file in ("logs/judge_log.csv", "sums.parquet"))
+    log, sums = (pd.read_csv(io.StringIO(page)) for page in pages)
     pd.testing.assert_frame_equal(sums, log, rtol=1e-9)

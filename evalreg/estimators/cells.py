@@ -259,10 +259,11 @@ def _values(split: Split, statistic: Linearized) -> tuple[FloatArray, FloatArray
 def refuse_constant(names: Sequence[str], flat: BoolArray, column: str, values: FloatArray | None = None) -> None:
     """Raise for means or statistics without variation, outside [0, 1]; `values` are those of cells that have one."""
     if alike := list(compress(names, flat)):
-        where = "" if values is None else f" (each row of a part is {listed(np.unique(values).tolist())})"
+        each = () if values is None else tuple(f"{value:g}" for value in np.unique(values)[:3])
+        has = f"has one number ({', '.join(each)}) in each part of" if each else "does not vary in"
         raise ConstantScoreError(
-            f"scores must vary; column {column!r} does not in {listed(alike)}{where}, and outside [0, 1] nothing else "
-            "bounds an error bar. Leave such rows out, or rescale scores to [0, 1].",
+            f"scores must vary; column {column!r} {has} {listed(alike)}, and outside [0, 1] nothing else bounds an "
+            "error bar. Leave such rows out, or rescale scores to [0, 1].",
             column=column,
             count=len(alike),
         )

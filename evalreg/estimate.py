@@ -240,7 +240,7 @@ class About:
     levels: bool = False
     contrast: bool = False  # whether the parameters are contrasts of those that `model` names
     subject: str = ""  # of what the score is, as a log names it: "gpt-x on gsm8k (exact_match)"
-    icc: float | None = None  # what unweighted means in [0, 1] grant to failures not seen, in their score interval
+    icc: float | None = None  # what means in [0, 1] grant to failures not seen, in their score interval
 
     def linear(self, C: Matrix) -> About:
         """What is said of C theta: the same of some of the parameters, otherwise of contrasts."""
@@ -335,7 +335,7 @@ class Family:
 
     @property
     def single(self) -> SingleMeans | None:
-        """Unweighted means of scores in [0, 1], which have a null variance; None of anything else."""
+        """Means of scores in [0, 1], which have a null variance; None of anything else."""
         return None
 
     def drawn(self, scale: FloatArray) -> Family:

@@ -28,24 +28,25 @@ pytestmark = [
 class ByHand:
     """A mean of y in [0, 1], or a mean difference d in [-1, 1], with clusters; slow and obvious."""
 
-    def __init__(self, values: Array, cluster: Array, icc: float, *, signed: bool) -> None:
-        n = values.size
-        theta = values.mean()
-        groups = [values[cluster == g] for g in np.unique(cluster)]
-        h = np.array([len(g) for g in groups]) / n
-        self.V = sum((g.sum() - len(g) * theta) ** 2 / (1 - len(g) / n) for g in groups) / n**2
+    def __init__(self, values: Array, cluster: Array, icc: float, *, signed: bool, weight: Array | None = None) -> None:
+        weight = np.ones(values.size) if weight is None else weight
+        w = weight * weight.sum() / np.sum(weight**2)  # Kish (1965): rows that a weight counts as
+        n, theta = w.sum(), np.average(values, weights=w)
+        groups = [(values[cluster == g], w[cluster == g]) for g in np.unique(cluster)]
+        h = np.array([v.sum() for _, v in groups]) / n
+        self.V = sum((v @ (g - theta)) ** 2 / (1 - v.sum() / n) for g, v in groups) / n**2
         a = h**2 / (1 - h)
         self.dof = 1 / (np.sum(h**2) + a.sum() ** 2 - np.sum(a**2))
-        s2 = np.mean(values**2) - theta**2
+        s2 = np.average(values**2, weights=w) - theta**2
         naive = s2 / (n - 1)
         deff = max(1.0, self.V / naive) if naive > 0 else 1.0
         self.E, share = 0.0, 0.0
-        for group, weight in zip(groups, h, strict=True):
-            kinds = [np.sum(group == v) for v in (-1, 0, 1)]
-            rarer = len(group) - max(kinds) if signed else min(group.sum(), np.sum(1 - group))
+        for (group, v), part in zip(groups, h, strict=True):
+            kinds = [np.sum(group == kind) for kind in (-1, 0, 1)]
+            rarer = len(group) - max(kinds) if signed else min(v @ group, v @ (1 - group))
             unseen = 0.5 / (0.5 + rarer)
-            self.E += weight * (unseen * (1 + icc * (len(group) - 1)) + (1 - unseen) * deff)
-            share += weight * unseen
+            self.E += part * (unseen * (1 + icc * (v.sum() - 1)) + (1 - unseen) * deff)
+            share += part * unseen
         self.V1 = self.V + share * max(naive - self.V, 0.0)
         self.theta, self.n, self.s2, self.signed = theta, n, s2, signed
         self.M, self.Q = np.mean(np.abs(values)), np.mean(values**2)
@@ -94,11 +95,18 @@ def scores_of(kind: str, rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 @pytest.mark.parametrize("kind", ["0/1", "fractions", "hardly vary", "perfect"])
-@pytest.mark.parametrize("icc", [0.2, 0.0, 0.7])
-def test_the_interval_of_a_mean_is_the_formula_by_hand(kind: str, icc: float, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize(("icc", "weighted"), [(0.2, False), (0.0, False), (0.7, False), (0.2, True), (0.7, True)])
+def test_the_interval_of_a_mean_is_the_formula_by_hand(
+    kind: str, icc: float, weighted: bool, rng: np.random.Generator
+) -> None:
     y, cluster = scores_of(kind, rng)
-    results = er.mean(pd.DataFrame({"score": y, "passage": cluster}), groups="passage", icc=icc)
-    expected = ByHand(y, cluster, icc, signed=False)
+    weight = np.exp(rng.normal(size=y.size)) if weighted else np.ones(y.size)
+    log = pd.DataFrame({"score": y, "passage": cluster, "w": weight, "part": weight * y})
+    results = er.mean(log, groups="passage", icc=icc, weights="w" if weighted else None)
+    expected = ByHand(y, cluster, icc, signed=False, weight=weight)
+    if icc == 0.2:
+        ratio = er.ratio(log, "part", "w", groups="passage")
+        np.testing.assert_allclose(ratio.conf_int(), results.conf_int(), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(results.conf_int().iloc[0], expected.limits(), rtol=1e-7, atol=1e-12)
     for x in (0.05, 0.3, 0.5, 0.93):
         assert float(results.t_test(f"mean = {x}").pvalue) == pytest.approx(expected.p(x), rel=1e-9)

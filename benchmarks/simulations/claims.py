@@ -146,11 +146,25 @@ def of_size(table: Frame, size: str) -> tuple[object, ...]:
 
 def of_two(table: Frame, world: str) -> tuple[str, ...]:
     """Misses of unpaired differences on the worse side by three rules, and the default's width over that as seen."""
+    worse, width = sides(table, world)
+    ratio = width["default"] / width["as seen"]
+    return (*(share(worse[rule]) for rule in ("as seen", "default", "Newcombe")), f"{ratio:.2f}")
+
+
+def sides(table: Frame, world: str) -> tuple[pd.Series, pd.Series]:
+    """Misses on the worse side, and widths, by method."""
     lines = table[table["of"] == world].set_index("method")
     too_low = 1 - lines["coverage"] - lines["too_high"] - lines["missing"]
-    worse = np.maximum(lines["too_high"], too_low)
-    width = lines.loc["default", "width"] / lines.loc["as seen", "width"]
-    return (*(share(worse[rule]) for rule in ("as seen", "default", "Newcombe")), f"{width:.2f}")
+    return np.maximum(lines["too_high"], too_low), lines["width"]
+
+
+def by_weights(table: Frame, kind: str, size: int) -> tuple[str, ...]:
+    """Misses on the worse side by default and on the logit scale by rate, and the least and largest ratio of widths."""
+    rates = ("0.8", "0.95", "0.98", "0.995")
+    each = [sides(table, f"weighted by {kind}, {rate} in 15 clusters of {size}") for rate in rates]
+    ratios = [width["default"] / width["logit"] for _, width in each]
+    misses = [f"{share(worse['default'])}, {share(worse['logit'])}" for worse, _ in each]
+    return (*misses, f"{min(ratios):.2f} to {max(ratios):.2f}")
 
 
 def by_judges(table: Frame, method: str) -> tuple[str, ...]:
@@ -294,6 +308,12 @@ CLAIMS = (
         COVERAGE, "| the same on the logit scale | {} | {} | {} |", lambda t: row_of(worlds(t, "strata of", "logit"))
     ),
     Claim(
+        COVERAGE,
+        "| weighted means, and ratios of lengths | {} | {} | {} |",
+        lambda t: row_of(worlds(t, "weighted by", "default")),
+    ),
+    Claim(COVERAGE, "| these on the logit scale | {} | {} | {} |", lambda t: row_of(worlds(t, "weighted by", "logit"))),
+    Claim(
         COVERAGE, "| win rates, by prompt | {} | {} | {} |", lambda t: row_of(boards(t, estimator="win_rate", judges=1))
     ),
     Claim(
@@ -368,6 +388,15 @@ CLAIMS = (
             lambda t, world=world: of_two(t, world),
         )
         for label, world in UNPAIRED.items()
+    ),
+    *(
+        Claim(
+            "docs/decisions/weights.md",
+            f"| {kind}s | {size} | {{}} | {{}} | {{}} | {{}} | {{}} |",
+            lambda t, kind=kind, size=size: by_weights(t, kind, size),
+        )
+        for kind in ("row", "cluster", "length")
+        for size in (10, 100)
     ),
     Claim(
         "docs/decisions/strata.md",

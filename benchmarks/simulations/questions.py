@@ -200,6 +200,25 @@ def unpaired(
     return Question(ask, dict.fromkeys(("default", "as seen", "Newcombe"), rates[0] - rates[1]))
 
 
+def weighted(kind: str, G: int, size: int, rate: float, icc: float) -> Question:
+    """0/1 scores in clusters with lognormal weights (sigma 1) of rows or of clusters, or over lengths of answers."""
+    codes, precision = np.repeat(np.arange(G), size), 1 / icc - 1
+
+    def ask(rng: Rng) -> Ends:
+        ease = rng.beta(rate * precision, (1 - rate) * precision, G)
+        score = (rng.random(codes.size) < ease[codes]).astype(float)
+        weight = np.exp(rng.normal(size=G)[codes] if kind == "cluster" else rng.normal(size=codes.size))
+        log = pd.DataFrame({"cluster": codes, "score": score, "weight": weight})
+        if kind == "length":
+            length = np.ceil(20 * weight)
+            fit = er.ratio(log.assign(right=score * length, length=length), "right", "length", groups="cluster")
+        else:
+            fit = er.mean(log, weights="weight", groups="cluster")
+        return {"default": last(fit), "logit": last(fit, method="logit")}
+
+    return Question(ask, {"default": rate, "logit": rate})
+
+
 def three_judges(rate: float, taste: float) -> Question:
     """Equal models on 60 prompts under three judges, whose verdicts differ on few of them."""
     prompt, judge = np.indices((60, 3)).reshape(2, -1)
@@ -638,6 +657,8 @@ STRATA = (
     ((200, 40, 20, 20), (0.6, 0.9, 0.95, 0.98)),
     ((50,) * 8, (0.8, 0.85, 0.9, 0.95, 0.98, 0.98, 0.99, 0.99)),
 )
+# Clusters, and rows of each
+WEIGHTED = ((15, 10), (15, 100))
 FOLLOWS = {
     (10, 50): ("horizon", "panel", "ability", "wins", "brier", "pass^k", "frontier", "30 items", "100 items"),
     (20, 60): ("judge_corrected", "auc", "tpr@fpr=0.1", "ece, calibrated", "ece, .1 too sure"),
@@ -675,6 +696,8 @@ def _worlds() -> Iterator[tuple[str, Made]]:
         yield name, (400, unpaired, (rates, (G, size), (G, size), 0.3, True))
     name = "models of 0.95 and 0.95, in 60 clusters of 10 and in 10 of 100"
     yield name, (400, unpaired, ((0.95, 0.95), (60, 10), (10, 100), 0.3))
+    for kind, (G, size), rate in product(("row", "cluster", "length"), WEIGHTED, (0.8, 0.95, 0.98, 0.995)):
+        yield f"weighted by {kind}, {rate:g} in {G} clusters of {size}", (400, weighted, (kind, G, size, rate, 0.2))
     for rate, taste in product((0.7, 0.95), (0.0, 0.3)):
         yield f"three judges, rate {rate:g}, taste {taste:g}", (400, three_judges, (rate, taste))
     for models, per_prompt in ((20, 10), (40, 20), (60, 30)):

@@ -217,7 +217,7 @@ class Covariance:
     paired : Paired, optional
         Scores in [0, 1] of models on the same questions, whose differences have a null variance.
     single : SingleMeans, optional
-        Unweighted means of scores in [0, 1], which have one too.
+        Means of scores in [0, 1], which have one too.
     ends : Ends, optional
         Means of scores in [0, 1] without a variance, of models that lost all say; differences from them allow for the
         ends of their intervals.

@@ -119,16 +119,24 @@ def estimate_sums(
 
 
 def single_means(estimate: Estimate) -> SingleMeans | None:
-    """What gives unweighted means in [0, 1], over known strata or not, their score intervals; None of others."""
-    cells, A, icc = estimate.cells, estimate.coefficient_map, estimate.about.icc
-    if icc is None or not estimate.bounded or cells is None or A is None or np.any(cells.count != cells.weight):
+    """What gives means in [0, 1], over known strata or not, their score intervals; None of others."""
+    cells, A, icc, scores = estimate.cells, estimate.coefficient_map, estimate.about.icc, estimate.scores
+    if icc is None or not estimate.bounded or cells is None or A is None:
         return None
+    count, squares = cells.count, cells.squares
+    if np.any(count != cells.weight) or not scores.of_means:
+        count = cells.weight**2 / scores.row_moments()[2]
+        squares = cells.scatter * count
     if cells.stratum is not None:
-        strata = (cells.mean, cells.count, cells.squares)
-        return StratifiedMeans.of_strata(estimate.scores, compressed(A), strata, icc)
+        return StratifiedMeans.of_strata(scores, compressed(A), (cells.mean, count, squares), icc, cells.weight)
     if np.any(np.diff(compressed(A).indptr) != 1):
         return None
-    return SingleMeans(estimate.scores, cells.mean, cells.count, A, icc, cells.squares)
+    return SingleMeans(scores, cells.mean, count, A, icc, squares, cells.weight)
+
+
+def with_score_intervals(estimate: Estimate) -> Estimate:
+    """The same means with their score intervals, where they have any."""
+    return replace(estimate, family=same_questions(None, single_means(estimate), estimate.family))
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +241,7 @@ def linearized_estimate(split: Split, statistic: Linearized, about: About, colum
         split.weighted(statistic.share),
         rows.weights,
     )
-    return of_means(
+    estimate = of_means(
         split.names,
         np.eye(n_cells),
         Cells(count, weight, statistic.params, split.total(statistic.influence**2), low, high, spread=spread),
@@ -243,6 +251,7 @@ def linearized_estimate(split: Split, statistic: Linearized, about: About, colum
         dropped=rows.dropped,
         about=replace(about, levels=about.levels or statistic.bounded),
     )
+    return with_score_intervals(estimate)
 
 
 def _values(split: Split, statistic: Linearized) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -29,13 +29,14 @@ from evalreg.estimators.cells import (
     side_by_side,
     split_rows,
     titled,
+    with_score_intervals,
 )
 from evalreg.estimators.ratio import solve
 from evalreg.inference.intervals import Behind, joint_test
 from evalreg.inference.wald import joint_test_p
 from evalreg.numerics.limits import ROUNDING
 from evalreg.results.results import Results, estimator, results_of
-from evalreg.scores.score_interval import FEW_EXPECTED
+from evalreg.scores.score_interval import FEW_EXPECTED, ICC_MEAN
 
 MetricName: TypeAlias = Literal["accuracy", "precision", "recall", "f1", "kappa"]
 ScoreMetricName: TypeAlias = Literal["auc", "brier", "ece"] | str
@@ -122,8 +123,8 @@ def classification(
     -------
     Results
         Named by the labels of `by`, or by the metric; by class, or model and class with a colon between, where there
-        is one parameter a class. Intervals are built on the logit scale; those of kappa are Wald's, and those of "ece"
-        roots of those of its square.
+        is one parameter a class. Score intervals as in `mean`; on the logit scale of F1, "auc" and "tpr@fpr=f", Wald's
+        of kappa, and of "ece" roots of those of its square.
 
     Raises
     ------
@@ -174,7 +175,9 @@ def classification(
     _check_which(metric, positive, average, classes)
     split = split_rows(data, {}, by, groups, weights, missing, metric, texts={"truth": truth, "predicted": predicted})
     title = titled(_title(metric, positive, average), by)
-    about = About(title, f"{predicted} against {truth}", interval="logit")
+    # What a row weighs in F1 depends on whether it is right, so that Kish's effective rows are too few.
+    icc = None if metric == "f1" and average != "micro" else ICC_MEAN
+    about = About(title, f"{predicted} against {truth}", interval="logit", icc=icc)
     names, labels = _coded(split.rows.used[truth], split.rows.used[predicted], truth, predicted)
     notes = list(independence_note(by, groups))
     if metric == "kappa":
@@ -386,7 +389,7 @@ def scored(
         if metric == "ece":
             return _calibration(split, is_true, score, about, requested)
         means = means_of_cells(split, (score - is_true) ** 2, predicted)
-        return replace(means, about=replace(about, interval="logit", unit=True))
+        return with_score_intervals(replace(means, about=replace(about, interval="logit", unit=True, icc=ICC_MEAN)))
     # Two cells of each model, of its negatives and its positives.
     cell = 2 * split.codes + is_true
     both = replace(split, names=tuple(f"cell {i}" for i in range(2 * n)), cell=cell)

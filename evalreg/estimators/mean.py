@@ -178,9 +178,9 @@ def mean(
     Returns
     -------
     Results
-        Parameters are named by the labels of `by`, sorted as strings, or "mean". Unweighted means of
-        scores in [0, 1], over `strata` of known shares too, have Wilson's score interval with a design effect; with
-        `weights` or shares "as_sampled" the interval is built on the logit scale.
+        Parameters are named by the labels of `by`, sorted as strings, or "mean". Means of scores in [0, 1], with
+        `weights` or over `strata` of known shares too, have Wilson's score interval with a design effect; with shares
+        "as_sampled" the interval is built on the logit scale.
 
     Raises
     ------
@@ -266,7 +266,7 @@ def mean(
         notes = (*alone, *notes, *unequal_notes(estimate, item, axes))
     with clustered_by_items(estimate, items):
         results = results_of(estimate, axes, requested, notes)
-    refuse_idle_icc(icc, ICC_MEAN, results.cov.single, "unweighted means")
+    refuse_idle_icc(icc, ICC_MEAN, results.cov.single, "means")
     return results
 
 

@@ -30,11 +30,13 @@ from evalreg.estimators.cells import (
     refuse_constant,
     split_rows,
     titled,
+    with_score_intervals,
 )
 from evalreg.numerics.limits import CONSTANT
 from evalreg.results.results import Results, estimator, results_of
 from evalreg.scores.base import Cells
 from evalreg.scores.engine import EngineScores, Measured, SummedRows, near_centres
+from evalreg.scores.score_interval import ICC_MEAN
 
 # Above this relative standard error of a denominator, first-order variances of a ratio are not to be relied on.
 HARDLY_KNOWN = 0.2
@@ -110,8 +112,8 @@ def ratio(
     -------
     Results
         Parameters are named by the labels of `by`, sorted as strings, or "ratio". Where every numerator lies between 0
-        and its denominator, the ratio is a weighted mean of values in [0, 1] and the interval is built on the logit
-        scale.
+        and its denominator, the ratio is a weighted mean of values in [0, 1] and has the score interval of
+        `mean`.
 
     Raises
     ------
@@ -145,7 +147,7 @@ def ratio(
     requested = check_cov_options(cov, ssc, dof, repair)
     columns = {"numerator": numerator, "denominator": denominator}
     refuse_same(columns)
-    about = About(titled("Ratio", by), f"{numerator} / {denominator}", interval="logit")
+    about = About(titled("Ratio", by), f"{numerator} / {denominator}", interval="logit", icc=ICC_MEAN)
     table = lines_of(data, "ratios") if isinstance(data, SummedLog) else open_frame(data)
     if isinstance(data, SummedLog):
         refuse_other(data, columns | {"weights": weights})
@@ -303,7 +305,7 @@ def _from_sums(read: EngineRows, rows: Measured, columns: tuple[str, str], about
         about=replace(about, lines=_idle_lines(int(sums["idle"].sum())), levels=levels),
     )
     apart = central["wdd"] / mean**2 - 2 * central["wd"] / mean + central["ww"]
-    return estimate, np.maximum(apart, 0.0)
+    return with_score_intervals(estimate), np.maximum(apart, 0.0)
 
 
 def _check_sums(sums: Mapping[str, FloatArray], columns: tuple[str, str]) -> None:

@@ -53,8 +53,8 @@ def through(estimate: Estimate, cov: Covariance) -> Through | None:
 def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | None) -> FloatArray:
     """Confidence limits of the parameters, (n_params, 2).
 
-    By default score intervals of unweighted means in [0, 1] and of paired differences; of other means in [0, 1] and of
-    win rates on the logit scale (Korn and Graubard 1998), at 0 and 1 Clopper and Pearson's on the effective clusters;
+    By default score intervals of means in [0, 1] and of differences of two; of rectified means, F1, AUC and win rates
+    on the logit scale (Korn and Graubard 1998), at 0 and 1 Clopper and Pearson's on the effective clusters;
     estimate +- t times the standard error of everything else.
     """
     fraction("alpha", alpha)
@@ -131,7 +131,7 @@ def score_interval_of_intercept(estimate: Estimate, cov: Covariance, alpha: floa
         squares = np.array([float(scores.residual @ scores.residual)])
     else:
         return None
-    single = SingleMeans(scores, mean, n, np.ones((1, 1)), ICC_MEAN, squares)
+    single = SingleMeans(scores, mean, n, np.ones((1, 1)), ICC_MEAN, squares, n)
     return np.asarray(replace(cov, single=single).limits(np.array(estimate.params), None, alpha)[0])
 
 

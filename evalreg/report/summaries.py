@@ -82,9 +82,10 @@ def score_text(cov: Covariance) -> str:
         assert source is not None
         sentences.append(
             f"What clusters did not show is taken to go together (icc = {source.icc:g}), which multiplies that growth "
-            f"by up to {null.effect[most]:.1f} ({names[most]}). "
-            f"`icc` in `{'compare' if is_paired else 'mean'}` takes another value."
+            f"by up to {null.effect[most]:.1f} ({names[most]})."
         )
+        if source.scores.of_means:  # Ratios take no `icc`.
+            sentences.append(f"`icc` in `{'compare' if is_paired else 'mean'}` takes another value.")
     return " ".join(sentences)
 
 

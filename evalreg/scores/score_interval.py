@@ -74,13 +74,18 @@ class Unseen:
         return np.asarray(self.share + icc * self.pairs + (1.0 - self.share) * seen)
 
 
-def rarer_scores(blocks: Iterable[tuple[Matrix, Matrix]], mean: FloatArray) -> Iterable[tuple[FloatArray, FloatArray]]:
-    """Rows of clusters, and the smaller of their sums of y and of 1 - y, from totals of y - mean and rows."""
-    for totals, counts in blocks:
-        step = max(HELD // max(counts.shape[1], 1), 1)
-        for first in range(0, counts.shape[0], step):
-            size = dense(counts[first : first + step])
-            total = dense(totals[first : first + step]) + size * mean
+def rarer_scores(
+    blocks: Iterable[tuple[Matrix, Matrix]], mean: FloatArray, worth: FloatArray
+) -> Iterable[tuple[FloatArray, FloatArray]]:
+    """Rows of clusters, and the smaller of their sums of y and of 1 - y, from weighted totals of y - mean and weights.
+
+    `worth` is how many rows a weight of 1 counts as, in each column.
+    """
+    for totals, weights in blocks:
+        step = max(HELD // max(weights.shape[1], 1), 1)
+        for first in range(0, weights.shape[0], step):
+            size = dense(weights[first : first + step]) * worth
+            total = dense(totals[first : first + step]) * worth + size * mean
             yield size, np.minimum(total, size - total)
 
 
@@ -263,11 +268,12 @@ def null_variance(
     *,
     signed: bool,
     factor: FloatArray | float = 1.0,
+    left: FloatArray | float = 1.0,
 ) -> NullVariance:
     """V(x) of means or of paired differences, from the variance V of the covariance in use (0 where there is none).
 
-    `factor` is that of a finite population, 1 - n/N. Where no row varies and the value is not at an end, the spread of
-    0/1 trials is supposed: never an interval of no width.
+    `factor` is that of a finite population, 1 - n/N; `left` is what a difference leaves of a mean's variance. Where no
+    row varies and the value is not at an end, the spread of 0/1 trials is supposed: never an interval of no width.
     """
     level = np.abs(theta) if signed else theta
     supposed = (spread < LAST_DIGITS) & (level > 0) & (level < 1)
@@ -276,7 +282,7 @@ def null_variance(
     naive = factor * spread / np.maximum(n - 1, 1)
     ratio = np.where((naive > 0) & ~supposed, seen / np.where(naive > 0, naive, 1.0), 1.0)
     effect = unseen.design_effect(icc, np.maximum(ratio, 1.0)) * factor
-    base = np.where(supposed, effect * spread / n, seen + unseen.share * np.maximum(naive - seen, 0.0))
+    base = np.where(supposed, effect * spread / n, seen + unseen.share * np.maximum(left * naive - seen, 0.0))
     kind = np.full(theta.shape, signed), not_of_two(theta.size)
     return NullVariance(theta, n, spread, size, square, seen, base, effect, *kind)
 
@@ -285,7 +291,7 @@ Sides: TypeAlias = tuple[IntArray, IntArray, IntArray, FloatArray]
 """Contrasts that have a null variance, their two columns (-1: there is one only), and what multiplies them."""
 
 Strata: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
-"""Mean, rows, and sum of squares about the mean of each stratum, shape (n_strata,) each."""
+"""Mean, rows, and sum of squares about the mean of each stratum, shape (n_strata,) each; weighted: n* and n* s^2."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,7 +323,9 @@ class UnitScores(ABC):
     def sides(self, contrasts: Matrix | None) -> Sides:
         """Which contrasts (None: the parameters) are means, or differences on the same questions."""
 
-    def null_variance(self, sides: Sides, variance: FloatArray, axis: Axis | None) -> NullVariance:
+    def null_variance(
+        self, sides: Sides, variance: FloatArray, axis: Axis | None, left: FloatArray | float = 1.0
+    ) -> NullVariance:
         """V(x) of such contrasts, from their variances in clusters of an axis (None: independent rows)."""
         _, first, second, _ = sides
         n, theta = self.count[first], self.means[first] - np.where(second < 0, 0.0, self.means[second])
@@ -328,7 +336,7 @@ class UnitScores(ABC):
             known = (variance > 0) & (naive > 0)
             factor = factor * np.where(known, np.minimum(variance / np.where(known, naive, 1.0), 1.0), 1.0)
         moments = theta, n, spread, size, spread + theta**2
-        return null_variance(*moments, variance, unseen, self.icc, signed=self.signed, factor=factor)
+        return null_variance(*moments, variance, unseen, self.icc, signed=self.signed, factor=factor, left=left)
 
     def apart(self, contrasts: Matrix) -> IntArray:
         """Which contrasts are of two models that were not asked the same questions."""
@@ -364,11 +372,15 @@ class UnitScores(ABC):
 
 @dataclass(frozen=True, eq=False)
 class SingleMeans(UnitScores):
-    """Columns are unweighted means; each has a null variance by itself."""
+    """Columns are means, each with a null variance by itself.
+
+    A weighted mean counts as n* = (sum w)^2/sum w^2 rows, and a weight as its part of these; Kish (1965), section 8.2.
+    """
 
     signed = False
 
-    squares: FloatArray  # (n_columns,): sum of squares of the rows about the mean
+    squares: FloatArray  # (n_columns,): n* times the variance of one row
+    weight: FloatArray  # (n_cells,): sum of the weights
 
     def sides(self, contrasts: Matrix | None) -> Sides:
         """Contrasts that are one column."""
@@ -391,7 +403,7 @@ class SingleMeans(UnitScores):
 
     @property
     def cell_count(self) -> FloatArray:
-        """Rows of the cells that the means are made of."""
+        """Rows that the cells of which the means are made count as."""
         return self.count
 
     def variances(self, axis: Axis | None) -> tuple[FloatArray, FloatArray]:
@@ -400,7 +412,7 @@ class SingleMeans(UnitScores):
         naive = np.asarray(factor * self.squares / self.count / np.maximum(self.count - 1, 1))
         if axis is None:
             return naive, naive
-        totals = (scale_columns(block.totals, 1 / self.cell_count) for block in self.scores.as_means.cells(axis))
+        totals = (scale_columns(block.totals, 1 / self.weight) for block in self.scores.cells(axis))
         squares = (squared_entries(compressed(self._in_columns(block))) for block in totals)
         return sum_blocks(totals_of_columns(block) for block in squares), naive
 
@@ -413,18 +425,18 @@ class SingleMeans(UnitScores):
         return self._rarer_in(axis, self.means)
 
     def _rarer_in(self, axis: Axis, means: FloatArray) -> Unseen:
-        blocks = ((block.totals, rows_of(block)) for block in self.scores.as_means.cells(axis))
-        return Unseen.of_clusters(rarer_scores(blocks, means))
+        blocks = ((block.totals, rows_of(block)) for block in self.scores.cells(axis))
+        return Unseen.of_clusters(rarer_scores(blocks, means, self.cell_count / self.weight))
 
     def beside(self, other: SingleMeans, scores: Scores) -> SingleMeans | None:
         """Means of both from their scores side by side; None where the two have not the same rule."""
         rules = [(type(part), part.icc, part.stratified, part.factor is None) for part in (self, other)]
         if rules[0] != rules[1] or self.factor is not None:
             return None
-        parts = ((part.means, part.count, part.squares) for part in (self, other))
-        means, count, squares = (np.concatenate(both) for both in zip(*parts, strict=True))
+        parts = ((part.means, part.count, part.squares, part.weight) for part in (self, other))
+        means, count, *more = (np.concatenate(both) for both in zip(*parts, strict=True))
         contrasts = sparse.block_diag([self._compressed, other._compressed], format="csr")
-        return SingleMeans(scores, means, count, contrasts, self.icc, squares, stratified=self.stratified)
+        return SingleMeans(scores, means, count, contrasts, self.icc, *more, stratified=self.stratified)
 
     @cached_property
     def _unseen(self) -> dict[Axis, Unseen]:
@@ -456,16 +468,17 @@ class UnpairedMeans:
     def null_variance(self, sides: Sides, variance: FloatArray, axis: Axis | None) -> NullVariance:
         """V(x) from the variances of the differences in clusters of an axis (None: independent rows).
 
-        Each mean has its part of the variance, in proportion to what its own clusters add to it.
+        Each mean has its part of the variance, in proportion to what its own clusters add to it; what clusters have in
+        common is left out of what they are taken to have at least, too.
         """
         rows, first, second, scale = sides
         columns, alone = np.array([first, second]), np.full(rows.size, -1)
         clustered, naive = (of[columns] for of in self.single.variances(axis))
         total = clustered.sum(axis=0)
-        parts = clustered * np.where(total > 0, variance / np.where(total > 0, total, 1.0), 0.0)
+        left = np.where(total > 0, variance / np.where(total > 0, total, 1.0), 1.0)
         nulls = [
-            self.single.null_variance((rows, column, alone, scale), part, axis)
-            for column, part in zip(columns, parts, strict=True)
+            self.single.null_variance((rows, column, alone, scale), part, axis, np.minimum(left, 1.0))
+            for column, part in zip(columns, clustered * left, strict=True)
         ]
         return NullVariance.of_two(nulls[0], nulls[1], naive.sum(axis=0))
 
@@ -484,7 +497,7 @@ class StratifiedMeans(SingleMeans):
 
     @classmethod
     def of_strata(
-        cls, scores: Scores, shares: Matrix, strata: Strata, icc: float, factor: FloatArray | float = 1.0
+        cls, scores: Scores, shares: Matrix, strata: Strata, icc: float, weight: FloatArray, factor: Any = 1.0
     ) -> StratifiedMeans:
         """From means, rows and squares of the strata; `factor` is 1 - n/N of each stratum of a finite population."""
         (mean, count, squares), w = strata, compressed(shares)
@@ -496,11 +509,11 @@ class StratifiedMeans(SingleMeans):
         n = 1 / total
         spread = n * (variances @ within + pooled * (variances @ unseen))
         contrasts = identity(n.size)
-        return cls(scores, w @ mean, n, contrasts, icc, spread * (n - 1), shares=w, strata=strata)
+        return cls(scores, w @ mean, n, contrasts, icc, spread * (n - 1), weight, shares=w, strata=strata)
 
     def drawn(self, factor: FloatArray) -> StratifiedMeans:
         """The same of strata of finite populations."""
-        of = StratifiedMeans.of_strata(self.scores, self.shares, self.strata, self.icc, factor)
+        of = StratifiedMeans.of_strata(self.scores, self.shares, self.strata, self.icc, self.weight, factor)
         return replace(of, contrasts=self.contrasts)
 
     def beside(self, other: SingleMeans, scores: Scores) -> SingleMeans | None:

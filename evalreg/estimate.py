@@ -333,6 +333,10 @@ class Family:
         """
         return None
 
+    def without_variance(self, estimate: Estimate, cov: Any) -> Any:
+        """Parameters without a variance for whose ends differences allow, of a rule of their own; None of others."""
+        return None
+
     @property
     def single(self) -> SingleMeans | None:
         """Means of scores in [0, 1], which have a null variance; None of anything else."""

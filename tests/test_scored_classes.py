@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import evalreg as er
 
@@ -98,9 +99,25 @@ def test_a_perfect_monitor_has_an_interval_with_a_width(rng):
         ends = er.classification(log, **ROLES, metric=metric, groups="task").conf_int().iloc[0]
         assert ends[1] == 1
         assert 0.5 < ends[0] < 0.99
-    both = pd.concat([log, log.assign(model="old", score=rng.permutation(log["score"]))])
-    with pytest.warns(er.errors.ZeroVarianceWarning, match='differences from "new" take it for known'):
-        er.classification(both, **ROLES, metric="auc", by="model", groups="task")
+
+
+def test_a_difference_from_a_perfect_monitor_allows_for_the_end_of_its_interval(rng):
+    log = monitored(rng, 20).query("model == 'new'")
+    log = log.assign(score=log["bad"] * 10 + log["score"].rank() / 1000)
+    old = log.assign(model="old", score=log["score"] - 10.1 * log["bad"] * (rng.random(len(log)) < 0.3))
+    for metric in ("auc", "tpr@fpr=0.1"):
+        both = er.classification(pd.concat([log, old]), **ROLES, metric=metric, by="model", groups="task")
+        low, _ = both.conf_int().loc["new"]
+        difference, gap = both.contrast("new - old"), 1 - both.params["old"]
+        # Zou and Donner (2008), equations 7 and 8, with the t interval of the one that has a variance.
+        half = stats.t.ppf(0.975, difference.dof.iloc[0]) * both.bse["old"]
+        np.testing.assert_allclose(
+            difference.conf_int().iloc[0], [gap - np.hypot(1 - low, half), gap + half], rtol=1e-9
+        )
+        assert float(both.t_test(f"new - old = {gap + half}").pvalue) == pytest.approx(0.05, rel=1e-6)
+    both = pd.concat([log, log.assign(model="old")])
+    same = er.classification(both, **ROLES, metric="auc", by="model", groups="task").contrast("new - old")
+    assert same.conf_int().iloc[0].tolist() == pytest.approx([low - 1, 1 - low])
 
 
 def test_weights_count_rows_as_often(rng):

@@ -624,7 +624,9 @@ def _floored(cov: Covariance, estimate: Estimate, axes: tuple[Axis, ...], option
         return replace(
             cov, floor=None if floor is None else floor.linear(dense(C)), ends=None if ends is None else ends.linear(C)
         )
-    if cov.bounded and np.any(cov.variance() == 0):
+    if ends := estimate.family.without_variance(estimate, cov):
+        cov = replace(cov, ends=ends)
+    elif cov.bounded and np.any(cov.variance() == 0):
         cov = replace(cov, ends=ends_of(estimate, cov.variance(), axes))
     family = estimate.family
     if not isinstance(family, Inverted) or estimate.n_params < 2:

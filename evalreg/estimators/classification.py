@@ -13,11 +13,12 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, ne
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import CovOptions, check_cov_options, resolve_cov
 from evalreg.covariance.proportions import logit_interval, proportion_interval
+from evalreg.covariance.reach import Ends
 from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import Codes, Groups, joint
 from evalreg.data.pairs import as_name
-from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, FewClustersWarning, Note, ZeroVarianceWarning
-from evalreg.estimate import About, Estimate, effective_clusters
+from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, FewClustersWarning, Note
+from evalreg.estimate import About, Contrasted, Estimate, Family, effective_clusters, selects
 from evalreg.estimators.cells import (
     Linearized,
     Split,
@@ -35,6 +36,7 @@ from evalreg.estimators.ratio import solve
 from evalreg.inference.intervals import Behind, joint_test
 from evalreg.inference.wald import joint_test_p
 from evalreg.numerics.limits import ROUNDING
+from evalreg.numerics.matrices import Matrix
 from evalreg.results.results import Results, estimator, results_of
 from evalreg.scores.score_interval import FEW_EXPECTED, ICC_MEAN
 
@@ -167,10 +169,7 @@ def classification(
         split = split_rows(data, {"predicted": predicted}, by, groups, weights, missing, metric, texts={"truth": truth})
         title = titled(TITLES.get(metric, metric.upper()), by)
         estimate = scored(split, truth, predicted, metric, positive, title, requested)
-        certain = list(compress(estimate.names, np.isin(estimate.params, (0.0, 1.0)) & (estimate.n_params > 1)))
-        text = f"differences from {listed(certain)} take it for known, and are too sure: its own interval does not."
-        known = ((ZeroVarianceWarning, text),) if certain and isinstance(estimate.family, OnLogit) else ()
-        return results_of(estimate, split.rows.axes, requested, (*independence_note(by, groups), *known))
+        return results_of(estimate, split.rows.axes, requested, independence_note(by, groups))
     option("metric", metric, (*get_args(MetricName), *TITLES), ' Or "tpr@fpr=f" with a rate f.')
     _check_which(metric, positive, average, classes)
     split = split_rows(data, {}, by, groups, weights, missing, metric, texts={"truth": truth, "predicted": predicted})
@@ -474,17 +473,30 @@ def _hits(negative: Pair, positive: Pair, rate: float) -> tuple[Pair, float]:
 class OnLogit(Behind):
     """Shares made of the means of two classes, whose intervals are built on the logit scale.
 
-    Where all is right or wrong the interval is Clopper and Pearson's on the clusters of the class that has fewer.
+    Where all is right or wrong the interval is Clopper and Pearson's on the clusters of the class that has fewer, for
+    whose ends differences allow.
     """
 
     interval_rule = "on the logit scale"
+
+    def linear(self, whole: Estimate, C: Matrix) -> Family:
+        """Some of the shares, or contrasts of them all."""
+        return super().linear(whole, C) if selects(C) else Contrasted(whole, C)
+
+    def without_variance(self, estimate: Estimate, cov: Any) -> Ends | None:
+        """Those where all is right or wrong."""
+        which = np.flatnonzero(np.isin(estimate.params, (0.0, 1.0)))
+        moves = np.eye(estimate.n_params)[:, which]
+        return Ends(which, estimate.params[which], self._trials(cov)[which], moves) if which.size else None
+
+    def _trials(self, cov: Any) -> FloatArray:
+        return np.asarray(effective_clusters(self.behind, cov.axes).reshape(-1, 2).min(axis=1)[self.at])
 
     def ends(self, estimate: Estimate, cov: Any, alpha: float | FloatArray) -> FloatArray:
         """Both ends of every share, shape (n_params, 2)."""
         share, se = np.array(estimate.params), np.sqrt(cov.variance())
         inside = (share > 0) & (share < 1) & (se > 0)
-        trials = effective_clusters(self.behind, cov.axes).reshape(-1, 2).min(axis=1)[self.at]
-        limits = proportion_interval(share, trials, alpha, "clopper-pearson")
+        limits = proportion_interval(share, self._trials(cov), alpha, "clopper-pearson")
         limits[inside] = logit_interval(share[inside], se[inside], cov.critical(alpha=alpha)[inside])
         return limits
 

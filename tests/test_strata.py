@@ -69,6 +69,9 @@ def test_models_have_their_own_shares_and_a_joint_covariance(log):
     results = er.mean(both, by="model", strata="subject", strata_weights="as_sampled", groups="passage", cov="CR1")
     np.testing.assert_allclose(results.bse**2, written_out(log, 1), rtol=SAME)
     np.testing.assert_allclose(results.contrast({"a": 1, "b": 1}).params, 1.0)
+    one, options = log.assign(subject="all"), {"groups": "passage", "cov": "CR1"}
+    whole = er.mean(one, strata="subject", strata_weights="as_sampled", **options)
+    np.testing.assert_allclose(whole.conf_int(), er.mean(log, **options).conf_int(), rtol=1e-9)
     assert results.cov_params().loc["a", "b"] == pytest.approx(-written_out(log, 1), rel=SAME)
 
 
@@ -81,10 +84,8 @@ def test_estimated_shares_cover_the_mean_of_the_population_and_known_ones_do_not
         for subject, mean in (("a", 0.9), ("b", 0.55), ("c", 0.2)):
             sizes = rng.geometric(0.2, 20)
             p = rng.beta(9 * mean, 9 * (1 - mean), 20).repeat(sizes)
-            passage = np.char.add(subject, np.arange(20).repeat(sizes).astype(str))
-            parts.append(
-                pd.DataFrame({"subject": subject, "passage": passage, "score": 1.0 * (rng.random(p.size) < p)})
-            )
+            place, score = np.char.add(subject, np.arange(20).repeat(sizes).astype(str)), 1.0 * (rng.random(p.size) < p)
+            parts.append(pd.DataFrame({"subject": subject, "passage": place, "score": score}))
         log = pd.concat(parts)
         for how in hits:
             low, high = er.mean(log, strata="subject", strata_weights=how, groups="passage").conf_int().loc["mean"]

@@ -179,8 +179,7 @@ def mean(
     -------
     Results
         Parameters are named by the labels of `by`, sorted as strings, or "mean". Means of scores in [0, 1], with
-        `weights` or over `strata` of known shares too, have Wilson's score interval with a design effect; with shares
-        "as_sampled" the interval is built on the logit scale.
+        `weights` or over `strata` too, have Wilson's score interval with a design effect.
 
     Raises
     ------

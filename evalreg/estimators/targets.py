@@ -275,7 +275,8 @@ def estimated_shares(estimate: Estimate, weight: FloatArray | None = None) -> Es
     away = cells.mean - estimate.params[np.argmax(A != 0, axis=0)]
     # Without a cluster the shares would be others, which no leverage tells.
     refit = estimate.refit and replace(estimate.refit, linear=False)
-    scores, family = SampledShares(estimate.scores, away, cells.weight), same_questions(estimate.family.paired)
+    scores, of = SampledShares(estimate.scores, away, cells.weight), estimate.family
+    family = same_questions(of.paired, of.single if weight is None else None)
     return replace(estimate, scores=scores, refit=refit, family=family)
 
 

@@ -128,13 +128,17 @@ def adjustment(name: str, value: object, options: Sequence[Any]) -> Any:
     return option(name, "fdr_bh" if isinstance(value, str) and value == "bh" else value, options, hint)
 
 
-def whole_number(name: str, value: object, least: int = 1, most: int | None = None) -> int:
+# The largest whole number up to which floats hold all (limit).
+LARGEST_COUNT = 2**53
+
+
+def whole_number(name: str, value: object, least: int = 1, most: int = LARGEST_COUNT) -> int:
     """Return `value` as an int of at least `least`, and at most `most`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise ArgumentTypeError(f"`{name}` must be a whole number; got {value!r}.")
     if int(value) < least:
         raise ArgumentError(f"`{name}` must be at least {least}; got {value!r}.")
-    if most is not None and int(value) > most:
+    if int(value) > most:
         raise ArgumentError(f"`{name}` must be at most {most}; got {value!r}.")
     return int(value)
 

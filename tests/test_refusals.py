@@ -117,6 +117,7 @@ REFUSED = {
         er.summarise(log, "scor", groups="passage")  # column="scor"
     """,
     "ArgumentTypeError": """
+        er.compare(log, item=None)
         means.gate(0.9)
         er.mean(log, by=5)
         er.mean(log, 5)
@@ -163,6 +164,10 @@ REFUSED = {
         er.bootstrap(LOG, lambda rows: rows["score"].mean() + 1j, groups="passage")
     """,
     "ArgumentError": """
+        er.plan.gate(score=0.9, n=10**30, margin=0.03)
+        er.plan.labels(prevalence=0.5, sensitivity=0.9, specificity=0.9, n=10**30)
+        er.bootstrap(LOG, np.size, groups="passage", draws=10**30)
+        er.compare(log, item="question", sample="answer").wild_test(10**400)
         means.transform(lambda p: p * 1j)
         means.transform(lambda p: p, derivative=np.eye(2) * (1 + 1j))
         means.t_test(np.array([1j, 1.0]))

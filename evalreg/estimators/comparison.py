@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import sys
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -501,7 +502,7 @@ class Comparison(Printed, Hinting):
         """
         if isinstance(null, bool) or not isinstance(null, int | float | np.integer | np.floating):
             raise errors.ArgumentTypeError(f"`null` must be a number, the difference under the null; got {null!r}.")
-        if not np.isfinite(null):
+        if not abs(null) <= sys.float_info.max:
             raise errors.ArgumentError(f"`null` must be a finite number; got {null!r}.")
         if self.adjust == "single-step":
             raise errors.NotAvailableError(

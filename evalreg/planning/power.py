@@ -15,7 +15,7 @@ import pandas as pd
 import scipy
 from scipy import sparse
 
-from evalreg.checks import FloatArray, fraction
+from evalreg.checks import LARGEST_COUNT, FloatArray, fraction
 from evalreg.covariance.crossed import t_quantile
 from evalreg.covariance.leverage import cell_dof, cell_pieces
 from evalreg.errors import ArgumentError, ArgumentTypeError
@@ -72,8 +72,10 @@ def checked_icc(icc: object, remedy: str = "") -> float:
 def checked_count(name: str, value: object, least: int, what: str) -> int:
     """Return `value` if it is a whole number of at least `least`."""
     number = checked_number(name, value)
-    if number < least or number != int(number):
-        raise ArgumentError(f"`{name}` must be a whole number of {what}, at least {least}; got {value!r}.")
+    if not least <= number <= LARGEST_COUNT or number != int(number):
+        raise ArgumentError(
+            f"`{name}` must be a whole number of {what}, at least {least} and at most 2**53; got {value!r}."
+        )
     return int(number)
 
 

@@ -370,7 +370,8 @@ def _refuse_twice(parts: Mapping[str, Results]) -> None:
         alone = first.estimate.names != second.estimate.names or first.nobs != second.nobs
         if alone or not (_close(first.params, second.params) and _close(first.cov.naive, second.cov.naive)):
             continue
-        if not (first.cov.axes and second.cov.axes):
+        # Scores that do not vary have no influence by which to tell a copy from another eval.
+        if not (first.cov.axes and second.cov.axes and np.any(first.cov.naive)):
             alike.append(f"{name!r} and {other!r}")
             continue
         left, right = (part.influence(by=axis_name(part.cov.axes[0])).sort_index() for part in (first, second))
@@ -383,7 +384,7 @@ def _refuse_twice(parts: Mapping[str, Results]) -> None:
         more = f"; so do {len(alike) - 1} further pairs" if len(alike) > 1 else ""
         text = (
             f"{alike[0]} have as many rows and the same scores{more}. They count as evals of their own: if one is a "
-            "copy of the other, leave it out. With `groups` a copy is told from chance."
+            "copy of the other, leave it out. With `groups` a copy is told from chance where scores vary."
         )
         issue([(IndependenceWarning, text)])
 

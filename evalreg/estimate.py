@@ -355,7 +355,7 @@ class Family:
         """What a smooth function of theta keeps; made from what `linear` keeps."""
         return PLAIN
 
-    def moved(self) -> Family:
+    def moved(self, constant: FloatArray) -> Family:
         """What the parameters keep when constants are added to them."""
         return self
 
@@ -405,9 +405,9 @@ class ScoredFamily(Family):
 
         return ScoredFamily(relabelled(self.paired), relabelled(self.single), self.behind.with_labels(more))
 
-    def moved(self) -> Family:
+    def moved(self, constant: FloatArray) -> Family:
         """Means with a constant added lie in another range."""
-        return self.behind.moved()
+        return self.behind.moved(constant)
 
     def drawn(self, scale: FloatArray) -> Family:
         """The same where columns were drawn without replacement from a finite population."""
@@ -472,22 +472,26 @@ class Selected(Inverted):
     whole: Estimate
     C: Matrix
     interval_rule: str
+    constant: float | FloatArray = 0.0
 
     def limits(self, se: FloatArray, critical: FloatArray) -> FloatArray:
-        """Those of the same parameters in the whole."""
+        """Those of the same parameters in the whole, with the constants that were added."""
         places, every = np.argmax(dense(self.C) != 0, axis=1), np.ones((2, self.C.shape[1]))
         every[:, places] = se, critical
-        return np.asarray(cast(Inverted, self.whole.family).limits(*every)[places])
+        ends = cast(Inverted, self.whole.family).limits(*every)[places]
+        return np.asarray(ends + np.broadcast_to(self.constant, places.shape)[:, None])
 
     def floor(self, theta: FloatArray, cov: Any, limits: Limits) -> Any:
         """As the whole makes them."""
         return cast(Inverted, self.whole.family).floor(theta, cov, limits)
 
     def transform(self) -> Family:
-        """Values of functions, also with constants added, are none of the sample."""
+        """Values of functions are none of the sample."""
         return Contrasted(self.whole, self.C)
 
-    moved = transform
+    def moved(self, constant: FloatArray) -> Family:
+        """The same, with constants added."""
+        return replace(self, constant=self.constant + constant)
 
 
 @dataclass(frozen=True, eq=False)
@@ -535,7 +539,7 @@ class Monotone(Family):
         """A function of the values is not looked through."""
         return self.contrasts.transform()
 
-    def moved(self) -> Family:
+    def moved(self, constant: FloatArray) -> Family:
         """Nor are values with a constant added."""
         return self.contrasts
 
@@ -764,7 +768,7 @@ class Estimate:
             The moved parameters.
         """
         about = self.about if self.about.contrast else self.about.transform(np.eye(self.n_params))
-        params, family = np.array(self.params) + constant, self.family.moved()
+        params, family = np.array(self.params) + constant, self.family.moved(constant)
         return replace(self, params=params, bounded=False, about=about, family=family)
 
     def select(self, names: Sequence[str]) -> Estimate:

@@ -14,7 +14,7 @@ from evalreg.checks import BoolArray, IntArray, adjustment, check_target, few_of
 from evalreg.choices import THESE, CovName, DofName, MissingName, RepairName, SscName, TargetName
 from evalreg.covariance.options import check_cov_options, clustered_by_items
 from evalreg.data.answers import NOBODY, Answers, ModelPairs, answers_of, compared_pairs, in_use
-from evalreg.data.clusters import Axis, Groups, known_column, quoted_pair, refuse_same, spelled_alike, with_roles
+from evalreg.data.clusters import Axis, Groups, quoted_pair, refuse_same, spelled_alike, with_roles
 from evalreg.data.engine import Query
 from evalreg.data.engine_rows import read_answers
 from evalreg.data.frame import open_frame
@@ -239,7 +239,8 @@ def compare(
         data = lines_as_rows(data, model, item)
     labels = {"model": model, "item": item, "sample": sample, "strata": strata}
     table, _ = with_roles(open_frame(data), {"score": score}, **labels)
-    known_column(item, table.columns, "item")
+    if item is None:
+        raise ArgumentTypeError("`item` must be the name of the column of the questions that models share; got None.")
     refuse_same({"score": score, **labels})
     items = item if groups is None else None
     groups = item if groups is None else groups

@@ -319,25 +319,28 @@ def _lines(
 
 @dataclass(frozen=True, eq=False)
 class Spread(Behind):
-    """A standard deviation among other values, the root of the variance behind it less a noise.
+    """Values theta + k sd of the means of templates, and sd, the root of the variance behind it less a noise.
 
-    The interval is that of a chi-squared with as many degrees of freedom as the error of the variance shows,
-    2 v^2/Var(v) (Satterthwaite 1946, Biometrics Bulletin 2), less the noise and turned to roots.
+    The interval of sd is that of a chi-squared with as many degrees of freedom as the error of the variance shows,
+    2 v^2/Var(v) and at least 1 (Satterthwaite 1946, Biometrics Bulletin 2), less the noise, as roots. Intervals of the
+    others are made of it and of theirs at this sd (MOVER: Zou and Donner 2008, equations 7 and 8).
     """
 
-    interval_rule = "by standard errors, that of the spread by a chi-squared"
+    interval_rule = "MOVER, of a t interval and that of the spread by a chi-squared"
     noise: float
+    distance: FloatArray  # k of each value
 
     def ends(self, estimate: Estimate, cov: Any, alpha: float | FloatArray) -> FloatArray:
-        """Wald's ends; of the spread the roots of those of its square, at least 0."""
-        theta, half = np.array(estimate.params), cov.critical(alpha=alpha) * np.sqrt(cov.variance())
-        limits = np.column_stack([theta - half, theta + half])
-        raw = float(self.behind.params[0])
-        nu = 2 * raw**2 / self.covariance(cov).variance()
-        tail = np.broadcast_to(alpha, theta.shape)[:, None] / 2
-        root = np.sqrt(np.maximum(nu * raw / chdtri(nu, np.hstack([tail, 1 - tail])) - self.noise, 0.0))
-        limits[self.at == 1] = root[self.at == 1]
-        return limits
+        """Ends of the values, shape (n_values, 2); of the spread at least 0."""
+        theta, variance = np.array(estimate.params), self.covariance(cov).variance()
+        half, raw = cov.critical(alpha=alpha) * np.sqrt(variance[self.at]), float(self.behind.params[1])
+        nu, tail = max(2 * raw**2 / variance[1], 1.0), np.broadcast_to(alpha, theta.shape)[:, None] / 2
+        spread = np.sqrt(np.maximum(nu * raw / chdtri(nu, np.hstack([tail, 1 - tail])) - self.noise, 0.0))
+        k = self.distance[self.at][:, None]
+        away = k * (spread - np.sqrt(max(raw - self.noise, 0.0)))
+        reach = np.hypot(half[:, None], np.where(k < 0, away[:, ::-1], away))
+        ends = np.where((self.at == 1)[:, None], spread, theta[:, None] + reach * np.array([-1, 1]))
+        return np.asarray(ends)
 
 
 def mean_over(
@@ -358,20 +361,24 @@ def mean_over(
     y, codes, n_items = rows.values["score"], rows.used[item].codes, rows.used[item].n_clusters
     if n_items < 2:
         raise DataError(f"a spread needs two items or more under all templates; {item!r} has one.", column=item)
-    value, influence, raw, noise, of_square = _spread(y, template, codes, (len(names), n_items), np.array(shares))
+    shape = len(names), n_items
+    value, influence, raw, noise, distance, fixed = _spread(y, template, codes, shape, np.array(shares))
     labels = ("mean", "sd", *(f"q{share:g}" for share in shares))
     said = f"{score} over {len(names)} templates ({over}); the noise of {n_items} items is taken out of the spread."
     about = About(f"Mean over {over}", score, lines=(line, said))
-    behind = from_row_influence(split, np.array([raw]), of_square[:, None], ["variance"], about)
+    at_spread = np.where(np.arange(value.size) == 1, raw, value)
+    behind = from_row_influence(split, at_spread, fixed, labels, about)
     estimate = from_row_influence(split, value, influence, labels, about)
-    family = Spread(behind, np.arange(value.size), noise)
+    family = Spread(behind, np.arange(value.size), noise, distance)
     return results_of(replace(estimate, family=family), rows.axes, cov)
 
 
 def _spread(
     y: FloatArray, template: IntArray, item: IntArray, shape: tuple[int, int], q: FloatArray
-) -> tuple[FloatArray, FloatArray, float, float, FloatArray]:
-    """Mean, sd and quantiles, and N times the influence of each row; the variance, its noise, and that on it less this.
+) -> tuple[FloatArray, FloatArray, float, float, FloatArray, FloatArray]:
+    """Mean, sd and quantiles, and N times the influence of each row; the variance and its noise; sds from the mean.
+
+    Last the influence on the variance less its noise in place of the sd, and on the others at this sd.
 
     The variance is that of template means less MS/n, MS the mean square of template by item (Searle, Casella and
     McCulloch 1992, section 4.3). Added over a template the influence is that of the template, over an item that of the
@@ -391,7 +398,7 @@ def _spread(
     # Template means shrunk to the spread that is left: mean + (m - mean) sd/top.
     shrink = sd / top
     of_shrink = (of_sd - shrink * of_raw / (2 * top)) / top if sd > 0 else np.zeros(N)
-    values, influence = [mean, sd], [y - mean, of_sd]
+    values, influence, distance, fixed = [mean, sd], [y - mean, of_sd], [0.0, 0.0], [y - mean, of_square]
     for share in q:
         at = np.quantile(m, share)
         # Of a quantile each template has (share - (m <= at)) times the slope of the quantiles: Woodruff (1952).
@@ -399,7 +406,8 @@ def _spread(
         low, high = max(share - h, 0.0), min(share + h, 1.0)
         slope = float(np.diff(np.quantile(m, [low, high]))[0] / (high - low))
         of_templates = slope * (np.mean(m <= at) - (m <= at))[template]
-        of_quantile = (y - mean - apart) * shrink + shrink * of_templates + (1 - shrink) * (y - mean)
+        fixed.append((y - mean - apart) * shrink + shrink * of_templates + (1 - shrink) * (y - mean))
         values.append(mean + (at - mean) * shrink)
-        influence.append(of_quantile + (at - mean) * of_shrink)
-    return np.array(values), np.column_stack(influence), raw, MS / n, of_square
+        distance.append((at - mean) / top)
+        influence.append(fixed[-1] + (at - mean) * of_shrink)
+    return np.array(values), np.column_stack(influence), raw, MS / n, np.array(distance), np.column_stack(fixed)

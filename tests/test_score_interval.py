@@ -276,3 +276,14 @@ def test_fixed_strata_that_explain_the_differences_keep_their_gain() -> None:
     log = log.assign(score=np.append(d, np.zeros(240)), subject=np.tile(subject, 2))
     within, plain = (er.compare(log, baseline="old", strata=strata).table.iloc[0] for strata in ("subject", None))
     assert within["upper"] - within["lower"] < 0.85 * (plain["upper"] - plain["lower"])
+
+
+@pytest.mark.parametrize("groups", ["passage", None])
+def test_weights_whose_sum_is_the_number_of_rows_are_weights(groups):
+    log = er.datasets.passages(n_passages=20, questions_per_passage=5, seed=1)
+    weights = np.where(np.arange(len(log)) % 10 < 9, 0.5, 5.5)
+    assert weights.sum() == len(log)
+    whole, doubled = (er.mean(log, weights=unit * weights, groups=groups) for unit in (1, 2))
+    pd.testing.assert_frame_equal(whole.conf_int(), doubled.conf_int(), rtol=1e-12)
+    with pytest.raises(er.errors.NotAvailableError, match="weights"):
+        er.posterior(whole)

@@ -124,7 +124,7 @@ def single_means(estimate: Estimate) -> SingleMeans | None:
     if icc is None or not estimate.bounded or cells is None or A is None:
         return None
     count, squares = cells.count, cells.squares
-    if np.any(count != cells.weight) or not scores.of_means:
+    if cells.weighted.any() or not scores.of_means:
         count = cells.weight**2 / scores.row_moments()[2]
         squares = cells.scatter * count
     if cells.stratum is not None:
@@ -244,7 +244,16 @@ def linearized_estimate(split: Split, statistic: Linearized, about: About, colum
     estimate = of_means(
         split.names,
         np.eye(n_cells),
-        Cells(count, weight, statistic.params, split.total(statistic.influence**2), low, high, spread=spread),
+        Cells(
+            count,
+            weight,
+            statistic.params,
+            split.total(statistic.influence**2),
+            low,
+            high,
+            spread=spread,
+            unlike=rows.weights is not None,
+        ),
         scores,
         linear=statistic.exact,
         bounded=statistic.bounded,

@@ -124,7 +124,7 @@ def score_interval_of_intercept(estimate: Estimate, cov: Covariance, alpha: floa
     cells, scores, A = estimate.cells, estimate.scores, estimate.coefficient_map
     if not (estimate.about.formula and estimate.bounded and estimate.n_params == 1 and cov.variance()[0] > 0):
         return None
-    if cells is not None and A is not None and cells.count.size == 1 and np.array_equal(cells.count, cells.weight):
+    if cells is not None and A is not None and cells.count.size == 1 and not cells.weighted.any():
         mean, n, squares = cells.mean, cells.count, cells.squares
     elif isinstance(scores, RowScores) and scores.weights is None and scores.residual is not None:
         mean, n = np.array(estimate.params), np.array([float(estimate.n_rows)])
@@ -174,7 +174,7 @@ def _counted(estimate: Estimate) -> BoolArray:
     cells, A = estimate.cells, without_zeros(compressed(estimate.coefficient_map))
     assert cells is not None
     other = ~np.isclose(cells.scatter, cells.mean * (1 - cells.mean), rtol=1e-9, atol=1e-12)
-    other |= cells.count != cells.weight
+    other |= cells.weighted
     return np.asarray((np.diff(A.indptr) == 1) & ((signs_of_entries(A) @ other) == 0))
 
 

@@ -278,7 +278,7 @@ def _columns(estimate: Estimate) -> IntArray:
     A = dense(A)
     if not (((A != 0).sum(axis=1) == 1) & (A.sum(axis=1) == 1)).all():
         raise _not_means(estimate)
-    if not np.array_equal(cells.count, cells.weight):
+    if cells.weighted.any():
         raise NotAvailableError(
             "a posterior counts successes among rows; rows with `weights` cannot be counted. Fit again without "
             "`weights`, or use conf_int()."

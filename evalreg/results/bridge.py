@@ -367,7 +367,7 @@ def _regression_of(estimate: Estimate) -> tuple[str, dict[str, bool], bool]:
     if about.lines and estimate.kind == "mean":
         raise _NoLineError(f"rows are put together or left out first ({about.lines[0].removesuffix('.')})")
     if estimate.kind == "mean" and kind in ("Mean", "OLS") and cells is not None and estimate.population is None:
-        if not np.array_equal(cells.count, cells.weight) or cells.stratum is not None:
+        if cells.weighted.any() or cells.stratum is not None:
             raise _NoLineError("the rows are weighted, or the mean is one over strata")
         return about.outcome, ({model: True} if by else {}), not by
     if estimate.kind != "least squares" or about.model != "OLS" or estimate.absorbed is not None or about.contrast:

@@ -120,15 +120,28 @@ class Cells:
     # (n_cells,): weighted mean of (value - mean)^2, where the weights of the mean are not those of the rows;
     # `scatter` is it
     spread: FloatArray | None = None
+    unlike: bool = False  # whether weights of rows are known to differ from 1, also where their sum is the count
 
     @classmethod
     def of_totals(
-        cls, count: FloatArray, weight: FloatArray, total: FloatArray, squares: FloatArray, *ends: FloatArray
+        cls,
+        count: FloatArray,
+        weight: FloatArray,
+        total: FloatArray,
+        squares: FloatArray,
+        *ends: FloatArray,
+        unlike: bool = False,
     ) -> Cells:
         """Cells from weighted sums of values and both their ends; where all are alike rounding is no spread."""
         low, high = ends
         alike = low == high
-        return cls(count, weight, np.where(alike, low, total / weight), np.where(alike, 0.0, squares), low, high)
+        mean, squares = np.where(alike, low, total / weight), np.where(alike, 0.0, squares)
+        return cls(count, weight, mean, squares, low, high, unlike=unlike)
+
+    @property
+    def weighted(self) -> BoolArray:
+        """Whether rows have weights other than 1, shape (n_cells,)."""
+        return np.asarray((self.count != self.weight) | self.unlike)
 
     @property
     def scatter(self) -> FloatArray:
@@ -142,24 +155,26 @@ class Cells:
         names = ("count", "weight", "mean", "squares", "low", "high", "scatter")
         parts = (np.concatenate([getattr(self, name), getattr(other, name)]) for name in names)
         count, weight, mean, squares, low, high, spread = parts
-        return Cells(count, weight, mean, squares, low, high, spread=spread)
+        unlike = self.unlike or other.unlike
+        return Cells(count, weight, mean, squares, low, high, spread=spread, unlike=unlike)
 
 
 def cell_sums(values: FloatArray, cell: IntArray | None, n_cells: int, weights: FloatArray | None) -> Cells:
     """The cells of rows in memory; `cell` is None where there is one."""
+    unlike = weights is not None and bool(np.any(weights != 1))
     if cell is None:
         total = np.array([values.sum() if weights is None else weights @ values])
         weight = np.array([float(values.size) if weights is None else weights.sum()])
         residual = values - total[0] / weight[0]
         squares = np.array([residual @ residual if weights is None else weights @ residual**2])
         count, low, high = (np.array([float(x)]) for x in (values.size, np.min(values), np.max(values)))
-        return Cells.of_totals(count, weight, total, squares, low, high)
+        return Cells.of_totals(count, weight, total, squares, low, high, unlike=unlike)
     count = np.bincount(cell, minlength=n_cells).astype(float)
     weight = count if weights is None else _sums(cell, weights, n_cells)
     total = _sums(cell, values if weights is None else weights * values, n_cells)
     squared = (values - (total / weight)[cell]) ** 2
     squares = _sums(cell, squared if weights is None else weights * squared, n_cells)
-    return Cells.of_totals(count, weight, total, squares, *extremes(cell, values, values, n_cells))
+    return Cells.of_totals(count, weight, total, squares, *extremes(cell, values, values, n_cells), unlike=unlike)
 
 
 def extremes(cell: IntArray, low: FloatArray, high: FloatArray, n_cells: int) -> tuple[FloatArray, FloatArray]:

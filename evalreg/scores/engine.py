@@ -479,7 +479,7 @@ def engine_scores(rows: Measured, cells: CellKeys, first: Mapping[str, FloatArra
     if rows.weight is None:  # About the mean no digits are lost where values hardly vary.
         shift = mean - centre
         moments.append({"ee": squares + n * shift**2, "ed": n * shift, "dd": n})
-    sums = Cells(n, w, mean, squares, low, high)
+    sums = Cells(n, w, mean, squares, low, high, unlike=rows.weight is not None)
     return EngineScores(rows, cells, sums, mean, centre, rows.weight is not None, _moments=moments)
 
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.checks import BoolArray, FloatArray, IntArray, quotient
 from evalreg.data.clusters import Axis
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.numerics.limits import EQUAL, HELD, LAST_DIGITS, ROUNDING
@@ -131,7 +131,8 @@ class NullVariance:
     @property
     def rarer(self) -> FloatArray:
         """Rows that tell: failures or successes, whichever are fewer; questions that differ, weighted by size."""
-        level = np.minimum(self.theta, 1 - self.theta) * self.n
+        side = np.minimum(self.theta, 1 - self.theta)
+        level = self.n * quotient(side**2, self.spread + side**2, 0.0)
         differing = self.n * self.size**2 / np.where(self.square > 0, self.square, 1.0)
         mean, n, _, _ = np.moveaxis(self.two, -1, 0)
         of_pairs = np.minimum(differing, self.n * (1 - np.abs(self.theta)))

@@ -164,14 +164,26 @@ def test_doctor_takes_no_measurement_of_an_answer_for_a_cluster(tmp_path, monkey
     assert "\ncorrect " not in page  # the score itself
 
 
-@pytest.mark.parametrize("name", ["swebench_verified_minisweagent", "pandalm_pairs"])
-def test_every_command_that_doctor_prints_runs(name, shared, capsys, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("swebench_verified_minisweagent.csv.gz", ["--where", "model != 'Claude 3.7 Sonnet (20250219)'"]),
+        ("langchain_tooluse_scores.csv.gz", ["--alpha", "0.1"]),
+        ("pandalm_pairs.csv.gz", []),
+        ("original/arena_hard/bagel-8b-v1.0.jsonl", []),
+    ],
+)
+def test_commands_of_doctor_run_keep_its_options_and_pool_no_models(
+    name, options, shared, capsys, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
-    assert main(["doctor", str(shared / "data" / f"{name}.csv.gz")]) == 0
-    commands = [row.strip() for row in capsys.readouterr().out.splitlines() if row.startswith("  evalreg ")]
+    assert main(["doctor", str(shared / "data" / name), *options]) == 0
+    page = capsys.readouterr().out
+    commands = [shlex.split(row)[1:] for row in page.splitlines() if row.startswith("  evalreg ")]
     assert commands
     for command in commands:
-        assert main(shlex.split(command)[1:]) == 0, command
+        assert (main(command), command[0] != "fit", {*options} <= {*command}) == (0, True, True), command
+    assert not re.search(r'\b(weights|alike|by)="|er\.read_log', page)
 
 
 def test_refusals_of_a_table_of_verdicts_lead_to_its_board(shared, capsys):
@@ -202,6 +214,7 @@ def test_doctor_has_a_line_for_each_file_and_reads_what_is_whole(tmp_path, monke
         samples = [summary(i, 1, {"match": letter}) for i, letter in enumerate(letters)]
         write_eval(Path(f"runs/{run}.eval"), header(eval_id=run), samples)
     Path("cut.jsonl").write_text('{"item": 1, "score": 1}\n{"item": 2, "score": 0}\n{"item"\n')
+    write_eval(Path("runs/single.eval"), header(eval_id="single"), [summary(1, 1, {"match": "C"})])
     texts = [line(i, "text", loglikelihood=[-1.0, 3], acc=1.0, em=i % 2) for i in range(5)]
     lm_eval(Path("texts"), {"text": texts, "none": [line(i, "none", p=[1, 2], q=[1, 2]) for i in range(5)]})
     for words, page, commands in (
@@ -212,6 +225,7 @@ def test_doctor_has_a_line_for_each_file_and_reads_what_is_whole(tmp_path, monke
         assert main(["doctor", words]) == 0
         page_of = capsys.readouterr().out
         assert re.search(page, page_of)
+        assert "er.read_log" not in page_of
         proposed = [row.strip() for row in page_of.splitlines() if row.startswith("  evalreg mean")]
         assert proposed == [f"evalreg {command}" for command in commands]
         assert all(main(shlex.split(command)) == 0 for command in commands)

@@ -114,6 +114,12 @@ def test_two_columns_may_be_needed(tasks):
     assert "'task' and 'method' tell them apart together" in str(caught.value)
     assert 'item="task:question_index"' in str(caught.value)
     er.mean(tasks, "correct", item="task:question_index", by="method")
+    turns = pd.concat([tasks.assign(turn=turn) for turn in (1, 2)])
+    with pytest.raises(
+        DuplicateRowsError, match=r"'method' and 'turn' tell them apart together.*sample=\"method:turn\""
+    ):
+        er.mean(turns, "correct", item="question_index")
+    er.mean(turns, "correct", item="task:question_index", sample="method:turn")
 
 
 # Every size by default, scores of either kind at a small and a large one.

@@ -81,7 +81,10 @@ def _computed(options: argparse.Namespace) -> int:
     from evalreg.cli.verbs import run
 
     _check_output(options)
-    with passing(partial(_as_option, options.known)), warnings.catch_warnings(record=True) as warned:
+    # A command without functions advises on all others.
+    others = () if options.chosen.functions else (option for command in COMMANDS for option in command.options())
+    known = {option.name: option for option in others} | options.known
+    with passing(partial(_as_option, known)), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
             # The versions of packages are not the reader's concern; what a result rests on is.
@@ -104,7 +107,7 @@ def _as_option(known: Mapping[str, Option], name: str, value: object) -> str:
     """An argument as it is typed; empty where the command has no such option."""
     option = known.get(PARAMETERS.get(name, name))
     if option is None:
-        return ""
+        return str(value) if name == "files" else ""
     return option.flag if isinstance(value, bool) else f"{option.flag} {shlex.quote(typed_value(value))}"
 
 

@@ -72,8 +72,8 @@ class Rows:
 
         text = " ".join(str(value) for name, value in options.items() if name != "where")
         if self.several("task") and not re.search(r"\btask\b", text) and ("by" in options or not has_by):
-            n = self.frame["task"].nunique()
-            yield f"Rows of {n} tasks are taken together. Name one by --where, or keep them apart by --by task."
+            n, apart = self.frame["task"].nunique(), ", or keep them apart by --by task" if has_by else ""
+            yield f"Rows of {n} tasks are taken together. Name one by --where{apart}."
         if is_doctor or self.harness is not None or self.pairs or not hasattr(self.data, "columns"):
             return
         column = likely_roles(self.frame, ("model",)).get("model", "")

@@ -12,9 +12,9 @@ from typing import Any
 
 import evalreg as er
 from evalreg.checks import accessing, counted, issue, muted
-from evalreg.cli.commands import Command
+from evalreg.cli.commands import Command, common_options
 from evalreg.cli.options import Option, options_of, typed_value, words
-from evalreg.cli.reading import Rows, defaults, named_files, read, with_hint, written
+from evalreg.cli.reading import Rows, defaults, named_files, read, reading_options, with_hint, written
 from evalreg.errors import ArgumentError, EvalregError, LogFormatError
 from evalreg.logs.reading import ROLES
 
@@ -204,8 +204,9 @@ def doctor(request: Request) -> Reply:
     from evalreg.logs.read import survey_of
     from evalreg.logs.table_log import likely_roles, likely_sides
 
-    chosen = request.options.keys() - {"format", "text_columns"}
-    choices = [option for option in options_of("read_log") if option.name in chosen]
+    # All that changes a number goes into what is proposed.
+    chosen = request.options.keys() - {"format", "details", "spreadsheet", "summary"}
+    choices = [option for option in common_options(request.command) if option.name in chosen]
     roles: dict[str, str] = {}
 
     def command(verb: str, more: list[str], files: Sequence[str] = ()) -> str:
@@ -218,7 +219,7 @@ def doctor(request: Request) -> Reply:
         rows = read(request.files, request.options)
     except EvalregError as error:
         named, plain = named_files(request.files)
-        options = {option.name: request.options[option.name] for option in choices}
+        options = reading_options(request.options)
         survey = survey_of([*named.values(), *plain], error, command, **options) if plain != ["-"] else None
         if survey is not None:
             return Reply(survey)
@@ -235,7 +236,8 @@ def doctor(request: Request) -> Reply:
             columns = ", ".join(map(str, rows.frame.columns))
             raise ArgumentError(
                 f"a log has a column of scores or verdicts; this table has {columns}. Say which by --roles "
-                "item=COLUMN,score=COLUMN; of verdicts on two models, left=COLUMN,right=COLUMN,winner=COLUMN.",
+                "model=COLUMN,item=COLUMN,score=COLUMN; of verdicts on two models, "
+                "left=COLUMN,right=COLUMN,winner=COLUMN.",
                 parameter="roles",
             )
         log = er.Log(rows.frame, **roles)

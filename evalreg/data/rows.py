@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -386,7 +385,7 @@ def dropped_rows(
 
 
 # A search for the column that tells repeats apart looks at so many columns, and at pairs of so many.
-MOST_COLUMNS, MOST_IN_PAIRS = 40, 8
+MOST_COLUMNS = 40
 
 
 def one_row_an_item(rows: ReadRows, roles: Roles) -> ReadRows:
@@ -425,19 +424,18 @@ def refuse_repeats(key: Codes, values: FloatArray, roles: Roles, source: UsedRow
 
 
 def _remedy(key: Codes, values: FloatArray, roles: Roles, source: UsedRows) -> str:
-    """What to write, where one column or two tell the repeats apart."""
-    item = str(roles.item)
-    others = dict(_label_columns(roles, source, key.codes.size))
-    for name, codes in others.items():
-        if joint([key, codes]).n_clusters == key.codes.size:
-            return _advice(name, roles)
-    for first, second in itertools.combinations(list(others)[:MOST_IN_PAIRS], 2):
-        if joint([key, others[first], others[second]]).n_clusters == key.codes.size:
-            other = "name the other in `by` or `sample`" if roles.averages else "average over the other first"
-            return (
-                f"{first!r} and {second!r} tell them apart together. Where the ids in {roles.item!r} start anew in one "
-                f'of them, join them, as in item="{_joined(first, item)}"; {other}.'
-            )
+    """What to write, where one column or several together tell the repeats apart."""
+    names = _apart(key, dict(_label_columns(roles, source, key.codes.size)))
+    if len(names) == 1:
+        return _advice(names[0], roles)
+    if names:
+        first, *rest = names
+        sample = f"name the rest in `by` or `sample`, as in {passed(sample=_joined(*rest))}"
+        return (
+            f"{', '.join(map(repr, names[:-1]))} and {names[-1]!r} tell them apart together. Where the ids in "
+            f"{roles.item!r} start anew in one of them, join them, as in {passed(item=_joined(first, str(roles.item)))}"
+            f"; {sample if roles.averages else 'average over the rest first'}."
+        )
     if roles.sample is not None:
         return "Remove the copies, or give each answer its own sample id."
     numbered = "need a column that numbers them, named in `sample`; without it average them"
@@ -447,6 +445,21 @@ def _remedy(key: Codes, values: FloatArray, roles: Roles, source: UsedRows) -> s
     known = f"{have}: find out which one holds before you remove the rest" if differing else alike
     anew = numbered if roles.averages else "are averaged first"
     return f"No other column tells them apart, {known}. Answers that were given anew {anew}."
+
+
+def _apart(key: Codes, others: Mapping[str, Codes]) -> list[str]:
+    """Columns that together tell all rows of one key apart, each time the best; none where all do not."""
+    names, split = list[str](), key
+    while split.n_clusters < key.codes.size:
+        splits = {name: joint([split, codes]) for name, codes in others.items() if name not in names}
+        best = max(splits, key=lambda name: splits[name].n_clusters, default="")
+        if not best or splits[best].n_clusters == split.n_clusters:
+            return []
+        names, split = [*names, best], splits[best]
+    for name in names:  # an early one may be needless in the end
+        rest = [other for other in names if other != name]
+        names = rest if joint([key, *map(others.__getitem__, rest)]).n_clusters == key.codes.size else names
+    return [name for name in others if name in names]
 
 
 def _label_columns(roles: Roles, source: UsedRows, n_rows: int) -> Iterator[tuple[str, Codes]]:
@@ -487,11 +500,10 @@ def _advice(name: str, roles: Roles) -> str:
     )
 
 
-def _joined(first: str, second: str) -> str:
-    """A joint id of two names, in backticks where one holds a colon; a joint id stays as it is."""
-    return ":".join(
-        f"`{name}`" if ":" in name and "`" not in name and name == first else name for name in (first, second)
-    )
+def _joined(*names: str) -> str:
+    """A joint id of names, in backticks where one holds a colon; a joint id in the last place stays as it is."""
+    *first, last = names
+    return ":".join([*(f"`{name}`" if ":" in name and "`" not in name else name for name in first), last])
 
 
 @dataclass(frozen=True, eq=False)

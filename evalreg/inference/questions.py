@@ -7,7 +7,7 @@ from itertools import compress
 
 import numpy as np
 
-from evalreg.checks import BoolArray, FloatArray, listed
+from evalreg.checks import BoolArray, FloatArray, listed, passed
 from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.data.clusters import Axis
 from evalreg.data.questions import Answered, answered, quoted, without_worst
@@ -104,13 +104,14 @@ def unequal_text(answers: Answered, effect: str) -> str:
             f"{said} Its mean and rank are over other questions. No question was answered by all of them: compare in "
             "pairs, by `compare`."
         )
-    remedy = f'Use `mean` with questions="shared" for the {shared} that all {count.size} answered'
+    of_shared = f"`mean` with {passed(questions='shared')} for the"
+    remedy = f"Use {of_shared} {shared} that {'both' if count.size == 2 else f'all {count.size}'} answered"
     if first and 2 * shared < int(answers.indicator.shape[0]):
         named, left = first
         few_shared = {0: "No question was", 1: "Only 1 question was"}.get(shared, f"Only {shared} questions were")
         remedy = (
-            f"{few_shared} answered by all {count.size}: leave out {quoted(named)} and use "
-            f'`mean` with questions="shared" for the {left} that the others all answered'
+            f"{few_shared} answered by all {count.size}: leave out {quoted(named)} and use {of_shared} {left} that the "
+            "others all answered"
         )
     return (
         f"{said} Means over different questions do not rank models. {remedy}, or `compare`, which takes each pair over "

@@ -122,6 +122,8 @@ def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) ->
     questions = [
         (asked, *_tried(partial(getattr(log, asked[1]), **asked[2]))) for asked in _next_questions(log, clusters)
     ]
+    if questions[0][-1] is not None:  # a regression would pool what a mean refuses
+        questions = [each for each in questions if each[0][1] != "fit"]
     commands = [_worded(asked, say) for asked, _, error in questions if error is None]
     if unnamed := unnamed_roles(log):
         roles = ",".join(f"{role}={column}" for role, column in [*((r, r) for r in log.roles), *unnamed.items()])
@@ -281,14 +283,20 @@ def _read(clusters: pd.DataFrame, n_questions: int) -> Iterator[str]:
         )
 
 
-def _widest(clusters: pd.DataFrame) -> pd.DataFrame:
+def _widest(log: AnyLog, clusters: pd.DataFrame) -> pd.DataFrame:
     """The field that widens the error bars most, those of some model by more than chance; none where none does.
 
-    Chance moves the variance of G clusters by sqrt(2/(G - 1)).
+    Chance moves the variance of G clusters by sqrt(2/(G - 1)). Clusters that are alike in a number, such as passages of
+    as many words, are no larger clusters: the field that determines it goes before it, unless it widens much less.
     """
     many = clusters[clusters["clusters"] >= FEW_CLUSTERS]
-    by_chance = 1 + TELLING * np.sqrt(2 / (many["clusters"] - 1))
-    widest: pd.DataFrame = many[many["largest_design_effect"] > by_chance].head(1)
+    chance = np.sqrt(2 / (many["clusters"] - 1))
+    wide = many[many["largest_design_effect"] > 1 + TELLING * chance]
+    if len(wide) > 1 and is_numeric_dtype(log._reading.frame[first := wide.index[0]]):
+        near = wide[wide["design_effect"] * (1 + chance[wide.index]) >= wide["design_effect"].iloc[0]]
+        pairs = {name: log._reading.frame[[name, first]].drop_duplicates() for name in near.index[1:]}
+        wide = pd.concat([wide.loc[[name for name, pair in pairs.items() if pair[name].is_unique]], wide])
+    widest: pd.DataFrame = wide.head(1)
     return widest
 
 
@@ -296,7 +304,7 @@ def _alike(log: AnyLog, clusters: pd.DataFrame) -> Iterator[str]:
     """That questions are alike in some field, where they are taken to be independent."""
     if "item" not in log.roles or "left" in log.roles:
         return
-    for column, row in _widest(clusters).iterrows():
+    for column, row in _widest(log, clusters).iterrows():
         of = "" if row["design_effect"] == row["largest_design_effect"] else " of one model"
         yield (
             f'Questions are taken to be independent, but those with one value of "{column}" are alike: clustered by it '
@@ -405,9 +413,11 @@ def _sparse(frame: pd.DataFrame) -> Iterator[str]:
 
 def _next_questions(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
     """Questions that make sense next, a report at the end; groups are those that widen the error bars most."""
-    wide = [str(column) for column in _widest(clusters).index]
+    wide = [str(column) for column in _widest(log, clusters).index]
     by = None if not wide else f"`{wide[0]}`" if set("+: ") & set(wide[0]) else wide[0]
     groups, board = {} if by is None else {"groups": by}, ".leaderboard()"
+    model = unnamed_roles(log).get("model")
+    by_model = {} if model is None else {"by": model}
     if "left" in log.roles:
         groups = {}
         yield "leaderboard", "win_rate", {}, board
@@ -415,11 +425,12 @@ def _next_questions(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
             yield "leaderboard", "win_rate", {"groups": "prompt"}, board
         yield "leaderboard --method bradley-terry", "bradley_terry", {}, board
     else:
-        yield "mean", "mean", groups, ""
+        yield "mean", "mean", by_model | groups, ""
         if log._several("model") and "item" in log.roles:
             yield "compare", "compare", groups, ""
-            yield "leaderboard", "mean", groups, board
-        else:
+        if by_model or log._several("model"):
+            yield "leaderboard", "mean", by_model | groups, board
+        elif not log._several("task"):
             joint = by or ":".join(question(log))
             yield "fit", "fit", {"formula": "score ~ 1"} | ({"groups": joint} if joint else {}), ""
-    yield "report", "win_rate" if "left" in log.roles else "mean", groups, '.report("report.html")'
+    yield "report", "win_rate" if "left" in log.roles else "mean", by_model | groups, '.report("report.html")'

@@ -209,7 +209,7 @@ def survey_of(
     table, left_out = reader.survey(chosen, files, choice, not choosing)
     arguments = [name for name in ARGUMENTS if name in table and table[name].nunique() > 1]
     commands = []
-    for row in table[table["scores"] > 0].to_dict("records"):
+    for row in table[table["scores"] > 1].to_dict("records"):  # of one there is no error bar
         named = [word for name in arguments if row[name] for word in (f"--{name}", str(row[name]))]
         task = ["--task", row["task"]] if "task" in table and table["task"].nunique() > 1 else []
         commands.append(say(row["verb"], [*named, *task], [row["file"]] if not choosing else []))

@@ -526,10 +526,11 @@ def _refuse_second_runs(frame: pd.DataFrame, parts: Sequence[Part]) -> None:
         when = f" [{', '.join([part.id, *facts])}]" if part.id and facts else ""
         each.append(f"{part.source.path}{when} ({counted(int((frame['_part'] == part.number).sum()), 'score')})")
     on = f" on {first['task']!r}" if "task" in key else ""
+    named = passed('er.read_log({"before": path, "after": path})', files="before=PATH after=PATH")
     raise ArgumentError(
         f"Logs read together hold one run of a model on a task; {first['model']!r} has {len(same)}{on}: "
         f"{'; '.join(each)}. Name the files of one; repeats belong in one run, as samples. To compare two runs, name "
-        'them: er.read_log({"before": path, "after": path}), or before=PATH after=PATH on the command line.',
+        f"them: {named}.",
         count=len(same),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +28,7 @@ IDS = tuple(role for role in ROLES if role not in ("score", "sample"))
 _EXAMPLE = 'model = "system", score = "correct"'
 # How tables often call what has a role here; a message proposes them, and nothing else reads them.
 _USUAL = {
-    "model": ("model_name", "model_id", "system", "llm"),
+    "model": ("model_name", "model_id", "system", "system_name", "llm"),
     "item": ("item_id", "question_id", "question", "task_id", "instance_id", "example_id", "doc_id", "prompt_id", "id"),
     "sample": ("epoch", "trial", "attempt", "repeat"),
     "score": (
@@ -204,7 +205,7 @@ def _checked(entries: Mapping[Any, Any], name: str) -> TableRoles:
 def likely_roles(frame: pd.DataFrame, roles: Sequence[str] = ("model", "item", "sample", "score")) -> dict[str, str]:
     """Columns that may have these roles by their names, of roles that no column is called; scores are numbers."""
     columns: dict[str, str] = {}
-    by_name = {str(column).lower().replace(" ", "_"): str(column) for column in frame.columns}
+    by_name = {re.sub(r"\W+", "_", str(column).lower()).strip("_"): str(column) for column in frame.columns}
     for role in roles:
         names = [by_name[name] for name in (role, *_USUAL[role]) if name in by_name and role not in frame.columns]
         if role == "score":

@@ -82,6 +82,7 @@ def arguments(command, names, folder):
     return {
         "fit": ("fit", formula, scored, "--groups", "passage"),
         "mean": ("mean", scored, "--by", "model", *paired),
+        "mean with a gate": ("mean", scored, "--by", "model", *paired, "--gate", gate),
         "compare": ("compare", scored, *paired),
         "compare with a baseline": ("compare", scored, *paired, "--baseline", names[0], "--adjust", "holm"),
         "compare with a gate": ("compare", scored, *paired, "--gate", gate),
@@ -120,6 +121,10 @@ def read_back(text, name):
         return cells
     if name == "latex":
         assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") >= 1
+        bare = re.sub(r"\\[&%$#_{}]", "", text)
+        assert bare.count("{") == bare.count("}")
+        assert not set("%#_") & set(bare)
+        assert all("&" not in line or line.endswith(r"\\") for line in bare.splitlines())
     if name == "text":
         assert max(map(len, text.splitlines()[1:])) <= 80
     return text
@@ -164,7 +169,7 @@ def test_no_label_steers_a_terminal(command, name, shown):
         assert r"@SUM(1)\\x1b[2J\\tone\\ntwo\\u202e\`code\`" in shown(command, name)[0]
 
 
-@pytest.mark.parametrize("command", ["mean", "compare", "win rate"])
+@pytest.mark.parametrize("command", ["mean with a gate", "compare", "win rate"])
 def test_html_holds_names_as_text(command, shown):
     out, _ = shown(command, "html")
     found = read_back(out, "html")
@@ -172,7 +177,7 @@ def test_html_holds_names_as_text(command, shown):
     assert MARKUP[0] in "".join(found.texts)
 
 
-@pytest.mark.parametrize("command", ["mean", "compare", "win rate"])
+@pytest.mark.parametrize("command", ["mean with a gate", "compare", "win rate"])
 def test_markdown_holds_names_as_text(command, shown):
     out, _ = shown(command, "md")
     tables = [block.splitlines() for block in out.split("\n\n") if block.startswith("| ")]
@@ -184,10 +189,10 @@ def test_markdown_holds_names_as_text(command, shown):
     assert r"\\textbf{d} $x^2$ 50% #1 \~e [y]\(http://y.test)" in text
 
 
-@pytest.mark.parametrize("command", ["mean", "compare", "win rate"])
+@pytest.mark.parametrize("command", ["mean with a gate", "compare", "win rate", "plan"])
 def test_latex_holds_names_as_text(command, shown):
-    out, _ = shown(command, "latex")
-    assert r"\textbackslash{}textbf\{d\} \$x\textasciicircum{}2\$ 50\% \#1 \textasciitilde{}e" in out
+    out = read_back(shown(command, "latex")[0], "latex")
+    assert command == "plan" or r"textbf\{d\} \$x\textasciicircum{}2\$ 50\% \#1 \textasciitilde{}e" in out
     for table in re.findall(r"\\begin{tabular}.*?\\end{tabular}", out, flags=re.S):
         body = [line for line in table.splitlines() if line.endswith("\\\\")]
         assert len({len(re.findall(r"(?<!\\)&", line)) for line in body if "toprule" not in line}) == 1

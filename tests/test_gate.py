@@ -79,6 +79,10 @@ def test_two_means_are_compared_and_names_stand_in_backticks():
     assert gate.verdict == "shown"
     assert gate.estimate == pytest.approx(results.params["gpt > 4 - mini"] - results.params["old"])
     assert results.contrast("`gpt > 4 - mini` - old").gate("`gpt > 4 - mini` - old > -0.5").estimate == gate.estimate
+    # What a claim rests on is the rows of the estimate, and not all.
+    fewer = log[(log["model"] != "old") | log["passage"].isin(log["passage"].unique()[:30])]
+    gates = map(er.mean(fewer, by="model", groups="passage").gate, ("old > 0", "`gpt > 4 - mini` > 0"))
+    assert [(gate.n, gate.n_clusters["passage"]) for gate in gates] == [(150, 30), (200, 40)]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from evalreg.errors import ArgumentError, LogFormatError
+import evalreg as er
+from evalreg.errors import ArgumentError, LogFormatError, NonNumericError
 from evalreg.logs.tables import read_table
 
 Write = Callable[[str | bytes], Path]
@@ -85,6 +87,9 @@ def test_a_column_of_numbers_with_one_word_far_down_is_text_throughout(write):
     values = read_table(path)["score"]
     assert set(values) == {"1", "NA"}
     assert len(values) == 150_001
+    for cell, why in {"n/a?": ".", "9" * 20: ", too large to keep all digits in 64 bits."}.items():
+        with pytest.raises(NonNumericError, match=re.escape(f"column 'score' holds \"{cell}\" in row 1{why}")):
+            er.mean(read_table(write(f"score\n1\n{cell}\n0\n")))
 
 
 def test_numbers_are_the_nearest_floats(write, rng):

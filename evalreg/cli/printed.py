@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import inspect
 import json
 import shutil
@@ -13,13 +14,13 @@ from typing import Any
 
 import pandas as pd
 
-from evalreg.checks import accessing, counted
+from evalreg.checks import accessing, counted, visible
 from evalreg.cli.verbs import Reply, Request
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.report.answer import tiers_summary
 from evalreg.report.documents import SCHEMA_VERSION, as_json, records, versions
 from evalreg.report.sentences import p_text
-from evalreg.report.tables import Grid, Summary, show, spreadsheet
+from evalreg.report.tables import Grid, Summary, latex_text, markdown_text, show, spreadsheet
 
 # Columns of a terminal that are used at most; and of what is no terminal.
 WIDEST, PLAIN = 120, 80
@@ -72,7 +73,8 @@ def _in_lines(texts: Iterable[str]) -> frozenset[str]:
 
 def _is_one_table(reply: Reply, form: str) -> bool:
     """Whether the result has a LaTeX table of itself, for a paper, which has no place for notes."""
-    return form == "latex" and hasattr(reply.result, "to_latex") and not reply.more.keys() & {"board", "ranks"}
+    one = hasattr(reply.result, "to_latex") and not isinstance(reply.result, pd.DataFrame)
+    return form == "latex" and one and not reply.more.keys() & {"board", "ranks"}
 
 
 def _lines(request: Request, reply: Reply) -> list[str]:
@@ -140,7 +142,9 @@ def _tables(request: Request, reply: Reply, first: Summary, form: str) -> str:
     head = [f'<!doctype html>\n<meta charset="utf-8">\n<title>evalreg {request.command.name}</title>'] * (
         form == "html"
     )
-    head += [gate[form].format(reply.gate.line)] if reply.gate is not None else []
+    escapes: dict[str, Callable[[str], str]] = {"latex": latex_text, "html": html.escape, "md": markdown_text}
+    line = "" if reply.gate is None else escapes.get(form, str)(visible(reply.gate.line))
+    head += [gate[form].format(line)] if line else []
     # Commands are to be copied: they are not broken into lines as sentences are.
     tail = list(reply.result.next_steps(form)) if hasattr(reply.result, "next_steps") else []
     return "\n\n".join([*head, *(text for text in texts if text.strip()), *tail])

@@ -145,12 +145,19 @@ def as_floats(series: nw.Series[Any], name: str, argument: str) -> FloatArray:
     if (floats := floats_or_none(column)) is not None:
         return floats
     values = column.astype(object)
-    wrong = ~are_numbers(values)
-    rows = rows_where(wrong)
-    commas = all(isinstance(value, str) and re.fullmatch(r"\s*[-+]?\d*,\d+\s*", value) for value in values[wrong])
-    advice = "Write decimal points, not commas" if commas else "Convert the column first, or name another"
+    text = ~are_numbers(values)
+    parsed = pd.to_numeric(values.astype(str), errors="coerce")
+    # In a column that was read as text, what made it text: cells that are no numbers, or digits that would be lost.
+    unread, large = text & parsed.isna().to_numpy(), text & (parsed.abs() >= 2**53).to_numpy()
+    wrong = next(cells for cells in (unread, large, text) if cells.any())
+    rows, why, advice = rows_where(wrong), "", "Convert the column first, or name another"
+    if wrong is large:
+        why, advice = ", too large to keep all digits in 64 bits", "Leave such cells empty, or divide the column first"
+    elif all(isinstance(value, str) and re.fullmatch(r"\s*[-+]?\d*,\d+\s*", value) for value in values[wrong]):
+        advice = "Write decimal points, not commas"
     raise NonNumericError(
-        f"`{argument}` must hold numbers; column {name!r} holds {listed(_some_of(values[wrong]))} in {rows}. {advice}.",
+        f"`{argument}` must hold numbers; column {name!r} holds {listed(_some_of(values[wrong]))} in {rows}{why}. "
+        f"{advice}.",
         column=name,
         rows=rows,
     )

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from evalreg.checks import FloatArray, fraction, nearest_or_all, pointed
-from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, FormulaError, MissingColumnError
+from evalreg.inference.dependence import clusters_behind
 from evalreg.inference.intervals import Verdict
 from evalreg.inference.wald import POWER
 from evalreg.planning.power import multiple_to_tell
@@ -48,9 +48,9 @@ class Gate:
     verdict : {"shown", "shown to fail", "cannot tell"}
         Whether that interval lies on the claimed side of the bound, on the other, or on both.
     n : int
-        Rows, or questions of a difference.
+        Rows behind the estimate, or questions of a difference.
     n_clusters : dict
-        Clusters by axis.
+        Clusters with such rows, by axis.
     wanted : dict
         Where the data cannot tell: about how many clusters (by axis) or rows ("rows") could.
     """
@@ -140,7 +140,7 @@ def _unreadable(text: str, problem: str, place: int | None = None) -> FormulaErr
 def decided(results: Any, text: str, alpha: float, n_of: Callable[[str], int] | None = None) -> Gate:
     """The gate of `Results.gate`: the verdict is that of the interval at 1 - 2 alpha of an estimate or a contrast.
 
-    `n_of` says how many rows are behind an estimate, where that is not all of them.
+    `n_of` says how many questions are behind a difference.
     """
     if fraction("alpha", alpha) > 0.25:
         raise ArgumentError(f"`alpha` must be at most 0.25, the level of each of two one-sided tests; got {alpha!r}.")
@@ -155,11 +155,12 @@ def decided(results: Any, text: str, alpha: float, n_of: Callable[[str], int] | 
     above, below = lower > bound, upper < bound
     holds, fails = (above, below) if operator == ">" else (below, above)
     verdict: Verdict = "shown" if holds else "shown to fail" if fails else "cannot tell"
-    n = int(results.nobs) if n_of is None else n_of(name)
-    counts = {axis_name(axis): int(results.cov.n_clusters[axis_name(axis)]) for axis in results.cov.axes}
+    place = results.params.index.get_loc(name)
+    n = n_of(name) if n_of else int(results.nobs if results._counts is None else results._counts[place])
+    counts = {axis: int(behind[place]) for axis, behind in clusters_behind(results.estimate, results.cov).items()}
     wanted = dict[str, int]()
     if verdict == "cannot tell" and results.estimate.population is None:
-        row = np.eye(len(results.params))[[results.params.index.get_loc(name)]]
+        row = np.eye(len(results.params))[[place]]
         widths, dof = results.cov.widths(row), float(results.dof[name])
         factor = multiple_to_tell(estimate, widths, dof, bound, alpha, POWER)
         # Where standard errors alone would tell, the interval is by a rule that they do not scale.

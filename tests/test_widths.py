@@ -62,15 +62,6 @@ def test_p_values_fall_with_the_distance_and_widths_with_the_level(rng: np.rando
     assert np.all(np.diff(halves, axis=0) > 0)
 
 
-def test_degrees_of_freedom_give_the_half_width_back(rng: np.random.Generator) -> None:
-    widths = random_widths(rng, 300, TWO, "max")
-    for level in (0.1, 0.05):
-        nu, known = widths.dof(level), widths.variance > 0
-        np.testing.assert_allclose(
-            (stats.t.isf(level / 2, nu) * np.sqrt(widths.variance))[known], widths.half(level)[known]
-        )
-
-
 def test_students_t_agrees_with_scipy() -> None:
     dof = np.array([0.7, 1.0, 3.3, 30.0, 1e4, 1e9, np.inf])
     for level in (0.9, 0.05, 1e-9):
@@ -96,23 +87,6 @@ def unequal_log(seed: int, *, noise: int = 12) -> pd.DataFrame:
     ]
     frame = pd.concat(frames, ignore_index=True)
     return frame.assign(noise=rng.integers(0, noise, len(frame)), more=rng.integers(0, 30, len(frame)))
-
-
-def test_a_single_hypothesis_has_one_p_value(rng: np.random.Generator) -> None:
-    frame = unequal_log(4)
-    results = er.mean(frame, by="model", groups="repo + noise")
-    one = results.contrast("b - a")
-    test = results.t_test("b - a")
-    assert one.pvalues.iloc[0] == pytest.approx(float(test.pvalue), rel=1e-12)
-    assert results.wald_test("b - a").pvalue == pytest.approx(float(test.pvalue), rel=1e-6)
-    np.testing.assert_allclose(np.ravel(test.conf_int()), one.conf_int().to_numpy().ravel())
-    table = results.pairwise()
-    assert table["p_value"].iloc[0] == pytest.approx(float(test.pvalue), rel=1e-12)
-    edge = float(one.params.iloc[0] - one.conf_int(0.02)[0].iloc[0])
-    at_edge = results.t_test(f"b - a = {float(one.params.iloc[0]) - edge!r}")
-    assert float(at_edge.pvalue) == pytest.approx(0.02, rel=1e-6)
-    margin = results.contrast("b - a").equivalence(edge + 1e-9, alpha=0.01)
-    assert margin["lower"].iloc[0] == pytest.approx(one.conf_int(0.02)[0].iloc[0])
 
 
 def test_repairs_by_name_have_the_widths_of_their_rule() -> None:

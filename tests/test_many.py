@@ -16,23 +16,6 @@ from benchmarks.simulations import boards
 from evalreg.inference import simultaneous
 
 
-@pytest.fixture(scope="module")
-def board() -> er.Results:
-    log = er.datasets.sampled(n_questions=300, n_samples=1, n_models=2, seed=4)
-    third = log[log["model"] == log["model"].iloc[0]].assign(model="third")
-    # Half of the third model's answers are turned round, so that it is worse by far.
-    third["score"] = np.where(np.arange(len(third)) % 2, 0.0, third["score"])
-    return er.mean(pd.concat([log, third]), by="model", item="question", groups="passage")
-
-
-def test_pairs_are_the_contrasts_one_by_one(board: er.Results) -> None:
-    table = board.pairwise()
-    for left, right in table.index:
-        one = board.contrast({left: 1, right: -1})
-        np.testing.assert_allclose(table.loc[(left, right), "se"], one.bse.iloc[0], rtol=1e-10)
-        np.testing.assert_allclose(table.loc[(left, right), "p_value"], one.pvalues.iloc[0], rtol=1e-8)
-
-
 @pytest.mark.parametrize("judges", [1, 3, pytest.param(5, marks=pytest.mark.slow)])
 def test_pairs_bands_ranks_and_letters_of_sparse_boards_decide_alike(judges: int) -> None:
     design, decided = boards.schedule("sparse", 5, 50), 0

@@ -96,14 +96,6 @@ def test_rows_that_are_clusters_of_their_own_are_independent_rows():
     pd.testing.assert_frame_equal(alone.to_frame(), er.posterior(er.mean(log)).to_frame(), rtol=1e-12)
 
 
-def test_a_prior_at_no_correlation_gives_the_beta_posterior():
-    log = log_of([3, 5, 1, 2], [6, 6, 3, 2])
-    posterior = er.posterior(er.mean(log, groups="passage"), icc_prior=(1, 1e7))
-    exact = stats.beta(1 + 11, 1 + 6)
-    np.testing.assert_allclose(posterior.interval().to_numpy()[0], exact.ppf([0.025, 0.975]), atol=1e-5)
-    assert 0 < posterior.icc["mean"] < 1e-6
-
-
 @pytest.mark.parametrize("weight", np.geomspace(1e4, 1e9, 11))
 def test_priors_sharp_at_a_bound_are_followed_to_it(weight):
     successes, sizes = np.array([3, 5, 1, 2]), np.array([6, 6, 3, 2])

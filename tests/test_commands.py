@@ -212,21 +212,12 @@ def test_models_that_a_column_of_another_spelling_tells_apart_are_not_pooled_wit
     assert ['"Model" seems' in run(f"mean mixed.csv{more}")[1] for more in ("", " --by Model")] == [True, False]
     assert "model=Model,item=Question ID" in run("doctor mixed.csv")[1]
     rows.rename(columns={"Model": "Contender", "score": "is correct?"}).to_csv(here / "odd.csv", index=False)
-    page = run("doctor odd.csv")[1]
-    assert "Or --by Contender" in page
-    assert "fit" not in page
-    tasks = rows.assign(task=rows["passage"]).drop(index=rows.index[:3])
-    tasks.to_csv(here / "tasks.csv", index=False)
+    assert re.search("Or --by Contender (?![^$]*fit)", run("doctor odd.csv")[1])
+    rows.assign(task=rows["passage"])[3:].to_csv(here / "tasks.csv", index=False)
     assert "Name one by --where.\n" in run("fit 'score ~ 1' tasks.csv --groups passage")[1]
-    assert "--questions shared for the 297 that both" in " ".join(
-        run("mean tasks.csv --by Model --item 'Question ID'")[1].split()
-    )
-
-
-def test_doctor_takes_a_count_that_the_passage_has_for_no_passage(run):
-    assert {
-        "--groups passage" in line for line in run("doctor logs/passages.csv")[1].splitlines() if "evalreg mean" in line
-    } == {True}
+    sentences = r"--questions\s+shared\s+for[\s\S]*297\s+that\s+both[\s\S]*Model,task"
+    assert re.search(sentences, run("mean tasks.csv --by Model --item 'Question ID'")[1])
+    assert "mean logs/passages.csv --groups passage\n" in run("doctor logs/passages.csv")[1]  # no count of words
 
 
 # What is written

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import evalreg as er
 from evalreg.checks import counted, option
-from evalreg.cli.options import options_of
+from evalreg.cli.options import options_of, typed_value
 from evalreg.errors import ArgumentError, EvalregError, MissingColumnError
 from evalreg.logs.reading import ROLES
 
@@ -72,7 +72,8 @@ class Rows:
 
         text = " ".join(str(value) for name, value in options.items() if name != "where")
         if self.several("task") and not re.search(r"\btask\b", text) and ("by" in options or not has_by):
-            n, apart = self.frame["task"].nunique(), ", or keep them apart by --by task" if has_by else ""
+            by = ",".join(filter(None, [typed_value(options.get("by", "")), "task"]))
+            n, apart = self.frame["task"].nunique(), f", or keep them apart by --by {by}" if has_by else ""
             yield f"Rows of {n} tasks are taken together. Name one by --where{apart}."
         if is_doctor or self.harness is not None or self.pairs or not hasattr(self.data, "columns"):
             return

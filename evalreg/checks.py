@@ -324,7 +324,7 @@ def issue(notes: Iterable[Note]) -> None:
 
 
 def _in_python(name: str, value: object) -> str:
-    return f'{name}="{value}"' if isinstance(value, str) else f"{name}={value!r}"
+    return f'{name}="{value}"' if isinstance(value, str) and '"' not in value else f"{name}={value!r}"
 
 
 _PASSED: ContextVar[Callable[[str, object], str]] = ContextVar("evalreg_passed", default=lambda name, value: "")

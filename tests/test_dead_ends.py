@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
 import shlex
@@ -15,6 +16,7 @@ from test_inspect_log import header, summary, write_eval
 from test_judge_logs import lines
 from test_lm_eval_log import line
 from test_lm_eval_log import write as lm_eval
+from test_promptfoo_log import document, results
 
 import evalreg as er
 from evalreg.cli.main import main
@@ -56,6 +58,23 @@ def test_options_apply_to_the_tasks_that_have_them_and_what_was_read_is_said(fol
             er.read_log(path, task="mx")
     with pytest.raises(MissingColumnError, match=r'The columns are "id", "'):  # in the order of the file
         er.read_log(path, columns=["metadata"])
+
+
+def test_each_way_out_of_a_refusal_to_pool_runs(folder, tmp_path_factory, capsys):
+    path = document(tmp_path_factory.mktemp("one") / "out.json", results())
+    for name, file, *words in (
+        *(("compare", path), ("compare", path, "--model", "prompt"), ("compare", path, "--where", 'item != "x"')),
+        *(("mean", path, "--by", "model"), ("components", path, "--facets", "item", "--filter", "short")),
+        ("mean", folder, "--metric", "acc", "--filter", "strict", "--by", "model"),
+    ):
+        assert main([name, str(file), *words]) == 3
+        ways = re.split(", or ", re.search(r"Pass (--.*)\.", capsys.readouterr().err)[1])
+        assert len(ways) == 2
+        for way in ways:
+            typed = [*words, *shlex.split(re.split(" to [a-z]+ ", way)[0])]
+            assert (
+                main([name, str(file), *itertools.chain(*dict(zip(typed[::2], typed[1::2], strict=True)).items())]) == 0
+            )
 
 
 def test_two_runs_of_one_model_are_compared_by_names(tmp_path):

@@ -84,7 +84,10 @@ def _computed(options: argparse.Namespace) -> int:
     # A command without functions advises on all others.
     others = () if options.chosen.functions else (option for command in COMMANDS for option in command.options())
     known = {option.name: option for option in others} | options.known
-    with passing(partial(_as_option, known)), warnings.catch_warnings(record=True) as warned:
+    with (
+        passing(partial(_as_option, known, getattr(options, "where", None))),
+        warnings.catch_warnings(record=True) as warned,
+    ):
         warnings.simplefilter("always")
         for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
             # The versions of packages are not the reader's concern; what a result rests on is.
@@ -103,11 +106,12 @@ def _computed(options: argparse.Namespace) -> int:
     return output.status
 
 
-def _as_option(known: Mapping[str, Option], name: str, value: object) -> str:
-    """An argument as it is typed; empty where the command has no such option."""
+def _as_option(known: Mapping[str, Option], where: str | None, name: str, value: object) -> str:
+    """An argument as it is typed, a filter with the one `where`; empty where the command has no such option."""
     option = known.get(PARAMETERS.get(name, name))
     if option is None:
         return str(value) if name == "files" else ""
+    value = f"({where}) and {value}" if name == "subset" and where else value
     return option.flag if isinstance(value, bool) else f"{option.flag} {shlex.quote(typed_value(value))}"
 
 

@@ -373,9 +373,9 @@ def clustered_by_items(estimate: Estimate, item: str | None) -> Iterator[None]:
         if item is None or estimate.scores.n_clusters((item,)) > 1:
             raise
         raise TooFewClustersError(
-            f'all rows are of one question (`item="{item}"`), so there is no error bar: it comes from how scores '
-            f"differ between questions. Read more questions; or, if {item!r} does not tell questions apart, name the "
-            "column that does in `item`.",
+            f"all rows are of one question by {item!r}, so there is no error bar: it comes from how scores differ "
+            f"between questions. Read more questions; or, if another column tells them apart, pass "
+            f"{passed(item='COLUMN')} with its name.",
             column=item,
             count=error.count,
         ) from None

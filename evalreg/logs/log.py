@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -493,26 +494,33 @@ def refuse_pooling(
     """
     if "left" in keywords:
         return
-    by = keywords.get("by")
+    by, subset = keywords.get("by"), keywords.get("subset")
+    kept = f"({subset}) and " if subset else ""
+    several = {role: frame[role].nunique() > 1 for role in ("model", "prompt") if role in frame}
+    # The first value alone, for advice that can be followed as it stands.
+    one = {role: f"{kept}{role} == {_literal(frame[role].dropna().tolist()[0])}" for role in several if several[role]}
     names = [by] if isinstance(by, str) else [str(name) for name in by] if isinstance(by, list | tuple) else []
     advice = {"prompt": passed(by=[*names, "prompt"])} if "by" in parameters else {}
     if "facets" in parameters:
-        names = re.findall(r"[^\s:*+]+", str(keywords["facets"]))
-        advice = {role: f"{passed(facets=f'{role} x ...')} to make them a facet" for role in ("model", "prompt")}
+        facets = str(keywords["facets"])
+        names = re.findall(r"[^\s:*+]+", facets)
+        advice = {role: f"{passed(facets=f'{role} x {facets}')} to make them a facet" for role in ("model", "prompt")}
     elif "model" in parameters:
         names = [str(keywords.get("model"))]
-        advice = {"prompt": f"{passed(model='prompt')} to compare the prompts of one model"}
-        advice |= {"model": f"{passed(model='model')} to compare the models with one prompt"}
+        of_one = {role: {"subset": text} for role, text in one.items()}
+        advice = {"prompt": f"{passed(model='prompt', **of_one.get('model', {}))} to compare the prompts of one model"}
+        with_one = " with one prompt" * ("prompt" in one)
+        advice |= {"model": f"{passed(model='model', **of_one.get('prompt', {}))} to compare the models{with_one}"}
     for role, cure in advice.items():
         apart = (name for name in names if name == role or (name in frame and frame[name].equals(frame[role])))
         is_question = role == "prompt" and "item" not in {*frame, *keywords}
-        if role not in frame or frame[role].nunique() < 2 or is_question or any(apart):
+        if role not in one or is_question or any(apart):
             continue
         counts = frame[role].value_counts(sort=False)
-        several = ", ".join(f"{name!r} ({counted(count, 'score')})" for name, count in counts.items())
-        reads = passed("filter=... of er.read_log", filter="PROMPT")
-        other = f"read one of them ({reads})" if role == "prompt" else "keep the rows of one"
-        raise ArgumentError(f"The log has {len(counts)} {role}s: {several}. Pass {cure}, or {other}.")
+        listing = ", ".join(f"{name!r} ({counted(count, 'score')})" for name, count in counts.items())
+        rows = "" if "subset" in parameters else f"only the rows of {role} {listing.partition(' (')[0]},"
+        other = f"{passed(rows, subset=one[role])} to keep one {role}"
+        raise ArgumentError(f"The log has {len(counts)} {role}s: {listing}. Pass {cure}, or {other}.")
     words = set(re.findall(r"[\w.]+", " ".join([*names, str(keywords.get("formula"))])))
     if log.format == "frame" or "metric" not in frame or frame["metric"].nunique() < 2 or words & {"task", "metric"}:
         return
@@ -521,8 +529,19 @@ def refuse_pooling(
         f"{metric}{f' of {listed(tasks[metric])}' if tasks else ''} ({counted(int(count), 'score')})"
         for metric, count in frame["metric"].value_counts(sort=False).items()
     )
-    cure = f"Read one by `task`, or use {passed(by='task')}." if tasks else f"Keep one, or use {passed(by='metric')}."
-    raise NotAvailableError(f"scores by several metrics are not averaged: {listing}. {cure}", column="metric")
+    first = frame["metric"].dropna().tolist()[0]
+    chosen = f"task in {_literal(tasks[first].tolist())}" if tasks else f"metric == {_literal(first)}"
+    each = f"{passed(by=[*names, 'task' if tasks else 'metric'])} to have each alone, or " * ("by" in parameters)
+    raise NotAvailableError(
+        f"scores by several metrics are not averaged: {listing}. Pass {each}{passed(subset=kept + chosen)} to keep "
+        f"{first}.",
+        column="metric",
+    )
+
+
+def _literal(value: Any) -> str:
+    """A value as filters write it, with double quotes, which a shell leaves alone in single ones."""
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _take(log: Log, reading: Reading) -> None:

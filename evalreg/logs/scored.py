@@ -298,16 +298,17 @@ def _promptfoo_parts(source: Source, choice: Choice) -> Iterator[Part]:
     states: Counter[Reason | None] = Counter()
     part.header = defaultdict(set)
     for record in (record for _, record in part.records if isinstance(record, dict)):
-        states[_promptfoo_state(record)] += 1
         prompt, model = _prompt(record), _provider(record)
+        states[_promptfoo_state(record)] += choice.filter in (None, prompt[0], f"{prompt[0]} #{prompt[1][:12]}")
         part.header[prompt[0]].add(prompt[1])
         if isinstance(place := record.get("promptIdx", 0), int):
             part.header[model, *prompt].add(place)
-    if states["errored"] + states["unscored"]:
-        part.notes.append(
-            f"promptfoo's own pass rate counts errors ({states['errored']}) as failures, as {passed(failed='zero')} "
-            f"does, and results without an assertion ({states['unscored']}) as passed; here these are not scores."
-        )
+    here = {"drop": f"here they are no scores; {passed(failed='zero')} counts them so", "zero": "as here"}
+    n, m = states["errored"], states["unscored"]
+    parts = [f"errors ({n}) as failures ({here.get(choice.failed, 'here as they stand')})"] * bool(n)
+    parts += [f"results without an assertion ({m}) as passed (here they are no scores)"] * bool(m)
+    if parts:
+        part.notes.append(f"promptfoo's own pass rate counts {' and '.join(parts)}.")
     yield part
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from weakref import ref
 
 import numpy as np
 import pandas as pd
@@ -70,9 +71,10 @@ def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | N
 
 def _once(estimate: Estimate, cov: Covariance, name: Any, make: Callable[[], FloatArray]) -> FloatArray:
     """A copy of what tables, figures and files of one estimate under one covariance ask for again and again."""
-    held: tuple[Estimate, dict[Any, FloatArray]] | None = cov.cache.get("statements")
-    if held is None or held[0] is not estimate:
-        held = cov.cache["statements"] = (estimate, {})
+    # A covariance that is kept alone keeps no estimate and its rows.
+    held: tuple[ref[Estimate], dict[Any, FloatArray]] | None = cov.cache.get("statements")
+    if held is None or held[0]() is not estimate:
+        held = cov.cache["statements"] = (ref(estimate), {})
     if name not in held[1]:
         held[1][name] = make()
     return held[1][name].copy()

@@ -227,18 +227,22 @@ def test_doctor_has_a_line_for_each_file_and_reads_what_is_whole(tmp_path, monke
     write_eval(Path("runs/single.eval"), header(eval_id="single"), [summary(1, 1, {"match": "C"})])
     texts = [line(i, "text", loglikelihood=[-1.0, 3], acc=1.0, em=i % 2) for i in range(5)]
     lm_eval(Path("texts"), {"text": texts, "none": [line(i, "none", p=[1, 2], q=[1, 2]) for i in range(5)]})
+    lm_eval(Path("two"), {"two": [line(i, "two", filter=name, acc=1.0, em=0) for i in range(9) for name in "ab"]})
     for words, page, commands in (
         ("runs", r"runs/old\.eval +4 +0 +0\.5", ["mean runs/new.eval", "mean runs/old.eval"]),
         ("cut.jsonl", "Left out: 1 broken", ["mean cut.jsonl --broken skip"]),
         ("texts", "none p +0 +5", [f"mean texts --metric {name} --task text" for name in ("acc", "em")]),
+        ("two --metric acc", "b acc +9", [f"mean two --filter {f} --metric {m}" for f in "ab" for m in ("acc", "em")]),
     ):
-        assert main(["doctor", words]) == 0
+        assert main(["doctor", *words.split()]) == 0
         page_of = capsys.readouterr().out
         assert re.search(rf"{page}(?![\s\S]*er\.read_log)", page_of)
         proposed = [row.strip() for row in page_of.splitlines() if row.startswith("  evalreg mean")]
         assert proposed == [f"evalreg {command}" for command in commands]
         assert all(main(shlex.split(command)) == 0 for command in commands)
-    for text, status, name in (("item,score\n1,1\n2,0\n", 0, "/dev/stdin"), ("item,score\n1\n", 3, "-")):
+    for text, status, name in (("id,score\n1,1\n2,0\n", 0, "/dev/stdin"), ("item,score\n1\n", 3, "-")):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        assert status or main(["mean", name, "--roles", "item=id"]) == 0
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         assert (main(["doctor", name]), "standard input" in capsys.readouterr().err) == (status, status == 3)
 

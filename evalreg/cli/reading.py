@@ -184,9 +184,12 @@ def reading_options(options: Mapping[str, Any]) -> dict[str, Any]:
 def _tables(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
     """The rows of plain tables of the same columns, one below the other."""
     from evalreg.logs.files import Source
-    from evalreg.logs.table_log import refuse_nested_roles, rows_of
+    from evalreg.logs.table_log import as_roles, refuse_nested_roles, rows_of, with_meanings, with_roles
 
     table, _ = rows_of([Source.of(file) for file in files], text_columns(options))
+    if "roles" in options:
+        roles = as_roles(options["roles"])
+        table, _ = with_meanings(with_roles(table, roles.columns, "roles"), roles)
     refuse_nested_roles(table)
     return Rows(table, code=_below_code([_table_code(file, options) for file in files]))
 

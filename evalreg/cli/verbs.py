@@ -211,7 +211,8 @@ def doctor(request: Request) -> Reply:
 
     def command(verb: str, more: list[str], files: Sequence[str] = ()) -> str:
         formula, rest = (more[:1], more[1:]) if verb == "fit" else ([], more)
-        typed = [word for option in choices for word in (option.flag, typed_value(request.options[option.name]))]
+        others = (option for option in choices if option.flag not in more)
+        typed = [word for option in others for word in (option.flag, typed_value(request.options[option.name]))]
         named = ["--roles", typed_value(roles)] if roles else []
         return shlex.join(["evalreg", verb, *formula, *(files or request.files), *typed, *named, *rest])
 

@@ -373,7 +373,7 @@ def dropped_rows(
         where = f"{lacking}" if rows is None else f"{lacking.count} of {n_rows} rows"
         raise NonFiniteError(
             f'nothing may be missing under `missing="raise"`; a {reason} ({listed(names)}) is missing in '
-            f'{where}. Fill the values in, or pass missing="drop" to leave the rows out, counted.',
+            f"{where}. Fill the values in, or pass {passed(missing='drop')} to leave the rows out, counted.",
             column=names[0] if len(names) == 1 else None,
             rows=lacking,
         )

@@ -13,7 +13,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import counted, listed
+from evalreg.checks import counted, listed, passed
 from evalreg.data.clusters import RESERVED, Axis, factorize, joint_labels, joint_parts, known_columns, parse_groups
 from evalreg.data.engine import ROWS as GROUPED_ROWS
 from evalreg.data.engine import Measure, Query
@@ -375,7 +375,7 @@ def _refuse_other_cells(first: SummedLog, part: SummedLog) -> None:
         what = "pairs of models" if part.roles.kind == "pairs" else "models"
         raise DataError(
             f"shards must hold the same {what} and strata; only one of {first.shards[0]} and {part.shards[0]} has "
-            f'{listed(differ)}. If shards are meant to hold different ones, say cells="any".',
+            f"{listed(differ)}. If shards are meant to hold different ones, say {passed(cells='any')}.",
             count=len(differ),
         )
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import chdtri
 
-from evalreg.checks import FloatArray, IntArray, by_stratum, check_target, fraction, listed, option
+from evalreg.checks import FloatArray, IntArray, by_stratum, check_target, fraction, listed, option, passed
 from evalreg.choices import THESE, CovName, DofName, MissingName, QuestionsName, RepairName, SscName, TargetName
 from evalreg.covariance.options import CovOptions, check_cov_options, clustered_by_items
 from evalreg.data.clusters import Groups, refuse_same, with_roles
@@ -77,7 +77,7 @@ def _weights_by_stratum(
         if absent:
             raise DataError(
                 f"each mean needs rows in every stratum; {name!r} has none in {listed(sorted(absent))}. "
-                'Use strata_weights="micro", or leave those strata out.',
+                f"Use {passed(strata_weights='micro')}, or leave those strata out.",
                 count=len(absent),
             )
     return np.array([weights[name] for name in stratum])

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from evalreg.boards.board import Board
 from evalreg.boards.pairs import Pairs, gather_pairs
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest_or_all, option
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest_or_all, option, passed
 from evalreg.choices import CovName, DofName, MissingName, RepairName, ScaleName, SscName, TiesName
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import Groups, joint_parts, names_of, parse_groups, rows_where
@@ -255,18 +255,18 @@ def is_tie(rows: CellScores) -> FloatArray:
         where = rows_where(other)
         raise ScoreRangeError(
             f'`ties="davidson"` needs verdicts: scores of 0, 1/2 and 1; {where.count} lie between them '
-            f'({where} of those in use). Use ties="half", which takes any score in [0, 1].',
+            f"({where} of those in use). Use {passed(ties='half')}, which takes any score in [0, 1].",
             rows=where,
         )
     tie = np.asarray(rows.values == 0.5, dtype=np.float64)
     if tie.all():
         raise ArgumentError(
             f'`ties="davidson"` needs wins to learn of; all {rows.n_rows} verdicts are ties, so that no finite "{TIE}" '
-            'is the best. Check how verdicts were read, or use ties="half".',
+            f"is the best. Check how verdicts were read, or use {passed(ties='half')}.",
             count=rows.n_rows,
         )
     if not tie.any():
-        raise ArgumentError('`ties="davidson"` needs ties to learn of; there is none. Use ties="half".')
+        raise ArgumentError(f'`ties="davidson"` needs ties to learn of; there is none. Use {passed(ties="half")}.')
     return tie
 
 

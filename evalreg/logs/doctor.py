@@ -14,7 +14,7 @@ from pandas.api.types import is_float_dtype, is_numeric_dtype
 from evalreg.checks import listed, muted
 from evalreg.data.clusters import quoted_pair, spelled_alike
 from evalreg.errors import EvalregError, UnknownLabelError
-from evalreg.logs.reading import ROLES
+from evalreg.logs.reading import ARGUMENTS, ROLES
 from evalreg.logs.table_log import likely_roles
 from evalreg.report.answer import MOST_NOTES
 from evalreg.report.tables import Grid, Summary, show
@@ -234,7 +234,7 @@ def candidates(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
     """
     roles = [frame[role].astype(object) for role in ROLES if role in frame.columns]
     n_questions = len(frame[ids].drop_duplicates()) if ids else len(frame)
-    for column in [str(column) for column in frame.columns if column not in ROLES][:MOST_COLUMNS]:
+    for column in [str(column) for column in frame.columns if column not in (*ROLES, *ARGUMENTS)][:MOST_COLUMNS]:
         values = frame[column]
         plain = all(isinstance(value, str | int | np.generic | None) for value in values.head(100))
         several = plain and not is_float_dtype(values) and 2 <= values.nunique() < n_questions
@@ -274,7 +274,8 @@ def _read(clusters: pd.DataFrame, n_questions: int) -> Iterator[str]:
         "the one where it is largest. A column well above 1 belongs in `groups`, if its values were drawn and others "
         "could have taken their place."
     )
-    few = [str(name) for name, n in clusters["clusters"].items() if n < FEW_CLUSTERS < n_questions]
+    kinds = clusters["clusters"].drop([*ROLES], errors="ignore")
+    few = [str(name) for name, n in kinds.items() if n < FEW_CLUSTERS < n_questions]
     if few:
         yield (
             f"{listed(few, joiner=' and ')} {'have' if len(few) > 1 else 'has'} few values. Kinds of questions, which "

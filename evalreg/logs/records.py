@@ -131,7 +131,10 @@ def _object(line: bytes, parse: Callable[[bytes], Any], unique: Sequence[str] | 
         cut = "" if line.endswith(b"\n") else "It is the last and was cut off: is the run still writing it? "
         # A document of its own begins with an object that goes on in further lines.
         whole = is_first and not cut and line.rstrip()[-1:] != b"}"
-        advice = "It looks like one JSON document of no known format." if whole else cut + _remove()
+        document = (
+            "It looks like one JSON document of no known format; of standard input only tables are read, no logs."
+        )
+        advice = document if whole else cut + _remove()
         raise BrokenLineError(f"is not: {str(error)[:200].rstrip('.')}", advice) from error
     if not isinstance(record, dict):
         raise BrokenLineError(f"is {line.strip()[:40].decode('utf-8', 'replace')}")

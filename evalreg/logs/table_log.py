@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import infer_dtype, is_string_dtype
 
-from evalreg.checks import MOST_LISTED, accessing, listed, nearest
+from evalreg.checks import MOST_LISTED, accessing, listed, nearest, passed
 from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, DataError, LogFormatError
 from evalreg.logs.files import Source
@@ -94,7 +94,8 @@ def _refuse_without_outcome(frame: pd.DataFrame, source: Source) -> None:
     missing = [side for side in ("left", "right") if side not in frame.columns]
     if missing and "score" not in frame.columns:
         if are_battles(frame):
-            advice = 'Its verdicts are those of battles as Chatbot Arena writes them: pass format="chatbot_arena".'
+            battles = passed('format="chatbot_arena"', log_format="chatbot_arena")
+            advice = f"Its verdicts are those of battles as Chatbot Arena writes them: pass {battles}."
         else:
             likely = {"left": "model_a", "right": "model_b"} | likely_roles(frame, ("left", "right"))
             example = _as_python(likely | {"winner": "winner"})

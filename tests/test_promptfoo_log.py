@@ -68,12 +68,8 @@ def test_questions_are_variables_and_samples_their_order_among_equals(write, tmp
 
 
 def test_a_repeat_in_error_keeps_the_number_of_the_others(tmp_path):
-    def change(question, repeat, provider, prompt):
-        return (
-            {"failureReason": 2, "gradingResult": None, "score": 0, "success": False} if question == repeat == 0 else {}
-        )
-
-    path = document(tmp_path / "out.json", results(change=change))
+    errored = {"failureReason": 2, "gradingResult": None, "score": 0, "success": False}
+    path = document(tmp_path / "out.json", results(change=lambda q, repeat, *_: errored if q == repeat == 0 else {}))
     log = er.read_log(path)
     assert log.left_out.to_dict() == {"errored": 4}
     first = log.frame[log.frame["item"].str.contains("question 0")]
@@ -94,11 +90,9 @@ def test_an_assertion_that_failed_or_threw_is_a_score_though_it_has_an_error_tex
 
 
 def test_a_test_without_an_assertion_is_no_score(tmp_path):
-    def change(question, repeat, provider, prompt):
-        bare = {"vars": {"question": "bare"}, "assert": []}
-        return {"testCase": bare, "gradingResult": {"pass": True}, "success": True, "score": 1} if question == 3 else {}
-
-    log = er.read_log(document(tmp_path / "out.json", results(change=change)))
+    bare = {"testCase": {"vars": {"question": "bare"}, "assert": []}, "gradingResult": {"pass": True}}
+    bare |= {"success": True, "score": 1}
+    log = er.read_log(document(tmp_path / "out.json", results(change=lambda q, *_: bare if q == 3 else {})))
     assert log.left_out.to_dict() == {"unscored": 8}
     assert any("without an assertion (8) as passed" in note for note in log.notes)
 
@@ -112,16 +106,11 @@ def test_a_column_that_is_no_number_is_refused(tmp_path, place):
 
 
 def test_scores_that_differ_are_chosen_from(tmp_path):
-    half = document(
-        tmp_path / "half.json", results(change=lambda question, *_: {"score": 0.5} if question == 2 else {})
-    )
+    half = document(tmp_path / "half.json", results(change=lambda q, *_: {"score": 0.5} if q == 2 else {}))
     assert er.read_log(half, metric="score").frame["score"].eq(0.5).sum() == 8
     assert set(er.read_log(half, metric="success").frame["score"]) == {0, 1}
-
-    def named(question, repeat, provider, prompt):
-        return {"namedScores": {"tone": question / 8}} if question else {}
-
-    path = document(tmp_path / "named.json", results(change=named))
+    named = results(change=lambda q, *_: {"namedScores": {"tone": q / 8}} if q else {})
+    path = document(tmp_path / "named.json", named)
     tone = er.read_log(path, metric="tone")
     assert (len(tone.frame), tone.left_out.to_dict()) == (56, {"unscored": 8})
 

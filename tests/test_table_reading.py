@@ -84,9 +84,7 @@ def test_other_columns_become_numbers_truth_or_text_by_what_all_their_fields_are
 def test_a_column_of_numbers_with_one_word_far_down_is_text_throughout(write):
     # With eight columns pandas would otherwise decide anew after about 130,000 rows.
     path = write("score,b,c,d,e,f,g,h\n" + "1,2,3,4,5,6,7,8\n" * 150_000 + "NA,2,3,4,5,6,7,8\n")
-    values = read_table(path)["score"]
-    assert set(values) == {"1", "NA"}
-    assert len(values) == 150_001
+    assert read_table(path)["score"].value_counts().to_dict() == {"1": 150_000, "NA": 1}
     for cell, why in {"n/a?": ".", "9" * 20: ", too large to keep all digits in 64 bits."}.items():
         with pytest.raises(NonNumericError, match=re.escape(f"column 'score' holds \"{cell}\" in row 1{why}")):
             er.mean(read_table(write(f"score\n1\n{cell}\n0\n")))

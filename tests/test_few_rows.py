@@ -12,7 +12,6 @@ from engines.lazy import in_duckdb
 from scipy import stats
 
 import evalreg as er
-from evalreg.checks import muted
 from evalreg.errors import FewClustersWarning, SkewedScoresWarning
 
 # Numbers in messages have two digits.
@@ -77,23 +76,6 @@ def test_weights_of_a_regression_count_as_those_of_the_mean(rng):
     for call in (lambda: er.fit("y ~ 1", log, weights="w"), lambda: er.mean(log, "y", weights="w")):
         (text,) = said(FewClustersWarning, call)
         assert abs(number_before(" degrees of freedom", text) - dof) < SHOWN
-
-
-@pytest.mark.parametrize("size", [1, 5])
-@pytest.mark.parametrize("draws", [80, pytest.param(250, marks=pytest.mark.slow)])
-def test_the_interval_with_rows_as_clusters_holds_where_the_plain_one_does_not(rng, draws, size):
-    """Coverage of a slope of three treated rows, or clusters under CR1; binomial bounds of four standard errors."""
-    held, how = np.zeros(2), {} if size == 1 else {"groups": "row", "cov": "CR1"}
-    for _ in range(draws):
-        log = treated(rng, 3, size=size)
-        log["y"] += 0.5 * rng.normal(size=40)[log["row"]]
-        with muted():
-            plain = er.fit("y ~ t", log, **how)
-            ends = [one.conf_int().loc["t"] for one in (plain, er.fit("y ~ t", log, groups="row"))]
-        held += [low <= 0 <= high for low, high in ends]
-    plain, clustered = held / draws
-    assert plain < 0.95 - 4 * np.sqrt(0.95 * 0.05 / draws)
-    assert clustered > 0.95 - 4 * np.sqrt(0.95 * 0.05 / draws)
 
 
 def test_the_skewness_of_a_mean_is_that_of_its_rows_over_the_root_of_their_number(rng):

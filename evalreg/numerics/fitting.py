@@ -13,7 +13,7 @@ import numpy as np
 
 from evalreg.checks import FloatArray, IntArray, quotient
 from evalreg.choices import FamilyName
-from evalreg.errors import ConvergenceError
+from evalreg.errors import CollinearityError, ConvergenceError
 from evalreg.numerics.basis import Basis, basis_of
 from evalreg.numerics.limits import ROUNDING, SETTLED, SINGULAR
 from evalreg.numerics.matrices import parts_of
@@ -131,7 +131,10 @@ def canonical(
     if not fit.mle_retvals["converged"] or not np.isfinite(index).all():
         raise ConvergenceError("statsmodels' GLM does not converge.")
     mean, variance = mean_and_variance(index, family)
-    working = basis_of(columns, names, weight * variance)
+    try:
+        working = basis_of(columns, names, weight * variance)
+    except CollinearityError:  # The columns are independent: it is the weights that vanish.
+        raise ConvergenceError("the working weights of statsmodels' GLM vanish.") from None
     T = basis.map @ (working.map * scale)
     scores = (columns @ working.map) * (weight * residual_of(outcome, index, family))[:, None]
     if weights is not None:

@@ -331,14 +331,14 @@ _PASSED: ContextVar[Callable[[str, object], str]] = ContextVar("evalreg_passed",
 
 
 def passed(in_python: str = "", **arguments: object) -> str:
-    """Arguments as a sentence writes them: as `passing` has them, else `in_python`, which is groups=None by default."""
+    """Arguments as a sentence names them: options inside `passing`; else `in_python`, or name=value with commas."""
     texts = [_PASSED.get()(name, value) for name, value in arguments.items()]
     return " ".join(texts) if all(texts) else in_python or ", ".join(starmap(_in_python, arguments.items()))
 
 
 @contextmanager
 def passing(how: Callable[[str, object], str]) -> Iterator[None]:
-    """Sentences made inside write arguments so where that is not empty, as options; in this thread or task alone."""
+    """Inside, sentences name arguments by what `how` makes of name and value, unless that is empty; in this thread."""
     token = _PASSED.set(how)
     try:
         yield

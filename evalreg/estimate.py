@@ -257,8 +257,8 @@ class About:
 
     def _new(self, model: str, n_models: int = 0, contrast: bool = False) -> About:
         """What is said of parameters that are made of these."""
-        made = replace(self, model=model, n_models=n_models, contrast=contrast, interval="wald", lines=())
-        return replace(made, one_board=False, null=0.0, levels=False)
+        about = replace(self, model=model, n_models=n_models, contrast=contrast, interval="wald", lines=())
+        return replace(about, one_board=False, null=0.0, levels=False)
 
     def beside(self, other: About, n_params: tuple[int, int]) -> About:
         """What is said of two estimates side by side."""

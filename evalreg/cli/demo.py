@@ -39,13 +39,13 @@ or on these simulated ones:
 
 def logs(seed: int) -> dict[str, pd.DataFrame]:
     """The simulated logs by the names of their files; each has the truth among its attributes."""
-    made = (
+    frames = (
         passages(seed),
         er.datasets.judge_log(n_models=5, n_prompts=50, n_judges=6, seed=seed),
         er.datasets.paired(n_passages=60, difference=0.1, correlation=0.8, seed=seed),
         er.datasets.sampled(n_questions=300, n_samples=4, n_models=2, correlation=0.5, icc=0.3, seed=seed),
     )
-    return dict(zip(FILES, made, strict=True))
+    return dict(zip(FILES, frames, strict=True))
 
 
 def passages(seed: int | np.random.Generator) -> pd.DataFrame:

@@ -73,8 +73,8 @@ def _in_lines(texts: Iterable[str]) -> frozenset[str]:
 
 def _is_one_table(reply: Reply, form: str) -> bool:
     """Whether the result has a LaTeX table of itself, for a paper, which has no place for notes."""
-    one = hasattr(reply.result, "to_latex") and not isinstance(reply.result, pd.DataFrame)
-    return form == "latex" and one and not reply.more.keys() & {"board", "ranks"}
+    has_table = hasattr(reply.result, "to_latex") and not isinstance(reply.result, pd.DataFrame)
+    return form == "latex" and has_table and not reply.more.keys() & {"board", "ranks"}
 
 
 def _lines(request: Request, reply: Reply) -> list[str]:

@@ -28,8 +28,8 @@ Question: TypeAlias = tuple[str, str, dict[str, str], str]
 MOST_COLUMNS = 20
 # With fewer clusters an interval is rough, and their variance says little: none is proposed.
 FEW_CLUSTERS = 10
-# A field is proposed where it raises the variance by more than so many standard errors of a variance, and an advantage
-# of the left side is named where it is as many away from none.
+# A field is named where it raises the variance by more than so many standard errors of a variance, and an advantage of
+# the left side where it is as many away from none.
 TELLING = 3.0
 _HEADERS = {"largest_share": "largest", "design_effect": "deff", "largest_design_effect": "largest deff"}
 
@@ -120,11 +120,12 @@ def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) ->
     """The diagnosis of a log; `say` words a question with its arguments as a command, by default they are Python."""
     frame, clusters = log._reading.frame, candidate_clusters(log)
     questions = [
-        (asked, *_tried(partial(getattr(log, asked[1]), **asked[2]))) for asked in _next_questions(log, clusters)
+        (request, *_tried(partial(getattr(log, request[1]), **request[2])))
+        for request in _next_questions(log, clusters)
     ]
     if questions[0][-1] is not None:  # a regression would pool what a mean refuses
         questions = [each for each in questions if each[0][1] != "fit"]
-    commands = [_worded(asked, say) for asked, _, error in questions if error is None]
+    commands = [_worded(request, say) for request, _, error in questions if error is None]
     if unnamed := unnamed_roles(log):
         roles = ",".join(f"{role}={column}" for role, column in [*((r, r) for r in log.roles), *unnamed.items()])
         python = f"er.Log(log.frame, {', '.join(f'{role}={column!r}' for role, column in unnamed.items())}).doctor()"
@@ -152,9 +153,9 @@ def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) ->
     )
 
 
-def _worded(asked: Question, say: Callable[[str, list[str]], str] | None) -> str:
+def _worded(request: Question, say: Callable[[str, list[str]], str] | None) -> str:
     """A question as a command, or as a line of Python."""
-    (verb, *options), method, arguments, further = asked[0].split(), *asked[1:]
+    (verb, *options), method, arguments, further = request[0].split(), *request[1:]
     if say is None:
         words = ", ".join(f'"{text}"' if name == "formula" else f'{name}="{text}"' for name, text in arguments.items())
         return f"log.{method}({words}){further}"
@@ -284,15 +285,16 @@ def _read(clusters: pd.DataFrame, n_questions: int) -> Iterator[str]:
         )
 
 
-def _widest(log: AnyLog, clusters: pd.DataFrame) -> pd.DataFrame:
-    """The field that widens the error bars most, those of some model by more than chance; none where none does.
+def _widest(log: AnyLog, clusters: pd.DataFrame, surely: bool = True) -> pd.DataFrame:
+    """The field that widens the error bars most; `surely` only where it does so by more than chance, for some model.
 
     Chance moves the variance of G clusters by sqrt(2/(G - 1)). Clusters that are alike in a number, such as passages of
     as many words, are no larger clusters: the field that determines it goes before it, unless it widens much less.
     """
     many = clusters[clusters["clusters"] >= FEW_CLUSTERS]
     chance = np.sqrt(2 / (many["clusters"] - 1))
-    wide = many[many["largest_design_effect"] > 1 + TELLING * chance]
+    beyond = many["largest_design_effect"] > 1 + TELLING * chance
+    wide = many[beyond if surely else beyond | (many["design_effect"] > 1)]
     if len(wide) > 1 and is_numeric_dtype(log._reading.frame[first := wide.index[0]]):
         near = wide[wide["design_effect"] * (1 + chance[wide.index]) >= wide["design_effect"].iloc[0]]
         pairs = {name: log._reading.frame[[name, first]].drop_duplicates() for name in near.index[1:]}
@@ -414,7 +416,8 @@ def _sparse(frame: pd.DataFrame) -> Iterator[str]:
 
 def _next_questions(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
     """Questions that make sense next, a report at the end; groups are those that widen the error bars most."""
-    wide = [str(column) for column in _widest(log, clusters).index]
+    # To cluster where there is nothing costs little; not to, where there is something, makes error bars too short.
+    wide = [str(column) for column in _widest(log, clusters, surely=False).index]
     by = None if not wide else f"`{wide[0]}`" if set("+: ") & set(wide[0]) else wide[0]
     groups, board = {} if by is None else {"groups": by}, ".leaderboard()"
     model = unnamed_roles(log).get("model")

@@ -495,10 +495,12 @@ def refuse_pooling(
     if "left" in keywords:
         return
     by, subset = keywords.get("by"), keywords.get("subset")
-    kept = f"({subset}) and " if subset else ""
+    filtered = f"({subset}) and " if subset else ""
     several = {role: frame[role].nunique() > 1 for role in ("model", "prompt") if role in frame}
     # The first value alone, for advice that can be followed as it stands.
-    one = {role: f"{kept}{role} == {_literal(frame[role].dropna().tolist()[0])}" for role in several if several[role]}
+    alone = {
+        role: f"{filtered}{role} == {_literal(frame[role].dropna().tolist()[0])}" for role in several if several[role]
+    }
     names = [by] if isinstance(by, str) else [str(name) for name in by] if isinstance(by, list | tuple) else []
     advice = {"prompt": passed(by=[*names, "prompt"])} if "by" in parameters else {}
     if "facets" in parameters:
@@ -507,19 +509,19 @@ def refuse_pooling(
         advice = {role: f"{passed(facets=f'{role} x {facets}')} to make them a facet" for role in ("model", "prompt")}
     elif "model" in parameters:
         names = [str(keywords.get("model"))]
-        of_one = {role: {"subset": text} for role, text in one.items()}
+        of_one = {role: {"subset": text} for role, text in alone.items()}
         advice = {"prompt": f"{passed(model='prompt', **of_one.get('model', {}))} to compare the prompts of one model"}
-        with_one = " with one prompt" * ("prompt" in one)
+        with_one = " with one prompt" * ("prompt" in alone)
         advice |= {"model": f"{passed(model='model', **of_one.get('prompt', {}))} to compare the models{with_one}"}
     for role, cure in advice.items():
         apart = (name for name in names if name == role or (name in frame and frame[name].equals(frame[role])))
         is_question = role == "prompt" and "item" not in {*frame, *keywords}
-        if role not in one or is_question or any(apart):
+        if role not in alone or is_question or any(apart):
             continue
         counts = frame[role].value_counts(sort=False)
         listing = ", ".join(f"{name!r} ({counted(count, 'score')})" for name, count in counts.items())
         rows = "" if "subset" in parameters else f"only the rows of {role} {listing.partition(' (')[0]},"
-        other = f"{passed(rows, subset=one[role])} to keep one {role}"
+        other = f"{passed(rows, subset=alone[role])} to keep one {role}"
         raise ArgumentError(f"The log has {len(counts)} {role}s: {listing}. Pass {cure}, or {other}.")
     words = set(re.findall(r"[\w.]+", " ".join([*names, str(keywords.get("formula"))])))
     if log.format == "frame" or "metric" not in frame or frame["metric"].nunique() < 2 or words & {"task", "metric"}:
@@ -533,7 +535,7 @@ def refuse_pooling(
     chosen = f"task in {_literal(tasks[first].tolist())}" if tasks else f"metric == {_literal(first)}"
     each = f"{passed(by=[*names, 'task' if tasks else 'metric'])} to have each alone, or " * ("by" in parameters)
     raise NotAvailableError(
-        f"scores by several metrics are not averaged: {listing}. Pass {each}{passed(subset=kept + chosen)} to keep "
+        f"scores by several metrics are not averaged: {listing}. Pass {each}{passed(subset=filtered + chosen)} to keep "
         f"{first}.",
         column="metric",
     )

@@ -82,7 +82,7 @@ def variance_notes(cov: Covariance) -> tuple[Note, ...]:
     if reach is not None:
         some = few_of([cov.names[i] for i in np.unique(reach.row)])
         text = (
-            f"{some}: the scores of one model do not vary. The standard error and the interval allow for the end of "
+            f"{some}: one model is at an end of the scale. The standard error and the interval allow for the end of "
             "Clopper and Pearson's interval on its effective clusters."
         )
         notes.append((ZeroVarianceWarning, text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import os
 import re
 import shlex
 from pathlib import Path
@@ -242,6 +243,10 @@ def test_doctor_has_a_line_for_each_file_and_reads_what_is_whole(tmp_path, monke
         assert status or main(["mean", name, "--roles", "item=id"]) == 0
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         assert (main(["doctor", name]), "standard input" in capsys.readouterr().err) == (status, status == 3)
+    pipe, end = os.pipe()
+    os.write(end, b"item,score\n1,1\n2,0\n")
+    os.close(end)
+    assert main(["mean", f"/dev/fd/{pipe}"]) == 0
 
 
 def test_short_names_hold_in_filters_and_tables_of_the_command_line(tmp_path, capsys):

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, frozen, hold, listed, quotient, real_numbers
+from evalreg.checks import BoolArray, FloatArray, frozen, hold, listed, passed, quotient, real_numbers
 from evalreg.covariance.crossed import USUAL_LEVEL, Scored, Widths, crossed_variance, crossed_widths, sign
 from evalreg.covariance.leverage import CellLeverage, CountedDof, Leverage, Projected, dof_word, fixed_dof, quadratic
 from evalreg.covariance.options import ResolvedCov
@@ -418,7 +418,7 @@ class Covariance:
             f"the scores do not vary{self.within}": scale == 0,
             "the cluster totals do not vary": ~totals_vary,
         }
-        last = f'the crossed variance is not positive under repair="{self.options.repair}"'
+        last = f"the crossed variance is not positive under {passed(repair=self.options.repair)}"
         return list(map(str, np.select(list(reasons.values()), list(reasons), last)))
 
     def half_width(self, contrasts: FloatArray | None = None, alpha: float | FloatArray = 0.05) -> FloatArray:

@@ -103,9 +103,9 @@ def check_alike(estimate: Estimate, axes: tuple[Axis, ...], name: str) -> None:
     if len(axes) != 2:
         crossed = listed(names) if names else "none"
         raise NotAvailableError(
-            f'`alike="{name}"` must be one of two clusterings that cross, such as "judge" of groups="prompt + judge"; '
-            f"got {len(axes)} ({crossed}) after any that lies inside another. Leave it out, or pass "
-            f"{passed(alike=None)}."
+            f'`{passed(alike=name)}` must be one of two clusterings that cross, such as "judge" of '
+            f"{passed(groups='prompt + judge')}; got {len(axes)} ({crossed}) after any that lies inside "
+            f"another. Leave it out, or pass {passed(alike=None)}."
         )
     if name not in names:
         raise ArgumentError(

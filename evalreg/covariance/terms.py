@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from evalreg.checks import BoolArray, FloatArray, counted, issue, listed
+from evalreg.checks import BoolArray, FloatArray, counted, issue, listed, passed
 from evalreg.choices import SscName
 from evalreg.covariance.absorbed import Directions, adjusted_clusters, directions_of
 from evalreg.covariance.covariance import Covariance, Term, term_notes, touching
@@ -251,15 +251,15 @@ def _adjusted(estimate: Estimate, by: Axis, options: ResolvedCov, keep: bool, al
     refit = estimate.refit
     if refit is None:
         raise NotAvailableError(
-            f'`cov="{options.cov}"` with dof={options.dof!r} needs the design of the model, which this estimate '
+            f"`{passed(cov=options.cov, dof=options.dof)}` needs the design of the model, which this estimate "
             'does not have. Available are cov "naive", "CR0" and "CR1" with dof "min", "normal" or a number.'
         )
     if options.kind.needs_exact_refit and estimate.family.not_resolved:
         raise NotAvailableError(estimate.family.not_resolved)
     if options.kind.needs_exact_refit and not refit.exact:
         raise NotAvailableError(
-            '`cov="jackknife"` solves the estimate again without each cluster, which is there for means, win rates, '
-            'ratings and least squares. Use cov="CR3", which takes one Newton step for each cluster.'
+            f"`{passed(cov='jackknife')}` solves the estimate again without each cluster, which is there for means, "
+            f"win rates, ratings and least squares. Use {passed(cov='CR3')}, one Newton step for each cluster."
         )
     if options.kind.needs_exact_refit and refit.leave_out is not None:
         return _left_out(estimate, by, refit)
@@ -353,15 +353,15 @@ def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
     power = options.kind.power
     if power and estimate.refit is None:
         raise NotAvailableError(
-            f'`cov="{options.cov}"` needs the leverages of the rows, and so the design of the model, which this '
+            f"`{passed(cov=options.cov)}` needs the leverages of the rows, and so the design of the model, which this "
             'estimate does not have. Available are cov "HC0" and "HC1".'
         )
     of_cells = not power or (estimate.refit is not None and estimate.refit.inverse_gram.ndim == 1)
     if power and not estimate.scores.of_means and isinstance(estimate.scores, EngineScores):
         raise NotAvailableError(
-            f'`cov="{options.cov}"` of a ratio needs the leverage of each row, its share of the denominators, which '
-            "needs the rows in memory: take the log itself, its columns collected first where an engine holds it, or "
-            'use cov "HC0" or "HC1".'
+            f"`{passed(cov=options.cov)}` of a ratio needs the leverage of each row, its share of the denominators, "
+            "which needs the rows in memory: take the log itself, its columns collected first where an engine holds "
+            'it, or use cov "HC0" or "HC1".'
         )
     if estimate.kind == "mean" and estimate.cells is not None and of_cells:
         return _of_means(estimate, power, naive)

@@ -384,7 +384,7 @@ def missing_ids(name: str, rows: RowList | int, counted: str) -> MissingLabelsEr
     """The error for rows in use without an id."""
     rows = RowList((), rows) if isinstance(rows, int) else rows
     return MissingLabelsError(
-        f'`groups="{name}"` must give an id to every row in use; {counted}. Leave these rows out of the data, or '
+        f"`{passed(groups=name)}` must give an id to every row in use; {counted}. Leave these rows out of the data, or "
         "fit again with those groups, which drops and counts them.",
         column=name,
         rows=rows,

@@ -10,7 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed, passed
 from evalreg.data.clusters import Axis, Groups, factorize, parse_groups, union
 from evalreg.data.dialects import refuse_unreadable
 from evalreg.data.engine import KEY, ROWS, SUM, CellKeys, Grouped, Measure, Query, count_of, floats_of
@@ -177,7 +177,7 @@ def read_in_engine(
     refuse_filters(table, None, (*roles.cell_columns, *covariates))
     if roles.item is not None and not repeats:
         remedy = "Average repeated answers first (`sample` of `mean` does), remove copies, and where models or tasks "
-        remedy += f'tell rows apart name these in `by`, or join them as in item="task:{roles.item}".'
+        remedy += f"tell rows apart name these in `by`, or join them as in {passed(item=f'task:{roles.item}')}."
         table.refuse_repeats((*roles.by, roles.item), roles.item, remedy)
     return EngineRows(table, axes, dropped, w, cells, sums, _absent(grouped, roles.by, used))
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.api.types import infer_dtype
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed, repeated
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed, passed, repeated
 from evalreg.data.clusters import (
     Codes,
     _of_several,
@@ -462,7 +462,7 @@ def differing_labels(
     """What is wrong with labels that differ between the answers to one item."""
     cure = "Use a coarser cluster."
     if item is not None:
-        joined = f'item="{name}:{item}"'
+        joined = passed(item=f"{name}:{item}")
         cure = f"If ids of items repeat between parts of the eval, join them, as in {joined}; otherwise use a coarser "
         cure += "cluster."
     if alike:

@@ -292,7 +292,7 @@ _UNLIKE_CHANCES = (
     'n_population={"algebra": 400, "law": 250}.'
 )
 _SHARES = {
-    "micro": 'their shares of the rows are taken as known (strata_weights="as_sampled" estimates them)',
+    "micro": "their shares of the rows are taken as known",
     "macro": "they count alike",
     "as_sampled": "their shares are estimated from the clusters drawn",
     "benchmark": "each counts by its questions in the benchmark",
@@ -306,6 +306,8 @@ def _lines(
     lines = []
     if strata is not None:
         how = _SHARES[shares] if isinstance(shares, str) else "their shares are given"
+        if shares == "micro":
+            how += f" ({passed(strata_weights='as_sampled')} estimates them)"
         if whole and shares in ("micro", "as_sampled"):
             how = "each counts by its clusters in the benchmark, with the questions that those drawn have"
         lines.append(

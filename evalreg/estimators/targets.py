@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray, issue, listed, muted, option
+from evalreg.checks import FloatArray, IntArray, issue, listed, muted, option, passed
 from evalreg.choices import FULL, THESE, StrataWeightsName
 from evalreg.data.answers import AnswerTable, ModelPairs, answers_of
 from evalreg.data.clusters import Axis, axis_name, find_axis
@@ -257,7 +257,7 @@ def clusters_drawn(estimate: Estimate, by: Axis, part: IntArray, refuse_spanning
         first, count = estimate.scores.label(by, int(np.argmax(spans))), int(np.count_nonzero(spans))
         text = (
             f"clusters drawn whole within strata lie in one stratum each; {count} of {spans.size} {name} clusters "
-            f'({first!r}) have rows in several. A joint id tells ids apart: groups="subject:{name}".'
+            f"({first!r}) have rows in several. A joint id tells ids apart: {passed(groups=f'subject:{name}')}."
         )
         raise AlignmentError(text, column=name, count=count)
     drawn = Units(f"{name} clusters", n, part, inside.sum(axis=0).astype(float))
@@ -324,8 +324,8 @@ def _refuse_strata(
     strata = cells.strata
     if shares == "as_sampled":
         raise NotAvailableError(
-            f'`target="{FULL}"` is not defined with strata_weights="as_sampled": the sizes of a finite benchmark are '
-            'known. Give them as n_population={"algebra": 400, "law": 250} and leave `strata_weights` out.'
+            f"`{passed(target=FULL, strata_weights=shares)}` is not defined: the sizes of a finite benchmark are "
+            f"known. Give them as {passed(n_population={'algebra': 400, 'law': 250})} and leave `strata_weights` out."
         )
     if axes is not None and [axis_name(axis) for axis in axes] != [item]:
         name = axis_name(axes[0])

@@ -13,7 +13,7 @@ from weakref import ref
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, option
+from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, option, passed
 from evalreg.choices import IntervalName
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import USUAL_LEVEL, t_quantile
@@ -63,8 +63,8 @@ def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | N
         option("method", method, IntervalName)
     if method not in (None, "wald") and not estimate.bounded:
         raise ScoreRangeError(
-            f'`method="{method}"` is for means of scores that all lie in [0, 1]; this is {estimate.about.model} of '
-            f'{estimate.about.outcome!r}, which is not. Use method="wald".'
+            f"`{passed(method=method)}` is for means of scores that all lie in [0, 1]; this is {estimate.about.model} "
+            f"of {estimate.about.outcome!r}, which is not. Use {passed(method='wald')}."
         )
     return _once(estimate, cov, (float(alpha), method), lambda: _ends(estimate, cov, alpha, method))
 

@@ -358,8 +358,8 @@ def components(
     _refuse_single(count, question, models)
     if cluster.n_clusters < 2:
         raise TooFewClustersError(
-            f'`groups="{axis_name(axis)}"` has 1 distinct value; at least 2 are needed. Use a finer column, or pass '
-            f"{passed('`groups=None`', groups=None)} to treat questions as independent.",
+            f"`{passed(groups=axis_name(axis))}` has 1 distinct value; at least 2 are needed. Use a finer column, or "
+            f"pass {passed('`groups=None`', groups=None)} to treat questions as independent.",
             column=axis_name(axis),
             count=1,
         )

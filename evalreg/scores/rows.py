@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, hold, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, hold, listed, passed
 from evalreg.choices import SscName
 from evalreg.data.clusters import Axis, Codes, Labels, axis_name, joint, ordered
 from evalreg.errors import NotAvailableError
@@ -119,7 +119,7 @@ class Absorbed:
             raise NotAvailableError(
                 f"levels of the absorbed {names} ({levels:,}) span clusters of {name!r}, so that CR2, CR3 and their "
                 f"degrees of freedom need the leverage of every level: too much for {by.codes.size:,} rows. Use "
-                'cov="CR1", or clusters that hold whole levels.'
+                f"{passed(cov='CR1')}, or clusters that hold whole levels."
             )
         factors = [self.codes[i] for i in spanning]
         D = np.hstack([np.eye(factor.n_clusters)[factor.codes] for factor in factors])

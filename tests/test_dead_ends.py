@@ -249,6 +249,36 @@ def test_doctor_has_a_line_for_each_file_and_reads_what_is_whole(tmp_path, monke
     assert main(["mean", f"/dev/fd/{pipe}"]) == 0
 
 
+def test_rows_without_a_label_are_counted_and_hide_no_cluster(tmp_path, capsys):
+    names = ("model", "item", "passage", "score")
+    rows = [(m, i, i // 5, (i // 5 + (m == "a")) % 2) for m in "ab" for i in range(60)]
+    for number, name in enumerate(names[:3]):
+        table = pd.DataFrame([(*row[:number], None, *row[number + 1 :]) if row[1] == 7 else row for row in rows])
+        table.set_axis(names, axis=1).to_csv(tmp_path / f"{name}.csv", index=False)
+        assert main(["doctor", str(tmp_path / f"{name}.csv")]) == 0
+        page = capsys.readouterr().out
+        assert f'2 of 120 rows have no "{name}"' in page
+        assert re.search(r"Items: (60|59)", page)[1] == ("59" if name == "item" else "60")
+        command = shlex.split(next(line for line in page.splitlines() if "evalreg mean" in line))[1:]
+        assert command[2:] == ["--groups", "passage"]
+        for form, stream in (("text", "out"), ("csv", "err"), ("latex", "err")):
+            assert main([*command, "--format", form]) == 0
+            reason = "without group" if name == "passage" else "without a label, weight or covariate"
+            assert f"2 rows dropped (2 {reason})" in " ".join(getattr(capsys.readouterr(), stream).split())
+
+
+def test_a_column_whose_words_a_filter_leaves_out_is_one_of_numbers(tmp_path, capsys):
+    table = tmp_path / "a.csv"
+    table.write_text("item,passed\n1,1\n2,0\n3,error\n4,1\n")
+    for words in (["--score", "passed"], ["--roles", "score=passed"]):
+        assert main(["mean", str(table), *words, "--where", "passed != 'error'"]) == 0
+        assert "0.667" in capsys.readouterr().out
+        assert main(["mean", str(table), *words, "--where", "passed != '0'"]) == 3
+        assert re.search(
+            r'"error" in row 1\b[\s\S]*\(Row 0 is the first below the header of those kept\.\)', capsys.readouterr().err
+        )
+
+
 def test_short_names_hold_in_filters_and_tables_of_the_command_line(tmp_path, capsys):
     path = write_eval(tmp_path / "a.eval", header(), [summary(i, 1, {"match": "CI"[i % 2]}) for i in range(9)])
     table = lines(tmp_path / "a.jsonl", [{"item": i, "score": i % 2, "meta": {"passage": f"p{i}"}} for i in range(9)])

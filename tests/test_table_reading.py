@@ -105,7 +105,8 @@ def test_line_ends_byte_order_mark_and_compression_make_no_difference(write, end
     assert frame.index.tolist() == [0, 1, 2]
 
 
-def test_the_header_says_whether_commas_or_tabs_delimit(write):
+def test_the_header_says_which_sign_delimits(write):
+    assert plain(read_table(write("model;score\na,b;1\n"))) == {"model": ["a,b"], "score": [1]}
     assert plain(read_table(write("model\tscore\na,b\t1\n"))) == {"model": ["a,b"], "score": [1]}
     assert plain(read_table(write("model,score\na\tb,1\n"))) == {"model": ["a\tb"], "score": [1]}
     assert plain(read_table(write('"a,b"\tscore\nx\t1\n'))) == {"a,b": ["x"], "score": [1]}
@@ -214,7 +215,7 @@ def test_ragged_rows_are_named_by_the_line_on_which_they_begin(write):
         ("81,gpt-4,1\n82,gpt-4,0\n", 'has "81", "1" among its names. Add a header line'),
         ("0.5\n1\n", 'has "0.5" among its names'),
         (",\n1,2\n", "is blank"),
-        ("a;b\n1;2\n", 'has ";". Convert it'),
+        ("a|b\n1|2\n", 'has "|". Save it with commas'),
         ("a,b,a,c,b\n1,2,3,4,5\n", 'more than one "a" and "b"'),
         ('a,b\nx,1\n"x,1\nx,1\n', "begins on or after line 3 does not"),
         ('a,b\n"x"y,1\n', "begins on or after line 2 does not"),

@@ -17,7 +17,7 @@ import pandas as pd
 from evalreg.checks import accessing, counted, visible
 from evalreg.cli.verbs import Reply, Request
 from evalreg.errors import ArgumentError, NotAvailableError
-from evalreg.report.answer import tiers_summary
+from evalreg.report.answer import dropped_lines, tiers_summary
 from evalreg.report.documents import SCHEMA_VERSION, as_json, records, versions
 from evalreg.report.sentences import p_text
 from evalreg.report.tables import Grid, Summary, latex_text, markdown_text, show, spreadsheet
@@ -58,7 +58,10 @@ def rendered(request: Request, reply: Reply) -> Output:
         texts += summary.sentences
     # A table alone has no place for notes: they are warnings then.
     said = _in_lines(() if form in ("csv", "latex") else texts)
+    estimate = getattr(getattr(about, "results", about), "estimate", None)
+    dropped = dropped_lines(getattr(estimate, "dropped", {}))
     messages = tuple(_lines(request, reply)) if form == "csv" or _is_one_table(reply, form) else ()
+    messages = (*dropped, *messages) if form in ("csv", "latex") else messages
     status = 0 if reply.gate is None else reply.gate.status
     if reply.gate is not None and form in ("csv", "latex", "html"):
         messages = (reply.gate.line, *messages)

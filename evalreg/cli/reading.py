@@ -113,7 +113,7 @@ def read(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
     """The rows of files as the options choose them; a name before a file is that of its model."""
     named, plain = named_files(files)
     rows = _named(named, options) if named else _read(plain, options)
-    return _filtered(rows, options["where"]) if "where" in options else rows
+    return _filtered(rows, options["where"], text_columns(options)) if "where" in options else rows
 
 
 def _named(named: Mapping[str, str], options: Mapping[str, Any]) -> Rows:
@@ -222,9 +222,12 @@ def text_columns(options: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(name for name in columns if name != options.get("score")))
 
 
-def _filtered(rows: Rows, text: str) -> Rows:
-    """The rows that a filter keeps."""
+def _filtered(rows: Rows, text: str, as_text: Sequence[str]) -> Rows:
+    """The rows that a filter keeps; in tables, a column whose words it leaves out is one of numbers."""
+    import pandas as pd
+
     from evalreg.logs.log import chosen_rows
+    from evalreg.logs.table_log import IDS, is_text
 
     if not hasattr(rows.data, "columns"):
         raise ArgumentError(
@@ -232,8 +235,13 @@ def _filtered(rows: Rows, text: str) -> Rows:
         )
     frame, chosen = rows.frame, chosen_rows(rows.wide, text, "where")
     note = f"{text} ({int(chosen.sum()):,} of {len(frame):,} rows)"
-    log = None if rows.log is None else rows.log._with_rows(frame[chosen])
-    return Rows(frame[chosen], log, note, rows.code)
+    kept = frame[chosen].copy()
+    if rows.harness is None:
+        for name in (name for name in kept if name not in (*IDS, *as_text) and is_text(kept[name])):
+            with suppress(ValueError):
+                kept[name] = pd.to_numeric(kept[name])
+    log = None if rows.log is None else rows.log._with_rows(kept)
+    return Rows(kept, log, note, rows.code)
 
 
 def defaults(rows: Rows, function: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def explained(rows: Rows) -> Iterator[None]:
     except EvalregError as error:
         with_hint(error, rows)
         if error.rows:
-            error.add_note("(Row 0 is the first below the header." + (" of those kept.)" if rows.filter_note else ")"))
+            error.add_note(f"(Row 0 is the first below the header{' of those kept' if rows.filter_note else ''}.)")
         raise
 
 

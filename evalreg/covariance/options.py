@@ -357,7 +357,7 @@ def check_two_clusters(scores: Scores, axis: Axis, axes: tuple[Axis, ...]) -> No
         f"Use {passed(groups=others)}, which holds this {axis_name(axis)} fixed" if others else "Name a finer column"
     )
     raise TooFewClustersError(
-        f'`groups="{axis_name(axis)}"` has {n_clusters} distinct value; at least 2 are needed. '
+        f"`{passed(groups=axis_name(axis))}` has {n_clusters} distinct value; at least 2 are needed. "
         f"{instead}, or pass {passed(groups=None)} to treat rows as independent.",
         column=axis_name(axis),
         count=n_clusters,

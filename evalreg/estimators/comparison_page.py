@@ -20,7 +20,7 @@ from evalreg.report.answer import MOST_NOTES, few, notes_of, rests_on, rule_text
 from evalreg.report.documents import as_compact_json
 from evalreg.report.rendering import Page, named
 from evalreg.report.sentences import direction, p_text, unit_of, with_interval
-from evalreg.report.summaries import covariance_text, few_seen, rather_few, score_text
+from evalreg.report.summaries import covariance_text, dropped_text, few_seen, rather_few, score_text
 from evalreg.report.tables import (
     UNKNOWN,
     Grid,
@@ -148,13 +148,12 @@ def _together(values: Mapping[str, str], n_parts: int) -> str:
 def _printed_facts(comparison: Compared) -> list[tuple[str, str]]:
     results, n = comparison.results, comparison.facts.values.shape[1]
     dropped = {reason: count for reason, count in results.estimate.dropped.items() if count and reason != "subset"}
-    what = ", ".join(f"{count} without {reason}" for reason, count in dropped.items())
     names = ", ".join(f"{results.n_clusters[axis_name(axis)]} {axis_name(axis)}" for axis in results.cov.axes)
     facts = {
         "Score": results.estimate.about.outcome,
         "Questions": str(n),
         "Covariance": covariance_text(results.cov),
-        "Rows dropped": f"{sum(dropped.values())} ({what})" if dropped else "none",
+        "Rows dropped": f"{sum(dropped.values())} ({dropped_text(dropped)})" if dropped else "none",
         "Subset": results.estimate.about.subset,
         "Clusters": names if results.cov.crossed else "",
         "Adjusted": f"{comparison.adjust}, {len(comparison.facts.index)} differences" if comparison.adjust else "",

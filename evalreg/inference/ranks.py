@@ -161,7 +161,8 @@ def deciding(family: ContrastFamily, cov: Any, alpha: float) -> tuple[FloatArray
         each, (left, right) = family_of(family.params, cov, base=family.base), pair_positions(n)
         if each.count == n:
             half, of_pairs = each.widths.half(each.level(alpha)), family.widths.half(family.level(alpha))
-            if np.nanmedian((half[left] + half[right]) / np.where(of_pairs > 0, of_pairs, np.nan)) < 1:
+            known = (of_pairs > 0) & np.isfinite(half[left] + half[right])
+            if known.any() and np.median(((half[left] + half[right]) / of_pairs)[known]) < 1:
                 apart = _overlap_levels(each.widths, np.abs(family.effect), left, right)
                 p, by = np.minimum(p, each.adjusted(apart)), "bands"
             low, high = each.widths.limits(np.array(family.params, dtype=np.float64), each.level(alpha)).T

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_float_dtype, is_numeric_dtype
 
-from evalreg.checks import listed, muted
+from evalreg.checks import counted, listed, muted
 from evalreg.data.clusters import quoted_pair, spelled_alike
 from evalreg.errors import EvalregError, UnknownLabelError
 from evalreg.logs.reading import ARGUMENTS, ROLES
@@ -130,7 +130,7 @@ def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) ->
         roles = ",".join(f"{role}={column}" for role, column in [*((r, r) for r in log.roles), *unnamed.items()])
         python = f"er.Log(log.frame, {', '.join(f'{role}={column!r}' for role, column in unnamed.items())}).doctor()"
         commands.insert(0, say("doctor", ["--roles", roles]) if say else python)
-    n_questions = len(frame[question(log)].drop_duplicates()) if question(log) else 0
+    n_questions = len(frame[question(log)].dropna().drop_duplicates()) if question(log) else 0
     # What an estimate says of the log is said by it alone.
     answers = [result for _, result, error in questions if error is None]
     notes = [text for _, text in answers[0].notes[:MOST_NOTES]] if answers else []
@@ -199,7 +199,7 @@ def _counts(log: AnyLog) -> dict[str, int | str]:
     if "left" in roles:
         counts["models"] = len(pd.unique(pd.concat([frame["left"], frame["right"]]).dropna()))
     if "item" in roles:
-        counts["items"] = len(frame[question(log)].drop_duplicates())
+        counts["items"] = len(frame[question(log)].dropna().drop_duplicates())
     return counts
 
 
@@ -213,7 +213,8 @@ def _models(log: AnyLog) -> pd.DataFrame:
     by = frame.groupby("model", sort=True, observed=True)
     table = pd.DataFrame({"rows": by.size()})
     if ids:
-        n_questions = frame.drop_duplicates(["model", *ids]).groupby("model", sort=True, observed=True).size()
+        asked = frame.dropna(subset=ids).drop_duplicates(["model", *ids])
+        n_questions = asked.groupby("model", sort=True, observed=True).size()
         table["prompts" if "prompt" in ids else "items"] = n_questions
     outcome = frame["winner" if "winner" in log.roles else "score"]
     table["missing"] = outcome.isna().groupby(frame["model"], observed=True).sum()
@@ -229,18 +230,22 @@ def _models(log: AnyLog) -> pd.DataFrame:
 
 
 def candidates(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
-    """Columns that may be clusters: several values, fewer than questions, the same for all rows of a question.
+    """Columns that may be clusters: several values, fewer than questions, the same in all rows of a question.
 
     A column that holds a role itself, under its name in the table, is none.
     """
     roles = [frame[role].astype(object) for role in ROLES if role in frame.columns]
-    n_questions = len(frame[ids].drop_duplicates()) if ids else len(frame)
+    n_questions = len(frame[ids].dropna().drop_duplicates()) if ids else len(frame)
     for column in [str(column) for column in frame.columns if column not in (*ROLES, *ARGUMENTS)][:MOST_COLUMNS]:
         values = frame[column]
-        plain = all(isinstance(value, str | int | np.generic | None) for value in values.head(100))
-        several = plain and not is_float_dtype(values) and 2 <= values.nunique() < n_questions
+        present = values.dropna()
+        if is_float_dtype(values) and len(present) < len(values) and not (present % 1).any():
+            present = present.astype(int)  # whole numbers of which some are missing
+        plain = all(isinstance(value, str | int | np.generic) for value in present.head(100))
+        several = plain and not is_float_dtype(present) and 2 <= present.nunique() < n_questions
         several = several and not any((values.eq(role) | values.isna()).all() for role in roles)
-        if several and (not ids or len(frame[[*ids, column]].drop_duplicates()) == n_questions):
+        pairs = frame[[*ids, column]].dropna().drop_duplicates() if several else frame[:0]
+        if several and not (ids and pairs.duplicated(ids).any()):
             yield column
 
 
@@ -325,6 +330,9 @@ def _remarks(log: AnyLog, clusters: Sequence[str]) -> Iterator[str]:
     frame, roles = log._reading.frame, log.roles
     named = (role for role in ("model", "left", "right", "item", "prompt", "task", "judge") if role in roles)
     for column in dict.fromkeys((*named, *clusters)):
+        if without := int(frame[column].isna().sum()):
+            rows = counted(len(frame), "row")
+            yield f'{without:,} of {rows} have no "{column}": an estimate that needs it leaves them out.'
         if alike := spelled_alike(frame[column].dropna().unique()):
             yield (
                 f'Column "{column}": values that differ by blanks, case or the encoding of letters alone '

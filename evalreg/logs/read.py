@@ -79,10 +79,9 @@ def _unknown(sources: Sequence[Source]) -> LogFormatError:
         advice = f"It is {what}. Unpack it first; gzip alone is read as it is."
     elif any(b"\0" in source.head for source in sources):
         advice = "It contains zero bytes: it is UTF-16, or not text. Save text as UTF-8."
-    elif any(b";" in source.head.split(b"\n", 1)[0] for source in sources):
-        advice = "A table has commas or tabs between its columns, and not semicolons."
     else:
-        advice = "Read it with pandas and pass the frame to er.Log(frame, score=..., item=...)."
+        columns = passed("er.Log(frame, score=..., item=...)", roles="score=COLUMN,item=COLUMN")
+        advice = f"Write its rows as a table (CSV, JSON lines, Parquet), and name the columns by {columns}."
     return LogFormatError(f"A log is one of {listed(FORMATS)}; none is recognised in {where}. {advice}")
 
 

@@ -21,7 +21,7 @@ from evalreg.errors import ArgumentError, DataError, LogFormatError
 from evalreg.logs.files import Source
 from evalreg.logs.reader import refuse_unknown_task
 from evalreg.logs.reading import JUDGED, ROLES, SCORED, BrokenName, Choice, Format, Reading, Reason, TableRoles
-from evalreg.logs.tables import TableRequest, partitions, table
+from evalreg.logs.tables import DELIMITERS, TableRequest, partitions, table
 
 # Ids are text, unchanged.
 IDS = tuple(role for role in ROLES if role not in ("score", "sample"))
@@ -50,7 +50,11 @@ def recognises(source: Source) -> bool:
     if source.head.startswith((b"\xff\xfe", b"\xfe\xff")):  # text in UTF-16, which is refused by that name
         return True
     first = start.split(b"\n", 1)[0]
-    return not start.startswith((b"[", b"PK")) and b"\0" not in source.head and (b"," in first or b"\t" in first)
+    return (
+        not start.startswith((b"[", b"PK"))
+        and b"\0" not in source.head
+        and any(sign.encode() in first for sign in DELIMITERS)
+    )
 
 
 TABLE = Format("table", "a table (CSV, TSV, JSON lines, Parquet, Arrow)", recognises)

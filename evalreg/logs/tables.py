@@ -35,6 +35,7 @@ _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
 _FLOAT_PRECISION: Literal["round_trip"] | None = "round_trip" if _PANDAS < (3, 1) else None
 # Bytes, and rows, that are looked at together.
 _BLOCK, _ROWS = 1 << 20, 100_000
+DELIMITERS = (",", "\t", ";")
 TABLES = "CSV, JSON lines, Parquet or Arrow"
 # First bytes of what is not a table, and what to call it.
 FOREIGN = {
@@ -304,7 +305,7 @@ def _series(values: list[Any], column: str, as_text: bool, name: str) -> pd.Seri
 
 
 def _csv(source: Source, request: TableRequest) -> pd.DataFrame:
-    """The rows of a file whose delimiter is the comma or tab of its header."""
+    """The rows of a file whose delimiter is that of its header."""
     head = source.head.removeprefix(BOM)
     whole: str | None = None
     is_plain = False
@@ -428,20 +429,17 @@ def _checked(text: str, delimiter: str, width: int, name: str) -> str:
 
 
 def _header(text: str, name: str) -> tuple[str, list[str]]:
-    """The delimiter and the column names: of comma and tab, the one that gives more names."""
+    """The delimiter and the column names: of the delimiters, the first of those that give most names."""
     candidates: list[tuple[str, list[str]]] = []
-    for delimiter in (",", "\t"):
+    for delimiter in DELIMITERS:
         with suppress(csv.Error):
             candidates.append((delimiter, next(record for _, record in _records(text, delimiter) if record)))
     if not candidates:
         raise LogFormatError(f"The header must name the columns; that of {name} has a quote that is not closed.")
     delimiter, header = max(candidates, key=lambda candidate: len(candidate[1]))
-    other = next((sign for sign in ";|" if len(header) == 1 and sign in header[0]), None)
-    if other:
-        commas = ', decimal=","' if other == ";" else ""
+    if len(header) == 1 and "|" in header[0]:
         raise LogFormatError(
-            f'The delimiter must be a comma or a tab; the header of {name} has "{other}". Convert it, as by '
-            f'pandas.read_csv({name!r}, sep="{other}"{commas}).to_csv("new.csv", index=False).'
+            f'The delimiter must be a comma, a tab or a semicolon; the header of {name} has "|". Save it with commas.'
         )
     numbers = [column for column in header if _is_number(column)]
     if numbers or not any(column.strip() for column in header):

@@ -68,9 +68,14 @@ def rule_text(estimate: Estimate, cov: Covariance) -> str:
 def rests_on(estimate: Estimate, cov: Covariance, n: int | None = None, rows: str = "rows") -> str:
     """What an estimate rests on: "480 rows in 60 passage clusters"."""
     where = in_clusters(axis_counts(cov)) or ", independent"
-    parts = dropped_text(estimate.dropped)
-    left_out = f"; {counted(sum(estimate.dropped.values()), 'row')} dropped ({parts})" if parts else ""
+    left_out = "".join(f"; {line[:-1]}" for line in dropped_lines(estimate.dropped))
     return f"{counted(estimate.n_rows if n is None else n, rows[:-1])}{where}{left_out}"
+
+
+def dropped_lines(dropped: Mapping[str, int]) -> tuple[str, ...]:
+    """A line that counts the rows left out, by reason; none where there are none."""
+    parts = dropped_text(dropped)
+    return (f"{counted(sum(dropped.values()), 'row')} dropped ({parts}).",) if parts else ()
 
 
 def value_text(estimate: float, low: float, high: float, alpha: float) -> str:

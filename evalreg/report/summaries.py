@@ -162,6 +162,7 @@ MOST_SHOWN = 3
 CHOSEN_FROM = 3
 # Why rows were dropped, where it is not what they are without.
 DROPPED_WORDS = {
+    "covariate": "without a label, weight or covariate",
     "unshared": "on questions not shared",
     "singleton": "alone in an absorbed level",
     "subset": "left out by subset",

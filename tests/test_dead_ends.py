@@ -249,6 +249,37 @@ def test_doctor_has_a_line_for_each_file_and_reads_what_is_whole(tmp_path, monke
     assert main(["mean", f"/dev/fd/{pipe}"]) == 0
 
 
+def test_names_before_tables_pool_no_models(tmp_path, capsys):
+    frame = pd.DataFrame({"model": ["a", "a", "b", "b"], "item": [1, 2, 1, 2], "passed": [1, 0, 1, 1]})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.rename(columns={"model": "system"}).to_csv(tmp_path / "b.csv", index=False)
+    for file in ("a.csv", "b.csv"):
+        assert main(["mean", f"s={tmp_path / file}", "--score", "passed"]) == 3
+        assert re.search(r"2 models stand in[\s\S]*--roles score=COLUMN", capsys.readouterr().err)
+    assert main(["mean", f"s={tmp_path / 'a.csv'}", "--roles", "score=passed"]) == 0
+    assert "s: b" in capsys.readouterr().out
+
+
+def test_a_table_of_verdicts_leads_to_its_prompts_and_what_its_words_mean(tmp_path, capsys):
+    pairs = [
+        (q, "ab"[(q + j) % 2], "ab"[(q + j + 1) % 2], j, "XYZ"[(q + j * j) % 3]) for q in range(9) for j in range(3)
+    ]
+    pd.DataFrame(pairs, columns=["question_id", "model_a", "model_b", "judge", "winner"]).to_csv(tmp_path / "v.csv")
+    words = [str(tmp_path / "v.csv"), "--roles", "left=model_a,right=model_b"]
+    assert main(["doctor", *words]) == 0
+    page = capsys.readouterr().out
+    assert re.search(r'"question_id" seems to be it(?![\s\S]*repeat)', page)
+    command = shlex.split(next(line for line in page.splitlines() if "prompt=question_id" in line))[1:]
+    assert command[:4] == ["doctor", *words[:2], "left=model_a,right=model_b,prompt=question_id"]
+    command[0] = "leaderboard"
+    assert main(command) == 3
+    assert "--labels X=none" in capsys.readouterr().err
+    assert main([*command, "--labels", "{X: left}"]) == 3
+    assert "such as --labels A=left,B=right,error=none; got '{X: left}'" in capsys.readouterr().err
+    assert main([*command, "--labels", "X=left,Y=right,Z=None"]) == 0
+    assert "9 prompt and 3 judge clusters" in " ".join(capsys.readouterr().out.split())
+
+
 def test_rows_without_a_label_are_counted_and_hide_no_cluster(tmp_path, capsys):
     names = ("model", "item", "passage", "score")
     rows = [(m, i, i // 5, (i // 5 + (m == "a")) % 2) for m in "ab" for i in range(60)]

@@ -51,6 +51,8 @@ def test_states_of_clear_cases(rng):
     states = er.frontier(log_of(rng, means, 400), METRICS, groups="suite").states
     assert states.to_dict() == {"bad": "dominated", "cheap": "frontier", "good": "open", "twin": "open"}
     assert type(er.frontier(log_of(rng, means), METRICS).contrast("`good:usd` - `bad:usd`")) is er.Results
+    page = str(er.frontier(log_of(rng, means, 400), METRICS, groups="suite").summary())
+    assert 'Frontier: "cheap"; dominated: "bad"; open: "good", "twin"' in " ".join(page.split())
     other = er.frontier(log_of(rng, means, 400), {"score": "min", "usd": "max"}, groups="suite").states
     assert other["bad"] == "frontier"
     assert er.frontier(log_of(rng, means, 12), METRICS, groups="suite", alpha=0.001).states["good"] == "open"

@@ -113,3 +113,11 @@ def test_one_failure_does_not_pass_a_gate(losses):
     if losses == 0:  # Tango's lower limit without a difference, with the quantile of t
         t = stats.t.ppf(0.95, n - 1)
         assert gate.lower == pytest.approx(-(t**2) / (n + t**2), rel=0.02)
+
+
+def test_names_that_a_summary_shows_can_be_typed():
+    results = er.fit("score ~ C(model)", er.datasets.paired(n_passages=20, seed=2), groups="passage")
+    assert "model=old" in str(results.summary())
+    assert results.gate("`model=old` < 0.5").estimate == results.params["C(model)[T.old]"]
+    for contrast in ("`model=old` = 0", {"model=old": 1}):
+        assert results.t_test(contrast).effect == pytest.approx([results.params["C(model)[T.old]"]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 
@@ -155,3 +156,22 @@ def test_a_benchmark_with_a_model_that_skipped_questions(shared: Path):
     assert second.pvalues.iloc[0] < 1e-5
     pair = er.compare(part, "correct", item="question_id", groups="passage").table.iloc[0]
     np.testing.assert_allclose([second.params.iloc[0], second.bse.iloc[0]], pair[["difference", "se"]].astype(float))
+
+
+def test_other_estimates_than_means_say_so_too(rng):
+    whole = board_log(rng).assign(cost=lambda frame: 1 + rng.random(len(frame)), truth=lambda frame: 1 * frame["hard"])
+    for estimator, arguments in (
+        (er.quantile, {"score": "cost", "by": "model", "groups": "item"}),
+        (er.ratio, {"numerator": "score", "denominator": "cost", "by": "model", "groups": "item"}),
+        (er.classification, {"truth": "truth", "predicted": "score", "by": "model", "groups": "item"}),
+        (er.frontier, {"metrics": {"score": "max", "cost": "min"}}),
+    ):
+        for data, lacks in ((uneven(whole), True), (whole, False)):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                estimator(data, **arguments)
+            texts = [str(entry.message) for entry in caught if entry.category is UnequalQuestionsWarning]
+            assert len(texts) == lacks
+            assert all(
+                re.search(r"m2 lacks \d+ of 120 .*Keep the rows of the \d+ that all 5 answered", t) for t in texts
+            )

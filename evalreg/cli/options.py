@@ -99,13 +99,13 @@ def words(text: str) -> list[str]:
 
 
 def mapping(text: str) -> dict[str, Any]:
-    """Pairs such as ``law=1,math=2`` or ``A=left,error=``, where nothing is None."""
+    """Pairs such as ``law=1,math=2`` or ``A=left,error=none``."""
     pairs: dict[str, Any] = {}
     for part in words(text):
         name, sign, value = part.rpartition("=")
         if not sign or not name or name in pairs:
             raise ArgumentError(f'pairs must read like "a=1,b=2", each name once; got "{text}".')
-        pairs[name] = number(value) if value else None
+        pairs[name] = None if value.lower() in ("", "none", "null") else number(value)
     return pairs
 
 
@@ -115,7 +115,7 @@ def typed_value(value: Any) -> str:
         return ",".join(map(str, value))
     if not isinstance(value, dict):
         return "none" if value is None else str(value)
-    return ",".join(f"{key}={'' if entry is None else entry}" for key, entry in value.items())
+    return ",".join(f"{key}={'none' if entry is None else entry}" for key, entry in value.items())
 
 
 # From the source of a function
@@ -171,9 +171,14 @@ def _read(node: ast.FunctionDef, tree: ast.Module) -> Iterator[Option]:
             annotation,
             None if default is None else _literal(default),
             default is None,
-            described.get(argument.arg, ""),
+            re.sub(r'(?<!: )\{"[^{}]*\}', _as_typed, described.get(argument.arg, "")),
             tuple(re.findall(r"'([^']*)'", " ".join(re.findall(r"Literal\[([^\]]*)\]", annotation)))),
         )
+
+
+def _as_typed(written: re.Match[str]) -> str:
+    """A dict in a docstring, as it is typed."""
+    return typed_value(ast.literal_eval(written[0]))
 
 
 def _literal(node: ast.expr) -> Any:

@@ -117,15 +117,24 @@ def read(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
 
 
 def _named(named: Mapping[str, str], options: Mapping[str, Any]) -> Rows:
-    """Files beside each other as models of these names."""
+    """Files beside each other as models of these names; several models of a file are told apart by its name."""
     import pandas as pd
 
     from evalreg.logs.log import together
+    from evalreg.logs.table_log import likely_roles
 
     parts = {name: _read([path], options) for name, path in named.items()}
     if all(rows.log is not None for rows in parts.values()):
         log = together({name: rows.log for name, rows in parts.items()})
         return Rows(log.frame, log, code=f"log = {written('er.read_log', dict(named), **reading_options(options))}")
+    for name, rows in parts.items():
+        column = "model" if rows.has("model") else likely_roles(rows.frame, ("model",)).get("model", "model")
+        if rows.several(column):
+            raise ArgumentError(
+                f"a name before a file is that of its model; {counted(rows.frame[column].nunique(), 'model')} stand in "
+                f'"{column}" of "{name}". Name the column of the scores by --roles score=COLUMN: each is then called '
+                f'"{name}: MODEL".'
+            )
     frames = [rows.frame.assign(model=name) for name, rows in parts.items()]
     tables = [f"{_table_code(path, options)}.assign(model={name!r})" for name, path in named.items()]
     return Rows(pd.concat(frames, ignore_index=True), code=_below_code(tables))

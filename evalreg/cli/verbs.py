@@ -202,7 +202,7 @@ def doctor(request: Request) -> Reply:
     """What a log holds and what may be wrong with it, with commands; of several scores, a line for each."""
     from evalreg.logs.doctor import diagnose
     from evalreg.logs.read import survey_of
-    from evalreg.logs.table_log import likely_roles, likely_sides
+    from evalreg.logs.table_log import likely_prompt, likely_roles, likely_sides
 
     # All that changes a number goes into what is proposed.
     chosen = request.options.keys() - {"format", "details", "spreadsheet", "summary"}
@@ -214,6 +214,8 @@ def doctor(request: Request) -> Reply:
         others = (option for option in choices if option.flag not in more)
         typed = [word for option in others for word in (option.flag, typed_value(request.options[option.name]))]
         named = ["--roles", typed_value(roles)] if roles else []
+        if more[:1] == ["--roles"] and isinstance(known := request.get("roles"), Mapping):
+            rest = ["--roles", f"{typed_value(known)},{more[1]}"]
         return shlex.join(["evalreg", verb, *formula, *(files or request.files), *typed, *named, *rest])
 
     try:
@@ -232,7 +234,8 @@ def doctor(request: Request) -> Reply:
         raise
     log = rows.log
     if log is None:
-        roles |= likely_sides(rows.frame) or likely_roles(rows.frame)
+        sides = likely_sides(rows.frame)
+        roles |= sides | likely_prompt(rows.frame) if sides else likely_roles(rows.frame)
         if not {*roles, *rows.frame} & {"score", "winner"}:
             columns = ", ".join(map(str, rows.frame.columns))
             raise ArgumentError(

@@ -479,3 +479,18 @@ def parse_sides(formula: object) -> ParsedFormula:
         )
     text = parsed.text.partition("~")[2].strip()
     return replace(parsed, text=text, outcome="", outcome_names=())
+
+
+_FACTOR = r"(?:C\((?:Q\(['\"])?(?P<factor>[\w .-]+)[^\[\]]*\)|(?P<plain>\w+))"
+_LEVEL = re.compile(_FACTOR + r"\[(?:T\.)?(?P<level>[^\[\]]+)\]")
+
+
+def short_name(name: str) -> str:
+    """A coefficient of a factor as a reader says it: `model=o3` for `C(model)[T.o3]`."""
+    return _LEVEL.sub(lambda match: f"{match['factor'] or match['plain']}={match['level']}", name)
+
+
+def full_name(name: str, names: Sequence[str]) -> str:
+    """The coefficient that is called so, or that alone a reader would call so."""
+    called = [each for each in names if short_name(each) == name]
+    return called[0] if name not in names and len(called) == 1 else name

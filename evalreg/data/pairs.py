@@ -183,8 +183,8 @@ def _meanings(roles: PairRoles, verdicts: list[Any], models: list[str]) -> dict[
         return {}
     if not hasattr(roles.labels, "items"):
         raise ArgumentTypeError(
-            '`labels` must map verdicts to "left", "right", "tie" or None, such as {"A": "left", "B": "right"}; got '
-            f"{type(roles.labels).__name__}."
+            '`labels` must map verdicts to "left", "right", "tie" or None, such as '
+            f"{passed(labels={'A': 'left', 'B': 'right', 'error': None})}; got {roles.labels!r}."
         )
     meanings = dict(roles.labels)
     absent_to = [value for label, value in meanings.items() if value is not None and _is_missing(label)]
@@ -252,8 +252,8 @@ def _unknown_label(
         offered = f" Perhaps {passed(labels=guess)}" + (f", if {listed(rest)} {none}." if rest else ".")
     error = UnknownLabelError(
         f'`winner` must hold "left", "right", "tie" or the name of one of the two models; column {roles.winner!r} also '
-        f"holds {each}{more}, in {rows}. Say in `labels` what that means, None for no verdict."
-        f"{offered}",
+        f"holds {each}{more}, in {rows}. Say in `labels` what that means, by {passed(labels={names[0]: None})} that it "
+        f"is no verdict.{offered}",
         column=roles.winner,
         rows=rows,
     )

@@ -24,6 +24,7 @@ from evalreg.data.rows import CellRows, ReadRows, Roles, cells_of, joint_names, 
 from evalreg.data.sums import HIGH, LOW, ROWS, SQUARES, TOTAL, UNSUMMED, Lines
 from evalreg.errors import ConstantScoreError, IndependenceWarning, Note, ScoreRangeError
 from evalreg.estimate import About, Estimate, Family, of_means, on_one_side, same_questions
+from evalreg.inference.questions import unequal_rows
 from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.scores.base import Cells, CellScores, LinearizedScores, cell_sums, extremes
 from evalreg.scores.differences import paired_answers
@@ -303,6 +304,15 @@ def independence_note(
         f"are not if the same questions were put to all. Name the column of the questions in `{cure}`."
     )
     return ((IndependenceWarning, text),)
+
+
+def notes_by(split: Split, by: str | Sequence[str] | None, groups: Groups) -> tuple[Note, ...]:
+    """Warn of models that are taken as independent, or that answered different questions, which the clusters are."""
+    notes, labels = independence_note(by, groups), split.rows.labels()
+    if not split.rows.axes or not by:
+        return notes
+    finest = max(split.rows.axes, key=lambda axis: labels.codes(axis).n_clusters)
+    return (*notes, *unequal_rows(labels, finest, split.codes, split.names))
 
 
 def rows_by_item(

@@ -23,9 +23,9 @@ from evalreg.estimators.cells import (
     Linearized,
     Split,
     function_of,
-    independence_note,
     linearized_estimate,
     means_of_cells,
+    notes_by,
     refuse_values,
     side_by_side,
     split_rows,
@@ -169,7 +169,7 @@ def classification(
         split = split_rows(data, {"predicted": predicted}, by, groups, weights, missing, metric, texts={"truth": truth})
         title = titled(TITLES.get(metric, metric.upper()), by)
         estimate = scored(split, truth, predicted, metric, positive, title, requested)
-        return results_of(estimate, split.rows.axes, requested, independence_note(by, groups))
+        return results_of(estimate, split.rows.axes, requested, notes_by(split, by, groups))
     option("metric", metric, (*get_args(MetricName), *TITLES), ' Or "tpr@fpr=f" with a rate f.')
     _check_which(metric, positive, average, classes)
     split = split_rows(data, {}, by, groups, weights, missing, metric, texts={"truth": truth, "predicted": predicted})
@@ -178,7 +178,7 @@ def classification(
     icc = None if metric == "f1" and average != "micro" else ICC_MEAN
     about = About(title, f"{predicted} against {truth}", interval="logit", icc=icc)
     names, labels = _coded(split.rows.used[truth], split.rows.used[predicted], truth, predicted)
-    notes = list(independence_note(by, groups))
+    notes = list(notes_by(split, by, groups))
     if metric == "kappa":
         statistic = kappa(split, *labels, len(names))
         estimate = linearized_estimate(split, statistic, replace(about, interval="wald"), predicted)

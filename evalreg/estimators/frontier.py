@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import fraction
+from evalreg.checks import fraction, listed
 from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import Groups, known_columns
@@ -17,6 +17,7 @@ from evalreg.data.frame import open_frame
 from evalreg.errors import ArgumentError
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import Split, means_of_cells, rows_by_item, side_by_side
+from evalreg.inference.questions import unequal_rows
 from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.results.results import Results, estimator, results_of
 
@@ -49,6 +50,13 @@ class Frontier(Results):
     def _derived(self, estimate: Estimate, cov: Any, notes: tuple[Any, ...]) -> Any:
         """Plain results: only all the means have states."""
         return Results(estimate, cov, self.axes, self.requested, notes)
+
+    def _verdict(self) -> str:
+        """The states by name."""
+        states = self.states
+        named = {word: listed(states.index[states == word]) for word in ("frontier", "dominated", "open")}
+        each = "; ".join(f"{word}: {names}" for word, names in named.items() if names)
+        return f"{each[0].upper()}{each[1:]} (all at a familywise level of {self.alpha:g}, by Holm's method)."
 
     @property
     def states(self) -> pd.Series:
@@ -159,6 +167,7 @@ def frontier(
         means = means_of_cells(split, (rows.values[name] - low) / spread, name)
         parts.append(means.linear(spread * np.eye(len(models)), split.names).moved(low))
     about = About(f"Means by {by}", ", ".join(metrics))
-    results = results_of(replace(side_by_side(parts), about=about), rows.axes, requested)
+    unequal = unequal_rows(rows.labels(item), (item,), cell, models)
+    results = results_of(replace(side_by_side(parts), about=about), rows.axes, requested, unequal)
     signs = tuple((name, DIRECTIONS[direction]) for name, direction in metrics.items())
     return Frontier(results.estimate, results.cov, results.axes, results.requested, results.notes, signs, alpha)

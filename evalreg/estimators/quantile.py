@@ -18,7 +18,7 @@ from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import Groups
 from evalreg.errors import ConstantScoreError
 from evalreg.estimate import About, Inverted, Limits, on_one_side
-from evalreg.estimators.cells import Linearized, Split, independence_note, linearized_estimate, split_rows, titled
+from evalreg.estimators.cells import Linearized, Split, linearized_estimate, notes_by, split_rows, titled
 from evalreg.numerics.limits import ROUNDING
 from evalreg.results.results import Results, estimator, results_of
 
@@ -338,4 +338,4 @@ def quantile(
     )
     estimate = linearized_estimate(split, statistic, about, score)
     estimate = replace(estimate, family=woodruff)
-    return results_of(estimate, split.rows.axes, requested, independence_note(by, groups))
+    return results_of(estimate, split.rows.axes, requested, notes_by(split, by, groups))

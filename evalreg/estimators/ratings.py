@@ -348,7 +348,7 @@ def bradley_terry(
     winner : str, optional
         Column of verdicts: "left", "right", "tie" or a model's name; exactly one of `score` and `winner`.
     labels : mapping, optional
-        What other verdicts mean, such as {"A": "left", "B": "right", "error": None}; None is no verdict.
+        What other verdicts mean, such as {"A": "left", "B": "right", "error": None}, the last for no verdict.
     key : str or list of str, optional
         Columns that, with the two models, identify a comparison, which may then not be repeated.
     groups : str, list of str, array, Series or dict, optional

@@ -32,6 +32,7 @@ from evalreg.estimators.cells import (
     titled,
     with_score_intervals,
 )
+from evalreg.inference.questions import unequal_notes
 from evalreg.numerics.limits import CONSTANT
 from evalreg.results.results import Results, estimator, results_of
 from evalreg.scores.base import Cells
@@ -164,7 +165,8 @@ def ratio(
         split = split_rows(table, columns, by, groups, weights, missing, "ratio")
         axes = split.rows.axes
         estimate, apart = _in_memory(split, (numerator, denominator), about)
-    notes = (*independence_note(by, groups), *_denominator_notes(estimate, axes, apart, denominator))
+    unequal = unequal_notes(estimate, None, axes, of_mean=False) if by else ()
+    notes = (*independence_note(by, groups), *unequal, *_denominator_notes(estimate, axes, apart, denominator))
     return results_of(estimate, axes, requested, notes)
 
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from itertools import compress
 
 import numpy as np
+from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, listed, passed
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed, passed
 from evalreg.covariance.special import FEW_CLUSTERS
-from evalreg.data.clusters import Axis
+from evalreg.data.clusters import Axis, Labels
 from evalreg.data.questions import Answered, answered, quoted, without_worst
 from evalreg.errors import Note, SkewedScoresWarning, UnequalQuestionsWarning, UnlikeScalesWarning
 from evalreg.estimate import Estimate, touches
@@ -18,8 +19,10 @@ from evalreg.scores.base import extremes
 from evalreg.scores.score_interval import FEW_EXPECTED, ICC_MEAN, Unseen
 
 
-def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] | None) -> tuple[Note, ...]:
-    """Warn of models whose means are over different questions, and name the one that lacks most.
+def unequal_notes(
+    estimate: Estimate, item: str | None, axes: tuple[Axis, ...] | None, of_mean: bool = True
+) -> tuple[Note, ...]:
+    """Warn of models whose means, or other estimates, are over different questions, and name the one that lacks most.
 
     Empty where all models answered the same questions, or none shares any with another.
     """
@@ -42,16 +45,29 @@ def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] |
     answers = answered(times(weight, member), estimate.names)
     if not answers.lacking.any():
         return ()
-    totals = stacked([compressed(block.totals) for block in blocks])
-    totals = totals + scale_columns(weight, estimate.cells.mean)
-    text = unequal_text(answers, _effect(answers, totals @ member, weight @ member))
-    if item is None:
-        text += _of_clusters(by)
-    return ((UnequalQuestionsWarning, text),)
+    effect = None
+    if of_mean:
+        totals = stacked([compressed(block.totals) for block in blocks])
+        totals = totals + scale_columns(weight, estimate.cells.mean)
+        effect = _effect(answers, totals @ member, weight @ member)
+    return _differing(answers, effect, by if item is None else ())
 
 
-def _of_clusters(by: Axis) -> str:
-    return f" (Questions are the {':'.join(by)} clusters here; name them in `item`.)"
+def unequal_rows(labels: Labels, by: Axis, models: IntArray, names: tuple[str, ...]) -> tuple[Note, ...]:
+    """The same of rows in memory, of which each is one answer of a model."""
+    questions = labels.codes(by)
+    place = sparse.coo_array((np.ones(models.size), (questions.codes, models)), (questions.n_clusters, len(names)))
+    answers = answered(place, names)
+    if answers.indicator.nnz < models.size or not answers.lacking.any():
+        return ()
+    return _differing(answers, None, by)
+
+
+def _differing(answers: Answered, effect: str | None, by: Axis) -> tuple[Note, ...]:
+    """The warning, which says of questions that are clusters `by` that they are."""
+    cure = "" if effect is None else "; name them in `item`"
+    where = f" (Questions are the {':'.join(by)} clusters here{cure}.)" if by else ""
+    return ((UnequalQuestionsWarning, unequal_text(answers, effect) + where),)
 
 
 def _effect(answers: Answered, totals: Matrix, weight: Matrix) -> str:
@@ -84,10 +100,11 @@ def _effect(answers: Answered, totals: Matrix, weight: Matrix) -> str:
     return f" On {where} {who} {abs(shift):.3g} {harder} than on all {'its questions' if n_used == 1 else 'of theirs'}."
 
 
-def unequal_text(answers: Answered, effect: str) -> str:
+def unequal_text(answers: Answered, effect: str | None = None) -> str:
     """A warning about models that answered different questions.
 
-    `effect`: a sentence on what the other models score on the questions of the worst one, or nothing.
+    `effect`: a sentence on what the other models score on the questions of the worst one, or nothing; None of estimates
+    that are no means.
     """
     lacking, count = answers.lacking, answers.count
     worst = int(np.argmax(lacking))
@@ -96,8 +113,12 @@ def unequal_text(answers: Answered, effect: str) -> str:
     shared = answers.n_shared
     said = (
         f"models answered different questions: {answers.names[worst]} lacks {lacking[worst]} of "
-        f"{answers.n_items[worst]}{more}.{effect}"
+        f"{answers.n_items[worst]}{more}.{effect or ''}"
     )
+    whom = "both" if count.size == 2 else f"all {count.size}"
+    if effect is None:
+        cure = f"Keep the rows of the {shared} that {whom} answered." if shared else f"None was answered by {whom}."
+        return f"{said} Such estimates do not rank models. {cure}"
     first = without_worst(answers)
     if shared == 0 and not first:
         return (
@@ -105,7 +126,7 @@ def unequal_text(answers: Answered, effect: str) -> str:
             "pairs, by `compare`."
         )
     of_shared = f"`mean` with {passed(questions='shared')} for the"
-    remedy = f"Use {of_shared} {shared} that {'both' if count.size == 2 else f'all {count.size}'} answered"
+    remedy = f"Use {of_shared} {shared} that {whom} answered"
     if first and 2 * shared < int(answers.indicator.shape[0]):
         named, left = first
         few_shared = {0: "No question was", 1: "Only 1 question was"}.get(shared, f"Only {shared} questions were")

@@ -14,6 +14,7 @@ from evalreg.checks import FloatArray, listed, nearest, nearest_or_all, passed
 from evalreg.covariance.covariance import Covariance, contrast_matrix, with_width
 from evalreg.covariance.crossed import NORMAL, USUAL_LEVEL, t_quantile
 from evalreg.covariance.crossed import t_pvalues as t_pvalues
+from evalreg.data.formula import full_name
 from evalreg.data.frame import by_name
 from evalreg.errors import (
     ArgumentError,
@@ -114,12 +115,13 @@ def _parse_text(text: str, names: tuple[str, ...]) -> Contrasts:
 
     if not text.strip():
         raise FormulaError(f"the contrast is an empty text.{nearest_or_all('', names)}")
-    quoted = set(_QUOTED.findall(text))
+    full = _QUOTED.sub(lambda quoted: f"`{full_name(quoted[1], names)}`", text)
+    quoted = set(_QUOTED.findall(full))
     for name in quoted.difference(names):
         raise MissingColumnError(f'"{name}" is not a parameter.{nearest_or_all(name, names)}', column=name)
     try:
         as_written = [f"`{name}`" if name in quoted else name for name in names]
-        constraint = patsy.DesignInfo(as_written).linear_constraint(text)
+        constraint = patsy.DesignInfo(as_written).linear_constraint(full)
     except RecursionError:
         raise FormulaError(
             f"the contrast has too many signs or parentheses inside each other: {text[:60]!r}."
@@ -144,7 +146,8 @@ def _refuse_unknown_name(text: str, error: Any, names: tuple[str, ...]) -> None:
 
 def _parse_mapping(contrasts: dict[str, Any], names: tuple[str, ...]) -> Contrasts:
     C = np.zeros((1, len(names)))
-    for name, coefficient in contrasts.items():
+    for key, coefficient in contrasts.items():
+        name = full_name(key, names)
         if name not in names:
             hint = nearest_or_all(name, names)
             raise MissingColumnError(f'"{name}" is not a parameter.{hint}', column=str(name))

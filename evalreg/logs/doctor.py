@@ -15,7 +15,7 @@ from evalreg.checks import counted, listed, muted
 from evalreg.data.clusters import quoted_pair, spelled_alike
 from evalreg.errors import EvalregError, UnknownLabelError
 from evalreg.logs.reading import ARGUMENTS, ROLES
-from evalreg.logs.table_log import likely_roles
+from evalreg.logs.table_log import likely_prompt, likely_roles
 from evalreg.report.answer import MOST_NOTES
 from evalreg.report.tables import Grid, Summary, show
 
@@ -127,7 +127,7 @@ def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) ->
         questions = [each for each in questions if each[0][1] != "fit"]
     commands = [_worded(request, say) for request, _, error in questions if error is None]
     if unnamed := unnamed_roles(log):
-        roles = ",".join(f"{role}={column}" for role, column in [*((r, r) for r in log.roles), *unnamed.items()])
+        roles = ",".join(f"{role}={column}" for role, column in unnamed.items())
         python = f"er.Log(log.frame, {', '.join(f'{role}={column!r}' for role, column in unnamed.items())}).doctor()"
         commands.insert(0, say("doctor", ["--roles", roles]) if say else python)
     n_questions = len(frame[question(log)].dropna().drop_duplicates()) if question(log) else 0
@@ -138,7 +138,7 @@ def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) ->
         refusal = questions[0][-1]
         notes = [f"No estimate can be had before this is settled: {refusal}"]
         if isinstance(refusal, UnknownLabelError) and refusal.labels:
-            words = ",".join(f"{word}={side or ''}" for word, side in refusal.labels.items())
+            words = ",".join(f"{word}={side or 'none'}" for word, side in refusal.labels.items())
             python = f"log.win_rate(labels={refusal.labels!r}).leaderboard()"
             commands.append(say("leaderboard", ["--labels", words]) if say else python)
     remarks = [*log.notes, *_remarks(log, clusters.index.tolist()), *notes]
@@ -181,10 +181,12 @@ def question(log: AnyLog) -> list[str]:
 
 
 def unnamed_roles(log: AnyLog) -> dict[str, str]:
-    """Columns of a table that are called like those of models and questions, where none has that role."""
-    if log.format not in ("table", "frame") or {"left", "prompt"} & set(log.roles):
+    """Columns of a table that are called like those of models, questions or prompts, where none has that role."""
+    if log.format not in ("table", "frame") or "prompt" in log.roles:
         return {}
     frame = log._reading.frame
+    if "left" in log.roles:
+        return likely_prompt(frame)
     likely = likely_roles(frame, ("model", "item"))
     return {role: column for role, column in likely.items() if role == "item" or frame[column].nunique() > 1}
 
@@ -341,7 +343,12 @@ def _remarks(log: AnyLog, clusters: Sequence[str]) -> Iterator[str]:
             )
     if "left" in roles:
         ids = ["left", "right", *(log.key or [role for role in ("prompt", "judge", "order") if role in roles])]
-        if count := int(frame.duplicated(ids).sum()):
+        if prompt := unnamed_roles(log).get("prompt"):
+            yield (
+                "No column has the role of the prompt: comparisons on one prompt would be taken as independent. "
+                f'"{prompt}" seems to be it: see the first command.'
+            )
+        elif count := int(frame.duplicated(ids).sum()):
             first = " ".join(map(str, frame[ids][frame.duplicated(ids)].iloc[0]))
             rows = "1 row repeats" if count == 1 else f"{count} rows repeat"
             yield f"{rows} {listed(ids, joiner=' and ')} of a row above, first {first}."

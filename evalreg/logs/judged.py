@@ -368,7 +368,8 @@ LLMFAO = Format(
 
 # One of these tells battles from any table that happens to name its columns so.
 _ARENA_MARKS = (b"tstamp", b"anony", b"conversation_a", b"conversation_id")
-_ARENA_IDS = ("model_a", "model_b", "winner", "judge", "question_id", "conversation_id")
+_ARENA_ROLES = ("model_a", "model_b", "winner", "judge")
+_ARENA_IDS = (*_ARENA_ROLES, "question_id", "conversation_id")
 
 
 def _is_arena(source: Source) -> bool:
@@ -393,7 +394,7 @@ def _arena(record: Record, part: Part) -> Iterator[Answer]:
     for answer in _BATTLE(record, part):
         if "prompt" not in answer.row and record.get("prompt") is not None:
             answer.row["prompt"] = cell(record["prompt"])
-        answer.record = {name: value for name, value in record.items() if name not in _ARENA_IDS and name[:1] != "_"}
+        answer.record = {name: value for name, value in record.items() if name not in _ARENA_ROLES and name[:1] != "_"}
         yield answer
 
 

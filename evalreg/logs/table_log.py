@@ -227,6 +227,12 @@ def likely_sides(frame: pd.DataFrame) -> dict[str, str]:
     return likely if len(likely) == len(sides) else {}
 
 
+def likely_prompt(frame: pd.DataFrame) -> dict[str, str]:
+    """The column that may hold the prompts, where none is called so: what questions are called."""
+    item = likely_roles(frame, ("item",)).get("item")
+    return {} if item is None or "prompt" in frame else {"prompt": item}
+
+
 def are_battles(frame: pd.DataFrame) -> bool:
     """Whether the verdicts name the sides as Chatbot Arena does."""
     return {"model_a", "model_b", "winner"} <= set(frame.columns) and set(frame["winner"].dropna()) <= set(BATTLES)

@@ -12,6 +12,7 @@ import pandas as pd
 from evalreg import errors
 from evalreg.checks import counted, listed
 from evalreg.covariance.covariance import Covariance
+from evalreg.data.formula import short_name
 from evalreg.errors import Note
 from evalreg.estimate import Estimate
 from evalreg.inference.dependence import design_effect
@@ -28,7 +29,7 @@ from evalreg.report.summaries import (
     reference_fact,
     score_kinds,
 )
-from evalreg.report.tables import Grid, Summary, ends_text, level_text, number, short_name
+from evalreg.report.tables import Grid, Summary, ends_text, level_text, number
 
 # Notes below an answer, of which a board has room for fewer.
 MOST_NOTES, MOST_BOARD_NOTES = 3, 2
@@ -148,7 +149,7 @@ def brief(results: Any, alpha: float, board: pd.DataFrame | None) -> Summary:
     """The answer, its table and at most three notes; with `board`, the table of `leaderboard`, ranks too."""
     estimate, cov = results.estimate, results.cov
     frame = coefficient_frame(estimate, cov, alpha, results._counts if estimate.about.n_models > 1 else None)
-    answer = answer_text(estimate, cov, frame, alpha, board)
+    answer = f"{answer_text(estimate, cov, frame, alpha, board)} {results._verdict()}".strip()
     if board is None:
         effect = design_effect(cov) if cov.axes and tested_against(estimate) is None else np.ones(1)
         grid = estimate_grid(estimate, frame, alpha, effect if bool(np.any(np.abs(effect - 1) >= NO_EFFECT)) else None)

@@ -14,25 +14,14 @@ from evalreg.choices import RepairName
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.special import MATTERS
 from evalreg.data.clusters import Axis, axis_name
+from evalreg.data.formula import short_name
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate, cluster_sizes
 from evalreg.inference.dependence import design_effect, effective_rows, intraclass_correlation
 from evalreg.inference.intervals import against_null, intervals, score_interval_of_intercept, tested_against
 from evalreg.inference.rectification import human_labels, rectification_table
 from evalreg.report.sentences import axis_counts, best_first, interval_rule
-from evalreg.report.tables import (
-    NO_LIMIT,
-    UNKNOWN,
-    Grid,
-    Summary,
-    dof_texts,
-    fixed,
-    limits,
-    number,
-    p_value,
-    short_name,
-    span,
-)
+from evalreg.report.tables import NO_LIMIT, UNKNOWN, Grid, Summary, dof_texts, fixed, limits, number, p_value, span
 from evalreg.scores.score_interval import FEW_EXPECTED, NullVariance
 
 # What `bradley_terry` calls its model.
@@ -230,7 +219,12 @@ def summarize(results: Any, alpha: float) -> Summary:
         with suppress(NotAvailableError):  # A copy without its rows may not know it; all else stands.
             icc = intraclass_correlation(estimate, clusterings[0])
         grids += [_dependence_grid(frame, estimate, cov, icc, counts), _cluster_grid(estimate, clusterings)]
-    said = [limit_sentence(grids), *_sentences(estimate, cov, alpha, clusterings, icc), choice_sentence(estimate)]
+    said = [
+        results._verdict(),
+        limit_sentence(grids),
+        *_sentences(estimate, cov, alpha, clusterings, icc),
+        choice_sentence(estimate),
+    ]
     sentences = (*filter(None, said), *(text for _, text in results.notes))
     return Summary("evalreg results", tuple(fact for fact in facts.items() if fact[1]), tuple(grids), sentences)
 

@@ -153,15 +153,6 @@ def shorten(name: str, width: int) -> str:
     return name[:left] + ELLIPSIS + name[len(name) - (width - len(ELLIPSIS) - left) :]
 
 
-_FACTOR = r"(?:C\((?:Q\(['\"])?(?P<factor>[\w .-]+)[^\[\]]*\)|(?P<plain>\w+))"
-_LEVEL = re.compile(_FACTOR + r"\[(?:T\.)?(?P<level>[^\[\]]+)\]")
-
-
-def short_name(name: str) -> str:
-    """A coefficient of a factor as a reader says it: `model=o3` for `C(model)[T.o3]`."""
-    return _LEVEL.sub(lambda match: f"{match['factor'] or match['plain']}={match['level']}", name)
-
-
 def whole_columns(frame: pd.DataFrame) -> str:
     """A frame as text with every column and whole names, in blocks of 80 columns; at most the first and last rows."""
     return visible(frame.to_string(line_width=WIDTH, max_rows=MOST_ROWS), keep="\n")

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evalreg.checks import FloatArray, fraction, nearest_or_all, pointed
+from evalreg.data.formula import full_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, FormulaError, MissingColumnError
 from evalreg.inference.dependence import clusters_behind
 from evalreg.inference.intervals import Verdict
@@ -145,6 +146,7 @@ def decided(results: Any, text: str, alpha: float, n_of: Callable[[str], int] | 
     if fraction("alpha", alpha) > 0.25:
         raise ArgumentError(f"`alpha` must be at most 0.25, the level of each of two one-sided tests; got {alpha!r}.")
     left, right, operator, bound = read_claim(text)
+    left, right = full_name(left, results.estimate.names), right and full_name(right, results.estimate.names)
     # A parameter may itself be called "new - old", and that of a contrast by a name in backticks.
     written = text[: text.rindex(operator)].strip()
     name = written if written in results.estimate.names else left if right is None else f"{left} - {right}"

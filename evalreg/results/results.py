@@ -95,6 +95,10 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
     notes: tuple[Note, ...]
     _rows_word: ClassVar[str] = "rows"  # what a row is
 
+    def _verdict(self) -> str:
+        """What they say beyond estimates, in a sentence; most say nothing."""
+        return ""
+
     @property
     def bse(self) -> pd.Series:
         """Standard errors; 0 where bounded scores do not vary, NaN where the data give none (`notes` says why)."""

@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import fraction, keeps, listed, nearest, option
+from evalreg.data.formula import short_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError, NotAvailableError
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.comparison_page import by_part
 from evalreg.report.summaries import covariance_text
-from evalreg.report.tables import Grid, Printed, Summary, error_text, interval_text, number, short_name, span
+from evalreg.report.tables import Grid, Printed, Summary, error_text, interval_text, number, span
 from evalreg.results.results import Results
 from evalreg.results.stored import StoredResults
 

@@ -249,6 +249,27 @@ def test_doctor_has_a_line_for_each_file_and_reads_what_is_whole(tmp_path, monke
     assert main(["mean", f"/dev/fd/{pipe}"]) == 0
 
 
+def test_columns_of_other_names_are_found_by_one_command(tmp_path, capsys):
+    frame = pd.DataFrame({"Model": ["a", "a", "b", "b"], "Item": [1, 2, 1, 2], "Is Right": [1, 0, 1, 1], "Cost": 0.5})
+    path = str(tmp_path / "a.csv")
+    frame.to_csv(path, index=False)
+    assert main(["doctor", path]) == 0
+    page = capsys.readouterr().out
+    assert re.search(r"Is Right +4 +0 +0\.75", page)
+    proposed = [shlex.split(line) for line in page.splitlines() if line.startswith("  evalreg doctor")]
+    assert [command[-1] for command in proposed] == [
+        "model=Model,item=Item,score=Is Right",
+        "model=Model,item=Item,score=Cost",
+    ]
+    assert main(proposed[0][1:]) == 0
+    assert "evalreg compare" in capsys.readouterr().out
+    frame.rename(columns={"Is Right": "Score"}).to_csv(path, index=False)
+    assert main(["compare", path]) == 3
+    hint = re.search(r"seems to be the score: (.*)", capsys.readouterr().err)[1]
+    assert main(["compare", path, *shlex.split(hint)]) == 0
+    assert "2 questions" in " ".join(capsys.readouterr().out.split())
+
+
 def test_names_before_tables_pool_no_models(tmp_path, capsys):
     frame = pd.DataFrame({"model": ["a", "a", "b", "b"], "item": [1, 2, 1, 2], "passed": [1, 0, 1, 1]})
     frame.to_csv(tmp_path / "a.csv", index=False)

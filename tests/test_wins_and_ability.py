@@ -110,3 +110,8 @@ def test_the_covariance_of_abilities_is_the_sum_over_clusters_of_the_influence_b
     assert found.cov_params().to_numpy() == pytest.approx(sums.T @ sums, rel=1e-5, abs=1e-9)
     without = er.ability(log.assign(suite=log["suite"].where(log["suite"] > 3)), groups="suite")
     assert without.dropped["group"] == (log["suite"] <= 3).sum()
+
+
+def test_abilities_rest_on_comparisons():
+    results = er.ability(er.datasets.paired(n_passages=30, seed=1), item="question", groups="passage")
+    assert f"{results.nobs} comparisons in " in " ".join(str(results.summary()).split())

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import evalreg as er
-from evalreg.checks import counted, option
+from evalreg.checks import counted, option, passed
 from evalreg.cli.options import options_of, typed_value
 from evalreg.errors import ArgumentError, EvalregError, MissingColumnError
 from evalreg.logs.reading import ROLES
@@ -281,7 +281,8 @@ def with_hint(error: EvalregError, rows: Rows) -> None:
     likely, sides = likely_roles(rows.frame), likely_sides(rows.frame)
     role = error.column if error.column in ("score", "item", "model", "left", "right", "winner") else error.parameter
     if role in likely:
-        error.add_note(f"The table has a column that seems to be the {role}: --{role} {shlex.quote(likely[role])}")
+        typed = [text for name, column in likely.items() if (text := passed(**{name: column})).startswith("--")]
+        error.add_note(f"The table has what seems to be the {role}: {' '.join(typed)}")
     elif role == "score" and sides:
         options = " ".join(f"--{side} {shlex.quote(column)}" for side, column in sides.items())
         error.add_note(f"The table holds verdicts on two models, it seems: evalreg leaderboard FILE {options}")

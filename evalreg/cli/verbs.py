@@ -13,7 +13,7 @@ from typing import Any
 import evalreg as er
 from evalreg.checks import accessing, counted, issue, muted
 from evalreg.cli.commands import Command, common_options
-from evalreg.cli.options import Option, options_of, typed_value, words
+from evalreg.cli.options import Option, mapping, options_of, typed_value, words
 from evalreg.cli.reading import Rows, defaults, named_files, read, reading_options, with_hint, written
 from evalreg.errors import ArgumentError, EvalregError, LogFormatError
 from evalreg.logs.reading import ROLES
@@ -200,7 +200,7 @@ def draw(plotted: Callable[[], Any], path: str) -> None:
 
 def doctor(request: Request) -> Reply:
     """What a log holds and what may be wrong with it, with commands; of several scores, a line for each."""
-    from evalreg.logs.doctor import diagnose
+    from evalreg.logs.doctor import columns_that_may_be_scores, diagnose
     from evalreg.logs.read import survey_of
     from evalreg.logs.table_log import likely_prompt, likely_roles, likely_sides
 
@@ -214,8 +214,10 @@ def doctor(request: Request) -> Reply:
         others = (option for option in choices if option.flag not in more)
         typed = [word for option in others for word in (option.flag, typed_value(request.options[option.name]))]
         named = ["--roles", typed_value(roles)] if roles else []
-        if more[:1] == ["--roles"] and isinstance(known := request.get("roles"), Mapping):
-            rest = ["--roles", f"{typed_value(known)},{more[1]}"]
+        if more[:1] == ["--roles"]:  # more of them
+            known = request.get("roles", {})
+            known = {**known, **mapping(more[1])} if isinstance(known, Mapping) else known
+            named, rest = [], ["--roles", typed_value(known)]
         return shlex.join(["evalreg", verb, *formula, *(files or request.files), *typed, *named, *rest])
 
     try:
@@ -237,13 +239,7 @@ def doctor(request: Request) -> Reply:
         sides = likely_sides(rows.frame)
         roles |= sides | likely_prompt(rows.frame) if sides else likely_roles(rows.frame)
         if not {*roles, *rows.frame} & {"score", "winner"}:
-            columns = ", ".join(map(str, rows.frame.columns))
-            raise ArgumentError(
-                f"a log has a column of scores or verdicts; this table has {columns}. Say which by --roles "
-                "model=COLUMN,item=COLUMN,score=COLUMN; of verdicts on two models, "
-                "left=COLUMN,right=COLUMN,winner=COLUMN.",
-                parameter="roles",
-            )
+            return Reply(columns_that_may_be_scores(rows.frame, roles, command), rows)
         log = er.Log(rows.frame, **roles)
     return Reply(diagnose(log, command), rows)
 

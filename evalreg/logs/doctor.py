@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
@@ -26,6 +26,8 @@ Question: TypeAlias = tuple[str, str, dict[str, str], str]
 
 # More columns than these are no longer looked at.
 MOST_COLUMNS = 20
+# Of so many columns of numbers each has a command that takes it for the score.
+MOST_CHOICES = 5
 # With fewer clusters an interval is rough, and their variance says little: none is proposed.
 FEW_CLUSTERS = 10
 # A field is named where it raises the variance by more than so many standard errors of a variance, and an advantage of
@@ -151,6 +153,29 @@ def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) ->
         remarks=tuple(remarks),
         commands=tuple(dict.fromkeys(commands)),
     )
+
+
+def columns_that_may_be_scores(
+    frame: pd.DataFrame, roles: Mapping[str, str], say: Callable[[str, list[str]], str]
+) -> Diagnosis:
+    """A line for each column of numbers of a table whose scores are not named, and how to name one of them."""
+    numbers = [str(name) for name in frame if is_numeric_dtype(frame[name]) and name not in roles.values()]
+    table = pd.DataFrame(
+        {
+            "scores": [int(frame[name].count()) for name in numbers],
+            "without": [int(frame[name].isna().sum()) for name in numbers],
+            "mean": [float(frame[name].astype(float).mean()) for name in numbers],
+        },
+        index=numbers,
+    )
+    remark = (
+        f"No column has the role of the score; the columns are {', '.join(map(str, frame.columns))}. Say which by "
+        "--roles model=COLUMN,item=COLUMN,score=COLUMN; of verdicts on two models, "
+        "left=COLUMN,right=COLUMN,winner=COLUMN."
+    )
+    named = [",".join(f"{role}={column}" for role, column in {**roles, "score": name}.items()) for name in numbers]
+    commands = tuple(say("doctor", ["--roles", text]) for text in named[:MOST_CHOICES])
+    return Diagnosis({"format": "table", "rows": len(frame)}, {}, (remark,), commands, choices=table)
 
 
 def _worded(request: Question, say: Callable[[str, list[str]], str] | None) -> str:

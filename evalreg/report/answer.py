@@ -87,10 +87,10 @@ def value_text(estimate: float, low: float, high: float, alpha: float) -> str:
 
 
 def answer_text(
-    estimate: Estimate, cov: Covariance, frame: pd.DataFrame, alpha: float, board: pd.DataFrame | None
+    estimate: Estimate, cov: Covariance, frame: pd.DataFrame, alpha: float, board: pd.DataFrame | None, rows: str
 ) -> str:
     """One sentence: what was found, how sure that is, and what it rests on."""
-    about, rests = estimate.about, rests_on(estimate, cov)
+    about, rests = estimate.about, rests_on(estimate, cov, rows=rows)
     what = named(estimate)
     ends = frame[["estimate", "lower", "upper"]].to_numpy(dtype=np.float64)
     values = [value_text(float(theta), float(low), float(high), alpha) for theta, low, high in ends]
@@ -149,7 +149,7 @@ def brief(results: Any, alpha: float, board: pd.DataFrame | None) -> Summary:
     """The answer, its table and at most three notes; with `board`, the table of `leaderboard`, ranks too."""
     estimate, cov = results.estimate, results.cov
     frame = coefficient_frame(estimate, cov, alpha, results._counts if estimate.about.n_models > 1 else None)
-    answer = f"{answer_text(estimate, cov, frame, alpha, board)} {results._verdict()}".strip()
+    answer = f"{answer_text(estimate, cov, frame, alpha, board, results._rows_word)} {results._verdict()}".strip()
     if board is None:
         effect = design_effect(cov) if cov.axes and tested_against(estimate) is None else np.ones(1)
         grid = estimate_grid(estimate, frame, alpha, effect if bool(np.any(np.abs(effect - 1) >= NO_EFFECT)) else None)

@@ -20,6 +20,7 @@ from evalreg.estimate import Estimate, cluster_sizes
 from evalreg.inference.dependence import design_effect, effective_rows, intraclass_correlation
 from evalreg.inference.intervals import against_null, intervals, score_interval_of_intercept, tested_against
 from evalreg.inference.rectification import human_labels, rectification_table
+from evalreg.numerics.limits import EQUAL
 from evalreg.report.sentences import axis_counts, best_first, interval_rule
 from evalreg.report.tables import NO_LIMIT, UNKNOWN, Grid, Summary, dof_texts, fixed, limits, number, p_value, span
 from evalreg.scores.score_interval import FEW_EXPECTED, NullVariance
@@ -107,7 +108,7 @@ def tells(null: NullVariance, at: int) -> str:
         rarer = f"{counted(round(count), 'score')} of the rarer kind" if count >= 0.5 else "scores that are all alike"
         return f"one of the two means has {rarer}"
     if not null.signed[at]:
-        part = f"{count:.0f}" if count >= 1 or count == 0 else "less than 1"  # of averages
+        part = f"{count:.0f}" if count >= 1 - EQUAL or count == 0 else "less than 1"  # of averages
         return f"{part} of {n:.0f} scores are of the rarer kind"
     if np.isclose(null.size[at], null.square[at]) and null.size[at] <= 0.5:
         return f"{count:.0f} of {n:.0f} questions differ"

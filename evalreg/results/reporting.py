@@ -85,7 +85,10 @@ def report_page(results: AnyResults, alpha: float, seed: Seed, *, pictures: bool
         summary, frame = results.summary(alpha, details=True), results.to_frame(alpha)
         figures = _figures(results, board, alpha, seed, drawing(missing, pictures), missing)
         document = results_document(results, (alpha,), board=board)
-        answer = [answer_text(results.estimate, results.cov, frame, alpha, board), *filter(None, [results._verdict()])]
+        answer = [
+            answer_text(results.estimate, results.cov, frame, alpha, board, results._rows_word),
+            *filter(None, [results._verdict()]),
+        ]
         answer += [_gap(results, board, alpha)] if board is not None and len(board) == 2 else []
     level = level_text(alpha)
     if board is None:

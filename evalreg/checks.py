@@ -266,12 +266,12 @@ def _held(value: Any, seen: set[int]) -> Any:
             if isinstance(entry, _PLAIN):
                 break
             value[key] = _held(entry, seen)
-    elif isinstance(getattr(value, "indptr", None), np.ndarray):  # a frame of an engine may have any attribute
-        _hold_sparse(value)
     elif dataclasses.is_dataclass(value):
         for name, field in list(getattr(value, "__dict__", {}).items()):
             if not isinstance(field, _PLAIN) and (held := _held(field, seen)) is not field:
                 object.__setattr__(value, name, held)
+    elif "indptr" in getattr(value, "__dict__", ()):  # a frame may have any attribute, and take long to say which
+        _hold_sparse(value)
     return value
 
 

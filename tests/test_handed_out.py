@@ -105,6 +105,7 @@ def spoil(value: Any) -> None:
     elif isinstance(value, pd.Series):
         with contextlib.suppress(ValueError):
             value.iloc[0] = value.iloc[-1]
+        value.index.name = "spoilt"
         value.pop(value.index[0])
     elif isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
@@ -114,7 +115,8 @@ def spoil(value: Any) -> None:
 
 
 def same(one: Any, other: Any) -> bool:
-    return one.equals(other) if isinstance(one, pd.DataFrame | pd.Series) else repr(one) == repr(other)
+    frames = isinstance(one, pd.DataFrame | pd.Series)
+    return one.equals(other) and one.index.names == other.index.names if frames else repr(one) == repr(other)
 
 
 @pytest.mark.parametrize("name", MADE)

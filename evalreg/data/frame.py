@@ -141,7 +141,8 @@ def as_floats(series: nw.Series[Any], name: str, argument: str) -> FloatArray:
             "name another.",
             column=name,
         )
-    column = pd.Series(values_of(series))
+    column = values_of(series)
+    column = column if isinstance(column, pd.Series) else pd.Series(column)
     if (floats := floats_or_none(column)) is not None:
         return floats
     values = column.astype(object)

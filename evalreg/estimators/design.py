@@ -193,6 +193,8 @@ def _array(parsed: ParsedFormula, name: str, column: pd.Series[Any]) -> Any:
     """Numbers or categories; whole numbers that are levels alone as categories, over whose rows patsy need not walk."""
     if name in parsed.whole - parsed.plain and column.dtype.kind == "i":
         return pd.Categorical(column)
+    if column.dtype == np.float64 and name in parsed.plain - parsed.factors:
+        return column.to_numpy()  # which patsy takes out of a Series each time that it looks at it
     # A Series gives patsy levels as Python writes them: C(x)[T.1.0], and not what NumPy calls a number.
     return column.array if isinstance(column.dtype, pd.CategoricalDtype) else column
 

@@ -6,7 +6,7 @@ import enum
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import cached_property, wraps
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, Self, TypeVar, cast
 
@@ -683,7 +683,12 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
         return plot_results(self, kind, alpha, adjust, ranks, by, seed, figsize=figsize, ax=ax)
 
     def _series(self, values: FloatArray) -> pd.Series:
-        return pd.Series(values, index=list(self.estimate.names))
+        # A view each, so that who names the index of one names that alone.
+        return pd.Series(values, index=self._index.view())
+
+    @cached_property
+    def _index(self) -> pd.Index:
+        return pd.Index(list(self.estimate.names))
 
     def __repr__(self) -> str:
         with muted():

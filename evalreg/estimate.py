@@ -835,7 +835,7 @@ class Estimate:
         Returns
         -------
         Estimate
-            Parameters of both, without `refit`.
+            Parameters of both; `refit` is kept where both have cells.
         """
         check_estimate(other, "other")
         return self._beside(other, ConcatScores(self.scores, other.scores), same_rows=False)
@@ -851,7 +851,7 @@ class Estimate:
             maps = (sparse.eye_array(part.n_params) if C is None else C for part, C in ((first, A), (second, B)))
             return both.linear(_diagonal(*maps), (*self.names, *other.names))
         refit, pair = None, (self.refit, other.refit)
-        if same_rows and pair[0] and pair[1] and pair[0].inverse_gram.ndim == pair[1].inverse_gram.ndim == 1:
+        if pair[0] and pair[1] and pair[0].inverse_gram.ndim == pair[1].inverse_gram.ndim == 1:
             inverse = np.concatenate([pair[0].inverse_gram, pair[1].inverse_gram])
             # Of what `leave_out` solves, the two know nothing together.
             exact = all(part.linear and part.leave_out is None for part in (pair[0], pair[1]))
@@ -863,7 +863,7 @@ class Estimate:
         families, family = (self.family, other.family), PLAIN
         if any(isinstance(part, Inverted) for part in families):
             family = Beside(families, (self.params, other.params))
-        elif same_rows and self.family.single is not None and other.family.single is not None:
+        elif self.family.single is not None and other.family.single is not None:
             family = same_questions(None, self.family.single.beside(other.family.single, scores))
         # The same rows were dropped by both; of independent rows each has dropped its own.
         dropped = {

@@ -235,6 +235,21 @@ def test_independent_estimates_have_a_block_diagonal_covariance(wide, cov):
     _close(found.contrast("a - b").bse ** 2, [sum(expected)])
 
 
+@pytest.mark.parametrize("scale", [1, 3])
+@pytest.mark.parametrize("cov", [None, "CR0", "CR1", "CR3", "jackknife"])
+def test_means_of_independent_rows_are_those_of_all_rows_at_once(wide, cov, scale):
+    parts = [rows.assign(a=scale * rows["a"]) for rows in (wide[wide["passage"] < 7], wide[wide["passage"] >= 4])]
+    joined = er.mean(parts[0], "a", groups="passage", cov=cov).concat(
+        er.mean(parts[1], "a", groups="passage", cov=cov), ["first", "second"]
+    )
+    marked = [rows.assign(part=name) for name, rows in zip(("first", "second"), parts, strict=True)]
+    whole = er.mean(pd.concat(marked, ignore_index=True), "a", by="part", groups="part:passage", cov=cov)
+    for found, expected in ((joined, whole), (joined.contrast("first - second"), whole.contrast("first - second"))):
+        _close(found.bse, expected.bse)
+        _close(found.dof, expected.dof)
+        _close(found.conf_int(), expected.conf_int())
+
+
 # Errors
 
 

@@ -234,8 +234,8 @@ class Algebra:
         Returns
         -------
         Results
-            Parameters of both, those of `other` last. With groups the default covariance is CR1, with a warning, since
-            the two have no design in common.
+            Parameters of both, those of `other` last; means as if made of all rows at once, by part. Where a part is a
+            regression and there are groups, the default covariance is CR1, with a warning.
 
         Raises
         ------

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import special, stats
+from scipy import optimize, stats
 
 import evalreg as er
 
@@ -43,11 +43,16 @@ def test_intervals_of_odds_are_those_of_independent_0_1_rows_by_hand():
         warnings.simplefilter("ignore")
         board = er.win_rate(log.astype({"score": float}), left="left", right="right", score="score")
     p = wins / n
-    # The logit of a rate is the logarithm of its odds, whose error is that of the rate over p (1 - p).
-    half = stats.t.isf(0.025, n - 1) * np.sqrt(p * (1 - p) / (n - 1)) / (p * (1 - p))
-    ends = np.exp(special.logit(p) + np.array([-half, half]))
-    np.testing.assert_allclose(board.odds().conf_int().loc["a"], ends, rtol=EXACT)
-    np.testing.assert_allclose(board.net_benefit().conf_int().loc["a"], 2 * ends / (1 + ends) - 1, rtol=EXACT)
+    # Wilson's, with t and n - 1: where p (1 - p) is larger than in the log it grows by 1/n of that.
+    t2, v = stats.t.isf(0.025, n - 1) ** 2, p * (1 - p)
+
+    def excess(x):
+        now = x * (1 - x)
+        return (p - x) ** 2 - t2 * (min(now, v) / (n - 1) + max(now - v, 0) / n)
+
+    ends = np.array([optimize.brentq(excess, p, end, xtol=1e-15) for end in (0.5, 1.0)])
+    np.testing.assert_allclose(board.odds().conf_int().loc["a"], ends / (1 - ends), rtol=ROOT)
+    np.testing.assert_allclose(board.net_benefit().conf_int().loc["a"], 2 * ends - 1, rtol=ROOT)
     said = " ".join(str(board.odds().summary(details=True)).split())
     assert "Intervals are those of the win rates, turned into odds; t and p test each against 1" in said
 
@@ -56,8 +61,8 @@ def test_intervals_of_odds_are_those_of_independent_0_1_rows_by_hand():
 def test_ends_are_the_function_of_the_ends_of_the_rates(board, scale, alpha):
     function, made = scale
     np.testing.assert_allclose(made(board).conf_int(alpha), function(board.conf_int(alpha)), rtol=EXACT)
-    table = made(board).to_frame(alpha)
-    np.testing.assert_allclose(table[["lower", "upper"]], function(board.conf_int(alpha)), rtol=EXACT)
+    ends = made(board).to_frame(alpha)[["lower", "upper"]]
+    np.testing.assert_allclose(ends, function(board.conf_int(alpha)), rtol=EXACT)
 
 
 def test_a_value_is_tested_as_the_rate_behind_it(board, scale):
@@ -91,12 +96,9 @@ def test_bands_ranks_and_the_winner_are_those_of_the_rates(board, scale):
 
 
 def test_a_model_that_lost_all_has_the_interval_of_its_rate():
-    rng = np.random.default_rng(5)
     frame = er.datasets.judge_log(n_models=3, n_prompts=30, n_judges=1, seed=2)
-    lost = rng.permutation(30)
-    more = pd.DataFrame(
-        {"left": "zero", "right": "model-01", "winner": "right", "prompt": frame["prompt"].unique()[lost]}
-    )
+    lost = {"left": "zero", "right": "model-01", "winner": "right"}
+    more = pd.DataFrame(lost | {"prompt": frame["prompt"].unique()})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         board = er.win_rate(pd.concat([frame, more]), left="left", right="right", winner="winner", groups="prompt")
@@ -104,6 +106,6 @@ def test_a_model_that_lost_all_has_the_interval_of_its_rate():
         assert ends[0] == 0 < ends[1]
         for function, made in SCALES.values():
             np.testing.assert_allclose(made(board).conf_int().loc["zero"], function(ends), rtol=EXACT, atol=EXACT)
-            # Clopper and Pearson's: without a win p is 2 (1/2)^n, of as many trials as the end shows.
-            trials = np.log(0.025) / np.log(1 - ends[1])
-            np.testing.assert_allclose(made(board).pvalues["zero"], 2 * 0.5**trials, rtol=ROOT)
+            p = made(board).pvalues["zero"]
+            assert np.isclose(p, board.pvalues["zero"], rtol=ROOT)
+            np.testing.assert_allclose(board.conf_int(p).loc["zero", 1], 0.5, rtol=ROOT)

@@ -12,13 +12,13 @@ import evalreg as er
 ROOT = 1e-6
 
 
-def test_one_cluster_a_row_is_the_logit_test_by_hand():
+def test_one_cluster_a_row_is_wilsons_test_by_hand():
     log = er.datasets.judge_log(n_models=2, n_prompts=300, n_judges=1, ties=0.0, spread=0.2, seed=2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         board = er.win_rate(log, left="left", right="right", winner="winner")
     rate = board.params["model-01"]
-    t = math.log(rate / (1 - rate)) * rate * (1 - rate) / board.bse["model-01"]
+    t = (rate - 0.5) / math.sqrt(board.bse["model-01"] ** 2 + (0.25 - rate * (1 - rate)) / board.nobs)
     assert math.isclose(board.tvalues["model-01"], t, rel_tol=ROOT)
     p = 2 * stats.t.sf(abs(t), board.dof["model-01"])
     assert math.isclose(board.pvalues["model-01"], p, rel_tol=ROOT)

@@ -28,7 +28,9 @@ pytestmark = [
 class ByHand:
     """A mean of y in [0, 1], or a mean difference d in [-1, 1], with clusters; slow and obvious."""
 
-    def __init__(self, values: Array, cluster: Array, icc: float, *, signed: bool, weight: Array | None = None) -> None:
+    def __init__(
+        self, values: Array, cluster: Array, icc: float, *, signed: bool, weight: Array | None = None, of: tuple = ()
+    ) -> None:
         weight = np.ones(values.size) if weight is None else weight
         w = weight * weight.sum() / np.sum(weight**2)  # Kish (1965): rows that a weight counts as
         n, theta = w.sum(), np.average(values, weights=w)
@@ -38,6 +40,7 @@ class ByHand:
         a = h**2 / (1 - h)
         self.dof = 1 / (np.sum(h**2) + a.sum() ** 2 - np.sum(a**2))
         s2 = np.average(values**2, weights=w) - theta**2
+        self.V, self.dof, s2 = of or (self.V, self.dof, s2)
         naive = s2 / (n - 1)
         deff = max(1.0, self.V / naive) if naive > 0 else 1.0
         self.E, share = 0.0, 0.0
@@ -113,6 +116,26 @@ def test_the_interval_of_a_mean_is_the_formula_by_hand(
     assert results.equivalence(2.0, kind="non-inferiority")["verdict"].tolist() == ["shown"]
 
 
+def test_the_interval_of_a_win_rate_is_the_formula_by_hand(rng: np.random.Generator) -> None:
+    log = pd.DataFrame({"prompt": rng.integers(0, 25, 300), "left": rng.choice(list("abc"), 300), "right": "d"})
+    log["right"] = log["right"].where(rng.random(300) < 0.5, log["left"].map(dict(zip("abc", "bca", strict=True))))
+    chance = np.where(log["left"] == "a", 0.95, np.where(log["right"] == "a", 0.05, 0.5))
+    log["score"] = (rng.random(300) < chance) * 1.0
+    board = er.win_rate(log, left="left", right="right", score="score", groups="prompt")
+    turned = log.rename(columns={"left": "right", "right": "left"}).assign(score=1 - log["score"])
+    own = pd.concat([log, turned]).query("left == 'a'")
+    of_pair = own.groupby("right")["score"]
+    n, p, v = of_pair.size(), of_pair.mean(), of_pair.var()
+    rows, unseen = 9 / np.sum(1 / n), 0.5 / (0.5 + n * np.minimum(p, 1 - p))  # as over strata of equal shares
+    pooled = np.sum((n - 1) * v) / np.sum(n - 1)
+    s2 = (rows - 1) / 9 * np.sum((v + unseen * (pooled - v)) / n)
+    y, prompt, weight = own["score"].to_numpy(), own["prompt"].to_numpy(), 1 / own["right"].map(n).to_numpy()
+    of = board.bse["a"] ** 2, board.dof["a"], s2
+    hand = ByHand(y, prompt, 0.2, signed=False, weight=weight, of=of)
+    np.testing.assert_allclose(board.conf_int().loc["a"], hand.limits(), rtol=1e-7)
+    assert board.pvalues["a"] == pytest.approx(hand.p(0.5), rel=1e-9)
+
+
 @pytest.mark.parametrize("kind", ["rare", "common", "fractions", "none"])
 def test_the_interval_of_a_difference_is_the_formula_by_hand(kind: str, rng: np.random.Generator) -> None:
     cluster = np.repeat(np.arange(20), 9)
@@ -151,32 +174,17 @@ def test_wilsons_interval_is_what_independent_scores_have() -> None:
     from statsmodels.stats.proportion import proportion_confint
 
     n = 10_000_000
-    theta = np.array([0.9])
-    ones = np.ones(1)
-    null = null_variance(
-        theta,
-        n * ones,
-        theta * (1 - theta),
-        theta,
-        theta,
-        theta * (1 - theta) / n,
-        Unseen.of_rows(1),
-        0.2,
-        signed=False,
-    )
+    theta, ones = np.array([0.9]), np.ones(1)
+    v = theta * (1 - theta)
+    null = null_variance(theta, n * ones, v, theta, theta, v / n, Unseen.of_rows(1), 0.2, signed=False)
     scored = Scored(np.array([0]), ones, 0, null)
     widths = Widths(null.seen, null.seen[None], np.full((1, 1), np.inf), np.ones((1, 1)), scored)
     np.testing.assert_allclose(widths.limits(theta)[0], proportion_confint(0.9 * n, n, method="wilson"), rtol=1e-9)
 
 
 def test_t_dof_and_p_of_one_test_belong_together(rng: np.random.Generator) -> None:
-    board = er.win_rate(
-        er.datasets.judge_log(n_models=4, n_prompts=40, n_judges=5, seed=3),
-        left="left",
-        right="right",
-        winner="winner",
-        groups="prompt + judge",
-    )
+    log = er.datasets.judge_log(n_models=4, n_prompts=40, n_judges=5, seed=3)
+    board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt + judge")
     y, cluster = scores_of("0/1", rng)
     mean = er.mean(pd.DataFrame({"score": y, "passage": cluster}), groups="passage")
     for results, asked in ((board, f"`{board.params.index[0]}` = 0.5"), (mean, "mean = 0.7")):

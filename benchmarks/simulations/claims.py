@@ -167,6 +167,16 @@ def by_weights(table: Frame, kind: str, size: int) -> tuple[str, ...]:
     return (*misses, f"{min(ratios):.2f} to {max(ratios):.2f}")
 
 
+def near_one(table: Frame, models: int) -> tuple[str, ...]:
+    """Misses on the worse side in the worst world of win rates, by default and on the logit scale; ratios of widths."""
+    rates = (0.9, 0.95, 0.99)
+    names = [worlds(table, f"win rate {rate:g} of {models} models", "default")["of"] for rate in rates]
+    each = [[sides(table, name) for name in of_rate] for of_rate in names]
+    worst = [[share(max(worse[m] for worse, _ in of_rate)) for m in ("default", "logit")] for of_rate in each]
+    ratios = [width["default"] / width["logit"] for of_rate in each for _, width in of_rate]
+    return (*(", ".join(both) for both in worst), f"{min(ratios):.2f} to {max(ratios):.2f}")
+
+
 def by_judges(table: Frame, method: str) -> tuple[str, ...]:
     """Coverage by number of judges, the worst world, and the width over the default's."""
     lines, default = crossed(table, method).set_index("world"), crossed(table).set_index("world")
@@ -316,6 +326,12 @@ CLAIMS = (
     Claim(
         COVERAGE, "| win rates, by prompt | {} | {} | {} |", lambda t: row_of(boards(t, estimator="win_rate", judges=1))
     ),
+    Claim(COVERAGE, "| win rates near 1 | {} | {} | {} |", lambda t: row_of(worlds(t, "win rate 0", "default"))),
+    Claim(
+        COVERAGE,
+        "| win rates near 1, on the logit scale | {} | {} | {} |",
+        lambda t: row_of(worlds(t, "win rate 0", "logit")),
+    ),
     Claim(
         COVERAGE,
         "| win rates, prompts crossed with judges | {} | {} | {} |",
@@ -419,6 +435,10 @@ CLAIMS = (
         "docs/decisions/boards.md",
         "No world of win rates clustered by prompt covers below {}, from",
         lambda t: (share(boards(t, estimator="win_rate", judges=1)["coverage"].min()),),
+    ),
+    *(
+        Claim("docs/decisions/boards.md", f"| {n} | {{}} | {{}} | {{}} | {{}} |", lambda t, n=n: near_one(t, n))
+        for n in (2, 5)
     ),
     Claim(
         "docs/decisions/boards.md",

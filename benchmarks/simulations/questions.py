@@ -236,6 +236,23 @@ def three_judges(rate: float, taste: float) -> Question:
     return Question(ask, {"default": 0.0})
 
 
+def near_one(models: int, prompts: int, repeats: int, rate: float) -> Question:
+    """The win rate of a model that beats equal others; half of the latent variance of a verdict is the prompt's."""
+    first, second = np.triu_indices(models, 1)
+    labels = np.array(["a", "b", "c", "d", "e"][:models])
+
+    def ask(rng: Rng) -> Ends:
+        answer = 0.5 * rng.normal(size=(prompts, models)) + np.eye(models)[0] * stats.norm.ppf(rate)
+        prompt, pair, _ = np.indices((prompts, first.size, repeats)).reshape(3, -1)
+        edge = answer[prompt, first[pair]] - answer[prompt, second[pair]]
+        won = (edge + np.sqrt(0.5) * rng.normal(size=prompt.size) > 0) * 1.0
+        log = pd.DataFrame({"left": labels[first[pair]], "right": labels[second[pair]], "score": won, "prompt": prompt})
+        board = er.win_rate(log, left="left", right="right", score="score", groups="prompt")
+        return {"default": tuple(board.conf_int().loc["a"]), "logit": tuple(board.conf_int(method="logit").loc["a"])}
+
+    return Question(ask, {"default": rate, "logit": rate})
+
+
 def met_once(models: int, per_prompt: int) -> Question:
     """Win rates of models each pair of which met once, as many pairs a prompt as given, so that no pair has a spread.
 
@@ -702,6 +719,9 @@ def _worlds() -> Iterator[tuple[str, Made]]:
         yield f"three judges, rate {rate:g}, taste {taste:g}", (400, three_judges, (rate, taste))
     for models, per_prompt in ((20, 10), (40, 20), (60, 30)):
         yield f"{models} models that met once, {per_prompt} pairs a prompt", (400, met_once, (models, per_prompt))
+    for models, (prompts, repeats), rate in product((2, 5), ((10, 3), (20, 3), (20, 10), (60, 3)), (0.9, 0.95, 0.99)):
+        name = f"win rate {rate:g} of {models} models, {repeats} times on {prompts} prompts"
+        yield name, (400, near_one, (models, prompts, repeats, rate))
     for labelled in (6, 10, 20):
         yield f"{labelled} labelled clusters", (2000, rectified, (labelled,))
     for q, (n, clustered) in product((0.25, 0.5, 0.9), ((30, True), (100, True), (100, False), (400, False))):

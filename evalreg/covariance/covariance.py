@@ -566,7 +566,7 @@ class Covariance:
 
     @property
     def _unpaired(self) -> UnpairedMeans | None:
-        return None if self.single is None else UnpairedMeans(self.single, self.paired)
+        return None if self.single is None or self.single.opposed else UnpairedMeans(self.single, self.paired)
 
     def _widths(self, contrasts: Matrix | None) -> Widths:
         C = self._contrasts(contrasts)

@@ -22,11 +22,12 @@ from evalreg.data.clusters import Groups
 from evalreg.data.pairs import PairRoles, as_name, as_names
 from evalreg.data.rows import joint_names
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, IndependenceWarning, Note
-from evalreg.estimate import About, Estimate, Refit, of_means
+from evalreg.estimate import About, Estimate, Refit, of_means, same_questions
 from evalreg.numerics.limits import FULL_LEVERAGE
-from evalreg.numerics.matrices import Matrix, compressed, dense, difference_rows, times, with_entries
+from evalreg.numerics.matrices import Matrix, compressed, dense, difference_rows, scale_columns, times, with_entries
 from evalreg.results.results import estimator, results_of
 from evalreg.scores.base import Block, Cells, extremes
+from evalreg.scores.score_interval import ICC_MEAN, SingleMeans, rows_over_strata
 from evalreg.scores.stacking import MappedScores
 
 Mix: TypeAlias = str | Mapping[str, float] | None
@@ -246,6 +247,7 @@ def solve(pairs: Pairs, schedule: Schedule, about: About) -> Estimate:
     # A model that is second in a pair scores 1 - psi there.
     params, refit = np.asarray(schedule.mix @ schedule.rates), Refit(1.0 / sums.weight, leave_out=schedule)
     fixed = replace(means, params=params, kind="board", bounded=True, refit=refit)
+    fixed = _over_pairs(fixed, pairs, A)
     return fixed if schedule.members is None else _with_shares(fixed, pairs, schedule, schedule.members)
 
 
@@ -311,7 +313,30 @@ def solve_as_sampled(pairs: Pairs, about: About) -> Estimate:
     cells = Cells(counted.T @ sums.count, weight, params, squares, low, high)
     scores = MappedScores(pairs.scores, side, offset=beyond, counted=counted)
     means = of_means(pairs.models, np.eye(K), cells, scores, dropped=pairs.dropped, about=about)
-    return replace(means, kind="board", bounded=True)
+    n = weight**2 / (counted.T @ pairs.scores.row_moments()[2])
+    return _scored(replace(means, kind="board", bounded=True), scores, n, cells.scatter * n, weight)
+
+
+def _over_pairs(board: Estimate, pairs: Pairs, A: Matrix) -> Estimate:
+    """Win rates with the score intervals of means over their pairs, as over strata, of what their models score.
+
+    `A` is the share of each pair in each rate, (n_params, n_cells), negative where the rate's model is the second.
+    """
+    weight, count = pairs.sums.weight, pairs.sums.weight**2 / pairs.scores.row_moments()[2]
+    row = scale_columns(A, 1.0 / weight)
+    share, of_first = abs(row), pairs.mean[row.indices]
+    beyond = np.where(row.data > 0, of_first, 1.0 - of_first) - np.repeat(np.array(board.params), np.diff(row.indptr))
+    scores = MappedScores(pairs.scores, row.T, offset=with_entries(share, share.data * beyond).T, counted=share.T)
+    n, squares = rows_over_strata(abs(compressed(A)), (pairs.mean, count, pairs.sums.scatter * count))
+    return _scored(board, scores, n, squares, np.ones(n.size))
+
+
+def _scored(board: Estimate, scores: MappedScores, *of: FloatArray) -> Estimate:
+    """Win rates with score intervals, by n*, n* s^2 and weight of each, from what their models score in each row."""
+    n, squares, weight = of
+    every = sparse.eye_array(n.size, format="csr")
+    single = SingleMeans(scores, board.params, n, every, ICC_MEAN, squares, weight, opposed=True)
+    return replace(board, family=same_questions(None, single))
 
 
 def board_of(estimate: Estimate, pairs: Pairs, requested: CovOptions, groups: Groups) -> Board:

@@ -47,15 +47,15 @@ def through(estimate: Estimate, cov: Covariance) -> Through | None:
     if family is None:
         return None
     of = family.parameters(estimate)
-    cov_behind = replace(cov.linear(np.diag(family.shrink), cov.names), bounded=of.bounded and of.cells is not None)
-    return Through(family.scale, of, cov_behind)
+    bounded, rescaled = of.bounded and of.cells is not None, cov.linear(np.diag(family.shrink), cov.names)
+    return Through(family.scale, of, replace(rescaled, bounded=bounded, single=of.family.single))
 
 
 def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | None) -> FloatArray:
     """Confidence limits of the parameters, (n_params, 2).
 
-    By default score intervals of means in [0, 1] and of differences of two; of rectified means, F1, AUC and win rates
-    on the logit scale (Korn and Graubard 1998), at 0 and 1 Clopper and Pearson's on the effective clusters;
+    By default score intervals of means in [0, 1], of win rates, and of differences of two means; of rectified means, F1
+    and AUC on the logit scale (Korn and Graubard 1998), at 0 and 1 Clopper and Pearson's on the effective clusters;
     estimate +- t times the standard error of everything else.
     """
     fraction("alpha", alpha)

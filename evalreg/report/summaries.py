@@ -74,7 +74,7 @@ def score_text(cov: Covariance) -> str:
             f"What clusters did not show is taken to go together (icc = {source.icc:g}), which multiplies that growth "
             f"by up to {null.effect[most]:.1f} ({names[most]})."
         )
-        if source.scores.of_means:  # Ratios take no `icc`.
+        if source.scores.of_means and not source.scores.mapped:  # Neither ratios nor boards take `icc`.
             sentences.append(f"`icc` in `{'compare' if is_paired else 'mean'}` takes another value.")
     return " ".join(sentences)
 

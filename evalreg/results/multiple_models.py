@@ -84,8 +84,8 @@ class MultipleModels(Algebra):
         alpha : float, default 0.05
             Family-wise level.
         contrasts : None, "pairs", str, dict or array_like, optional
-            The parameters themselves by default; means of scores in [0, 1] and win rates then have intervals on the
-            logit scale, as single ones have.
+            The parameters themselves by default; means of scores in [0, 1] and win rates then have intervals by the
+            rule of single ones.
         stepdown : bool, optional
             Whether p-values are adjusted step by step.
         seed : int or Generator, default 0

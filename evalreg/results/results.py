@@ -210,10 +210,11 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
         alpha : float, optional
             Level; 0.05 gives 95% intervals.
         method : {"wald", "logit", "wilson", "clopper-pearson", "jeffreys"}, optional
-            By default score intervals with a design effect: Wilson's for means of scores in [0, 1] and ratios there,
-            Tango's for differences on the same questions. Rectified means, F1, AUC and win rates have "logit", at whose
-            ends odds and net benefits of a board have theirs; everything else has "wald". The last three treat the mean
-            as a proportion of the effective number of rows, at most the rows there are (Korn and Graubard).
+            By default score intervals with a design effect: Wilson's for means of scores in [0, 1], ratios there and
+            win rates, at whose ends odds and net benefits of a board have theirs; Tango's for differences on the same
+            questions. Rectified means, F1, AUC and controlled win rates have "logit"; everything else has "wald". The
+            last three treat the mean as a proportion of the effective number of rows, at most the rows there are (Korn
+            and Graubard).
 
         Returns
         -------

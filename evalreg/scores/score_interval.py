@@ -283,7 +283,8 @@ def null_variance(
     naive = factor * spread / np.maximum(n - 1, 1)
     ratio = np.where((naive > 0) & ~supposed, seen / np.where(naive > 0, naive, 1.0), 1.0)
     effect = unseen.design_effect(icc, np.maximum(ratio, 1.0)) * factor
-    base = np.where(supposed, effect * spread / n, seen + unseen.share * np.maximum(left * naive - seen, 0.0))
+    grown = seen + unseen.share * np.maximum(left * naive - seen, 0.0)
+    base = np.where(supposed, np.maximum(effect * spread / n, seen), grown)
     kind = np.full(theta.shape, signed), not_of_two(theta.size)
     return NullVariance(theta, n, spread, size, square, seen, base, effect, *kind)
 
@@ -382,6 +383,8 @@ class SingleMeans(UnitScores):
 
     squares: FloatArray  # (n_columns,): n* times the variance of one row
     weight: FloatArray  # (n_cells,): sum of the weights
+    # whether models are scored against each other, where what one wins another loses: no difference is of two means
+    opposed: bool = field(default=False, kw_only=True)
 
     def sides(self, contrasts: Matrix | None) -> Sides:
         """Contrasts that are one column."""
@@ -429,15 +432,17 @@ class SingleMeans(UnitScores):
         blocks = ((block.totals, rows_of(block)) for block in self.scores.cells(axis))
         return Unseen.of_clusters(rarer_scores(blocks, means, self.cell_count / self.weight))
 
-    def beside(self, other: SingleMeans, scores: Scores) -> SingleMeans | None:
-        """Means of both from their scores side by side; None where the two have not the same rule."""
-        rules = [(type(part), part.icc, part.stratified, part.factor is None) for part in (self, other)]
+    def beside(self, other: SingleMeans, stacked: Any) -> SingleMeans | None:
+        """Means of both, their scores in place of what is `stacked`; None where the two have not the same rule."""
+        rules = [(type(part), part.icc, part.stratified, part.opposed, part.factor is None) for part in (self, other)]
         if rules[0] != rules[1] or self.factor is not None:
             return None
         parts = ((part.means, part.count, part.squares, part.weight) for part in (self, other))
         means, count, *more = (np.concatenate(both) for both in zip(*parts, strict=True))
         contrasts = sparse.block_diag([self._compressed, other._compressed], format="csr")
-        return SingleMeans(scores, means, count, contrasts, self.icc, *more, stratified=self.stratified)
+        scores = replace(stacked, first=self.scores, second=other.scores)
+        beside = SingleMeans(scores, means, count, contrasts, self.icc, *more, stratified=self.stratified)
+        return replace(beside, opposed=self.opposed)
 
     @cached_property
     def _unseen(self) -> dict[Axis, Unseen]:
@@ -501,23 +506,16 @@ class StratifiedMeans(SingleMeans):
         cls, scores: Scores, shares: Matrix, strata: Strata, icc: float, weight: FloatArray, factor: Any = 1.0
     ) -> StratifiedMeans:
         """From means, rows and squares of the strata; `factor` is 1 - n/N of each stratum of a finite population."""
-        (mean, count, squares), w = strata, compressed(shares)
-        inside, variances = nonzero_entries(w), _shares_of_variance(w, factor / count)
-        pooled = (inside @ squares) / np.maximum(inside @ (count - 1), 1)
-        unseen = 0.5 / (0.5 + count * np.minimum(mean, 1 - mean))
-        total = np.asarray(variances.sum(axis=1)).ravel()
-        within = (1 - unseen) * squares / np.maximum(count - 1, 1)
-        n = 1 / total
-        spread = n * (variances @ within + pooled * (variances @ unseen))
-        contrasts = identity(n.size)
-        return cls(scores, w @ mean, n, contrasts, icc, spread * (n - 1), weight, shares=w, strata=strata)
+        w = compressed(shares)
+        n, squares = rows_over_strata(w, strata, factor)
+        return cls(scores, w @ strata[0], n, identity(n.size), icc, squares, weight, shares=w, strata=strata)
 
     def drawn(self, factor: FloatArray) -> StratifiedMeans:
         """The same of strata of finite populations."""
         of = StratifiedMeans.of_strata(self.scores, self.shares, self.strata, self.icc, self.weight, factor)
         return replace(of, contrasts=self.contrasts)
 
-    def beside(self, other: SingleMeans, scores: Scores) -> SingleMeans | None:
+    def beside(self, other: SingleMeans, stacked: Any) -> SingleMeans | None:
         """Means over other strata are not put beside them."""
         return None
 
@@ -537,6 +535,17 @@ class StratifiedMeans(SingleMeans):
         variances = _shares_of_variance(compressed(self.shares), 1 / count)
         total = np.asarray(variances.sum(axis=1)).ravel()
         return Unseen(variances @ of.share / total, variances @ of.pairs / total)
+
+
+def rows_over_strata(w: Matrix, strata: Strata, factor: Any = 1.0) -> tuple[FloatArray, FloatArray]:
+    """n* and n* s^2 of means over strata with the shares w, (n_columns, n_strata), as `StratifiedMeans` has them."""
+    mean, count, squares = strata
+    inside, variances = nonzero_entries(w), _shares_of_variance(w, factor / count)
+    pooled = (inside @ squares) / np.maximum(inside @ (count - 1), 1)
+    unseen = 0.5 / (0.5 + count * np.minimum(mean, 1 - mean))
+    within = (1 - unseen) * squares / np.maximum(count - 1, 1)
+    n = 1 / np.asarray(variances.sum(axis=1)).ravel()
+    return n, n * (variances @ within + pooled * (variances @ unseen)) * (n - 1)
 
 
 def _shares_of_variance(w: Matrix, inverse: FloatArray) -> Matrix:

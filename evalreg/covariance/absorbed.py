@@ -100,13 +100,8 @@ class AdjustedClusters:
         return dense(self.totals @ self.bread)
 
 
-def adjusted_clusters(
-    estimate: Estimate, by: Axis, power: float, known: Directions | None, keep: bool = False
-) -> AdjustedClusters:
-    """Totals of all clusters times (I - L)^-p, in the directions that no cluster alone determines.
-
-    With `keep`, degrees of freedom are to follow.
-    """
+def adjusted_clusters(estimate: Estimate, by: Axis, power: float, known: Directions | None) -> AdjustedClusters:
+    """Totals of all clusters times (I - L)^-p, in the directions that no cluster alone determines."""
     scores, root, turn, bread = _columns_of(estimate, by, known)
     k, K = turn.shape[1], root.shape[1]
     totals, parts = np.empty((scores.n_clusters(by), k)), list[Wide | Narrow]()
@@ -119,7 +114,7 @@ def adjusted_clusters(
             L = block.gram if is_identity(root) else root.T @ block.gram @ root
             parts.append(Wide(L, block.totals @ root, power, k))
     if wide.any():
-        totals[wide] = np.concatenate([part.totals(keep) for part in parts if isinstance(part, Wide)])
+        totals[wide] = np.concatenate([part.totals for part in parts if isinstance(part, Wide)])
     return AdjustedClusters(totals, bread, ClusterLeverage(tuple(parts), turn, K))
 
 

@@ -18,8 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import reduce
-from operator import iadd
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -119,29 +117,21 @@ def inverse_power(
 def _series_times(L: FloatArray, power: float, V: FloatArray | None, largest: float, change: bool) -> FloatArray:
     """sum_j a_j L^j V (with `change`, L^(j-1) from j = 1), a_0 = 1, a_j = a_(j-1) (p + j - 1)/j, by Horner's rule.
 
-    Where V is None, the identity, in some powers of L: 2 sqrt(d) products for d terms. Paterson and Stockmeyer (1973),
-    SIAM Journal on Computing 2(1), 60-66.
+    V is the identity where it is None.
     """
-    degree, last_digit = 1, np.finfo(float).eps / 16
-    while largest ** (degree + 1) > last_digit:
+    degree = 1
+    while largest ** (degree + 1) > np.finfo(float).eps / 16:
         degree += 1
     j = np.arange(1, degree + 2 if change else degree + 1)
     a = np.cumprod((power + j - 1) / j)
     a = a if change else np.append(1.0, a)
-    if V is not None:
-        result: FloatArray = L @ (a[-1] * V)
-        for place, coefficient in enumerate(a[-2::-1]):
-            result = L @ result if place else result
+    result: FloatArray = a[-1] * L if V is None else L @ (a[-1] * V)
+    for place, coefficient in enumerate(a[-2::-1]):
+        result = L @ result if place else result
+        if V is None:
+            result.reshape(L.shape[0], -1)[:, :: L.shape[1] + 1] += coefficient
+        else:
             result += coefficient * V
-        return result
-    powers, above = [L], list[FloatArray]()
-    while (len(powers) + 1) ** 2 <= degree:
-        powers.append(powers[-1] @ L)
-    for first in range((degree - 1) // len(powers) * len(powers), -1, -len(powers)):
-        terms = [c * P for c, P in zip(a[first + 1 :], powers[:-1] if above else powers, strict=False)]
-        result = reduce(iadd, [*terms, *above])
-        result.reshape(L.shape[0], -1)[:, :: L.shape[1] + 1] += a[first]
-        above = [powers[-1] @ result] if first else []
     return result
 
 
@@ -202,10 +192,9 @@ class Wide:
         K = self.L.shape[1]
         return inverse_power(self.L, self.power, np.eye(K, self.k) if self.k < K else None)
 
-    def totals(self, keep: bool) -> FloatArray:
-        """The first k of (I - L_g)^-p R'T_g, shape (n_clusters, k); by the adjustment where that is to be kept."""
-        if keep:
-            return np.asarray((np.swapaxes(self.adjustment, 1, 2) @ self.unadjusted[:, :, None])[:, :, 0])
+    @property
+    def totals(self) -> FloatArray:
+        """The first k of (I - L_g)^-p R'T_g, shape (n_clusters, k)."""
         # One column: the error bar of an intersection needs its totals, and never its adjustment.
         return inverse_power(self.L, self.power, self.unadjusted[:, :, None])[:, : self.k, 0]
 

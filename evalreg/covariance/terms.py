@@ -266,7 +266,7 @@ def _adjusted(estimate: Estimate, by: Axis, options: ResolvedCov, keep: bool, al
     if refit.inverse_gram.ndim == 1:
         matrix, leverage, lost = _adjust_cells(estimate, by, options.kind.power, keep)
         return matrix, leverage, touching(estimate.coefficient_map, lost)
-    regression = adjusted_clusters(estimate, by, options.kind.power, alone, keep)
+    regression = adjusted_clusters(estimate, by, options.kind.power, alone)
     matrix = square(regression.totals, regression.bread)
     return matrix, regression.leverage if keep else None, np.zeros(estimate.n_params, dtype=bool)
 

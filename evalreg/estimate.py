@@ -248,7 +248,9 @@ class About:
             places = np.argmax(dense(C) != 0, axis=1)
             others = np.flatnonzero(places >= self.n_models)
             return replace(self, n_models=int(others[0]) if others.size else places.size, one_board=False)
-        return self._new(self.model if self.contrast else f"Contrast of {self.model}", contrast=True)
+        about = self._new(self.model if self.contrast else f"Contrast of {self.model}", contrast=True)
+        # Sums of what lies on one side of 0 do so too.
+        return replace(about, levels=self.levels and on_one_side(dense(C), dense(C)))
 
     def transform(self, J: FloatArray) -> About:
         """What is said of a function of theta; models stay models where each value is of one parameter, in order."""
@@ -406,8 +408,8 @@ class ScoredFamily(Family):
         return ScoredFamily(relabelled(self.paired), relabelled(self.single), self.behind.with_labels(more))
 
     def moved(self, constant: FloatArray) -> Family:
-        """Means with a constant added lie in another range."""
-        return self.behind.moved(constant)
+        """The same scores: a constant moves both ends of intervals."""
+        return replace(self, behind=self.behind.moved(constant))
 
     def drawn(self, scale: FloatArray) -> Family:
         """The same where columns were drawn without replacement from a finite population."""
@@ -755,7 +757,7 @@ class Estimate:
         return replace(moved, params=params, refit=refit, bounded=False, about=about, family=family)
 
     def moved(self, constant: FloatArray) -> Estimate:
-        """The parameters with constants added: no longer means of scores, so that their intervals are by the error.
+        """The parameters with constants added: no longer means of scores in [0, 1] themselves.
 
         Parameters
         ----------
@@ -863,8 +865,8 @@ class Estimate:
         families, family = (self.family, other.family), PLAIN
         if any(isinstance(part, Inverted) for part in families):
             family = Beside(families, (self.params, other.params))
-        elif self.family.single is not None and other.family.single is not None:
-            family = same_questions(None, self.family.single.beside(other.family.single, scores))
+        else:
+            family = _scored_beside(self, other, scores)
         # The same rows were dropped by both; of independent rows each has dropped its own.
         dropped = {
             reason: self.dropped.get(reason, 0) + (0 if same_rows else other.dropped.get(reason, 0))
@@ -889,6 +891,17 @@ class Estimate:
             population=_drawn_beside(self, other, same_rows),
             apart=tuple(dict.fromkeys((*self.apart, *other.apart))),
         )
+
+
+def _scored_beside(first: Estimate, second: Estimate, scores: Scores) -> Family:
+    """What has a score interval of two estimates side by side; of the same questions that of one estimate alone."""
+    every = sparse.eye_array(first.n_params + second.n_params, format="csr")
+    places, families = (every[:, : first.n_params], every[:, first.n_params :]), (first.family, second.family)
+    paired = [of.paired.linear(at) for of, at in zip(families, places, strict=True) if of.paired is not None]
+    single = [of.single.linear(at) for of, at in zip(families, places, strict=True) if of.single is not None]
+    left, right = (of.single for of in families)
+    both = left.beside(right, scores) if left is not None and right is not None else next(iter(single), None)
+    return same_questions(paired[0] if len(paired) == 1 else None, both)
 
 
 def _drawn_beside(first: Estimate, second: Estimate, same_rows: bool) -> Population | None:

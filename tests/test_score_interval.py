@@ -295,3 +295,31 @@ def test_weights_whose_sum_is_the_number_of_rows_are_weights(groups):
     pd.testing.assert_frame_equal(whole.conf_int(), doubled.conf_int(), rtol=1e-12)
     with pytest.raises(er.errors.NotAvailableError, match="weights"):
         er.posterior(whole)
+
+
+def test_the_average_of_models_has_the_interval_of_all_their_answers_and_one_of_copies_that_of_the_pair():
+    rng = np.random.default_rng(2)
+    easy, passage = rng.beta(3.8, 0.2, 15), np.repeat(np.arange(15), 10)
+    log = pd.concat(
+        [
+            pd.DataFrame({"model": model, "question": np.arange(150), "passage": passage, "score": row})
+            for model, row in zip("ab", rng.random((2, 150)) < easy[passage], strict=True)
+        ]
+    ).assign(score=lambda log: log["score"].astype(float))
+    asked = {"by": "model", "item": "question", "groups": "passage"}
+    average = er.mean(log, **asked).contrast({"a": 0.5, "b": 0.5})
+    pooled = er.mean(log, groups="passage")
+    np.testing.assert_allclose(average.bse, pooled.bse, rtol=1e-12)
+    np.testing.assert_allclose(average.conf_int(), pooled.conf_int(), atol=1e-3)
+    copied = er.mean(pd.concat([log, log[log["model"] == "b"].assign(model="c")]), **asked)
+    pair, against = (copied.contrast(text) for text in ("a - b", "a - 0.5*b - 0.5*c"))
+    np.testing.assert_allclose(against.conf_int(), pair.conf_int(), rtol=1e-12)
+    assert against.pvalues.item() == pytest.approx(pair.pvalues.item(), rel=1e-9)
+
+
+def test_a_metric_without_bounds_beside_takes_no_score_interval_away():
+    log = er.datasets.passages(n_passages=20, seed=1).assign(perfect=1.0)
+    for score in ("score", "perfect"):
+        mean, words = er.mean(log, score, groups="passage"), er.mean(log, "n_words", groups="passage")
+        for both in (mean.stack(words, ["mean", "words"]), words.stack(mean, ["words", "mean"])):
+            np.testing.assert_allclose(both.conf_int().loc["mean"], mean.conf_int().loc["mean"], rtol=1e-12)

@@ -186,7 +186,7 @@ def score_ends(log: pd.DataFrame, shares: np.ndarray, dof: float, V: float, left
     pooled = (s2 * (n - 1)).sum() / (n - 1).sum()
     each = shares**2 * left / n
     naive = (each * ((1 - unseen) * s2 + unseen * pooled)).sum()
-    theta, count, base = (shares * p).sum(), 1 / each.sum(), max(V, naive)
+    theta, count, base = (shares * p).sum(), 1 / (shares**2 / n).sum(), max(V, naive)
     phi = naive * (count - 1) / (theta * (1 - theta))
 
     def excess(x: float) -> float:
@@ -231,3 +231,24 @@ def test_a_small_stratum_of_large_weight_that_shows_no_failure_is_as_uncertain_a
     # Two failures of one passage say more of dependence than of the level.
     assert groups == "passage" or np.all(np.diff(upper) < 0)
     assert upper[0] - lower[0] > 0.9 * (upper[1] - lower[1])
+
+
+def test_a_stratum_that_says_nothing_changes_nothing():
+    log = er.datasets.paired(n_passages=20, seed=11).assign(all="all")
+    log = pd.concat(
+        [log, log[log["model"] == "old"].assign(model="other", score=lambda rows: rows["score"][::-1].values)]
+    )
+    plain, within = (er.compare(log, item="question", groups="passage", **asked) for asked in ({}, {"strata": "all"}))
+    pd.testing.assert_frame_equal(within.table.iloc[:, :6], plain.table.iloc[:, :6], rtol=1e-12)
+    means = [er.mean(log, by="model", item="question", groups="passage", **asked) for asked in ({}, {"strata": "all"})]
+    C = [[1, 0, 0], [1, -1, 0], [0.5, 0.25, 0.25], [1, -0.5, -0.5]]
+    np.testing.assert_allclose(means[1].contrast(C).conf_int(), means[0].contrast(C).conf_int(), rtol=1e-12)
+
+
+def test_means_of_strata_make_the_mean_over_strata():
+    log = er.datasets.passages(n_passages=24, questions_per_passage=5, seed=3)
+    log = log.assign(subject=np.array(list("xyz"))[pd.factorize(log["passage"])[0] % 3])
+    shares = {"x": 0.2, "y": 0.3, "z": 0.5}
+    by_hand = er.mean(log, by="subject", groups="passage").contrast(shares)
+    expected = er.mean(log, strata="subject", strata_weights=shares, groups="passage")
+    np.testing.assert_allclose(by_hand.conf_int(), expected.conf_int(), rtol=1e-9)

@@ -358,7 +358,11 @@ class Covariance:
         none = ~(value > least) | ((scale == 0) & (least == 0))
         # Zero is a variance only where the bounds of the scores give an interval in its place.
         flat = (scale == 0) | ((value >= 0) & (not self.crossed))
-        ends = self.bounded if reach is None else self.bounded | np.isin(np.arange(value.size), reach.row)
+        ends = np.full(value.size, self.bounded)
+        if reach is not None:
+            ends[reach.row] = True
+        if self.single is not None:
+            ends[self.single.sides(C).rows] = True
         constant = none & flat & ends & ~self._lost(C)
         undetermined = touching(C, self.lost) & (none | self.means | self.options.kind.leaves_out)
         undetermined |= self._undetermined(C)
@@ -552,15 +556,16 @@ class Covariance:
         C = None if contrasts is None else self._contrasts(contrasts)
         parts = []
         for source in sources:
-            rows, first, second, scale = source.sides(C)
-            scored_C = self._contrasts(C)[rows]
+            sides = source.sides(C)
+            scored_C = self._contrasts(C)[sides.rows]
             lost = self._lost(scored_C) | self._withheld(scored_C)
-            held = (variance[rows] > 0) | (~lost if source.signed else variance[rows] == 0)
-            sides = rows[held], first[held], second[held], scale[held]
-            V = self.pieces[term].variance(scored_C[held]) / sides[3] ** 2
-            V = np.where(LAST_DIGITS * np.abs(squared_entries(scored_C[held]) @ np.diag(self.naive)) < V, V, 0.0)
+            seen = variance[sides.rows]
+            held = (seen > 0) | (~lost if source.signed else seen == 0)
+            sides, scored_C = sides.chosen(held), scored_C[held]
+            V = self.pieces[term].variance(scored_C) / sides.scale**2
+            V = np.where(LAST_DIGITS * np.abs(squared_entries(scored_C) @ np.diag(self.naive)) < V, V, 0.0)
             null = source.null_variance(sides, V, axis)
-            parts.append((Scored(sides[0], sides[3], term if self.summed else 0, null), 0))
+            parts.append((Scored(sides.rows, sides.scale, term if self.summed else 0, null), 0))
         scored = Scored.joined(parts)
         return None if scored is None or not scored.rows.size else scored
 
@@ -588,16 +593,18 @@ class Covariance:
         contrasts : ndarray or sparse array, shape (n_contrasts, n_params)
             C.
         together : bool, default False
-            For a joint test, which has no score interval of unpaired means.
+            For a joint test, which has no score interval of means or of unpaired differences.
 
         Returns
         -------
         Reach or None
-            Not of differences that have a score interval, which allows for what was not seen.
+            Not of means and differences that have a score interval, which allows for what was not seen.
         """
         reach = None if self.ends is None else self.ends.reach(contrasts)
-        for scored in (self.paired, None if together else self._unpaired):
-            reach = reach if reach is None or scored is None else reach.within(scored.apart(contrasts))
+        every = np.arange(contrasts.shape[0])
+        for scored in (self.paired, *([] if together else [self.single, self._unpaired])):
+            if reach is not None and scored is not None:
+                reach = reach.within(np.setdiff1d(every, scored.sides(contrasts).rows))
         return reach
 
     def _one_dof(self, C: Matrix) -> FloatArray:

@@ -243,7 +243,7 @@ class Widths:
         below, above = np.where(self.variance > 0, sides, np.nan)
         ends = np.column_stack([estimate - below, estimate + above])
         if self.scored is not None:
-            ends[self.scored.rows] = self._scored_limits(self.scored, alpha)
+            ends[self.scored.rows] = self._scored_limits(self.scored, estimate[self.scored.rows], alpha)
         return ends
 
     def under(self, scored: Scored, x: FloatArray) -> Widths:
@@ -299,8 +299,11 @@ class Widths:
         p[scored.rows] = np.where(np.isnan(distance[scored.rows]), np.nan, scored_p)
         return p
 
-    def _scored_limits(self, scored: Scored, alpha: float | FloatArray) -> FloatArray:
-        """Values that are no further from theta than H under them, shape (m, 2), each end by root search."""
+    def _scored_limits(self, scored: Scored, estimate: FloatArray, alpha: float | FloatArray) -> FloatArray:
+        """Values that are no further from theta than H under them, shape (m, 2), each end by root search.
+
+        What estimates have beside their multiple of theta is a constant that was added.
+        """
         null, rows = scored.null, scored.rows
         level = np.broadcast_to(np.asarray(alpha, dtype=np.float64), self.variance.shape)[rows]
         t2 = t_quantile(level, self.dofs[:, rows]) ** 2
@@ -320,7 +323,9 @@ class Widths:
         outside, at_outside = np.where(out, 0.0, outside), np.where(out, zero, at_outside)
         inside, at_inside = np.where(within, 0.0, inside), np.where(within, zero, at_inside)
         ends = np.where(reached, crossings(excess, inside, outside, at_inside, at_outside, LAST_DIGITS), far)
-        return np.sort(ends.T * scored.scale[:, None], axis=1)
+        constant = estimate - scored.scale * null.theta
+        constant[np.abs(constant) <= ROUNDING * np.abs(scored.scale)] = 0.0
+        return np.sort(ends.T * scored.scale[:, None], axis=1) + constant[:, None]
 
     def _reached_pvalues(self, reach: Reach, distance: FloatArray) -> FloatArray:
         """P-values of which those of contrasts that allow for more are the levels at which a side is the distance."""

@@ -25,11 +25,11 @@ from evalreg.data.sums import HIGH, LOW, ROWS, SQUARES, TOTAL, UNSUMMED, Lines
 from evalreg.errors import ConstantScoreError, IndependenceWarning, Note, ScoreRangeError
 from evalreg.estimate import About, Estimate, Family, of_means, on_one_side, same_questions
 from evalreg.inference.questions import unequal_rows
-from evalreg.numerics.matrices import Matrix, compressed
+from evalreg.numerics.matrices import Matrix
 from evalreg.scores.base import Cells, CellScores, LinearizedScores, cell_sums, extremes
 from evalreg.scores.differences import paired_answers
 from evalreg.scores.engine import EngineScores, Measured, SummedRows, engine_scores
-from evalreg.scores.score_interval import SingleMeans, StratifiedMeans
+from evalreg.scores.score_interval import SingleMeans
 
 # Names of the parameters, and what they are of the means of the cells: a linear map, (n_params, n_cells).
 Solve = Callable[[list[tuple[str, ...]], Cells], tuple[tuple[str, ...], Matrix]]
@@ -128,10 +128,6 @@ def single_means(estimate: Estimate) -> SingleMeans | None:
     if cells.weighted.any() or not scores.of_means:
         count = cells.weight**2 / scores.row_moments()[2]
         squares = cells.scatter * count
-    if cells.stratum is not None:
-        return StratifiedMeans.of_strata(scores, compressed(A), (cells.mean, count, squares), icc, cells.weight)
-    if np.any(np.diff(compressed(A).indptr) != 1):
-        return None
     return SingleMeans(scores, cells.mean, count, A, icc, squares, cells.weight)
 
 

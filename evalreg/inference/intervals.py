@@ -200,7 +200,7 @@ def against_null(estimate: Estimate, cov: Covariance) -> tuple[FloatArray, Float
         if tested_against(estimate) is None:
             never = np.isinf(t) | (estimate.bounded & (cov.variance() == 0))
             if cov.single is not None:
-                never[cov.single.sides(None)[0]] = True
+                never[cov.single.sides(None).rows] = True
             t[never] = p[never] = np.nan
         return np.stack([t, p])
 

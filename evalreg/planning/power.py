@@ -239,7 +239,8 @@ def multiple_to_tell(
     def power_at(factor: float) -> float:
         critical = t_quantile(2 * alpha, np.array([dof * factor]))
         if scored is not None:
-            return float(score_power(scored.null.grown(factor), bound / float(scored.scale[0]), critical)[0])
+            x = float(scored.null.theta[0] - (estimate - bound) / scored.scale[0])
+            return float(score_power(scored.null.grown(factor), x, critical)[0])
         return float(scipy.special.ndtr(abs(estimate - bound) / math.sqrt(variance / factor) - critical[0]))
 
     if not (dof > 0 and estimate != bound and (variance > 0 or scored is not None)):

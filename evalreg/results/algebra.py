@@ -21,6 +21,7 @@ from evalreg.inference.dependence import cluster_influence, dependence_table, ro
 from evalreg.inference.fragile import assembled, variance_notes
 from evalreg.inference.intervals import through
 from evalreg.inference.wald import in_order, parse_contrasts
+from evalreg.numerics.limits import ROOT_OF_ROUNDING
 
 
 class Algebra:
@@ -69,7 +70,7 @@ class Algebra:
         names : str or list of str, optional
             A name for each combination; by default its text, the index of a DataFrame, otherwise "c0", "c1" and so on.
         constant : float or array_like, shape (n_combinations,), optional
-            c, what is added; 0 by default. It moves estimates, not standard errors; intervals are by these.
+            c, what is added; 0 by default. It moves estimates and the ends of intervals, not standard errors.
 
         Returns
         -------
@@ -107,7 +108,7 @@ class Algebra:
         estimate, cov = self.estimate.linear(C, names), self.cov.linear(C, names)
         notes = variance_notes(cov)
         if np.any(shift != 0):
-            estimate, cov = estimate.moved(shift), replace(cov, bounded=False, single=None, paired=None)
+            estimate, cov = estimate.moved(shift), replace(cov, bounded=False)
         return self._derived(estimate, cov, notes)
 
     def transform(
@@ -132,11 +133,12 @@ class Algebra:
         Returns
         -------
         Results
-            The covariance is J V J'. Tests and intervals are Wald's; the jackknife and the wild bootstrap, which solve
-            again, are those of the parameters and not of a function of them. Of a `Board` it is a board without its
-            pairs of models. Where the function rises with one parameter alone, it has a better interval at the ends of
-            `conf_int()` of that parameter, as `Board.odds` has. A ratio of positive means from few clusters has one as
-            the exponential of both ends of the interval of its logarithm.
+            The covariance is J V J'. Tests and intervals are Wald's; of a linear function, such as 1 - p, they are
+            those of `contrast`. The jackknife and the wild bootstrap, which solve again, are those of the parameters
+            and not of a function of them. Of a `Board` it is a board without its pairs of models. Where the function
+            rises with one parameter alone, it has a better interval at the ends of `conf_int()` of that parameter, as
+            `Board.odds` has. A ratio of positive means from few clusters has one as the exponential of both ends of the
+            interval of its logarithm.
 
         Raises
         ------
@@ -181,6 +183,11 @@ class Algebra:
             )
         J = _finite("derivative", J)
         cov = self.cov.linear(J, named)
+        scored = self.cov.single is not None or self.cov.paired is not None
+        if scored and estimate.bounded and _is_affine(function, params, values, J):
+            moved = estimate.linear(J, named).moved(values - J @ estimate.params)
+            return self._derived(moved, replace(cov, bounded=False), variance_notes(cov))
+        cov = replace(cov, single=None, paired=None)
         return self._derived(estimate.transform(lambda _: values, J, named), cov, variance_notes(cov))
 
     def stack(self, other: Algebra, names: Sequence[str] | None = None) -> Self:
@@ -417,6 +424,19 @@ def _finite(what: str, values: FloatArray) -> FloatArray:
             f"the function must be smooth at the estimates; a {what} there is {values[~np.isfinite(values)][0]}."
         )
     return values
+
+
+def _is_affine(function: Callable[[pd.Series], Any], params: pd.Series, values: FloatArray, J: FloatArray) -> bool:
+    """Whether a function of means in [0, 1] is values + J (theta - params), as far as two points away tell."""
+    theta = params.to_numpy(copy=True)
+    away = np.where(theta < 0.5, 1 - theta, -theta) * np.arange(1, theta.size + 1) / (2 * theta.size)
+    size = np.abs(values) + np.abs(J) @ np.ones(theta.size)
+    return all(
+        np.all(
+            np.abs(_as_values(function(params + part * away)) - values - part * (J @ away)) <= ROOT_OF_ROUNDING * size
+        )
+        for part in (0.5, 1.0)
+    )
 
 
 def _derivative(function: Callable[[pd.Series], Any], params: pd.Series, se: FloatArray, n_values: int) -> FloatArray:

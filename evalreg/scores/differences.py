@@ -246,10 +246,14 @@ class PairedMeans(Paired):
     item: Axis
 
     def sides(self, contrasts: Matrix | None) -> Sides:
-        """Contrasts that are multiples of the difference of two columns."""
-        rows, first, second, scale = self.differences(contrasts)
-        same = self._same_questions(first, second)
-        return rows[same], first[same], second[same], scale[same]
+        """Contrasts that are multiples of the difference of two means, each of models that had the same questions."""
+        A = self.of_columns(contrasts)
+        sides, n_models = Sides.of_signs(A, signed=True), np.diff(A.indptr)
+        A, n_models = A[sides.rows], n_models[sides.rows]
+        if not sides.rows.size:
+            return sides
+        same = self._same_questions(np.repeat(A.indices[A.indptr[:-1]], n_models), A.indices)
+        return sides.chosen(np.logical_and.reduceat(same, A.indptr[:-1]))
 
     @cached_property
     def _shared(self) -> FloatArray:
@@ -298,13 +302,16 @@ class PairedMeans(Paired):
         """Cluster of each question; None where an engine's table is gone and did not say."""
         return self.scores.homes(self.item, axis)
 
-    def _present(self, first: IntArray) -> FloatArray:
-        """Which questions the columns have, shape (m, n_questions)."""
-        return dense(self._answers[1][:, first]).T
+    def _present(self, sides: Sides, at: IntArray) -> FloatArray:
+        """Which questions some differences are over, shape (m, n_questions): those of any model in them."""
+        model = np.append(np.arange(self.count.size), sides.shared.indices[sides.shared.indptr[:-1]])
+        return dense(self._answers[1][:, model[sides.first[at]]]).T
 
-    def _each(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
+    def _each(self, sides: Sides) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
         """Differences of a few contrasts at a time, by question; 0 where a question is of neither model."""
-        values = self._picked
+        first, second, values = sides.first, sides.second, self._picked
+        if sides.shared.shape[0]:
+            values = compressed(sparse.vstack([compressed(values), sides.shared @ values]))
         step = max(HELD // max(values.shape[1], 1), 1)
         for at in np.array_split(np.arange(first.size), first.size // step + 1):
             if at.size:
@@ -335,7 +342,7 @@ def paired_answers(estimate: Any, item: Axis) -> Paired | None:
     about = sparse.diags_array(cells.mean) @ of - of @ sparse.diags_array(mean)
     scores = MappedScores(estimate.scores, of, about, counted=of)
     maps = sparse.eye_array(mean.size, format="csr")
-    return PairedMeans(scores, mean, weight, maps, ICC, item, stratified=True)
+    return PairedMeans(scores, mean, weight, maps, ICC, item, strata=_by_stratum(cells, estimate.coefficient_map))
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,21 +353,22 @@ class PairedDifferences(Paired):
 
     def sides(self, contrasts: Matrix | None) -> Sides:
         """Contrasts that are multiples of one column, but of means of a model alone."""
-        A, rows, start = self._held(contrasts, 1)
-        column, scale = A.indices[start].astype(np.intp), A.data[start]
-        both = self.scores.pairs.right[column] != NOBODY
-        return rows[both], column[both], np.full(int(both.sum()), -1), scale[both]
+        A = self.of_columns(contrasts)
+        rows = np.flatnonzero(np.diff(A.indptr) == 1)
+        column, scale = A.indices[A.indptr[rows]].astype(np.intp), A.data[A.indptr[rows]]
+        sides = Sides(rows, column, np.full(rows.size, -1), scale, sparse.csr_array((0, A.shape[1])))
+        return sides.chosen(self.scores.pairs.right[column] != NOBODY)
 
     def _homes(self, axis: Axis) -> IntArray:
         """Cluster of each question."""
         return self.scores.labels.codes(axis).codes
 
-    def _present(self, first: IntArray) -> None:
+    def _present(self, sides: Sides, at: IntArray) -> None:
         """All that `_each` gives."""
 
-    def _each(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
+    def _each(self, sides: Sides) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
         """Differences by question of the set that each is taken over, of a few contrasts at a time."""
-        pairs = self.scores.pairs
+        pairs, first = self.scores.pairs, sides.first
         contrasted = ModelPairs(pairs.left[first], pairs.right[first], pairs.of_set[first], pairs.sets)
         for at, member in chunks(contrasted, self.scores.n_rows):
             yield at, differences(self.scores.values, contrasted, at, member), member
@@ -384,4 +392,14 @@ def paired_differences(estimate: Any, icc: float | None, pairs: ModelPairs, is_p
     cells = pair_sums(scores.values, paired)
     inner = PairScores(scores.values, paired, cells.mean, scores.labels, np.zeros(which.size, dtype=bool))
     chosen = sparse.csr_array((np.ones(which.size), (which, np.arange(which.size))), (is_paired.size, which.size))
-    return PairedDifferences(inner, cells.mean, cells.weight, chosen, icc, stratified=True)
+    strata = _by_stratum(estimate.cells, compressed(estimate.coefficient_map)[which])
+    return PairedDifferences(inner, cells.mean, cells.weight, chosen, icc, strata=strata)
+
+
+def _by_stratum(cells: Any, maps: Matrix) -> tuple[FloatArray, FloatArray]:
+    """Means and questions by stratum of what is made of cells, (n_params, n_strata) each."""
+    of = compressed(maps).tocoo()
+    place = of.coords[0], cells.stratum[of.coords[1]]
+    tables = np.zeros((2, of.shape[0], len(cells.strata)))
+    tables[0][place], tables[1][place] = cells.mean[of.coords[1]], cells.weight[of.coords[1]]
+    return tables[0], tables[1]

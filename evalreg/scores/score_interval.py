@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -30,9 +30,12 @@ from evalreg.numerics.matrices import (
     nonzero_entries,
     of_columns,
     scale_columns,
+    scale_rows,
     squared_entries,
     sum_blocks,
     totals_of_columns,
+    with_entries,
+    without_zeros,
 )
 from evalreg.scores.base import Block, Scores
 
@@ -56,13 +59,18 @@ class Unseen:
     @classmethod
     def of_clusters(cls, blocks: Iterable[tuple[FloatArray, FloatArray]]) -> Unseen:
         """From rows n_g and rows of the rarer kind k_g of clusters, shape (n_clusters, m) each, block by block."""
-        n, share, pairs = 0.0, 0.0, 0.0
-        for size, rarer in blocks:
-            unseen = size * (0.5 / (0.5 + np.maximum(rarer, 0.0)))
-            n = n + size.sum(axis=0)
+        return cls.of_parts((size, size, rarer) for size, rarer in blocks)
+
+    @classmethod
+    def of_parts(cls, blocks: Iterable[tuple[FloatArray, FloatArray, FloatArray]]) -> Unseen:
+        """The same of clusters with other parts in the variance of independent rows, which come first, than n_g/n."""
+        total, share, pairs = 0.0, 0.0, 0.0
+        for part, size, rarer in blocks:
+            unseen = part * (0.5 / (0.5 + np.maximum(rarer, 0.0)))
+            total = total + part.sum(axis=0)
             share = share + unseen.sum(axis=0)
             pairs = pairs + (unseen * (size - 1.0)).sum(axis=0)
-        return cls(np.asarray(share / n), np.asarray(pairs / n))
+        return cls(np.asarray(share / total), np.asarray(pairs / total))
 
     @classmethod
     def of_rows(cls, m: int) -> Unseen:
@@ -75,18 +83,22 @@ class Unseen:
 
 
 def rarer_scores(
-    blocks: Iterable[tuple[Matrix, Matrix]], mean: FloatArray, worth: FloatArray
-) -> Iterable[tuple[FloatArray, FloatArray]]:
-    """Rows of clusters, and the smaller of their sums of y and of 1 - y, from weighted totals of y - mean and weights.
+    blocks: Iterable[tuple[Matrix, Matrix]], shares: Matrix
+) -> Iterable[tuple[FloatArray, FloatArray, FloatArray]]:
+    """Parts of clusters in the variance, their rows, and those of the rarer kind, shape (n_clusters, m) each.
 
-    `worth` is how many rows a weight of 1 counts as, in each column.
+    From scores and rows of clusters in cells, and what a row of each cell counts in each mean, shape (m, n_cells): of
+    the rows of a cluster that count a_i it has (sum a)^2/sum a^2; Kish (1965), section 8.2.
     """
-    for totals, weights in blocks:
-        step = max(HELD // max(weights.shape[1], 1), 1)
-        for first in range(0, weights.shape[0], step):
-            size = dense(weights[first : first + step]) * worth
-            total = dense(totals[first : first + step]) * worth + size * mean
-            yield size, np.minimum(total, size - total)
+    counted, squares = shares.T.tocsr(), squared_entries(shares).T.tocsr()
+    for scores, rows in blocks:
+        rarer = compressed(rows - abs(2 * scores - rows)) / 2
+        step = max(HELD // max(shares.shape[0], 1), 1)
+        for first in range(0, rows.shape[0], step):
+            at = slice(first, first + step)
+            part, weight = dense(rows[at] @ squares), dense(rows[at] @ counted)
+            size = quotient(weight**2, part, 0.0)
+            yield part, size, size * quotient(dense(rarer[at] @ counted), weight, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,11 +301,57 @@ def null_variance(
     return NullVariance(theta, n, spread, size, square, seen, base, effect, *kind)
 
 
-Sides: TypeAlias = tuple[IntArray, IntArray, IntArray, FloatArray]
-"""Contrasts that have a null variance, their two columns (-1: there is one only), and what multiplies them."""
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """Contrasts that have a null variance: multiples of a mean, or of the difference of two.
 
-Strata: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
-"""Mean, rows, and sum of squares about the mean of each stratum, shape (n_strata,) each; weighted: n* and n* s^2."""
+    Means are numbered: the columns first, then `shared`, those that have shares of several columns.
+    """
+
+    rows: IntArray  # which of the contrasts
+    first: IntArray
+    second: IntArray  # -1 where there is one only
+    scale: FloatArray  # what multiplies the mean or the difference
+    shared: Matrix  # (n_shared, n_columns): w_s, which sum to 1
+
+    def chosen(self, which: BoolArray) -> Sides:
+        """Some of them."""
+        return Sides(self.rows[which], self.first[which], self.second[which], self.scale[which], self.shared)
+
+    def of_mean(self, number: IntArray) -> Sides:
+        """Such means in place of the differences."""
+        return replace(self, first=number, second=np.full(number.size, -1))
+
+    @classmethod
+    def of_signs(cls, A: Matrix, *, signed: bool) -> Sides:
+        """Rows of A whose entries have one sign; `signed`: whose entries above 0 sum to what those below do."""
+        above, below = (without_zeros(with_entries(A, np.maximum(sign * A.data, 0.0))) for sign in (1.0, -1.0))
+        up, down = (np.asarray(side.sum(axis=1)).ravel() for side in (above, below))
+        which = np.abs(up - down) <= ROUNDING * (up + down) if signed else (up == 0) != (down == 0)
+        rows = np.flatnonzero(which & (up + down > 0))
+        size = np.where(signed, up, up + down)[rows]
+        parts = [above[rows], below[rows]] if signed else [compressed(above + below)[rows]]
+        number, shared = _numbered([compressed(scale_rows(part, 1 / size)) for part in parts])
+        second = number[rows.size :] if signed else np.full(rows.size, -1)
+        scale = size if signed else np.where(up[rows] > 0, size, -size)
+        return cls(rows, number[: rows.size], second, scale, shared)
+
+
+def _numbered(parts: list[Matrix]) -> tuple[IntArray, Matrix]:
+    """Numbers of means with such shares, one after the other, and the distinct ones of several columns."""
+    shares = compressed(sparse.vstack(parts))
+    shares.sort_indices()
+    start, length = shares.indptr[:-1], np.diff(shares.indptr)
+    alone = length == 1
+    number = np.full(length.size, shares.shape[1], dtype=np.intp)
+    number[alone] = shares.indices[start[alone]]
+    several, seen = np.flatnonzero(~alone), dict[bytes, int]()
+    for row in several.tolist():
+        at = slice(shares.indptr[row], shares.indptr[row + 1])
+        key = shares.indices[at].tobytes() + shares.data[at].tobytes()
+        number[row] += seen.setdefault(key, len(seen))
+    _, place = np.unique(number[several], return_index=True)
+    return number, shares[several[place]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,7 +366,6 @@ class UnitScores(ABC):
     contrasts: Matrix  # (n_params, n_columns): the parameters as contrasts of the columns
     icc: float  # correlation that is granted within a cluster to what was not seen
     factor: FloatArray | None = field(default=None, kw_only=True)  # (n_columns,): 1 - n/N of a finite population
-    stratified: bool = field(default=False, kw_only=True)  # whether strata are fixed, which lowers variances
 
     def drawn(self, factor: FloatArray) -> Self:
         """The same of a finite population, whose variances fall by 1 - n/N."""
@@ -329,120 +386,118 @@ class UnitScores(ABC):
         self, sides: Sides, variance: FloatArray, axis: Axis | None, left: FloatArray | float = 1.0
     ) -> NullVariance:
         """V(x) of such contrasts, from their variances in clusters of an axis (None: independent rows)."""
-        _, first, second, _ = sides
-        n, theta = self.count[first], self.means[first] - np.where(second < 0, 0.0, self.means[second])
-        size, spread, unseen = self._moments(first, second, theta, axis)
-        factor = np.ones(n.size) if self.factor is None else self.factor[first]
-        if self.stratified:
-            naive = factor * spread / np.maximum(n - 1, 1)
-            known = (variance > 0) & (naive > 0)
-            factor = factor * np.where(known, np.minimum(variance / np.where(known, naive, 1.0), 1.0), 1.0)
-        moments = theta, n, spread, size, spread + theta**2
+        first, second = sides.first, sides.second
+        means, count, factor = self._columns(sides.shared)
+        n, factor, theta = count[first], factor[first], means[first] - np.where(second < 0, 0.0, means[second])
+        size, spread, unseen = self._moments(sides, theta, axis)
+        moments, factor = (theta, n, spread, size, spread + theta**2), factor * self._within(sides, theta, spread)
         return null_variance(*moments, variance, unseen, self.icc, signed=self.signed, factor=factor, left=left)
 
-    def apart(self, contrasts: Matrix) -> IntArray:
-        """Which contrasts are of two models that were not asked the same questions."""
-        return np.setdiff1d(self._held(contrasts, 2)[1], self.sides(contrasts)[0])
+    def _within(self, sides: Sides, theta: FloatArray, spread: FloatArray) -> FloatArray | float:
+        """What fixed strata leave of the variance of independent rows."""
+        return 1.0
 
-    def _held(self, contrasts: Matrix | None, n_columns: int) -> tuple[Matrix, IntArray, IntArray]:
-        """Contrasts of the columns, which of them hold so many, and where the entries of these start."""
+    def _columns(self, shared: Matrix) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Means, rows and 1 - n/N of the columns, and of means that have shares of several."""
+        factor = np.ones(self.count.size) if self.factor is None else self.factor
+        means, count, factor = (np.append(of, shared @ of) for of in (self.means, self.count, factor))
+        return means, count, factor
+
+    def of_columns(self, contrasts: Matrix | None) -> Matrix:
+        """Contrasts of the parameters (None: these) as contrasts of the columns."""
         # No other array shares the entries.
         A = self._compressed.copy() if contrasts is None else of_columns(compressed(contrasts), self._compressed)
         A.sum_duplicates()
         A.eliminate_zeros()
-        rows = np.flatnonzero(np.diff(A.indptr) == n_columns)
-        return A, rows, A.indptr[rows]
-
-    def differences(self, contrasts: Matrix | None) -> Sides:
-        """Contrasts that are multiples of the difference of two columns."""
-        A, rows, start = self._held(contrasts, 2)
-        at = start[:, None] + np.arange(2)
-        value, column = A.data[at], A.indices[at].astype(np.intp)
-        opposite = np.abs(value.sum(axis=1)) <= ROUNDING * np.abs(value).sum(axis=1)
-        return rows[opposite], column[opposite, 0], column[opposite, 1], value[opposite, 0]
+        return A
 
     @cached_property
     def _compressed(self) -> Matrix:
         return compressed(self.contrasts)
 
     @abstractmethod
-    def _moments(
-        self, first: IntArray, second: IntArray, theta: FloatArray, axis: Axis | None
-    ) -> tuple[FloatArray, FloatArray, Unseen]:
+    def _moments(self, sides: Sides, theta: FloatArray, axis: Axis | None) -> tuple[FloatArray, FloatArray, Unseen]:
         """Means of |d|, variances of the rows, and what the clusters did not show."""
 
 
 @dataclass(frozen=True, eq=False)
 class SingleMeans(UnitScores):
-    """Columns are means, each with a null variance by itself.
+    """Columns are means; each, and each mean of several with known shares w_s, has a null variance by itself.
 
-    A weighted mean counts as n* = (sum w)^2/sum w^2 rows, and a weight as its part of these; Kish (1965), section 8.2.
+    A weighted mean counts as n* = (sum w)^2/sum w^2 rows, and a weight as its part of these; one of several columns as
+    n* = 1/sum(w_s^2/n_s) rows of variance s^2 = n* sum(w_s^2 s_s^2/n_s): Kish (1965), section 8.2. A column with k_s
+    rows of the rarer kind did not show (1/2)/(1/2 + k_s) of its s_s^2; so much of it is the variance within the columns
+    of that mean, pooled.
     """
 
     signed = False
 
     squares: FloatArray  # (n_columns,): n* times the variance of one row
-    weight: FloatArray  # (n_cells,): sum of the weights
+    weight: FloatArray  # (n_columns,): sum of the weights
     # whether models are scored against each other, where what one wins another loses: no difference is of two means
     opposed: bool = field(default=False, kw_only=True)
 
     def sides(self, contrasts: Matrix | None) -> Sides:
-        """Contrasts that are one column."""
-        A, rows, start = self._held(contrasts, 1)
-        whole = np.abs(A.data[start] - 1.0) <= ROUNDING
-        rows, column = rows[whole], A.indices[start[whole]].astype(np.intp)
-        return rows, column, np.full(rows.size, -1), np.ones(rows.size)
+        """Contrasts that are multiples of a mean; where models are opposed, of one column."""
+        sides = Sides.of_signs(self.of_columns(contrasts), signed=False)
+        return sides.chosen(sides.first < self.count.size) if self.opposed else sides
 
-    def _moments(
-        self, first: IntArray, second: IntArray, theta: FloatArray, axis: Axis | None
-    ) -> tuple[FloatArray, FloatArray, Unseen]:
+    def _columns(self, shared: Matrix) -> tuple[FloatArray, FloatArray, FloatArray]:
+        means, count, factor = super()._columns(shared)
+        parts, k = squared_entries(shared), self.count.size
+        count[k:] = 1 / (parts @ (1 / self.count))
+        factor[k:] = (parts @ (factor[:k] / self.count)) * count[k:]
+        return means, count, factor
+
+    def _spread(self, shared: Matrix) -> FloatArray:
+        """Variances of one row of the columns, and of means that have shares of several."""
+        n, squares = rows_over_strata(shared, (self.means, self.count, self.squares), self.factor)
+        return np.append(self.squares / self.count, squares / n)
+
+    def _moments(self, sides: Sides, theta: FloatArray, axis: Axis | None) -> tuple[FloatArray, FloatArray, Unseen]:
         """Of scores, and the rarer of successes and failures in each cluster."""
-        moments = theta, self.squares[first] / self.count[first]
+        first, shared = sides.first, sides.shared
+        moments = theta, self._spread(shared)[first]
         if axis is None or not first.size:
             return *moments, Unseen.of_rows(first.size)
         if axis not in self._unseen:
-            self._unseen[axis] = self._unseen_in(axis)
-        of = self._unseen[axis]
-        return *moments, Unseen(of.share[first], of.pairs[first])
+            self._unseen[axis] = self._unseen_in(axis, identity(self.count.size))
+        of = [self._unseen[axis], *([self._unseen_in(axis, shared)] if shared.shape[0] else [])]
+        share, pairs = (np.concatenate([getattr(part, name) for part in of]) for name in ("share", "pairs"))
+        return *moments, Unseen(share[first], pairs[first])
 
-    @property
-    def cell_count(self) -> FloatArray:
-        """Rows that the cells of which the means are made count as."""
-        return self.count
-
-    def variances(self, axis: Axis | None) -> tuple[FloatArray, FloatArray]:
-        """CR0 variances of the columns in clusters of an axis, and those of independent rows."""
-        factor = 1.0 if self.factor is None else self.factor
-        naive = np.asarray(factor * self.squares / self.count / np.maximum(self.count - 1, 1))
+    def variances(self, axis: Axis | None, shared: Matrix) -> tuple[FloatArray, FloatArray]:
+        """CR0 variances of the columns and of means of several in clusters of an axis, and of independent rows."""
+        _, n, factor = self._columns(shared)
+        naive = np.asarray(factor * self._spread(shared) / np.maximum(n - 1, 1))
         if axis is None:
             return naive, naive
-        totals = (scale_columns(block.totals, 1 / self.weight) for block in self.scores.cells(axis))
-        squares = (squared_entries(compressed(self._in_columns(block))) for block in totals)
+        shares = compressed(sparse.vstack([identity(self.count.size), shared]))
+        totals = (compressed(scale_columns(block.totals, 1 / self.weight)) for block in self.scores.cells(axis))
+        squares = (squared_entries(compressed(block @ shares.T)) for block in totals)
         return sum_blocks(totals_of_columns(block) for block in squares), naive
 
-    def _in_columns(self, rows: Matrix) -> Matrix:
-        """What clusters have in each column, from what they have in the cells."""
-        return rows
+    def _unseen_in(self, axis: Axis, shares: Matrix) -> Unseen:
+        """What the clusters did not show of means with such shares of the columns."""
+        of_row = self.count / self.weight
 
-    def _unseen_in(self, axis: Axis) -> Unseen:
-        """What the clusters did not show of each column."""
-        return self._rarer_in(axis, self.means)
+        def in_cells(block: Block) -> tuple[Matrix, Matrix]:
+            rows = compressed(scale_columns(compressed(rows_of(block)), of_row))
+            return compressed(scale_columns(compressed(block.totals), of_row) + scale_columns(rows, self.means)), rows
 
-    def _rarer_in(self, axis: Axis, means: FloatArray) -> Unseen:
-        blocks = ((block.totals, rows_of(block)) for block in self.scores.cells(axis))
-        return Unseen.of_clusters(rarer_scores(blocks, means, self.cell_count / self.weight))
+        counted = compressed(scale_columns(shares, 1 / self.count))
+        return Unseen.of_parts(rarer_scores(map(in_cells, self.scores.cells(axis)), counted))
 
     def beside(self, other: SingleMeans, stacked: Any) -> SingleMeans | None:
         """Means of both, their scores in place of what is `stacked`; None where the two have not the same rule."""
-        rules = [(type(part), part.icc, part.stratified, part.opposed, part.factor is None) for part in (self, other)]
-        if rules[0] != rules[1] or self.factor is not None:
+        alike = self.icc == other.icc and self.opposed == other.opposed
+        if not alike or self.factor is not None or other.factor is not None:
             return None
         parts = ((part.means, part.count, part.squares, part.weight) for part in (self, other))
         means, count, *more = (np.concatenate(both) for both in zip(*parts, strict=True))
         contrasts = sparse.block_diag([self._compressed, other._compressed], format="csr")
         scores = replace(stacked, first=self.scores, second=other.scores)
-        beside = SingleMeans(scores, means, count, contrasts, self.icc, *more, stratified=self.stratified)
-        return replace(beside, opposed=self.opposed)
+        return SingleMeans(scores, means, count, contrasts, self.icc, *more, opposed=self.opposed)
 
     @cached_property
     def _unseen(self) -> dict[Axis, Unseen]:
@@ -458,18 +513,16 @@ class UnpairedMeans:
     single: SingleMeans
     paired: Paired | None
 
-    def apart(self, contrasts: Matrix) -> IntArray:
-        """Which contrasts are none of these."""
-        return np.setdiff1d(np.arange(contrasts.shape[0]), self.sides(contrasts)[0])
-
     def sides(self, contrasts: Matrix | None) -> Sides:
         """Contrasts that are multiples of such differences, and not of the same questions; the larger mean first."""
-        rows, first, second, scale = self.single.differences(contrasts)
-        if self.paired is not None and rows.size:
-            apart = ~np.isin(rows, self.paired.sides(contrasts)[0])
-            rows, first, second, scale = rows[apart], first[apart], second[apart], scale[apart]
-        turned = self.single.means[first] < self.single.means[second]
-        return rows, *np.where(turned, (second, first), (first, second)), np.where(turned, -scale, scale)
+        sides = Sides.of_signs(self.single.of_columns(contrasts), signed=True)
+        if self.paired is not None and sides.rows.size:
+            sides = sides.chosen(~np.isin(sides.rows, self.paired.sides(contrasts).rows))
+        means, first, second = self.single.means, sides.first, sides.second
+        means = np.append(means, sides.shared @ means)
+        turned = means[first] < means[second]
+        first, second = np.where(turned, (second, first), (first, second))
+        return replace(sides, first=first, second=second, scale=np.where(turned, -sides.scale, sides.scale))
 
     def null_variance(self, sides: Sides, variance: FloatArray, axis: Axis | None) -> NullVariance:
         """V(x) from the variances of the differences in clusters of an axis (None: independent rows).
@@ -477,80 +530,32 @@ class UnpairedMeans:
         Each mean has its part of the variance, in proportion to what its own clusters add to it; what clusters have in
         common is left out of what they are taken to have at least, too.
         """
-        rows, first, second, scale = sides
-        columns, alone = np.array([first, second]), np.full(rows.size, -1)
-        clustered, naive = (of[columns] for of in self.single.variances(axis))
+        numbers = np.array([sides.first, sides.second])
+        clustered, naive = (of[numbers] for of in self.single.variances(axis, sides.shared))
         total = clustered.sum(axis=0)
         left = np.where(total > 0, variance / np.where(total > 0, total, 1.0), 1.0)
         nulls = [
-            self.single.null_variance((rows, column, alone, scale), part, axis, np.minimum(left, 1.0))
-            for column, part in zip(columns, clustered * left, strict=True)
+            self.single.null_variance(sides.of_mean(number), part, axis, np.minimum(left, 1.0))
+            for number, part in zip(numbers, clustered * left, strict=True)
         ]
         return NullVariance.of_two(nulls[0], nulls[1], naive.sum(axis=0))
 
 
-@dataclass(frozen=True, eq=False)
-class StratifiedMeans(SingleMeans):
-    """Columns are means over strata with known shares w_s; each has a null variance by itself.
+def rows_over_strata(
+    shares: Matrix, strata: tuple[FloatArray, FloatArray, FloatArray], factor: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """n* and n* s^2 of means with such shares, (n_means, n_strata), as `SingleMeans` has them.
 
-    A column counts as n* = 1/sum(w_s^2/n_s) rows of variance s^2 = n* sum(w_s^2 s_s^2/n_s), Kish (1965), section 8.2.
-    A stratum with k_s rows of the rarer kind did not show (1/2)/(1/2 + k_s) of its s_s^2; so much of it is the variance
-    within the strata of its mean, pooled.
+    From means, rows and n s^2 of the strata, and 1 - n/N of finite ones.
     """
-
-    shares: Matrix = field(kw_only=True)  # (n_columns, n_strata): w_s
-    strata: Strata = field(kw_only=True)
-
-    @classmethod
-    def of_strata(
-        cls, scores: Scores, shares: Matrix, strata: Strata, icc: float, weight: FloatArray, factor: Any = 1.0
-    ) -> StratifiedMeans:
-        """From means, rows and squares of the strata; `factor` is 1 - n/N of each stratum of a finite population."""
-        w = compressed(shares)
-        n, squares = rows_over_strata(w, strata, factor)
-        return cls(scores, w @ strata[0], n, identity(n.size), icc, squares, weight, shares=w, strata=strata)
-
-    def drawn(self, factor: FloatArray) -> StratifiedMeans:
-        """The same of strata of finite populations."""
-        of = StratifiedMeans.of_strata(self.scores, self.shares, self.strata, self.icc, self.weight, factor)
-        return replace(of, contrasts=self.contrasts)
-
-    def beside(self, other: SingleMeans, stacked: Any) -> SingleMeans | None:
-        """Means over other strata are not put beside them."""
-        return None
-
-    @property
-    def cell_count(self) -> FloatArray:
-        """Rows of the strata."""
-        return self.strata[1]
-
-    def _in_columns(self, rows: Matrix) -> Matrix:
-        """By the shares of the strata."""
-        return compressed(rows) @ self.shares.T
-
-    def _unseen_in(self, axis: Axis) -> Unseen:
-        """That of the strata, by their shares of the variance."""
-        mean, count, _ = self.strata
-        of = self._rarer_in(axis, mean)
-        variances = _shares_of_variance(compressed(self.shares), 1 / count)
-        total = np.asarray(variances.sum(axis=1)).ravel()
-        return Unseen(variances @ of.share / total, variances @ of.pairs / total)
-
-
-def rows_over_strata(w: Matrix, strata: Strata, factor: Any = 1.0) -> tuple[FloatArray, FloatArray]:
-    """n* and n* s^2 of means over strata with the shares w, (n_columns, n_strata), as `StratifiedMeans` has them."""
     mean, count, squares = strata
-    inside, variances = nonzero_entries(w), _shares_of_variance(w, factor / count)
+    parts, inside = squared_entries(shares), nonzero_entries(shares)
+    part = scale_columns(parts, (1.0 if factor is None else factor) / count)
     pooled = (inside @ squares) / np.maximum(inside @ (count - 1), 1)
     unseen = 0.5 / (0.5 + count * np.minimum(mean, 1 - mean))
-    within = (1 - unseen) * squares / np.maximum(count - 1, 1)
-    n = 1 / np.asarray(variances.sum(axis=1)).ravel()
-    return n, n * (variances @ within + pooled * (variances @ unseen)) * (n - 1)
-
-
-def _shares_of_variance(w: Matrix, inverse: FloatArray) -> Matrix:
-    """w_s^2/n_s of each stratum, (n_columns, n_strata)."""
-    return compressed(scale_columns(w.multiply(w), inverse))
+    within = part @ ((1 - unseen) * squares / np.maximum(count - 1, 1)) + pooled * (part @ unseen)
+    n = 1 / (parts @ (1 / count))
+    return n, within / np.asarray(part.sum(axis=1)).ravel() * (n - 1)
 
 
 def rows_of(block: Block) -> Matrix:
@@ -565,16 +570,31 @@ class Paired(UnitScores):
 
     signed = True
 
+    # Means and questions of each column by fixed stratum, (n_columns, n_strata) each.
+    strata: tuple[FloatArray, FloatArray] | None = field(default=None, kw_only=True)
+
+    def _within(self, sides: Sides, theta: FloatArray, spread: FloatArray) -> FloatArray | float:
+        """The pooled variance within strata over that of all questions; 1 where they vary in no stratum."""
+        if self.strata is None:
+            return 1.0
+        means, count = (np.vstack([of, sides.shared @ of]) for of in self.strata)
+        d = means[sides.first] - np.where(sides.second[:, None] < 0, 0.0, means[sides.second])
+        count = count[sides.first]
+        n, n_strata = count.sum(axis=1), np.count_nonzero(count, axis=1)
+        within = spread - np.sum(count * (d - theta[:, None]) ** 2, axis=1) / n
+        ratio = quotient(within / np.maximum(n - n_strata, 1), spread / np.maximum(n - 1, 1), 1.0)
+        return np.where(within > ROUNDING, ratio, 1.0)
+
     @abstractmethod
     def _homes(self, axis: Axis) -> IntArray | None:
         """Cluster of each question; None where that is not known."""
 
     @abstractmethod
-    def _present(self, first: IntArray) -> FloatArray | None:
-        """Which questions the columns have, shape (m, n_questions); None where `_each` tells."""
+    def _present(self, sides: Sides, at: IntArray) -> FloatArray | None:
+        """Which questions some differences are over, shape (m, n_questions); None where `_each` tells."""
 
     @abstractmethod
-    def _each(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
+    def _each(self, sides: Sides) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
         """Differences by question, of a few contrasts at a time, and which questions they are (None: all)."""
 
     def _apart(self, axis: Axis | None) -> bool:
@@ -590,21 +610,20 @@ class Paired(UnitScores):
     def _apart_by_axis(self) -> dict[Axis, bool]:
         return {}
 
-    def _moments(
-        self, first: IntArray, second: IntArray, theta: FloatArray, axis: Axis | None
-    ) -> tuple[FloatArray, FloatArray, Unseen]:
+    def _moments(self, sides: Sides, theta: FloatArray, axis: Axis | None) -> tuple[FloatArray, FloatArray, Unseen]:
         """Of differences, and questions that are not of the commonest of -1, 0 and 1 in each cluster."""
+        first, count = sides.first, self._columns(sides.shared)[1]
         (size, square), of_rows = np.zeros((2, first.size)), Unseen.of_rows(first.size)
         if not first.size:  # No clusters are looked up in vain either.
             return size, square, of_rows
         home = None if axis is None or self._apart(axis) else self._homes(axis)
         share, pairs = np.ones(first.size), np.zeros(first.size)
-        for at, d, member in self._each(first, second):
-            n = self.count[first[at]]
+        for at, d, member in self._each(sides):
+            n = count[first[at]]
             size[at], square[at] = np.abs(d).sum(axis=1) / n, np.einsum("mn,mn->m", d, d) / n
             if home is not None:
                 cluster = home if member is None else home[member]
-                unseen = Unseen.of_clusters([differing_in_clusters(d, self._present(first[at]), cluster)])
+                unseen = Unseen.of_clusters([differing_in_clusters(d, self._present(sides, at), cluster)])
                 share[at], pairs[at] = unseen.share, unseen.pairs
         return size, np.maximum(square - theta**2, 0.0), Unseen(share, pairs)
 

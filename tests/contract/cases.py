@@ -515,6 +515,13 @@ def _over_models(data: Any, groups: Any) -> er.Results:
     return er.mean(data, over="model", item="question", q=[0.5], groups=groups)
 
 
+def _combined(data: Any, groups: Any, **options: Any) -> er.Results:
+    """An average of means, 1 less a mean, a sum, and a model against the average of all."""
+    means = er.mean(data, "right", by="model", groups=groups, **options)
+    first, second, every = *np.eye(len(means.params))[:2], np.full(len(means.params), 1 / len(means.params))
+    return means.contrast([every, -first, 3 * first + second, first - every], list("abcd"), constant=[0, 1, 0, 0])
+
+
 @dataclass(frozen=True)
 class Derived:
     """An estimator whose estimate is made of others', with what `test_derived.py` needs to call it.
@@ -535,6 +542,8 @@ class Derived:
 
 
 DERIVED = [
+    Derived("combinations of means", lambda data, groups: _combined(data, groups, item="question")),
+    Derived("combinations of means of rows", _combined),
     Derived("pass@1 and pass@2", lambda data, groups: _curve(data, groups), right_answers),
     Derived("pass^1 and pass^2", lambda data, groups: _curve(data, groups, require="all"), right_answers),
     Derived("horizon", _horizon),

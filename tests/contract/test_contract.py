@@ -807,14 +807,22 @@ def test_a_constant_moves_estimates_and_intervals_alone(case):
     results, k = _fit(case), len(_fit(case).params)
     names, by = list(results.params.index), 0.25 + 0.5 * np.arange(k)
     still, moved = results.contrast(np.eye(k), names), results.contrast(np.eye(k), names, constant=by)
-    # A mean of scores in [0, 1] has an interval that knows their range; a moved one has that of its standard error.
-    ranged = results.estimate.bounded or results.cov.widths().scored is not None
-    ends = results.conf_int(method="wald") if ranged else still.conf_int()
+    # A win rate has an interval on the logit scale; a moved one that of its standard error.
+    scored = results.cov.widths().scored is not None
+    ends = results.conf_int(method="wald") if results.estimate.bounded and not scored else still.conf_int()
     _assert_close(moved.params, results.params + by, SAME)
     _assert_close(moved.bse, results.bse, SAME)
     _assert_close(moved.conf_int(), ends.add(by, axis=0), SAME)
     under = [each.with_cov(cov="CR1").conf_int(method="wald") for each in (moved, still)]
     _assert_close(under[0], under[1].add(by, axis=0), SAME)
+    if scored:  # Whose interval any linear function has.
+        turned, expected = results.contrast(-2 * np.eye(k), names, constant=1.0), 1 - 2 * results.conf_int()[[1, 0]]
+        _assert_close(turned.conf_int(), expected, SAME)
+        _assert_close(
+            turned.with_cov(cov="CR1").conf_int(), 1 - 2 * results.with_cov(cov="CR1").conf_int()[[1, 0]], SAME
+        )
+        if results.estimate.bounded:
+            _assert_close(results.transform(lambda p: 1 - 2 * p).conf_int(), expected, 1e-8)
 
 
 BESIDE = {

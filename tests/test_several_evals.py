@@ -230,3 +230,24 @@ def test_a_forest_plot_has_a_row_for_each_eval_and_the_average_at_the_foot(kind)
         suite.plot(name, average=other)
     assert len(suite.plot(name, average=False).get_yticks()) == 2
     plt.close("all")
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.ZeroVarianceWarning")
+@pytest.mark.parametrize("groups", [None, "passage"])
+@pytest.mark.parametrize("weights", [None, {"a": 0.2, "b": 0.8}, {"a": 0.0, "b": 1.0}])
+def test_averages_of_means_in_the_unit_interval_have_the_interval_of_a_mean_over_strata(groups, weights):
+    logs = {name: er.datasets.paired(n_passages=12 + 9 * seed, seed=seed) for seed, name in enumerate("ab")}
+    logs["b"] = logs["b"].assign(score=logs["b"]["score"].where(logs["b"]["model"] == "old", 1.0))
+    asked = {"by": "model", "item": "question", "groups": groups, "dof": "normal"}
+    average = er.join_evals({name: er.mean(log, **asked) for name, log in logs.items()}).average(weights)
+    counted = [name for name in logs if weights is None or weights[name] > 0]
+    log = pd.concat(
+        [
+            logs[name].assign(eval=name, question=lambda rows: rows["eval"] + rows["question"].astype(str))
+            for name in counted
+        ]
+    ).assign(passage=lambda rows: rows["eval"] + rows["passage"].astype(str))
+    shares = "macro" if weights is None else {name: weights[name] for name in counted}
+    expected = er.mean(log, **asked, strata="eval", strata_weights=shares).conf_int()
+    found = average.table.loc[expected.index, ["lower", "upper"]]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)

@@ -552,7 +552,7 @@ class Covariance:
         if not sources:
             return None
         term = max(range(len(self.axes) or 1), key=lambda d: self.pieces[d].n_clusters)
-        axis = self.axes[term] if self.axes else None
+        axis = self.main_axis
         C = None if contrasts is None else self._contrasts(contrasts)
         parts = []
         for source in sources:
@@ -568,6 +568,11 @@ class Covariance:
             parts.append((Scored(sides.rows, sides.scale, term if self.summed else 0, null), 0))
         scored = Scored.joined(parts)
         return None if scored is None or not scored.rows.size else scored
+
+    @property
+    def main_axis(self) -> Axis | None:
+        """The axis with the most clusters; None of independent rows."""
+        return max(self.axes, key=lambda axis: self.n_clusters[axis_name(axis)], default=None)
 
     @property
     def _unpaired(self) -> UnpairedMeans | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -502,6 +502,39 @@ class SingleMeans(UnitScores):
     @cached_property
     def _unseen(self) -> dict[Axis, Unseen]:
         return {}
+
+
+@dataclass(frozen=True, eq=False)
+class IndependentMeans(SingleMeans):
+    """Columns are means of rows that have no cluster in common, as those of several evals have not."""
+
+    unseen: Unseen  # of each column, in its own clusters
+
+    @classmethod
+    def of(cls, parts: Sequence[tuple[SingleMeans, Matrix, Axis | None]], shares: FloatArray) -> Self | None:
+        """Means w_j theta_j summed over parts, each with its contrasts and its clusters; None where some are no means.
+
+        Shape of the shares w: (n_parts,).
+        """
+        columns, unseen = [], []
+        for single, contrasts, axis in parts:
+            sides = single.sides(contrasts)
+            if sides.rows.size < contrasts.shape[0] or np.any(sides.scale < 0) or single.icc != parts[0][0].icc:
+                return None
+            means, count, factor = (of[sides.first] for of in single._columns(sides.shared))
+            _, spread, part = single._moments(sides, means, axis)
+            columns.append((means, count, spread * count, factor))
+            unseen.append((part.share, part.pairs))
+        means, count, squares, factor = (np.concatenate(of) for of in zip(*columns, strict=True))
+        contrasts = sparse.kron(shares, sparse.eye_array(means.size // shares.size), format="csr")
+        of = Unseen(*(np.concatenate(each) for each in zip(*unseen, strict=True)))
+        scores, icc = parts[0][0].scores, parts[0][0].icc
+        return cls(scores, means, count, contrasts, icc, squares, count, of, factor=factor)
+
+    def _unseen_in(self, axis: Axis, shares: Matrix) -> Unseen:
+        parts = squared_entries(shares) @ sparse.diags_array(1 / self.count)
+        total = np.asarray(parts.sum(axis=1)).ravel()
+        return Unseen(parts @ self.unseen.share / total, parts @ self.unseen.pairs / total)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal, TypeAlias
 
@@ -12,12 +12,14 @@ import pandas as pd
 from scipy.optimize import brentq
 
 from evalreg.checks import FloatArray, adjustment, fraction, issue, listed, nearest, option, passed, quotient
-from evalreg.covariance.crossed import t_pvalues, t_quantile
+from evalreg.covariance.crossed import Scored, Widths, t_quantile
 from evalreg.errors import ArgumentError, ArgumentTypeError, FewClustersWarning, NotAvailableError, Note
 from evalreg.inference.simultaneous import adjust_pvalues
+from evalreg.numerics.matrices import compressed
 from evalreg.report.answer import ranks_text
 from evalreg.report.tables import Grid, Printed, Summary, dof_texts, error_text, interval_text, number, p_value, whole
 from evalreg.results.results import Results
+from evalreg.scores.score_interval import IndependentMeans, NullVariance
 
 TasksName: TypeAlias = Literal["fixed", "drawn"]
 WeightsName: TypeAlias = Literal["precision"]
@@ -40,6 +42,16 @@ class Averaged:
     # Of effects drawn from a population: the spread of the true ones, and the standard error of a new one. NaN else.
     tau: FloatArray
     new_se: FloatArray
+    # Of means of scores in [0, 1], whose variance depends on the value tested.
+    null: NullVariance | None = None
+
+    @property
+    def widths(self) -> Widths:
+        """From which intervals and p-values come."""
+        if self.null is None:
+            return Widths.one_t(np.where(self.se > 0, self.se, np.nan) ** 2, self.dof)
+        every = np.arange(self.dof.size)
+        return replace(Widths.one_t(self.null.seen, self.dof), scored=Scored(every, np.ones(every.size), 0, self.null))
 
 
 def weighted(theta: FloatArray, se: FloatArray, dof: FloatArray, weights: FloatArray) -> Averaged:
@@ -209,12 +221,13 @@ class EvalAverage(Printed):
 
     def _frame(self, averaged: Averaged, alpha: float, tested: dict[str, Any]) -> pd.DataFrame:
         """Estimates with intervals, within what is possible; what is tested; and of drawn tasks those of a new one."""
-        (low, high), sides = self.bounds, np.array([[-1.0], [1.0]]) * t_quantile(alpha, averaged.dof)
+        low, high = self.bounds
         bounds = (low - high, high - low) if averaged is self.pairs else self.bounds
         columns = {"estimate": averaged.estimate, "se": averaged.se, "dof": averaged.dof}
-        columns["lower"], columns["upper"] = np.clip(averaged.estimate + sides * averaged.se, *bounds)
+        columns["lower"], columns["upper"] = np.clip(averaged.widths.limits(averaged.estimate, alpha).T, *bounds)
         columns |= tested
         if self.tasks == "drawn":
+            sides = np.array([[-1.0], [1.0]]) * t_quantile(alpha, averaged.dof)
             low, high = np.clip(averaged.estimate + sides * averaged.new_se, *bounds)
             columns |= {"tau": averaged.tau, "new_lower": low, "new_upper": high}
         return pd.DataFrame(columns)
@@ -289,7 +302,7 @@ class EvalAverage(Printed):
 
 def _p_values(averaged: Averaged) -> FloatArray:
     """Two-sided p-values against 0; NaN without a variance."""
-    return t_pvalues(averaged.estimate / np.where(averaged.se > 0, averaged.se, np.nan), averaged.dof)
+    return averaged.widths.pvalues(averaged.estimate)
 
 
 def average_over(
@@ -309,7 +322,7 @@ def average_over(
         errors = [_errors_of(name, part, names, C) for name, part in parts.items()]
         theta, se, dof = (np.array(arrays) for arrays in zip(*errors, strict=True))
         if w is not None and tasks == "fixed":
-            return weighted(theta, se, dof, w)
+            return replace(weighted(theta, se, dof, w), null=_null_variance(parts, names, C, w))
         return drawn(theta, se) if w is None else drawn_alike(theta, se)
 
     m = len(names)
@@ -321,6 +334,31 @@ def average_over(
     return EvalAverage(names, tuple(parts), said, tasks, averaged(np.eye(m)), pairs, bounds, notes)
 
 
+def _null_variance(
+    parts: Mapping[str, Results], names: tuple[str, ...], C: FloatArray, w: FloatArray
+) -> NullVariance | None:
+    """That of averages of means of scores in [0, 1], the evals as strata of known shares; None of anything else."""
+    means, seen = [], np.zeros(C.shape[0])
+    for part, share in zip(parts.values(), w, strict=True):
+        if part.cov.single is None:
+            return None
+        full = _in_full(part, names, C)
+        means.append((part.cov.single, compressed(full), part.cov.main_axis))
+        seen += share**2 * np.nan_to_num(part.cov.variance(full))
+    counting = [of for of, share in zip(means, w, strict=True) if share]
+    averages = IndependentMeans.of(counting, w[w > 0])
+    if averages is None or not seen.size:
+        return None
+    return averages.null_variance(averages.sides(None), seen, ("eval",))
+
+
+def _in_full(part: Results, names: tuple[str, ...], C: FloatArray) -> FloatArray:
+    """Contrasts of the named parameters as contrasts of all of an eval."""
+    full = np.zeros((C.shape[0], part.estimate.n_params))
+    full[:, [part.estimate.names.index(label) for label in names]] = C
+    return full
+
+
 def _errors_of(
     name: str, part: Results, names: tuple[str, ...], C: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -330,8 +368,7 @@ def _errors_of(
     interval: half of its length over t stands for the error, or the average would take the score for known.
     """
     at = [part.estimate.names.index(label) for label in names]
-    full = np.zeros((C.shape[0], part.estimate.n_params))
-    full[:, at] = C
+    full = _in_full(part, names, C)
     theta = full @ np.array(part.estimate.params)
     contrasts = None if np.array_equal(full, np.eye(part.estimate.n_params)) else full
     se, dof = np.sqrt(part.cov.variance(contrasts)), part.cov.dof(contrasts)

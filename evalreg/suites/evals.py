@@ -159,7 +159,8 @@ class Evals(Printed):
 
         References
         ----------
-        Fixed: dof by Welch and Satterthwaite (1946). Drawn: mean and spread of the evals' scores with t(k - 1), at
+        Fixed: dof by Welch and Satterthwaite (1946); averages of means of scores in [0, 1] have the score interval of
+        `mean` over strata, which the evals are. Drawn: mean and spread of the evals' scores with t(k - 1), at
         least the error of their questions; "precision" has tau^2 by Paule and Mandel (1982) and the interval of Knapp
         and Hartung (2003), not below that of known tau^2. An eval that shows no variance, as where a model solves all
         questions, counts with half the length of its 95% interval over t.

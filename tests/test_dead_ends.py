@@ -45,6 +45,10 @@ def test_options_apply_to_the_tasks_that_have_them_and_what_was_read_is_said(fol
     assert main(["mean", str(folder)]) == 3
     options = re.search(r"For instance pass (--.*?)\. ", capsys.readouterr().err)[1]
     assert main(["mean", str(folder), *shlex.split(options)]) == 0
+    for words in (["--metric", "exact_match", "--filter", "strict"], ["--metric", "acc,none"], ["--metric", "acc"]):
+        assert main(["mean", str(folder), *words]) == 3
+        alone = re.search(r"such as (--task \w+)", capsys.readouterr().err)[1]
+        assert main(["mean", str(folder), *words, *alone.split()]) == 0
     log = er.read_log(folder, metric="acc", filter="strict")
     assert log.measures == {"gen": "exact_match under strict", "mc": "acc"}
     assert any('Read: exact_match under strict for "gen"; acc for "mc".' in note for note in log.notes)
@@ -59,6 +63,16 @@ def test_options_apply_to_the_tasks_that_have_them_and_what_was_read_is_said(fol
             er.read_log(path, task="mx")
     with pytest.raises(MissingColumnError, match=r'The columns are "id", "'):  # in the order of the file
         er.read_log(path, columns=["metadata"])
+
+
+@pytest.mark.parametrize("words", ["mean", "report", "table", "evals --eval metadata.subject", "leaderboard"])
+def test_every_command_says_what_the_log_left_out(tmp_path, capsys, words):
+    errored = {"failureReason": 2, "gradingResult": None, "score": 0, "success": False}
+    rows = results(12, prompts=(0,), change=lambda question, *_: errored if question % 4 == 0 else {})
+    path = str(document(tmp_path / "out.json", rows))
+    for form in ["md", "html", "json"] if words == "report" else ["text", "md", "csv"]:
+        assert main([words.split()[0], path, *words.split()[1:], "--format", form]) == 0
+        assert "36 rows of promptfoo; left out: 12 errored" in re.sub(r"\s+", " ", "".join(capsys.readouterr()))
 
 
 def test_each_way_out_of_a_refusal_to_pool_runs(folder, tmp_path_factory, capsys):

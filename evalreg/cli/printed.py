@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalreg.checks import accessing, counted, visible
+from evalreg.checks import accessing, visible
 from evalreg.cli.verbs import Reply, Request
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.report.answer import dropped_lines, tiers_summary
@@ -82,25 +82,13 @@ def _is_one_table(reply: Reply, form: str) -> bool:
 
 def _lines(request: Request, reply: Reply) -> list[str]:
     """What was read and kept, and answers in words: notes below a table, or lines for standard error."""
-    rows, lines = reply.rows, list[str]()
-    if rows is not None:
-        is_doctor = request.command.name == "doctor"
-        lines += _of_log(rows.log) if rows.log is not None and not is_doctor else []
-        lines += [f"Rows kept: {rows.filter_note}."] if rows.filter_note else []
-        has_by = any("by" in names for names in request.command.names.values())
-        lines += rows.pooled(request.options, has_by, is_doctor)
+    lines = [] if reply.rows is None else request.read(reply.rows)
+    for name, rows in reply.beside.items():
+        lines += [f"{name}: {line}" if len(reply.beside) > 1 else line for line in request.read(rows)]
     if (test := reply.more.get("joint")) is not None:
         F = f"F({test.df_num:g}, {test.df_denom:.4g}) = {float(test.statistic):.4g}"
         lines.insert(0, f"All differences at once: {F}, p {p_text(float(test.pvalue), request.alpha)}.")
     return [*lines, *filter(None, [reply.sentence])]
-
-
-def _of_log(log: Any) -> list[str]:
-    """What was read of a log and what was left out, in one line, and what the reader says."""
-    if log.format in ("table", "frame"):
-        return list(log.notes)
-    counts = ", ".join(f"{count:,} {reason}" for reason, count in log.left_out.items())
-    return [f"{counted(len(log.frame), 'row')} of {log.format}; left out: {counts or 'none'}.", *log.notes]
 
 
 def summary_of(result: Any, request: Request) -> Summary:

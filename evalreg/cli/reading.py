@@ -67,6 +67,15 @@ class Rows:
         """Whether the rows compare two models."""
         return self.has("left", "right") or getattr(getattr(self.data, "roles", None), "kind", "") == "pairs"
 
+    @property
+    def read(self) -> list[str]:
+        """What was read of a log and what was left out, in one line, and what the reader says."""
+        if self.harness is None:
+            return [] if self.log is None else list(self.log.notes)
+        counts = ", ".join(f"{count:,} {reason}" for reason, count in self.harness.left_out.items())
+        rows = counted(len(self.harness.frame), "row")
+        return [f"{rows} of {self.harness.format}; left out: {counts or 'none'}.", *self.harness.notes]
+
     def pooled(self, options: Mapping[str, Any], has_by: bool, is_doctor: bool) -> Iterator[str]:
         """Sentences where no option tells several tasks, or what seem to be models, apart."""
         from evalreg.logs.table_log import likely_roles

@@ -35,6 +35,7 @@ class Reply:
     more: Mapping[str, Any] = field(default_factory=dict)  # further answers by name, printed below
     gate: Any = None
     sentence: str = ""  # an answer in words, below the tables
+    beside: Mapping[str, Rows] = field(default_factory=dict)  # rows of several results, by their names
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +68,14 @@ class Request:
                 f"`{lost[0]}` does not go with what is estimated here ({function.replace('_', ' ')}). Leave it out.",
                 parameter=lost[0],
             )
+
+    def read(self, rows: Rows) -> list[str]:
+        """What was read and kept for this command, and what is taken together."""
+        is_doctor = self.command.name == "doctor"
+        lines = [] if is_doctor else rows.read
+        lines += [f"Rows kept: {rows.filter_note}."] if rows.filter_note else []
+        has_by = any("by" in names for names in self.command.names.values())
+        return [*lines, *rows.pooled(self.options, has_by, is_doctor)]
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an option, or its default."""
@@ -280,15 +289,16 @@ def side_by_side(request: Request) -> Reply:
     function, beside = "fit" if formulas else "mean", ("names", "beneath", "stars", "keep")
     request.refuse_others(function, beside)
     columns: dict[str, Any] = {}
-    for name, file in files.items():
-        rows = read([file], request.options)
+    parts = {name: read([file], request.options) for name, file in files.items()}
+    for name, rows in parts.items():
         for formula in formulas or [""]:
             header = ": ".join(filter(None, (name if len(files) > 1 or not formula else "", formula)))
             columns[header] = call(function, rows, request.of(function) | ({"formula": formula} if formula else {}))
     if len(columns) < len(files) * max(len(formulas), 1):
         raise ArgumentError("columns need names that differ: write NAME=FILE.", parameter="files")
     names = words(request.options["names"]) if isinstance(request.get("names"), str) else request.get("names")
-    return Reply(er.table(list(columns.values()), names or list(columns), **request.among(*beside[1:])))
+    table = er.table(list(columns.values()), names or list(columns), **request.among(*beside[1:]))
+    return Reply(table, beside=parts)
 
 
 def evals(request: Request) -> Reply:
@@ -298,9 +308,10 @@ def evals(request: Request) -> Reply:
     named, plain = named_files(request.files)
     if (named or len(plain) > 1) and "eval" not in request.options:
         files = named or {Path(file).stem: file for file in plain}
-        parts = {name: read([file], request.options) for name, file in files.items()}
+        parts = beside = {name: read([file], request.options) for name, file in files.items()}
     else:
         rows = read(request.files, request.options)
+        beside = {", ".join(request.files): rows}
         column = request.get("eval", "task")
         if not rows.has(column):
             raise ArgumentError(f'`eval` must be a column that says which eval a row is of; there is no "{column}".')
@@ -332,7 +343,7 @@ def evals(request: Request) -> Reply:
     if request.get("figure"):
         show, alpha = request.get("show"), request.alpha
         draw(lambda: suite.plot(show, average=average or False, alpha=alpha), request.get("figure"))
-    return Reply(suite, more={} if average is None else {"average": average})
+    return Reply(suite, more={} if average is None else {"average": average}, beside=beside)
 
 
 def report(request: Request) -> Reply:
@@ -349,7 +360,8 @@ def report(request: Request) -> Reply:
     reported = {"alpha": request.alpha} | ({} if paired else {"seed": seed}) | request.among("title")
     origin = {"command": request.typed, "code": _in_python(request, rows, function, options, reported)}
     about = subject_of(result, rows)
-    page = write_report(about, None, form, request.alpha, seed, request.get("title"), **origin)
+    lines = tuple(request.read(rows))
+    page = write_report(about, None, form, request.alpha, seed, request.get("title"), lines, **origin)
     return Reply(page, more={"reported": result})
 
 

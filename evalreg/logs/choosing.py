@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import TypeAlias
 
@@ -187,7 +187,10 @@ def _ambiguous(format: Format, usable: Usable, several: Mapping[str, list[ScoreN
     named = _fewest_that_read_all(usable, wanted)
     advice = f" For instance pass {passed(**named)}." if named else ""
     if sum(map(bool, usable)) > 1:
-        advice += f" `task` reads some tasks alone, such as {passed(task=next(iter(several)))}."
+        # One that has what was asked for, and of these one that has a single such score.
+        fitting = {task: _all_that_fit(names, wanted) for task, names in usable.items() if names}
+        alone = min(fitting, key=lambda task: (fitting[task] == 0, fitting[task]))
+        advice += f" `task` reads some tasks alone, such as {passed(task=alone)}."
     error = ArgumentError(
         f"{' and '.join(f'`{argument}`' for argument in missing)} must say which "
         f"{' and '.join(format.choose[argument][1] for argument in missing)} to read, for there are several: "
@@ -197,6 +200,11 @@ def _ambiguous(format: Format, usable: Usable, several: Mapping[str, list[ScoreN
     )
     error.options = named
     return error
+
+
+def _all_that_fit(names: Iterable[ScoreName], wanted: Wanted) -> int:
+    """How many scores have all that was asked for."""
+    return sum(all(value in (None, getattr(name, a)) for a, value in wanted.items()) for name in names)
 
 
 def _fewest_that_read_all(usable: Usable, wanted: Wanted) -> dict[str, str]:

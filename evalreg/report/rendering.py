@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import json
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from evalreg.checks import option, visible
 from evalreg.errors import NotAvailableError
-from evalreg.report.documents import versions
+from evalreg.report.documents import as_compact_json, versions
 from evalreg.report.tables import Grid, latex_text, markdown_text
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ class Page:
     scores_note: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
     missing: tuple[str, ...] = ()  # what could not be drawn or computed
-    left_out: tuple[str, ...] = ()  # what was read of the log, and what was not used
+    read: tuple[str, ...] = ()  # what was read of files, and left out there
+    left_out: tuple[str, ...] = ()  # rows that were not used
     design: tuple[str, ...] = ()  # rows, clusters and what they do, in plain words
     notes: tuple[str, ...] = ()  # sentences of the summary, warnings among them
     grids: tuple[tuple[str, Grid], ...] = ()  # dependence and clusters, each under a title
@@ -85,7 +87,8 @@ class Page:
 def rendered_page(page: Page, form: ReportFormat) -> str:
     """The report as text in a format."""
     if form == "json":
-        return page.document.rstrip("\n") + "\n"
+        read = {"read": list(page.read)} if page.read else {}
+        return as_compact_json(json.loads(page.document) | read) + "\n"
     return _html(page) if form == "html" else _markdown(page)
 
 
@@ -158,7 +161,10 @@ def _markdown(page: Page) -> str:
         # Names are code, in which nothing is a link, a tag or a message to a person.
         named = [" | ".join([_code(row[0]).replace("|", "\\|"), *map(markdown_text, row[1:])]) for row in rows]
         head = [" | ".join(page.scores.headers), ":---|" + "|".join(["---:"] * (len(page.scores.headers) - 1))]
-        parts += ["\n".join(f"| {line} |" for line in (*head, *named)), *map(_as_markdown, page.scores_note)]
+        parts += [
+            "\n".join(f"| {line} |" for line in (*head, *named)),
+            *map(_as_markdown, (*page.scores_note, *page.read)),
+        ]
         parts += [f"{left} more are in the report as HTML."] if left else []
         text = "\n\n".join(parts) + "\n"
         if len(text) <= MOST_CHARACTERS or len(rows) < 2:

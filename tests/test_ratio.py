@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy import stats
 
@@ -217,3 +218,15 @@ def test_many_successes_over_large_sizes_are_not_called_few():
     assert "rarer" not in str(er.ratio(passages, "score", "n_words", groups="passage").summary())
     few = passages.assign(score=(np.arange(len(passages)) < 4) * 1.0)
     assert "rarer" in str(er.ratio(few, "score", "n_words", groups="passage").summary())
+
+
+@pytest.mark.parametrize("engine", [lambda frame: frame, lambda frame: pl.from_pandas(frame).lazy()])
+def test_a_row_of_another_model_does_not_decide_how_a_ratio_is_bounded(engine):
+    log = er.datasets.paired(n_passages=20, seed=4).assign(words=2.0)
+    asked = {"numerator": "score", "denominator": "words", "by": "model", "groups": "passage"}
+    share = er.ratio(engine(log), **asked)
+    log.loc[log.index[log["model"] == "new"][0], ["score", "words"]] = 1.0, 0.5
+    beside = er.ratio(engine(log), **asked)
+    np.testing.assert_allclose(beside.conf_int().loc["old"], share.conf_int().loc["old"], rtol=1e-12)
+    half = beside.conf_int().loc["new"] - beside.params["new"]
+    assert half[0] == pytest.approx(-half[1])

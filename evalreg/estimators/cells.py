@@ -25,7 +25,7 @@ from evalreg.data.sums import HIGH, LOW, ROWS, SQUARES, TOTAL, UNSUMMED, Lines
 from evalreg.errors import ConstantScoreError, IndependenceWarning, Note, ScoreRangeError
 from evalreg.estimate import About, Estimate, Family, of_means, on_one_side, same_questions
 from evalreg.inference.questions import unequal_rows
-from evalreg.numerics.matrices import Matrix
+from evalreg.numerics.matrices import Matrix, compressed, scale_rows
 from evalreg.scores.base import Cells, CellScores, LinearizedScores, cell_sums, extremes
 from evalreg.scores.differences import paired_answers
 from evalreg.scores.engine import EngineScores, Measured, SummedRows, engine_scores
@@ -119,21 +119,26 @@ def estimate_sums(
     return replace(estimate, family=same_questions(paired, single_means(estimate)))
 
 
-def single_means(estimate: Estimate) -> SingleMeans | None:
-    """What gives means in [0, 1], over known strata or not, their score intervals; None of others."""
+def single_means(estimate: Estimate, which: BoolArray | None = None) -> SingleMeans | None:
+    """What gives means in [0, 1], over known strata or not, their score intervals; None of others.
+
+    `which` of the parameters they are, shape (n_params,); all by default, or none.
+    """
     cells, A, icc, scores = estimate.cells, estimate.coefficient_map, estimate.about.icc, estimate.scores
-    if icc is None or not estimate.bounded or cells is None or A is None:
+    which = np.full(estimate.n_params, estimate.bounded) if which is None else which
+    if icc is None or not which.any() or cells is None or A is None:
         return None
     count, squares = cells.count, cells.squares
     if cells.weighted.any() or not scores.of_means:
         count = cells.weight**2 / scores.row_moments()[2]
         squares = cells.scatter * count
-    return SingleMeans(scores, cells.mean, count, A, icc, squares, cells.weight)
+    contrasts = A if which.all() else scale_rows(compressed(A), which.astype(np.float64))
+    return SingleMeans(scores, cells.mean, count, contrasts, icc, squares, cells.weight)
 
 
-def with_score_intervals(estimate: Estimate) -> Estimate:
+def with_score_intervals(estimate: Estimate, which: BoolArray | None = None) -> Estimate:
     """The same means with their score intervals, where they have any."""
-    return replace(estimate, family=same_questions(None, single_means(estimate), estimate.family))
+    return replace(estimate, family=same_questions(None, single_means(estimate, which), estimate.family))
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,8 +181,8 @@ class Linearized:
     share: FloatArray
     # Whether leaving a cluster out changes the statistic by exactly -T_g/(W - W_g).
     exact: bool
-    # Whether each is a mean of values in [0, 1].
-    bounded: bool
+    # Whether each is a mean of values in [0, 1]; shape (n_cells,), or one for all.
+    bounded: bool | BoolArray
     # Values whose mean, weighted by `share`, the statistic is; without them a bounded one is taken to be of 0 and 1.
     value: FloatArray | None = None
 
@@ -224,12 +229,13 @@ def linearized_estimate(split: Split, statistic: Linearized, about: About, colum
     weight = split.total(np.ones(split.n_rows))
     # Rows without any part in the statistic (neither numerator nor denominator) are not observations of it.
     count = np.bincount(codes, (statistic.share != 0) | (statistic.influence != 0), n_cells).astype(float)
-    if not statistic.bounded:
-        low, high = extremes(codes, statistic.influence, statistic.influence, n_cells)
-        refuse_constant(split.names, low == high, column)
-        low, high, spread = statistic.params + low, statistic.params + high, None
-    else:
-        low, high, spread = _values(split, statistic)
+    bounded, squares = np.broadcast_to(statistic.bounded, n_cells), split.total(statistic.influence**2)
+    spread, (low, high) = None, extremes(codes, statistic.influence, statistic.influence, n_cells)
+    refuse_constant(split.names, (low == high) & ~bounded, column)
+    low, high = statistic.params + low, statistic.params + high
+    if bounded.any():
+        sides = zip(_values(split, statistic), (low, high, squares / weight), strict=True)
+        low, high, spread = (np.where(bounded, *side) for side in sides)
     scores = LinearizedScores(
         split.weighted(statistic.influence),
         statistic.params,
@@ -241,23 +247,14 @@ def linearized_estimate(split: Split, statistic: Linearized, about: About, colum
     estimate = of_means(
         split.names,
         np.eye(n_cells),
-        Cells(
-            count,
-            weight,
-            statistic.params,
-            split.total(statistic.influence**2),
-            low,
-            high,
-            spread=spread,
-            unlike=rows.weights is not None,
-        ),
+        Cells(count, weight, statistic.params, squares, low, high, spread=spread, unlike=rows.weights is not None),
         scores,
         linear=statistic.exact,
-        bounded=statistic.bounded,
+        bounded=bool(bounded.all()),
         dropped=rows.dropped,
-        about=replace(about, levels=about.levels or statistic.bounded),
+        about=replace(about, levels=about.levels or bool(bounded.all())),
     )
-    return with_score_intervals(estimate)
+    return with_score_intervals(estimate, bounded)
 
 
 def _values(split: Split, statistic: Linearized) -> tuple[FloatArray, FloatArray, FloatArray]:

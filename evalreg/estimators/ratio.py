@@ -56,7 +56,8 @@ def solve(split: Split, numerator: FloatArray, denominator: FloatArray) -> Linea
     residual = numerator - fitted
     residual[np.abs(residual) <= CONSTANT * (np.abs(numerator) + np.abs(fitted))] = 0.0
     scale = mean[split.codes]
-    bounded = bool(np.all((numerator >= 0) & (numerator <= denominator)))
+    outside = ~((numerator >= 0) & (numerator <= denominator))
+    bounded = np.bincount(split.codes, outside, len(split.names)) == 0
     value = np.divide(numerator, denominator, out=np.zeros_like(scale), where=denominator > 0)
     return Linearized(ratio, residual / scale, denominator / scale, exact=True, bounded=bounded, value=value)
 
@@ -112,9 +113,8 @@ def ratio(
     Returns
     -------
     Results
-        Parameters are named by the labels of `by`, sorted as strings, or "ratio". Where every numerator lies between 0
-        and its denominator, the ratio is a weighted mean of values in [0, 1] and has the score interval of
-        `mean`.
+        Parameters are named by the labels of `by`, sorted as strings, or "ratio". One of which every numerator lies
+        between 0 and its denominator is a weighted mean of values in [0, 1] and has the score interval of `mean`.
 
     Raises
     ------
@@ -283,9 +283,8 @@ def _from_sums(read: EngineRows, rows: Measured, columns: tuple[str, str], about
     _refuse_empty(names, bottom, columns[1])
     centre, flat, central = centred(rows, cells, sums)
     ratio, mean = top / bottom, bottom / w
-    bounded = bool(np.all(sums["inside"] == sums["n"]))
-    if not bounded:
-        refuse_constant(names, flat, columns[0])
+    bounded = sums["inside"] == sums["n"]
+    refuse_constant(names, flat & ~bounded, columns[0])
     shift = ratio - centre
     squares = np.where(flat, 0.0, central["ee"] - 2 * shift * central["ed"] + shift**2 * central["dd"])
     spread = np.where(flat, 0.0, central["each"] - 2 * shift * central["e"] + shift**2 * bottom)
@@ -294,20 +293,20 @@ def _from_sums(read: EngineRows, rows: Measured, columns: tuple[str, str], about
     moments = [] if weighted else [{name: central[name] for name in ("ee", "ed", "dd")}]
     of_cells = Cells(sums["n"], w, ratio, squares, sums["least"] / mean, sums["most"] / mean)
     scores = EngineScores(rows, cells, of_cells, ratio, centre, weighted, mean_size=mean, flat=flat, _moments=moments)
-    low, high = (sums["lo"], sums["hi"]) if bounded else (np.full(ratio.size, -np.inf), np.full(ratio.size, np.inf))
-    levels = bounded or on_one_side(sums["least"], sums["most"])
-    cells_of_ratios = Cells(sums["n"] - sums["idle"], w, ratio, squares, low, high, spread=spread if bounded else None)
+    low, high = np.where(bounded, sums["lo"], -np.inf), np.where(bounded, sums["hi"], np.inf)
+    levels, spread = on_one_side(sums["least"], sums["most"]), np.where(bounded, spread, squares / w)
+    cells_of_ratios = Cells(sums["n"] - sums["idle"], w, ratio, squares, low, high, spread=spread)
     estimate = of_means(
         names,
         np.eye(ratio.size),
         cells_of_ratios,
         scores,
-        bounded=bounded,
+        bounded=bool(bounded.all()),
         dropped=read.dropped,
         about=replace(about, lines=_idle_lines(int(sums["idle"].sum())), levels=levels),
     )
     apart = central["wdd"] / mean**2 - 2 * central["wd"] / mean + central["ww"]
-    return with_score_intervals(estimate), np.maximum(apart, 0.0)
+    return with_score_intervals(estimate, bounded), np.maximum(apart, 0.0)
 
 
 def _check_sums(sums: Mapping[str, FloatArray], columns: tuple[str, str]) -> None:

@@ -324,3 +324,32 @@ def test_whatever_the_bytes_are_the_errors_are_evalregs_own(tmp_path, every):
         reads()
         path.write_bytes(data[:place])
         reads()
+
+
+def test_points_of_one_task_are_not_averaged_with_shares_of_another(tmp_path):
+    for task, scorer, values in (("law", "match", "CI"), ("maths", "grade", (7, 9)), ("art", "choice", "IC")):
+        samples = [summary(f"q{i}", 1, {scorer: values[i % 2]}) for i in range(6)]
+        for model in ("m/one", "m/two"):
+            write_eval(
+                tmp_path / f"{task}-{model[2:]}.eval", header(task=task, model=model, eval_id=task + model), samples
+            )
+    log = er.read_log(tmp_path)
+    for ask in (log.compare, lambda: log.mean(by="model")):
+        with pytest.raises(er.errors.NotAvailableError, match=r'match of "law" \(12 scores\).*grade of "maths"'):
+            ask()
+    assert len(log.mean(by=["model", "task"]).params) == 6
+    assert len(log.compare(subset='task in ["law", "art"]').table) == 1
+
+
+def test_a_scorer_that_did_not_score_a_sample_wrote_no_nan(tmp_path):
+    samples = [summary(f"q{i}", 1, {"match": "C", **({"grade": 0.5} if i < 4 else {})}) for i in range(9)]
+    log = er.read_log(write_eval(tmp_path / "a.eval", header(), samples), scorer="grade")
+    assert any(note.endswith("unscored: 5 without a score.") for note in log.notes)
+    assert log.left_out.to_dict() == {"unscored": 5}
+
+
+def test_doctor_weighs_questions_of_unequal_answers_alike(tmp_path):
+    samples = [summary(f"q{i}", epoch, {"match": "CI"[i % 2]}) for i in range(6) for epoch in range(1, 2 + i % 2)]
+    diagnosis = er.read_log(write_eval(tmp_path / "a.eval", header(), samples)).doctor()
+    assert diagnosis.models["mean"].tolist() == [0.5]
+    assert not any("fit(" in command for command in diagnosis.commands)

@@ -15,6 +15,7 @@ from evalreg.checks import accessing, counted, issue, muted
 from evalreg.cli.commands import Command, common_options
 from evalreg.cli.options import Option, mapping, options_of, typed_value, words
 from evalreg.cli.reading import Rows, defaults, named_files, read, reading_options, with_hint, written
+from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, EvalregError, LogFormatError
 from evalreg.logs.reading import ROLES
 
@@ -313,9 +314,7 @@ def evals(request: Request) -> Reply:
         rows = read(request.files, request.options)
         beside = {", ".join(request.files): rows}
         column = request.get("eval", "task")
-        if not rows.has(column):
-            raise ArgumentError(f'`eval` must be a column that says which eval a row is of; there is no "{column}".')
-        labels = rows.frame[column]
+        labels = rows.wide[known_column(column, list(map(str, rows.wide.columns)), "eval")]
         if labels.isna().any():
             raise ArgumentError(f"every row must say its eval; {int(labels.isna().sum())} do not.", parameter="eval")
         parts = {str(name): Rows(rows.frame[labels == name]) for name in labels.unique()}

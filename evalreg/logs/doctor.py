@@ -246,7 +246,10 @@ def _models(log: AnyLog) -> pd.DataFrame:
     outcome = frame["winner" if "winner" in log.roles else "score"]
     table["missing"] = outcome.isna().groupby(frame["model"], observed=True).sum()
     if not pairs and is_numeric_dtype(frame["score"]):
-        table["mean"] = by["score"].mean().astype(float)
+        # Of several answers to a question the mean counts as one.
+        of_each = frame.groupby(["model", *ids], observed=True)["score"].mean() if "sample" in log.roles else frame
+        of_each = of_each.groupby("model", observed=True).mean() if "sample" in log.roles else by["score"].mean()
+        table["mean"] = of_each.astype(float)
     elif pairs:
         rates, _ = _tried(lambda: log.win_rate(groups="prompt" if ids else None).params)
         table = table if rates is None else table.assign(win_rate=rates.reindex(table.index))
@@ -474,7 +477,7 @@ def _next_questions(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
             yield "compare", "compare", groups, ""
         if by_model or log._several("model"):
             yield "leaderboard", "mean", by_model | groups, board
-        elif not log._several("task"):
+        elif not log._several("task") and "sample" not in log.roles:  # of answers a regression counts each
             joint = by or ":".join(question(log))
             yield "fit", "fit", {"formula": "score ~ 1"} | ({"groups": joint} if joint else {}), ""
     yield "report", "win_rate" if "left" in log.roles else "mean", by_model | groups, '.report("report.html")'

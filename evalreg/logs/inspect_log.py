@@ -357,7 +357,8 @@ def _answers(sample: Record, part: Part) -> Iterable[Answer]:
             number = as_number(raw)
             values[str(scorer), str(entry)] = Unknown(raw) if number is None else None if math.isnan(number) else number
         # Versions before 2026 kept the reason among the score's metadata.
-        why = first_text(score, "reason", "metadata.unscored_reason")[:60] or "not a number (NaN)"
+        if None in values.values():
+            why = first_text(score, "reason", "metadata.unscored_reason")[:60] or "not a number (NaN)"
     error = sample.get("error")
     message = at(error, "message") if isinstance(error, dict) else error
     # A sample that ended because its run did; Inspect writes that as an error of the sample.

@@ -524,14 +524,19 @@ def refuse_pooling(
         other = f"{passed(rows, subset=alone[role])} to keep one {role}"
         raise ArgumentError(f"The log has {len(counts)} {role}s: {listing}. Pass {cure}, or {other}.")
     words = set(re.findall(r"[\w.]+", " ".join([*names, str(keywords.get("formula"))])))
-    if log.format == "frame" or "metric" not in frame or frame["metric"].nunique() < 2 or words & {"task", "metric"}:
+    metric = frame["task"].map(log.measures) if "task" in frame and "metric" not in frame else frame.get("metric")
+    if log.format == "frame" or metric is None or metric.nunique() < 2 or words & {"task", "metric"}:
         return
-    tasks = dict(frame.groupby("metric")["task"].unique()) if "task" in frame else {}
+    if "metric" not in frame:  # scorers by task, whose shares may be averaged, and points beside them may not
+        largest = frame["score"].groupby(metric).max()
+        if (largest <= 1).all() or (largest > 1).all():
+            return
+    tasks = dict(frame.groupby(metric)["task"].unique()) if "task" in frame else {}
     listing = "; ".join(
-        f"{metric}{f' of {listed(tasks[metric])}' if tasks else ''} ({counted(int(count), 'score')})"
-        for metric, count in frame["metric"].value_counts(sort=False).items()
+        f"{name}{f' of {listed(tasks[name])}' if tasks else ''} ({counted(int(count), 'score')})"
+        for name, count in metric.value_counts(sort=False).items()
     )
-    first = frame["metric"].dropna().tolist()[0]
+    first = metric.dropna().tolist()[0]
     chosen = f"task in {_literal(tasks[first].tolist())}" if tasks else f"metric == {_literal(first)}"
     each = f"{passed(by=[*names, 'task' if tasks else 'metric'])} to have each alone, or " * ("by" in parameters)
     raise NotAvailableError(

@@ -538,7 +538,8 @@ def _garak(record: Record, part: Part) -> Iterator[Answer]:
     if kind == "start_run setup":
         names = [record.get("plugins.target_name"), record.get("plugins.model_name")]
         part.header["model"] = printable(next((name for name in names if isinstance(name, str) and name), ""))
-        part.header["threshold"] = numeric(record.get("run.eval_threshold")) or 0.5
+        part.header["threshold"] = threshold = numeric(record.get("run.eval_threshold")) or 0.5
+        part.notes.append(f"Attacks succeed where a detector says at least {threshold:g}, the threshold of the run.")
     elif kind == "init":
         part.details |= {"version": record.get("garak_version"), "created": record.get("start_time")}
         part.id = str(record.get("run") or part.source.path)

@@ -108,7 +108,9 @@ def tells(null: NullVariance, at: int) -> str:
         rarer = f"{counted(round(count), 'score')} of the rarer kind" if count >= 0.5 else "scores that are all alike"
         return f"one of the two means has {rarer}"
     if not null.signed[at]:
-        part = f"{count:.0f}" if count >= 1 - EQUAL or count == 0 else "less than 1"  # of averages
+        if not np.isclose(null.spread[at], null.theta[at] * (1 - null.theta[at])):  # averages, and parts of points
+            return f"about {count:.0f} of {n:.0f} scores tell"
+        part = f"{count:.0f}" if count >= 1 - EQUAL or count == 0 else "less than 1"
         return f"{part} of {n:.0f} scores are of the rarer kind"
     if np.isclose(null.size[at], null.square[at]) and null.size[at] <= 0.5:
         return f"{count:.0f} of {n:.0f} questions differ"

@@ -361,7 +361,7 @@ class Covariance:
         ends = np.full(value.size, self.bounded)
         if reach is not None:
             ends[reach.row] = True
-        if self.single is not None:
+        if self.single is not None and none.any():
             ends[self.single.sides(C).rows] = True
         constant = none & flat & ends & ~self._lost(C)
         undetermined = touching(C, self.lost) & (none | self.means | self.options.kind.leaves_out)

@@ -208,3 +208,16 @@ def test_models_whose_pairs_met_once_have_the_errors_of_the_jackknife():
     assert board.bse["a"] == 0
     low, high = board.conf_int().loc["a"]
     assert 0 < low < high == 1
+
+
+def test_models_that_agree_on_nearly_all_rows_of_their_clusters_are_not_told_apart_too_surely():
+    too_low, rng = 0, np.random.default_rng(9)
+    for _ in range(60):  # on a twentieth of the rows they differ, nine times in ten against a
+        cluster = np.repeat(np.arange(12), 10)
+        differ = rng.random(120) < rng.beta(0.05 * 7 / 3, 0.95 * 7 / 3, 12)[cluster]
+        both, gain = rng.random(120) < rng.beta(3.2, 0.8, 12)[cluster], rng.random(120) < 0.1
+        scores = {"a": np.where(differ, gain, both), "b": np.where(differ, ~gain, both)}
+        parts = [pd.DataFrame({"model": name, "cluster": cluster, "score": 1.0 * y}) for name, y in scores.items()]
+        interval = er.mean(pd.concat(parts), by="model", groups="cluster").contrast("a - b").conf_int()
+        too_low += interval.iloc[0, 1] < -0.04
+    assert too_low <= 3

@@ -199,6 +199,10 @@ UNPAIRED = {
     ".99, .9 | the same 15 of 10": "models of 0.99 and 0.9, both in the same 15 clusters of 10",
     ".99, .97 | the same 15 of 100": "models of 0.99 and 0.97, both in the same 15 clusters of 100",
     "1, .97 | the same 10 of 100": "models of 1 and 0.97, both in the same 10 clusters of 100",
+    ".8 agreed on .95 | the same 12 of 10": "models that differ on 0.05 of 12 clusters of 10, icc 0.3",
+    ".8 agreed on .94 | the same 15 of 10": "models that differ on 0.06 of 15 clusters of 10, icc 0.6",
+    ".8 agreed on .98 | the same 40 of 25": "models that differ on 0.02 of 40 clusters of 25, icc 0.2",
+    ".8 agreed on .97 | the same 100 of 2": "models that differ on 0.03 of 100 clusters of 2, icc 0.1",
 }
 SIZES = {"8": "balanced", "25": "25", "100": "100", "500": "500"}
 CROSSED_ROWS = {

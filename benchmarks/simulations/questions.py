@@ -190,14 +190,39 @@ def unpaired(
     def ask(rng: Rng) -> Ends:
         ease = betaincinv(more, less, np.tile(rng.random(G[0]), 2)) if same else rng.beta(more, less)
         score = (rng.random(place.size) < ease[place]) * 1.0
-        log = pd.DataFrame({"model": model, "cluster": cluster, "score": score})
-        means, seen = (er.mean(log, by="model", groups="cluster", icc=granted) for granted in (0.2, None))
-        (a, b), (low, high) = means.params, means.conf_int().to_numpy().T
-        below, above = np.hypot(a - low[0], high[1] - b), np.hypot(high[0] - a, b - low[1])
-        default, as_seen = (last(results.contrast("a - b")) for results in (means, seen))
-        return {"default": default, "as seen": as_seen, "Newcombe": (a - b - below, a - b + above)}
+        return of_two_means(pd.DataFrame({"model": model, "cluster": cluster, "score": score}))
 
     return Question(ask, dict.fromkeys(("default", "as seen", "Newcombe"), rates[0] - rates[1]))
+
+
+def of_two_means(log: pd.DataFrame) -> Ends:
+    """Of the difference of two means: by default, as seen, and from both intervals."""
+    means, seen = (er.mean(log, by="model", groups="cluster", icc=granted) for granted in (0.2, None))
+    (a, b), (low, high) = means.params, means.conf_int().to_numpy().T
+    below, above = np.hypot(a - low[0], high[1] - b), np.hypot(high[0] - a, b - low[1])
+    default, as_seen = (last(results.contrast("a - b")) for results in (means, seen))
+    return {"default": default, "as seen": as_seen, "Newcombe": (a - b - below, a - b + above)}
+
+
+def agreeing(G: int, size: int, differ: float, icc: float, gains: float) -> Question:
+    """Two models that answer alike but for a share, of which the first gains some; nothing tells the questions."""
+    cluster, precision = np.repeat(np.arange(G), size), 1 / icc - 1
+
+    def ask(rng: Rng) -> Ends:
+        share = rng.beta(differ * precision, (1 - differ) * precision, G)[cluster]
+        ease = rng.beta(0.8 * 4, 0.2 * 4, G)[cluster]
+        alike, gain, both = (
+            rng.random(cluster.size) >= share,
+            rng.random(cluster.size) < gains,
+            rng.random(cluster.size),
+        )
+        first, second = (np.where(alike, both < ease, won) for won in (gain, ~gain))
+        parts = [
+            pd.DataFrame({"model": m, "cluster": cluster, "score": 1.0 * y}) for m, y in (("a", first), ("b", second))
+        ]
+        return of_two_means(pd.concat(parts))
+
+    return Question(ask, dict.fromkeys(("default", "as seen", "Newcombe"), differ * (2 * gains - 1)))
 
 
 def weighted(kind: str, G: int, size: int, rate: float, icc: float) -> Question:
@@ -711,6 +736,9 @@ def _worlds() -> Iterator[tuple[str, Made]]:
         yield name, (400, unpaired, (rates, (G, size), (G, size), 0.3))
         name = f"models of {rates[0]:g} and {rates[1]:g}, both in the same {G} clusters of {size}"
         yield name, (400, unpaired, (rates, (G, size), (G, size), 0.3, True))
+    for G, size, differ, icc in ((12, 10, 0.05, 0.3), (15, 10, 0.06, 0.6), (40, 25, 0.02, 0.2), (100, 2, 0.03, 0.1)):
+        name = f"models that differ on {differ:g} of {G} clusters of {size}, icc {icc:g}"
+        yield name, (400, agreeing, (G, size, differ, icc, 0.1))
     name = "models of 0.95 and 0.95, in 60 clusters of 10 and in 10 of 100"
     yield name, (400, unpaired, ((0.95, 0.95), (60, 10), (10, 100), 0.3))
     for kind, (G, size), rate in product(("row", "cluster", "length"), WEIGHTED, (0.8, 0.95, 0.98, 0.995)):

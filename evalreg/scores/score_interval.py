@@ -281,12 +281,11 @@ def null_variance(
     *,
     signed: bool,
     factor: FloatArray | float = 1.0,
-    left: FloatArray | float = 1.0,
 ) -> NullVariance:
     """V(x) of means or of paired differences, from the variance V of the covariance in use (0 where there is none).
 
-    `factor` is that of a finite population, 1 - n/N; `left` is what a difference leaves of a mean's variance. Where no
-    row varies and the value is not at an end, the spread of 0/1 trials is supposed: never an interval of no width.
+    `factor` is that of a finite population, 1 - n/N. Where no row varies and the value is not at an end, the spread of
+    0/1 trials is supposed: never an interval of no width.
     """
     level = np.abs(theta) if signed else theta
     supposed = (spread < LAST_DIGITS) & (level > 0) & (level < 1)
@@ -295,7 +294,7 @@ def null_variance(
     naive = factor * spread / np.maximum(n - 1, 1)
     ratio = np.where((naive > 0) & ~supposed, seen / np.where(naive > 0, naive, 1.0), 1.0)
     effect = unseen.design_effect(icc, np.maximum(ratio, 1.0)) * factor
-    grown = seen + unseen.share * np.maximum(left * naive - seen, 0.0)
+    grown = seen + unseen.share * np.maximum(naive - seen, 0.0)
     base = np.where(supposed, np.maximum(effect * spread / n, seen), grown)
     kind = np.full(theta.shape, signed), not_of_two(theta.size)
     return NullVariance(theta, n, spread, size, square, seen, base, effect, *kind)
@@ -382,16 +381,14 @@ class UnitScores(ABC):
     def sides(self, contrasts: Matrix | None) -> Sides:
         """Which contrasts (None: the parameters) are means, or differences on the same questions."""
 
-    def null_variance(
-        self, sides: Sides, variance: FloatArray, axis: Axis | None, left: FloatArray | float = 1.0
-    ) -> NullVariance:
+    def null_variance(self, sides: Sides, variance: FloatArray, axis: Axis | None) -> NullVariance:
         """V(x) of such contrasts, from their variances in clusters of an axis (None: independent rows)."""
         first, second = sides.first, sides.second
         means, count, factor = self._columns(sides.shared)
         n, factor, theta = count[first], factor[first], means[first] - np.where(second < 0, 0.0, means[second])
         size, spread, unseen = self._moments(sides, theta, axis)
         moments, factor = (theta, n, spread, size, spread + theta**2), factor * self._within(sides, theta, spread)
-        return null_variance(*moments, variance, unseen, self.icc, signed=self.signed, factor=factor, left=left)
+        return null_variance(*moments, variance, unseen, self.icc, signed=self.signed, factor=factor)
 
     def _within(self, sides: Sides, theta: FloatArray, spread: FloatArray) -> FloatArray | float:
         """What fixed strata leave of the variance of independent rows."""
@@ -560,15 +557,15 @@ class UnpairedMeans:
     def null_variance(self, sides: Sides, variance: FloatArray, axis: Axis | None) -> NullVariance:
         """V(x) from the variances of the differences in clusters of an axis (None: independent rows).
 
-        Each mean has its part of the variance, in proportion to what its own clusters add to it; what clusters have in
-        common is left out of what they are taken to have at least, too.
+        Each mean has its part of the variance, in proportion to what its own clusters add to it; what was not seen is
+        taken to have nothing in common.
         """
         numbers = np.array([sides.first, sides.second])
         clustered, naive = (of[numbers] for of in self.single.variances(axis, sides.shared))
         total = clustered.sum(axis=0)
         left = np.where(total > 0, variance / np.where(total > 0, total, 1.0), 1.0)
         nulls = [
-            self.single.null_variance(sides.of_mean(number), part, axis, np.minimum(left, 1.0))
+            self.single.null_variance(sides.of_mean(number), part, axis)
             for number, part in zip(numbers, clustered * left, strict=True)
         ]
         return NullVariance.of_two(nulls[0], nulls[1], naive.sum(axis=0))

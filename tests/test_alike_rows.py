@@ -115,7 +115,6 @@ def oriented(log):
 def test_of_a_model_they_are_those_of_its_own_comparisons():
     log = judged()
     found = board_of(log).dependence()
-    np.testing.assert_allclose(found.loc["prompt", "icc"], board_of(log).dependence().loc["prompt", "icc"], rtol=SAME)
     assert set(log["left"]) | set(log["right"]) <= set(found.loc["prompt"].index)
     for name, own in list(oriented(log).groupby("model"))[::3]:
         np.testing.assert_allclose(
@@ -134,13 +133,6 @@ def test_of_a_pair_they_are_those_of_the_mean_score_of_its_comparisons():
         np.testing.assert_allclose(row[["icc", "lower", "upper"]], slow_interval(own), rtol=SAME)
         alone = er.mean(own, groups="passage")
         assert row["design_effect"] == pytest.approx(alone.to_frame()["design_effect"].iloc[0], rel=SAME)
-
-
-def test_weights_scale_out():
-    frame = er.datasets.passages(n_passages=15, questions_per_passage=6, seed=2)
-    plain = er.mean(frame, groups="passage").dependence()
-    weighted = er.mean(frame.assign(w=2.5), groups="passage", weights="w").dependence()
-    pd.testing.assert_frame_equal(plain, weighted, rtol=SAME)
 
 
 def test_where_one_cluster_holds_all_variation_there_is_no_interval():

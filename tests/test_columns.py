@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 import evalreg as er
-from evalreg.data.clusters import parse_groups
 from evalreg.errors import ArgumentError, ArgumentTypeError, NonFiniteError, NonNumericError, ScoreRangeError
 
 # Formulas are tried on few rows, of which some levels have a handful.
@@ -229,7 +228,3 @@ def test_text_that_differs_after_a_zero_byte_stays_apart(log):
         lambda frame: er.fit("score ~ C(model)", frame, groups="passage"),
     ):
         np.testing.assert_allclose(call(marked).bse, call(plain).bse, rtol=1e-12)
-
-
-def test_blanks_around_the_names_of_clusters_say_nothing():
-    assert parse_groups("`a b` : k +  x:y ", ("a b", "k", "x:y")) == (("a b", "k"), ("x:y",))

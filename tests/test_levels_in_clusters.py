@@ -10,8 +10,6 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.covariance import absorbed
-from evalreg.covariance.absorbed import Directions, _columns_of
 
 REFERENCE = Path(__file__).parent / "reference"
 R = json.loads((REFERENCE / "absorbed_dummies.json").read_text())
@@ -39,69 +37,20 @@ def _log(share: float, n: int = 60) -> pd.DataFrame:
     return log[rng.random(len(log)) < share].sample(frac=1, random_state=1).reset_index(drop=True)
 
 
-def _whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From here on nothing is set apart: matrices of all coefficients."""
-
-    def every(estimate: object, by: object, known: Directions | None) -> object:
-        return _columns_of(estimate, by, None)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(absorbed, "_columns_of", every)
-
-
-DESIGNS = {
-    "clusters are the levels": ("score ~ model + x + C(question)", "question", {}),
-    "levels in clusters": ("score ~ model + x + C(question)", "passage", {}),
-    "clusters of many rows": ("score ~ model + x + C(question)", "subject", {}),
-    "weights": ("score ~ model + x + C(question)", "passage", {"weights": "w"}),
-    "no constant": ("score ~ 0 + C(question) + x", "passage", {}),
-    "interaction": ("score ~ model * x + C(question)", "passage", {}),
-    "levels of an interaction": ("score ~ model + x:C(question)", "passage", {}),
-    "units": ("score ~ model + tokens + C(question)", "passage", {}),
-    "a level in two clusters": ("score ~ model + x + C(question)", "shifted", {}),
-    "absorbed beside": ("score ~ model + x + C(question) | judge", "passage", {}),
-    "crossed": ("score ~ model + x + C(question)", "question + judge", {}),
-    "crossed, both factors": ("score ~ model + x + C(question) + C(judge)", "passage + judge", {}),
-    "levels span clusters": ("score ~ model + x + C(question)", "judge", {}),
-    "logit": ("right ~ model + C(subject)", "subject", {"family": "binomial"}),
-}
-
-
-# Every second design with all rows, the others with a share of them; the rest of the product is slow.
-SHARES = [
-    pytest.param(name, share, marks=[pytest.mark.slow] if (share == 1.0) == bool(i % 2) else [], id=f"{name}-{share}")
-    for i, name in enumerate(DESIGNS)
-    for share in (1.0, 0.6)
-]
-
-
-@pytest.mark.parametrize(("name", "share"), SHARES)
-def test_every_number_is_that_of_the_whole_regression(name: str, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    formula, groups, options = DESIGNS[name]
-    dof = None if "+" in groups else "satterthwaite"
-    # A Wald test asks for more clusters than it has coefficients.
-    n = 60 if groups == "subject" or "model * x" in formula else 40
-    fitted = er.fit(formula, _log(share, n), groups=groups, dof=dof, **options)
-    apart = {cov: fitted.with_cov(cov=cov, dof=dof) for cov in ("CR1", "CR2", "CR3")}
-    _whole(monkeypatch)
-    # From the estimate, so that nothing that was set apart is used again.
-    again = er.infer(fitted.estimate, groups=groups, dof=dof)
-    for cov, own in apart.items():
-        _agree(own, again.with_cov(cov=cov, dof=dof))
-
-
-def _agree(apart: er.Results, whole: er.Results) -> None:
-    assert apart.params.index.tolist() == whole.params.index.tolist()
-    assert apart.bse.notna().tolist() == whole.bse.notna().tolist()
-    np.testing.assert_allclose(apart.bse, whole.bse, rtol=SAME)
-    known = whole.bse.notna()
-    np.testing.assert_allclose(apart.dof[known], whole.dof[known], rtol=SAME)
-    np.testing.assert_allclose(apart.conf_int(), whole.conf_int(), rtol=SAME, atol=SAME)
-    np.testing.assert_allclose(apart.cov_params(), whole.cov_params(), rtol=SAME, atol=SAME * np.nanmax(whole.bse) ** 2)
-    found = [not name.startswith(("Intercept", "C(question)")) for name in apart.params.index]
-    chosen = np.eye(len(found))[np.array(found) & apart.bse.notna().to_numpy()]
-    one, other = apart.wald_test(chosen), whole.wald_test(chosen)
-    assert float(np.ravel(one.statistic)[0]) == pytest.approx(float(np.ravel(other.statistic)[0]), rel=1e-7)
-    assert one.df_denom == pytest.approx(other.df_denom, rel=SAME)
+@pytest.mark.parametrize("right", ["model + x", "model * x", "model + tokens", "model + x + C(judge)"])
+@pytest.mark.parametrize("groups", ["question", "passage", "subject", "shifted", "judge"])
+@pytest.mark.parametrize("weights", [None, "w"])
+@pytest.mark.parametrize("share", [1.0, 0.6])
+@pytest.mark.pairwise
+def test_dummies_have_the_errors_and_degrees_of_freedom_of_absorbed_levels(right, groups, weights, share):
+    log = _log(share, 40)
+    options = {"groups": groups, "weights": weights, "cov": "CR2"}
+    dummies = er.fit(f"score ~ {right} + C(question)", log, **options)
+    within = er.fit(f"score ~ {right} | question", log, **options)
+    names = within.params.index
+    np.testing.assert_allclose(dummies.bse[names], within.bse, rtol=SAME)
+    np.testing.assert_allclose(dummies.dof[names], within.dof, rtol=SAME)
+    np.testing.assert_allclose(dummies.conf_int().loc[names], within.conf_int(), rtol=SAME, atol=SAME)
 
 
 @pytest.mark.parametrize("by", ["question", "passage", "judge"])

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-import evalreg as er
 from evalreg.covariance import leverage as leverages
 from evalreg.covariance.leverage import CellLeverage, cell_pieces, spread_of
 
@@ -58,31 +57,3 @@ def test_compact_forms_equal_the_full_matrix(
     np.testing.assert_allclose(full.dof(sparse.csr_array(C)), full.dof(C), rtol=TIGHT)
     np.testing.assert_allclose(compact.hotelling(C[:3]), full.hotelling(C[:3]), rtol=TIGHT)
     np.testing.assert_allclose(compact.dof(C), by_loop(share, weight, 0.5, C), rtol=TIGHT)
-
-
-def test_one_contrast_of_hotelling_is_satterthwaite() -> None:
-    share, weight = shares(30, 12, 0.5)
-    found = cell_leverage(share, weight, 0.5)
-    c = np.random.default_rng(3).standard_normal((1, 12))
-    np.testing.assert_allclose(found.hotelling(c), found.dof(c)[0], rtol=TIGHT)
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-@pytest.mark.parametrize("kind", ["dense", "sparse", "factored"])
-def test_combinations_of_two_contrasts_have_the_degrees_of_freedom_of_their_product(monkeypatch, kind):
-    log = er.datasets.judge_log(n_models=8, n_prompts=20, n_judges=2, pairs_per_prompt=6, seed=3)
-    board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
-    (block,) = board.estimate.scores.cells(("prompt",))
-    weight, A = board.estimate.cells.weight, board.estimate.coefficient_map
-    share = (block.gram @ sparse.diags_array(1 / weight)).tocsr()
-    leverage = expected = cell_leverage(share, weight, 0.5)
-    if kind != "dense":
-        monkeypatch.setattr(leverages, "HELD", 25 if kind == "factored" else 27**2)
-        leverage = cell_leverage(share, weight, 0.5)
-        assert (leverage.sums[2] is None) == (kind == "sparse")
-    left, right = np.triu_indices(8, 1)
-    C = np.zeros((left.size, 8))
-    C[np.arange(left.size), left], C[np.arange(left.size), right] = 1.0, -1.5
-    C = np.vstack([C, np.eye(8)])
-    found = leverage.of_pairs(C, leverage.project(A))
-    np.testing.assert_allclose(found, expected.dof(np.asarray(C @ A.toarray())), rtol=TIGHT)

@@ -9,7 +9,6 @@ import scipy.linalg
 
 import evalreg as er
 from evalreg.covariance.absorbed import directions_of
-from evalreg.covariance.leverage import full_leverage_directions, root_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -50,29 +49,6 @@ def test_what_one_cluster_determines_is_what_is_lost_without_it(clusters, rows, 
     assert np.isnan(results.bse.to_numpy()).tolist() == lost.tolist()
     blind = directions_of(results.estimate, ("g",)).moves(results.estimate)
     assert blind.shape[1] == size == alone + 1
-
-
-def test_boards_agree_with_the_leverages_of_all_clusters():
-    verdicts = er.datasets.judge_log(n_models=6, n_prompts=30, n_judges=3, seed=3)
-    only = verdicts["prompt"] == verdicts["prompt"].iloc[0]
-    extra = verdicts[only].assign(left="guest")  # seen on one prompt only
-    board = er.bradley_terry(pd.concat([verdicts, extra]), left="left", right="right", winner="winner", groups="prompt")
-    estimate = board.estimate
-    root = root_of(estimate.refit.inverse_gram)[0]
-    every = [root.T @ gram @ root for block in estimate.scores.cells(("prompt",)) for gram in block.gram]
-    size = sum(full_leverage_directions(L).shape[1] for L in every)
-    found = directions_of(estimate, ("prompt",)).moves(estimate)
-    assert size == found.shape[1] == 1
-
-
-@pytest.mark.parametrize("share", [1.0, 1.0 - 1e-11, 1.0 - 1e-9, 1.0 - 1e-7, 0.99, 0.5])
-def test_sums_of_powers_leave_out_no_eigenvalue_of_one(share):
-    rng = np.random.default_rng(1)
-    turn = np.linalg.qr(rng.normal(size=(7, 7)))[0]
-    for others in (0.0, 0.05, 0.9):
-        L = turn @ np.diag([share, *np.full(6, others)]) @ turn.T
-        assert full_leverage_directions(L).shape[1] == (1.0 - share < 1e-10)
-    assert full_leverage_directions(np.eye(4)).shape == (4, 4)
 
 
 @pytest.mark.parametrize("n_models", [4, 10])

@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
 import evalreg as er
-from evalreg.errors import ArgumentError, EvalregError, MissingColumnError, NotAvailableError
-from evalreg.plots import predictions_axes
+from evalreg.errors import ArgumentError, EvalregError, MissingColumnError
 
 plt = pytest.importorskip("matplotlib.pyplot")
 LOG = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
@@ -79,15 +77,3 @@ def test_bands_give_way_to_bars_where_they_could_not_be_told_apart(n: int) -> No
 def test_what_cannot_be_drawn_is_refused(by: Any, kind: type[EvalregError], match: str) -> None:
     with pytest.raises(kind, match=match):
         er.fit("score ~ n_words + model", LOG, groups="passage").plot("predictions", by=by)
-
-
-def test_absorbed_levels_have_no_predictions() -> None:
-    with pytest.raises(NotAvailableError, match="absorbing"):
-        er.fit("score ~ n_words | subject", LOG, groups="passage").plot("predictions", by="n_words")
-
-
-def test_a_table_is_drawn_in_axes_that_are_given() -> None:
-    _, ax = plt.subplots()
-    table = pd.DataFrame({"x": ["$a_1$", "b"], "estimate": [0.6, 0.7], "lower": [0.5, 0.6], "upper": [0.7, 0.8]})
-    assert predictions_axes(table, ax=ax) is ax
-    assert [text.get_text() for text in ax.get_xticklabels()] == ["$a_1$", "b"]

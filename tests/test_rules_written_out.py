@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +12,6 @@ from scipy import optimize, stats
 
 import evalreg as er
 from evalreg.covariance.crossed import joined
-from evalreg.data import frame as memory
 from evalreg.data.formula import names_in
 from evalreg.data.questions import answered, without_worst
 from evalreg.errors import FormulaError
@@ -117,17 +115,6 @@ def test_gates_are_scipys_one_sided_tests(claim, gap):
     assert made.status == (0 if shown < 0.05 else 1 if fails < 0.05 else 2)
     low, high = stats.t.interval(0.9, 39, d.mean(), d.std(ddof=1) / math.sqrt(40))
     assert (made.lower, made.upper) == (pytest.approx(low), pytest.approx(high))
-
-
-@pytest.mark.parametrize(("limit", "free"), [("max", 3000 * 1024.0), ("500000", 200000.0), ("9000000", 3000 * 1024.0)])
-def test_free_memory_is_the_least_of_the_machine_and_the_container(monkeypatch, limit, free):
-    files = {
-        "meminfo": "MemTotal: 9000 kB\nMemAvailable:    3000 kB\n",
-        "memory.max": limit,
-        "memory.current": "300000",
-    }
-    monkeypatch.setattr(Path, "read_text", lambda path, encoding=None: files[path.name])
-    assert memory.available() == free
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,26 +13,9 @@ import pytest
 import evalreg as er
 from evalreg.errors import FewClustersWarning
 
-PACKAGE = Path(er.__file__).parent
 N_THREADS = 4
 ROUNDS = 2
 # The command line is a process of its own.
-MAY_CATCH = {"cli/main.py", "cli/ranked.py"}
-
-
-def _uses_filters(source):
-    names = {"catch_warnings", "simplefilter", "filterwarnings", "resetwarnings", "showwarning", "filters"}
-    for node in ast.walk(ast.parse(source)) if "warnings" in source else ():
-        if isinstance(node, ast.Attribute) and node.attr in names and getattr(node.value, "id", "") == "warnings":
-            return True
-        if isinstance(node, ast.ImportFrom) and node.module == "warnings" and {n.name for n in node.names} & names:
-            return True
-    return False
-
-
-def test_no_module_touches_the_filters_of_the_process():
-    sources = {path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
-    assert {name for name, source in sources.items() if _uses_filters(source)} <= MAY_CATCH
 
 
 @pytest.fixture

@@ -151,7 +151,8 @@ def _summed(request: Request, rows: Rows, options: dict[str, Any]) -> Reply:
     if output in (None, "-"):
         raise ArgumentError("sums go to a file: name it by --output, such as -o monday.parquet.", parameter="output")
     sums = call("summarise", rows, options | {"path": output})
-    return Reply(f"Wrote {output}: sums of {counted(sums.n_rows, 'row')}.\n")
+    lines = [f"Wrote {output}: sums of {counted(sums.n_rows, 'row')}.", *request.read(rows)]
+    return Reply("\n".join(lines) + "\n")
 
 
 def subject_of(result: Any, rows: Rows) -> Any:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from evalreg.checks import accessing, counted, fraction, muted, option
 from evalreg.data.clusters import axis_name
-from evalreg.errors import ArgumentError, EvalregError
+from evalreg.errors import ArgumentError, EvalregError, UnequalQuestionsWarning
 from evalreg.inference.dependence import standard_error_ratios
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.answer import answer_text, board_grid, ranks_sentences, separating_column
@@ -97,7 +97,8 @@ def report_page(results: AnyResults, alpha: float, seed: Seed, *, pictures: bool
             answer_text(results.estimate, results.cov, frame, alpha, board, results._rows_word),
             *filter(None, [results._verdict()]),
         ]
-        answer += [_gap(results, board, alpha)] if board is not None and len(board) == 2 else []
+        unequal = [text for category, text in results.notes if category is UnequalQuestionsWarning]
+        answer += [_gap(results, board, alpha)] if board is not None and len(board) == 2 and not unequal else []
     level = level_text(alpha)
     if board is None:
         scores = _estimate_grid(frame, alpha)
@@ -111,7 +112,7 @@ def report_page(results: AnyResults, alpha: float, seed: Seed, *, pictures: bool
         title=f"{results.estimate.about.model} of {named(results.estimate.about.outcome)}",
         answer=tuple(answer),
         scores=scores,
-        scores_note=tuple(filter(None, [note * (len(frame) > 1), limit_sentence([scores])])),
+        scores_note=tuple(filter(None, [note * (len(frame) > 1), *unequal, limit_sentence([scores])])),
         figures=figures,
         missing=tuple(missing),
         options=option_texts(results, alpha, seed if board is not None else None),

@@ -104,7 +104,7 @@ def _ends(estimate: Estimate, cov: Covariance, alpha: float | FloatArray, method
         rest[_scored(cov)] = False
     known = rest & (se > 0)
     inside = known & (theta > 0) & (theta < 1)
-    if rule == "logit":
+    if rule == "logit" and inside.any():
         limits[inside] = logit_interval(theta[inside], se[inside], critical[inside])
         known &= ~inside
     # Without a variance, or a logit, the bounds of the scores give an interval.

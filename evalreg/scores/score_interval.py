@@ -523,7 +523,7 @@ class IndependentMeans(SingleMeans):
             columns.append((means, count, spread * count, factor))
             unseen.append((part.share, part.pairs))
         means, count, squares, factor = (np.concatenate(of) for of in zip(*columns, strict=True))
-        contrasts = sparse.kron(shares, sparse.eye_array(means.size // shares.size), format="csr")
+        contrasts = sparse.kron(shares[None], sparse.eye_array(means.size // shares.size), format="csr")
         of = Unseen(*(np.concatenate(each) for each in zip(*unseen, strict=True)))
         scores, icc = parts[0][0].scores, parts[0][0].icc
         return cls(scores, means, count, contrasts, icc, squares, count, of, factor=factor)

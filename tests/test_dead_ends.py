@@ -333,7 +333,11 @@ def test_rows_without_a_label_are_counted_and_hide_no_cluster(tmp_path, capsys):
             assert f"2 rows dropped (2 {reason})" in " ".join(getattr(capsys.readouterr(), stream).split())
 
 
-def test_a_column_whose_words_a_filter_leaves_out_is_one_of_numbers(tmp_path, capsys):
+def test_scores_whose_words_a_filter_leaves_out_are_numbers_and_labels_stay_text(tmp_path, capsys):
+    frame = pd.DataFrame({"item": range(12), "size": ["007", "08", "9"] * 4, "score": [0, 1, 1, 0] * 3})
+    frame.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
+    assert main(["fit", "score ~ size", str(tmp_path / "a.jsonl"), "--where", "size != '1'"]) == 0
+    assert "size=08" in capsys.readouterr().out
     table = tmp_path / "a.csv"
     table.write_text("item,passed\n1,1\n2,0\n3,error\n4,1\n")
     for words in (["--score", "passed"], ["--roles", "score=passed"]):

@@ -52,7 +52,9 @@ class Option:
         if text.lower() == "none" and (self.annotation == "Any" or "None" in self.annotation):
             return None
         if "Mapping" in self.annotation and "=" in text:
-            return mapping(text)
+            pairs = mapping(text)
+            has_none = "None]" in self.annotation
+            return {name: None if has_none and str(v).lower() in ("none", "null") else v for name, v in pairs.items()}
         if re.search(r"list\[|Sequence|Iterable", self.annotation):
             values = [number(part, bool(re.search(r"\b(float|int)\b", self.annotation))) for part in words(text)]
             return values[0] if len(values) == 1 and re.search(r"\bstr \|", self.annotation) else values
@@ -99,13 +101,13 @@ def words(text: str) -> list[str]:
 
 
 def mapping(text: str) -> dict[str, Any]:
-    """Pairs such as ``law=1,math=2`` or ``A=left,error=none``."""
+    """Pairs such as ``law=1,math=2`` or ``A=left,error=``, where nothing is None."""
     pairs: dict[str, Any] = {}
     for part in words(text):
         name, sign, value = part.rpartition("=")
         if not sign or not name or name in pairs:
             raise ArgumentError(f'pairs must read like "a=1,b=2", each name once; got "{text}".')
-        pairs[name] = None if value.lower() in ("", "none", "null") else number(value)
+        pairs[name] = number(value) if value else None
     return pairs
 
 

@@ -122,7 +122,7 @@ def read(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
     """The rows of files as the options choose them; a name before a file is that of its model."""
     named, plain = named_files(files)
     rows = _named(named, options) if named else _read(plain, options)
-    return _filtered(rows, options["where"], text_columns(options)) if "where" in options else rows
+    return _filtered(rows, options["where"], ("score", options.get("score"))) if "where" in options else rows
 
 
 def _named(named: Mapping[str, str], options: Mapping[str, Any]) -> Rows:
@@ -240,12 +240,12 @@ def text_columns(options: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(name for name in columns if name != options.get("score")))
 
 
-def _filtered(rows: Rows, text: str, as_text: Sequence[str]) -> Rows:
-    """The rows that a filter keeps; in tables, a column whose words it leaves out is one of numbers."""
+def _filtered(rows: Rows, text: str, scores: Sequence[str | None]) -> Rows:
+    """The rows that a filter keeps; in tables, scores whose words it leaves out are numbers."""
     import pandas as pd
 
     from evalreg.logs.log import chosen_rows
-    from evalreg.logs.table_log import IDS, is_text
+    from evalreg.logs.table_log import is_text
 
     if not hasattr(rows.data, "columns"):
         raise ArgumentError(
@@ -255,7 +255,7 @@ def _filtered(rows: Rows, text: str, as_text: Sequence[str]) -> Rows:
     note = f"{text} ({int(chosen.sum()):,} of {len(frame):,} rows)"
     kept = frame[chosen].copy()
     if rows.harness is None:
-        for name in (name for name in kept if name not in (*IDS, *as_text) and is_text(kept[name])):
+        for name in (name for name in scores if name in kept and is_text(kept[name])):
             with suppress(ValueError):
                 kept[name] = pd.to_numeric(kept[name])
     log = None if rows.log is None else rows.log._with_rows(kept)

@@ -164,7 +164,7 @@ def columns_that_may_be_scores(
         {
             "scores": [int(frame[name].count()) for name in numbers],
             "without": [int(frame[name].isna().sum()) for name in numbers],
-            "mean": [float(frame[name].astype(float).mean()) for name in numbers],
+            "mean": [float(frame[name].mean()) for name in numbers],
         },
         index=numbers,
     )
@@ -246,10 +246,9 @@ def _models(log: AnyLog) -> pd.DataFrame:
     outcome = frame["winner" if "winner" in log.roles else "score"]
     table["missing"] = outcome.isna().groupby(frame["model"], observed=True).sum()
     if not pairs and is_numeric_dtype(frame["score"]):
-        # Of several answers to a question the mean counts as one.
-        of_each = frame.groupby(["model", *ids], observed=True)["score"].mean() if "sample" in log.roles else frame
-        of_each = of_each.groupby("model", observed=True).mean() if "sample" in log.roles else by["score"].mean()
-        table["mean"] = of_each.astype(float)
+        if "sample" in log.roles:  # of several answers to a question the mean counts as one
+            by = frame.groupby(["model", *ids], observed=True)[["score"]].mean().groupby("model", observed=True)
+        table["mean"] = by["score"].mean().astype(float)
     elif pairs:
         rates, _ = _tried(lambda: log.win_rate(groups="prompt" if ids else None).params)
         table = table if rates is None else table.assign(win_rate=rates.reindex(table.index))

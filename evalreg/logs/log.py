@@ -527,8 +527,8 @@ def refuse_pooling(
     metric = frame["task"].map(log.measures) if "task" in frame and "metric" not in frame else frame.get("metric")
     if log.format == "frame" or metric is None or metric.nunique() < 2 or words & {"task", "metric"}:
         return
-    if "metric" not in frame:  # scorers by task, whose shares may be averaged, and points beside them may not
-        largest = frame["score"].groupby(metric).max()
+    if "metric" not in frame:  # scorers by task: shares may be averaged, and points beside them may not
+        largest = pd.Series(frame.get("score"), dtype=float).groupby(metric).max()
         if (largest <= 1).all() or (largest > 1).all():
             return
     tasks = dict(frame.groupby(metric)["task"].unique()) if "task" in frame else {}

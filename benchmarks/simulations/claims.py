@@ -158,6 +158,15 @@ def sides(table: Frame, world: str) -> tuple[pd.Series, pd.Series]:
     return np.maximum(lines["too_high"], too_low), lines["width"]
 
 
+def of_combinations(table: Frame, starts: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Misses on the worse side in the worst world by t and by default, and the ratios of their widths."""
+    names = [name for name in table["of"].dropna().unique() if name.startswith(starts)]
+    each = [sides(table, name) for name in names]
+    worst = [share(max(worse[rule] for worse, _ in each)) for rule in ("t", "default")]
+    ratios = sorted(f"{width['default'] / width['t']:.2f}" for _, width in each)
+    return (*worst, " to ".join(dict.fromkeys((ratios[0], ratios[-1]))))
+
+
 def by_weights(table: Frame, kind: str, size: int) -> tuple[str, ...]:
     """Misses on the worse side by default and on the logit scale by rate, and the least and largest ratio of widths."""
     rates = ("0.8", "0.95", "0.98", "0.995")
@@ -203,6 +212,29 @@ UNPAIRED = {
     ".8 agreed on .94 | the same 15 of 10": "models that differ on 0.06 of 15 clusters of 10, icc 0.6",
     ".8 agreed on .98 | the same 40 of 25": "models that differ on 0.02 of 40 clusters of 25, icc 0.2",
     ".8 agreed on .97 | the same 100 of 2": "models that differ on 0.03 of 100 clusters of 2, icc 0.1",
+}
+# Rows of a page, and the combinations of means, and averages over evals, that they are of.
+COMBINATIONS = {
+    "average of two, .95, 15 x 10": "combination, two of .95, 15 x 10",
+    ".97, 20 x 25, ICC .1": "combination, two of .97, 20 x 25",
+    ".98 and .9, 12 x 20, ICC .3": "combination, two of .98 and .9, 12 x 20",
+    ".5 and .6, 15 x 10": "combination, two of .5 and .6, 15 x 10",
+    "five of .99, 25 x 4": "combination, five of .99, 25 x 4",
+    ".99 against two of .97, 15 x 10": "combination, one of .99 against two of .97, 15 x 10",
+    ".9 against two of .7, 15 x 10": "combination, one of .9 against two of .7, 15 x 10",
+    ".99 against two of .9, other questions": (
+        "combination, one of .99 against two of .9 over other questions, 15 x 10"
+    ),
+    "two evals of .98, 10 x 50, ICC .05": "averaged, two of .98, 10 x 50",
+    "six evals of .95, 15 x 10": "averaged, six of .95, 15 x 10",
+    "all 28 worlds": ("combination,", "averaged,"),
+}
+TOO_SURE = {
+    "means of 30 clusters of which large ones are hard": "means of 30 clusters, of which large ones are hard",
+    "ratios whose numerator is one in ten, 30 clusters of 10": (
+        "ratio with a numerator of a tenth ones, 30 clusters of 10"
+    ),
+    "win rates with ties in .95 of the rows, 12 clusters of 10": "win rate with 95% ties, 12 clusters of 10",
 }
 SIZES = {"8": "balanced", "25": "25", "100": "100", "500": "500"}
 CROSSED_ROWS = {
@@ -408,6 +440,18 @@ CLAIMS = (
             lambda t, world=world: of_two(t, world),
         )
         for label, world in UNPAIRED.items()
+    ),
+    *(
+        Claim(
+            "docs/decisions/combinations.md",
+            f"| {label} | {{}} | {{}} | {{}} |",
+            lambda t, starts=starts: of_combinations(t, starts),
+        )
+        for label, starts in COMBINATIONS.items()
+    ),
+    *(
+        Claim("docs/coverage.md", f"| {label} | {{}} |", lambda t, world=world: (share(max(sides(t, world)[0])),))
+        for label, world in TOO_SURE.items()
     ),
     *(
         Claim(

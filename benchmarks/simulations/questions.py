@@ -225,6 +225,86 @@ def agreeing(G: int, size: int, differ: float, icc: float, gains: float) -> Ques
     return Question(ask, dict.fromkeys(("default", "as seen", "Newcombe"), differ * (2 * gains - 1)))
 
 
+def combined(
+    rates: tuple[float, ...], G: int, size: int, icc: float, weights: tuple[float, ...], shared: bool = True
+) -> Question:
+    """A combination of means of models over the same questions, which are easy or hard for all, or over others."""
+    log, names = eval_of(rates, G, size, icc, shared), dict(zip("abcde", weights, strict=False))
+
+    def ask(rng: Rng) -> Ends:
+        of = er.mean(log(rng), by="model", item="item", groups="cluster").contrast(names)
+        return {"default": last(of), "t": last(of, method="wald")}
+
+    return Question(ask, dict.fromkeys(("default", "t"), float(np.dot(rates, weights))))
+
+
+def eval_of(
+    rates: tuple[float, ...], G: int, size: int, icc: float, shared: bool = True
+) -> Callable[[Rng], pd.DataFrame]:
+    """Draws of an eval of models a, b, ..., each of a rate."""
+    cluster, n = np.repeat(np.arange(G), size), len(rates)
+    precision, model = 1 / max(icc, 1e-9) - 1, np.repeat(list("abcde")[:n], G * size)
+    of_model = np.zeros(model.size, dtype=int) if shared else np.repeat(np.arange(n), G * size) * G
+    item = np.tile(np.arange(G * size), n) + of_model * size
+
+    def draw(rng: Rng) -> pd.DataFrame:
+        chance = np.tile(rng.random(G), (n, 1)) if shared else rng.random((n, G))
+        ease = [
+            betaincinv(p * precision, (1 - p) * precision, u) if icc else u * 0 + p
+            for p, u in zip(rates, chance, strict=True)
+        ]
+        right = rng.random((n, G * size)) < np.array(ease)[:, cluster]
+        score = right.ravel().astype(float)
+        return pd.DataFrame({"model": model, "item": item, "cluster": np.tile(cluster, n) + of_model, "score": score})
+
+    return draw
+
+
+def averaged(evals: tuple[tuple[float, int, int, float], ...]) -> Question:
+    """The average of a model over evals of a rate, so many clusters of a size, and an intraclass correlation."""
+    logs = [eval_of((rate, max(rate - 0.1, 0.1)), *of) for rate, *of in evals]
+
+    def ask(rng: Rng) -> Ends:
+        means = {
+            f"eval {k}": er.mean(log(rng), by="model", item="item", groups="cluster") for k, log in enumerate(logs)
+        }
+        line = er.join_evals(means).average().table.loc["a"]
+        half = stats.t.isf(0.025, line["dof"]) * line["se"]
+        default = (float(line["lower"]), float(line["upper"]))
+        return {"default": default, "t": (line["estimate"] - half, line["estimate"] + half)}
+
+    return Question(ask, dict.fromkeys(("default", "t"), float(np.mean([rate for rate, *_ in evals]))))
+
+
+def too_sure(kind: str) -> Question:
+    """Worlds in which a default is known to be too sure."""
+    cluster = np.repeat(np.arange(30), 10)
+
+    def hard(rng: Rng) -> Ends:
+        ease = rng.normal(size=30)
+        g = np.repeat(np.arange(30), np.maximum(rng.poisson(np.exp(1.5 - 0.8 * ease)), 1))
+        score = (rng.random(g.size) < expit(2.5 + 1.2 * ease[g])) * 1.0
+        return {"default": last(er.mean(pd.DataFrame({"g": g, "score": score}), groups="g"))}
+
+    def rare(rng: Rng) -> Ends:
+        score = (rng.random(300) < rng.beta(0.4, 3.6, 30)[cluster]) * 1.0
+        log = pd.DataFrame({"g": cluster, "score": score, "cost": np.exp(0.8 * rng.normal(size=300) - 0.32)})
+        return {"default": last(er.ratio(log, "score", "cost", groups="g"))}
+
+    def ties(rng: Rng) -> Ends:
+        win = rng.dirichlet(np.array([0.005, 0.95, 0.045]) * 7 / 3, 12).cumsum(axis=1)[np.repeat(np.arange(12), 10)]
+        score = 1 - (win < rng.random(120)[:, None]).sum(axis=1) / 2
+        log = pd.DataFrame({"left": "a", "right": "b", "score": score, "g": np.repeat(np.arange(12), 10)})
+        board = er.win_rate(log, left="left", right="right", score="score", groups="g")
+        return {"default": ends(board)["a"]}
+
+    ease, weight = (part for part in np.polynomial.hermite_e.hermegauss(80))
+    mean_size = np.exp(1.5 - 0.8 * ease) + np.exp(-np.exp(1.5 - 0.8 * ease))
+    of_rows = float(np.sum(weight * mean_size * expit(2.5 + 1.2 * ease)) / np.sum(weight * mean_size))
+    ask, truth = {"hard": (hard, of_rows), "rare": (rare, 0.1), "ties": (ties, 0.48)}[kind]
+    return Question(ask, {"default": truth})
+
+
 def weighted(kind: str, G: int, size: int, rate: float, icc: float) -> Question:
     """0/1 scores in clusters with lognormal weights (sigma 1) of rows or of clusters, or over lengths of answers."""
     codes, precision = np.repeat(np.arange(G), size), 1 / icc - 1
@@ -700,6 +780,46 @@ STRATA = (
     ((50,) * 8, (0.8, 0.85, 0.9, 0.95, 0.98, 0.98, 0.99, 0.99)),
 )
 # Clusters, and rows of each
+HALF, AGAINST = (0.5, 0.5), (1.0, -0.5, -0.5)
+# Rates, clusters, their size, intraclass correlation, weights of the models, and whether they share the questions.
+COMBINED: dict[str, tuple[object, ...]] = {
+    "two of .95, 15 x 10": ((0.95, 0.95), 15, 10, 0.2, HALF),
+    "two of .97, 20 x 25": ((0.97, 0.97), 20, 25, 0.1, HALF),
+    "two of .9 and .8, 30 x 5": ((0.9, 0.8), 30, 5, 0.2, HALF),
+    "two of .98 and .9, 12 x 20": ((0.98, 0.9), 12, 20, 0.3, HALF),
+    "three of .95, .9 and .85, 20 x 10": ((0.95, 0.9, 0.85), 20, 10, 0.2, (1 / 3, 1 / 3, 1 / 3)),
+    "two of .95, 60 questions": ((0.95, 0.95), 60, 1, 0.0, HALF),
+    "two of .95 over other questions, 15 x 10": ((0.95, 0.95), 15, 10, 0.2, HALF, False),
+    "two of .98, 10 x 50": ((0.98, 0.98), 10, 50, 0.05, HALF),
+    "five of .99, 25 x 4": ((0.99,) * 5, 25, 4, 0.2, (0.2,) * 5),
+    ".9 of .95 and .1 of .7, 15 x 10": ((0.95, 0.7), 15, 10, 0.2, (0.9, 0.1)),
+    "two of .5 and .6, 15 x 10": ((0.5, 0.6), 15, 10, 0.2, HALF),
+    "two of .7, 50 x 10": ((0.7, 0.7), 50, 10, 0.2, HALF),
+    "one against two of .95, 15 x 10": ((0.95,) * 3, 15, 10, 0.2, AGAINST),
+    "one of .99 against two of .97, 15 x 10": ((0.99, 0.97, 0.97), 15, 10, 0.2, AGAINST),
+    "one of .9 against two of .7, 15 x 10": ((0.9, 0.7, 0.7), 15, 10, 0.2, AGAINST),
+    "one against two of .95, 60 questions": ((0.95,) * 3, 60, 1, 0.0, AGAINST),
+    "one against two of .97, 20 x 25": ((0.97,) * 3, 20, 25, 0.1, AGAINST),
+    "one against two of .8, 40 x 5": ((0.8,) * 3, 40, 5, 0.1, AGAINST),
+    "one against two of .98, 10 x 50": ((0.98,) * 3, 10, 50, 0.05, AGAINST),
+    "one of .99 against two of .9 over other questions, 15 x 10": ((0.99, 0.9, 0.9), 15, 10, 0.2, AGAINST, False),
+}
+# Of each eval the rate of a model, clusters, their size and intraclass correlation.
+AVERAGED: dict[str, tuple[tuple[float, int, int, float], ...]] = {
+    ".96, 15 x 10, and .98, 12 x 10": ((0.96, 15, 10, 0.2), (0.98, 12, 10, 0.2)),
+    "three of .99, 15 x 10": ((0.99, 15, 10, 0.2),) * 3,
+    "six of .95, 15 x 10": ((0.95, 15, 10, 0.2),) * 6,
+    "two of .95, 60 questions": ((0.95, 60, 1, 0.0),) * 2,
+    ".97, 200 questions, and .7, 15 x 10": ((0.97, 200, 1, 0.0), (0.7, 15, 10, 0.2)),
+    "two of .98, 10 x 50": ((0.98, 10, 50, 0.05),) * 2,
+    ".5 and .6, 30 x 5": ((0.5, 30, 5, 0.2), (0.6, 30, 5, 0.2)),
+    ".97, 20 x 25, and .9, 15 x 10": ((0.97, 20, 25, 0.1), (0.9, 15, 10, 0.2)),
+}
+TOO_SURE = {
+    "means of 30 clusters, of which large ones are hard": "hard",
+    "ratio with a numerator of a tenth ones, 30 clusters of 10": "rare",
+    "win rate with 95% ties, 12 clusters of 10": "ties",
+}
 WEIGHTED = ((15, 10), (15, 100))
 FOLLOWS = {
     (10, 50): ("horizon", "panel", "ability", "wins", "brier", "pass^k", "frontier", "30 items", "100 items"),
@@ -741,6 +861,12 @@ def _worlds() -> Iterator[tuple[str, Made]]:
         yield name, (400, agreeing, (G, size, differ, icc, 0.1))
     name = "models of 0.95 and 0.95, in 60 clusters of 10 and in 10 of 100"
     yield name, (400, unpaired, ((0.95, 0.95), (60, 10), (10, 100), 0.3))
+    for what, of in COMBINED.items():
+        yield f"combination, {what}", (400, combined, of)
+    for what, each in AVERAGED.items():
+        yield f"averaged, {what}", (400, averaged, (each,))
+    for what, kind in TOO_SURE.items():
+        yield what, (400, too_sure, (kind,))
     for kind, (G, size), rate in product(("row", "cluster", "length"), WEIGHTED, (0.8, 0.95, 0.98, 0.995)):
         yield f"weighted by {kind}, {rate:g} in {G} clusters of {size}", (400, weighted, (kind, G, size, rate, 0.2))
     for rate, taste in product((0.7, 0.95), (0.0, 0.3)):

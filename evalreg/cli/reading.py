@@ -253,13 +253,13 @@ def _filtered(rows: Rows, text: str, scores: Sequence[str | None]) -> Rows:
         )
     frame, chosen = rows.frame, chosen_rows(rows.wide, text, "where")
     note = f"{text} ({int(chosen.sum()):,} of {len(frame):,} rows)"
-    kept = frame[chosen].copy()
+    remaining = frame[chosen].copy()
     if rows.harness is None:
-        for name in (name for name in scores if name in kept and is_text(kept[name])):
+        for name in (name for name in scores if name in remaining and is_text(remaining[name])):
             with suppress(ValueError):
-                kept[name] = pd.to_numeric(kept[name])
-    log = None if rows.log is None else rows.log._with_rows(kept)
-    return Rows(kept, log, note, rows.code)
+                remaining[name] = pd.to_numeric(remaining[name])
+    log = None if rows.log is None else rows.log._with_rows(remaining)
+    return Rows(remaining, log, note, rows.code)
 
 
 def defaults(rows: Rows, function: str, options: Mapping[str, Any]) -> dict[str, Any]:

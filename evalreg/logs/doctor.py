@@ -240,8 +240,8 @@ def _models(log: AnyLog) -> pd.DataFrame:
     by = frame.groupby("model", sort=True, observed=True)
     table = pd.DataFrame({"rows": by.size()})
     if ids:
-        asked = frame.dropna(subset=ids).drop_duplicates(["model", *ids])
-        n_questions = asked.groupby("model", sort=True, observed=True).size()
+        answered = frame.dropna(subset=ids).drop_duplicates(["model", *ids])
+        n_questions = answered.groupby("model", sort=True, observed=True).size()
         table["prompts" if "prompt" in ids else "items"] = n_questions
     outcome = frame["winner" if "winner" in log.roles else "score"]
     table["missing"] = outcome.isna().groupby(frame["model"], observed=True).sum()

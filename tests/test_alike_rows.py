@@ -15,13 +15,6 @@ from evalreg.numerics.moments import ClusterSums, icc_interval
 SAME = 1e-9
 
 
-def anova_of_statsmodels(frame):
-    """F and m0 of a one-way analysis of variance, as statsmodels has it."""
-    table = anova_lm(smf.ols("score ~ C(passage)", frame).fit())
-    n = frame["passage"].value_counts().to_numpy(dtype=float)
-    return table["F"].iloc[0], (n.sum() - (n**2).sum() / n.sum()) / (n.size - 1)
-
-
 def cluster_sums(rng, n_logs, sizes, rho, scores):
     """Sums within clusters of many logs, a log a column: normal scores, or 0/1 with beta rates of mean `scores`."""
     shape, n = (n_logs, sizes.size), np.broadcast_to(sizes, (n_logs, sizes.size)).astype(float)
@@ -40,16 +33,23 @@ def cluster_sums(rng, n_logs, sizes, rho, scores):
     return ClusterSums(column, n_logs, n.ravel(), (total - n * mean).ravel(), square.ravel())
 
 
-def slow_interval(frame, alpha=0.05):
-    """Both intervals one by one, the jackknife by a new analysis of variance (scipy's) without each cluster."""
-    F, m0 = anova_of_statsmodels(frame)
-    passages = frame["passage"].unique()
-    G, N = passages.size, len(frame)
+def analysis_of_variance(frame):
+    """F of a one-way analysis of variance of rows that count `rows` times."""
+    clusters = [(rows["score"].to_numpy(), rows["rows"].to_numpy()) for _, rows in frame.groupby("passage")]
+    total = np.average(frame["score"], weights=frame["rows"])
+    between = sum(w.sum() * (np.average(y, weights=w) - total) ** 2 for y, w in clusters)
+    within = sum(w @ (y - np.average(y, weights=w)) ** 2 for y, w in clusters)
+    return between / (len(clusters) - 1) / (within / (frame["rows"].sum() - len(clusters)))
+
+
+def slow_interval(frame, alpha=0.05, weights=1.0):
+    """Both intervals one by one, the jackknife by a new analysis of variance without each cluster; weights are rows."""
+    frame = frame.assign(rows=weights / np.mean(weights))
+    n = frame.groupby("passage")["rows"].sum()
+    F, G, N = analysis_of_variance(frame), n.size, n.sum()
+    m0 = (N - n @ n / N) / (G - 1)
     exact = [F / scipy.stats.f.ppf(p, G - 1, N - G) for p in (1 - alpha / 2, alpha / 2)]
-    scores = {one: rows.to_numpy() for one, rows in frame.groupby("passage")["score"]}
-    left = np.log(
-        [scipy.stats.f_oneway(*(of for name, of in scores.items() if name != one)).statistic for one in passages]
-    )
+    left = np.log([analysis_of_variance(frame[frame["passage"] != passage]) for passage in n.index])
     change = left - left.mean()
     dof = min(max(2 * (change**2).sum() ** 2 / (change**4).sum() - 1, 1), G - 1)
     half = scipy.stats.t.ppf(1 - alpha / 2, dof) * np.sqrt((G - 1) / G * (change**2).sum())
@@ -63,6 +63,12 @@ def test_correlation_and_interval_are_those_of_repeated_analyses_of_variance(une
     frame = frame[frame.groupby("passage")["score"].transform("size") > 1]
     found = er.mean(frame, groups="passage").dependence().loc[("passage", "mean")]
     np.testing.assert_allclose(found[["icc", "lower", "upper"]], slow_interval(frame), rtol=SAME)
+    F = anova_lm(smf.ols("score ~ C(passage)", frame).fit())["F"].iloc[0]
+    assert analysis_of_variance(frame.assign(rows=1.0)) == pytest.approx(F, rel=SAME)
+    weights = np.random.default_rng(3).integers(1, 5, len(frame))
+    weighted = er.mean(frame.assign(w=weights), groups="passage", weights="w").dependence().iloc[0]
+    expected = slow_interval(frame, weights=weights)
+    np.testing.assert_allclose(weighted[["icc", "lower", "upper"]].astype(float), expected, rtol=SAME)
     sizes = frame["passage"].value_counts().to_numpy(dtype=float)
     assert found["n_clusters"] == sizes.size
     assert found["mean_size"] == pytest.approx((sizes**2).sum() / sizes.sum())
@@ -116,10 +122,9 @@ def test_of_a_model_they_are_those_of_its_own_comparisons():
     log = judged()
     found = board_of(log).dependence()
     assert set(log["left"]) | set(log["right"]) <= set(found.loc["prompt"].index)
-    for name, own in list(oriented(log).groupby("model"))[::3]:
-        np.testing.assert_allclose(
-            found.loc[("prompt", name), ["icc", "lower", "upper"]], slow_interval(own), rtol=SAME
-        )
+    for name, rows in list(oriented(log).groupby("model"))[::3]:
+        interval = found.loc[("prompt", name), ["icc", "lower", "upper"]]
+        np.testing.assert_allclose(interval, slow_interval(rows), rtol=SAME)
 
 
 def test_of_a_pair_they_are_those_of_the_mean_score_of_its_comparisons():
@@ -136,9 +141,7 @@ def test_of_a_pair_they_are_those_of_the_mean_score_of_its_comparisons():
 
 
 def test_where_one_cluster_holds_all_variation_there_is_no_interval():
-    score = np.zeros(40)
-    score[:3] = 1
-    frame = pd.DataFrame({"score": score, "passage": np.arange(40) // 5})
+    frame = pd.DataFrame({"score": np.arange(40) < 3, "passage": np.arange(40) // 5})
     with pytest.warns(FewClustersWarning):
         results = er.mean(frame, groups="passage")
     with pytest.warns(ZeroVarianceWarning, match="leaving out one cluster leaves no variation"):
@@ -147,9 +150,7 @@ def test_where_one_cluster_holds_all_variation_there_is_no_interval():
     assert found[["lower", "upper"]].isna().all(axis=None)
 
 
-@pytest.mark.parametrize(
-    "n_clusters", [5, pytest.param(10, marks=pytest.mark.slow), 30, pytest.param(100, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("n_clusters", [5, 30, *(pytest.param(n, marks=pytest.mark.slow) for n in (10, 100))])
 @pytest.mark.parametrize("scores", ["normal", 0.7])
 @pytest.mark.parametrize("unequal", [False, True])
 def test_intervals_hold_the_correlation_at_least_as_often_as_they_say(n_clusters, scores, unequal):

@@ -111,3 +111,10 @@ def test_the_bandwidth_is_that_of_statsmodels():
     for q in (0.01, 0.25, 0.5, 0.9):
         for n in (2, 37.5, 1e6):
             np.testing.assert_allclose(bandwidth(q, n), hall_sheather(n, q, 0.05), rtol=1e-12)
+
+
+def test_tied_rows_of_unequal_weights_stand_in_no_order(rng):
+    frame = pd.DataFrame({"score": rng.integers(0, 20, 60), "w": rng.integers(1, 9, 60), "c": np.arange(60) // 4})
+    for q in (0.3, 0.5, 0.8):
+        both = [er.quantile(rows, "score", q, weights="w", groups="c").bse for rows in (frame, frame[::-1])]
+        np.testing.assert_allclose(*both, rtol=1e-9)

@@ -203,7 +203,9 @@ def solve(split: Split, values: FloatArray, q: float) -> tuple[Linearized, Woodr
     for first, last in pairwise(edges):
         rows = order[first:last]
         weight = np.ones(rows.size) if split.rows.weights is None else split.rows.weights[rows]
-        share = np.cumsum(weight) / weight.sum()
+        # Equal values share their weight, which must not depend on the order of their rows.
+        tie = np.cumsum(np.diff(values[rows], prepend=values[rows[0]]) != 0)
+        share = np.cumsum((np.bincount(tie, weight) / np.bincount(tie))[tie]) / weight.sum()
         share[-1] = 1.0
         samples.append(Sample(values[rows], share))
         params.append(samples[-1].quantile(q))

@@ -162,3 +162,16 @@ def test_a_model_whose_scores_do_not_vary_has_no_error_bar_but_rounding(engine, 
             assert np.isnan(one.bse.iloc[0])
             assert np.isnan(one.pvalues.iloc[0])
             np.testing.assert_allclose(one.bse, other.bse, rtol=1e-8)
+
+
+@in_engines
+@pytest.mark.parametrize("weights", [None, "w"])
+def test_what_does_not_touch_the_one_cell_that_varies_has_no_error_bar(engine, weights):
+    rng, cell, passage = np.random.default_rng(0), np.arange(240) % 6, np.arange(240) // 12
+    score = np.where(cell == 0, rng.integers(0, 2, 240), cell == 3)
+    frame = pd.DataFrame(
+        {"score": score, "model": cell // 2, "half": cell % 2, "p": passage, "w": rng.uniform(1, 2, 240)}
+    )
+    for data in (frame, engine(frame)):
+        errors = er.fit("score ~ C(model):C(half)", data, groups="p", weights=weights).bse
+        assert errors.isna().tolist() == [False] * 4 + [True] * 2

@@ -133,8 +133,7 @@ def test_failed_requests_are_no_scores_and_kept_they_give_the_figure_of_helm(tmp
 def test_models_are_compared_by_instance(tmp_path):
     run(tmp_path / "a", seed=1)
     run(tmp_path / "b", model="org/b", seed=2)
-    log = er.read_log(tmp_path, metric="exact_match")
-    assert log.compare().table["n"].tolist() == [N]
+    assert er.read_log(tmp_path, metric="exact_match").compare().table["n"].tolist() == [N]
 
 
 def test_without_a_specification_the_folder_names_the_model(tmp_path):

@@ -156,8 +156,7 @@ def test_grades_in_one_record_are_turns_and_an_empty_judgement_is_no_grade(tmp_p
         for i in range(3)
     ]
     path = lines(tmp_path / "single.jsonl", rows)
-    log = er.read_log(path, metric="turn 1")
-    assert log.frame["score"].tolist() == [7, 7, 7]
+    assert er.read_log(path, metric="turn 1").frame["score"].tolist() == [7, 7, 7]
     again = lines(tmp_path / "two.jsonl", [row | {"judge_id": name} for name in "jk" for row in rows])
     assert len(er.read_log(again, metric="turn 1", scorer="k").frame) == 3
 

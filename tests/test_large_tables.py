@@ -170,8 +170,7 @@ def test_fields_of_structs_are_columns_by_their_dots(tmp_path, kind):
     assert _plain(read_table(path, columns=names[::-1], text_columns=["doc.deep.er"])) == expected
     assert list(read_table(path, fields=["doc.passage"])) == ["score", "doc", "tags", "doc.passage"]
     assert list(er.read_log(path).frame) == ["score", "tags", "doc.passage", "doc.deep.er"]
-    log = er.read_log(path, columns=["doc.passage"])
-    assert list(log.frame) == ["score", "doc.passage"]
+    assert list(er.read_log(path, columns=["doc.passage"]).frame) == ["score", "doc.passage"]
     with pytest.raises(MissingColumnError, match=r"doc\.pasage"):
         er.read_log(path, columns=["doc.pasage"])
 

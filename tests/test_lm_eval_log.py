@@ -111,8 +111,7 @@ def test_the_metric_that_groups_are_reported_by_is_the_log_s_own(tmp_path):
     assert set(log.frame["metric"]) == {"acc"}
     assert 'Read: acc for "a", "b", as the log declares it.' in log.notes
     assert log.frame[["group", "subgroup"]].drop_duplicates().to_numpy().tolist() == [["all", "some"]]
-    fixed = log.mean(by="group", strata="task")
-    assert fixed.params.index.tolist() == ["all"]
+    assert log.mean(by="group", strata="task").params.index.tolist() == ["all"]
     assert log.mean(by="group", groups="task").n_clusters == {"task": 2}
 
 

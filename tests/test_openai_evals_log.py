@@ -67,8 +67,7 @@ def test_what_is_no_score_is_counted_by_reason(tmp_path):
     log = er.read_log(path)
     assert log.left_out.to_dict() == {"errored": 1, "unscored": 1, "duplicate": 1}
     assert len(log.frame) == N - 2
-    zero = er.read_log(path, failed="zero")
-    assert zero.frame.set_index("item").loc["quiz.dev.1", "score"] == 0
+    assert er.read_log(path, failed="zero").frame.set_index("item").loc["quiz.dev.1", "score"] == 0
 
 
 def test_grades_that_could_not_be_read_are_no_scores_and_kept_they_give_the_report(tmp_path):

@@ -123,8 +123,7 @@ def test_prompts_are_not_averaged_unasked(tmp_path):
     with pytest.raises(ArgumentError, match=r'2 models: .*, or subset=.model == "model-a"'):
         log.compare(model="prompt")
     path = tmp_path / "out.json"
-    short = er.read_log(path, filter="short")
-    assert short.compare().table["n"].iloc[0] == 8
+    assert er.read_log(path, filter="short").compare().table["n"].iloc[0] == 8
     one = er.read_log(document(path, results(providers=(0,))))
     assert one.compare(model="prompt").table["n"].iloc[0] == 8
 

@@ -76,8 +76,7 @@ def test_marginal_sets_use_the_differences_with_one_model_alone(rng, own):
 
 
 def test_ties_share_a_rank():
-    sets = rank_sets([0.5, 0.9, 0.5, 0.1], np.eye(4))
-    assert sets["rank"].tolist() == [2, 1, 2, 4]
+    assert rank_sets([0.5, 0.9, 0.5, 0.1], np.eye(4))["rank"].tolist() == [2, 1, 2, 4]
 
 
 @pytest.mark.parametrize("joint", [True, False])

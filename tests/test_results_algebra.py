@@ -146,8 +146,7 @@ def test_concatenated_results_have_no_covariance_between_them():
         er.mean(er.datasets.passages(n_passages=20, seed=seed), groups="passage", cov="CR1") for seed in (1, 2)
     )
     both = spring.concat(autumn, ["spring", "autumn"])
-    V = both.cov_params()
-    assert V.loc["spring", "autumn"] == 0.0
+    assert both.cov_params().loc["spring", "autumn"] == 0.0
     assert both.n_clusters == {"passage": 40}
     # Of 40 clusters together, and not twice 20, is the factor G/(G - 1).
     alone = np.array([spring.bse.iloc[0], autumn.bse.iloc[0]]) * np.sqrt((40 / 39) / (20 / 19))

@@ -61,5 +61,4 @@ def test_parameters_changed_under_one_covariance_are_seen() -> None:
         fresh = pickle.loads(pickle.dumps(board.cov))
         _same(er.rank_sets(params, board.cov), er.rank_sets(params, fresh))
         _same(er.simultaneous(params, board.cov), er.simultaneous(params, fresh))
-    renamed = board.params.rename_axis("model")
-    assert er.simultaneous(renamed, board.cov).index.name == "model"
+    assert er.simultaneous(board.params.rename_axis("model"), board.cov).index.name == "model"

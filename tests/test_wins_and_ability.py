@@ -108,6 +108,10 @@ def test_the_covariance_of_abilities_is_the_sum_over_clusters_of_the_influence_b
     influence = design * (pairs["score"].to_numpy() - p)[:, None] @ bread
     sums = pd.DataFrame(influence).groupby(pairs["suite"].to_numpy()).sum().to_numpy()
     assert found.cov_params().to_numpy() == pytest.approx(sums.T @ sums, rel=1e-5, abs=1e-9)
+    # Pairs of one item share answers, whenever no groups are named.
+    by_item = er.ability(log, cov="CR0")
+    for some, same in ((found, by_item), (found.contrast("ada - bob"), by_item.contrast("ada - bob"))):
+        pd.testing.assert_frame_equal(some.with_cov(groups=None).cov_params(), same.cov_params())
     without = er.ability(log.assign(suite=log["suite"].where(log["suite"] > 3)), groups="suite")
     assert without.dropped["group"] == (log["suite"] <= 3).sum()
 

@@ -776,5 +776,5 @@ def ability(
     said = f"{len(separated)} of {len(pairs)} pairs of answers to one item differ; the others say nothing."
     lines = ("Abilities in logits; they sum to zero. Difficulties of items are conditioned out.", said)
     about = replace(board.estimate.about, model="Ability in logits", outcome=score, lines=lines)
-    estimate = replace(board.estimate, about=about, dropped=board.estimate.dropped | rows.dropped)
+    estimate = replace(board.estimate, about=about, item=(item,), dropped=board.estimate.dropped | rows.dropped)
     return replace(board, estimate=estimate)

@@ -92,22 +92,14 @@ def test_hits_are_those_of_the_lowest_threshold_that_flags_few_enough(rng, share
     assert alone.params.index.tolist() == [f"tpr@fpr={share}"]
 
 
-def test_a_perfect_monitor_has_an_interval_with_a_width(rng):
-    log = monitored(rng, 20).query("model == 'new'")
-    log = log.assign(score=log["bad"] * 10 + log["score"].rank() / 1000)
-    for metric in ("auc", "tpr@fpr=0.1"):
-        ends = er.classification(log, **ROLES, metric=metric, groups="task").conf_int().iloc[0]
-        assert ends[1] == 1
-        assert 0.5 < ends[0] < 0.99
-
-
-def test_a_difference_from_a_perfect_monitor_allows_for_the_end_of_its_interval(rng):
+def test_a_perfect_monitor_has_a_wide_interval_for_whose_end_a_difference_from_it_allows(rng):
     log = monitored(rng, 20).query("model == 'new'")
     log = log.assign(score=log["bad"] * 10 + log["score"].rank() / 1000)
     old = log.assign(model="old", score=log["score"] - 10.1 * log["bad"] * (rng.random(len(log)) < 0.3))
     for metric in ("auc", "tpr@fpr=0.1"):
         both = er.classification(pd.concat([log, old]), **ROLES, metric=metric, by="model", groups="task")
-        low, _ = both.conf_int().loc["new"]
+        low, high = both.conf_int().loc["new"]
+        assert 0.5 < low < 0.99 < high == 1
         difference, gap = both.contrast("new - old"), 1 - both.params["old"]
         # Zou and Donner (2008), equations 7 and 8, with the t interval of the one that has a variance.
         half = stats.t.ppf(0.975, difference.dof.iloc[0]) * both.bse["old"]
@@ -115,6 +107,12 @@ def test_a_difference_from_a_perfect_monitor_allows_for_the_end_of_its_interval(
             difference.conf_int().iloc[0], [gap - np.hypot(1 - low, half), gap + half], rtol=1e-9
         )
         assert float(both.t_test(f"new - old = {gap + half}").pvalue) == pytest.approx(0.05, rel=1e-6)
+    # One of them is caught just above the threshold, whose noise is in the interval too.
+    near = log["score"].where(log.index != log["bad"].idxmax(), log.query("bad == 0")["score"].quantile(0.92))
+    unsure = er.classification(log.assign(score=near), **ROLES, metric="tpr@fpr=0.1", groups="task", cov="CR1")
+    half = stats.t.ppf(0.975, 19) * unsure.bse.iloc[0]
+    assert half > 0
+    assert unsure.conf_int().iloc[0].tolist() == pytest.approx([1 - np.hypot(1 - low, half), 1])
     both = pd.concat([log, log.assign(model="old")])
     same = er.classification(both, **ROLES, metric="auc", by="model", groups="task").contrast("new - old")
     assert same.conf_int().iloc[0].tolist() == pytest.approx([low - 1, 1 - low])

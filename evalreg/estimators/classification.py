@@ -474,7 +474,8 @@ class OnLogit(Behind):
     """Shares made of the means of two classes, whose intervals are built on the logit scale.
 
     Where all is right or wrong the interval is Clopper and Pearson's on the clusters of the class that has fewer, for
-    whose ends differences allow.
+    whose ends differences allow; with an error of its own, that of a threshold, by MOVER, so that intervals and
+    differences count either noise once.
     """
 
     interval_rule = "on the logit scale"
@@ -496,9 +497,11 @@ class OnLogit(Behind):
         """Both ends of every share, shape (n_params, 2)."""
         share, se = np.array(estimate.params), np.sqrt(cov.variance())
         inside = (share > 0) & (share < 1) & (se > 0)
-        limits = proportion_interval(share, self._trials(cov), alpha, "clopper-pearson")
-        limits[inside] = logit_interval(share[inside], se[inside], cov.critical(alpha=alpha)[inside])
-        return limits
+        limits, t = proportion_interval(share, self._trials(cov), alpha, "clopper-pearson"), cov.critical(alpha=alpha)
+        away = np.hypot(limits - share[:, None], np.where(se > 0, t * se, 0.0)[:, None])
+        limits = np.clip(share[:, None] + away * [-1, 1], 0.0, 1.0)
+        limits[inside] = logit_interval(share[inside], se[inside], t[inside])
+        return np.asarray(limits)
 
 
 @dataclass(frozen=True, eq=False)

@@ -139,13 +139,8 @@ def judge_corrected(
     denominator = np.hstack([np.zeros((n, n)), np.ones((n, 2))])
     family = Ratios(means, np.arange(n), numerator, denominator, np.full((n, 2), -1.0), (0.0, 1.0))
     line = f"{human} against {judge}: specificity {right[0]:.3f}, sensitivity {right[1]:.3f}; Fieller's intervals."
-    about = About(
-        titled("Mean corrected for a judge", by_columns),
-        judge,
-        lines=(line,),
-        n_models=n if by_columns else 0,
-        levels=True,
-    )
+    title, n_models = titled("Mean corrected for a judge", by_columns), n if by_columns else 0
+    about = About(title, judge, lines=(line,), n_models=n_models, levels=True)
     estimate = function_of(means, *family.values(), split.names[:n], about, family)
     notes: list[Note] = list(independence_note(by, groups))
     if flat := list(compress(split.names, np.isin(means.params, (0.0, 1.0)))):

@@ -170,6 +170,15 @@ def test_an_option_that_would_have_no_effect_is_refused(run, line):
     assert run("plan separate logs/judge_log.csv --models model-01,model-02 --assurance 0.9")[0] == 0
 
 
+def test_a_plan_for_two_models_stands_on_the_questions_that_both_answered(run):
+    log = pd.read_csv("logs/models.csv")
+    part = log[(log["model"] != "old") | (log.index % 3 > 0)]
+    part.to_csv("part.csv")
+    line = "plan separate part.csv --models new,old --item question --groups passage --format json"
+    plan, compared = json.loads(run(line)[1]), er.compare(part, item="question", groups="passage").results
+    assert [plan["estimate"], plan["se"]] == pytest.approx([compared.params.iloc[0], compared.bse.iloc[0]], rel=1e-9)
+
+
 def test_an_error_inside_is_status_4(run, monkeypatch):
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a bug")

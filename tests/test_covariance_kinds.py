@@ -20,8 +20,7 @@ def test_a_record_says_what_can_be_asked_with_it(kind):
     def asked(**options):
         return er.mean(log, groups=groups, cov=kind.name, **options)
 
-    results = asked()
-    assert results.cov.options.dof == kind.dof
+    assert asked().cov.options.dof == kind.dof
     for taken, options in (
         (kind.takes_ssc, {"ssc": "none"}),
         (kind.takes_satterthwaite, {"dof": "satterthwaite"}),

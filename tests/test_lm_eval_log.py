@@ -81,8 +81,7 @@ def test_a_results_folder_is_read_with_its_model_and_fields(tmp_path):
     assert set(log.frame["model"]) == {"org/base"}
     assert [name for name in log.frame if name.startswith("doc.")] == ["doc.passage", "doc.meta.level"]
     scores = np.array([row["acc"] for row in one()])
-    found = log.mean()
-    np.testing.assert_allclose(found.bse, scores.std(ddof=1) / math.sqrt(N), rtol=1e-12)
+    np.testing.assert_allclose(log.mean().bse, scores.std(ddof=1) / math.sqrt(N), rtol=1e-12)
     assert log.mean(groups="doc.passage").n_clusters == {"doc.passage": N // 4}
     (run,) = log.runs
     assert (run.model, run.task, run.details["version"], run.details["time"]) == ("org/base", "birds", 1.0, TIME)

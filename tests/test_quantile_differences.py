@@ -93,8 +93,7 @@ def test_many_models_and_general_contrasts_come_from_the_same_limits(rng):
     # A contrast of three whose third weight vanishes is that of two.
     nearly = results.contrast({"a": 1.0, "b": -1.0, "c": 1e-9})
     np.testing.assert_allclose(nearly.bse.iloc[0], table.loc[("a", "b"), "se"], rtol=1e-6)
-    again = results.with_cov(groups=None)
-    assert again.cov.floor is not None
+    assert results.with_cov(groups=None).cov.floor is not None
     assert list(results.ranks()["lower"]) <= list(results.ranks()["upper"])
 
 

@@ -67,8 +67,7 @@ def test_each_name_is_what_its_module_has_under_that_name(name):
     if isinstance(found, ModuleType):
         assert found is module
     else:
-        original = getattr(module, name)
-        assert inspect.unwrap(found) is inspect.unwrap(original)
+        assert inspect.unwrap(found) is inspect.unwrap(getattr(module, name))
         assert (found.__module__, found.__name__) == (module.__name__, name)
 
 

@@ -49,6 +49,8 @@ class Option:
             return text
         if self.choices and "Mapping" not in self.annotation and "float" not in self.annotation:
             raise refused(self, text)
+        if text.lower() in ("true", "false") and "bool" in self.annotation:
+            return text.lower() == "true"
         if text.lower() == "none" and (self.annotation == "Any" or "None" in self.annotation):
             return None
         if "Mapping" in self.annotation and "=" in text:

@@ -466,6 +466,13 @@ def separated(request: Request) -> Reply:
     rows = read(request.files, request.options)
     options = {name: value for name, value in request.of("plan.separate").items() if name not in ("left", "right")}
     others = {name: value for name, value in request.options.items() if name not in options}
+    by, item = others.get("by", "model"), others.get("item", "item")
+    of_means = board_call(replace(request, options=others), rows)[0] == "mean" and rows.has(by, item)
+    if of_means and set(models) <= set(rows.frame[by]):
+        # As `compare`: over the questions that both answered, whatever other models there are.
+        chosen = rows.frame[rows.frame[by].isin(models)]
+        rows = replace(rows, data=chosen, log=None if rows.log is None else rows.log._with_rows(chosen))
+        others = {"questions": "shared"} | others
     result = board(replace(request, options=others), rows)
     plan = er.plan.separate(result, *models, **options)
     return Reply(plan, rows)

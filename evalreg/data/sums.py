@@ -240,8 +240,10 @@ def refuse_unsummed(log: SummedLog, item: str | None) -> tuple[str, ...]:
     parts = (item,) if item is None or item in known else joint_parts(item) or (item,)
     if item is not None and not set(parts) <= set(known):
         raise NotAvailableError(
-            f"questions of column {item!r} are not among the sums, which have {listed(known)}. Leave `item` out of "
-            f'`mean` and name clusters in `groups`, or summarise with the questions among the groups, "{item} + ...".'
+            f"questions of column {item!r} are not among the sums, which have {listed(known)}. `mean` needs "
+            "no `item`: leave it out and name clusters in `groups`. A comparison needs the questions: summarise the "
+            f"log again with their column among the groups, as in {passed(groups='QUESTION + CLUSTER')}, and pass "
+            f"{passed(item='QUESTION')}."
         )
     return tuple(part for part in parts if part is not None)
 

@@ -377,9 +377,13 @@ def _rows(
         outcomes.append(value)
     if unknown and choice.broken == "raise":
         raise LogFormatError(
-            f"In {format.title} a score is {format.known}; found others: {listing(unknown)}. Correct them, or pass "
-            f"{passed(broken='skip')} to leave them out and count them"
-            f"{', or `task` without these' * (len(picks) > 1)}.",
+            f"In {format.title} a score is {format.known}; found others: {listing(unknown)}. "
+            + (
+                f"Correct them, or pass {passed(broken='skip')} to leave them out and count them"
+                f"{', or `task` without these' * (len(picks) > 1)}."
+                if rows
+                else "No answer has a score that can be read: nothing is left without these."
+            ),
             count=unknown.total(),
         )
     return rows, outcomes

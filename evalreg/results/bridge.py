@@ -16,7 +16,7 @@ from evalreg.estimate import About, Estimate, Refit
 from evalreg.numerics.basis import EXACT_FROM, basis_of, refuse_singular
 from evalreg.numerics.fitting import Fitted, residuals_of
 from evalreg.numerics.limits import OFF, ROUNDING, SETTLED, SINGULAR
-from evalreg.results.fitted import design_rows, labels_of
+from evalreg.results.fitted import FittedModel, labels_of
 from evalreg.scores.rows import InfluenceScores, RowScores
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _prediction(
 ) -> Any:
     """`get_prediction` of least squares with t of each row's own degrees of freedom."""
     if exog is not None and transform and getattr(inner.model, "formula", None) is not None:
-        exog, index = design_rows(inner.model, exog)
+        exog, index = FittedModel(inner.model).new_rows(exog)
         row_labels = index if row_labels is None else row_labels
     rows = np.atleast_2d(np.asarray(inner.model.exog if exog is None else exog, dtype=float))
     predicted = type(inner).get_prediction(inner, exog=rows, transform=False, weights=weights, row_labels=row_labels)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +26,114 @@ if TYPE_CHECKING:
 LINKS = {"Logit": "Logit", "Probit": "Probit", "Poisson": "Log"}
 
 
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """A statsmodels model whose mean is a function of X b, and what its formula says of covariates."""
+
+    model: Any
+
+    @cached_property
+    def link(self) -> Any:
+        """statsmodels' link between the mean and X b."""
+        import statsmodels.api as sm
+        from statsmodels.regression.linear_model import GLS, WLS
+
+        if isinstance(self.model, GLS | WLS):
+            return sm.families.links.Identity()
+        if hasattr(self.model, "family"):
+            return self.model.family.link
+        name = LINKS.get(type(self.model).__name__)
+        if name is None:
+            raise NotAvailableError(
+                f"predictions and slopes are those of least squares, GLM, {listed(list(LINKS))}; got "
+                f"{type(self.model).__name__}. Use its own `predict`, and `t_test` for what is linear in the "
+                "coefficients."
+            )
+        return getattr(sm.families.links, name)()
+
+    @property
+    def info(self) -> Any:
+        """patsy's description of the columns of the design, under either name that statsmodels has for it."""
+        return getattr(self.model.data, "design_info", None) or getattr(self.model.data, "model_spec", None)
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The data of a formula, the rows in use."""
+        frame = getattr(self.model.data, "frame", None)
+        if not isinstance(frame, pd.DataFrame) or self.info is None:
+            raise NotAvailableError(
+                "slopes by covariate need a formula, which says what a covariate enters; this model was given columns "
+                "of numbers. Fit it with `er.fit` or by formula."
+            )
+        gone = getattr(self.model.data, "missing_row_idx", None)
+        return frame if gone is None or not len(gone) else frame.drop(index=frame.index[np.asarray(gone)])
+
+    @cached_property
+    def factors(self) -> dict[str, list[str]]:
+        """By the code of each factor of the formula the columns of the data that it names."""
+        return {factor.code: list(_columns_of(factor.code, self.frame.columns)) for factor in self.info.factor_infos}
+
+    @property
+    def covariates(self) -> list[str]:
+        """Columns of the data that the terms of the formula name."""
+        return list(dict.fromkeys(chain.from_iterable(self.factors.values())))
+
+    def labels(self, name: str) -> bool:
+        """Whether a covariate is text, categories, booleans, or numbers that the formula takes for labels by C(...)."""
+        dtype = self.frame[name].dtype
+        if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype):
+            return True
+        codes = [code for code, columns in self.factors.items() if name in columns]
+        return bool(codes) and all(code.startswith("C(") for code in codes)
+
+    def design(self, frame: pd.DataFrame) -> FloatArray:
+        """Rows of the design; NaN where a covariate is missing."""
+        import patsy
+
+        keep = patsy.NAAction(on_NA="drop", NA_types=[])
+        try:
+            rows = np.asarray(patsy.dmatrix(self.info, frame, NA_action=keep), dtype=float)
+        except patsy.PatsyError as error:
+            raise DataError(f"the covariates do not fit the formula: {str(error).splitlines()[0]}") from None
+        # A formula without covariates does not know how many rows there are.
+        return np.repeat(rows, len(frame), axis=0) if rows.shape[0] == 1 != len(frame) else rows
+
+    def new_rows(self, data: Any) -> tuple[FloatArray, pd.Index | None]:
+        """Rows of the design for new covariates, and their index where they have one."""
+        if self.info is None:
+            raise NotAvailableError("predictions for new data need a formula; this model was given columns of numbers.")
+        table = rows_in_memory(data, "a prediction for new data")
+        for name in self.covariates:
+            if name not in table.columns:
+                hint = nearest_or_all(name, table.columns, "column")
+                raise MissingColumnError(f'`data` lacks "{name}", a covariate of the formula.{hint}', column=name)
+        columns = table.to_pandas(tuple(self.covariates), None)
+        plain = {name: _plain(columns[name], self.labels(name)) for name in self.covariates}
+        frame = pd.DataFrame(plain, index=range(table.n_rows))
+        whole = frame.notna().all(axis=1).to_numpy()
+        rows = np.full((table.n_rows, len(self.info.column_names)), np.nan)
+        rows[whole] = self.design(frame[whole]) if whole.any() else np.nan
+        return rows, data.index if isinstance(data, pd.DataFrame) else None
+
+    def chosen(self, variables: Any) -> dict[str, Any]:
+        """The covariates named, all without names, each with what a mapping says of it or None."""
+        known = self.covariates
+        if not known:
+            raise ArgumentError("a regression on a constant has no covariates, and so no slopes.")
+        values = variables if isinstance(variables, Mapping) else {}
+        names = known if variables is None else [variables] if isinstance(variables, str) else values or variables
+        is_list = isinstance(names, list | tuple | Mapping)
+        if not is_list or len(set(map(str, names))) < max(len(names), 1):
+            raise ArgumentError(f"`variables` must name covariates, each once: {listed(known)}; got {variables!r}.")
+        for name in names:
+            if name not in known:
+                hint = nearest_or_all(name, known, "covariate")
+                raise MissingColumnError(
+                    f'`variables` names "{name}", which is not a covariate of the formula.{hint}', column=name
+                )
+        return {name: values.get(name) for name in names}
+
+
 def model_of(estimate: Estimate) -> Any:
     """The statsmodels model, if its mean is a function of X b."""
     if estimate.absorbed is not None:
@@ -37,85 +148,12 @@ def model_of(estimate: Estimate) -> Any:
             "`from_statsmodels` (contrasts, means, copies, unpickled results and fits of rows in an engine do not)."
         )
     model = estimate.fitted().model
-    link_of(model)
+    _ = FittedModel(model).link
     for name in ("offset", "exposure"):
-        if np.any(np.asarray(getattr(model, name, None) if getattr(model, name, None) is not None else 0.0) != 0):
+        shift = getattr(model, name, None)
+        if shift is not None and np.any(np.asarray(shift) != 0):
             raise NotAvailableError(f"predictions and slopes of a model with `{name}` are not available.")
     return model
-
-
-def link_of(model: Any) -> Any:
-    """statsmodels' link of a model whose mean is a function of X b."""
-    import statsmodels.api as sm
-    from statsmodels.regression.linear_model import GLS, WLS
-
-    if isinstance(model, GLS | WLS):
-        return sm.families.links.Identity()
-    if hasattr(model, "family"):
-        return model.family.link
-    name = LINKS.get(type(model).__name__)
-    if name is None:
-        raise NotAvailableError(
-            f"predictions and slopes are those of least squares, GLM, {listed(list(LINKS))}; got "
-            f"{type(model).__name__}. Use its own `predict`, and `t_test` for what is linear in the coefficients."
-        )
-    return getattr(sm.families.links, name)()
-
-
-def is_probability(model: Any) -> bool:
-    """Whether the mean of a model lies between 0 and 1."""
-    return type(getattr(model, "family", model)).__name__ in ("Binomial", "Logit", "Probit")
-
-
-def frame_of(model: Any) -> pd.DataFrame:
-    """The data of a formula, the rows in use."""
-    frame = getattr(model.data, "frame", None)
-    if not isinstance(frame, pd.DataFrame) or design_info(model) is None:
-        raise NotAvailableError(
-            "slopes by covariate need a formula, which says what a covariate enters; this model was given columns of "
-            "numbers. Fit it with `er.fit` or by formula."
-        )
-    gone = getattr(model.data, "missing_row_idx", None)
-    return frame if gone is None or not len(gone) else frame.drop(index=frame.index[np.asarray(gone)])
-
-
-def design_info(model: Any) -> Any:
-    """patsy's description of the columns of the design, under either name that statsmodels has for it."""
-    return getattr(model.data, "design_info", None) or getattr(model.data, "model_spec", None)
-
-
-def design_at(model: Any, frame: pd.DataFrame) -> FloatArray:
-    """Rows of the design; NaN where a covariate is missing."""
-    import patsy
-
-    keep = patsy.NAAction(on_NA="drop", NA_types=[])
-    try:
-        rows = np.asarray(patsy.dmatrix(design_info(model), frame, NA_action=keep), dtype=float)
-    except patsy.PatsyError as error:
-        raise DataError(f"the covariates do not fit the formula: {str(error).splitlines()[0]}") from None
-    # A formula without covariates does not know how many rows there are.
-    return np.repeat(rows, len(frame), axis=0) if rows.shape[0] == 1 != len(frame) else rows
-
-
-def design_rows(model: Any, data: Any) -> tuple[FloatArray, pd.Index | None]:
-    """Rows of the design for new covariates, and their index where they have one."""
-    info = design_info(model)
-    if info is None:
-        raise NotAvailableError("predictions for new data need a formula; this model was given columns of numbers.")
-    table = rows_in_memory(data, "a prediction for new data")
-    known = frame_of(model)
-    names = covariates(model, known)
-    for name in names:
-        if name not in table.columns:
-            hint = nearest_or_all(name, table.columns, "column")
-            raise MissingColumnError(f'`data` lacks "{name}", a covariate of the formula.{hint}', column=name)
-    columns = table.to_pandas(tuple(names), None)
-    plain = {name: _plain(columns[name], holds_labels(model, known, name)) for name in names}
-    frame = pd.DataFrame(plain, index=range(table.n_rows))
-    whole = frame.notna().all(axis=1).to_numpy()
-    rows = np.full((table.n_rows, len(info.column_names)), np.nan)
-    rows[whole] = design_at(model, frame[whole]) if whole.any() else np.nan
-    return rows, data.index if isinstance(data, pd.DataFrame) else None
 
 
 def _plain(column: pd.Series, labels: bool) -> Any:
@@ -130,54 +168,14 @@ def _plain(column: pd.Series, labels: bool) -> Any:
     return column.to_numpy(dtype=float, na_value=np.nan)
 
 
-def covariates(model: Any, frame: pd.DataFrame) -> list[str]:
-    """Columns of the data that the terms of the formula name."""
-    return list(
-        dict.fromkeys(name for factor in design_info(model).factor_infos for name in _columns_of(factor, frame))
-    )
-
-
-def _columns_of(factor: Any, frame: pd.DataFrame) -> Iterator[str]:
+def _columns_of(code: str, columns: pd.Index) -> Iterator[str]:
     """Columns that one factor of a formula names."""
-    for node in ast.walk(ast.parse(factor.code, mode="eval")):
+    for node in ast.walk(ast.parse(code, mode="eval")):
         name = getattr(node, "id", None)
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Q" and node.args:
             name = getattr(node.args[0], "value", None)
-        if name in frame.columns:
+        if name in columns:
             yield str(name)
-
-
-def holds_labels(model: Any, frame: pd.DataFrame, name: str) -> bool:
-    """Whether a covariate is text, categories or booleans, or numbers that the formula takes for labels by C(...)."""
-    dtype = frame[name].dtype
-    if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype):
-        return True
-    factors = [factor for factor in design_info(model).factor_infos if name in _columns_of(factor, frame)]
-    return bool(factors) and all(factor.code.startswith("C(") for factor in factors)
-
-
-def row_shares(model: Any, n: int) -> FloatArray:
-    """Weights of the fitted rows, which sum to one, shape (n,)."""
-    weights = next((w for w in (getattr(model, name, None) for name in ("var_weights", "weights")) if w is not None), 1)
-    share = np.broadcast_to(np.asarray(weights, dtype=float), (n,))
-    return np.asarray(share / share.sum())
-
-
-def chosen_covariates(model: Any, frame: pd.DataFrame, variables: str | list[str] | None) -> list[str]:
-    """Names of the covariates whose slopes are wanted."""
-    known = covariates(model, frame)
-    if not known:
-        raise ArgumentError("a regression on a constant has no covariates, and so no slopes.")
-    names: Any = known if variables is None else [variables] if isinstance(variables, str) else variables
-    if not isinstance(names, list | tuple) or len(set(map(str, names))) < max(len(names), 1):
-        raise ArgumentError(f"`variables` must name covariates, each once: {listed(known)}; got {variables!r}.")
-    for name in names:
-        if name not in known:
-            hint = nearest_or_all(name, known, "covariate")
-            raise MissingColumnError(
-                f'`variables` names "{name}", which is not a covariate of the formula.{hint}', column=name
-            )
-    return list(names)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import combinations, pairwise, product
+from itertools import chain, combinations, pairwise, product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -23,8 +23,8 @@ from evalreg.numerics.limits import EQUAL
 from evalreg.report.axes import FigSize, predictions_axes
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import level_text
-from evalreg.results import fitted as of_rows
 from evalreg.results.algebra import Algebra
+from evalreg.results.fitted import FittedModel, model_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,11 +33,10 @@ Contrast: TypeAlias = str | float | tuple[Any, Any]
 OF_LABELS = ("reference", "pairwise", "sequential")
 OF_NUMBERS = ("sd", "iqr", "minmax")
 
-Variables: TypeAlias = str | Sequence[str] | Mapping[str, Any] | None
-# Averages of the mean over rows, shape (n_groups,), and their derivatives, shape (n_groups, k).
+# Averages of the mean over the rows of groups, shape (n_groups,), and their derivatives, shape (n_groups, k).
 Averages: TypeAlias = tuple[FloatArray, FloatArray]
-# Several, with their names.
-NamedAverages: TypeAlias = tuple[FloatArray, FloatArray, tuple[str, ...]]
+# One after the other, each with the parts of the names of its groups.
+NamedAverages: TypeAlias = Iterator[tuple[Sequence[tuple[str, ...]], Averages]]
 
 
 class Predicted(Algebra):
@@ -83,9 +82,9 @@ class Predicted(Algebra):
         1     0.682  0.047  25.381  0.584  0.779
         """
         fraction("alpha", alpha)
-        model = of_rows.model_of(self.estimate)
-        link = of_rows.link_of(model)
-        X, index = (np.asarray(model.exog), None) if data is None else of_rows.design_rows(model, data)
+        fitted = FittedModel(model_of(self.estimate))
+        link = fitted.link
+        X, index = (np.asarray(fitted.model.exog), None) if data is None else fitted.new_rows(data)
         known = np.isfinite(X).all(axis=1)
         eta = X @ self.estimate.params
         columns = np.full((5, X.shape[0]), np.nan)
@@ -135,7 +134,7 @@ class Predicted(Algebra):
         >>> results.avg_slopes().params.round(5).to_dict()
         {'n_words': 6e-05}
         """
-        return self._averaged("slopes", *average_slopes(fitted_groups(self.estimate, None), variables))
+        return self._averaged("slopes", average_slopes(fitted_groups(self.estimate, None), variables))
 
     def avg_comparisons(
         self,
@@ -190,7 +189,7 @@ class Predicted(Algebra):
         {'n_words[+100]': 0.0078, 'subject[law - history]': 0.0841}
         """
         averages = average_comparisons(fitted_groups(self.estimate, by), variables, contrast)
-        return self._averaged("comparisons", *averages)
+        return self._averaged("comparisons", averages)
 
     def avg_predictions(
         self, by: str | list[str] | None = None, *, variables: str | list[str] | dict[str, Any] | None = None
@@ -231,10 +230,11 @@ class Predicted(Algebra):
         {'100': 0.67, '300': 0.682}
         """
         fitted = fitted_groups(self.estimate, by)
-        predictions = self._averaged("predictions", *average_predictions(fitted, variables))
+        predictions = self._averaged("predictions", average_predictions(fitted, variables))
         mean = np.array(predictions.estimate.params)
         # A probability that is 0 or 1 up to rounding has no logit.
-        if not of_rows.is_probability(fitted.model) or np.any(np.minimum(mean, 1 - mean) < EQUAL):
+        family = type(getattr(fitted.model, "family", fitted.model)).__name__
+        if family not in ("Binomial", "Logit", "Probit") or np.any(np.minimum(mean, 1 - mean) < EQUAL):
             return predictions
         about = replace(predictions.estimate.about, interval="logit")
         return replace(predictions, estimate=replace(predictions.estimate, bounded=True, about=about))
@@ -277,31 +277,33 @@ class Predicted(Algebra):
         estimate, cov = self.estimate, self.cov
         info = None
         if estimate.fitted is not None and estimate.absorbed is None:
-            info = of_rows.design_info(estimate.fitted().model)
+            info = FittedModel(estimate.fitted().model).info
         if info is None:
             raise errors.NotAvailableError(
                 "tests by term need a formula and its fit: results of `fit` without absorbed factors, or of "
                 "`from_statsmodels` by formula (contrasts, copies, unpickled results and fits of rows in an engine "
                 "hold none). `wald_test` takes any coefficients by name."
             )
-        tests = {}
+        rows, notes = {}, list[errors.Note]()
         for name, part in info.term_name_slices.items():
             C = np.eye(estimate.n_params)[part]
             try:
-                tests[name] = joint_test(estimate, cov, C)
+                test = joint_test(estimate, cov, C)
             except errors.TooFewClustersError:
                 text = f"{float(cov.smallest_dof):.3g} {NO_DOF} {len(C)} contrasts jointly"
-                tests[name] = JointTest(float("nan"), len(C), float("nan"), text)
-        issue([(kind, f'term "{name}": {text}') for name, test in tests.items() for kind, text in few_notes(test)])
-        columns = ["F", "df_num", "df_denom", "p_value", "critical", "reason"]
-        rows = {}
-        for name, test in tests.items():
+                test = JointTest(float("nan"), len(C), float("nan"), text)
+            notes += [(kind, f'term "{name}": {text}') for kind, text in few_notes(test)]
             q, dof = test.df_num, test.df_denom
             rows[name] = test.statistic, q, dof, joint_test_p(test), critical_value(q, dof, alpha), test.reason
+        issue(notes)
+        columns = ["F", "df_num", "df_denom", "p_value", "critical", "reason"]
         return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
-    def _averaged(self, what: str, values: FloatArray, J: FloatArray, names: tuple[str, ...]) -> Any:
+    def _averaged(self, what: str, averages: NamedAverages) -> Any:
         """Results of averages over the fitted rows, from their derivatives by the coefficients."""
+        labels, parts = zip(*averages, strict=True)
+        names = joint_names(list(chain.from_iterable(labels)))
+        values, J = map(np.concatenate, zip(*parts, strict=True))
         if self.estimate.kind == "least squares":
             estimate = self.estimate.linear(J, names)
         else:
@@ -315,19 +317,12 @@ class Predicted(Algebra):
 
 
 @dataclass(frozen=True, eq=False)
-class FittedMean:
+class FittedMean(FittedModel):
     """A fitted regression whose mean is averaged over groups of its rows."""
 
-    model: Any
-    frame: pd.DataFrame
-    link: Any  # of statsmodels
     b: FloatArray
     shares: Any  # sparse, (n_groups, n_rows): weights of the rows, which sum to one in each group
     groups: tuple[tuple[str, ...], ...]  # labels of each group; one empty tuple for all rows
-
-    def labels(self, name: str) -> bool:
-        """Whether a covariate holds labels."""
-        return of_rows.holds_labels(self.model, self.frame, name)
 
     def at(self, **values: Any) -> Averages:
         """Averages with every row's covariates put at these values, each one value or an array."""
@@ -335,23 +330,39 @@ class FittedMean:
         for name, value in values.items():
             dtype: Any = self.frame[name].dtype if self.labels(name) else np.float64
             columns[name] = pd.Series(value, index=self.frame.index, dtype=dtype)
-        X = of_rows.design_at(self.model, self.frame.assign(**columns)) if values else np.asarray(self.model.exog)
+        X = self.design(self.frame.assign(**columns)) if values else np.asarray(self.model.exog)
         eta = X @ self.b
         return self.shares @ self.link.inverse(eta), self.shares @ (self.link.inverse_deriv(eta)[:, None] * X)
+
+    def levels(self, name: str) -> list[Any]:
+        """Levels of labels, in the order of the formula."""
+        column = self.frame[name]
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            return list(column.cat.categories)
+        return sorted(column.unique().tolist())
+
+    def value(self, name: str, value: Any) -> Any:
+        """A value that a covariate can be put at."""
+        if not self.labels(name):
+            if not _is_number(value) or not np.isfinite(value):
+                raise errors.ArgumentError(f'values of "{name}" must be finite numbers; got {value!r}.')
+            return float(value)
+        levels = self.levels(name)
+        if value not in levels:
+            hint = nearest_or_all(value, levels, "level")
+            raise errors.MissingColumnError(f'"{name}" has no level {value!r}.{hint}', column=name)
+        return value
 
 
 def fitted_groups(estimate: Estimate, by: str | list[str] | None) -> FittedMean:
     """The regression of an estimate, over all rows or over the rows of each joint value of `by`."""
-    model = of_rows.model_of(estimate)
-    frame = of_rows.frame_of(model)
-    share = of_rows.row_shares(model, len(frame))
-    codes, groups = np.zeros(len(frame), dtype=np.intp), ((),)
-    if by is not None:
-        codes, groups = _rows_by(estimate, by)
-    whole = np.bincount(codes, weights=share, minlength=len(groups))
-    rows = np.arange(len(frame))
-    shares = sparse.csr_array((share / whole[codes], (codes, rows)), shape=(len(groups), len(frame)))
-    return FittedMean(model, frame, of_rows.link_of(model), np.array(estimate.params), shares, groups)
+    model = model_of(estimate)
+    n = len(FittedModel(model).frame)
+    codes, groups = (np.zeros(n, dtype=np.intp), ((),)) if by is None else _rows_by(estimate, by)
+    weights = np.broadcast_to(getattr(model, "var_weights", getattr(model, "weights", 1.0)), (n,))
+    share = weights / np.bincount(codes, weights=weights, minlength=len(groups))[codes]
+    shares = sparse.csr_array((share, (codes, np.arange(n))), shape=(len(groups), n))
+    return FittedMean(model, np.array(estimate.params), shares, groups)
 
 
 def _rows_by(estimate: Estimate, by: str | list[str]) -> tuple[Any, Any]:
@@ -378,43 +389,34 @@ def _rows_by(estimate: Estimate, by: str | list[str]) -> tuple[Any, Any]:
     return place[codes.codes], tuple(groups[i] for i in order)
 
 
-def average_predictions(fitted: FittedMean, variables: Variables) -> NamedAverages:
+def average_predictions(fitted: FittedMean, variables: Any) -> NamedAverages:
     """Average expected scores of groups of rows, at each joint value of `variables`."""
-    grid = covariate_values(fitted, variables)
-    averages, names = [], []
+    grid = {} if variables is None else covariate_values(fitted, variables)
     for values in product(*grid.values()):
-        averages.append(fitted.at(**dict(zip(grid, values, strict=True))))
         exact = [isinstance(value, float) and float(f"{value:g}") == value for value in values]
         texts = [f"{value:g}" if short else str(value) for short, value in zip(exact, values, strict=True)]
-        names += [(*group, *texts) for group in fitted.groups]
-    return _together(averages, joint_names(names) if grid or fitted.groups != ((),) else ("average",))
+        names = [(*group, *texts) or ("average",) for group in fitted.groups]
+        yield names, fitted.at(**dict(zip(grid, values, strict=True)))
 
 
-def covariate_values(fitted: FittedMean, variables: Variables) -> dict[str, list[Any]]:
+def covariate_values(fitted: FittedMean, variables: Any) -> dict[str, list[Any]]:
     """Values at which the covariates are put."""
     values = {}
-    for name, value in _by_covariate(fitted, variables).items() if variables is not None else ():
-        column = fitted.frame[name]
+    for name, value in fitted.chosen(variables).items():
         if value is not None:
             several = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
-            values[name] = [_level(fitted, name, each) for each in (value if several else [value])]
+            values[name] = [fitted.value(name, each) for each in (value if several else [value])]
             if len(set(values[name])) < max(len(values[name]), 1):
                 raise errors.ArgumentError(f'`variables` must give values for "{name}", each once; got {value!r}.')
         elif fitted.labels(name):
-            values[name] = _levels(column)
+            values[name] = fitted.levels(name)
         else:
+            column = fitted.frame[name]
             raise errors.ArgumentError(
                 f'`variables` must say at which values of the number "{name}" predictions are wanted, such as '
                 f'{{"{name}": [{column.min():g}, {column.max():g}]}}.'
             )
     return values
-
-
-def _by_covariate(fitted: FittedMean, variables: Variables) -> dict[str, Any]:
-    """The covariates that are asked for, with what was given for each, None without."""
-    values = variables if isinstance(variables, Mapping) else {}
-    names: Any = list(variables) if isinstance(variables, Mapping) else variables
-    return {name: values.get(name) for name in of_rows.chosen_covariates(fitted.model, fitted.frame, names)}
 
 
 # Step of a central difference, in standard deviations; its square is the relative error of a curved term.
@@ -423,12 +425,11 @@ STEP = 1e-4
 
 def average_slopes(fitted: FittedMean, variables: str | list[str] | None) -> NamedAverages:
     """Average slopes of numbers, and differences of labels to the first."""
-    averages, names = [], []
-    for name in of_rows.chosen_covariates(fitted.model, fitted.frame, variables):
-        each = _differences(fitted, name, None) if fitted.labels(name) else [(name, _derivative(fitted, name))]
-        names += [label for label, _ in each]
-        averages += [average for _, average in each]
-    return _together(averages, names)
+    for name in fitted.chosen(variables):
+        if fitted.labels(name):
+            yield from _differences(fitted, name, None)
+        else:
+            yield [(name,)], _derivative(fitted, name)
 
 
 def _derivative(fitted: FittedMean, name: str) -> Averages:
@@ -439,16 +440,16 @@ def _derivative(fitted: FittedMean, name: str) -> Averages:
         low, high = low - step, high + step
     # Not beyond the data, where a spline is not defined.
     above, below = np.minimum(x + step, high), np.maximum(x - step, low)
-    ends = [of_rows.design_at(fitted.model, fitted.frame.assign(**{name: end})) for end in (above, below)]
+    ends = [fitted.design(fitted.frame.assign(**{name: end})) for end in (above, below)]
     D, X = (ends[0] - ends[1]) / (above - below)[:, None], np.asarray(fitted.model.exog)
     eta, moved = X @ fitted.b, D @ fitted.b
     slope, curve = fitted.link.inverse_deriv(eta), fitted.link.inverse_deriv2(eta)
     return fitted.shares @ (slope * moved), fitted.shares @ (slope[:, None] * D + (curve * moved)[:, None] * X)
 
 
-def average_comparisons(fitted: FittedMean, variables: Variables, contrast: Contrast | None) -> NamedAverages:
+def average_comparisons(fitted: FittedMean, variables: Any, contrast: Contrast | None) -> NamedAverages:
     """Average differences of expected scores between two values of a covariate."""
-    contrasts = _by_covariate(fitted, variables)
+    contrasts = fitted.chosen(variables)
     if contrast is not None:
         fits = [name for name, value in contrasts.items() if value is None and _fits(contrast, fitted.labels(name))]
         if not fits:
@@ -459,12 +460,8 @@ def average_comparisons(fitted: FittedMean, variables: Variables, contrast: Cont
                 f"{listed(OF_NUMBERS)}."
             )
         contrasts |= dict.fromkeys(fits, contrast)
-    averages, names = [], []
     for name, of_name in contrasts.items():
-        for label, average in _differences(fitted, name, of_name):
-            averages.append(average)
-            names += [f"{':'.join(group)}{': ' if group else ''}{label}" for group in fitted.groups]
-    return _together(averages, names)
+        yield from _differences(fitted, name, of_name)
 
 
 def _is_number(value: Any) -> bool:
@@ -480,76 +477,49 @@ def _fits(contrast: Any, labels: bool) -> bool:
     return labels or (np.ndim(contrast) == 1 and all(map(_is_number, contrast)))
 
 
-def _differences(fitted: FittedMean, name: str, contrast: Any) -> list[tuple[str, Averages]]:
+def _differences(fitted: FittedMean, name: str, contrast: Any) -> NamedAverages:
     """Differences of the averages between two levels of labels, or two values of a number, each under its name."""
 
     def at(value: Any) -> Averages:
         return fitted.at(**{name: value})
 
     at_level = cache(at) if fitted.labels(name) else at
-    differences = []
     for label, high, low in _compared(fitted, name, contrast):
         (upper, of_upper), (lower, of_lower) = at_level(high), at_level(low)
-        differences.append((f"{name}[{label}]", (upper - lower, of_upper - of_lower)))
-    return differences
+        names = [(f"{':'.join(group)}{': ' * bool(group)}{name}[{label}]",) for group in fitted.groups]
+        yield names, (upper - lower, of_upper - of_lower)
 
 
 def _compared(fitted: FittedMean, name: str, contrast: Any) -> list[tuple[str, Any, Any]]:
     """What is compared, under its name: a level and another one, or two values of a number, which rows may share."""
-    column, labels = fitted.frame[name], fitted.labels(name)
+    labels, word = fitted.labels(name), contrast if isinstance(contrast, str) else ""
     if isinstance(contrast, tuple | list) and len(contrast) == 2:
-        high, low = (_level(fitted, name, end) for end in contrast)
+        high, low = (fitted.value(name, end) for end in contrast)
         return [(f"{high} - {low}" if labels else f"{high:g} - {low:g}", high, low)]
+    words, pair = (OF_LABELS, "(level, other level)") if labels else (OF_NUMBERS, "a step, (high, low)")
+    if not (contrast is None or word in words or (_is_number(contrast) and not labels)):
+        raise errors.ArgumentError(
+            f'the contrast of the {"labels" if labels else "number"} "{name}" must be {pair}, or one of '
+            f"{listed(words)}; got {contrast!r}.{nearest(contrast, words)}"
+        )
     if labels:
-        if contrast is not None and not (isinstance(contrast, str) and contrast in OF_LABELS):
-            how = f"one of {listed(OF_LABELS)}, or (level, other level)"
-            raise errors.ArgumentError(f'the contrast of "{name}" must be {how}; got {contrast!r}.')
-        first, *others = levels = _levels(column)
+        first, *others = levels = fitted.levels(name)
         if not others:
             text = f'"{name}" has one level, {first!r}, and nothing to compare it with.'
             raise errors.ConstantScoreError(text, column=name)
         pairs = [(first, level) for level in others]
-        if contrast in ("pairwise", "sequential"):
-            pairs = list(combinations(levels, 2) if contrast == "pairwise" else pairwise(levels))
+        if word in ("pairwise", "sequential"):
+            pairs = list(combinations(levels, 2) if word == "pairwise" else pairwise(levels))
         return [(f"{high} - {low}", high, low) for low, high in pairs]
-    x, word = column.to_numpy(dtype=float), contrast if isinstance(contrast, str) else ""
+    x = fitted.frame[name].to_numpy(dtype=float)
     if word == "iqr":
-        return [("Q3 - Q1", float(np.quantile(x, 0.75)), float(np.quantile(x, 0.25)))]
+        return [("Q3 - Q1", *np.quantile(x, [0.75, 0.25]))]
     if word == "minmax":
-        return [("max - min", float(x.max()), float(x.min()))]
-    step, text = (np.std(x, ddof=1), "+sd") if word == "sd" else (1.0 if contrast is None else contrast, "")
-    if not _is_number(step):
-        what, how = "the number " * bool(word), f"a step, (high, low), or one of {listed(OF_NUMBERS)}"
-        hint = nearest(step, OF_NUMBERS)
-        raise errors.ArgumentError(f'the contrast of {what}"{name}" must be {how}; got {step!r}.{hint}')
-    if not text and not (np.isfinite(step) and step != 0):
+        return [("max - min", x.max(), x.min())]
+    step = np.std(x, ddof=1) if word else 1.0 if contrast is None else contrast
+    if not word and not (np.isfinite(step) and step != 0):
         raise errors.ArgumentError(f'the step of "{name}" must be finite and not 0; got {step!r}.')
-    return [(text or f"{step:+g}", x + step / 2, x - step / 2)]
-
-
-def _together(averages: list[Averages], names: Sequence[str]) -> NamedAverages:
-    values, derivatives = zip(*averages, strict=True)
-    return np.concatenate(values), np.concatenate(derivatives), tuple(names)
-
-
-def _levels(column: pd.Series) -> list[Any]:
-    """Levels of labels, in the order of the formula."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return list(column.cat.categories)
-    return sorted(column.unique().tolist())
-
-
-def _level(fitted: FittedMean, name: str, value: Any) -> Any:
-    """A value that a covariate can be put at."""
-    if not fitted.labels(name):
-        if not _is_number(value) or not np.isfinite(value):
-            raise errors.ArgumentError(f'values of "{name}" must be finite numbers; got {value!r}.')
-        return float(value)
-    levels = _levels(fitted.frame[name])
-    if value not in levels:
-        hint = nearest_or_all(value, levels, "level")
-        raise errors.MissingColumnError(f'"{name}" has no level {value!r}.{hint}', column=name)
-    return value
+    return [("+sd" if word else f"{step:+g}", x + step / 2, x - step / 2)]
 
 
 # The figure
@@ -592,13 +562,9 @@ def plot_predictions(
 
 def plotted_values(estimate: Any, by: Any, names: list[str]) -> dict[str, list[Any]]:
     """Values of the covariates: those given, all levels of labels, a grid of the number along the axis."""
-    fitted = fitted_groups(estimate, None)
-    values = dict(by) if isinstance(by, dict) else {}
-    x = names[0]
-    if x not in values and x in fitted.frame and not fitted.labels(x):
+    fitted, x = fitted_groups(estimate, None), names[0]
+    values = dict.fromkeys(names) | (by if isinstance(by, dict) else {})
+    if values[x] is None and x in fitted.frame and not fitted.labels(x):
         column = fitted.frame[x].to_numpy(dtype=float)
         values[x] = np.linspace(column.min(), column.max(), N_VALUES).tolist()
-    grid: dict[str, list[Any]] = {}
-    for name in names:
-        grid |= covariate_values(fitted, {name: values[name]} if name in values else [name])
-    return grid
+    return covariate_values(fitted, values)

@@ -53,11 +53,11 @@ def test_verdicts_may_name_models_of_any_type(engine):
     numbers["winner"] = [str(number.get(name, "tie")) for name in numbers["winner"]]
     roles = {"left": "left", "right": "right", "winner": "winner", "groups": "prompt"}
     expected = er.win_rate(log, **roles)
-    for frame in (named, numbers):
-        found = er.win_rate(LAZY[engine](frame), **roles)
-        np.testing.assert_allclose(found.params, expected.params, rtol=SAME)
-        np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)
-        assert list(found.params.index) == list(er.win_rate(frame, **roles).params.index)
+    parts = log.assign(**{f"{side}{i}": log[side].str.split("-").str[i] for side in ("left", "right") for i in (0, 1)})
+    for frame, sides in ((named, {}), (numbers, {}), (parts, {"left": "left0:left1", "right": "right0:right1"})):
+        found = er.win_rate(LAZY[engine](frame), **roles | sides)
+        np.testing.assert_allclose([found.params, found.bse], [expected.params, expected.bse], rtol=SAME)
+        assert list(found.params.index) == list(er.win_rate(frame, **roles | sides).params.index)
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")

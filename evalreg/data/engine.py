@@ -87,15 +87,15 @@ def engine_answers(frame: nw.LazyFrame[Any], what: str) -> Iterator[None]:
         ) from error
 
 
-def fetched(frame: nw.LazyFrame[Any], backend: Literal["pandas", "pyarrow", "polars"]) -> Any:
-    """What a query gives, as a frame of that library."""
-    if backend == "pyarrow" and frame.implementation.is_ibis():
+def fetched(frame: nw.LazyFrame[Any]) -> Any:
+    """What a query gives, as a table of Arrow: categories as their values, zoned times in UTC."""
+    if frame.implementation.is_ibis():
         schema = frame.to_native().schema().to_pyarrow()
-        return _arrow().concat_tables([schema.empty_table(), *batches(frame)])
+        return _plain(_arrow().concat_tables([schema.empty_table(), *batches(frame)]))
     with engine_answers(frame, "finish a query"):
-        if backend == "pyarrow" and _arrow() and frame.implementation.is_duckdb():
-            return in_batches(frame.to_native())
-        return frame.collect(backend).to_native()
+        if _arrow() and frame.implementation.is_duckdb():
+            return _plain(in_batches(frame.to_native()))
+        return _plain(frame.collect("pyarrow").to_native())
 
 
 def _arrow() -> Any:
@@ -129,24 +129,14 @@ def without_reserved(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     return frame.drop(*reserved) if reserved else frame
 
 
-def as_pandas(frame: nw.LazyFrame[Any]) -> pd.DataFrame:
-    """What a query gives, as pandas; days stay days, which columns of pandas would turn into times at midnight."""
-    lines: pd.DataFrame = fetched(frame, "pandas")
-    schema = schema_of(frame)
-    days = [name for name, kind in schema.items() if kind == nw.Date]
-    lines = lines.assign(**{name: lines[name].dt.date for name in days if lines[name].dtype.kind == "M"})
-    # DuckDB gives arrays of bytes, which are no keys.
-    binary = [name for name, kind in schema.items() if kind == nw.Binary]
-    return lines.assign(**{name: lines[name].map(bytes, na_action="ignore") for name in binary})
-
-
 Measure: TypeAlias = tuple[nw.Expr, Literal["sum", "min", "max"]]
 """A column that is made of rows, and what is made of it in each group of them."""
 
 
 def count_of(condition: nw.Expr) -> Measure:
     """Rows of which a condition holds."""
-    return nw.when(condition).then(nw.lit(1)).otherwise(nw.lit(0)), "sum"
+    # Floats: DuckDB sums whole numbers to what Arrow has as decimals.
+    return nw.when(condition).then(nw.lit(1.0)).otherwise(nw.lit(0.0)), "sum"
 
 
 def floats_of(name: str) -> nw.Expr:
@@ -363,11 +353,12 @@ class Query:
     def table(self, keys: Sequence[str], measures: Mapping[str, Measure]) -> pd.DataFrame:
         """The same as pandas, sorted by the keys, under the names that were asked for, and `ROWS`."""
         names = {f"{KEY}{i}": name for i, name in enumerate(keys)} | {f"{SUM}{i}": n for i, n in enumerate(measures)}
-        return as_pandas(self.grouped(keys, measures, keys)).rename(columns=names)
+        table: pd.DataFrame = fetched(self.grouped(keys, measures, keys)).to_pandas()
+        return table.rename(columns=names)
 
     def lines(self, keys: Sequence[str], measures: Mapping[str, Measure]) -> Grouped:
         """The same as codes of the keys and arrays of numbers, rows by the name of "n"."""
-        table = _plain(fetched(self.grouped(keys, measures), "pyarrow"))
+        table = fetched(self.grouped(keys, measures))
         names = {"n": ROWS} | {name: f"{SUM}{i}" for i, name in enumerate(measures)}
         coded = {name: encoded(table[f"{KEY}{i}"]) for i, name in enumerate(keys)}
         return Grouped(coded, {name: numbers_of(table[column]) for name, column in names.items()})
@@ -386,7 +377,7 @@ class Query:
         counts = Query(again).totals({"rows": (nw.col(ROWS), "sum")})
         if counts["n"]:
             names = [f"{KEY}{i}" for i in range(len(key))]
-            first = as_pandas(again.sort(*names).head(3))[names]
+            first = fetched(again.sort(*names).head(3)).to_pandas()[names]
             for name, labels in zip(key, names, strict=True):  # large floats look like repeats, and are not
                 refuse_inexact(np.asarray(first[labels]), name)
             shown = listed(":".join(map(str, labels)) for labels in first.itertuples(index=False, name=None))
@@ -421,7 +412,7 @@ class Query:
         return self.grouped(columns, {name: (value.cast(nw.Float64), "sum") for name, value in values.items()}, by)
 
 
-def batches(frame: nw.LazyFrame[Any], lines: int = LINES) -> Iterator[Any]:
+def batches(frame: nw.LazyFrame[Any]) -> Iterator[Any]:
     """What a query gives, as tables of Arrow, in its order; narwhals itself only collects."""
     pa = _arrow()
     with engine_answers(frame, "finish a query"):
@@ -429,15 +420,15 @@ def batches(frame: nw.LazyFrame[Any], lines: int = LINES) -> Iterator[Any]:
         if frame.implementation.is_duckdb():
             # DuckDB before 1.4 has the older name.
             reader = native.to_arrow_reader if hasattr(native, "to_arrow_reader") else native.fetch_arrow_reader
-            for batch in reader(lines):
+            for batch in reader(LINES):
                 yield pa.Table.from_batches([batch])
         elif frame.implementation.is_ibis() and _streams(native.get_backend()):
-            yield from _ibis_tables(native, lines)
+            yield from _ibis_tables(native)
         else:
             backend: Literal["polars", "pyarrow"] = "polars" if frame.implementation.is_polars() else "pyarrow"
             every = frame.collect(backend).to_arrow()
-            for first in range(0, every.num_rows, lines):
-                yield every.slice(first, lines)
+            for first in range(0, every.num_rows, LINES):
+                yield every.slice(first, LINES)
 
 
 def _streams(backend: Any) -> bool:
@@ -445,12 +436,12 @@ def _streams(backend: Any) -> bool:
     return backend.name != "duckdb" or hasattr(backend.con, "fetch_record_batch")
 
 
-def _ibis_tables(native: Any, lines: int) -> Iterator[Any]:
+def _ibis_tables(native: Any) -> Iterator[Any]:
     """What Ibis gives, as tables of Arrow; whole numbers of SQLite, floats beside NULL there, by way of text."""
     schema = native.schema()
     whole = [name for name, kind in schema.items() if kind.is_integer()]
     exact = native.cast(dict.fromkeys(whole, "string")) if native.get_backend().name == "sqlite" else native
-    for batch in exact.to_pyarrow_batches(chunk_size=lines):
+    for batch in exact.to_pyarrow_batches(chunk_size=LINES):
         yield _arrow().Table.from_batches([batch]).cast(schema.to_pyarrow())
 
 
@@ -604,9 +595,9 @@ def _refuse_alike(table: Query, texts: dict[str, nw.Expr], named: list[str], arg
     distinct = table.frame.select(*columns).unique()
     both = distinct.select(nw.concat_str(*map(nw.col, parts), separator=":", ignore_nulls=False).alias("__joint"))
     alike = both.filter(~nw.col("__joint").is_null()).group_by("__joint").agg(nw.len().alias("__n"))
-    examples = fetched(alike.filter(nw.col("__n") > 1).head(3), "pandas")
+    examples = fetched(alike.filter(nw.col("__n") > 1).head(3))
     if len(examples):
-        label = str(examples["__joint"].iloc[0])
+        label = str(examples["__joint"][0])
         raise ArgumentError(
             f"`{argument}` joins labels by a colon, and different ones of {' and '.join(map(repr, texts))} would read "
             f"alike, such as {label!r}. Replace the colons in one of the columns in the engine first.",

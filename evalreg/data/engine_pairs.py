@@ -115,8 +115,7 @@ def _strata_of(roles: PairRoles) -> tuple[str, ...]:
 
 def _in_one_order(table: Query, roles: PairRoles) -> Query:
     """The table with both sides in the engine's order of names, and whether that exchanged them."""
-    sides_named = {"left": roles.left, "right": roles.right}
-    kinds = [table.schema[known_column(name, table.columns, side)] for side, name in sides_named.items()]
+    kinds = [table.schema[name] for name in (roles.left, roles.right)]
     refuse_unlike_names(kind_of(kinds[0]), kind_of(kinds[1]), roles)
     sides = [nw.col(roles.left), nw.col(roles.right)]
     if not (kinds[0] == kinds[1] and (kinds[0] == nw.String or kinds[0].is_integer())):
@@ -126,7 +125,6 @@ def _in_one_order(table: Query, roles: PairRoles) -> Query:
     columns = (
         nw.when(other).then(right).otherwise(left).alias(FIRST),
         nw.when(other).then(left).otherwise(right).alias(SECOND),
-        # Floats: DuckDB sums whole numbers to what Arrow has as decimals.
         nw.when(other).then(nw.lit(1.0)).otherwise(nw.lit(0.0)).alias(EXCHANGED),
     )
     return table.each(lambda frame: frame.with_columns(*columns))
@@ -240,8 +238,6 @@ def summarised_pairs(data: Any, roles: PairRoles, groups: str | list[str]) -> Su
     opened, roles = open_pairs(data, roles, groups)
     table = as_query(opened, {"score": roles.score, "weights": roles.weights})
     summed = summed_roles("pairs", roles, groups, table)
-    if roles.winner is not None:
-        known_column(roles.winner, table.columns, "winner")
     read = read_pairs_in_engine(table, roles, groups)
     refuse_far_weights(table, roles.weights)
     return SummedLog(_summed_lines(read.table, summed, read.weight), summed, read.dropped)

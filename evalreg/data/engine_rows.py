@@ -326,7 +326,7 @@ def _lines(used: Query, roles: Roles, names: tuple[str, ...]) -> pd.DataFrame:
         return lines
     within = Query(used.grouped(tuple(dict.fromkeys((*names, roles.sample))), {TOTAL: score}))
     keys = {f"{KEY}{i}": name for i, name in enumerate(names)}
-    total, rows = nw.col(f"{SUM}0"), nw.col(ROWS)
+    total, rows = nw.col(f"{SUM}0"), floats_of(ROWS)
     lines = within.table(tuple(keys), {TOTAL: (total, "sum"), ANSWERS: (rows, "sum")}).rename(columns=keys)
     if (lines[ANSWERS] > lines[ROWS]).any():
         used.refuse_repeats((*key, roles.sample), item, "Remove the copies in the engine.")

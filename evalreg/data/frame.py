@@ -6,7 +6,7 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
@@ -36,7 +36,7 @@ from evalreg.data.clusters import (
     used_codes,
 )
 from evalreg.data.dialects import bytewise, without_parsed
-from evalreg.data.engine import Query, as_pandas, engine_answers, fetched, without_reserved
+from evalreg.data.engine import Query, engine_answers, fetched, without_reserved
 from evalreg.data.sums import SummedLog
 from evalreg.errors import (
     AlignmentError,
@@ -608,11 +608,10 @@ def rows_in_memory(data: Any, what: str, columns: Sequence[str] = ()) -> Table:
     return table
 
 
-def collected_at_most(table: Query, names: Sequence[str], labels: Set[str | None], needs: str) -> Table:
-    """Those of some columns that are there, in memory (polars or pandas), refused above MOST_COLLECTED rows.
+def collected_at_most(table: Query, names: Sequence[str], needs: str) -> Table:
+    """Those of some columns that are there, in memory, refused above MOST_COLLECTED rows.
 
-    `needs` is what needs the rows, as its argument is written. Whole numbers that are read as labels keep every digit,
-    also where some are missing.
+    `needs` is what needs the rows, as its argument is written.
     """
     n_rows = int(table.totals({})["n"])
     if n_rows > MOST_COLLECTED:
@@ -622,15 +621,8 @@ def collected_at_most(table: Query, names: Sequence[str], labels: Set[str | None
             count=n_rows,
         )
     known = [name for name in names if name in table.columns]
-    if table.frame.implementation.is_polars():
-        collected = nw.from_native(fetched(table.frame.select(known), "polars"), eager_only=True)
-        return Table(collected, every=table.columns)
-    schema = table.schema
-    columns = [
-        nw.col(name).cast(nw.String) if name in labels and schema[name].is_integer() else nw.col(name) for name in known
-    ]
-    collected = nw.from_native(as_pandas(table.frame.select(*columns)), eager_only=True)
-    return Table(collected, every=table.columns)
+    # Arrow keeps every digit of whole numbers, also where some are missing.
+    return Table(nw.from_native(fetched(table.frame.select(known)), eager_only=True), every=table.columns)
 
 
 def as_query(table: Table | Query, numbers: Mapping[str, str | None]) -> Query:

@@ -468,8 +468,7 @@ def open_pairs(
     named += [] if roles.sides is None else formula_columns(roles.sides, table.columns)[1]
     if groups is not None:
         named += [name for axis in parse_groups(groups, table.columns) for name in axis]
-    labels = {roles.left, roles.right, roles.strata, *roles.key}
-    return collected_at_most(table, list(dict.fromkeys(name for name in named if name)), labels, needs_rows), roles
+    return collected_at_most(table, list(dict.fromkeys(name for name in named if name)), needs_rows), roles
 
 
 def _checked(columns: tuple[str, ...], roles: PairRoles) -> PairRoles:

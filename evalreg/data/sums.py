@@ -261,12 +261,7 @@ def with_joint(log: SummedLog, name: str | None) -> SummedLog:
 def grouped_lines(table: Query, roles: SummedRoles, measures: Mapping[str, Measure]) -> pd.DataFrame:
     """One line for each joint value of the labels, sorted by them, with its rows and what is measured of them."""
     lines = table.table(roles.labels, measures).rename(columns={GROUPED_ROWS: ROWS})
-    kinds = {name: lines[name].dtype for name in lines}
-    whole: dict[Any, Any] = {
-        name: "int64" for name, kind in kinds.items() if name not in roles.labels and kind.kind in "iu"
-    }
-    plain = {name: kind.categories.dtype for name, kind in kinds.items() if isinstance(kind, pd.CategoricalDtype)}
-    return lines.astype(whole | plain).sort_values(list(roles.labels), ignore_index=True)
+    return lines.astype({ROWS: "int64"}).sort_values(list(roles.labels), ignore_index=True)
 
 
 def _parquet() -> Any:

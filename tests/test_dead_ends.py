@@ -257,10 +257,21 @@ def test_doctor_has_a_line_for_each_file_and_reads_what_is_whole(tmp_path, monke
         assert status or main(["mean", name, "--roles", "item=id"]) == 0
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         assert (main(["doctor", name]), "standard input" in capsys.readouterr().err) == (status, status == 3)
-    pipe, end = os.pipe()
-    os.write(end, b"item,score\n1,1\n2,0\n")
-    os.close(end)
-    assert main(["mean", f"/dev/fd/{pipe}"]) == 0
+
+
+def test_a_log_in_a_stream_is_read_as_its_file_is(shared, tmp_path, monkeypatch, capsys):
+    by_files_beside = ("gpt4-comparisons.csv", "single_grade.jsonl", "gpt-3.5-turbo-testset-v1.json")
+    for path in (path for path in (shared / "data" / "original").rglob("*.*") if path.name not in by_files_beside):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+        assert er.read_log("-").frame.equals(er.read_log(path).frame), path
+    write_eval(tmp_path / "two.eval", header(), [summary(i, 1, {"match": "C", "includes": "I"}) for i in range(3)])
+    for content, words in (((tmp_path / "two.eval").read_bytes(), "--scorer match"), (b"id,score\n1,1\n2,0\n", "")):
+        pipe, end = os.pipe()
+        os.write(end, content)
+        os.close(end)
+        assert main(["doctor", f"/dev/fd/{pipe}"]) == 0
+        assert f"evalreg mean /dev/fd/{pipe} {words}".strip() in capsys.readouterr().out
+        assert main(["mean", f"/dev/fd/{pipe}", *words.split()]) == 0
 
 
 def test_columns_of_other_names_are_found_by_one_command(tmp_path, capsys):

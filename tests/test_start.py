@@ -120,21 +120,16 @@ def seen() -> dict[str, dict[str, Any]]:
     return dict(zip(IMPORTS, map(json.loads, printed.splitlines()), strict=True))
 
 
-def seen_after(code: str) -> dict[str, Any]:
-    """The same after one of them."""
-    return seen()[code]
-
-
 def test_dir_shows_the_public_names_and_nothing_else():
     for code in IMPORTS:
         for moment in ("first", "last"):
-            shown = seen_after(code)[moment]
+            shown = seen()[code][moment]
             assert "__version__" in shown
             assert [name for name in shown if not (name.startswith("__") and name.endswith("__"))] == sorted(er.__all__)
 
 
 def test_threads_that_use_a_name_first_at_the_same_time_get_one_object():
-    assert seen_after("import evalreg")["one"] == [True, True, True]
+    assert seen()["import evalreg"]["one"] == [True, True, True]
 
 
 @pytest.mark.parametrize("arguments", ["--help", "--version", "fit --help"])

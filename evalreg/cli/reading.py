@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from inspect import signature
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import evalreg as er
@@ -164,8 +163,6 @@ def _read(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
         more = {name: options[name] for name in ("cells", "n_shards") if name in options}
         with suppress(LogFormatError):
             return Rows(merged(list(files), **more), code=f"rows = {written('er.merged', list(files), **more)}")
-    if list(files) == ["-"] or any(Path(file).is_fifo() for file in files):
-        return _tables(files, options)
     paths = list(files) if len(files) > 1 else files[0]
     try:
         log = read_log(paths, **arguments)

@@ -236,7 +236,7 @@ def doctor(request: Request) -> Reply:
     except EvalregError as error:
         named, plain = named_files(request.files)
         options = reading_options(request.options)
-        survey = survey_of([*named.values(), *plain], error, command, **options) if plain != ["-"] else None
+        survey = survey_of([*named.values(), *plain], error, command, **options)
         if survey is not None:
             return Reply(survey)
         if isinstance(error, LogFormatError) and "broken" not in request.options:

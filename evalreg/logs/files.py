@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import glob
 import gzip
-import io
 import os
+import shutil
 import sys
+import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TypeAlias, cast
+from typing import IO, Any, TypeAlias, cast
 
 from evalreg.checks import counted, listed, nearest
 from evalreg.errors import ArgumentError, ArgumentTypeError, LogFormatError
@@ -38,14 +40,43 @@ def find_files(paths: Paths) -> tuple[list[Source], list[Path]]:
         if not isinstance(path, str | os.PathLike):
             raise ArgumentTypeError(f"`path` must be a path or a list of paths; got {path!r}.")
     try:
-        files = list(dict.fromkeys(file for path in patterns for file in _files(path)))
+        files = dict.fromkeys(file for path in patterns for file in ([path] if is_stream(path) else _files(path)))
     except PermissionError as error:
         raise _unreadable(error.filename, error) from error
-    links = [file for file in files if file.is_symlink() and not is_handle(file)]
-    sources = [Source(file) for file in files if file not in set(links)]
+    links = [Path(file) for file in files if os.path.islink(file) and not is_handle(file)]
+    sources = [Source.of(file) for file in files if file not in set(links)]
     # Named alone, such a file is read, and refused for what it is.
     rows = [source for source in sources if not (source.path.name in DESCRIBING and source.head.startswith(PARQUET))]
     return rows or sources, links
+
+
+def is_stream(path: str | os.PathLike[str]) -> bool:
+    """Whether a path can be read once only: "-", which is standard input, or a pipe."""
+    return path == "-" or Path(path).is_fifo()
+
+
+# Files with what streams held, which go with the process; a pipe that is written to again is read again.
+_SPOOLED: dict[Any, Path] = {}
+
+
+def _spooled(path: str | os.PathLike[str]) -> Path:
+    """A file with what a stream holds."""
+
+    def state() -> Any:
+        return sys.stdin if path == "-" else (os.stat(path).st_dev, os.stat(path).st_ino, os.stat(path).st_mtime_ns)
+
+    if path == "-" and sys.stdin is None:
+        raise ArgumentError("Standard input is closed; name a file.")
+    if state() not in _SPOOLED:
+        handle, name = tempfile.mkstemp(prefix="evalreg-")
+        atexit.register(Path(name).unlink, missing_ok=True)
+        with (
+            os.fdopen(handle, "wb") as file,
+            nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as content,
+        ):
+            shutil.copyfileobj(content, file)
+        _SPOOLED[state()] = Path(name)
+    return _SPOOLED[state()]
 
 
 def is_handle(path: str | os.PathLike[str]) -> bool:
@@ -113,30 +144,37 @@ def _unreadable(name: object, error: Exception, what: str = "a file") -> Argumen
 
 def file_list(sources: Sequence[Source]) -> str:
     """Names of files for a message, five at most."""
-    return listed(str(source.path) for source in sources)
+    return listed(source.name for source in sources)
 
 
 @dataclass(frozen=True)
 class Source:
-    """One file of a log, a regular file and never a link. Standard input, which can be read once, is held in memory."""
+    """One file of a log, a regular file and never a link."""
 
     path: Path
-    is_stdin: bool = False
+    stream: str = ""  # what the stream is called that it holds
 
     @classmethod
     def of(cls, path: str | os.PathLike[str]) -> Source:
         """The file of a path as it was typed; "-" is standard input."""
-        return cls(Path(path), path == "-")
+        if is_stream(path):
+            return cls(_spooled(path), "standard input" if path == "-" else str(path))
+        return cls(Path(path))
 
     @property
     def name(self) -> str:
         """What it is called in messages."""
-        return "standard input" if self.is_stdin else str(self.path)
+        return self.stream or str(self.path)
+
+    @property
+    def place(self) -> Path:
+        """Where it lies; the folder that a stream is kept in says nothing of it."""
+        return Path(self.name)
 
     @property
     def stem(self) -> str:
         """The name of the file without what says its kind."""
-        return self.path.name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json").removesuffix(".csv")
+        return self.place.name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json").removesuffix(".csv")
 
     @cached_property
     def head(self) -> bytes:
@@ -164,19 +202,8 @@ class Source:
         except OSError as error:
             raise _unreadable(self.name, error) from error
 
-    @cached_property
-    def _held(self) -> bytes | None:
-        if not self.is_stdin:
-            return None
-        if sys.stdin is None:
-            raise ArgumentError("Standard input is closed; name a file.")
-        return sys.stdin.buffer.read()
-
     @contextmanager
     def _plain(self) -> Iterator[IO[bytes]]:
-        if self._held is not None:
-            yield io.BytesIO(self._held)
-            return
         path = self.path
         if path.is_dir():
             raise ArgumentError(f'`path` must be a file; "{path}" is a directory. Name one file in it.')
@@ -192,8 +219,4 @@ class Source:
         except (OSError, ValueError) as error:
             raise _unreadable(path, error) from error
         with file:
-            if file.seekable():
-                yield file
-            else:  # a pipe, which can be read once only
-                data = self.__dict__["_held"] = file.read()
-                yield io.BytesIO(data)
+            yield file

@@ -77,7 +77,7 @@ def _parts(source: Source, choice: Choice) -> Iterator[Part]:
         header = document(source, LIMIT)
         if not isinstance(header, dict):
             raise LogFormatError(
-                f"{source.path} is not a log of Inspect: it holds {type(header).__name__}. Leave it out."
+                f"{source.name} is not a log of Inspect: it holds {type(header).__name__}. Leave it out."
             )
         samples = header.pop("samples", None)
         samples = [_without_transcript(sample, fields) for sample in (samples if isinstance(samples, list) else [])]
@@ -238,9 +238,9 @@ def _member(archive: zipfile.ZipFile, path: Path, name: str) -> bytes:
 
 def _part(source: Source, header: Record, n_logged: int, n_edited: int | None) -> Part:
     """The run of a log: what tells it from others, what was planned, and the figures that Inspect reports."""
-    spec, path = header.get("eval"), source.path
+    spec, path = header.get("eval"), source.place
     if not isinstance(spec, dict) or not isinstance(spec.get("model"), str) or not isinstance(spec.get("task"), str):
-        raise LogFormatError(f"{path} names no model and task, so it is not a log of Inspect. Leave it out.")
+        raise LogFormatError(f"{source.name} names no model and task, so it is not a log of Inspect. Leave it out.")
     version = header.get("version") if isinstance(header.get("version"), int) else 1
     planned, completed = _planned(header), at(header, "results.completed_samples")
     stripped = not n_logged and isinstance(completed, int) and completed > 0
@@ -270,7 +270,7 @@ def _part(source: Source, header: Record, n_logged: int, n_edited: int | None) -
         },
         details=details,
         left_out=Counter({"cancelled": n_cancelled}),
-        notes=list(_notes(str(path), details)),
+        notes=list(_notes(source.name, details)),
     )
     entries = at(header, "results.scores")
     part.reported = lambda name: _figures(entries, name.scorer, name.metric)

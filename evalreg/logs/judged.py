@@ -61,7 +61,7 @@ def comparisons(
         return label(record, where) if named else at(record, where)
 
     def answers(logged: Record, part: Part) -> Iterator[Answer]:
-        record = {**logged, "#file": part.source.path.name}
+        record = {**logged, "#file": part.source.place.name}
         for game in games(record) if callable(games) else games:
             raw = game.verdict(record) if callable(game.verdict) else needed(record, game.verdict)
             row = {side: str(value_at(record, getattr(game, side), named=True)) for side in ("left", "right")}
@@ -278,7 +278,7 @@ def _pandalm_parts(source: Source, choice: Choice) -> Iterator[Part]:
     if test_set is None:
         raise LogFormatError(
             "Verdicts on the PandaLM test set name items by number; their models are in testset-v1.json. Put that file "
-            f"beside {source.path}."
+            f"beside {source.name}."
         )
     by_number = {str(item.get("idx")): item for _, item in records(test_set, choice.broken) if isinstance(item, dict)}
 

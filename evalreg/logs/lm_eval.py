@@ -50,7 +50,7 @@ def _recognises(source: Source) -> bool:
 
 def _parts(source: Source, choice: Choice) -> Iterator[Part]:
     """The run of a samples file."""
-    match, path = _SAMPLES_NAME.fullmatch(source.path.name), source.path
+    match, path = _SAMPLES_NAME.fullmatch(source.place.name), source.path
     task, time = (match["task"], match["time"]) if match else (source.stem.removeprefix("samples_"), "")
     results = _results(path, time)
     model, is_named = _model(results)
@@ -178,7 +178,7 @@ def _answers(record: Record, part: Part) -> Iterator[Answer]:
     if isinstance(answers, list) and answers and isinstance(answers[0], list) and len(answers[0]) > 1:
         part.header.setdefault("n_answers", {})[filter] = len(answers[0])
     content = str(record["doc_hash"]) if record.get("doc_hash") else ""
-    yield Answer(row, values, record, content=content, id=(str(part.source.path), filter, item, record["#line"]))
+    yield Answer(row, values, record, content=content, id=(part.source.name, filter, item, record["#line"]))
 
 
 def _number(value: Any) -> Any:

@@ -79,7 +79,7 @@ def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
     for part in parts:
         if counts := +part.unscored:
             reasons = ", ".join(f"{count} {why}" for why, count in counts.most_common())
-            part.notes.append(f"{counted(counts.total(), 'sample')} of {part.source.path} unscored: {reasons}.")
+            part.notes.append(f"{counted(counts.total(), 'sample')} of {part.source.name} unscored: {reasons}.")
         notes += [*part.notes, *_compared(part, of_part[part.number], picks, format, choice)]
     frame = _settled(frame, format, choice)
     notes += format.notes if isinstance(format.notes, tuple) else format.notes(frame, parts)
@@ -141,7 +141,7 @@ def _opened(format: Format, sources: Sequence[Source], choice: Choice) -> tuple[
         try:
             parts += format.parts(source, choice) if format.parts else [_whole_file(format, source, choice)]
         except BadRecordError as error:
-            raise LogFormatError(f"{source.path} {error}.") from None
+            raise LogFormatError(f"{source.name} {error}.") from None
     known = {part.task for part in parts}
     parts = [part for part in parts if choice.task is None or not part.task or part.task in choice.task]
     _refuse_versions(parts)
@@ -169,7 +169,7 @@ def _whole_file(format: Format, source: Source, choice: Choice) -> Part:
     odd = [kind for kind, held in lists.items() if not isinstance(held, list | dict | None)]
     if odd or not any(lists.values()):
         what = f"{odd[0]} is not a list." if odd else f"there are none{f': {format.empty}' if format.empty else '.'}"
-        raise LogFormatError(f"Records of {format.title} stand in {listed(lists)}; in {source.path} {what}")
+        raise LogFormatError(f"Records of {format.title} stand in {listed(lists)}; in {source.name} {what}")
     part, rows = format.run(whole, source, choice), []
     for kind, held in lists.items():
         for number, (name, row) in enumerate(held.items() if isinstance(held, dict) else enumerate(held or ()), 1):
@@ -191,7 +191,7 @@ def refuse_unknown_task(task: str, known: set[str]) -> None:
 def _refuse_versions(parts: Sequence[Part]) -> None:
     versions: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for part in parts:
-        versions[part.task][part.version].append(str(part.source.path))
+        versions[part.task][part.version].append(part.source.name)
     for task, files in versions.items():
         if task and len(files) > 1:
             each = "; ".join(f"version {version or 'unknown'}: {listed(paths)}" for version, paths in files.items())
@@ -240,7 +240,7 @@ def _answers(part: Part, format: Format, choice: Choice, ids: set[Any]) -> list[
         except BadRecordError as error:
             if choice.broken == "raise":
                 refusal = LogFormatError(
-                    f"Every record of a log must be whole; {place} of {part.source.path} {error}. Repair it, or pass "
+                    f"Every record of a log must be whole; {place} of {part.source.name} {error}. Repair it, or pass "
                     f"{passed(broken='skip')}."
                 )
                 for note in part.notes if "newest known" in " ".join(part.notes) else ():
@@ -249,7 +249,7 @@ def _answers(part: Part, format: Format, choice: Choice, ids: set[Any]) -> list[
             part.left_out["broken"] += 1
     if any(len(same) > 1 for same in together.values()):
         part.notes.append(
-            f"Some questions of {part.source.path} have several answers: these are samples of a question and averaged "
+            f"Some questions of {part.source.name} have several answers: these are samples of a question and averaged "
             "first, while its own figures may count each alike."
         )
     if format.average:
@@ -339,7 +339,7 @@ def _runs(part: Part, picks: Mapping[str, ScoreName]) -> Iterator[Run]:
     if part.reported is not None:
         details["reported"] = part.reported(pick)
     runs = details.pop("runs", None)
-    yield from runs or [Run(part.id or str(part.source.path), part.model, part.task, str(part.source.path), details)]
+    yield from runs or [Run(part.id or part.source.name, part.model, part.task, part.source.name, details)]
 
 
 # Scores
@@ -443,7 +443,7 @@ def _compared(
     if len(failed) and float(by_item.max()) - float(by_item.min()) > ROUNDING:
         each = ", ".join(f"{mean:.4g} with {passed(failed=str(rule))}" for rule, mean in by_item.items())
         note = (
-            f"{counted(len(failed), 'sample')} of {part.source.path} ended in error, {failed['keep'].count()} after a "
+            f"{counted(len(failed), 'sample')} of {part.source.name} ended in error, {failed['keep'].count()} after a "
         )
         note += f"score was given: the mean is {each}. This is {passed(failed=choice.failed)}."
         if name:
@@ -453,7 +453,7 @@ def _compared(
     elif not equal and len(by_item) and not math.isnan(value):
         rule = choice.failed if choice.failed in by_item else by_item.index[0]
         yield (
-            f"{tool} reports {name} {value:.6g} for {part.source.path}; the mean of the "
+            f"{tool} reports {name} {value:.6g} for {part.source.name}; the mean of the "
             f"{counted(int(table[rule].count()), 'score')} read is {by_item[rule]:.6g}. It may sum up by a rule of its "
             "own."
         )
@@ -528,7 +528,7 @@ def _refuse_second_runs(frame: pd.DataFrame, parts: Sequence[Part]) -> None:
     for part in (parts[place] for place in same[:5]):
         facts = [str(part.details[name]) for name in ("status", "created") if part.details.get(name)]
         when = f" [{', '.join([part.id, *facts])}]" if part.id and facts else ""
-        each.append(f"{part.source.path}{when} ({counted(int((frame['_part'] == part.number).sum()), 'score')})")
+        each.append(f"{part.source.name}{when} ({counted(int((frame['_part'] == part.number).sum()), 'score')})")
     on = f" on {first['task']!r}" if "task" in key else ""
     named = passed('er.read_log({"before": path, "after": path})', files="before=PATH after=PATH")
     raise ArgumentError(

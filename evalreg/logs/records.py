@@ -131,9 +131,7 @@ def _object(line: bytes, parse: Callable[[bytes], Any], unique: Sequence[str] | 
         cut = "" if line.endswith(b"\n") else "It is the last and was cut off: is the run still writing it? "
         # A document of its own begins with an object that goes on in further lines.
         whole = is_first and not cut and line.rstrip()[-1:] != b"}"
-        document = (
-            "It looks like one JSON document of no known format; of standard input only tables are read, no logs."
-        )
+        document = "It looks like one JSON document of no known format."
         advice = document if whole else cut + _remove()
         raise BrokenLineError(f"is not: {str(error)[:200].rstrip('.')}", advice) from error
     if not isinstance(record, dict):
@@ -163,12 +161,12 @@ def document(source: Source, largest: int | None = None) -> Any:
         data = file.read(largest + 1) if source.path.stat().st_size <= largest else b""
     if not data or len(data) > largest:
         if not data and not source.path.stat().st_size:
-            raise LogFormatError(f"A JSON log is one whole value; {source.path} is empty.")
+            raise LogFormatError(f"A JSON log is one whole value; {source.name} is empty.")
         raise LogFormatError(
-            f"A JSON log in one piece is read up to {largest >> 20} MiB; {source.path} has more. Write it as JSON "
+            f"A JSON log in one piece is read up to {largest >> 20} MiB; {source.name} has more. Write it as JSON "
             "lines, or split it; Inspect turns its own by: inspect log convert --to eval --output-dir FOLDER FILE"
         )
-    return parsed(data, str(source.path))
+    return parsed(data, source.name)
 
 
 def parsed(data: bytes, name: str) -> Any:

@@ -113,7 +113,7 @@ def _status(value: Any) -> Any:
 
 
 def _evalplus_run(whole: Record, source: Source, choice: Choice) -> Part:
-    model = source.stem.removesuffix("eval_results").rstrip("_-.") or source.path.resolve().parent.name
+    model = source.stem.removesuffix("eval_results").rstrip("_-.") or source.place.resolve().parent.name
     return Part(source, model, details={"reported": at(whole, "pass_at_k") or {}, "date": at(whole, "date")})
 
 
@@ -316,7 +316,7 @@ def _promptfoo_document(source: Source) -> Part:
     """The results in one object, with a run for each prompt and provider."""
     whole = document(source)
     body = whole["results"] if isinstance(at(whole, "results"), dict) else whole
-    version, path = at(body, "version"), str(source.path)
+    version, path = at(body, "version"), source.name
     if not isinstance(at(body, "results"), list):
         newer = f" It has version {version!r:.20}; the newest known is {_PROMPTFOO_VERSION}."
         newer *= version != _PROMPTFOO_VERSION
@@ -404,24 +404,24 @@ def _openai_parts(source: Source, choice: Choice) -> Iterator[Part]:
     lines = records(source, choice.broken)
     spec = next((record for _, record in lines if record is not None), {}).get("spec")
     if not isinstance(spec, dict):
-        raise LogFormatError(f"A log of evals begins with the specification of its run; {source.path} does not.")
+        raise LogFormatError(f"A log of evals begins with the specification of its run; {source.name} does not.")
     paths = ("completion_fns", "model_names.completions", "model_name", "run_config.completion_fns")
     models = next(filter(None, (at(spec, path) for path in paths)), None)
     model = ", ".join(str(name) for name in (models if isinstance(models, list) else [models]) if name)
     details = {key: spec[key] for key in ("created_at", "split", "base_eval") if spec.get(key)} | {"reported": {}}
     details |= {"seed": seed} if (seed := at(spec, "run_config.seed")) is not None else {}
     task = str(at(spec, "eval_name|base_eval") or "")
-    part = Part(source, model, task, id=str(spec.get("run_id") or source.path), details=details)
+    part = Part(source, model, task, id=str(spec.get("run_id") or source.name), details=details)
 
     def events() -> Iterator[tuple[str, Record | None]]:
         for place, record in lines:
             if record is not None and isinstance(record.get("spec"), dict):
-                raise LogFormatError(f"A log of evals is one run; {place} of {source.path} begins another. Split it.")
+                raise LogFormatError(f"A log of evals is one run; {place} of {source.name} begins another. Split it.")
             part.details["reported"] = numeric_items((record or {}).get("final_report")) or part.details["reported"]
             if record is None or ("final_report" not in record and record.get("sample_id") is not None):
                 yield place, record
         if not part.details["reported"]:
-            part.notes.append(f"{source.path} has no final report: the run was cut off or still goes on.")
+            part.notes.append(f"{source.name} has no final report: the run was cut off or still goes on.")
 
     def figure(name: ScoreName) -> tuple[str, float] | None:
         accuracy = numeric(part.details["reported"].get("accuracy"))
@@ -447,7 +447,7 @@ def _openai_event(record: Record, part: Part) -> Iterator[Answer]:
     view |= {"sample": data} if kind == "raw_sample" else {}
     row, number = {"item": label(record, "sample_id")}, record.get("event_id")
     state: Reason | None = "errored" if kind == "error" else None
-    yield Answer(row, values, view, state, id=(str(part.source.path), number) if isinstance(number, int) else None)
+    yield Answer(row, values, view, state, id=(part.source.name, number) if isinstance(number, int) else None)
 
 
 OPENAI_EVALS = Format(
@@ -478,9 +478,9 @@ _NUMBERS = frozenset({"idx", "index", "id", "example_idx", "question_id", "datas
 
 def _opencompass_run(whole: Record, source: Source, choice: Choice) -> Part:
     """The run of a file; folders name model and run."""
-    path = source.path.resolve()
+    path = source.place.resolve()
     reported = {key: value for key, value in numeric_items(whole).items() if not isinstance(value, bool)}
-    run = path.parent.parent.parent.name if path.parent.parent.name == "results" else str(source.path)
+    run = path.parent.parent.parent.name if path.parent.parent.name == "results" else source.name
     return Part(source, path.parent.name, source.stem, id=run, details={"reported": reported})
 
 
@@ -542,7 +542,7 @@ def _garak(record: Record, part: Part) -> Iterator[Answer]:
         part.notes.append(f"Attacks succeed where a detector says at least {threshold:g}, the threshold of the run.")
     elif kind == "init":
         part.details |= {"version": record.get("garak_version"), "created": record.get("start_time")}
-        part.id = str(record.get("run") or part.source.path)
+        part.id = str(record.get("run") or part.source.name)
     elif kind == "eval":
         name = f"{record.get('probe')} {str(record.get('detector')).removeprefix('detector.')}"
         reported[name] = numeric_items(record)

@@ -90,7 +90,7 @@ def _refuse_without_outcome(frame: pd.DataFrame, source: Source) -> None:
     if not {"score", "winner"} & set(frame.columns):
         likely = likely_roles(frame)
         raise LogFormatError(
-            f"A table read as a log has a column 'score' or 'winner'; {source.path} has {listed(frame.columns)}. "
+            f"A table read as a log has a column 'score' or 'winner'; {source.name} has {listed(frame.columns)}. "
             "Name the columns that have roles, for instance by "
             f"{_as_python(likely if 'score' in likely else {'score': 'correct'})} or by a file such as roles.toml with "
             "such lines."
@@ -106,7 +106,7 @@ def _refuse_without_outcome(frame: pd.DataFrame, source: Source) -> None:
             advice = f"For instance pass {example} or a file such as roles.toml with such lines."
         raise LogFormatError(
             f"A table of verdicts (column 'winner') has the two models in columns 'left' and 'right'; "
-            f"{source.path} has no {' and no '.join(map(repr, missing))}, but {listed(frame.columns)}. {advice}"
+            f"{source.name} has no {' and no '.join(map(repr, missing))}, but {listed(frame.columns)}. {advice}"
         )
 
 

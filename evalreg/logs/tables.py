@@ -174,7 +174,7 @@ def read_table(
 
 def table(source: Source, request: TableRequest) -> tuple[pd.DataFrame, int]:
     """The rows of a table, and how many lines of JSON were broken and left out."""
-    folders = partitions(source.path)
+    folders = partitions(source.name)
     frame, n_broken = _file_columns(source, request)
     frame = _with_partitions(frame, folders, source.name, request.wanted)
     for column in request.columns or ():

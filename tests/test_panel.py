@@ -26,9 +26,8 @@ def worked(frame: pd.DataFrame, weights: np.ndarray, human: bool = True) -> np.n
     """All values from a weighted covariance of errors, as the definitions say."""
     errors = frame[JUDGES].to_numpy() - (frame["label"].to_numpy()[:, None] if human else 0)
     S = np.cov(errors.T, aweights=weights, ddof=0)
-    r = np.corrcoef(errors.T) if weights is None else S / np.sqrt(np.outer(np.diag(S), np.diag(S)))
     J = len(JUDGES)
-    mean = r[np.triu_indices(J, 1)].mean()
+    mean = (S / np.sqrt(np.outer(np.diag(S), np.diag(S))))[np.triu_indices(J, 1)].mean()
 
     def variance(of: list[int]) -> float:
         return 1 / np.linalg.inv(S[np.ix_(of, of)]).sum()
@@ -52,3 +51,23 @@ def test_values_and_covariance_are_those_of_numerical_derivatives(rng, human):
     )
     T = pd.DataFrame(influence / (2 * step)).groupby(frame["suite"].to_numpy()).sum().to_numpy()
     assert found.cov_params().to_numpy() == pytest.approx(T.T @ T, rel=1e-4, abs=1e-9)
+
+
+def test_intervals_are_those_of_the_regression_and_on_fishers_scale(rng):
+    frame = verdicts(rng, 60, (1.0, 1.2, 4.0))
+    errors = frame[JUDGES].sub(frame["label"], axis=0)
+    less = errors.assign(ann=errors["cat"] - errors["ann"], ben=errors["cat"] - errors["ben"], suite=frame["suite"])
+    fitted = er.fit("cat ~ ann + ben", less, groups="suite").conf_int(0.1)
+    found = er.panel(frame, judges=JUDGES, human="label", groups="suite")
+    ends, half = found.conf_int(0.1), found.conf_int(0.1, method="wald")[1] - found.params
+    for judge in ("ann", "ben"):
+        assert ends.loc[f"weight:{judge}"].to_numpy() == pytest.approx(fitted.loc[judge].to_numpy())
+    r = found.params["correlation"]
+    z = np.log((1 + 2 * r) / (1 - r)) + np.array([-3, 3]) * half["correlation"] / ((1 + 2 * r) * (1 - r))
+    assert ends.loc["correlation"].to_numpy() == pytest.approx((np.exp(z) - 1) / (np.exp(z) + 2))
+    assert ends.loc["n_eff"].to_numpy() == pytest.approx(3 / (1 + 2 * ends.loc["correlation"].to_numpy()[::-1]))
+    # A judge is worth a square, which may be nothing just where the weight may be 0.
+    for judge in JUDGES:
+        low, high = ends.loc[f"worth:{judge}"]
+        assert (low == 0) == ((ends.loc[f"weight:{judge}"] > 0).nunique() > 1)
+        assert 0 <= low < high < 1

@@ -13,11 +13,7 @@ import evalreg as er
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
-RIGHT = {
-    "any": lambda answers: any(answers),
-    "all": lambda answers: all(answers),
-    "same": lambda answers: len(set(answers)) == 1,
-}
+RIGHT = {"any": any, "all": all, "same": lambda answers: len(set(answers)) == 1}
 NAMES = {"any": "pass@{}", "all": "pass^{}", "same": "same@{}"}
 ROLES = {"item": "question", "sample": "sample"}
 

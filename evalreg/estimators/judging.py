@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Any
+from typing import Any, cast
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -28,7 +28,7 @@ from evalreg.errors import (
     RectificationWarning,
     ZeroVarianceWarning,
 )
-from evalreg.estimate import About, Estimate
+from evalreg.estimate import About, Estimate, Family
 from evalreg.estimators.cells import (
     Split,
     from_row_influence,
@@ -39,7 +39,9 @@ from evalreg.estimators.cells import (
     split_rows,
     titled,
 )
-from evalreg.inference.intervals import Ratios
+from evalreg.estimators.design import Design
+from evalreg.estimators.solving import solve_linear
+from evalreg.inference.intervals import Behind, Ratios
 from evalreg.numerics.limits import CONSTANT
 from evalreg.results.results import Results, estimator, results_of
 
@@ -254,7 +256,8 @@ def panel(
     Returns
     -------
     Results
-        Named "n_eff", "correlation", "weight:JUDGE" and "worth:JUDGE".
+        Named "n_eff", "correlation", "weight:JUDGE" and "worth:JUDGE". `conf_int()` of weights is that of a regression,
+        of the others on Fisher's z scale; a judge is worth nothing where its weight may be 0.
 
     Raises
     ------
@@ -266,8 +269,9 @@ def panel(
 
     References
     ----------
-    Kish (1965), Survey Sampling, section 5.4; Kohli (2026), arXiv:2605.29800 (effective votes of judges); Bates and
-    Granger (1969), Operational Research Quarterly 20, 451-468 (weights).
+    Kish (1965), Survey Sampling, section 5.4; Kohli (2026), arXiv:2605.29800 (effective votes of judges); Fisher
+    (1925), Statistical Methods for Research Workers, section 39 (z); Bates and Granger (1969), Operational Research
+    Quarterly 20, 451-468 (weights).
 
     Examples
     --------
@@ -291,14 +295,70 @@ def panel(
     # What is left of an error that is the same in all rows is rounding.
     errors[:, np.ptp(errors, axis=0) <= CONSTANT * np.abs(verdicts).max(axis=0)] = 0.0
     S = _covariance(errors, names)
-    parts = [_effective(errors, S), *_shares(errors, S)]
-    values, influence = np.concatenate([part[0] for part in parts]), np.column_stack([part[1] for part in parts])
+    values, influence = (np.hstack(parts) for parts in zip(_effective(errors, S), _best(errors, S), strict=True))
     alone = "Without labels what judges share because it is right counts as shared error: n_eff is a lower bound."
     line = alone if human is None else f"{len(names)} judges; correlations are of their errors against {human}."
     labels = ("n_eff", "correlation", *(f"{kind}:{name}" for kind in ("weight", "worth") for name in names))
     about = About("Panel of judges", human or "verdicts", lines=(line,))
-    estimate = from_row_influence(split, values, influence, labels, about)
-    return results_of(estimate, split.rows.axes, requested)
+    behind = from_row_influence(split, values, influence, labels, about)
+    # What judges are worth are squares of the last.
+    is_root = np.arange(values.size) >= 2 + len(names)
+    worth, moves = np.where(is_root, values**2, values), np.where(is_root, 2 * values, 1.0)
+    estimate = from_row_influence(split, worth, influence * moves, labels, about)
+    family = Panel(behind, np.arange(values.size), _regression(errors, names, split))
+    return results_of(replace(estimate, family=family), split.rows.axes, requested)
+
+
+@dataclass(frozen=True, eq=False)
+class Panel(Behind):
+    """What a panel is worth; behind it, in place of what judges are worth, the roots of that, signed as their weights.
+
+    Weights are coefficients of a regression, and have its intervals: its leverages are those of several coefficients. A
+    root is a partial correlation, whose error is that of the weight in proportion. Correlations are on Fisher's scale.
+    """
+
+    interval_rule = "on Fisher's z scale, of weights as in a regression"
+    regression: Estimate
+
+    def with_labels(self, more: dict[str, Any]) -> Family:
+        """The same with further columns of labels."""
+        scores = self.regression.scores.with_labels(more)
+        return replace(cast(Panel, super().with_labels(more)), regression=replace(self.regression, scores=scores))
+
+    def ends(self, estimate: Estimate, cov: Any, alpha: float | FloatArray) -> FloatArray:
+        """Both ends of every value, shape (n_values, 2)."""
+        behind, J, level = self.covariance(cov), self.regression.n_params, np.broadcast_to(alpha, self.at.shape)
+        if "regression" not in behind.cache:
+            # Independent rows may err unequally.
+            options = cov.options if cov.axes else replace(cov.options, cov="HC2")
+            behind.cache["regression"] = assemble(self.regression, cov.axes, options)
+        fitted, judge, se = behind.cache["regression"], np.eye(J)[(self.at - 2) % J], np.sqrt(behind.variance())
+        plain, of_weight = cov.critical(alpha=level) * se[self.at], judge @ se[2 : 2 + J]
+        half = fitted.critical(judge, level) * np.sqrt(fitted.variance(judge)) / of_weight * se[self.at]
+        half = np.where((self.at < 2) | np.isnan(half), plain, half)
+        value, reach = np.array(self.behind.params)[self.at, None], half[:, None] * [-1, 1]
+        ends, (n_eff, r) = value + reach, self.behind.params[:2]
+        # Fisher's z of intraclass correlations: twice that is the log of (1 + (J - 1) r)/(1 - r) = (J - 1)/(n_eff - 1).
+        odds = (J - 1) / (n_eff - 1)
+        number, correlation, is_root = self.at == 0, self.at == 1, self.at >= 2 + J
+        ends[number] = 1 + (n_eff - 1) * np.exp(reach[number] / (n_eff - 1))
+        ends[correlation] = 1 - J / (odds * np.exp(reach[correlation] * n_eff / (1 - r)) + J - 1)
+        root = value[is_root]
+        roots = np.tanh(np.arctanh(root) + reach[is_root] / (1 - root**2))
+        least = np.where(roots[:, 0] * roots[:, 1] > 0, np.abs(roots).min(axis=1), 0.0)
+        ends[is_root] = np.column_stack([least, np.abs(roots).max(axis=1)]) ** 2
+        return ends
+
+
+def _regression(errors: FloatArray, names: list[str], split: Split) -> Estimate:
+    """Best weights by least squares: the error of the last judge on what those of the others are below it."""
+    less, J = errors[:, -1:] - errors[:, :-1], len(names)
+    design = Design(
+        ("", *names[:-1]), None, np.ones((1, J)), tuple(less.T), np.arange(J), (), (), errors[:, -1], names[-1]
+    )
+    coefficients = solve_linear(design, split.rows.labels(), None, About(outcome=names[-1]))
+    others = np.eye(J)[1:]
+    return coefficients.linear(np.vstack([others, -others.sum(axis=0)]), names)
 
 
 def _covariance(errors: FloatArray, names: list[str]) -> FloatArray:
@@ -330,26 +390,16 @@ def _effective(errors: FloatArray, S: FloatArray) -> tuple[FloatArray, FloatArra
     return np.array([n_judges / worth, r]), np.column_stack([slope * of_r, of_r])
 
 
-def _best(errors: FloatArray, S: FloatArray) -> tuple[FloatArray, float, FloatArray, FloatArray]:
-    """Best weights w, the variance v that they leave, and n times the influence of each row on both.
+def _best(errors: FloatArray, S: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Best weights w, roots of what judges are worth, and n times the influence of each row.
 
-    dw = -S^-1 dS w + w (w'dS w)/v and dv = w'dS w, with dS = e e' - S for a row of errors e.
+    v = 1/(1'S^-1 1) is the variance that w leaves, s_j^2 = 1/(S^-1)_jj that of the error of a judge about those of the
+    others, and 1 - v/v_(-j) = w_j^2 s_j^2/v. With dS = e e' - S for a row of errors e, dw = -S^-1 dS w + w (w'dS w)/v.
     """
     inverse = np.linalg.inv(S)
-    v = 1.0 / float(inverse.sum())
-    w = v * inverse.sum(axis=1)
-    along = errors @ w
-    of_v = along**2 - v
-    return w, v, w + np.outer(of_v / v, w) - along[:, None] * (errors @ inverse), of_v
-
-
-def _shares(errors: FloatArray, S: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
-    """Weights, and what each judge is worth, with n times the influence of each row."""
-    w, v, of_w, of_v = _best(errors, S)
-    worth, of_worth = np.empty(w.size), np.empty(errors.shape)
-    for j in range(w.size):
-        rest = np.delete(np.arange(w.size), j)
-        _, without, _, of_without = _best(errors[:, rest], S[np.ix_(rest, rest)])
-        worth[j] = 1 - v / without
-        of_worth[:, j] = v * of_without / without**2 - of_v / without
-    return [(w, of_w), (worth, of_worth)]
+    v, s2 = 1.0 / float(inverse.sum()), 1.0 / np.diag(inverse)
+    w, along, apart = v * inverse.sum(axis=1), v * errors @ inverse.sum(axis=1), errors @ inverse
+    of_w = np.outer(along**2 / v, w) - along[:, None] * apart
+    scale = np.sqrt(s2 / v)
+    of_root = scale * (of_w + w * (apart**2 * s2 - along[:, None] ** 2 / v) / 2)
+    return np.append(w, w * scale), np.hstack([of_w, of_root])

@@ -627,6 +627,8 @@ class Estimate:
     apart : tuple of str
         Columns whose values share no cluster: models that are taken to be independent. Every clustering is joint with
         them.
+    default_groups : str or list of str
+        Clusters where no groups are named, as in the call that made the estimate; none where rows are independent.
 
     Examples
     --------
@@ -657,6 +659,7 @@ class Estimate:
     absorbed: Absorbed | None = None
     population: Population | None = None
     apart: Axis = ()
+    default_groups: str | list[str] = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", frozen(self.params))
@@ -890,6 +893,7 @@ class Estimate:
             family=family,
             population=_drawn_beside(self, other, same_rows),
             apart=tuple(dict.fromkeys((*self.apart, *other.apart))),
+            default_groups=self.default_groups if self.default_groups == other.default_groups else "",
         )
 
 

@@ -25,11 +25,7 @@ def log():
 
 
 def table(log, weights):
-    return (
-        pd.DataFrame({"t": log["truth"], "s": log["said"], "w": weights})
-        .pivot_table(index="t", columns="s", values="w", aggfunc="sum", fill_value=0.0)
-        .to_numpy()
-    )
+    return pd.crosstab(log["truth"], log["said"], weights, aggfunc="sum").fillna(0.0).to_numpy()
 
 
 def by_hand(m, metric):
@@ -43,15 +39,14 @@ def by_hand(m, metric):
 
 
 def options(metric):
-    return {"metric": metric, "average": None if metric == "kappa" else "weighted"}
+    average = None if metric == "kappa" else "weighted"
+    return {"truth": "truth", "predicted": "said", "metric": metric, "average": average}
 
 
 @pytest.mark.parametrize("metric", ["precision", "recall", "f1", "kappa"])
 @pytest.mark.parametrize("weights", [None, "w"])
 def test_values_and_errors_are_those_of_the_definition_and_its_derivative(log, metric, weights):
-    found = er.classification(
-        log, truth="truth", predicted="said", weights=weights, groups="passage", cov="CR0", **options(metric)
-    )
+    found = er.classification(log, weights=weights, groups="passage", cov="CR0", **options(metric))
     w = np.ones(len(log)) if weights is None else log["w"].to_numpy()
     m = table(log, w)
     assert found.params.iloc[0] == pytest.approx(by_hand(m, metric), rel=1e-12)
@@ -89,11 +84,9 @@ def test_weighted_recall_is_the_accuracy_with_its_error(log):
 def test_models_are_as_if_alone(log):
     both = pd.concat([log.assign(model="x"), log.assign(model="y", said=log["said"].to_numpy()[::-1])])
     for metric in ("f1", "kappa"):
-        found = er.classification(
-            both, truth="truth", predicted="said", by="model", groups="passage", **options(metric)
-        )
+        found = er.classification(both, by="model", groups="passage", **options(metric))
         for name, part in both.groupby("model"):
-            alone = er.classification(part, truth="truth", predicted="said", groups="passage", **options(metric))
+            alone = er.classification(part, groups="passage", **options(metric))
             assert found.params[name] == pytest.approx(alone.params.iloc[0], rel=1e-12)
             assert found.bse[name] == pytest.approx(alone.bse.iloc[0], rel=1e-9)
 
@@ -121,7 +114,7 @@ def test_coverage_of_kappa_and_weighted_f1_in_clusters():
     for metric in ("kappa", "f1"):
         true, hits = by_hand(table(large, np.ones(len(large))), metric), 0
         for _ in range(400):
-            found = er.classification(draw(40), truth="truth", predicted="said", groups="g", **options(metric))
+            found = er.classification(draw(40), groups="g", **options(metric))
             low, high = found.conf_int().iloc[0]
             hits += low <= true <= high
         assert 0.917 <= hits / 400 <= 0.983, metric

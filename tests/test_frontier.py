@@ -17,18 +17,11 @@ def log_of(rng: np.random.Generator, means: dict[str, tuple[float, float]], n_it
     """Scores and costs of models with these means, on items that are alike in fours."""
     item = np.arange(n_items)
     hard = 0.5 * rng.normal(size=n_items // 4 + 1)[item // 4]
-    parts = [
-        pd.DataFrame(
-            {
-                "model": model,
-                "item": item,
-                "suite": item // 4,
-                "score": score + hard + rng.normal(size=n_items),
-                "usd": usd + 0.2 * hard + 0.3 * rng.normal(size=n_items),
-            }
-        )
-        for model, (score, usd) in means.items()
-    ]
+    parts = []
+    for model, (score, usd) in means.items():
+        scores = {"score": score + hard + rng.normal(size=n_items)}
+        scores["usd"] = usd + 0.2 * hard + 0.3 * rng.normal(size=n_items)
+        parts.append(pd.DataFrame({"model": model, "item": item, "suite": item // 4} | scores))
     return pd.concat(parts, ignore_index=True)
 
 

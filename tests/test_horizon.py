@@ -65,7 +65,7 @@ def test_horizons_and_their_joint_covariance_are_an_own_logits(rng, p, weights):
     found = er.horizon(log, p=p, groups="family", weights=weights, cov="CR0")
     value, influence, _ = by_hand(log, p, weights)
     T = pd.DataFrame(influence).groupby(log["family"].to_numpy()).sum().to_numpy()
-    assert found.params.index.tolist() == list(MODELS)
+    assert (found.params.index.tolist(), found.gate("m1 > 0").n) == (list(MODELS), len(log) // len(MODELS))
     assert found.params.to_numpy() == pytest.approx(value, abs=1e-6)
     assert found.cov_params().to_numpy() == pytest.approx(T.T @ T, rel=1e-4, abs=1e-7)
 
@@ -128,8 +128,9 @@ def test_doublings_a_year_are_the_slope_on_the_dates_with_the_noise_of_the_tasks
     days = pd.to_datetime(dates)
     slope = np.polyfit((days - days.iloc[0]) / pd.Timedelta(days=365.25), found.params.to_numpy(), 1)[0]
     assert found.trend(dates).params.iloc[0] == pytest.approx(slope)
-    with pytest.raises(MissingColumnError, match="m2"):
-        found.trend({"m0": 2022, "m1": 2023})
+    for several, named in ((found, "'m2'|\"m2\""), (er.horizon(runs(rng), p=[0.5, 0.8]), "one `p`")):
+        with pytest.raises(MissingColumnError, match=named):
+            several.trend({"m0": 2022, "m1": 2023} | ({} if several is found else {"m2": 2024}))
     for last, error in ((2022, ArgumentError), ("soon", ArgumentTypeError), (np.nan, ArgumentTypeError)):
         with pytest.raises(error, match="dates"):
             found.trend(dict.fromkeys(MODELS, 2022) | {"m2": last})

@@ -20,15 +20,11 @@ def monitored(rng: np.random.Generator, n_tasks: int = 80, per: int = 5) -> pd.D
     """Scores of two monitors of the same transcripts, a third of them bad, in tasks whose scores are alike."""
     task = np.repeat(np.arange(n_tasks), per)
     bad = (rng.uniform(size=task.size) < 1 / 3).astype(int)
-    shared = rng.normal(size=n_tasks)[task]
+    shared, seen = rng.normal(size=n_tasks)[task], {"task": task, "case": np.arange(task.size), "bad": bad}
     parts = []
     for model, skill in (("new", 1.5), ("old", 1.0)):
         latent = skill * bad + 0.7 * shared + rng.normal(size=task.size)
-        parts.append(
-            pd.DataFrame(
-                {"model": model, "task": task, "case": np.arange(task.size), "bad": bad, "score": latent.round(1)}
-            )
-        )
+        parts.append(pd.DataFrame({"model": model, **seen, "score": latent.round(1)}))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -152,15 +148,14 @@ def test_briers_score_is_the_mean_of_squares_and_its_error_that_of_a_mean(rng):
 def test_the_calibration_error_is_the_debiased_root_of_the_square_gaps(rng):
     log = chances(rng, 100, 0.1, 10)
     found = er.classification(log, **ROLES, metric="ece", groups="task")
-    gaps = er.mean(
-        log.assign(gap=log["bad"] - log["score"], bin=(log["score"] * 10).astype(int)), "gap", by="bin", groups="task"
-    )
-    weights = np.bincount((log["score"] * 10).astype(int)) / len(log)
+    bins = (log["score"] * 10).astype(int)
+    gaps = er.mean(log.assign(gap=log["bad"] - log["score"], bin=bins), "gap", by="bin", groups="task")
+    weights = np.bincount(bins) / len(log)
     weights = weights[weights > 0]
     square = weights @ (gaps.params.to_numpy() ** 2 - gaps.bse.to_numpy() ** 2)
     assert found.params.to_dict() == pytest.approx({"ece": np.sign(square) * np.sqrt(abs(square))})
     # The shares of the bins are estimated too: a row adds the square gap of its bin, and its own part in that gap.
-    bins, d = (log["score"] * 10).astype(int).factorize(sort=True)[0], gaps.params.to_numpy()
+    bins, d = bins.factorize(sort=True)[0], gaps.params.to_numpy()
     of_bin = (d**2 - gaps.bse.to_numpy() ** 2)[bins]
     u = (of_bin - square + 2 * d[bins] * (log["bad"] - log["score"] - d[bins])) / len(log) / (2 * np.sqrt(abs(square)))
     T = u.groupby(log["task"]).sum()

@@ -112,6 +112,12 @@ def test_the_covariance_of_abilities_is_the_sum_over_clusters_of_the_influence_b
     by_item = er.ability(log, cov="CR0")
     for some, same in ((found, by_item), (found.contrast("ada - bob"), by_item.contrast("ada - bob"))):
         pd.testing.assert_frame_equal(some.with_cov(groups=None).cov_params(), same.cov_params())
+    # Answers given anew pair by their number, as the refusal says.
+    twice = pd.concat([log, log]).assign(sample=np.repeat([0, 1], len(log)))
+    with pytest.raises(er.errors.DuplicateRowsError, match='item="sample:item", groups="item"'):
+        er.ability(twice)
+    again = er.ability(twice, item="sample:item", groups="item", cov="CR0")
+    assert again.cov_params().to_numpy() == pytest.approx(by_item.cov_params().to_numpy(), rel=1e-6, abs=1e-12)
     without = er.ability(log.assign(suite=log["suite"].where(log["suite"] > 3)), groups="suite")
     assert without.dropped["group"] == (log["suite"] <= 3).sum()
 

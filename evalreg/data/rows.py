@@ -166,8 +166,8 @@ class Roles:
         What to do about missing values.
     questions : {"own", "shared"}
         Whether only items that all models have are in use.
-    averages : bool
-        Whether the call has the argument `sample`.
+    repeats : str
+        What to do with several answers to a question, where a call has no argument `sample`.
     """
 
     score: str
@@ -178,7 +178,7 @@ class Roles:
     weights: Any = None
     missing: MissingName = "drop"
     questions: QuestionsName = "own"
-    averages: bool = True
+    repeats: str = ""
 
     @property
     def cell_columns(self) -> tuple[str, ...]:
@@ -434,7 +434,7 @@ def _remedy(key: Codes, values: FloatArray, roles: Roles, source: UsedRows) -> s
         return (
             f"{', '.join(map(repr, names[:-1]))} and {names[-1]!r} tell them apart together. Where the ids in "
             f"{roles.item!r} start anew in one of them, join them, as in {passed(item=_joined(first, str(roles.item)))}"
-            f"; {sample if roles.averages else 'average over the rest first'}."
+            f"; {roles.repeats or sample}."
         )
     if roles.sample is not None:
         return "Remove the copies, or give each answer its own sample id."
@@ -443,8 +443,8 @@ def _remedy(key: Codes, values: FloatArray, roles: Roles, source: UsedRows) -> s
     have = f"and {differing} of them {'has' if differing == 1 else 'have'} another score than the first"
     alike = "so that they look like copies: remove them"
     known = f"{have}: find out which one holds before you remove the rest" if differing else alike
-    anew = numbered if roles.averages else "are averaged first"
-    return f"No other column tells them apart, {known}. Answers that were given anew {anew}."
+    anew = f": {roles.repeats}" if roles.repeats else f" {numbered}"
+    return f"No other column tells them apart, {known}. Answers that were given anew{anew}."
 
 
 def _apart(key: Codes, others: Mapping[str, Codes]) -> list[str]:
@@ -492,7 +492,7 @@ def _advice(name: str, roles: Roles) -> str:
         return f"{name!r} tells them apart: where the ids in {roles.item!r} start anew in each, join them, {joined}."
     model = "" if roles.by else f" Or {passed(by=name)} for a mean of each."
     to_average = (
-        f"{passed(sample=name)}; `sample` averages them first.{model}" if roles.averages else "average them first."
+        f"{roles.repeats}." if roles.repeats else f"{passed(sample=name)}; `sample` averages them first.{model}"
     )
     return (
         f"{name!r} tells them apart. Where the ids in {roles.item!r} start anew in each {name!r}, join them: {joined}. "

@@ -168,6 +168,8 @@ def frontier(
         parts.append(means.linear(spread * np.eye(len(models)), split.names).moved(low))
     about = About(f"Means by {by}", ", ".join(metrics))
     unequal = unequal_rows(rows.labels(item), (item,), cell, models)
-    results = results_of(replace(side_by_side(parts), about=about), rows.axes, requested, unequal)
+    results = results_of(
+        replace(side_by_side(parts), about=about, default_groups=[item]), rows.axes, requested, unequal
+    )
     signs = tuple((name, DIRECTIONS[direction]) for name, direction in metrics.items())
     return Frontier(results.estimate, results.cov, results.axes, results.requested, results.notes, signs, alpha)

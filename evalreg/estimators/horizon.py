@@ -22,6 +22,7 @@ from evalreg.estimators.cells import function_of, refuse_values
 from evalreg.estimators.design import Design
 from evalreg.estimators.solving import solve_glm, unequal
 from evalreg.inference.intervals import Ratios
+from evalreg.numerics.limits import ROUNDING
 from evalreg.results.results import Results, estimator, results_of
 
 
@@ -36,6 +37,12 @@ class Horizons(Results):
     >>> er.horizon(runs).minutes().round(1).loc["m", "estimate"].item()
     10.9
     """
+
+    @property
+    def _counts(self) -> FloatArray:
+        """Rows that move each horizon: those of its model."""
+        influence = np.abs(self.estimate.scores.row_influence(self.estimate.bread))
+        return np.sum(influence > ROUNDING * influence.max(axis=0), axis=0, dtype=np.float64)
 
     def minutes(self, alpha: float = 0.05) -> pd.DataFrame:
         """The horizons in minutes.
@@ -85,6 +92,8 @@ class Horizons(Results):
         without = [name for name in self.params.index if name not in date_of_model]
         if without:
             text = f"`dates` must name each model; {listed(without)} is not in it, which holds {listed(date_of_model)}."
+            if all(name.rpartition(":")[0] in date_of_model for name in without):
+                text = f"`trend` is of one chance; {listed(without)} are of several. Call `horizon` with one `p`."
             raise MissingColumnError(text, column=without[0])
         years = np.array([_year(date_of_model[name]) for name in self.params.index])
         apart = years - years.mean()

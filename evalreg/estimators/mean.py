@@ -372,7 +372,7 @@ def mean_over(
     behind = from_row_influence(split, at_spread, fixed, labels, about)
     estimate = from_row_influence(split, value, influence, labels, about)
     family = Spread(behind, np.arange(value.size), noise, distance)
-    return results_of(replace(estimate, family=family), rows.axes, cov)
+    return results_of(replace(estimate, family=family, default_groups=[item, over]), rows.axes, cov)
 
 
 def _spread(

@@ -175,6 +175,7 @@ def pass_at_k(
         paired = paired_answers(estimate, (item,)) if by_columns and weights is None else None
         family = same_questions(paired, single_means(replace(estimate, about=about)))
         estimate = replace(estimate, about=about, family=family)
+    estimate = replace(estimate, default_groups=[item])
     with clustered_by_items(estimate, item if groups is None else None):
         return results_of(estimate, axes, requested, unequal_notes(estimate, item, axes) if by_columns else ())
 

@@ -757,7 +757,9 @@ def ability(
     >>> er.ability(log, item="question", groups="passage").params.round(3).to_dict()
     {'new': 0.161, 'old': -0.161}
     """
-    rows, names, cell = rows_by_item(data, {"score": score}, {"model": model, "item": item}, missing, groups)
+    join = passed(item=f"sample:{item}", groups=item)
+    joined = f"number them and join ids, as in {join}, since abilities take no averages"
+    rows, names, cell = rows_by_item(data, {"score": score}, {"model": model, "item": item}, missing, groups, joined)
     refuse_unless_binary(rows.values["score"], score, "`score` must be 0 or 1 for abilities")
     pairs, clusters = pairs_of(rows, names, cell, item), f"`{item}`" if groups is None else groups
     for name in (name for axis in parse_groups(clusters, names_of(rows.source.table)) for name in axis):
@@ -776,5 +778,7 @@ def ability(
     said = f"{len(separated)} of {len(pairs)} pairs of answers to one item differ; the others say nothing."
     lines = ("Abilities in logits; they sum to zero. Difficulties of items are conditioned out.", said)
     about = replace(board.estimate.about, model="Ability in logits", outcome=score, lines=lines)
-    estimate = replace(board.estimate, about=about, item=(item,), dropped=board.estimate.dropped | rows.dropped)
+    estimate = replace(
+        board.estimate, about=about, default_groups=f"`{item}`", dropped=board.estimate.dropped | rows.dropped
+    )
     return replace(board, estimate=estimate)

@@ -257,7 +257,7 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
         Parameters
         ----------
         groups : str, list of str, array, Series, dict or None, optional
-            Clusters as in `fit`; None is independent rows, for abilities items; left out keeps those in use.
+            Clusters as in `fit`; None as in the call, or independent rows; left out keeps those in use.
         cov, ssc, dof, repair : str, float or None, optional
             As in `fit`; None is the default; left out keeps what was asked.
         alike : str or None, optional
@@ -807,9 +807,8 @@ def rederive(results: ResultsT, groups: Any, options: dict[str, Any]) -> Results
         # The factor belongs to CR1, and has no meaning for another covariance.
         requested["ssc"] = None
     estimate, axes = results.estimate, results.axes or None
-    if groups is None and estimate.kind == "likelihood" and estimate.item:
-        # Pairs of answers to one item share answers.
-        groups = f"`{estimate.item[0]}`"
+    if groups is None:
+        groups = estimate.default_groups or None
     if groups is not KEPT:
         estimate, new_axes = grouped(estimate, groups)
         axes = None if groups is None else new_axes

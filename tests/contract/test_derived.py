@@ -63,6 +63,9 @@ def test_another_covariance_later_is_the_one_asked_for_at_once(case, cov):
     assert (later.bse > 0).all()
     if cov == "CR2":
         assert_same(later, found, 1e-10)
+    # Means by item are of independent rows where that is asked; a calibration error is less the noise of its clusters.
+    if case.name not in ("combinations of means", "calibration error"):
+        assert_same(found.with_cov(groups=None), case.run(case.frame(), None), 1e-10)
 
 
 def test_everything_that_results_say_is_said(case):

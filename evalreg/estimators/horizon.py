@@ -42,7 +42,7 @@ class Horizons(Results):
     def _counts(self) -> FloatArray:
         """Rows that move each horizon: those of its model."""
         influence = np.abs(self.estimate.scores.row_influence(self.estimate.bread))
-        return np.sum(influence > ROUNDING * influence.max(axis=0), axis=0, dtype=np.float64)
+        return np.asarray((influence > ROUNDING * influence.max(axis=0)).sum(axis=0), dtype=np.float64)
 
     def minutes(self, alpha: float = 0.05) -> pd.DataFrame:
         """The horizons in minutes.

@@ -347,7 +347,7 @@ class Panel(Behind):
         roots = np.tanh(np.arctanh(root) + reach[is_root] / (1 - root**2))
         least = np.where(roots[:, 0] * roots[:, 1] > 0, np.abs(roots).min(axis=1), 0.0)
         ends[is_root] = np.column_stack([least, np.abs(roots).max(axis=1)]) ** 2
-        return ends
+        return np.asarray(ends)
 
 
 def _regression(errors: FloatArray, names: list[str], split: Split) -> Estimate:

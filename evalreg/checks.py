@@ -44,6 +44,7 @@ T = TypeVar("T")
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.intp]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
+Names: TypeAlias = tuple[str, ...]
 
 # A message lists at most this many rows, names or values.
 MOST_LISTED = 5
@@ -187,7 +188,7 @@ def real_numbers(values: Any) -> FloatArray:
     return np.asarray(values, dtype=np.float64)
 
 
-def quotient(top: npt.ArrayLike, bottom: npt.ArrayLike, otherwise: float = np.nan) -> FloatArray:
+def quotient(top: npt.ArrayLike, bottom: npt.ArrayLike, otherwise: npt.ArrayLike = np.nan) -> FloatArray:
     """Return top / bottom where the bottom is above 0, and something else where it is not."""
     top, bottom = np.broadcast_arrays(top, bottom)
     return np.asarray(np.divide(top, bottom, out=np.full(top.shape, otherwise), where=bottom > 0))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray, frozen, held_property, hold, listed, nearest_or_all, repeated
-from evalreg.data.clusters import Axis
+from evalreg.checks import FloatArray, IntArray, Names, frozen, held_property, hold, listed, nearest_or_all, repeated
+from evalreg.data.clusters import Axes, Axis
 from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError, NotAvailableError
 from evalreg.numerics.limits import LAST_DIGITS, ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns, transposed, with_entries
@@ -52,7 +52,7 @@ class Samples:
     @property
     def n(self) -> FloatArray:
         """Units of each column, shape (n_columns,)."""
-        return np.asarray(np.diag(self.together)[self.of])
+        return np.diag(self.together)[self.of]
 
     def mixed(self) -> list[IntArray]:
         """The columns of each population from which they are not one and the same sample."""
@@ -86,7 +86,7 @@ class Population:
 
     scale: FloatArray
     noise: Matrix | None = None
-    axes: tuple[str, ...] = ()
+    axes: Names = ()
     samples: Samples | None = None
 
     @property
@@ -150,18 +150,18 @@ class Scale:
         """The function's values."""
         a, b, c, d = self.coefficients
         with np.errstate(divide="ignore"):
-            return np.asarray((a * S + b) / (c * S + d))
+            return (a * S + b) / (c * S + d)
 
     def back(self, values: FloatArray) -> FloatArray:
         """S of values; of those that the function does not take, a number outside [0, 1]."""
         a, b, c, d = self.coefficients
         with np.errstate(divide="ignore"):
-            return np.asarray((d * values - b) / (a - c * values))
+            return (d * values - b) / (a - c * values)
 
     def slope(self, S: FloatArray) -> FloatArray:
         """The derivative."""
         a, b, c, d = self.coefficients
-        return np.asarray((a * d - b * c) / (c * S + d) ** 2)
+        return (a * d - b * c) / (c * S + d) ** 2
 
 
 ODDS = Scale("win rates", "odds", "S / (1 - S)", (1.0, 0.0, -1.0, 1.0))
@@ -172,7 +172,7 @@ NET_BENEFIT = Scale("win rates", "net benefits", "2 S - 1", (2.0, -1.0, 0.0, 1.0
 class Ratings:
     """Which parameters are ratings, of which only differences are known."""
 
-    names: tuple[str, ...]
+    names: Names
     # The one that is zero; None where they sum to zero.
     zero: str | None
     # A log-odds in the units of each parameter, (n_params,); of what differs between sides, for a usual difference.
@@ -230,7 +230,7 @@ class About:
     formula: str = ""  # where there is one
     # how intervals are built by standard errors, where they are
     interval: Literal["wald", "logit"] = "wald"
-    lines: tuple[str, ...] = ()  # further sentences
+    lines: Names = ()  # further sentences
     n_models: int = 0  # how many of the first parameters are models, which can be ranked
     unit: bool = False  # whether the scores lie in [0, 1]
     one_board: bool = False  # whether these are all the models of one leaderboard, whose differences the log is about
@@ -264,7 +264,7 @@ class About:
 
     def beside(self, other: About, n_params: tuple[int, int]) -> About:
         """What is said of two estimates side by side."""
-        words = {
+        words: dict[str, Any] = {
             name: " and ".join(dict.fromkeys(filter(None, (getattr(self, name), getattr(other, name)))))
             for name in ("model", "outcome", "formula", "subset")
         }
@@ -272,15 +272,11 @@ class About:
         # Models of two boards are one list to be ranked only where the boards are of the same thing.
         first = self.n_models + (other.n_models if self.n_models == n_params[0] else 0)
         return About(
-            model=words["model"],
-            outcome=words["outcome"],
-            formula=words["formula"],
-            subset=words["subset"],
+            **words,
             interval=self.interval if self.interval == other.interval else "wald",
             lines=tuple(line for line in self.lines if line in other.lines),
             n_models=first if alike else 0,
             unit=self.unit and other.unit,
-            one_board=False,
             null=self.null if self.null == other.null else 0.0,
             levels=self.levels and other.levels,
             contrast=self.contrast,
@@ -315,7 +311,7 @@ class Family:
     not_resolved: ClassVar[str] = ""
     not_clustered: ClassVar[str] = ""
     # The clustering whose clusters count as rows do elsewhere; None where rows count.
-    unit: tuple[str, ...] | None = None
+    unit: Names | None = None
 
     @property
     def monotone(self) -> Monotone | None:
@@ -639,7 +635,7 @@ class Estimate:
     (('new', 'old'), [0.05])
     """
 
-    names: tuple[str, ...]
+    names: Names
     params: FloatArray
     scores: Scores
     bread: Matrix
@@ -964,9 +960,7 @@ def rows_behind(estimate: Estimate) -> FloatArray | None:
     return np.asarray(touches(A) @ cells.count, dtype=np.float64)
 
 
-def of_means(
-    names: tuple[str, ...], A: Matrix, cells: Cells, scores: Scores, *, linear: bool = True, **more: Any
-) -> Estimate:
+def of_means(names: Names, A: Matrix, cells: Cells, scores: Scores, *, linear: bool = True, **more: Any) -> Estimate:
     """The estimate A m of the means m of cells, whose rows have the influence A/W times their residuals.
 
     `linear` is whether the means without a cluster are what its leverage says; `more` are further fields.
@@ -1000,7 +994,7 @@ def touches(A: Matrix) -> Matrix:
     return with_entries(rows, (size > ROUNDING * largest[row]).astype(np.float64))
 
 
-def effective_clusters(estimate: Estimate, axes: tuple[Axis, ...]) -> FloatArray:
+def effective_clusters(estimate: Estimate, axes: Axes) -> FloatArray:
     """Kish's effective number of clusters of each mean, 1/sum_g share_g^2, the smallest over axes; rows without axes.
 
     share_g is the weight of cluster g in the mean. Kish (1965), Survey Sampling.

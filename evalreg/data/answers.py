@@ -9,9 +9,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest_or_all
+from evalreg.checks import BoolArray, FloatArray, IntArray, Names, listed, nearest_or_all
 from evalreg.choices import MissingName
-from evalreg.data.clusters import Axis, Codes, Labels, as_text, axis_name, joint, or_one_model, restricted, with_roles
+from evalreg.data.clusters import (
+    Axes,
+    Axis,
+    Codes,
+    Labels,
+    as_text,
+    axis_name,
+    joint,
+    or_one_model,
+    restricted,
+    with_roles,
+)
 from evalreg.data.engine_rows import EngineAnswers
 from evalreg.data.frame import Table, UsedRows, codes_of_items, restrict
 from evalreg.data.rows import CellRows, ReadRows, Roles, read_rows, refuse_repeats
@@ -44,15 +55,15 @@ class Answers:
         Models of which every row was dropped.
     """
 
-    models: tuple[str, ...]
+    models: Names
     values: FloatArray
     present: BoolArray
     labels: Labels
     stratum: Codes | None
-    axes: tuple[Axis, ...]
+    axes: Axes
     dropped: dict[str, int]
     samples: tuple[int, int] | None = None
-    absent: tuple[str, ...] = ()
+    absent: Names = ()
 
     @property
     def means(self) -> FloatArray:
@@ -107,7 +118,7 @@ def answers_of(read: CellRows, roles: Roles) -> Answers:
     return Answers(models, values, present, labels, stratum, rows.axes or (), rows.dropped, samples, absent)
 
 
-def _absent(source: UsedRows, model: str) -> tuple[str, ...]:
+def _absent(source: UsedRows, model: str) -> Names:
     """Models of which no row is in use, told by code: a number of single precision has more than one spelling."""
     codes, labels = source.table.labels(model, "model")
     gone = np.ones(len(labels), dtype=bool)
@@ -147,12 +158,12 @@ class AnswerTable:
     def sigma2(self) -> FloatArray:
         """Variance of one answer, with K - 1; NaN where K is 1, which does not tell it."""
         below = np.where(self.count == 1, np.nan, np.maximum(self.count - 1, 1))
-        return np.asarray(self.squares / below)
+        return self.squares / below
 
     @property
     def noise(self) -> FloatArray:
         """Variance of the mean of the answers to a question; NaN where there is one answer."""
-        return np.asarray(self.sigma2 / np.maximum(self.count, 1))
+        return self.sigma2 / np.maximum(self.count, 1)
 
 
 def read_single_answers(

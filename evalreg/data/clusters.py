@@ -22,6 +22,7 @@ from evalreg.checks import (
     MOST_LISTED,
     BoolArray,
     IntArray,
+    Names,
     held_property,
     hold,
     listed,
@@ -84,7 +85,7 @@ def known_column(name: object, columns: Sequence[str], argument: str) -> str:
     return name
 
 
-def known_columns(names: object, columns: Sequence[str], argument: str) -> tuple[str, ...]:
+def known_columns(names: object, columns: Sequence[str], argument: str) -> Names:
     """Return one name or a list of distinct names as a tuple, if they are columns; none for None."""
     if names is None:
         return ()
@@ -157,8 +158,11 @@ def rows_where(mask: npt.ArrayLike, positions: IntArray | None = None) -> RowLis
     return RowList(tuple(first.tolist()), rows.size)
 
 
-Axis: TypeAlias = tuple[str, ...]
+Axis: TypeAlias = Names
 """The columns whose joint values identify the clusters of one dimension."""
+Axes: TypeAlias = tuple[Axis, ...]
+Column: TypeAlias = tuple[IntArray, Any]
+"""A column of labels: the code of each row, -1 where it is missing, and the label of each code."""
 
 
 def repeated_rows(
@@ -239,7 +243,7 @@ class Codes:
 CUTS_AT_NUL = len(pd.factorize(np.array(["a\0b", "a\0c"], dtype=object))[1]) < 2
 
 
-def factorize(values: Any, name: str = "") -> tuple[IntArray, Any]:
+def factorize(values: Any, name: str = "") -> Column:
     """Codes of labels of any kind in order of appearance, -1 where missing, and the label of each code.
 
     `name` is that of their column, if they are one.
@@ -275,7 +279,7 @@ def _without_twins(values: Any) -> Any:
     return pd.Series(values) if times else values
 
 
-def _by_table(values: Any) -> tuple[IntArray, Any] | None:
+def _by_table(values: Any) -> Column | None:
     """The same of whole numbers that lie close together, in a third of the time of hashing; None of others."""
     if getattr(values.dtype, "kind", "O") != "i" or not isinstance(values.dtype, np.dtype) or not values.size:
         return None
@@ -307,7 +311,7 @@ def refuse_inexact(labels: Any, name: str = "") -> None:
         )
 
 
-def _factorize_one_by_one(values: Any) -> tuple[IntArray, Any]:
+def _factorize_one_by_one(values: Any) -> Column:
     """The same, label by label."""
     code: dict[Any, int] = {}
     missing = pd.isna(values)
@@ -347,7 +351,7 @@ def joint(parts: Sequence[Codes]) -> Codes:
     return Codes(codes, n_clusters, None, tuple(parts))
 
 
-def joint_labels(columns: Sequence[tuple[IntArray, Any]]) -> tuple[IntArray, Any]:
+def joint_labels(columns: Sequence[Column]) -> Column:
     """Codes of the joint values of some columns, -1 where one is missing, and their texts, "task:question"."""
     missing = np.any([codes < 0 for codes, _ in columns], axis=0)
     both = joint([Codes(np.where(missing, 0, codes), len(labels), labels) for codes, labels in columns])
@@ -456,11 +460,11 @@ class Named(Protocol):
     """What has columns by name, in memory or in an engine, and takes joint ids of them."""
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> Names:
         """Names of the columns."""
 
     @property
-    def joint_ids(self) -> tuple[str, ...]:
+    def joint_ids(self) -> Names:
         """Names of labels that are made of several columns."""
 
     def with_joint(self, name: str, parts: Sequence[str], argument: str) -> Self:
@@ -472,7 +476,7 @@ AnyTable = TypeVar("AnyTable", bound=Named)
 _PIECE = re.compile(r"\s*`([^`]+)`\s*|([^`:]+)")
 
 
-def joint_parts(name: object) -> tuple[str, ...]:
+def joint_parts(name: object) -> Names:
     """Columns that a joint id names, a and "b:c" of "a:`b:c`"; none where it is not a joint id."""
     if not isinstance(name, str) or not (":" in name or "`" in name):
         return ()
@@ -484,7 +488,7 @@ def joint_parts(name: object) -> tuple[str, ...]:
 
 def with_roles(
     table: AnyTable, numbers: Mapping[str, str], *, by: object = None, **labels: str | None
-) -> tuple[AnyTable, tuple[str, ...]]:
+) -> tuple[AnyTable, Names]:
     """The table with its joint ids, and the names in `by`; a role that names nothing of the table is refused.
 
     Numbers, by argument, are columns; labels, and those of `by`, columns or joint ids of them.
@@ -517,7 +521,7 @@ def with_joint_ids(table: AnyTable, **roles: object) -> AnyTable:
     return table
 
 
-def names_of(table: Named) -> tuple[str, ...]:
+def names_of(table: Named) -> Names:
     """Names that a role may take: the columns, and the joint ids that were made."""
     return (*table.columns, *table.joint_ids)
 
@@ -527,7 +531,7 @@ Groups: TypeAlias = Any
 _CROSS = re.compile(r"\+(?=(?:[^`]*`[^`]*`)*[^`]*$)")
 
 
-def parse_groups(groups: object, columns: Sequence[str], argument: str = "groups") -> tuple[Axis, ...]:
+def parse_groups(groups: object, columns: Sequence[str], argument: str = "groups") -> Axes:
     """Axes named by "prompt + language:question", (('prompt',), ('language', 'question')), or by a list of such names.
 
     Plus crosses, the colon joins; backticks go around a name that contains either.
@@ -577,7 +581,7 @@ def name_in_use(name: str, argument: str) -> ArgumentError:
     )
 
 
-def axes_of(groups: Groups, columns: Sequence[str]) -> tuple[tuple[Axis, ...], dict[str, Any]]:
+def axes_of(groups: Groups, columns: Sequence[str]) -> tuple[Axes, dict[str, Any]]:
     """Axes of groups that are not None, and labels by name; none where columns are named."""
     if isinstance(groups, str) or (isinstance(groups, list | tuple) and all(isinstance(g, str) for g in groups)):
         return parse_groups(groups, columns), {}
@@ -695,7 +699,7 @@ class Labels:
     rows: IntArray | None = None
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> Names:
         """Names that `codes` knows."""
         more = () if self.source is None else self.source.columns
         return tuple(dict.fromkeys((*self.held, *more)))

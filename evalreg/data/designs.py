@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import infer_dtype
 
-from evalreg.checks import BoolArray, FloatArray, listed
-from evalreg.data.clusters import Axis, Codes, Groups, as_codes, axis_name, factorize, joint, occurring, rows_where
+from evalreg.checks import BoolArray, FloatArray, Names, listed
+from evalreg.data.clusters import Axes, Codes, Groups, as_codes, axis_name, factorize, joint, occurring, rows_where
 from evalreg.data.formula import ParsedFormula, absorbed_factors, formula_columns, names_in, terms_of
 from evalreg.data.frame import Table, Values, are_numbers, object_floats, refuse_larger
 from evalreg.data.rows import ReadRows, Roles, read_rows
@@ -115,7 +115,7 @@ DesignColumns: TypeAlias = dict[str, "pd.Series[Any]"]
 """Columns of a formula, of rows in use, by name."""
 
 
-def design_columns(rows: ReadRows, names: tuple[str, ...], parsed: ParsedFormula) -> DesignColumns:
+def design_columns(rows: ReadRows, names: Names, parsed: ParsedFormula) -> DesignColumns:
     """Columns of the formula of rows in use as patsy takes them: numbers, objects, categories without unused levels.
 
     Whole numbers are floats where the formula computes with them: these would wrap at 2^63. Those of ``C(...)`` stay as
@@ -209,7 +209,7 @@ def refuse_nonfinite(columns: Iterable[tuple[str, FloatArray]]) -> None:
             )
 
 
-def sides_design(parsed: ParsedFormula, frame: pd.DataFrame, n_rows: int) -> tuple[tuple[str, ...], FloatArray]:
+def sides_design(parsed: ParsedFormula, frame: pd.DataFrame, n_rows: int) -> tuple[Names, FloatArray]:
     """Names and columns, shape (n_rows, n_terms), of what differs between the sides, left minus right.
 
     The constant is the position; `n_rows` is what a formula without columns cannot tell.
@@ -227,11 +227,11 @@ def sides_design(parsed: ParsedFormula, frame: pd.DataFrame, n_rows: int) -> tup
     return names, columns
 
 
-FormulaColumns: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
+FormulaColumns: TypeAlias = tuple[Names, Names]
 """Columns of the left and of the right side of a formula."""
 
 
-def absorbed_columns(parsed: ParsedFormula, names: tuple[str, ...]) -> tuple[FormulaColumns, tuple[Axis, ...]]:
+def absorbed_columns(parsed: ParsedFormula, names: Names) -> tuple[FormulaColumns, Axes]:
     """Columns of a formula and of its absorbed factors, which contain the constant, of a frame with these names."""
     if not parsed.has_constant:
         raise FormulaError(
@@ -251,12 +251,7 @@ def absorbed_columns(parsed: ParsedFormula, names: tuple[str, ...]) -> tuple[For
 
 
 def read_design(
-    parsed: ParsedFormula,
-    table: Table,
-    columns: FormulaColumns,
-    roles: Roles,
-    groups: Groups,
-    factors: tuple[Axis, ...] = (),
+    parsed: ParsedFormula, table: Table, columns: FormulaColumns, roles: Roles, groups: Groups, factors: Axes = ()
 ) -> tuple[ReadRows, DesignColumns]:
     """Rows with a score, covariates, levels of absorbed factors and clusters, and the columns of the formula.
 
@@ -293,7 +288,7 @@ def read_design(
     return rows, design
 
 
-def levels_of(rows: ReadRows, factors: tuple[Axis, ...]) -> tuple[Codes, ...]:
+def levels_of(rows: ReadRows, factors: Axes) -> tuple[Codes, ...]:
     """Level of each row in each factor."""
     joint_levels = (joint([rows.used[name] for name in factor]) for factor in factors)
     return tuple(as_codes(levels.codes, levels.labels) if not levels.parts else levels for levels in joint_levels)

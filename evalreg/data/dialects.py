@@ -9,11 +9,11 @@ import narwhals.stable.v2 as nw
 
 from evalreg.checks import counted, listed
 from evalreg.data.clusters import is_parsed, names_are_parsed
-from evalreg.data.engine import Query, engine_answers, is_spark, schema_of
+from evalreg.data.engine import Lazy, Query, engine_answers, is_spark, schema_of
 from evalreg.errors import ArgumentError, NonNumericError
 
 
-def without_parsed(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+def without_parsed(frame: Lazy) -> Lazy:
     """The frame without columns that DuckDB cannot be asked for, since it parses their names."""
     if not frame.implementation.is_duckdb() or not names_are_parsed():
         return frame
@@ -21,7 +21,7 @@ def without_parsed(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     plain = [name for name in relation.columns if not is_parsed(name)]
     if not plain or len(plain) == len(relation.columns):
         return frame
-    readable: nw.LazyFrame[Any] = nw.from_native(relation.project(", ".join(map(_quoted, plain))))
+    readable: Lazy = nw.from_native(relation.project(", ".join(map(_quoted, plain))))
     return readable
 
 
@@ -43,7 +43,7 @@ def refuse_unreadable(table: Query, names: Sequence[str]) -> None:
         _refuse_text_among_numbers(table.frame, names)
 
 
-def _refuse_text_among_numbers(frame: nw.LazyFrame[Any], names: Sequence[str]) -> None:
+def _refuse_text_among_numbers(frame: Lazy, names: Sequence[str]) -> None:
     """Raise if a column of numbers has text in some rows, as a CSV file that was imported leaves empty fields."""
     schema = schema_of(frame)
     numbers = [name for name in names if name in schema and (schema[name].is_numeric() or schema[name] == nw.Boolean)]
@@ -68,7 +68,7 @@ def _refuse_text_among_numbers(frame: nw.LazyFrame[Any], names: Sequence[str]) -
     )
 
 
-def bytewise(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+def bytewise(frame: Lazy) -> Lazy:
     """The same frame with columns of text that are compared byte by byte: DuckDB, Spark, Ibis over DuckDB or SQLite."""
     kind = frame.implementation
     native: Any = frame.to_native()
@@ -78,7 +78,7 @@ def bytewise(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         native = _of_spark(native)
     elif kind.is_ibis():
         native = _of_ibis(native)
-    collated: nw.LazyFrame[Any] = nw.from_native(native)
+    collated: Lazy = nw.from_native(native)
     return collated
 
 

@@ -14,11 +14,12 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, Names, listed
 from evalreg.data.clusters import (
     RESERVED,
     Axis,
     Codes,
+    Column,
     as_text,
     factorize,
     joint,
@@ -33,8 +34,13 @@ from evalreg.errors import ArgumentError, DataError, EngineError, EvalregError, 
 from evalreg.numerics.limits import BATCH, LINES
 from evalreg.numerics.matrices import Matrix, in_rows, single_column
 
+Lazy: TypeAlias = nw.LazyFrame[Any]
+Expressions: TypeAlias = dict[str, nw.Expr]
+Numbers: TypeAlias = dict[str, FloatArray]
+"""Arrays of one length, by what was measured."""
 
-def is_spark(frame: nw.LazyFrame[Any]) -> bool:
+
+def is_spark(frame: Lazy) -> bool:
     """Whether a frame is one of Spark, classic or Connect."""
     return bool(frame.implementation.is_pyspark() or frame.implementation.is_pyspark_connect())
 
@@ -60,7 +66,7 @@ ROWS, KEY, SUM = f"{RESERVED}rows", f"{RESERVED}key", f"{RESERVED}sum"
 MOST_SAID = 300
 
 
-def _knows_nan(frame: nw.LazyFrame[Any]) -> bool:
+def _knows_nan(frame: Lazy) -> bool:
     """Whether a column may hold NaN: SQLite and its like have none, and no test for it, which Ibis says."""
     if not frame.implementation.is_ibis():
         return True
@@ -70,7 +76,7 @@ def _knows_nan(frame: nw.LazyFrame[Any]) -> bool:
 
 
 @contextmanager
-def engine_answers(frame: nw.LazyFrame[Any], what: str) -> Iterator[None]:
+def engine_answers(frame: Lazy, what: str) -> Iterator[None]:
     """Put an error of ours around what an engine raises, which stays its cause."""
     try:
         yield
@@ -87,7 +93,7 @@ def engine_answers(frame: nw.LazyFrame[Any], what: str) -> Iterator[None]:
         ) from error
 
 
-def fetched(frame: nw.LazyFrame[Any]) -> Any:
+def fetched(frame: Lazy) -> Any:
     """What a query gives, as a table of Arrow: categories as their values, zoned times in UTC."""
     if frame.implementation.is_ibis():
         schema = frame.to_native().schema().to_pyarrow()
@@ -117,13 +123,13 @@ def in_batches(relation: Any) -> Any:
     return relation.to_arrow_table(BATCH)
 
 
-def schema_of(frame: nw.LazyFrame[Any]) -> Mapping[str, Any]:
+def schema_of(frame: Lazy) -> Mapping[str, Any]:
     """Names and types of the columns, which some engines look up only now."""
     with engine_answers(frame, "tell the columns of the frame"):
         return frame.collect_schema()
 
 
-def without_reserved(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+def without_reserved(frame: Lazy) -> Lazy:
     """The frame without columns that are called as those that are made in an engine are; `no_column` says so."""
     reserved = [name for name in frame.collect_schema() if name.startswith(RESERVED)]
     return frame.drop(*reserved) if reserved else frame
@@ -131,6 +137,7 @@ def without_reserved(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
 
 Measure: TypeAlias = tuple[nw.Expr, Literal["sum", "min", "max"]]
 """A column that is made of rows, and what is made of it in each group of them."""
+Measures: TypeAlias = dict[str, Measure]
 
 
 def count_of(condition: nw.Expr) -> Measure:
@@ -156,8 +163,8 @@ class Grouped:
         Rows "n", and what was measured.
     """
 
-    keys: dict[str, tuple[IntArray, Any]]
-    numbers: dict[str, FloatArray]
+    keys: dict[str, Column]
+    numbers: Numbers
 
     def values(self, name: str) -> FloatArray:
         """The values of a key that holds numbers, shape (n_entries,)."""
@@ -187,13 +194,13 @@ class CellKeys:
     labels: tuple[tuple[Any, ...], ...] = ((),)
 
     @cached_property
-    def keys(self) -> list[tuple[str, ...]]:
+    def keys(self) -> list[Names]:
         """The same as text."""
         texts = [as_text(np.array(column, dtype=object)) for column in zip(*self.labels, strict=True)]
         return list(zip(*texts, strict=True)) if texts else [()]
 
     @cached_property
-    def number(self) -> dict[tuple[str, ...], int]:
+    def number(self) -> dict[Names, int]:
         """Number of each cell, by its text."""
         return {key: number for number, key in enumerate(self.keys)}
 
@@ -226,7 +233,7 @@ class Sums:
     cluster: IntArray
     cell: IntArray
     n: FloatArray
-    totals: dict[str, FloatArray]
+    totals: Numbers
     labels: tuple[Any, ...] = ()
 
     @property
@@ -263,10 +270,10 @@ class Query:
         Names of labels that are made of several columns.
     """
 
-    frame: nw.LazyFrame[Any]
-    joint_ids: tuple[str, ...] = ()
+    frame: Lazy
+    joint_ids: Names = ()
 
-    rows_of: ClassVar[tuple[str, ...]] = ()
+    rows_of: ClassVar[Names] = ()
     """Columns that hold rows of lines, where a row of the frame counts as several."""
 
     @property
@@ -280,11 +287,11 @@ class Query:
         return schema_of(self.frame)
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> Names:
         """Names of the columns."""
         return tuple(str(name) for name in self.schema if name not in self.joint_ids)
 
-    def each(self, change: Callable[[nw.LazyFrame[Any]], nw.LazyFrame[Any]]) -> Self:
+    def each(self, change: Callable[[Lazy], Lazy]) -> Self:
         """The same with a change made to the frame."""
         return replace(self, frame=change(self.frame))
 
@@ -331,9 +338,7 @@ class Query:
         if not (dtype.is_numeric() or dtype == nw.Boolean):
             raise NonNumericError(f"`{argument}` must hold numbers; column {name!r} is {dtype}.", column=column)
 
-    def grouped(
-        self, keys: Sequence[str], measures: Mapping[str, Measure], order: Sequence[str] = ()
-    ) -> nw.LazyFrame[Any]:
+    def grouped(self, keys: Sequence[str], measures: Measures, order: Sequence[str] = ()) -> Lazy:
         """Rows, and what is measured of them, by the joint values of some columns: `KEY` 0, 1, ..., `ROWS`, `SUM` 0 ...
 
         These are names that no engine parses; groups come in no order, but for that of some of the columns.
@@ -350,20 +355,20 @@ class Query:
             lines = rows.group_by(*names).agg(*added) if keys else rows.select(*added)
             return lines.sort(*names[: len(order)]) if order else lines
 
-    def table(self, keys: Sequence[str], measures: Mapping[str, Measure]) -> pd.DataFrame:
+    def table(self, keys: Sequence[str], measures: Measures) -> pd.DataFrame:
         """The same as pandas, sorted by the keys, under the names that were asked for, and `ROWS`."""
         names = {f"{KEY}{i}": name for i, name in enumerate(keys)} | {f"{SUM}{i}": n for i, n in enumerate(measures)}
         table: pd.DataFrame = fetched(self.grouped(keys, measures, keys)).to_pandas()
         return table.rename(columns=names)
 
-    def lines(self, keys: Sequence[str], measures: Mapping[str, Measure]) -> Grouped:
+    def lines(self, keys: Sequence[str], measures: Measures) -> Grouped:
         """The same as codes of the keys and arrays of numbers, rows by the name of "n"."""
         table = fetched(self.grouped(keys, measures))
         names = {"n": ROWS} | {name: f"{SUM}{i}" for i, name in enumerate(measures)}
         coded = {name: encoded(table[f"{KEY}{i}"]) for i, name in enumerate(keys)}
         return Grouped(coded, {name: numbers_of(table[column]) for name, column in names.items()})
 
-    def totals(self, measures: Mapping[str, Measure]) -> dict[str, float]:
+    def totals(self, measures: Measures) -> dict[str, float]:
         """Rows "n" and what is measured of all of them; NaN of none."""
         return {name: float(column[0]) for name, column in self.lines((), measures).numbers.items()}
 
@@ -383,7 +388,7 @@ class Query:
             shown = listed(":".join(map(str, labels)) for labels in first.itertuples(index=False, name=None))
             raise repeated_rows(key, column, int(counts["rows"] - counts["n"]), remedy, shown=shown)
 
-    def sums(self, by: Axis, cells: CellKeys, values: Mapping[str, nw.Expr]) -> Iterator[Sums]:
+    def sums(self, by: Axis, cells: CellKeys, values: Expressions) -> Iterator[Sums]:
         """Sums by (cluster, cell): one GROUP BY sorted by cluster, read in batches of whole clusters."""
         for name in by:
             known_column(name, (*self.columns, *self.joint_ids), "groups")
@@ -391,9 +396,7 @@ class Query:
         for lines in whole_clusters(batches(self._by_cluster(by, cells, values)), keys):
             yield sums_of(lines, by, cells, tuple(values))
 
-    def fold(
-        self, by: Axis, cells: CellKeys, values: Mapping[str, nw.Expr], piece: Callable[[Sums], FloatArray]
-    ) -> FloatArray:
+    def fold(self, by: Axis, cells: CellKeys, values: Expressions, piece: Callable[[Sums], FloatArray]) -> FloatArray:
         """What `piece` makes of each block, added up: by the executors of Spark, which need this package for it."""
         if not is_spark(self.frame) or not by:
             return functools.reduce(np.add, map(piece, self.sums(by, cells, values)))
@@ -406,13 +409,13 @@ class Query:
             grouped = self._by_cluster(by, cells, values).to_native()
             return functools.reduce(np.add, fold_in_spark(grouped, keys, work))
 
-    def _by_cluster(self, by: Axis, cells: CellKeys, values: Mapping[str, nw.Expr]) -> nw.LazyFrame[Any]:
+    def _by_cluster(self, by: Axis, cells: CellKeys, values: Expressions) -> Lazy:
         """Rows and sums by (cluster, cell), sorted by cluster."""
         columns = tuple(dict.fromkeys((*by, *cells.columns)))
         return self.grouped(columns, {name: (value.cast(nw.Float64), "sum") for name, value in values.items()}, by)
 
 
-def batches(frame: nw.LazyFrame[Any]) -> Iterator[Any]:
+def batches(frame: Lazy) -> Iterator[Any]:
     """What a query gives, as tables of Arrow, in its order; narwhals itself only collects."""
     pa = _arrow()
     with engine_answers(frame, "finish a query"):
@@ -531,7 +534,7 @@ def _refuse_ids(name: str, by: Axis, column: Any, n: FloatArray) -> None:
         refuse_inexact(column.to_numpy(), name)
 
 
-def encoded(column: Any) -> tuple[IntArray, Any]:
+def encoded(column: Any) -> Column:
     """Codes of a column of Arrow, -1 where it is missing, and its labels, all of which occur."""
     import pyarrow as pa
 
@@ -583,7 +586,7 @@ def _text(name: str, kind: Any, argument: str) -> nw.Expr:
     )
 
 
-def _refuse_alike(table: Query, texts: dict[str, nw.Expr], named: list[str], argument: str) -> None:
+def _refuse_alike(table: Query, texts: Expressions, named: list[str], argument: str) -> None:
     """Raise where joint text would name different values, which takes colons in two of the columns."""
     if len(named) < 2:
         return

@@ -13,10 +13,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed
-from evalreg.data.clusters import Axis, Codes, Groups, as_codes, factorize, joint, known_column, parse_groups
+from evalreg.checks import BoolArray, FloatArray, IntArray, Names, listed
+from evalreg.data.clusters import Axes, Codes, Groups, as_codes, factorize, joint, known_column, parse_groups
 from evalreg.data.designs import sides_design
-from evalreg.data.engine import Grouped, Measure, Query, count_of, floats_of, kind_of
+from evalreg.data.engine import Grouped, Measures, Numbers, Query, count_of, floats_of, kind_of
 from evalreg.data.engine_rows import REASON, EngineRows, refuse_far_weights, used_columns, weight_of, weighted
 from evalreg.data.frame import as_query, refuse_infinite
 from evalreg.data.pairs import (
@@ -109,7 +109,7 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
     )
 
 
-def _strata_of(roles: PairRoles) -> tuple[str, ...]:
+def _strata_of(roles: PairRoles) -> Names:
     return () if roles.strata is None else (roles.strata,)
 
 
@@ -134,7 +134,7 @@ def _kinds(table: Query, roles: PairRoles, w: nw.Expr | None) -> Grouped:
     """Rows, weights and scores by the two sides, their order, the stratum, the verdict, and why they are not in use."""
     verdict = () if roles.winner is None else (roles.winner,)
     keys = tuple(dict.fromkeys((FIRST, SECOND, EXCHANGED, *_strata_of(roles), *verdict, REASON)))
-    measures: dict[str, Measure] = {}
+    measures: Measures = {}
     if w is not None:
         measures |= _of_weights(w)
     if roles.score is not None:
@@ -143,14 +143,14 @@ def _kinds(table: Query, roles: PairRoles, w: nw.Expr | None) -> Grouped:
     return table.lines(keys, measures)
 
 
-def _of_weights(w: nw.Expr) -> dict[str, Measure]:
+def _of_weights(w: nw.Expr) -> Measures:
     return {"w": (w, "sum"), "ww": (w * w, "sum"), "heaviest": (w, "max")}
 
 
-def _of_scores(score: nw.Expr, w: nw.Expr | None) -> dict[str, Measure]:
+def _of_scores(score: nw.Expr, w: nw.Expr | None) -> Measures:
     """Ends and ties of scores, and sums of their products with the weights w, about one half."""
     v = score - 0.5
-    measures: dict[str, Measure] = {"low": (score, "min"), "high": (score, "max"), "tied": count_of(score == 0.5)}
+    measures: Measures = {"low": (score, "min"), "high": (score, "max"), "tied": count_of(score == 0.5)}
     for power in (1, 2) if w is not None else (1,):
         for number, name in ((v, "v"), (v * v, "vv")):
             measures["w" * power + name] = weighted(number, w, power), "sum"
@@ -217,7 +217,7 @@ def _named_first(kinds: Grouped, roles: PairRoles, won: BoolArray) -> nw.Expr:
     return nw.when(nw.any_horizontal(*hits, ignore_nulls=False)).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
 
 
-def _sums(kinds: Grouped, used: BoolArray, value: FloatArray, roles: PairRoles) -> dict[str, FloatArray]:
+def _sums(kinds: Grouped, used: BoolArray, value: FloatArray, roles: PairRoles) -> Numbers:
     """Sums of the kinds in use, of scores or of verdicts alike."""
     numbers = {name: column[used] for name, column in kinds.numbers.items()}
     n = numbers["n"]
@@ -254,7 +254,7 @@ def _summed_lines(table: Query, roles: SummedRoles, w: nw.Expr | None) -> pd.Dat
 
 def read_summed_pairs(
     log: SummedLog, roles: PairRoles, groups: Groups, needs_rows: str | None = None
-) -> tuple[PairCells, dict[str, Codes], tuple[Axis, ...] | None, dict[str, FloatArray]]:
+) -> tuple[PairCells, dict[str, Codes], Axes | None, Numbers]:
     """Lines of summed comparisons in cells, their labels, the clusterings asked for, and sums as of an engine's kinds.
 
     Lines are of any strata and clusters that they were summed by. Where all scores are wins, ties and losses, each
@@ -299,7 +299,7 @@ def _checked(log: SummedLog, roles: PairRoles, needs_rows: str | None) -> Summed
     return summed
 
 
-def _sums_of(lines: pd.DataFrame, weighted: bool) -> dict[str, FloatArray]:
+def _sums_of(lines: pd.DataFrame, weighted: bool) -> Numbers:
     """Sums of the lines by the names that those of an engine have."""
     columns = {"n": ROWS} | PAIR_COLUMNS | (WEIGHTED_PAIR_COLUMNS if weighted else {})
     sums = {name: lines[column].to_numpy(dtype=float) for name, column in columns.items()}
@@ -307,7 +307,7 @@ def _sums_of(lines: pd.DataFrame, weighted: bool) -> dict[str, FloatArray]:
     return {"w": n, "ww": n, "wwv": sums["wv"], "wwvv": sums["wvv"], "heaviest": np.ones(n.size)} | sums
 
 
-def _outcomes(sums: dict[str, FloatArray], needs_rows: str | None) -> tuple[IntArray, dict[str, FloatArray]]:
+def _outcomes(sums: Numbers, needs_rows: str | None) -> tuple[IntArray, Numbers]:
     """The line that each entry is of, and the sums of entries: wins, ties and losses apart, where there is no more."""
     counts = np.array([sums["losses"], sums["tied"], sums["wins"]])
     others = sums["n"].sum() - counts.sum()
@@ -335,7 +335,7 @@ def _outcomes(sums: dict[str, FloatArray], needs_rows: str | None) -> tuple[IntA
     return line, of | {"low": score, "high": score, "tied": of["n"] * (points == 1)}
 
 
-def _alike(log: SummedLog, roles: PairRoles, axes: tuple[Axis, ...] | None) -> int:
+def _alike(log: SummedLog, roles: PairRoles, axes: Axes | None) -> int:
     """Rows that equal an earlier one in the models and all columns named."""
     named = dict.fromkeys([name for axis in axes or () for name in axis] + [roles.strata] * (roles.strata is not None))
     if not named:

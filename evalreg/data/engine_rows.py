@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed, passed
-from evalreg.data.clusters import Axis, Groups, factorize, parse_groups, union
+from evalreg.checks import BoolArray, IntArray, Names, listed, passed
+from evalreg.data.clusters import Axes, Column, Groups, factorize, parse_groups, union
 from evalreg.data.dialects import refuse_unreadable
-from evalreg.data.engine import KEY, ROWS, SUM, CellKeys, Grouped, Measure, Query, count_of, floats_of
+from evalreg.data.engine import (
+    KEY,
+    ROWS,
+    SUM,
+    CellKeys,
+    Grouped,
+    Measure,
+    Measures,
+    Numbers,
+    Query,
+    count_of,
+    floats_of,
+)
 from evalreg.data.frame import Table, differing_labels, refuse_infinite, refuse_larger
 from evalreg.data.rows import REASONS, CellRows, Roles, dropped_rows, power_of_weights, read_cells, refuse_filters
 from evalreg.errors import ArgumentError, DataError, NotAvailableError, RowList
@@ -52,7 +63,7 @@ def used_columns(
     groups: Groups,
     weights: object = None,
     verdicts: str | None = None,
-) -> tuple[Needed, tuple[Axis, ...] | None]:
+) -> tuple[Needed, Axes | None]:
     """Columns of the roles, each of which the engine must have as its role needs it, and the clusterings.
 
     Numbers are by argument.
@@ -128,12 +139,12 @@ class EngineRows:
     """
 
     table: Query
-    axes: tuple[Axis, ...] | None
+    axes: Axes | None
     dropped: dict[str, int]
     weight: nw.Expr | None
     cells: CellKeys
-    sums: dict[str, FloatArray]
-    absent: tuple[str, ...] = ()
+    sums: Numbers
+    absent: Names = ()
 
 
 def weighted(number: nw.Expr, weight: nw.Expr | None, power: int = 1) -> nw.Expr:
@@ -141,7 +152,7 @@ def weighted(number: nw.Expr, weight: nw.Expr | None, power: int = 1) -> nw.Expr
     return number if weight is None else weighted(number * weight, weight, power - 1) if power else number
 
 
-def mean_measures(score: nw.Expr, weight: nw.Expr | None) -> dict[str, Measure]:
+def mean_measures(score: nw.Expr, weight: nw.Expr | None) -> Measures:
     """Sums t of values and s of their squares about the middle, and their ends lo and hi."""
     squares = weighted(score - MIDDLE, weight) * (score - MIDDLE)
     return {"t": (weighted(score, weight), "sum"), "s": (squares, "sum"), "lo": (score, "min"), "hi": (score, "max")}
@@ -152,7 +163,7 @@ def read_in_engine(
     roles: Roles,
     groups: Groups,
     values: dict[str, str] | None = None,
-    measures: Callable[..., dict[str, Measure]] = mean_measures,
+    measures: Callable[..., Measures] = mean_measures,
     covariates: Sequence[str] = (),
     repeats: bool = False,
 ) -> EngineRows:
@@ -182,15 +193,13 @@ def read_in_engine(
     return EngineRows(table, axes, dropped, w, cells, sums, _absent(grouped, roles.by, used))
 
 
-def measured_cells(
-    table: Query, columns: tuple[str, ...], measures: Mapping[str, Measure]
-) -> tuple[CellKeys, dict[str, FloatArray]]:
+def measured_cells(table: Query, columns: Names, measures: Measures) -> tuple[CellKeys, Numbers]:
     """The cells of rows in which nothing is missing, and what is measured of each."""
     grouped = table.lines(columns, measures)
     return _cells(grouped, columns, np.ones(grouped.numbers["n"].size, dtype=bool))
 
 
-def _cells(grouped: Grouped, columns: tuple[str, ...], used: BoolArray) -> tuple[CellKeys, dict[str, FloatArray]]:
+def _cells(grouped: Grouped, columns: Names, used: BoolArray) -> tuple[CellKeys, Numbers]:
     """The cells of the entries in use, in the order of their text, and the sums of each."""
     entries = np.flatnonzero(used)
     keys = grouped.cells(columns, entries).keys
@@ -199,7 +208,7 @@ def _cells(grouped: Grouped, columns: tuple[str, ...], used: BoolArray) -> tuple
     return grouped.cells(columns, entries), {"w": sums["n"]} | sums
 
 
-def _absent(grouped: Grouped, by: tuple[str, ...], used: BoolArray) -> tuple[str, ...]:
+def _absent(grouped: Grouped, by: Names, used: BoolArray) -> Names:
     """Joint labels of which no entry is in use."""
     known = np.all([np.ones(used.size, dtype=bool), *(grouped.keys[name][0] >= 0 for name in by)], axis=0)
     every, some = (set(grouped.cells(by, np.flatnonzero(entries)).keys) for entries in (known, used))
@@ -216,13 +225,13 @@ class EngineAnswers(Table):
 
     engine: Query = field(kw_only=True)
     # Columns of the models and of the questions, which tell lines apart.
-    key: tuple[str, ...] = ()
+    key: Names = ()
     # Answers of each line, shape (n_rows,).
     answers: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     # Models of which every row was dropped.
-    absent: tuple[str, ...] = ()
+    absent: Names = ()
 
-    def labels(self, name: str, argument: str) -> tuple[IntArray, Any]:
+    def labels(self, name: str, argument: str) -> Column:
         """Integer codes of a column with -1 for missing, and the label of each code."""
         if name not in self._labels and name not in self.frame.columns and name in self.every:
             self._labels[name] = factorize(self._queried(name))
@@ -246,7 +255,7 @@ class EngineAnswers(Table):
         return lines.merge(known, on=key, how="left", validate="one_to_one")[name]
 
 
-def refuse_differing(lines: pd.DataFrame, key: tuple[str, ...], names: tuple[str, ...]) -> None:
+def refuse_differing(lines: pd.DataFrame, key: Names, names: Names) -> None:
     """Raise if one of some labels differs between the rows that a key tells apart."""
     again = lines.duplicated(list(key), keep=False)
     if not again.any():
@@ -274,7 +283,7 @@ def used_answers(engine: Query, roles: Roles, groups: Groups) -> EngineRows:
     return rows
 
 
-def _ends(score: nw.Expr, _: nw.Expr | None) -> dict[str, Measure]:
+def _ends(score: nw.Expr, _: nw.Expr | None) -> Measures:
     return {"lo": (score, "min"), "hi": (score, "max"), "other": count_of(~((score == 0) | (score == 1)))}
 
 
@@ -313,7 +322,7 @@ def _refuse_many(used: Query, n_rows: int, roles: Roles) -> None:
     refuse_larger(n_rows * ANSWER_BYTES, f"a comparison of {n_rows:,} answers by model and question", remedy)
 
 
-def _lines(used: Query, roles: Roles, names: tuple[str, ...]) -> pd.DataFrame:
+def _lines(used: Query, roles: Roles, names: Names) -> pd.DataFrame:
     """Sum and number of the answers of each joint value of some columns, sorted by the engine; each sample has one."""
     score: Measure = floats_of(roles.score), "sum"
     item, key = str(roles.item), (*roles.by, str(roles.item))

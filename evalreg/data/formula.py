@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from evalreg.checks import nearest
-from evalreg.data.clusters import Axis, no_column, parse_groups
+from evalreg.checks import Names, nearest
+from evalreg.data.clusters import Axes, no_column, parse_groups
 from evalreg.errors import ArgumentError, ArgumentTypeError, FormulaError, MissingColumnError
 
 _QUOTED, _BRACKETS = re.compile(r"""(["'`]).*?\1""", re.DOTALL), re.compile(r"[(\[{][^()\[\]{}]*[)\]}]")
@@ -54,7 +54,7 @@ def _blank(text: re.Match[str]) -> str:
     return " " * len(text[0])
 
 
-def absorbed_factors(behind: str, columns: Sequence[str]) -> tuple[Axis, ...]:
+def absorbed_factors(behind: str, columns: Sequence[str]) -> Axes:
     """Columns of each factor behind the bar."""
     hints = {
         "(": f"Write their names alone, as in {_LIKE}. Put computed values into a column first",
@@ -126,15 +126,15 @@ _BACKTICKS = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|`([^`]+)`""")
 
 
 @dataclass
-class Names:
-    """Names in the factors of a formula.
+class UsedNames:
+    """UsedNames in the factors of a formula.
 
     Parameters
     ----------
     columns : set of str
-        Names that must be columns.
+        UsedNames that must be columns.
     functions : set of str
-        Names of patsy's functions and contrasts, and "np", which no column may hide.
+        UsedNames of patsy's functions and contrasts, and "np", which no column may hide.
     plain : set of str
         Those of the columns that are used outside of ``C(...)``.
     factors : set of str
@@ -156,15 +156,15 @@ def without_backticks(formula: str) -> str:
     return _BACKTICKS.sub(quoted, formula)
 
 
-def names_in(codes: list[str]) -> Names:
+def names_in(codes: list[str]) -> UsedNames:
     """Columns and functions in the factors of a formula, each of which says only what it may."""
-    names = Names()
+    names = UsedNames()
     for code in codes:
         _check(ast.parse(code, mode="eval").body, code, names)
     return names
 
 
-def _check(node: ast.expr, code: str, names: Names, place: str = "value") -> None:
+def _check(node: ast.expr, code: str, names: UsedNames, place: str = "value") -> None:
     """Refuse what is neither a value nor made of values; collect names.
 
     In the place of an "argument" of patsy's functions also texts and lists are fine, in that of a "contrast" these too.
@@ -192,7 +192,7 @@ def _check(node: ast.expr, code: str, names: Names, place: str = "value") -> Non
             _check_single(node, code, names, place)
 
 
-def _check_single(node: ast.expr, code: str, names: Names, place: str) -> None:
+def _check_single(node: ast.expr, code: str, names: UsedNames, place: str) -> None:
     """The same of what is made of nothing else: a column, a number, a constant of numpy, or a text as an argument."""
     match node:
         case ast.Name(id=name) if place == "contrast" and name in CONTRASTS:
@@ -246,7 +246,7 @@ def _is_number(node: ast.expr) -> bool:
     return not any(isinstance(part, ast.Name | ast.Call) for part in ast.walk(node))
 
 
-def _check_call(node: ast.Call, code: str, names: Names) -> None:
+def _check_call(node: ast.Call, code: str, names: UsedNames) -> None:
     """Functions of patsy take values, texts, lists of them, and inside of C contrasts; those of numpy values alone."""
     match node.func:
         case ast.Name(id="Q"):
@@ -258,7 +258,7 @@ def _check_call(node: ast.Call, code: str, names: Names) -> None:
             names.plain.add(column)
             names.functions.add("Q")
         case ast.Name(id="C"):
-            inside = Names(functions=names.functions)
+            inside = UsedNames(functions=names.functions)
             _check_arguments(node, code, inside, "contrast")
             names.columns |= inside.columns
             names.factors |= inside.columns
@@ -284,7 +284,7 @@ def _quoted_name(node: ast.AST) -> str | None:
     return None
 
 
-def _check_arguments(node: ast.Call, code: str, names: Names, place: str = "argument") -> None:
+def _check_arguments(node: ast.Call, code: str, names: UsedNames, place: str = "argument") -> None:
     names.functions.add(ast.unparse(node.func))
     if any(keyword.arg is None for keyword in node.keywords):
         raise _refused("two stars", code)
@@ -343,10 +343,10 @@ class ParsedFormula:
 
     text: str
     outcome: str
-    outcome_names: tuple[str, ...]
-    covariate_names: tuple[str, ...]
+    outcome_names: Names
+    covariate_names: Names
     intercept_only: bool
-    functions: tuple[str, ...] = ()
+    functions: Names = ()
     has_constant: bool = True
     plain: frozenset[str] = frozenset()
     factors: frozenset[str] = frozenset()
@@ -441,7 +441,7 @@ def _syntax_message(formula: str, error: SyntaxError) -> str:
     return f"`formula` does not parse: {error.msg}\n    {formula}\n    {' ' * start}^"
 
 
-def formula_columns(parsed: ParsedFormula, columns: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def formula_columns(parsed: ParsedFormula, columns: Names) -> tuple[Names, Names]:
     """Columns on each side; a name that is not a column is refused, and a column that hides a function."""
     for name in (*parsed.outcome_names, *parsed.covariate_names):
         if name not in columns:

@@ -20,9 +20,10 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.api.types import infer_dtype
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed, passed, repeated
+from evalreg.checks import BoolArray, FloatArray, IntArray, Names, listed, passed, repeated
 from evalreg.data.clusters import (
     Codes,
+    Column,
     _of_several,
     align_labels,
     factorize,
@@ -178,9 +179,9 @@ def are_numbers(values: pd.Series, kind: str | None = None) -> BoolArray:
     if kind in NUMERIC_OBJECTS:
         return np.ones(len(values), dtype=bool)
     if kind == "string":
-        return np.asarray(values.isna().to_numpy(dtype=bool))
+        return values.isna().to_numpy(dtype=bool)
     known = {kind: issubclass(kind, Real | Decimal | np.bool_) for kind in set(map(type, values))}
-    return np.asarray(values.map(type).map(known).to_numpy(dtype=bool) | values.isna().to_numpy(dtype=bool))
+    return values.map(type).map(known).to_numpy(dtype=bool) | values.isna().to_numpy(dtype=bool)
 
 
 def object_floats(values: pd.Series) -> FloatArray:
@@ -241,13 +242,13 @@ class Table:
     """
 
     frame: nw.DataFrame[Any]
-    _labels: dict[str, tuple[IntArray, Any]] = field(default_factory=dict)
-    joint_ids: tuple[str, ...] = ()
+    _labels: dict[str, Column] = field(default_factory=dict)
+    joint_ids: Names = ()
     chosen: Chosen | None = None
-    every: tuple[str, ...] = ()
+    every: Names = ()
 
     @cached_property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> Names:
         """Names of the columns."""
         return self.every or tuple(str(name) for name in self.frame.columns)
 
@@ -290,7 +291,7 @@ class Table:
         refuse_infinite(values, name, argument)
         return values
 
-    def labels(self, name: str, argument: str) -> tuple[IntArray, Any]:
+    def labels(self, name: str, argument: str) -> Column:
         """Integer codes of a column with -1 for missing, and the label of each code."""
         if name not in self._labels:
             here = tuple(self.frame.columns)
@@ -398,7 +399,7 @@ class UsedRows:
     item: Codes | None = None
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> Names:
         """Columns of the table."""
         return self.table.columns
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest, passed, repeated
+from evalreg.checks import BoolArray, FloatArray, IntArray, Names, listed, nearest, passed, repeated
 from evalreg.choices import MissingName
 from evalreg.data.clusters import (
     Codes,
+    Column,
     Groups,
     as_text,
     joint,
@@ -82,15 +83,11 @@ class PairRoles:
     score: str | None = None
     winner: str | None = None
     labels: Mapping[Any, str | None] | None = None
-    key: tuple[str, ...] = ()
+    key: Names = ()
     strata: str | None = None
     weights: Any = None
     missing: MissingName = "drop"
     sides: ParsedFormula | None = None
-
-
-Column: TypeAlias = tuple[IntArray, Any]
-"""A column of labels: the code of each row, -1 where it is missing, and the label of each code."""
 
 
 def left_scores(table: Table, roles: PairRoles, sides: tuple[IntArray, IntArray], models: list[str]) -> FloatArray:
@@ -285,7 +282,7 @@ def as_name(value: Any) -> str:
     return str(value)
 
 
-def as_names(names: str | list[str] | None) -> tuple[str, ...]:
+def as_names(names: str | list[str] | None) -> Names:
     """One name or several as a tuple; whether they are columns is checked where the data are."""
     if names is None:
         return ()
@@ -377,15 +374,15 @@ class PairCells:
         Those terms, left minus right.
     """
 
-    models: tuple[str, ...]
-    strata: tuple[str, ...]
+    models: Names
+    strata: Names
     first: IntArray
     second: IntArray
     stratum: IntArray
     cell: IntArray
     swapped: BoolArray
     alike: int = 0
-    side_names: tuple[str, ...] = ()
+    side_names: Names = ()
     sides: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
 
 
@@ -395,7 +392,7 @@ def pair_cells(left: IntArray, right: IntArray, names: list[str], strata: tuple[
     present[left] = present[right] = True
     number, n = np.cumsum(present) - 1, int(np.count_nonzero(present))
     key = number[np.minimum(left, right)] * n + number[np.maximum(left, right)]
-    texts: tuple[str, ...] = ("",)
+    texts: Names = ("",)
     if strata is not None:
         labels = as_text(strata[0])
         used = sorted(np.unique(strata[1]).tolist(), key=labels.__getitem__)
@@ -471,7 +468,7 @@ def open_pairs(
     return collected_at_most(table, list(dict.fromkeys(name for name in named if name)), needs_rows), roles
 
 
-def _checked(columns: tuple[str, ...], roles: PairRoles) -> PairRoles:
+def _checked(columns: Names, roles: PairRoles) -> PairRoles:
     if (roles.score is None) == (roles.winner is None):
         what = "neither" if roles.score is None else "both"
         raise ArgumentError(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, IntArray, listed
+from evalreg.checks import BoolArray, IntArray, Names, listed
 from evalreg.data.clusters import Codes
 from evalreg.errors import DataError
 from evalreg.numerics.matrices import compressed, transposed, with_entries
@@ -22,7 +22,7 @@ MOST_ADVISED = 20
 class Answered:
     """Which questions each model answered."""
 
-    names: tuple[str, ...]  # models
+    names: Names  # models
     indicator: Any  # (n_items, n_models): one where the model answered
     family: IntArray  # (n_models,): models that are tied by shared questions have the same number
     n_items: IntArray  # (n_models,): questions that the models of its family answered
@@ -43,7 +43,7 @@ class Answered:
         return int(np.sum(np.diff(self.indicator.indptr) == len(self.names)))
 
 
-def answered(indicator: Any, names: tuple[str, ...]) -> Answered:
+def answered(indicator: Any, names: Names) -> Answered:
     """Questions of each model, and which models share any.
 
     Models that no chain of shared questions ties together are families of their own, which lack nothing of each
@@ -82,9 +82,7 @@ def without_worst(answers: Answered) -> tuple[list[str], int] | None:
     return None
 
 
-def shared_rows(
-    models: Codes, names: tuple[str, ...], items: Codes, item: str, over: bool = False
-) -> tuple[BoolArray, str]:
+def shared_rows(models: Codes, names: Names, items: Codes, item: str, over: bool = False) -> tuple[BoolArray, str]:
     """Rows of the questions that all models answered, shape (n_rows,), and what to say about them; some there must be.
 
     `items` are codes of the questions, in column `item`; `over` says that the models are templates.

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed, option, passed, repeated
+from evalreg.checks import BoolArray, FloatArray, IntArray, Names, listed, option, passed, repeated
 from evalreg.choices import MissingName, QuestionsName
 from evalreg.data.clusters import (
-    Axis,
+    Axes,
     Codes,
+    Column,
     Groups,
     Labels,
     as_codes,
@@ -30,7 +31,7 @@ from evalreg.data.clusters import (
     union,
     used_codes,
 )
-from evalreg.data.engine import ROWS, Query
+from evalreg.data.engine import ROWS, Numbers, Query
 from evalreg.data.frame import Table, UsedRows, codes_of_items, floats_or_none, refuse_infinite, restrict
 from evalreg.data.questions import shared_rows
 from evalreg.errors import (
@@ -46,7 +47,7 @@ from evalreg.errors import (
 from evalreg.numerics.limits import FAR
 
 
-def group_labels(table: Table, groups: Groups) -> tuple[tuple[Axis, ...] | None, dict[str, tuple[IntArray, Any]]]:
+def group_labels(table: Table, groups: Groups) -> tuple[Axes | None, dict[str, Column]]:
     """Axes of the groups asked for, or None; and by column the codes of all rows, -1 where missing, with labels."""
     if groups is None:
         return None, {}
@@ -171,7 +172,7 @@ class Roles:
     """
 
     score: str
-    by: tuple[str, ...] = ()
+    by: Names = ()
     item: str | None = None
     sample: str | None = None
     strata: str | None = None
@@ -181,7 +182,7 @@ class Roles:
     repeats: str = ""
 
     @property
-    def cell_columns(self) -> tuple[str, ...]:
+    def cell_columns(self) -> Names:
         """Columns whose joint values are the cells."""
         return self.by if self.strata is None else (*self.by, self.strata)
 
@@ -215,12 +216,12 @@ class ReadRows:
         Rows dropped by reason.
     """
 
-    values: dict[str, FloatArray]
+    values: Numbers
     weights: FloatArray | None
     used: dict[str, Codes]
-    held: tuple[str, ...]
+    held: Names
     source: UsedRows
-    axes: tuple[Axis, ...] | None
+    axes: Axes | None
     dropped: dict[str, int]
 
     @property
@@ -323,9 +324,7 @@ def read_rows(
 
 
 def refuse_name_in_use(
-    of_groups: Mapping[str, tuple[IntArray, Any]],
-    roles: Mapping[str, tuple[IntArray, Any]],
-    arguments: Mapping[str, str],
+    of_groups: Mapping[str, Column], roles: Mapping[str, Column], arguments: Mapping[str, str]
 ) -> None:
     """Refuse labels of clusters that are called as a column with another role is, and are not its own."""
     for name in of_groups:
@@ -524,11 +523,11 @@ class CellRows:
         What to say about them.
     """
 
-    keys: list[tuple[str, ...]]
+    keys: list[Names]
     cell: IntArray | None
     rows: ReadRows
     item: Codes | None
-    lines: tuple[str, ...] = ()
+    lines: Names = ()
 
     @property
     def values(self) -> FloatArray:
@@ -547,7 +546,7 @@ def read_cells(table: Table, roles: Roles, groups: Groups) -> CellRows:
         missing=roles.missing,
         split=roles.cell_columns,
     )
-    lines: tuple[str, ...] = ()
+    lines: Names = ()
     if roles.questions == "shared":
         rows, lines = _shared_questions(rows, roles)
     item = None if roles.item is None else rows.used[roles.item]
@@ -557,7 +556,7 @@ def read_cells(table: Table, roles: Roles, groups: Groups) -> CellRows:
     return CellRows(keys, cell, rows, item, lines)
 
 
-def _shared_questions(rows: ReadRows, roles: Roles) -> tuple[ReadRows, tuple[str, ...]]:
+def _shared_questions(rows: ReadRows, roles: Roles) -> tuple[ReadRows, Names]:
     """The rows of items that all models have, and what to say about them."""
     assert roles.item is not None
     models = joint([rows.used[name] for name in roles.by])
@@ -566,7 +565,7 @@ def _shared_questions(rows: ReadRows, roles: Roles) -> tuple[ReadRows, tuple[str
     return (rows if shared.all() else rows.only(shared, "unshared")), (line,)
 
 
-def cells_of(used: dict[str, Codes], columns: Sequence[str]) -> tuple[list[tuple[str, ...]], IntArray | None]:
+def cells_of(used: dict[str, Codes], columns: Sequence[str]) -> tuple[list[Names], IntArray | None]:
     """Keys of the cells, sorted as text, and the cell of each row; one unnamed cell, and None, without columns."""
     if not columns:
         return [()], None
@@ -591,7 +590,7 @@ def alike_as_text(texts: list[str], columns: Sequence[str]) -> DataError:
     )
 
 
-def joint_names(models: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+def joint_names(models: Sequence[Names]) -> Names:
     """Names of parameters from the labels of `by`, joined by a colon and all distinct; "mean" without any."""
     names = [":".join(model) if model else "mean" for model in models]
     if alike := repeated(names):

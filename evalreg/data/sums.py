@@ -13,10 +13,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import counted, listed, passed
+from evalreg.checks import Names, counted, listed, passed
 from evalreg.data.clusters import RESERVED, Axis, factorize, joint_labels, joint_parts, known_columns, parse_groups
 from evalreg.data.engine import ROWS as GROUPED_ROWS
-from evalreg.data.engine import Measure, Query
+from evalreg.data.engine import Measures, Query
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -64,15 +64,15 @@ class SummedRoles:
     """Which columns a log was summed by: scores of single models, comparisons of two, or ratios."""
 
     kind: Literal["scores", "pairs", "ratios"]
-    groups: tuple[str, ...]
-    by: tuple[str, ...] = ()
+    groups: Names
+    by: Names = ()
     score: str | None = None
     item: str | None = None
     strata: str | None = None
     left: str | None = None
     right: str | None = None
     winner: str | None = None
-    key: tuple[str, ...] = ()
+    key: Names = ()
     numerator: str | None = None
     denominator: str | None = None
     weights: str | None = None
@@ -99,7 +99,7 @@ class SummedRoles:
         return tuple(dict.fromkeys((*self.cell_columns, *self.groups)))
 
     @property
-    def sums(self) -> tuple[str, ...]:
+    def sums(self) -> Names:
         """Columns of numbers."""
         plain = {"scores": SCORE_SUMS, "pairs": PAIR_SUMS, "ratios": RATIO_SUMS}[self.kind]
         return plain if self.weights is None else (*plain, *OF_WEIGHTS[self.kind])
@@ -151,7 +151,7 @@ class SummedLog:
     lines: pd.DataFrame
     roles: SummedRoles
     dropped: dict[str, int]
-    shards: tuple[str, ...] = ()
+    shards: Names = ()
 
     @property
     def n_rows(self) -> int:
@@ -171,7 +171,7 @@ class Lines(Query):
     rows_of = (ROWS,)
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> Names:
         """Columns of labels."""
         return self.log.roles.labels
 
@@ -234,7 +234,7 @@ def lines_as_rows(log: SummedLog, model: str, item: str) -> pd.DataFrame:
     return rows
 
 
-def refuse_unsummed(log: SummedLog, item: str | None) -> tuple[str, ...]:
+def refuse_unsummed(log: SummedLog, item: str | None) -> Names:
     """The columns of the questions; raises where they are not among the sums."""
     known = log.roles.labels
     parts = (item,) if item is None or item in known else joint_parts(item) or (item,)
@@ -258,7 +258,7 @@ def with_joint(log: SummedLog, name: str | None) -> SummedLog:
     return replace(log, lines=log.lines.assign(**{name: labels[codes]}), roles=roles)
 
 
-def grouped_lines(table: Query, roles: SummedRoles, measures: Mapping[str, Measure]) -> pd.DataFrame:
+def grouped_lines(table: Query, roles: SummedRoles, measures: Measures) -> pd.DataFrame:
     """One line for each joint value of the labels, sorted by them, with its rows and what is measured of them."""
     lines = table.table(roles.labels, measures).rename(columns={GROUPED_ROWS: ROWS})
     return lines.astype({ROWS: "int64"}).sort_values(list(roles.labels), ignore_index=True)

@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import infer_dtype
 
-from evalreg.checks import BoolArray, listed, nearest, pointed
+from evalreg.checks import BoolArray, Names, listed, nearest, pointed
 from evalreg.data.clusters import known_column
 from evalreg.data.engine import Query, count_of, kind_of
 from evalreg.data.frame import Chosen, Table, open_frame
@@ -98,7 +98,7 @@ class Filter:
         return tuple(conditions)
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> Names:
         """Names of the columns, in order of appearance, each once."""
         return tuple(dict.fromkeys(condition.column for condition in self.conditions))
 

@@ -177,7 +177,7 @@ def scale_notes(estimate: Estimate, axes: Sequence[Axis]) -> tuple[Note, ...]:
     rare = np.minimum(estimate.params, PERCENT - estimate.params) / PERCENT
     size = n / max([estimate.scores.n_clusters(axis) for axis in axes], default=n)
     # The design effect that `mean` would grant to shares, of clusters that each fail as often as all rows do.
-    unseen = Unseen.of_clusters([(size[None], (size * rare)[None])])
+    unseen = Unseen.of_clusters([(size[None], size[None], (size * rare)[None])])
     granted = unseen.design_effect(ICC_MEAN, np.ones(n.size))
     at_end = np.where(estimate.params > PERCENT / 2, high == PERCENT, low == 0)
     near = at_end & (low >= 0) & (high > SURELY_PERCENT) & (high <= PERCENT) & (n * rare < FEW_EXPECTED * granted)

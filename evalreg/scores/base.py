@@ -11,12 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, held_property
+from evalreg.checks import BoolArray, FloatArray, IntArray, Names, held_property
 from evalreg.data.clusters import Axis, Codes, Labels, ordered
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import (
@@ -55,6 +55,9 @@ class Block:
 
     totals: Matrix
     gram: Matrix
+
+
+Blocks: TypeAlias = Iterator[Block]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +119,7 @@ class Cells:
     low: FloatArray  # (n_cells,): smallest value
     high: FloatArray  # (n_cells,): largest value
     stratum: IntArray | None = None  # (n_cells,): stratum of each cell; None without strata
-    strata: tuple[str, ...] = ()  # names of the strata
+    strata: Names = ()  # names of the strata
     # (n_cells,): weighted mean of (value - mean)^2, where the weights of the mean are not those of the rows;
     # `scatter` is it
     spread: FloatArray | None = None
@@ -275,7 +278,7 @@ class Scores(ABC):
         return self._rows.n_rows
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> Names:
         """Columns of labels that can be clustered on."""
         return self._rows.columns
 
@@ -325,7 +328,7 @@ class Scores(ABC):
         return self.each(lambda scores: scores.relabelled(change))
 
     @abstractmethod
-    def cells(self, by: Axis) -> Iterator[Block]:
+    def cells(self, by: Axis) -> Blocks:
         """Sums within clusters, in blocks of whole clusters."""
 
     def fold(self, by: Axis, piece: Callable[[Block], FloatArray]) -> FloatArray:
@@ -410,7 +413,7 @@ class Scores(ABC):
             squares += np.asarray((share.gram - count.gram).power(2).sum(axis=0)).ravel()
         return squares
 
-    def sums_in_cells(self, by: Axis) -> Iterator[Block]:
+    def sums_in_cells(self, by: Axis) -> Blocks:
         """Sums within clusters in the cells themselves, before they are mapped to what an estimate solves for."""
         return self.cells(by)
 
@@ -458,7 +461,7 @@ class Scores(ABC):
         """Leverage matrices of the clusters (or rows) that add up to more than that; none where they are diagonal."""
         return iter(())
 
-    def narrow(self, by: Axis) -> Iterator[tuple[NarrowClusters | None, Iterator[Block]]]:
+    def narrow(self, by: Axis) -> Iterator[tuple[NarrowClusters | None, Blocks]]:
         """Of some clusters at a time, those of fewer rows than columns, if any, and blocks of the others."""
         yield None, self.cells(by)
 
@@ -486,7 +489,7 @@ class LabelledScores(Scores):
         return self.labels.n_rows
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> Names:
         """Columns of labels that can be clustered on."""
         return self.labels.columns
 
@@ -570,7 +573,7 @@ class CellScores(LabelledScores):
         residual = self.values - self.fitted_rows
         return residual if self.weights is None else residual * self.weights
 
-    def cells(self, by: Axis) -> Iterator[Block]:
+    def cells(self, by: Axis) -> Blocks:
         """Sums within (cluster, cell), all clusters in one block."""
         codes, n_cells = self.labels.codes(by), self.n_columns
         present, pair = ordered(codes.codes if self.cell is None else codes.codes * n_cells + self.cell)

@@ -27,7 +27,7 @@ from evalreg.numerics.matrices import (
     with_entries,
     without_zeros,
 )
-from evalreg.scores.base import Block, Cells, LabelledScores
+from evalreg.scores.base import Block, Blocks, Cells, LabelledScores
 from evalreg.scores.score_interval import ICC_DIFFERENCE as ICC
 from evalreg.scores.score_interval import Paired, Sides
 from evalreg.scores.stacking import MappedScores
@@ -104,7 +104,7 @@ class PairScores(LabelledScores):
         """A value near the scores of each model, shape (n_models,): sums of what is left lose no digits."""
         return np.asarray(self.values.mean(axis=1))
 
-    def cells(self, by: Axis) -> Iterator[Block]:
+    def cells(self, by: Axis) -> Blocks:
         """Sums within (cluster, pair), in blocks of whole clusters."""
         for part in _parts(self.labels.codes(by), self.n_columns):
             totals, sizes = self._sums(part)
@@ -362,9 +362,6 @@ class PairedDifferences(Paired):
     def _homes(self, axis: Axis) -> IntArray:
         """Cluster of each question."""
         return self.scores.labels.codes(axis).codes
-
-    def _present(self, sides: Sides, at: IntArray) -> None:
-        """All that `_each` gives."""
 
     def _each(self, sides: Sides) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
         """Differences by question of the set that each is taken over, of a few contrasts at a time."""

@@ -12,16 +12,16 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, Names, listed
 from evalreg.data.clusters import Axis, as_codes, factorize, joint, no_source, union
-from evalreg.data.engine import CellKeys, Query, Sums, changed_rows, count_of
+from evalreg.data.engine import CellKeys, Expressions, Numbers, Query, Sums, changed_rows, count_of
 from evalreg.data.engine_rows import MIDDLE, weighted
 from evalreg.data.frame import refuse_extreme, refuse_infinite
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE, HELD_BYTES, ROOT_OF_ROUNDING
-from evalreg.numerics.matrices import Matrix, compressed, dense, square
+from evalreg.numerics.matrices import Matrix, compressed, dense, square, sum_blocks
 from evalreg.numerics.moments import ClusterSums, sums_of_residuals
-from evalreg.scores.base import Block, Cells, Scores
+from evalreg.scores.base import Block, Blocks, Cells, Scores
 from evalreg.scores.rows import ByClusterRows, ClusterPairs, PairSums, roots, rows_of, totals_of
 
 # Squares that are a smaller share of the terms they are a difference of have lost digits.
@@ -54,7 +54,7 @@ class Measured:
         """A number times a power of the weight."""
         return weighted(number, self.weight, power)
 
-    def summed(self, cells: CellKeys, centre: FloatArray) -> dict[str, nw.Expr]:
+    def summed(self, cells: CellKeys, centre: FloatArray) -> Expressions:
         """What is summed: weighted residuals; sizes and weights, where not all are one."""
         sums = {TOTAL: self.weighted(self.residual(cells, centre))}
         if self.size is not None:
@@ -63,12 +63,12 @@ class Measured:
             sums[ORDER] = self.exchanged
         return sums if self.weight is None else sums | {WEIGHT: self.weight}
 
-    def moments(self, cells: CellKeys, centre: FloatArray, power: int) -> dict[str, nw.Expr]:
+    def moments(self, cells: CellKeys, centre: FloatArray, power: int) -> Expressions:
         """Products of w^p with e^2, e d and d^2, e being the residual about the centre and d the size."""
         e, d = self.residual(cells, centre), nw.lit(1.0) if self.size is None else self.size
         return {name: self.weighted(number, power) for name, number in {"ee": e * e, "ed": e * d, "dd": d * d}.items()}
 
-    def spread(self, cells: CellKeys, centre: FloatArray) -> dict[str, nw.Expr]:
+    def spread(self, cells: CellKeys, centre: FloatArray) -> Expressions:
         """Products of w with e^2/d and e, of rows whose size is positive: their own ratios differ by e/d."""
         assert self.size is not None
         some = nw.when(self.size > 0)
@@ -76,13 +76,13 @@ class Measured:
         each = e * e / some.then(self.size).otherwise(nw.lit(1.0))
         return {"each": self.weighted(each), "e": self.weighted(e)}
 
-    def sizes(self) -> dict[str, nw.Expr]:
+    def sizes(self) -> Expressions:
         """w^2, w^2 d and w^2 d^2."""
         assert self.size is not None
         values = {"ww": nw.lit(1.0), "wd": self.size, "wdd": self.size * self.size}
         return {name: self.weighted(number, 2) for name, number in values.items()}
 
-    def by_cell(self, cells: CellKeys, values: Mapping[str, nw.Expr]) -> dict[str, FloatArray]:
+    def by_cell(self, cells: CellKeys, values: Expressions) -> Numbers:
         """Sums of some values over the rows of each cell."""
         (sums,) = self.engine.sums((), cells, values)
         return {name: by_cell(sums, numbers, len(cells.labels)) for name, numbers in sums.totals.items()}
@@ -110,18 +110,18 @@ class SummedRows(Measured):
         """Sums are weighted already."""
         return number
 
-    def moments(self, cells: CellKeys, centre: FloatArray, power: int) -> dict[str, nw.Expr]:
+    def moments(self, cells: CellKeys, centre: FloatArray, power: int) -> Expressions:
         """Sums of w^p e^2, w^p e d and w^p d^2."""
         away = self._away(cells, centre)
         ee, ed, dd = self.squares[min(power, len(self.squares)) - 1]
         return {"ee": ee + away * ed * 2.0 + away * away * dd, "ed": ed + away * dd, "dd": dd}
 
-    def spread(self, cells: CellKeys, centre: FloatArray) -> dict[str, nw.Expr]:
+    def spread(self, cells: CellKeys, centre: FloatArray) -> Expressions:
         """About the ratio of a line the residuals of rows with a size sum to zero, where every numerator has one."""
         away = self._away(cells, centre)
         return {"each": self.ratio_sums[0] + away * away * self.size, "e": away * self.size}
 
-    def sizes(self) -> dict[str, nw.Expr]:
+    def sizes(self) -> Expressions:
         """Sums of w^2, w^2 d and w^2 d^2."""
         return {"ww": self.ratio_sums[1], "wd": self.ratio_sums[2], "wdd": self.squares[-1][2]}
 
@@ -176,7 +176,7 @@ class EngineScores(Scores):
     heaviest: FloatArray | None = None
     _clusterings: dict[Axis, HeldClustering] = field(default_factory=dict)
     _homes: dict[tuple[Axis, Axis], IntArray] = field(default_factory=dict)
-    _moments: list[dict[str, FloatArray]] = field(default_factory=list)
+    _moments: list[Numbers] = field(default_factory=list)
 
     @property
     def n_rows(self) -> int:
@@ -189,7 +189,7 @@ class EngineScores(Scores):
         return self.fitted.size
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> Names:
         """Columns of the engine; those of the clusterings that are held, where it is gone."""
         return union(*self._clusterings) if self.rows is None else self.rows.engine.columns
 
@@ -198,7 +198,7 @@ class EngineScores(Scores):
         """Whether further columns can be looked up."""
         return self.rows is not None
 
-    def cells(self, by: Axis) -> Iterator[Block]:
+    def cells(self, by: Axis) -> Blocks:
         """Sums within (cluster, cell), in blocks of whole clusters, held where they are not too many."""
         return map(self._formula(), self.blocks(by))
 
@@ -346,7 +346,7 @@ class EngineScores(Scores):
         if not power or not self.weighted:  # all rows of a cell are alike
             known = 1.0 - inverse > FULL_LEVERAGE
             scale = np.where(known, np.where(known, 1.0 - inverse, 1.0) ** (-2 * power), 0.0) if power else 1.0
-            return np.asarray(self.row_squares() * scale)
+            return self.row_squares() * scale
         rows = self._rows_of(())
         _refuse_many(self.of, self.n_columns)
         assert rows.weight is not None
@@ -470,7 +470,7 @@ def engine_scores(rows: Measured, cells: CellKeys, first: Mapping[str, FloatArra
         squares = np.maximum(squared - beyond, 0.0)
         lost = ~alike & ~(squares > LOST_AT_FIRST * (squared + beyond))
     centre = np.full(n.size, float(total.sum() / w.sum()))
-    moments: list[dict[str, FloatArray]] = []
+    moments: list[Numbers] = []
     if lost.any():
         centre, products = near_centres(rows, cells, mean, centre, alike)
         shift = mean - centre
@@ -485,7 +485,7 @@ def engine_scores(rows: Measured, cells: CellKeys, first: Mapping[str, FloatArra
 
 def near_centres(
     rows: Measured, cells: CellKeys, fitted: FloatArray, centre: FloatArray, alike: BoolArray, more: Any = None
-) -> tuple[FloatArray, dict[str, FloatArray]]:
+) -> tuple[FloatArray, Numbers]:
     """Centres about which no cell loses digits of its squares, and moments about them.
 
     They are common to the cells but for those that are far from the others, whose centre is their own. `more` makes
@@ -507,7 +507,7 @@ class MeasuredNumbers(Measured):
 
     numbers: tuple[nw.Expr, ...] = ()
 
-    def summed(self, cells: CellKeys, centre: FloatArray) -> dict[str, nw.Expr]:
+    def summed(self, cells: CellKeys, centre: FloatArray) -> Expressions:
         """Sums of w, w u u' and w u (y - centre); with weights also those of their roots, for residuals."""
         sums, y = super().summed(cells, centre), self.value - of_cell(cells, centre)
         for j, z in enumerate(self.numbers, 1):
@@ -590,7 +590,7 @@ class EngineMoments(ByClusterRows):
             return self.scaled_meat(0.0, bread)
         B, n = self.basis @ dense(bread), bread.shape[1]
         blocks = (totals_of(self._pairs(sums), B) for sums in self.inner.blocks(by))
-        return np.asarray(sum(square(totals, np.eye(n)) for totals in blocks))
+        return sum_blocks(square(totals, np.eye(n)) for totals in blocks)
 
     def scaled_meat(self, power: float, bread: Matrix) -> FloatArray:
         """The same of rows, each over (1 - h)^power of its leverage: HC2 and HC3."""

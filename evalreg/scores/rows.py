@@ -20,12 +20,12 @@ import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, hold, listed, passed
 from evalreg.choices import SscName
-from evalreg.data.clusters import Axis, Codes, Labels, axis_name, joint, ordered
+from evalreg.data.clusters import Axes, Axis, Codes, Labels, axis_name, joint, ordered
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.basis import MOST_ENTRIES, Partition, Within, within
 from evalreg.numerics.limits import HELD, IN_SPAN, MANY_COLUMNS, MOST_CUBES, MOST_LOOKED_AT, REDUNDANT, SINGULAR
 from evalreg.numerics.matrices import CACHED, Matrix, dense, faster_dense, in_rows, is_identity, parts_of, sum_blocks
-from evalreg.scores.base import Block, LabelledScores, NarrowClusters, Scores
+from evalreg.scores.base import Block, Blocks, LabelledScores, NarrowClusters, Scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class Absorbed:
         Share of the variation within levels that the covariates explain.
     """
 
-    factors: tuple[Axis, ...]
+    factors: Axes
     codes: tuple[Codes, ...]
     weights: FloatArray | None
     n_covariates: int
@@ -208,7 +208,7 @@ class Clusters(ABC):
         """Rows of each cluster in the design."""
         return np.diff(self.starts)
 
-    def parted(self) -> tuple[NarrowClusters | None, Iterator[Block]]:
+    def parted(self) -> tuple[NarrowClusters | None, Blocks]:
         """Clusters of fewer rows than columns, if any, and those of as many or more."""
         few = self.counts < self.totals.shape[1]
         if not few.any():
@@ -266,11 +266,11 @@ class ByClusterRows(Scores):
     def clusters(self, by: Axis, *, grams: bool = False) -> Iterator[Clusters]:
         """Rows of the clusters, some clusters at a time in their order; fewer where X_g'W X_g of all are made."""
 
-    def cells(self, by: Axis) -> Iterator[Block]:
+    def cells(self, by: Axis) -> Blocks:
         """Sums within clusters, with each cluster's X_g'W X_g."""
         return (Block(rows.totals, rows.grams()) for rows in self.clusters(by, grams=True))
 
-    def narrow(self, by: Axis) -> Iterator[tuple[NarrowClusters | None, Iterator[Block]]]:
+    def narrow(self, by: Axis) -> Iterator[tuple[NarrowClusters | None, Blocks]]:
         """Clusters of fewer rows than columns, where there are any, and blocks of the others."""
         return (rows.parted() for rows in self.clusters(by))
 
@@ -391,7 +391,7 @@ class InfluenceScores(LabelledScores):
         """Columns of the scores."""
         return int(self.values.shape[1])
 
-    def cells(self, by: Axis) -> Iterator[Block]:
+    def cells(self, by: Axis) -> Blocks:
         """Sums within clusters."""
         codes = self.labels.codes(by)
         totals = [np.bincount(codes.codes, column, codes.n_clusters) for column in self.values.T]
@@ -403,7 +403,7 @@ class InfluenceScores(LabelledScores):
 
     def row_influence(self, bread: Matrix) -> FloatArray:
         """Influence of each row, B's_r, shape (n_rows, n_params)."""
-        return np.asarray(self.values @ dense(bread))
+        return self.values @ dense(bread)
 
 
 @dataclass(frozen=True, eq=False)
@@ -652,7 +652,7 @@ class ClusterPairs(Clusters):
         entries, shape = self.pair_squares[:, i, j].ravel(), (self.starts.size - 1, n_cells * i.size)
         sums = in_rows(entries, places.ravel(), self.starts // K * i.size, shape)
         sums = dense(sums) if faster_dense(sums) else sums
-        return np.asarray(sums @ products.reshape(n_cells * i.size, -1))
+        return sums @ products.reshape(n_cells * i.size, -1)
 
 
 def rows_of(pairs: PairSums, basis: FloatArray, grams: bool, first: int = 0) -> Iterator[ClusterPairs]:

@@ -57,13 +57,11 @@ class Unseen:
     pairs: FloatArray  # sum_g (n_g/n) unseen_g (n_g - 1)
 
     @classmethod
-    def of_clusters(cls, blocks: Iterable[tuple[FloatArray, FloatArray]]) -> Unseen:
-        """From rows n_g and rows of the rarer kind k_g of clusters, shape (n_clusters, m) each, block by block."""
-        return cls.of_parts((size, size, rarer) for size, rarer in blocks)
+    def of_clusters(cls, blocks: Iterable[tuple[FloatArray, FloatArray, FloatArray]]) -> Unseen:
+        """From parts of clusters in the variance of independent rows, in place of n_g, rows n_g, and rows k_g.
 
-    @classmethod
-    def of_parts(cls, blocks: Iterable[tuple[FloatArray, FloatArray, FloatArray]]) -> Unseen:
-        """The same of clusters with other parts in the variance of independent rows, which come first, than n_g/n."""
+        Block by block, shape (n_clusters, m) each.
+        """
         total, share, pairs = 0.0, 0.0, 0.0
         for part, size, rarer in blocks:
             unseen = part * (0.5 / (0.5 + np.maximum(rarer, 0.0)))
@@ -79,7 +77,7 @@ class Unseen:
 
     def design_effect(self, icc: float, seen: FloatArray) -> FloatArray:
         """E = sum_g (n_g/n) [unseen_g (1 + icc (n_g - 1)) + (1 - unseen_g) seen]; Rao and Scott (1992)."""
-        return np.asarray(self.share + icc * self.pairs + (1.0 - self.share) * seen)
+        return self.share + icc * self.pairs + (1.0 - self.share) * seen
 
 
 def rarer_scores(
@@ -132,8 +130,12 @@ class NullVariance:
     @property
     def design_effect(self) -> FloatArray:
         """That of the log, at least 1."""
-        naive = self.spread / np.maximum(self.n - 1, 1)
-        return np.where(naive > 0, np.maximum(self.seen / np.where(naive > 0, naive, 1.0), 1.0), 1.0)
+        return np.maximum(quotient(self.seen, self.naive, 1.0), 1.0)
+
+    @property
+    def naive(self) -> FloatArray:
+        """The variance were rows independent."""
+        return self.spread / np.maximum(self.n - 1, 1)
 
     @property
     def multiplied(self) -> bool:
@@ -145,7 +147,7 @@ class NullVariance:
         """Rows that tell: failures or successes, whichever are fewer; questions that differ, weighted by size."""
         side = np.minimum(self.theta, 1 - self.theta)
         level = self.n * quotient(side**2, self.spread + side**2, 0.0)
-        differing = self.n * self.size**2 / np.where(self.square > 0, self.square, 1.0)
+        differing = self.n * quotient(self.size**2, self.square, 0.0)
         mean, n, _, _ = np.moveaxis(self.two, -1, 0)
         of_pairs = np.minimum(differing, self.n * (1 - np.abs(self.theta)))
         of_two = np.min(n * np.minimum(mean, 1 - mean), axis=-1)
@@ -172,18 +174,18 @@ class NullVariance:
     def _of_mean(self, x: float | FloatArray) -> FloatArray:
         """By the v(x) of one row; where v falls all of V falls with it, as Wilson's."""
         growth = self.effect * np.maximum(self._of_row(x) - self._of_row(self.theta), 0.0) / self.n
-        return np.asarray(self.base * np.minimum(self.elsewhere(x), 1.0) + growth)
+        return self.base * np.minimum(self.elsewhere(x), 1.0) + growth
 
     def _of_difference(self, x: float | FloatArray) -> FloatArray:
         """v(x) = jump R(x) - x^2, R(x) the likeliest mean |d| if the difference were x."""
         jump = (self.n * self.square + self.effect) / (self.n * self.size + self.effect)
         growth = jump * (self.rate(x) - self.size) - (x * x - self.theta**2)
-        return np.asarray(self.base + self.effect * np.maximum(growth, 0.0) / self.n)
+        return self.base + self.effect * np.maximum(growth, 0.0) / self.n
 
     def _of_two_means(self, x: float | FloatArray) -> FloatArray:
         """By the v of each mean, at the means that are likeliest if their difference were x."""
         growth = self._spread_of_two(likeliest_means(x, self.two)) - self._spread_of_two(self.two[..., 0])
-        return np.asarray(self.base + np.maximum(growth, 0.0))
+        return self.base + np.maximum(growth, 0.0)
 
     def _spread_of_two(self, means: FloatArray) -> FloatArray:
         """Sum of E phi p (1 - p)/n over both means."""
@@ -193,7 +195,7 @@ class NullVariance:
     def rate(self, x: float | FloatArray) -> FloatArray:
         """R(x), Tango's likeliest mean |d| where the mean d is x."""
         B, C = (2 - self.theta) * x - self.size, x * (1 - x) * (self.size - self.theta) / 2
-        return np.asarray(x + (np.sqrt(np.maximum(B * B + 8 * C, 0.0)) - B) / 2)
+        return x + (np.sqrt(np.maximum(B * B + 8 * C, 0.0)) - B) / 2
 
     @property
     def bounds(self) -> tuple[FloatArray, float]:
@@ -203,7 +205,7 @@ class NullVariance:
     def if_true(self, x: float | FloatArray) -> NullVariance:
         """What a log of these sizes and this dependence would show were x the true value."""
         x = np.broadcast_to(np.asarray(x, dtype=np.float64), self.theta.shape)
-        jump = np.where(self.size > 0, self.square / np.where(self.size > 0, self.size, 1.0), 1.0)
+        jump = quotient(self.square, self.size, 1.0)
         size = np.where(self.signed, np.maximum(self.rate(x), np.abs(x)), x)
         square = np.where(self.signed, np.maximum(jump * size, x**2), x)
         spread = np.where(self.signed, square - x**2, self._of_row(x))
@@ -214,16 +216,15 @@ class NullVariance:
             ratio = self._spread_of_two(two[..., 0]) / np.where(now > 0, now, 1.0)
             of_two = np.where(now > 0, self.spread, np.maximum(self.n - 1, 1) / self.effect) * ratio
             spread = np.where(self.apart, of_two, spread)
-        naive = self.spread / np.maximum(self.n - 1, 1)
-        effect = np.where(naive > 0, self.base / np.where(naive > 0, naive, 1.0), self.effect)
+        effect = quotient(self.base, self.naive, self.effect)
         variance = effect * np.maximum(spread, 0.0) / np.maximum(self.n - 1, 1)
         return replace(self, theta=x, spread=spread, size=size, square=square, seen=variance, base=variance, two=two)
 
     def _of_row(self, x: float | FloatArray) -> FloatArray:
         """v(x) = phi x (1 - x), phi = s^2/(theta (1 - theta))."""
         now = self.theta * (1 - self.theta)
-        phi = np.where((now > 0) & (self.spread > 0), self.spread / np.where(now > 0, now, 1.0), 1.0)
-        return np.asarray(phi * x * (1 - x))
+        phi = np.where(self.spread > 0, quotient(self.spread, now, 1.0), 1.0)
+        return phi * x * (1 - x)
 
     def grown(self, factor: float) -> NullVariance:
         """The same rates on so many times the rows, in so many times the clusters."""
@@ -292,7 +293,7 @@ def null_variance(
     spread = np.where(supposed, level - level**2, np.where(spread < LAST_DIGITS, 0.0, spread))
     seen = np.where(variance > 0, variance, 0.0)
     naive = factor * spread / np.maximum(n - 1, 1)
-    ratio = np.where((naive > 0) & ~supposed, seen / np.where(naive > 0, naive, 1.0), 1.0)
+    ratio = np.where(supposed, 1.0, quotient(seen, naive, 1.0))
     effect = unseen.design_effect(icc, np.maximum(ratio, 1.0)) * factor
     grown = seen + unseen.share * np.maximum(naive - seen, 0.0)
     base = np.where(supposed, np.maximum(effect * spread / n, seen), grown)
@@ -483,7 +484,7 @@ class SingleMeans(UnitScores):
             return compressed(scale_columns(compressed(block.totals), of_row) + scale_columns(rows, self.means)), rows
 
         counted = compressed(scale_columns(shares, 1 / self.count))
-        return Unseen.of_parts(rarer_scores(map(in_cells, self.scores.cells(axis)), counted))
+        return Unseen.of_clusters(rarer_scores(map(in_cells, self.scores.cells(axis)), counted))
 
     def beside(self, other: SingleMeans, stacked: Any) -> SingleMeans | None:
         """Means of both, their scores in place of what is `stacked`; None where the two have not the same rule."""
@@ -563,7 +564,7 @@ class UnpairedMeans:
         numbers = np.array([sides.first, sides.second])
         clustered, naive = (of[numbers] for of in self.single.variances(axis, sides.shared))
         total = clustered.sum(axis=0)
-        left = np.where(total > 0, variance / np.where(total > 0, total, 1.0), 1.0)
+        left = quotient(variance, total, 1.0)
         nulls = [
             self.single.null_variance(sides.of_mean(number), part, axis)
             for number, part in zip(numbers, clustered * left, strict=True)
@@ -619,9 +620,9 @@ class Paired(UnitScores):
     def _homes(self, axis: Axis) -> IntArray | None:
         """Cluster of each question; None where that is not known."""
 
-    @abstractmethod
     def _present(self, sides: Sides, at: IntArray) -> FloatArray | None:
         """Which questions some differences are over, shape (m, n_questions); None where `_each` tells."""
+        return None
 
     @abstractmethod
     def _each(self, sides: Sides) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
@@ -653,7 +654,8 @@ class Paired(UnitScores):
             size[at], square[at] = np.abs(d).sum(axis=1) / n, np.einsum("mn,mn->m", d, d) / n
             if home is not None:
                 cluster = home if member is None else home[member]
-                unseen = Unseen.of_clusters([differing_in_clusters(d, self._present(sides, at), cluster)])
+                rows, rarer = differing_in_clusters(d, self._present(sides, at), cluster)
+                unseen = Unseen.of_clusters([(rows, rows, rarer)])
                 share[at], pairs[at] = unseen.share, unseen.pairs
         return size, np.maximum(square - theta**2, 0.0), Unseen(share, pairs)
 

@@ -9,13 +9,22 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.checks import BoolArray, FloatArray, IntArray, Names
 from evalreg.data.clusters import Axis, Labels, axis_name
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.numerics.limits import HELD
-from evalreg.numerics.matrices import Matrix, compressed, dense, row_products, scale_columns, scale_rows, square
+from evalreg.numerics.matrices import (
+    Matrix,
+    compressed,
+    dense,
+    row_products,
+    scale_columns,
+    scale_rows,
+    square,
+    sum_blocks,
+)
 from evalreg.numerics.moments import ClusterSums
-from evalreg.scores.base import EVERY_ROW, Block, CellScores, ColumnSums, NarrowClusters, RowsInCells, Scores
+from evalreg.scores.base import EVERY_ROW, Block, Blocks, CellScores, ColumnSums, NarrowClusters, RowsInCells, Scores
 from evalreg.scores.engine import EngineScores
 
 
@@ -49,7 +58,7 @@ class TwoScores(Scores):
         """Rows in use in any column of each line; of the same rows no more than there are."""
         touched, split = compressed(columns), self.first.n_columns
         both = _rows_of(self.first, touched[:, :split]) + _rows_of(self.second, touched[:, split:])
-        return np.asarray(np.minimum(both, self.n_rows))
+        return np.minimum(both, self.n_rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +67,7 @@ class StackedScores(TwoScores):
 
     stackable = True
 
-    def cells(self, by: Axis) -> Iterator[Block]:
+    def cells(self, by: Axis) -> Blocks:
         """Sums within clusters of both, all clusters in one block."""
         first, second = (labels.codes(by) for labels in self._both_labels)
         if not first.same(second):
@@ -151,7 +160,7 @@ class ConcatScores(TwoScores):
         return self.first.n_rows + self.second.n_rows
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> Names:
         """Columns of labels that both have."""
         return tuple(name for name in self.first.columns if name in self.second.columns)
 
@@ -173,7 +182,7 @@ class ConcatScores(TwoScores):
         n_first = self.first.n_clusters(by)
         return self.first.label(by, code) if code < n_first else self.second.label(by, code - n_first)
 
-    def cells(self, by: Axis) -> Iterator[Block]:
+    def cells(self, by: Axis) -> Blocks:
         """Sums within clusters, zero in the other's columns."""
         for scores, before, after in ((self.first, 0, self.second.n_columns), (self.second, self.first.n_columns, 0)):
             for block in scores.cells(by):
@@ -256,7 +265,7 @@ class SampledShares(Scores):
         """Cells."""
         return self.inner.n_columns
 
-    def cells(self, by: Axis) -> Iterator[Block]:
+    def cells(self, by: Axis) -> Blocks:
         """Centred totals of clusters, and n_k/G_k for each cell that a cluster is in."""
         blocks = [(compressed(block.totals), compressed(block.gram)) for block in self.inner.cells(by)]
         clusters = sum(np.asarray((gram > 0).sum(axis=0)).ravel() for _, gram in blocks)
@@ -314,11 +323,11 @@ class MappedScores(Scores):
         """Columns of the scores."""
         return int(self.design.shape[1])
 
-    def sums_in_cells(self, by: Axis) -> Iterator[Block]:
+    def sums_in_cells(self, by: Axis) -> Blocks:
         """Sums within clusters in the cells themselves, before they are mapped."""
         return self.inner.cells(by)
 
-    def cells(self, by: Axis) -> Iterator[Block]:
+    def cells(self, by: Axis) -> Blocks:
         """Sums within clusters, in blocks of whole clusters."""
         for block in self.inner.cells(by):
             totals, weight = self._totals(block), self._weights(block)
@@ -341,7 +350,7 @@ class MappedScores(Scores):
         grams = [compressed(self._weights(block)) @ self.information.flat for block in blocks]
         return np.concatenate([dense(self._totals(block)) for block in blocks]), sparse.vstack(grams).tocsr()
 
-    def _grams(self, totals: Matrix, weight: Matrix, flat: Matrix) -> Iterator[Block]:
+    def _grams(self, totals: Matrix, weight: Matrix, flat: Matrix) -> Blocks:
         """Sums of some clusters with their X_g'W X_g, from the weights of their cells."""
         n_columns = self.n_columns
         size = max(HELD // n_columns**2, 1)
@@ -350,7 +359,7 @@ class MappedScores(Scores):
             gram = dense(weight[part] @ flat).reshape(-1, n_columns, n_columns)
             yield Block(dense(totals[part]), gram)
 
-    def narrow(self, by: Axis) -> Iterator[tuple[NarrowClusters | None, Iterator[Block]]]:
+    def narrow(self, by: Axis) -> Iterator[tuple[NarrowClusters | None, Blocks]]:
         """Of some clusters at a time, those of fewer cells than columns, if any, and blocks of the others."""
         if self.information is None or self.information.factor is None:
             yield None, self.cells(by)
@@ -366,7 +375,7 @@ class MappedScores(Scores):
 
     def _narrow(
         self, before: int, totals: Matrix, weight: Matrix, flat: Matrix, factor: Matrix
-    ) -> tuple[NarrowClusters | None, Iterator[Block]]:
+    ) -> tuple[NarrowClusters | None, Blocks]:
         few = np.diff(weight.indptr) < self.n_columns
         if not few.any():
             return None, self._grams(totals, weight, flat)
@@ -397,17 +406,17 @@ class MappedScores(Scores):
         """Bounds of the sums of squares of the influence of rows if its parts did not cancel."""
         reach = dense(abs(compressed(self.design)) @ np.abs(dense(bread))) ** 2
         if isinstance(self.inner, EngineScores):
-            return np.asarray(self.inner.squares_of_size() @ reach)
+            return self.inner.squares_of_size() @ reach
         parts = self.inner.in_cells()
         if not parts:
             return None
         # A row's score is its value less what is fitted.
         squares = np.concatenate([_squares_of_parts(part) for part in parts])
         if self.offset is None:
-            return np.asarray(len(parts) * (squares @ reach))
+            return len(parts) * (squares @ reach)
         beyond = dense(abs(compressed(self.offset)) @ np.abs(dense(bread))) ** 2
         weights = np.bincount(parts[0].cell, parts[0].weight ** 2, minlength=self._n_cells)
-        return np.asarray((len(parts) + 1) * (squares @ reach + weights @ beyond))
+        return (len(parts) + 1) * (squares @ reach + weights @ beyond)
 
     def squares_by_cluster(self, by: Axis, maps: FloatArray) -> FloatArray | None:
         """Diagonal of R'X_g'W X_g R of each cluster, from the weights of its cells; None without a design."""
@@ -433,7 +442,7 @@ class MappedScores(Scores):
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
         if by is not None:
-            return np.asarray(sum(square(self._totals(block), bread) for block in self.inner.cells(by)))
+            return sum_blocks(square(self._totals(block), bread) for block in self.inner.cells(by))
         if self.offset is None:
             return self.inner.meat(None, self.design @ bread)
         # A row's score is its residual times a row of A plus its weight times a row of B: squares of both by cell.

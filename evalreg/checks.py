@@ -85,6 +85,11 @@ def repeated(values: Iterable[Any]) -> list[Any]:
     return [value for value, times in Counter(values).items() if times > 1]
 
 
+def without_none(*names: str | None) -> Names:
+    """The names that there are."""
+    return tuple(name for name in names if name is not None)
+
+
 def few_of(names: Sequence[str]) -> str:
     """Return the first few names for a sentence, with the number of the others."""
     more = len(names) - MOST_LISTED

@@ -15,7 +15,7 @@ from evalreg.data.clusters import Axes, Axis
 from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError, NotAvailableError
 from evalreg.numerics.limits import LAST_DIGITS, ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns, transposed, with_entries
-from evalreg.scores.stacking import ConcatScores, stack_scores
+from evalreg.scores.stacking import ConcatScores, StackedScores
 
 if TYPE_CHECKING:
     from evalreg.scores.base import Block, Cells, Scores
@@ -816,7 +816,9 @@ class Estimate:
             If the rows differ in number, or a name occurs in both.
         """
         check_estimate(other, "other")
-        scores = stack_scores(self.scores, other.scores)
+        if not (self.scores.stackable and other.scores.stackable):
+            raise NotAvailableError("`stack` needs means, win rates or regressions whose rows are in memory.")
+        scores = StackedScores(self.scores, other.scores)
         if not scores.same_rows():
             raise ArgumentError(
                 f"stacked estimates must use the same rows in the same order; got {self.n_rows} and {other.n_rows} "
@@ -851,21 +853,18 @@ class Estimate:
             both = numbered[0]._beside(numbered[1], scores, same_rows)
             maps = (sparse.eye_array(part.n_params) if C is None else C for part, C in ((first, A), (second, B)))
             return both.linear(_diagonal(*maps), (*self.names, *other.names))
-        refit, pair = None, (self.refit, other.refit)
-        if pair[0] and pair[1] and pair[0].inverse_gram.ndim == pair[1].inverse_gram.ndim == 1:
-            inverse = np.concatenate([pair[0].inverse_gram, pair[1].inverse_gram])
+        refit, pair = None, [part.refit for part in (self, other) if part.refit and part.refit.inverse_gram.ndim == 1]
+        if len(pair) == 2:
             # Of what `leave_out` solves, the two know nothing together.
-            exact = all(part.linear and part.leave_out is None for part in (pair[0], pair[1]))
-            refit = Refit(inverse, exact)
+            exact = all(part.linear and part.leave_out is None for part in pair)
+            refit = Refit(np.concatenate([part.inverse_gram for part in pair]), exact)
         coefficient_map = None
         if self.coefficient_map is not None and other.coefficient_map is not None:
             coefficient_map = _diagonal(self.coefficient_map, other.coefficient_map)
         about = self.about.beside(other.about, (self.n_params, other.n_params))
-        families, family = (self.family, other.family), PLAIN
-        if any(isinstance(part, Inverted) for part in families):
-            family = Beside(families, (self.params, other.params))
-        else:
-            family = _scored_beside(self, other, scores)
+        family = _scored_beside(self, other, scores)
+        if isinstance(self.family, Inverted) or isinstance(other.family, Inverted):
+            family = Beside((self.family, other.family), (self.params, other.params))
         # The same rows were dropped by both; of independent rows each has dropped its own.
         dropped = {
             reason: self.dropped.get(reason, 0) + (0 if same_rows else other.dropped.get(reason, 0))

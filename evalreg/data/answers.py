@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, Names, listed, nearest_or_all
+from evalreg.checks import BoolArray, FloatArray, IntArray, Names, listed, nearest_or_all, without_none
 from evalreg.choices import MissingName
 from evalreg.data.clusters import (
     Axes,
@@ -180,10 +180,10 @@ def read_single_answers(
         )
     joined, _ = with_roles(table, {"score": score}, **labels)
     columns = {name: argument for argument, name in labels.items() if name is not None}
-    names = [name for name in labels.values() if name is not None]
+    names = without_none(*labels.values())
     if len(columns) < len(names):
         raise ArgumentError(f"`model`, `item` and `sample` must be different columns; got {listed(names)}.")
-    by = () if labels["model"] is None else (labels["model"],)
+    by = without_none(labels["model"])
     with or_one_model(labels["model"]):
         rows = read_rows(joined, {"score": score}, labels=columns, groups=groups, missing=missing, split=by)
     roles = Roles(score, by, labels["item"], labels["sample"])

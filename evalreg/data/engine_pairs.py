@@ -13,7 +13,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, Names, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed, without_none
 from evalreg.data.clusters import Axes, Codes, Groups, as_codes, factorize, joint, known_column, parse_groups
 from evalreg.data.designs import sides_design
 from evalreg.data.engine import Grouped, Measures, Numbers, Query, count_of, floats_of, kind_of
@@ -88,8 +88,8 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
         raise self_comparison({names[code] for code in first[same]}, RowList((), int(n[used][same].sum())), roles)
     strata = None
     if roles.strata is not None:
-        codes, labels = kinds.keys[roles.strata]
-        strata = labels, codes[used]
+        codes, names_of_strata = kinds.keys[roles.strata]
+        strata = Codes(codes[used], len(names_of_strata), names_of_strata)
     pairs = pair_cells(first, second, names, strata)
     comparisons = _in_use(table.present(needed.names), roles, kinds, named, value)
     if roles.key:
@@ -103,14 +103,10 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
         axes,
         dropped,
         weight,
-        kinds.cells((FIRST, SECOND, *_strata_of(roles)), np.flatnonzero(used)[entry]),
+        kinds.cells((FIRST, SECOND, *without_none(roles.strata)), np.flatnonzero(used)[entry]),
         _sums(kinds, used, value, roles),
         pairs=replace(pairs, first=earlier, second=later, swapped=exchanged[used]),
     )
-
-
-def _strata_of(roles: PairRoles) -> Names:
-    return () if roles.strata is None else (roles.strata,)
 
 
 def _in_one_order(table: Query, roles: PairRoles) -> Query:
@@ -132,8 +128,7 @@ def _in_one_order(table: Query, roles: PairRoles) -> Query:
 
 def _kinds(table: Query, roles: PairRoles, w: nw.Expr | None) -> Grouped:
     """Rows, weights and scores by the two sides, their order, the stratum, the verdict, and why they are not in use."""
-    verdict = () if roles.winner is None else (roles.winner,)
-    keys = tuple(dict.fromkeys((FIRST, SECOND, EXCHANGED, *_strata_of(roles), *verdict, REASON)))
+    keys = tuple(dict.fromkeys((FIRST, SECOND, EXCHANGED, *without_none(roles.strata, roles.winner), REASON)))
     measures: Measures = {}
     if w is not None:
         measures |= _of_weights(w)
@@ -266,8 +261,7 @@ def read_summed_pairs(
     codes = {name: factorize(log.lines[name]) for name in summed.labels}
     labels = {name: Codes(of[line], len(names), names) for name, (of, names) in codes.items()}
     (left, right), names = sides_of((codes[roles.left], codes[roles.right]), roles)
-    of = None if roles.strata is None else labels[roles.strata]
-    cells = pair_cells(left[line], right[line], names, None if of is None else (of.labels, of.codes))
+    cells = pair_cells(left[line], right[line], names, None if roles.strata is None else labels[roles.strata])
     cells = replace(cells, alike=0 if summed.key else _alike(log, roles, axes))
     if roles.sides is not None:
         side_names, terms = sides_design(roles.sides, pd.DataFrame(), line.size)

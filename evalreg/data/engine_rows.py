@@ -242,7 +242,7 @@ class EngineAnswers(Table):
         by_label = self.engine.table((*self.key, name), {})
         key, without = list(self.key), by_label[name].isna()
         refuse_differing(by_label[~without], self.key, (name,))
-        lines = self.to_pandas(self.key, None).reset_index(drop=True)
+        lines = self.to_pandas(self.key).reset_index(drop=True)
         counts = by_label.groupby(key, as_index=False, observed=True)[ROWS].sum()
         answers_now = lines.merge(counts, on=key, how="left")[ROWS].fillna(-1).to_numpy(dtype=int)
         if len(counts) != len(lines) or not np.array_equal(answers_now, self.answers):

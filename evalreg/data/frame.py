@@ -324,13 +324,9 @@ class Table:
             columns[name] = held if keep is None else held.loc[keep]
         return columns
 
-    def to_pandas(self, names: Sequence[str], keep: BoolArray | None) -> pd.DataFrame:
-        """The same as a frame."""
-        if isinstance(native := self.frame.to_native(), pd.DataFrame):
-            every = [str(name) for name in self.frame.columns]
-            part = native.iloc[:, [every.index(name) for name in names]]
-            return part if keep is None else part.loc[keep]
-        return pd.DataFrame(self.series(names, keep))
+    def to_pandas(self, names: Sequence[str]) -> pd.DataFrame:
+        """The same of all rows as a frame."""
+        return pd.DataFrame(self.series(names, None))
 
     def missing(self, name: str) -> BoolArray:
         """True where a column is null or NaN."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, Names, listed, nearest, passed, repeated
+from evalreg.checks import BoolArray, FloatArray, IntArray, Names, listed, nearest, passed, repeated, without_none
 from evalreg.choices import MissingName
 from evalreg.data.clusters import (
     Codes,
@@ -156,10 +156,6 @@ def _verdicts(verdicts: list[Any], roles: PairRoles, models: list[str]) -> tuple
     return score, named, unknown
 
 
-def _is_missing(label: Any) -> bool:
-    return bool(np.ndim(label) == 0 and pd.isna(label))
-
-
 def _is_side(value: Any) -> bool:
     return isinstance(value, str) and value in SIDES
 
@@ -184,7 +180,8 @@ def _meanings(roles: PairRoles, verdicts: list[Any], models: list[str]) -> dict[
             f"{passed(labels={'A': 'left', 'B': 'right', 'error': None})}; got {roles.labels!r}."
         )
     meanings = dict(roles.labels)
-    absent_to = [value for label, value in meanings.items() if value is not None and _is_missing(label)]
+    of_missing = (value for label, value in meanings.items() if np.ndim(label) == 0 and bool(pd.isna(label)))
+    absent_to = [value for value in of_missing if value is not None]
     if absent_to:
         raise ArgumentError(
             f"`labels` cannot say that a missing verdict means {listed(absent_to)}: rows without a verdict are dropped "
@@ -291,7 +288,7 @@ def as_names(names: str | list[str] | None) -> Names:
 
 def sides_of(sides: tuple[Column, Column], roles: PairRoles) -> tuple[tuple[IntArray, IntArray], list[str]]:
     """Codes of the left and right models in one list of names, sorted as text; -1 where missing."""
-    values = [list(_as_objects(labels)) for _, labels in sides]
+    values = [list(np.asarray(labels, dtype=object)) for _, labels in sides]
     kinds = [sorted({_kind(value) for value in column}) for column in values]
     refuse_unlike_names(" and ".join(kinds[0]), " and ".join(kinds[1]), roles)
     distinct = {(_kind(value), as_name(value)) for column in values for value in column}
@@ -316,12 +313,6 @@ def refuse_unlike_names(left: str, right: str, roles: PairRoles) -> None:
             f"{roles.right!r} {right}, so that no model on one side would equal one on the other. Convert one of them.",
             column=roles.right,
         )
-
-
-def _as_objects(labels: Any) -> Any:
-    """Labels with text as Python's, of which a column of Arrow makes one at a time."""
-    is_text = isinstance(labels, pd.Index) and isinstance(labels.dtype, pd.StringDtype)
-    return labels.to_numpy(dtype=object) if is_text else labels
 
 
 def _kind(value: Any) -> str:
@@ -386,20 +377,20 @@ class PairCells:
     sides: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
 
 
-def pair_cells(left: IntArray, right: IntArray, names: list[str], strata: tuple[Any, IntArray] | None) -> PairCells:
-    """The cells of rows, from the codes of their models, whose names are sorted, and labels and codes of strata."""
+def pair_cells(left: IntArray, right: IntArray, names: list[str], strata: Codes | None) -> PairCells:
+    """The cells of rows, from the codes of their models, whose names are sorted, and those of their strata."""
     present = np.zeros(len(names), dtype=bool)
     present[left] = present[right] = True
     number, n = np.cumsum(present) - 1, int(np.count_nonzero(present))
     key = number[np.minimum(left, right)] * n + number[np.maximum(left, right)]
     texts: Names = ("",)
     if strata is not None:
-        labels = as_text(strata[0])
-        used = sorted(np.unique(strata[1]).tolist(), key=labels.__getitem__)
+        labels = as_text(strata.labels)
+        used = sorted(np.unique(strata.codes).tolist(), key=labels.__getitem__)
         rank = np.empty(len(labels), dtype=np.intp)
         rank[used] = np.arange(len(used))
         texts = tuple(str(labels[code]) for code in used)
-        key = key + rank[strata[1]] * n**2
+        key = key + rank[strata.codes] * n**2
     keys, cell = ordered(key)
     pair = keys % n**2
     models = tuple(names[i] for i in np.flatnonzero(present))
@@ -410,7 +401,7 @@ def read_pairs(table: Table, roles: PairRoles, groups: Groups) -> tuple[PairCell
     """Comparisons in cells, the rows in use, and the scores of their cells' first models."""
     codes, names = sides_of(_sides(table, roles), roles)
     verdict = str(roles.score or roles.winner)
-    labels = {name: "key" if name in roles.key else "by" for name in (*roles.key, roles.strata) if name is not None}
+    labels = {name: "key" if name in roles.key else "by" for name in without_none(*roles.key, roles.strata)}
     covariates = () if roles.sides is None else formula_columns(roles.sides, table.columns)[1]
     sides = {name: side < 0 for name, side in zip((roles.left, roles.right), codes, strict=True)}
     rows = read_rows(
@@ -425,9 +416,9 @@ def read_pairs(table: Table, roles: PairRoles, groups: Groups) -> tuple[PairCell
     values, (left, right) = rows.values[verdict], (rows.restrict(side) for side in codes)
     if (same := left == right).any():
         raise self_comparison({names[code] for code in np.unique(left[same])}, rows_where(same), roles)
-    of = None if roles.strata is None else rows.used[roles.strata]
+    strata = None if roles.strata is None else rows.used[roles.strata]
     alike = _check_repeats(left, right, len(names), rows.used, roles)
-    cells = replace(pair_cells(left, right, names, None if of is None else (of.labels, of.codes)), alike=alike)
+    cells = replace(pair_cells(left, right, names, strata), alike=alike)
     if roles.sides is not None:
         frame = pd.DataFrame(design_columns(rows, covariates, roles.sides))
         side_names, terms = sides_design(roles.sides, frame, rows.n_rows)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, Names, listed, option, passed, repeated
+from evalreg.checks import BoolArray, FloatArray, IntArray, Names, listed, option, passed, repeated, without_none
 from evalreg.choices import MissingName, QuestionsName
 from evalreg.data.clusters import (
     Axes,
@@ -184,7 +184,7 @@ class Roles:
     @property
     def cell_columns(self) -> Names:
         """Columns whose joint values are the cells."""
-        return self.by if self.strata is None else (*self.by, self.strata)
+        return without_none(*self.by, self.strata)
 
     @property
     def labels(self) -> dict[str, str]:
@@ -418,7 +418,7 @@ def refuse_repeats(key: Codes, values: FloatArray, roles: Roles, source: UsedRow
     again = np.ones(key.codes.size, dtype=bool)
     again[key.first] = False
     rows = rows_where(again, source.positions())
-    columns = [name for name in (*roles.by, roles.item, roles.sample) if name is not None]
+    columns = without_none(*roles.by, roles.item, roles.sample)
     raise repeated_rows(columns, roles.item, rows, _remedy(key, values, roles, source))
 
 

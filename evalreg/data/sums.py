@@ -13,7 +13,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import Names, counted, listed, passed
+from evalreg.checks import Names, counted, listed, passed, without_none
 from evalreg.data.clusters import RESERVED, Axis, factorize, joint_labels, joint_parts, known_columns, parse_groups
 from evalreg.data.engine import ROWS as GROUPED_ROWS
 from evalreg.data.engine import Measures, Query
@@ -43,9 +43,8 @@ RATIO_COLUMNS |= {name: name for name in ("least", "most", "inside", "stray", "i
 WEIGHTED_RATIO_COLUMNS = {"w": WEIGHT, "ww": WEIGHT2, "wd": "weight2_denominator"}
 WEIGHTED_RATIO_COLUMNS |= {"wee": SQUARES2, "wed": "cross2", "wdd": "weight2_denominator2"}
 
-SCORE_SUMS = (ROWS, TOTAL, SQUARES, LOW, HIGH)
-PAIR_SUMS = (ROWS, *PAIR_COLUMNS.values())
-RATIO_SUMS = (ROWS, *RATIO_COLUMNS.values())
+SUMS = {"scores": (ROWS, TOTAL, SQUARES, LOW, HIGH), "pairs": (ROWS, *PAIR_COLUMNS.values())}
+SUMS["ratios"] = (ROWS, *RATIO_COLUMNS.values())
 OF_WEIGHTS = {"pairs": tuple(WEIGHTED_PAIR_COLUMNS.values()), "ratios": tuple(WEIGHTED_RATIO_COLUMNS.values())}
 WHAT = {"scores": "single scores", "pairs": "comparisons of two models", "ratios": "ratios"}
 TAKERS = {
@@ -78,9 +77,9 @@ class SummedRoles:
     weights: str | None = None
 
     def __post_init__(self) -> None:
-        sums = {*SCORE_SUMS, *PAIR_SUMS, *RATIO_SUMS, *OF_WEIGHTS["pairs"], *OF_WEIGHTS["ratios"]}
+        sums = set().union(*SUMS.values(), *OF_WEIGHTS.values())
         named = (*self.labels, self.score, self.item, self.winner, *self.key, self.numerator, self.denominator)
-        taken = [name for name in (*named, self.weights) if name is not None and name.startswith(RESERVED)]
+        taken = [name for name in without_none(*named, self.weights) if name.startswith(RESERVED)]
         if taken := [*taken, *(name for name in self.labels if name in sums)]:
             raise ArgumentError(
                 f'labels must not have the name of a column of sums, nor columns one that begins with "{RESERVED}"; '
@@ -91,7 +90,7 @@ class SummedRoles:
     @property
     def cell_columns(self) -> Axis:
         """Columns of the cells: models, or both sides, and strata."""
-        return tuple(name for name in (*self.by, self.left, self.right, self.strata) if name is not None)
+        return without_none(*self.by, self.left, self.right, self.strata)
 
     @property
     def labels(self) -> Axis:
@@ -101,8 +100,7 @@ class SummedRoles:
     @property
     def sums(self) -> Names:
         """Columns of numbers."""
-        plain = {"scores": SCORE_SUMS, "pairs": PAIR_SUMS, "ratios": RATIO_SUMS}[self.kind]
-        return plain if self.weights is None else (*plain, *OF_WEIGHTS[self.kind])
+        return SUMS[self.kind] if self.weights is None else (*SUMS[self.kind], *OF_WEIGHTS[self.kind])
 
     @property
     def outcome(self) -> str:

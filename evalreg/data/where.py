@@ -231,7 +231,7 @@ def mask(row_filter: Filter, table: Table) -> BoolArray:
 
 def _present(table: Table, name: str) -> tuple[pd.Series[Any], BoolArray]:
     """The values of a column that are there, and where."""
-    column = table.to_pandas([name], None).iloc[:, 0]
+    column = table.series([name], None)[name]
     column = column.astype(object) if isinstance(column.dtype, pd.CategoricalDtype) else column
     present = ~table.missing(name)
     return column[present], present

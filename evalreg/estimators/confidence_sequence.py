@@ -264,7 +264,7 @@ def _places(table: Table, order: str, rows: IntArray) -> IntArray:
             column=order,
             count=absent,
         )
-    column = table.to_pandas([order], None)[order].iloc[rows].reset_index(drop=True)
+    column = table.to_pandas([order])[order].iloc[rows].reset_index(drop=True)
     try:
         return np.asarray(column.sort_values(kind="stable").index, dtype=np.intp)
     except TypeError:

@@ -190,7 +190,7 @@ def _together(
             raise ArgumentTypeError(f"{text}, so that no cluster could be in both. Make them alike first.", column=name)
     sides, verdicts, truth = (answers.source, known.source), answers.values["judge"], known.values["human"]
     shared = [name for name in sides[0].table.columns if name in sides[1].table.columns]
-    both = pd.concat([side.table.to_pandas(shared, None).iloc[side.places()] for side in sides], ignore_index=True)
+    both = pd.concat([side.table.to_pandas(shared).iloc[side.places()] for side in sides], ignore_index=True)
     keys, cell = cells_of(answers.used, by)
     part = np.append(np.zeros(verdicts.size) if cell is None else cell, len(keys) + truth).astype(np.intp)
     right = {judge: np.append(verdicts, known.values["judge"] == truth)}

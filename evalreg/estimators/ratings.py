@@ -680,7 +680,7 @@ def item_columns(rows: ReadRows, item: str) -> pd.DataFrame:
             continue
         if np.array_equal(labels, labels[codes.first][codes.codes]):
             alike.append(name)
-    frame = table.to_pandas(alike, None).iloc[first].reset_index(drop=True)
+    frame = table.to_pandas(alike).iloc[first].reset_index(drop=True)
     if item not in frame:  # a joint id
         frame.insert(0, item, [codes.label(code) for code in range(codes.n_clusters)])
     return frame

@@ -107,7 +107,7 @@ class FittedModel:
             if name not in table.columns:
                 hint = nearest_or_all(name, table.columns, "column")
                 raise MissingColumnError(f'`data` lacks "{name}", a covariate of the formula.{hint}', column=name)
-        columns = table.to_pandas(tuple(self.covariates), None)
+        columns = table.to_pandas(tuple(self.covariates))
         plain = {name: _plain(columns[name], self.labels(name)) for name in self.covariates}
         frame = pd.DataFrame(plain, index=range(table.n_rows))
         whole = frame.notna().all(axis=1).to_numpy()

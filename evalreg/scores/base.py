@@ -164,20 +164,19 @@ class Cells:
 
 def cell_sums(values: FloatArray, cell: IntArray | None, n_cells: int, weights: FloatArray | None) -> Cells:
     """The cells of rows in memory; `cell` is None where there is one."""
+
+    def total(of_rows: FloatArray) -> FloatArray:
+        return np.array([of_rows.sum()]) if cell is None else np.bincount(cell, of_rows, n_cells).astype(float)
+
+    def weighted(of_rows: FloatArray) -> FloatArray:
+        return total(of_rows if weights is None else weights * of_rows)
+
     unlike = weights is not None and bool(np.any(weights != 1))
-    if cell is None:
-        total = np.array([values.sum() if weights is None else weights @ values])
-        weight = np.array([float(values.size) if weights is None else weights.sum()])
-        residual = values - total[0] / weight[0]
-        squares = np.array([residual @ residual if weights is None else weights @ residual**2])
-        count, low, high = (np.array([float(x)]) for x in (values.size, np.min(values), np.max(values)))
-        return Cells.of_totals(count, weight, total, squares, low, high, unlike=unlike)
-    count = np.bincount(cell, minlength=n_cells).astype(float)
-    weight = count if weights is None else _sums(cell, weights, n_cells)
-    total = _sums(cell, values if weights is None else weights * values, n_cells)
-    squared = (values - (total / weight)[cell]) ** 2
-    squares = _sums(cell, squared if weights is None else weights * squared, n_cells)
-    return Cells.of_totals(count, weight, total, squares, *extremes(cell, values, values, n_cells), unlike=unlike)
+    count = np.array([float(values.size)]) if cell is None else np.bincount(cell, minlength=n_cells).astype(float)
+    weight, totals = count if weights is None else total(weights), weighted(values)
+    squares = weighted((values - (totals / weight)[slice(None) if cell is None else cell]) ** 2)
+    ends = ([values.min()], [values.max()]) if cell is None else extremes(cell, values, values, n_cells)
+    return Cells.of_totals(count, weight, totals, squares, *map(np.asarray, ends), unlike=unlike)
 
 
 def extremes(cell: IntArray, low: FloatArray, high: FloatArray, n_cells: int) -> tuple[FloatArray, FloatArray]:
@@ -186,10 +185,6 @@ def extremes(cell: IntArray, low: FloatArray, high: FloatArray, n_cells: int) ->
     np.minimum.at(least, cell, low)
     np.maximum.at(most, cell, high)
     return least, most
-
-
-def _sums(cell: IntArray, values: FloatArray, n_cells: int) -> FloatArray:
-    return np.asarray(np.bincount(cell, values, n_cells), dtype=np.float64)
 
 
 EVERY_ROW: Axis = ("",)
@@ -381,9 +376,7 @@ class Scores(ABC):
     def heaviest_rows(self) -> FloatArray:
         """The largest weight of a row in each cell."""
         rows = self.in_cells()[0]
-        weight = np.zeros(rows.n_cells)
-        np.maximum.at(weight, rows.cell, rows.weight)
-        return weight
+        return extremes(rows.cell, rows.weight, rows.weight, rows.n_cells)[1]
 
     def column_sums(self, by: Axis, columns: Matrix) -> ColumnSums:
         """The weight of clusters in some columns, each a combination of these scores' columns, (n_columns, m)."""

@@ -21,6 +21,7 @@ from evalreg.numerics.matrices import (
     dense,
     faster_dense,
     identity,
+    parts_of,
     scale_columns,
     square,
     sum_blocks,
@@ -232,11 +233,9 @@ def _parts(codes: Codes, n_columns: int) -> Iterator[BlockRows]:
         yield None, codes.codes, codes.n_clusters
         return
     order, starts = codes.order
-    step = max(HELD // n_columns, 1)
-    for first in range(0, codes.n_clusters, step):
-        last = min(first + step, codes.n_clusters)
-        rows = order[starts[first] : starts[last]]
-        yield rows, codes.codes[rows] - first, last - first
+    for part in parts_of(codes.n_clusters, max(HELD // n_columns, 1)):
+        rows = order[starts[part.start] : starts[part.stop]]
+        yield rows, codes.codes[rows] - part.start, part.stop - part.start
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,7 +257,9 @@ class PairedMeans(Paired):
     @cached_property
     def _shared(self) -> FloatArray:
         """Questions that columns share, shape (n_columns, n_columns)."""
-        return _gram(self._answers[1])
+        present = self._answers[1]
+        present = dense(present) if faster_dense(present) else present
+        return dense(present.T @ present)
 
     @cached_property
     def _answers(self) -> tuple[Matrix, Matrix]:
@@ -316,12 +317,6 @@ class PairedMeans(Paired):
         for at in np.array_split(np.arange(first.size), first.size // step + 1):
             if at.size:
                 yield at, dense(values[first[at]] - values[second[at]]), None
-
-
-def _gram(matrix: Matrix) -> FloatArray:
-    """X'X, shape (n_columns, n_columns)."""
-    matrix = dense(matrix) if faster_dense(matrix) else matrix
-    return dense(matrix.T @ matrix)
 
 
 def paired_answers(estimate: Any, item: Axis) -> Paired | None:

@@ -19,7 +19,7 @@ from evalreg.data.engine_rows import MIDDLE, weighted
 from evalreg.data.frame import refuse_extreme, refuse_infinite
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE, HELD_BYTES, ROOT_OF_ROUNDING
-from evalreg.numerics.matrices import Matrix, compressed, dense, square, sum_blocks
+from evalreg.numerics.matrices import Matrix, compressed, dense, parts_of, square, sum_blocks
 from evalreg.numerics.moments import ClusterSums, sums_of_residuals
 from evalreg.scores.base import Block, Blocks, Cells, Scores
 from evalreg.scores.rows import ByClusterRows, ClusterPairs, PairSums, roots, rows_of, totals_of
@@ -670,8 +670,7 @@ class EngineMoments(ByClusterRows):
         far = np.einsum("j,cjk->ck", self.reach, np.abs(B))
         heaviest = self.inner.heaviest_rows()
         cells = np.flatnonzero(heaviest * np.einsum("ck,ck->c", far, far) > above)
-        for first in range(0, cells.size, MOST_CELLS):
-            some = cells[first : first + MOST_CELLS]
+        for some in (cells[part] for part in parts_of(cells.size, MOST_CELLS)):
             measured = self._measured("whether single rows determine a coefficient")
             forms = np.zeros((B.shape[0], B.shape[1], B.shape[1]))
             forms[some] = (B @ np.swapaxes(B, 1, 2))[some]

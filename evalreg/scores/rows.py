@@ -168,6 +168,11 @@ class Absorbed:
         return np.asarray((design[rows] / np.sqrt(leverage[rows])[:, None]).T)
 
 
+def starts_of(counts: IntArray) -> IntArray:
+    """Where clusters of so many rows begin, one after the other, with the end."""
+    return np.concatenate([[0], np.cumsum(counts)])
+
+
 @dataclass(frozen=True, eq=False)
 class Clusters(ABC):
     """Some whole clusters of a regression, one after the other.
@@ -214,8 +219,8 @@ class Clusters(ABC):
         if not few.any():
             return None, iter([Block(self.totals, self.grams())])
         order = np.flatnonzero(np.repeat(few, self.counts))
-        starts, which = np.concatenate([[0], np.cumsum(self.counts[few])]), self.first + np.flatnonzero(few)
-        narrow = NarrowClusters(self.rows, self.totals[few], order, starts, which)
+        which = self.first + np.flatnonzero(few)
+        narrow = NarrowClusters(self.rows, self.totals[few], order, starts_of(self.counts[few]), which)
         return narrow, iter(() if few.all() else [Block(self.totals[~few], self.some(~few).grams())])
 
 
@@ -236,8 +241,9 @@ class ClusterRows(Clusters):
 
     def some(self, which: BoolArray) -> ClusterRows:
         """Some of these clusters."""
-        starts = np.concatenate([[0], np.cumsum(self.counts[which])])
-        return ClusterRows(0, self.totals[which], starts, self.design[np.repeat(which, self.counts)])
+        return ClusterRows(
+            0, self.totals[which], starts_of(self.counts[which]), self.design[np.repeat(which, self.counts)]
+        )
 
     def grams(self) -> FloatArray:
         """X_g'W X_g."""
@@ -325,7 +331,8 @@ class RegressionScores(LabelledScores, ByClusterRows):
 
     def rows_above(self, root: FloatArray, above: float) -> Iterator[FloatArray]:
         """Rows whose leverage is more than that."""
-        return (rows[[r]] @ root for rows in self._parts() for r in np.flatnonzero(_lengths(rows, root) > above))
+        for turned in (_turned(rows, root) for rows in self._parts()):
+            yield from (turned[[r]] for r in np.flatnonzero(np.einsum("rk,rk->r", turned, turned) > above))
 
     def row_influence(self, bread: Matrix) -> FloatArray:
         """Influence of each row, B's_r, shape (n_rows, n_params)."""
@@ -349,8 +356,7 @@ class RegressionScores(LabelledScores, ByClusterRows):
 
     def slices(self) -> Iterator[slice]:
         """Rows in parts whose design, and three arrays more of its size, stay small."""
-        step = max(HELD // 4 // max(self.n_columns, 1), 1)
-        return (slice(first, min(first + step, self.n_rows)) for first in range(0, self.n_rows, step))
+        return parts_of(self.n_rows, max(HELD // 4 // max(self.n_columns, 1), 1))
 
     def _parts(self) -> Iterator[FloatArray]:
         return (self.design_rows(part) for part in self.slices())
@@ -358,12 +364,6 @@ class RegressionScores(LabelledScores, ByClusterRows):
 
 def _turned(rows: FloatArray, maps: FloatArray) -> FloatArray:
     return rows if is_identity(maps) else rows @ maps
-
-
-def _lengths(rows: FloatArray, root: FloatArray) -> FloatArray:
-    """|R'x|^2 of each row."""
-    turned = _turned(rows, root)
-    return np.asarray(np.einsum("rk,rk->r", turned, turned))
 
 
 def cluster_ranges(rows: FloatArray, k: int, grams: bool) -> Iterator[tuple[int, int]]:
@@ -376,20 +376,29 @@ def cluster_ranges(rows: FloatArray, k: int, grams: bool) -> Iterator[tuple[int,
     return pairwise(np.unique([0, *ends, rows.size]).tolist())
 
 
-@dataclass(frozen=True, eq=False)
-class InfluenceScores(LabelledScores):
-    """Scores of any model, row by row, as an array of rows; of its design nothing is known."""
+class ScoreRows(LabelledScores):
+    """Scores row by row, as an array: (n_rows, n_columns), weighted, so that columns sum to zero."""
 
-    # (n_rows, n_columns): weighted, so that columns sum to zero.
     values: FloatArray
-    labels: Labels
-    # Weights of the rows in the fit; None where all are alike. The scores hold them already.
-    weights: FloatArray | None = None
 
     @property
     def n_columns(self) -> int:
         """Columns of the scores."""
         return int(self.values.shape[1])
+
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)', by statsmodels."""
+        return meat_of_rows(self.values, None if by is None else self.labels.codes(by), bread)
+
+
+@dataclass(frozen=True, eq=False)
+class InfluenceScores(ScoreRows):
+    """Scores of any model; of its design nothing is known."""
+
+    values: FloatArray
+    labels: Labels
+    # Weights of the rows in the fit; None where all are alike. The scores hold them already.
+    weights: FloatArray | None = None
 
     def cells(self, by: Axis) -> Blocks:
         """Sums within clusters."""
@@ -397,20 +406,15 @@ class InfluenceScores(LabelledScores):
         totals = [np.bincount(codes.codes, column, codes.n_clusters) for column in self.values.T]
         return iter([Block(np.column_stack(totals), None)])
 
-    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
-        """Sum over clusters of (B' T_g)(B' T_g)', by statsmodels."""
-        return meat_of_rows(self.values, None if by is None else self.labels.codes(by), bread)
-
     def row_influence(self, bread: Matrix) -> FloatArray:
         """Influence of each row, B's_r, shape (n_rows, n_params)."""
         return self.values @ dense(bread)
 
 
 @dataclass(frozen=True, eq=False)
-class RowScores(RegressionScores):
+class RowScores(RegressionScores, ScoreRows):
     """Scores of a regression as an array of rows, with its design."""
 
-    # (n_rows, n_columns): weighted, so that columns sum to zero.
     values: FloatArray
     labels: Labels
     # Rows of the design scaled by the square root of the working weights, so that X_g'W X_g is the sum of squares of
@@ -420,11 +424,6 @@ class RowScores(RegressionScores):
     residual: FloatArray | None = None
     # Weights of the rows in the fit; None where all are alike. The scores hold them already.
     weights: FloatArray | None = None
-
-    @property
-    def n_columns(self) -> int:
-        """Columns of the scores."""
-        return int(self.values.shape[1])
 
     def design_rows(self, rows: slice) -> FloatArray:
         """Some rows of the design."""
@@ -456,10 +455,6 @@ class RowScores(RegressionScores):
             rows, offsets = order[starts[low] : starts[high]], starts[low : high + 1] - starts[low]
             yield ClusterRows(low, sums_of_rows(self.values[rows], offsets), offsets, self.design[rows])
 
-    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
-        """Sum over clusters of (B' T_g)(B' T_g)', by statsmodels."""
-        return meat_of_rows(self.values, None if by is None else self.labels.codes(by), bread)
-
 
 def meat_of_rows(values: FloatArray, codes: Codes | None, bread: Matrix) -> FloatArray:
     """Sum over clusters (None: rows) of (B' T_g)(B' T_g)' of the scores of rows, by statsmodels.
@@ -471,9 +466,8 @@ def meat_of_rows(values: FloatArray, codes: Codes | None, bread: Matrix) -> Floa
 
     B = dense(bread)
     if codes is None:
-        step = max(HELD // 4 // max(values.shape[1], 1), 1)
-        parts = (values[first : first + step] @ B for first in range(0, values.shape[0], step))
-        return sum_blocks(np.asarray(S_white_simple(part)) for part in parts)
+        parts = parts_of(values.shape[0], max(HELD // 4 // max(values.shape[1], 1), 1))
+        return sum_blocks(np.asarray(S_white_simple(values[part] @ B)) for part in parts)
     # Each column in one piece of memory, as it is summed.
     return np.asarray(S_crosssection((B.T @ values.T).T, codes.codes))
 
@@ -630,7 +624,7 @@ class ClusterPairs(Clusters):
 
     def some(self, which: BoolArray) -> ClusterPairs:
         """Some of these clusters."""
-        starts = np.concatenate([[0], np.cumsum(self.counts[which])])
+        starts = starts_of(self.counts[which])
         pairs = np.repeat(which, self.counts // self.basis.shape[1])
         return ClusterPairs(0, self.totals[which], starts, self.cell[pairs], self.pair_squares[pairs], self.basis)
 
@@ -748,5 +742,5 @@ class MomentScores(RegressionScores):
         M, m = rows.sums(of_rows, (self.weights,), self.error, squares)
         occurs = M[:, 0, 0] > 0 if squares else np.ones(present.size, dtype=bool)
         cluster, cell = np.divmod(present[occurs], C)
-        starts = np.concatenate([[0], np.cumsum(np.bincount(cluster, minlength=n_clusters))])
+        starts = starts_of(np.bincount(cluster, minlength=n_clusters))
         return PairSums(cell, starts, M[occurs], m[occurs])

@@ -29,6 +29,7 @@ from evalreg.numerics.matrices import (
     identity,
     nonzero_entries,
     of_columns,
+    parts_of,
     scale_columns,
     scale_rows,
     squared_entries,
@@ -58,9 +59,9 @@ class Unseen:
 
     @classmethod
     def of_clusters(cls, blocks: Iterable[tuple[FloatArray, FloatArray, FloatArray]]) -> Unseen:
-        """From parts of clusters in the variance of independent rows, in place of n_g, rows n_g, and rows k_g.
+        """From what clusters add to the variance of independent rows (as n_g), n_g and k_g, (n_clusters, m) each.
 
-        Block by block, shape (n_clusters, m) each.
+        Block by block.
         """
         total, share, pairs = 0.0, 0.0, 0.0
         for part, size, rarer in blocks:
@@ -91,9 +92,7 @@ def rarer_scores(
     counted, squares = shares.T.tocsr(), squared_entries(shares).T.tocsr()
     for scores, rows in blocks:
         rarer = compressed(rows - abs(2 * scores - rows)) / 2
-        step = max(HELD // max(shares.shape[0], 1), 1)
-        for first in range(0, rows.shape[0], step):
-            at = slice(first, first + step)
+        for at in parts_of(rows.shape[0], max(HELD // max(shares.shape[0], 1), 1)):
             part, weight = dense(rows[at] @ squares), dense(rows[at] @ counted)
             size = quotient(weight**2, part, 0.0)
             yield part, size, size * quotient(dense(rarer[at] @ counted), weight, 0.0)

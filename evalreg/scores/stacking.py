@@ -17,6 +17,7 @@ from evalreg.numerics.matrices import (
     Matrix,
     compressed,
     dense,
+    parts_of,
     row_products,
     scale_columns,
     scale_rows,
@@ -24,7 +25,17 @@ from evalreg.numerics.matrices import (
     sum_blocks,
 )
 from evalreg.numerics.moments import ClusterSums
-from evalreg.scores.base import EVERY_ROW, Block, Blocks, CellScores, ColumnSums, NarrowClusters, RowsInCells, Scores
+from evalreg.scores.base import (
+    EVERY_ROW,
+    Block,
+    Blocks,
+    CellScores,
+    ColumnSums,
+    NarrowClusters,
+    RowsInCells,
+    Scores,
+    extremes,
+)
 from evalreg.scores.engine import EngineScores
 
 
@@ -228,13 +239,6 @@ def _padded(matrix: Matrix, before: int, after: int) -> Matrix:
     return sparse.hstack([empty[0], compressed(matrix), empty[1]]).tocsr()
 
 
-def stack_scores(first: Scores, second: Scores) -> StackedScores:
-    """Scores of the same rows side by side; refused where either lives in an engine."""
-    if not (first.stackable and second.stackable):
-        raise NotAvailableError("`stack` needs means, win rates or regressions whose rows are in memory.")
-    return StackedScores(first, second)
-
-
 @dataclass(frozen=True, eq=False)
 class SampledShares(Scores):
     """Scores of means over strata whose clusters are drawn, so that the shares of the strata are estimated too.
@@ -353,9 +357,7 @@ class MappedScores(Scores):
     def _grams(self, totals: Matrix, weight: Matrix, flat: Matrix) -> Blocks:
         """Sums of some clusters with their X_g'W X_g, from the weights of their cells."""
         n_columns = self.n_columns
-        size = max(HELD // n_columns**2, 1)
-        for first in range(0, weight.shape[0], size):
-            part = slice(first, first + size)
+        for part in parts_of(weight.shape[0], max(HELD // n_columns**2, 1)):
             gram = dense(weight[part] @ flat).reshape(-1, n_columns, n_columns)
             yield Block(dense(totals[part]), gram)
 
@@ -365,12 +367,11 @@ class MappedScores(Scores):
             yield None, self.cells(by)
             return
         flat, factor = self.information.flat, compressed(self.information.factor)
-        size, before = max(HELD // (8 * self.n_columns), 1), 0
+        before = 0
         for block in self.inner.cells(by):
             totals, weight = compressed(self._totals(block)), compressed(self._weights(block))
-            for first in range(0, weight.shape[0], size):
-                part = slice(first, first + size)
-                yield self._narrow(before + first, totals[part], weight[part], flat, factor)
+            for part in parts_of(weight.shape[0], max(HELD // (8 * self.n_columns), 1)):
+                yield self._narrow(before + part.start, totals[part], weight[part], flat, factor)
             before += weight.shape[0]
 
     def _narrow(
@@ -535,9 +536,7 @@ class SummedPairScores(CellScores):
 
     def heaviest_rows(self) -> FloatArray:
         """The largest weight of a row in each cell."""
-        largest = np.zeros(self.n_columns)
-        np.maximum.at(largest, self.cell, self.heaviest)
-        return largest
+        return extremes(self.cell, self.heaviest, self.heaviest, self.n_columns)[1]
 
     def turned(self, which: BoolArray, cell: IntArray, fitted: FloatArray) -> SummedPairScores:
         """The same lines in other cells, some as scores of the other side."""

@@ -148,6 +148,20 @@ def test_what_a_sentence_says_to_pass_is_typed_as_an_option_and_works(run):
         status, _, error = run(line)
         assert (status, typed in error) == (3, True), error
         assert run(f"{re.sub(rf' {typed.split()[0]} [^ ]+', '', line)} {typed}")[0] == 0
+    log = pd.read_csv("logs/models.csv")
+    log.astype(object).assign(score=log["score"].astype(object).mask(log.index % 99 == 0, "error")).to_csv("words.csv")
+    where = re.search(r"out: (--where '.*')", run("mean words.csv")[2])[1]
+    table = pd.read_csv(io.StringIO(run(f"mean words.csv {where} --format csv")[1])).set_index("name")["estimate"]
+    assert table.to_dict() == pytest.approx(log[log.index % 99 > 0].groupby("model")["score"].mean().to_dict())
+    run("mean logs/passages.csv --format json -o results.json")
+    proposed = re.search(r"`evalreg (table results.json)`", run("mean results.json")[2])[1]
+    assert re.search(r"mean +0.7621\n", run(proposed)[1])
+    stars = "table {}logs/passages.csv --groups passage --formulas 'score ~ n_words'{}"
+    assert run(stars.format("--stars ", ""))[1] == run(stars.format("", " --stars"))[1]
+    assert "*** p < .001" in run(stars.format("", " --stars"))[1]
+    pilot = pd.read_csv("logs/pilot.csv")
+    pilot[(pilot["model"] != "model-1") | (pilot["question"] != pilot["question"][0])].to_csv("part.csv", index=False)
+    assert re.search(r"`mean` with --questions\s+shared", run("noise part.csv --item question --sample sample")[1])
     assert "`winner()`" not in run(f"{mean} --by subject --details")[1]
 
 
@@ -161,9 +175,11 @@ def test_what_a_sentence_says_to_pass_is_typed_as_an_option_and_works(run):
         "report logs/models.csv --no-paired",
         "report logs/models.csv --item question --baseline old --strata passage --winner model",
         "mean logs/passages.csv --groups passage --groups subject",
+        "table results.json --formulas 'score ~ 1'",
     ],
 )
 def test_an_option_that_would_have_no_effect_is_refused(run, line):
+    assert run("mean logs/passages.csv --format json -o results.json")[0] == 0
     status, output, error = run(line)
     assert (status, output) == (3, "")
     assert error.startswith("evalreg: error: --")

@@ -259,6 +259,27 @@ def test_doctor_has_a_line_for_each_file_and_reads_what_is_whole(tmp_path, monke
         assert (main(["doctor", name]), "standard input" in capsys.readouterr().err) == (status, status == 3)
 
 
+def test_models_that_no_score_compares_are_named_with_what_they_have(tmp_path, capsys):
+    paths = [str(tmp_path / f"{scorer}.eval") for scorer in ("match", "includes")]
+    for path, model in zip(paths, ("a", "b"), strict=True):
+        write_eval(Path(path), header(model=model), [summary(i, 1, {Path(path).stem: "C"}) for i in range(5)])
+    by_name = [f"{name}={path}" for name, path in zip("ab", paths, strict=True)]
+    for command, words, said in (
+        ("compare", paths, r'match.eval has "match"; \S*includes.eval has "includes"'),
+        ("compare", [*paths, "--scorer", "match"], r'includes.eval is left out: it has no score by "match", but'),
+        ("leaderboard", [*paths, "--scorer", "match"], r'includes.eval is left out: it has no score by "match", but'),
+        ("compare", by_name, r"was read by match and, in 'b', by includes. Choose one that all have by --scorer NAME"),
+        ("compare", [*by_name, "--scorer", "match"], r"got 'match'.\n\(In 'b'.\)"),
+    ):
+        assert main([command, *words]) == 3
+        assert re.search(said, capsys.readouterr().err)
+    odd = [line(i, "odd", acc="?") for i in range(5)]
+    lm_eval(tmp_path / "lm", {task: [line(i, task, acc=i % 2) for i in range(5)] for task in ("p", "q")} | {"odd": odd})
+    assert main(["mean", str(tmp_path / "lm")]) == 3
+    cure = re.search("or (--task p,q) to", capsys.readouterr().err)[1]
+    assert main(["mean", str(tmp_path / "lm"), *cure.split()]) == 0
+
+
 def test_a_log_in_a_stream_is_read_as_its_file_is(shared, tmp_path, monkeypatch, capsys):
     by_files_beside = ("gpt4-comparisons.csv", "single_grade.jsonl", "gpt-3.5-turbo-testset-v1.json")
     for path in (path for path in (shared / "data" / "original").rglob("*.*") if path.name not in by_files_beside):

@@ -48,7 +48,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Told:
-    """Rows that `column` tells apart; `keys` name one row."""
+    """Rows that `column` tells apart; `keys` and it name one row."""
 
     write: Callable[[Path], Any]
     column: str
@@ -63,6 +63,12 @@ class Counted:
 
     write: Callable[[Path], Any]
     duplicates: int
+
+
+def offered(write: Callable[[Path], Any], argument: str, rows: dict[str, int]) -> Refused:
+    """An error that lists the values of an argument with the rows that each reads."""
+    listed = tuple(rf"'{re.escape(value)}' \({n}\)" for value, n in rows.items())
+    return Refused(write, listed, tuple(({argument: value}, n) for value, n in rows.items()))
 
 
 # Writers of what no other test has.
@@ -154,31 +160,23 @@ TWO_DICT = {"match": {"a": 1, "b": 0}}
 
 PLANTS: dict[str, dict[str, Refused | Told | Counted]] = {
     "inspect": {
-        "scorers": Refused(
-            lambda f: inspect(f, lambda i: {"match": "C", "f1": 0.5}),
-            (r"'match' \(6\)", r"'f1' \(6\)"),
-            (({"scorer": "match"}, 6), ({"scorer": "f1"}, 6)),
-        ),
-        "metrics": Refused(
-            lambda f: inspect(f, lambda i: {"match": {"value": TWO_DICT["match"]}}),
-            (r"'a' \(6\)", r"'b' \(6\)"),
-            (({"metric": "a"}, 6), ({"metric": "b"}, 6)),
+        "scorers": offered(lambda f: inspect(f, lambda i: {"match": "C", "f1": 0.5}), "scorer", {"match": 6, "f1": 6}),
+        "metrics": offered(
+            lambda f: inspect(f, lambda i: {"match": {"value": TWO_DICT["match"]}}), "metric", {"a": 6, "b": 6}
         ),
         "versions": Refused(lambda f: inspect_twice(f, task_version=2, model="m/two"), ("version 1:", "version 2:")),
         "runs": Refused(lambda f: inspect_twice(f, eval_id="e2"), (r"e1.*\(6 scores\)", r"e2.*\(6 scores\)")),
         "settings": Told(lambda f: inspect_twice(f, task_args={"shots": 5}), "model"),
-        "repeats": Told(lambda f: inspect(f, n=2), "sample", keys=("model", "item", "sample")),
+        "repeats": Told(lambda f: inspect(f, n=2), "sample"),
     },
     "lm_eval": {
-        "metrics": Refused(
+        "metrics": offered(
             lambda f: lm_eval(f, {"quiz": documents("none", acc=1.0, acc_norm=0.5)}),
-            (r"'acc' \(8\)", r"'acc_norm' \(8\)"),
-            (({"metric": "acc"}, 8), ({"metric": "acc_norm"}, 8)),
+            "metric",
+            {"acc": 8, "acc_norm": 8},
         ),
-        "filters": Refused(
-            lambda f: lm_eval(f, {"quiz": documents("strict", "flexible")}),
-            (r"'strict' \(8\)", r"'flexible' \(8\)"),
-            (({"filter": "strict"}, 8), ({"filter": "flexible"}, 8)),
+        "filters": offered(
+            lambda f: lm_eval(f, {"quiz": documents("strict", "flexible")}), "filter", {"strict": 8, "flexible": 8}
         ),
         "versions": Refused(
             lambda f: lm_eval_twice(f, model="org/two", versions={"quiz": 2.0}), ("version 1.0:", "version 2.0:")
@@ -187,27 +185,23 @@ PLANTS: dict[str, dict[str, Refused | Told | Counted]] = {
         "repeats": Refused(lm_eval_appended, ("8 occur again",)),
     },
     "promptfoo": {
-        "metrics": Refused(
+        "metrics": offered(
             lambda f: document(f / "a.json", answers(4, (0,), (0,), lambda i, *_: {"score": 0.5 * (i % 2)})),
-            (r"'score' \(8\)", r"'success' \(8\)"),
-            (({"metric": "score"}, 8), ({"metric": "success"}, 8)),
+            "metric",
+            {"score": 8, "success": 8},
         ),
-        "filters": Told(
-            lambda f: document(f / "a.json", answers(4, (0,))), "prompt", keys=("model", "prompt", "item", "sample")
-        ),
-        "repeats": Told(
-            lambda f: document(f / "a.json", answers(4, (0,), (0,))), "sample", keys=("model", "item", "sample")
-        ),
+        "filters": Told(lambda f: document(f / "a.json", answers(4, (0,))), "prompt", keys=("model", "item", "sample")),
+        "repeats": Told(lambda f: document(f / "a.json", answers(4, (0,), (0,))), "sample"),
         "runs": Refused(
             twice(document, answers(4), [row | {"id": "other" + row["id"]} for row in answers(4)]),
             (r"a\.json", r"b\.json"),
         ),
     },
     "alpaca_eval": {
-        "scorers": Refused(
+        "scorers": offered(
             lambda f: array(f / "a.json", [annotation(i, 1, annotator=f"j{i % 2}") for i in range(9)]),
-            (r"'j0' \(5\)", r"'j1' \(4\)"),
-            (({"scorer": "j0"}, 5), ({"scorer": "j1"}, 4)),
+            "scorer",
+            {"j0": 5, "j1": 4},
         ),
         "runs": Refused(
             twice(array, [annotation(i, 1) for i in range(4)], [annotation(i, 2) for i in range(4)]), ("4 occur again",)
@@ -218,7 +212,7 @@ PLANTS: dict[str, dict[str, Refused | Told | Counted]] = {
         "scorers": Told(
             lambda f: lines(f / "a.jsonl", [games(i, "A>B", "B>A", judge=j) for i in range(4) for j in "xy"]),
             "judge",
-            keys=("left", "right", "prompt", "judge"),
+            keys=("left", "right", "prompt"),
         ),
         "runs": Refused(
             twice(lines, [games(i, "A>B", "B>A") for i in range(4)], [games(i, "B>A", "A>B") for i in range(4)]),
@@ -227,15 +221,15 @@ PLANTS: dict[str, dict[str, Refused | Told | Counted]] = {
         "repeats": Counted(twice(lines, *[[games(i, "A>B", "B>A") for i in range(4)]] * 2), 8),
     },
     "mt_bench": {
-        "metrics": Refused(
+        "metrics": offered(
             lambda f: lines(f / "a.jsonl", [grade(i, 5, turn=turn) for i in range(4) for turn in (1, 2)]),
-            (r"'turn 1' \(4\)", r"'turn 2' \(4\)", r"'average' \(4\)"),
-            (({"metric": "turn 1"}, 4), ({"metric": "turn 2"}, 4), ({"metric": "average"}, 4)),
+            "metric",
+            {"turn 1": 4, "turn 2": 4, "average": 4},
         ),
-        "scorers": Refused(
+        "scorers": offered(
             lambda f: lines(f / "a.jsonl", [grade(i, 5, judge=[j, "v1"]) for i in range(4) for j in "xy"]),
-            (r"'x' \(4\)", r"'y' \(4\)"),
-            (({"scorer": "x"}, 4), ({"scorer": "y"}, 4)),
+            "scorer",
+            {"x": 4, "y": 4},
         ),
         "runs": Refused(
             twice(lines, [pair(i, "model_1", "tie") for i in range(4)], [pair(i, "tie", "tie") for i in range(4)]),
@@ -253,14 +247,12 @@ PLANTS: dict[str, dict[str, Refused | Told | Counted]] = {
         "repeats": Counted(twice(board, *[[compared(i, 1, "forward") for i in range(4)]] * 2), 4),
     },
     "pandalm": {
-        "scorers": Told(write_items, "judge", keys=("left", "right", "prompt", "judge")),
+        "scorers": Told(write_items, "judge", keys=("left", "right", "prompt")),
         "runs": Counted(twice(array, *[[item(i, 1) for i in range(4)]] * 2), 4),
     },
-    "llmfao": {"scorers": Told(comparisons("left", "right"), "judge", keys=("left", "right", "prompt", "judge"))},
+    "llmfao": {"scorers": Told(comparisons("left", "right"), "judge", keys=("left", "right", "prompt"))},
     "chatbot_arena": {
-        "filters": Refused(
-            arena, (r"'anonymous' \(5\)", r"'named' \(4\)"), (({"filter": "anonymous"}, 5), ({"filter": "named"}, 4))
-        ),
+        "filters": offered(arena, "filter", {"anonymous": 5, "named": 4}),
         "runs": Counted(twice(lines, *[[battle(i, "tie") for i in range(4)]] * 2), 4),
         "repeats": Refused(
             twice(lines, *[[battle(i, verdict) for i in range(4)] for verdict in ("tie", "model_a")]),
@@ -269,32 +261,22 @@ PLANTS: dict[str, dict[str, Refused | Told | Counted]] = {
     },
     "swe_bench": {"runs": Refused(lambda f: [report(f / f"m.{run}.json") for run in ("r1", "r2")], ("'m' has 2",))},
     "evalplus": {
-        "metrics": Refused(
-            lambda f: solutions(f / "a_eval_results.json", "present"),
-            (r"'base' \(6\)", r"'plus' \(6\)"),
-            (({"metric": "base"}, 6), ({"metric": "plus"}, 6)),
-        ),
-        "repeats": Told(
-            lambda f: solutions(f / "a_eval_results.json", "present"),
-            "sample",
-            keys=("model", "item", "sample"),
-            read={"metric": "base"},
-        ),
+        "metrics": offered(lambda f: solutions(f / "a_eval_results.json", "present"), "metric", {"base": 6, "plus": 6}),
+        "repeats": Told(lambda f: solutions(f / "a_eval_results.json", "present"), "sample", read={"metric": "base"}),
         "runs": Refused(
             lambda f: [solutions((f / run / "a_eval_results.json"), "status") for run in "xy" if not (f / run).mkdir()],
             ("'a' has 2",),
         ),
     },
     "pydantic_evals": {
-        "metrics": Refused(
+        "metrics": offered(
             lambda f: evals_report(f / "a.json", [evals_case(i, 0.5, True) for i in range(4)]),
-            (r"'closeness' \(4\)", r"'equal' \(4\)"),
-            (({"metric": "closeness"}, 4), ({"metric": "equal"}, 4)),
+            "metric",
+            {"closeness": 4, "equal": 4},
         ),
         "repeats": Told(
             lambda f: evals_report(f / "a.json", [evals_case(i, 0.5, True, run) for i in range(4) for run in (1, 2)]),
             "sample",
-            keys=("model", "item", "sample"),
             read={"metric": "equal"},
         ),
         "runs": Told(
@@ -302,15 +284,13 @@ PLANTS: dict[str, dict[str, Refused | Told | Counted]] = {
         ),
     },
     "deepeval": {
-        "metrics": Refused(
+        "metrics": offered(
             lambda f: deepeval_run(f / "a.json", [case_of_deepeval(i, {"m": 0.2, "n": 0.9}) for i in range(4)]),
-            (r"'m' \(4\)", r"'n' \(4\)"),
-            (({"metric": "m"}, 4), ({"metric": "n"}, 4)),
+            "metric",
+            {"m": 4, "n": 4},
         ),
         "repeats": Told(
-            lambda f: deepeval_run(f / "a.json", [case_of_deepeval(i % 4, {"m": 1.0}) for i in range(8)]),
-            "sample",
-            keys=("model", "item", "sample"),
+            lambda f: deepeval_run(f / "a.json", [case_of_deepeval(i % 4, {"m": 1.0}) for i in range(8)]), "sample"
         ),
         "runs": Told(
             lambda f: [
@@ -321,53 +301,37 @@ PLANTS: dict[str, dict[str, Refused | Told | Counted]] = {
         ),
     },
     "helm": {
-        "metrics": Refused(
-            lambda f: run_of_helm(f / "r"),
-            (rf"'exact_match' \({HELM}\)", rf"'f1_score' \({HELM}\)"),
-            (({"metric": "exact_match"}, HELM), ({"metric": "f1_score"}, HELM)),
-        ),
-        "perturbations": Refused(
+        "metrics": offered(lambda f: run_of_helm(f / "r"), "metric", {"exact_match": HELM, "f1_score": HELM}),
+        "perturbations": offered(
             lambda f: run_of_helm(f / "r", perturbed=True, metrics=("exact_match",)),
-            (rf"'original' \({HELM}\)", rf"'typos' \({HELM}\)"),
-            (({"filter": "original"}, HELM), ({"filter": "typos"}, HELM)),
+            "filter",
+            {"original": HELM, "typos": HELM},
         ),
-        "repeats": Told(
-            lambda f: run_of_helm(f / "r", trials=2, metrics=("exact_match",)),
-            "sample",
-            keys=("model", "item", "sample"),
-        ),
+        "repeats": Told(lambda f: run_of_helm(f / "r", trials=2, metrics=("exact_match",)), "sample"),
         "runs": Refused(
             lambda f: [run_of_helm(f / run, metrics=("exact_match",)) for run in "xy"],
             (rf"\({HELM} scores\).*\({HELM} scores\)",),
         ),
     },
     "openai_evals": {
-        "metrics": Refused(
-            two_scores_of_evals,
-            (rf"'correct' \({EVALS}\)", rf"'f1_score' \({EVALS}\)"),
-            (({"metric": "correct"}, EVALS), ({"metric": "f1_score"}, EVALS)),
-        ),
-        "repeats": Told(two_events_of_evals, "sample", keys=("model", "item", "sample")),
+        "metrics": offered(two_scores_of_evals, "metric", {"correct": EVALS, "f1_score": EVALS}),
+        "repeats": Told(two_events_of_evals, "sample"),
         "runs": Refused(
             twice(openai_evals, log_lines(), log_lines(seed=2)), (rf"\({EVALS} scores\).*\({EVALS} scores\)",)
         ),
     },
     "garak": {
-        "scorers": Refused(
-            lambda f: lines(f / "a.jsonl", attempts(d=[1.0, 0.0], e=[0.0, 0.0])),
-            (r"'d' \(4\)", r"'e' \(4\)"),
-            (({"scorer": "d"}, 4), ({"scorer": "e"}, 4)),
+        "scorers": offered(
+            lambda f: lines(f / "a.jsonl", attempts(d=[1.0, 0.0], e=[0.0, 0.0])), "scorer", {"d": 4, "e": 4}
         ),
-        "repeats": Told(
-            lambda f: lines(f / "a.jsonl", attempts(d=[1.0, 0.0])), "sample", keys=("model", "item", "sample")
-        ),
+        "repeats": Told(lambda f: lines(f / "a.jsonl", attempts(d=[1.0, 0.0])), "sample"),
         "runs": Refused(twice(lines, attempts(d=[1.0]), attempts(d=[0.0])), (r"\(2 scores\).*\(2 scores\)",)),
     },
     "lighteval": {
-        "metrics": Refused(
+        "metrics": offered(
             lambda f: lighteval(f, scores=[{"acc": 1.0, "em": 0.0} for _ in range(LIGHTEVAL)]),
-            (rf"'acc' \({LIGHTEVAL}\)", rf"'em' \({LIGHTEVAL}\)"),
-            (({"metric": "acc"}, LIGHTEVAL), ({"metric": "em"}, LIGHTEVAL)),
+            "metric",
+            {"acc": LIGHTEVAL, "em": LIGHTEVAL},
         ),
         "runs": Refused(
             lambda f: [lighteval(f, date=date) for date in ("2025-01-02T03-04-05.6", "2025-02-02T03-04-05.6")],
@@ -375,14 +339,8 @@ PLANTS: dict[str, dict[str, Refused | Told | Counted]] = {
         ),
     },
     "opencompass": {
-        "metrics": Refused(
-            lambda f: opencompass(f, "repeats"),
-            (r"'G-Pass@4_0.5' \(16\)", r"'correct' \(16\)"),
-            (({"metric": "G-Pass@4_0.5"}, 16), ({"metric": "correct"}, 16)),
-        ),
-        "repeats": Told(
-            lambda f: opencompass(f, "repeats"), "sample", 4, ("model", "item", "sample"), {"metric": "correct"}
-        ),
+        "metrics": offered(lambda f: opencompass(f, "repeats"), "metric", {"G-Pass@4_0.5": 16, "correct": 16}),
+        "repeats": Told(lambda f: opencompass(f, "repeats"), "sample", 4, read={"metric": "correct"}),
         "runs": Refused(
             lambda f: [opencompass(f, "list", run=run) for run in ("20240101_000000", "20240202_000000")],
             (rf"\({len(RIGHT)} scores\).*\({len(RIGHT)} scores\)",),
@@ -415,7 +373,7 @@ def test_no_reader_averages_unasked(tmp_path, capsys, name, kind, plant):
         log = er.read_log(tmp_path, **plant.read)
         assert log.format == name
         assert log.frame[plant.column].nunique() == plant.values
-        own = [*plant.keys, *({"order", "turn", "metric"} & set(log.frame))]
+        own = [*plant.keys, plant.column, *({"order", "turn", "metric"} & set(log.frame))]
         assert not log.frame.duplicated(own).any()
         if plant.column == "sample":
             # As many clusters as there are questions: repeats are no further evidence on other questions.

@@ -235,13 +235,26 @@ def test_the_code_of_a_report_on_a_harness_gives_its_numbers(tmp_path, monkeypat
         ["night0.parquet", "night1.parquet", "--n-shards", "2"],
         ["nested.jsonl", "--score", "scores.acc", "--item", "id", "--groups", "doc.passage"],
         ["points.csv", "--score", "points", "--by", "llm", "--item", "id", "--groups", "passage"],
+        ["words.csv", "--score", "points", "--by", "llm", "--item", "id", "--where", 'points != "error"'],
     ],
-    ids=["verdicts", "named", "named and filtered", "named logs", "logs", "stdin", "sums", "nested", "columns"],
+    ids=[
+        "verdicts",
+        "named",
+        "named and filtered",
+        "named logs",
+        "logs",
+        "stdin",
+        "sums",
+        "nested",
+        "columns",
+        "words",
+    ],
 )
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 def test_the_code_of_a_report_gives_its_numbers_whatever_was_read(logs, folder, monkeypatch, words):
     table = er.datasets.paired(n_passages=20, seed=3)
     table.rename(columns={"model": "llm", "question": "id", "score": "points"}).to_csv("points.csv", index=False)
+    pd.read_csv("points.csv").astype(object).replace({"points": {0: "error"}}).to_csv("words.csv", index=False)
     rows = table.rename(columns={"question": "item"})
     for night, (name, part) in enumerate(table.groupby("model")):
         part = part.drop(columns="model").assign(size=part["passage"].str[-3:].astype(int))

@@ -50,6 +50,10 @@ def _run(arguments: list[str]) -> int:
         if not arguments:  # a script whose words got lost must not pass for a gate that held
             _complain(build_parser().format_help())
             return BAD_INPUT
+        # What may be a flag or have values is a flag before anything that is none.
+        pairs = zip(arguments, [*arguments[1:], ""], strict=True)
+        bare = (word == "--stars" and not re.fullmatch(r"[\d., ]+|true|false", after) for word, after in pairs)
+        arguments = [word + "=true" * is_bare for word, is_bare in zip(arguments, bare, strict=True)]
         options = build_parser(arguments).parse_args(arguments)
         options.typed = shlex.join(["evalreg", *arguments])
         # Values are read here: argparse would reword what they refuse.
@@ -81,8 +85,9 @@ def _computed(options: argparse.Namespace) -> int:
     from evalreg.cli.verbs import run
 
     _check_output(options)
-    # A command without functions advises on all others.
-    others = () if options.chosen.functions else (option for command in COMMANDS for option in command.options())
+    # A command without functions advises on all others; `questions` is advised as an option of `mean`.
+    every = (option for command in COMMANDS for option in command.options())
+    others = (option for option in every if not options.chosen.functions or option.name == "questions")
     known = {option.name: option for option in others} | options.known
     with (
         passing(partial(_as_option, known, getattr(options, "where", None))),

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 import evalreg as er
-from evalreg.checks import counted, option, passed
+from evalreg.checks import MOST_LISTED, counted, option, passed
 from evalreg.cli.options import options_of, typed_value
-from evalreg.errors import ArgumentError, EvalregError, MissingColumnError
+from evalreg.errors import ArgumentError, EvalregError, MissingColumnError, NonNumericError
 from evalreg.logs.reading import ROLES
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from evalreg.logs.log import Log
 
 # Parameters that name columns of labels, whose ids are read as text to the letter.
@@ -33,6 +34,7 @@ class Rows:
     data: Any  # what a public function takes: a data frame, or sums
     log: Log | None = None  # with roles, runs and notes; None of a table without the names of roles, and of sums
     filter_note: str = ""  # the filter, with how many rows it kept of how many
+    converted: tuple[str, ...] = ()  # columns of text that are numbers where the filter keeps rows
     code: str = ""  # Python that reads them again: `log = ...` where there is a log, else `rows = ...`
 
     @property
@@ -121,17 +123,18 @@ def read(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
     """The rows of files as the options choose them; a name before a file is that of its model."""
     named, plain = named_files(files)
     rows = _named(named, options) if named else _read(plain, options)
-    return _filtered(rows, options["where"], ("score", options.get("score"))) if "where" in options else rows
+    return _filtered(rows, options["where"], {"score", options.get("score", "score")}) if "where" in options else rows
 
 
 def _named(named: Mapping[str, str], options: Mapping[str, Any]) -> Rows:
     """Files beside each other as models of these names; several models of a file are told apart by its name."""
-    import pandas as pd
-
-    from evalreg.logs.log import together
+    from evalreg.logs.log import together, within
     from evalreg.logs.table_log import likely_roles
 
-    parts = {name: _read([path], options) for name, path in named.items()}
+    parts = {}
+    for name, path in named.items():
+        with within(name):
+            parts[name] = _read([path], options)
     if all(rows.log is not None for rows in parts.values()):
         log = together({name: rows.log for name, rows in parts.items()})
         return Rows(log.frame, log, code=f"log = {written('er.read_log', dict(named), **reading_options(options))}")
@@ -237,10 +240,8 @@ def text_columns(options: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(name for name in columns if name != options.get("score")))
 
 
-def _filtered(rows: Rows, text: str, scores: Sequence[str | None]) -> Rows:
+def _filtered(rows: Rows, text: str, scores: Collection[str]) -> Rows:
     """The rows that a filter keeps; in tables, scores whose words it leaves out are numbers."""
-    import pandas as pd
-
     from evalreg.logs.log import chosen_rows
     from evalreg.logs.table_log import is_text
 
@@ -251,12 +252,12 @@ def _filtered(rows: Rows, text: str, scores: Sequence[str | None]) -> Rows:
     frame, chosen = rows.frame, chosen_rows(rows.wide, text, "where")
     note = f"{text} ({int(chosen.sum()):,} of {len(frame):,} rows)"
     remaining = frame[chosen].copy()
-    if rows.harness is None:
-        for name in (name for name in scores if name in remaining and is_text(remaining[name])):
-            with suppress(ValueError):
-                remaining[name] = pd.to_numeric(remaining[name])
+    texts = [name for name in scores if name in remaining and is_text(remaining[name])] if rows.harness is None else []
+    for name in texts:
+        with suppress(ValueError):
+            remaining[name] = pd.to_numeric(remaining[name])
     log = None if rows.log is None else rows.log._with_rows(remaining)
-    return Rows(remaining, log, note, rows.code)
+    return Rows(remaining, log, note, tuple(name for name in texts if not is_text(remaining[name])), rows.code)
 
 
 def defaults(rows: Rows, function: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -279,7 +280,13 @@ def defaults(rows: Rows, function: str, options: Mapping[str, Any]) -> dict[str,
 
 
 def with_hint(error: EvalregError, rows: Rows) -> None:
-    """Say of a column that is missing which one of the table it may be."""
+    """Say of a column that is missing which one it may be, and of words among numbers how to leave them out."""
+    if isinstance(error, NonNumericError) and rows.has(str(error.column)):
+        column = rows.frame[error.column]
+        words = column[pd.to_numeric(column, errors="coerce").isna()].dropna().astype(str).unique().tolist()
+        if len(words) <= MOST_LISTED and len(words) < column.nunique() and not re.search(r"\d", " ".join(words)):
+            chosen = passed(subset=f"{error.column} not in {json.dumps(words, ensure_ascii=False)}")
+            error.add_note(f"(To leave the rows with such words out: {chosen})")
     if not isinstance(error, MissingColumnError) or rows.harness is not None or not hasattr(rows.data, "columns"):
         return
     from evalreg.logs.table_log import likely_roles, likely_sides

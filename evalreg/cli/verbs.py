@@ -17,7 +17,10 @@ from evalreg.cli.options import Option, mapping, options_of, typed_value, words
 from evalreg.cli.reading import Rows, defaults, named_files, read, reading_options, with_hint, written
 from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, EvalregError, LogFormatError
+from evalreg.logs.files import Source
+from evalreg.logs.log import unread_runs, within
 from evalreg.logs.reading import ROLES
+from evalreg.logs.tables import holds_results
 
 # Options that ask the result, and the method that answers.
 LATER = {"ranks": "leaderboard", "tiers": "leaderboard", "best": "winner", "joint": "joint_test", "wild": "wild_test"}
@@ -278,7 +281,8 @@ def leaderboard(request: Request) -> Reply:
     rows = read(request.files, request.options)
     result = board(request, rows)
     if result.estimate.about.n_models < 2:
-        raise ArgumentError("a leaderboard is for two or more models; here is one. See evalreg mean.")
+        unread = "" if rows.log is None else unread_runs(rows.log)
+        raise ArgumentError(f"a leaderboard is for two or more models; here is one. {unread or 'See evalreg mean.'}")
     ranks = result.leaderboard(request.alpha, request.get("seed", 0))
     return _with_later(Reply(result, rows, {"board": ranks}), request)
 
@@ -291,12 +295,17 @@ def side_by_side(request: Request) -> Reply:
     function, beside = "fit" if formulas else "mean", ("names", "beneath", "stars", "keep")
     request.refuse_others(function, beside)
     columns: dict[str, Any] = {}
-    parts = {name: read([file], request.options) for name, file in files.items()}
+    columns |= {name: er.read_results(file) for name, file in files.items() if holds_results(Source.of(file))}
+    parts = {name: read([file], request.options) for name, file in files.items() if name not in columns}
+    if not parts:
+        request.refuse_others("table")
+        for name in request.among("formulas", "where"):
+            raise ArgumentError(f"`{name}` has no effect on results as stored. Leave it out.", parameter=name)
     for name, rows in parts.items():
         for formula in formulas or [""]:
             header = ": ".join(filter(None, (name if len(files) > 1 or not formula else "", formula)))
             columns[header] = call(function, rows, request.of(function) | ({"formula": formula} if formula else {}))
-    if len(columns) < len(files) * max(len(formulas), 1):
+    if len(columns) < len(files) - len(parts) + len(parts) * max(len(formulas), 1):
         raise ArgumentError("columns need names that differ: write NAME=FILE.", parameter="files")
     names = words(request.options["names"]) if isinstance(request.get("names"), str) else request.get("names")
     table = er.table(list(columns.values()), names or list(columns), **request.among(*beside[1:]))
@@ -328,12 +337,8 @@ def evals(request: Request) -> Reply:
         if function == "mean":
             part = part if part.has("model") else replace(part, data=part.frame.assign(model="model"), log=None)
             options.setdefault("by", "model")
-        try:
-            with muted():
-                results[name] = call(function, replace(part, log=None), options)
-        except EvalregError as error:
-            error.add_note(f"(In the eval {name!r}.)")
-            raise
+        with within(name), muted():
+            results[name] = call(function, replace(part, log=None), options)
     issue(said_once(results))
     suite = er.join_evals(results, **request.among("form", "adjust"))
     average = None
@@ -372,9 +377,16 @@ def _in_python(
     arguments = dict(options) | ({"subset": request.options["where"]} if "where" in request.options else {})
     arguments = defaults(rows, function, options) | arguments
     data = "rows" if rows.log is None else "log.frame" if rows.harness is None else "log"
+    code, score = rows.code, arguments.get("score", "score")
+    if score in rows.converted:  # the filter sees words, and what it leaves are numbers
+        arguments["score"] = name = f"{score} as a number"
+        code += (
+            f"\nimport pandas as pd\nrows = {data}\nrows[{name!r}] = pd.to_numeric(rows[{score!r}], errors='coerce')"
+        )
+        data = "rows"
     called = written(f"er.{function}", **arguments).replace("(", f"({data}, ", 1).replace(", )", ")")
     report = written("results.report", "report.html", **reported)
-    return f"import evalreg as er\n{rows.code}\n\nresults = {called}\n{report}"
+    return f"import evalreg as er\n{code}\n\nresults = {called}\n{report}"
 
 
 def planned(request: Request) -> Reply:

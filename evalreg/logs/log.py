@@ -15,7 +15,7 @@ import pandas as pd
 from evalreg.checks import BoolArray, counted, listed, passed, with_hints
 from evalreg.data.frame import Table, pandas_rows
 from evalreg.data.where import open_subset
-from evalreg.errors import ArgumentError, DataError, EmptyDataError, MissingColumnError, NotAvailableError
+from evalreg.errors import ArgumentError, DataError, EmptyDataError, EvalregError, MissingColumnError, NotAvailableError
 from evalreg.logs.reading import REASONS, ROLES, Reading, Run
 from evalreg.logs.table_log import refuse_nested_roles, with_roles
 
@@ -66,6 +66,16 @@ def naming(columns: Iterable[object]) -> Iterator[None]:
     except MissingColumnError as error:
         if error.column is not None:
             the_field(error.column, columns)
+        raise
+
+
+@contextmanager
+def within(name: str) -> Iterator[None]:
+    """Of several logs or evals, say in which one an error is."""
+    try:
+        yield
+    except EvalregError as error:
+        error.add_note(f"(In {name!r}.)")
         raise
 
 
@@ -418,7 +428,17 @@ def ask(log: Log, function: Callable[..., T], arguments: Mapping[str, Any]) -> T
         chosen = frame if subset is None else frame[chosen_rows(rows, subset)]
         keywords = role_arguments(chosen, parameters, keywords, log.key) | keywords
         refuse_pooling(log, chosen, parameters, keywords)
-        return with_hints(function)(data=rows, **keywords)
+        try:
+            return with_hints(function)(data=rows, **keywords)
+        except EvalregError as error:
+            if error.parameter == "model" and (unread := unread_runs(log)):
+                error.add_note(unread)
+            raise
+
+
+def unread_runs(log: Log) -> str:
+    """What is said of runs that have other scores than the one that was read; empty where there are none."""
+    return " ".join(str(run.details["unread"]) for run in log.runs if "unread" in run.details)
 
 
 def chosen_rows(frame: pd.DataFrame, subset: Any, argument: str = "subset") -> BoolArray:
@@ -605,10 +625,12 @@ def together(logs: Mapping[str, Any]) -> Log:
     for name, reading in readings.items():
         for task, words in reading.measures.items():
             if len(reading.frame) and measures.setdefault(task, words) != words:
+                chosen = passed("`metric`, `filter` or `scorer`", scorer="NAME")
                 first, then = (by or "no scorer that is named" for by in (measures[task], words))
                 raise ArgumentError(
                     f"Logs by name must hold the same scores; {f'{task!r} was read' if task else 'they were read'} by "
-                    f"{first} and, in {name!r}, by {then}. Choose one by `metric`, `filter` or `scorer`."
+                    f"{first} and, in {name!r}, by {then}. Choose one that all have by {chosen}; where there is none, "
+                    "score the logs alike first."
                 )
     return log_of(
         Reading(

@@ -17,7 +17,7 @@ from evalreg.logs.folders import HELM, LIGHTEVAL
 from evalreg.logs.inspect_log import INSPECT
 from evalreg.logs.judged import JUDGED_FORMATS
 from evalreg.logs.lm_eval import LM_EVAL
-from evalreg.logs.log import Log, log_of, together
+from evalreg.logs.log import Log, log_of, together, within
 from evalreg.logs.reading import ARGUMENTS, BrokenName, Choice, FailedName, Format
 from evalreg.logs.scored import PROMPTFOO, SCORED_FORMATS
 from evalreg.logs.table_log import TABLE, as_roles, read_tables
@@ -159,7 +159,11 @@ def read_log(
     options: dict[str, Any] = {"format": format, "metric": metric, "filter": filter, "scorer": scorer, "task": task}
     options |= {"columns": columns, "failed": failed, "broken": broken, "roles": roles, "text_columns": text_columns}
     if isinstance(path, Mapping):
-        return together({name: read_log(paths, **options) for name, paths in path.items()})
+        logs = {}
+        for name, paths in path.items():
+            with within(name):
+                logs[name] = read_log(paths, **options)
+        return together(logs)
     chosen, files, choice, notes = _opened(path, options)
     reading = read_tables(files, choice) if chosen is TABLE else reader.read(chosen, files, choice)
     return log_of(replace(reading, notes=(*reading.notes, *notes)))

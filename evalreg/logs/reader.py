@@ -77,7 +77,10 @@ def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
     for answer in answers:
         of_part[answer.part.number].append(answer)
     for part in parts:
-        if counts := +part.unscored:
+        if unread := _other_scores(of_part[part.number], picks):
+            part.details["unread"] = f"{part.source.name} is left out: {unread}"
+            part.notes.append(part.details["unread"])
+        elif counts := +part.unscored:
             reasons = ", ".join(f"{count} {why}" for why, count in counts.most_common())
             part.notes.append(f"{counted(counts.total(), 'sample')} of {part.source.name} unscored: {reasons}.")
         notes += [*part.notes, *_compared(part, of_part[part.number], picks, format, choice)]
@@ -92,6 +95,15 @@ def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
         _key(frame),
         measures={task: in_words(measure) for task, measure in picks.items()},
     )
+
+
+def _other_scores(answers: Sequence[Answer], picks: Mapping[str, ScoreName]) -> str:
+    """Of a run that has other scores than those read: which. Empty of the others."""
+    names = {name for answer in answers for name in answer.scores}
+    if not names or any(picks[answer.task] in answer.scores for answer in answers):
+        return ""
+    read, others = (listed(sorted(map(in_words, each))) for each in ({picks[answer.task] for answer in answers}, names))
+    return f"it has no score by {read}, but by {others}. To compare its model, score it by the same first."
 
 
 def _plain(value: Any) -> float:
@@ -352,6 +364,7 @@ def _rows(
     rows: list[Record] = []
     outcomes: list[Any] = []
     unknown: Counter[str] = Counter()
+    readable = dict.fromkeys(picks)
     repeats: Counter[Any] = Counter()
     named_metric = not format.choose.get("metric", ("metric", ""))[0]
     for answer in answers:
@@ -365,6 +378,7 @@ def _rows(
         value, reason = resolved(answer, _value(answer, pick), choice.failed)
         if isinstance(value, Unknown):
             unknown[f"{repr(value.value)[:60]}{f' of {answer.task}' * (len(picks) > 1)}"] += 1
+            readable.pop(answer.task, None)
             reason, value = "broken" if "left" in answer.row else "unparsed", None
         if value is None:
             part.left_out[reason] += 1
@@ -380,7 +394,7 @@ def _rows(
             f"In {format.title} a score is {format.known}; found others: {listing(unknown)}. "
             + (
                 f"Correct them, or pass {passed(broken='skip')} to leave them out and count them"
-                f"{', or `task` without these' * (len(picks) > 1)}."
+                f"{f', or {passed(task=[*readable])} to read the tasks without these' if readable else ''}."
                 if rows
                 else "No answer has a score that can be read: nothing is left without these."
             ),

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +21,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import infer_dtype
 
-from evalreg.checks import MOST_LISTED, listed
+from evalreg.checks import MOST_LISTED, listed, passed
 from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, ArgumentTypeError, LogFormatError
 from evalreg.logs.files import BOM, PARQUET, Source
@@ -199,16 +200,24 @@ def _file_columns(source: Source, request: TableRequest) -> tuple[pd.DataFrame, 
         return _nullable(_arrow(source, request)), 0
     if what := foreign(head):
         raise LogFormatError(f"A table is {TABLES}, text in UTF-8; {source.name} is {what}. Convert it first.")
-    if head.startswith(b"{\n") and (b'\n  "covariance": {' in head[:400] or b'"kind": "comparisons"' in head[:400]):
+    if holds_results(source):
+        shown = passed(f"print(er.read_results({source.name!r}))", files=f"evalreg table {shlex.quote(source.name)}")
         raise LogFormatError(
             f"A log holds scores or verdicts; {source.name} holds results, as `to_json` and --format json write them. "
-            "Read it by er.read_results, or name the log that it was made from."
+            f"`{shown}` shows those of means, differences, boards and regressions; or name the log they were made from."
         )
     if source.start.startswith(b"{"):
         return _json(source, request)
     if source.start.startswith(b"[") and source.start[1:].lstrip()[:1] in (b"[", b"{", b'"'):
         raise LogFormatError(f"A table is {TABLES}; {source.name} is one JSON array. Write one object a line.")
     return _nullable(_csv(source, request)), 0
+
+
+def holds_results(source: Source) -> bool:
+    """Whether it is a document of results, as evalreg itself writes them."""
+    keys = (b'\n  "covariance": {', b'\n  "command": {', b'\n  "kind": "')
+    lines = source.head.startswith(b"{\n") and any(key in source.head for key in keys)
+    return lines or source.head.startswith(b'{"covariance":{"matrix"')
 
 
 def _nullable(frame: pd.DataFrame) -> pd.DataFrame:

@@ -23,7 +23,9 @@ STATUS: dict[Verdict, int] = {"shown": 0, "shown to fail": 1, "cannot tell": 2}
 WORDS: dict[Verdict, str] = {"shown": "PASS", "shown to fail": "FAIL", "cannot tell": "UNDECIDED"}
 
 _NAME = r"(?:`([^`]+)`|([^\s`<>=]+))"
-_CLAIM = re.compile(rf"\s*{_NAME}(?:\s+-\s+{_NAME})?\s*([<>])\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*")
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+# As much of a claim as can be read.
+_CLAIM = re.compile(rf"\s*(?:{_NAME}(?:\s+-\s+{_NAME})?\s*(?:([<>])\s*(?:({_NUMBER})\s*)?)?)?")
 
 
 @dataclass(frozen=True)
@@ -107,33 +109,22 @@ def read_claim(text: str) -> tuple[str, str | None, Literal[">", "<"], float]:
     """A claim "left > bound", or "left - right > bound"; what cannot be read is refused with the reason."""
     if not isinstance(text, str):
         raise ArgumentTypeError(f'`claim` must be a text such as "mean > 0.9"; got {text!r}.')
-    if (match := _CLAIM.fullmatch(text)) is not None:
-        left, right = match[1] or match[2], match[3] or match[4]
-        if left == right:
-            raise _unreadable(text, f'"{left}" is on both sides')
-        if math.isinf(float(match[6])):
-            raise _unreadable(text, f"{match[6]} is too large for a number", match.start(6))
-        return left, right, ">" if match[5] == ">" else "<", float(match[6])
-    outside = re.sub(r"`[^`]*`", lambda name: "x" * len(name[0]), text)
-    sign = re.search(r"[<>]", outside)
-    if not text.strip():
-        raise _unreadable(text, "it is empty")
-    if "=" in outside:
-        raise _unreadable(text, 'write ">" or "<" alone: an estimate is never known to a point', outside.index("="))
-    if "`" in outside:
-        raise _unreadable(text, "a name in backticks needs one on both sides", outside.index("`"))
-    if sign is None:
-        raise _unreadable(text, 'expected ">" or "<" and a number', len(text.rstrip()))
-    if re.fullmatch(rf"\s*{_NAME}(?:\s+-\s+{_NAME})?\s*", text[: sign.start()]) is None:
-        raise _unreadable(text, "expected a name, or two with a minus sign between spaces", 0)
-    raise _unreadable(text, "expected a number and nothing after it", sign.end())
-
-
-def _unreadable(text: str, problem: str, place: int | None = None) -> FormulaError:
-    caret = "" if place is None else f"\n{pointed(text, place)}"
-    return FormulaError(
+    match = _CLAIM.match(text)
+    assert match is not None  # of an empty text an empty part
+    left, right, operator, bound = match[1] or match[2], match[3] or match[4], match[5], match[6]
+    place = match.end()
+    if bound and place == len(text):
+        if left != right and math.isfinite(float(bound)):
+            return left, right, ">" if operator == ">" else "<", float(bound)
+        problem = f'"{left}" is on both sides' if left == right else f"{bound} is too large for a number"
+    elif text[place : place + 1] == "=":
+        problem = 'write ">" or "<" alone: an estimate is never known to a point'
+    else:
+        expected = "a name" if not left else "a number" if operator else '">" or "<", or " - " and a name'
+        problem = f"expected {'nothing more' if bound else expected} here"
+    raise FormulaError(
         '`claim` must read like "mean > 0.9" or "new - old > -0.01", with backticks around a name of several words: '
-        f"{problem}.{caret}",
+        f"{problem}.\n{pointed(text, place)}",
         parameter="claim",
     )
 

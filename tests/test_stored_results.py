@@ -98,16 +98,10 @@ def test_every_number_comes_back_to_the_last_digit(both):
 
 def test_differences_of_two_are_those_of_the_results(both):
     results, stored = both
-    names = results.params.index
-    if len(names) < 2:
+    if len(results.params) < 2:
         return
-    holm, stored_pairs = results.pairwise("holm"), stored.pairwise("holm")
-    assert list(stored_pairs.index) == list(holm.index)
-    if "board" not in stored.kind:
-        np.testing.assert_allclose(stored_pairs["p_adjusted"], holm["p_adjusted"], rtol=1e-12)
-    found, expected = stored.pairwise().loc[(names[0], names[1])], results.contrast({names[0]: 1, names[1]: -1})
-    table = expected.to_frame().rename(columns={"estimate": "difference"}).iloc[0]
-    pd.testing.assert_series_equal(found, table[found.index], rtol=1e-13, atol=1e-15, check_names=False)
+    for adjust in (None, "holm"):
+        pd.testing.assert_frame_equal(stored.pairwise(adjust), results.pairwise(adjust), rtol=1e-12, atol=1e-15)
 
 
 def test_all_that_results_can_do_works_or_says_that_it_needs_the_rows():

@@ -15,8 +15,7 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, EvalregError
 from evalreg.inference.intervals import tested_against
-from evalreg.inference.simultaneous import Seed, pair_positions
-from evalreg.numerics.matrices import dense, difference_rows
+from evalreg.inference.simultaneous import Seed
 from evalreg.report.documents import SCHEMA_VERSION, as_json, records, versions
 
 # `Results`, whose module imports this one.
@@ -103,22 +102,18 @@ def _covariance(cov: Covariance) -> dict[str, Any]:
     return {"matrix": cov.matrix.tolist(), "naive": cov.naive.tolist(), "terms": terms}
 
 
-def _pairs(results: AnyResults, alphas: Sequence[float]) -> dict[str, Any] | None:
-    """Differences of all pairs that `pairwise` has, first less second, column by column."""
-    size = len(results._compared[0])
-    if not 2 <= size <= MOST_PAIRED:
+def _pairs(results: AnyResults, alphas: Sequence[float]) -> list[dict[str, Any]] | None:
+    """Differences of all pairs as `pairwise` has them at each level, column by column."""
+    if not 2 <= len(results._compared[0]) <= MOST_PAIRED:
         return None
-    left, right = pair_positions(size)
-    C = dense(difference_rows(left, right, results.estimate.n_params))
     with muted():
         try:
-            differences = results.contrast(C, [f"{i}" for i in range(left.size)])
-            table = differences.to_frame(alphas[0])
+            tables = [results.pairwise(alpha=alpha) for alpha in alphas]
         except EvalregError:
             # Parameters that have no differences, such as ends of intervals that were inverted.
             return None
-    columns = {name: table[name].to_list() for name in ("estimate", "se", "naive_se", "dof", "t", "p_value")}
-    return {"left": left.tolist(), "right": right.tolist(), "intervals": _ends(differences, alphas), **columns}
+    columns = (table.reset_index().to_dict("list") for table in tables)
+    return [{"alpha": alpha, **by_name} for alpha, by_name in zip(alphas, columns, strict=True)]
 
 
 def board_of(results: AnyResults, alpha: float, seed: Seed) -> tuple[pd.DataFrame | None, str]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # Columns of tables that are text, and the order of columns, which JSON with sorted keys does not keep.
-TEXT = ("parameter", "model", "baseline", "letters")
+TEXT = ("parameter", "model", "baseline", "letters", "left", "right")
 ORDER = (
     *("parameter", "model", "baseline", "rank", "rank_lower", "rank_upper", "estimate", "difference", "se"),
     *("lower", "upper", "joint_lower", "joint_upper", "letters", "tier", "p_value", "p_adjusted", "correlation", "n"),
@@ -236,8 +236,8 @@ class StoredResults(Printed):
         Returns
         -------
         DataFrame
-            Indexed by (left, right), columns difference, se, dof, lower, upper, p_value, and p_adjusted where `adjust`
-            is given. Each is that of `Results.contrast`; on sparse boards `Results.pairwise` may be wider.
+            Indexed by (left, right), columns difference, se, lower, upper, p_value, and p_adjusted where `adjust` is
+            given, as `Results.pairwise` had them.
 
         Raises
         ------
@@ -322,14 +322,11 @@ class StoredResults(Printed):
     @cached_property
     def _pairs(self) -> dict[float, pd.DataFrame]:
         """Differences of all pairs of parameters, each once and in their order, by level."""
-        pairs, labels = self._held["pairs"], self._statistics.index
-        names = pd.MultiIndex.from_arrays([labels[pairs[side]] for side in ("left", "right")], names=["left", "right"])
         tables = {}
-        for level, ends in read_ends(pairs["intervals"], len(names)).items():
-            statistics = {name: numbers(pairs[name]) for name in ("estimate", "se", "dof", "p_value")}
-            table = pd.DataFrame({**statistics, "lower": ends[:, 0], "upper": ends[:, 1]}, index=names)
-            table = table.rename(columns={"estimate": "difference"})
-            tables[level] = table[["difference", "se", "dof", "lower", "upper", "p_value"]]
+        for entry in self._held["pairs"]:
+            names = ("left", "right", "difference", "se", "lower", "upper", "p_value")
+            columns = pd.DataFrame({name: read_column(name, entry[name]) for name in names})
+            tables[float(entry["alpha"])] = columns.set_index(["left", "right"])
         return tables
 
     def _level(self, alpha: float | None) -> float:

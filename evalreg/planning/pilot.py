@@ -229,10 +229,10 @@ def touched(estimate: Estimate, axis: tuple[str, ...]) -> int:
     """Clusters with rows that enter an estimate."""
     if estimate.refit is None or estimate.refit.inverse_gram.ndim > 1:
         return estimate.scores.n_clusters(axis)
-    entering, count = np.asarray(abs(compressed(estimate.bread)).sum(axis=1)).ravel() > 0, 0
+    entering, count = abs(compressed(estimate.bread)).sum(axis=1) > 0, 0
     for block in estimate.scores.cells(axis):
         rows = compressed(block.gram)[:, entering]
-        count += int(np.count_nonzero(np.asarray(rows.sum(axis=1)).ravel()))
+        count += int(np.count_nonzero(rows.sum(axis=1)))
     return count
 
 

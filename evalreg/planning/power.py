@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -130,7 +131,7 @@ def chi_nodes(dof: float, n_nodes: int = NODES) -> tuple[FloatArray, FloatArray]
         return np.ones(1), np.ones(1)
     nodes, weights = _legendre(n_nodes)
     u = (nodes + 1) / 2
-    root = np.sqrt(2 * np.asarray(scipy.special.gammaincinv(dof / 2, u * u * (3 - 2 * u))) / dof)
+    root = np.sqrt(2 * scipy.special.gammaincinv(dof / 2, u * u * (3 - 2 * u)) / dof)
     return root, weights * 3 * u * (1 - u)
 
 
@@ -290,11 +291,7 @@ def fewest(enough: Callable[[int], bool], low: int, most: float = math.inf) -> i
         step *= 2
         if low + step > most:
             return 0
-    high, low = low + step, low + step // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return low + 1 + bisect_left(range(low + 1, low + step), True, key=enough)
 
 
 # Two models
@@ -870,7 +867,11 @@ def power(
     '0.80 (0.004), dof 155'
     """
     delta, alpha = checked_number("delta", delta), fraction("alpha", alpha)
-    sizes = _sizes(cluster_sizes)
+    sizes = np.array(checked_counts("cluster_sizes", cluster_sizes, 1, "questions"), dtype=np.float64)
+    if sizes.size < 2:
+        raise ArgumentError(
+            "`cluster_sizes` must list the questions of two or more clusters, such as [5] * 40; got one."
+        )
     rho = checked_icc(icc)
     noise = unit_variance(omega2, sigma2_a, sigma2_b, k_a, k_b) - omega2
     draws = checked_count("draws", draws, 1, "experiments")
@@ -882,33 +883,12 @@ def power(
     base, printed = base_seed(seed)
     # A block has its own generator, whatever the number of draws: more draws extend the same experiments.
     for block in range(-(-draws // BLOCK)):
-        t = _statistics(delta, sizes, spread, share, block_stream(base, block))[: draws - block * BLOCK]
+        totals = (block_stream(base, block).standard_normal((BLOCK, sizes.size)) * spread)[: draws - block * BLOCK]
+        error = totals.sum(axis=1) / sizes.sum()
+        residual = totals - error[:, None] * sizes
+        t = (delta + error) / np.sqrt((residual**2 / (1 - share)).sum(axis=1) / sizes.sum() ** 2)  # CR2 of the mean
         rejected += int(np.count_nonzero(np.abs(t) > critical))
         wrong += int(np.count_nonzero(t * math.copysign(1.0, delta) < -critical)) if delta else 0
     rejection_rate = rejected / draws
     error = math.sqrt(rejection_rate * (1 - rejection_rate) / draws)
     return SimulatedPower(rejection_rate, error, wrong / draws, dof, draws, printed)
-
-
-def _sizes(cluster_sizes: npt.ArrayLike) -> FloatArray:
-    sizes: Any = np.asarray(cluster_sizes)
-    if sizes.ndim != 1 or sizes.size < 2 or not np.issubdtype(sizes.dtype, np.number):
-        raise ArgumentError(
-            "`cluster_sizes` must list the questions of each of at least two clusters, such as [5] * 40; got "
-            f"{str(cluster_sizes)[:60]}."
-        )
-    wrong = ~(sizes >= 1) | (sizes != np.floor(sizes)) | np.isinf(sizes)
-    if wrong.any():
-        raise ArgumentError(f"`cluster_sizes` must be whole numbers of at least 1; got {sizes[wrong][0]:g}.")
-    return np.asarray(sizes, dtype=np.float64)
-
-
-def _statistics(
-    delta: float, sizes: FloatArray, spread: FloatArray, share: FloatArray, generator: np.random.Generator
-) -> FloatArray:
-    """t statistics of one block of experiments, CR2 of the mean."""
-    totals = generator.standard_normal((BLOCK, sizes.size)) * spread
-    error = totals.sum(axis=1) / sizes.sum()
-    residual = totals - error[:, None] * sizes
-    variance = (residual**2 / (1 - share)).sum(axis=1) / sizes.sum() ** 2
-    return np.asarray((delta + error) / np.sqrt(variance))

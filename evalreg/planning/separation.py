@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -140,7 +140,7 @@ def board(
             prompts = t_units(variance, delta, alpha, power)
             rows.append([count, prompts, prompts * count, math.sqrt(variance / prompts), prompts - 1.0, 0.0])
         else:
-            rows.append(_row(known, count, delta, alpha, power, None))
+            rows.append(_row(known, count, delta, alpha, power))
     return _typed(rows).astype({"judges": int}).set_index("judges")
 
 
@@ -334,6 +334,7 @@ def _crossed(
 ) -> dict[str, Any]:
     """Prompts for several numbers of judges."""
     pilot, names = _crossed_pilot(difference, judge)
+    pilot = replace(pilot, assurance=assurance)
     n_prompts, n_judges, n_cells = map(round, pilot.design)
     if judges is None:
         numbers = [n_judges * times for times in (1, 2, 3)]
@@ -341,13 +342,13 @@ def _crossed(
         numbers = checked_counts("judges", judges, 2, "judges, since one says nothing about others")
     parts = dict(zip(("prompt", "judge", "rest"), map(float, pilot.parts), strict=True))
     return {
-        "power_now": crossed_power(pilot, pilot.design, delta, alpha, assurance),
-        "detectable": _detected(pilot, pilot.design, alpha, power, assurance),
+        "power_now": crossed_power(pilot, pilot.design, delta, alpha),
+        "detectable": _detected(pilot, pilot.design, alpha, power),
         "design": {names[0]: n_prompts, names[1]: n_judges},
         "parts": parts,
         "negative": tuple(name for name, value in zip(parts, pilot.solved, strict=True) if value < 0),
         "combinations": n_cells,
-        "table": _typed([_row(pilot, count, delta, alpha, power, assurance) for count in numbers]),
+        "table": _typed([_row(pilot, count, delta, alpha, power) for count in numbers]),
     }
 
 
@@ -592,6 +593,8 @@ class CrossedPilot:
     # Degrees of freedom of the one-way variances by prompt and by judge; infinite where the parts are known.
     dofs: tuple[float, float]
     repair: str = "max"
+    # Share of such pilots that lead to the power asked for; None averages over them.
+    assurance: float | None = None
 
     def dofs_at(self, design: FloatArray) -> FloatArray:
         """Those of another design with the pilot's mix of sizes, one less than equal clusters; and of combinations."""
@@ -626,15 +629,13 @@ def _parts(terms: FloatArray, rest: float, design: FloatArray) -> FloatArray:
     return np.vstack([np.maximum(axes, 0.0), np.full(terms.shape[1], rest)])
 
 
-def crossed_power(
-    pilot: CrossedPilot, design: FloatArray, delta: float, alpha: float, assurance: float | None = None
-) -> float:
+def crossed_power(pilot: CrossedPilot, design: FloatArray, delta: float, alpha: float) -> float:
     """Probability that the test of `groups="prompt + judge"` finds a true difference.
 
     For given parts the terms by prompt and by judge are their expected values times chi2/dof, independent of each other
     and of the estimate, as in a normal two-way layout; that of combinations follows from both and the rest. H is then
-    that of the test. The parts are averaged over the error of the pilot's two one-way terms, or, with `assurance`, the
-    power is that which so many pilots reach. There is no test with less than a degree of freedom.
+    that of the test. The parts are averaged over the error of the pilot's two one-way terms, or, where it has an
+    `assurance`, the power is that which so many pilots reach. There is no test with less than a degree of freedom.
     """
     if delta == 0:
         return alpha
@@ -646,10 +647,10 @@ def crossed_power(
     parts = _parts(terms.reshape(2, -1), pilot.parts[2], pilot.design)
     weights = np.outer(w_prompt, w_judge).ravel()
     power = _power_of(parts, pilot, design, delta, alpha)
-    if assurance is None:
+    if pilot.assurance is None:
         return float(weights @ power)
     order = np.argsort(-power)
-    return float(np.interp(assurance, np.cumsum(weights[order]), power[order]))
+    return float(np.interp(pilot.assurance, np.cumsum(weights[order]), power[order]))
 
 
 def _power_of(parts: FloatArray, pilot: CrossedPilot, design: FloatArray, delta: float, alpha: float) -> FloatArray:
@@ -688,21 +689,19 @@ def expected_error(pilot: CrossedPilot, design: FloatArray, alpha: float) -> tup
     return math.sqrt(pilot.parts @ (1 / design)), float(widths.dof(alpha)[0])
 
 
-def _detected(pilot: CrossedPilot, design: FloatArray, alpha: float, power: float, assurance: float | None) -> float:
+def _detected(pilot: CrossedPilot, design: FloatArray, alpha: float, power: float) -> float:
     """The difference that a design finds with the power asked for; infinite where none is found."""
     se, _ = expected_error(pilot, design, alpha)
-    return reached(lambda delta: crossed_power(pilot, design, delta, alpha, assurance), power, 0.0, se)
+    return reached(lambda delta: crossed_power(pilot, design, delta, alpha), power, 0.0, se)
 
 
-def _row(
-    pilot: CrossedPilot, judges: int, delta: float, alpha: float, power: float, assurance: float | None
-) -> list[Any]:
+def _row(pilot: CrossedPilot, judges: int, delta: float, alpha: float, power: float) -> list[Any]:
     """One row of the table."""
 
     def enough(prompts: int) -> bool:
-        return crossed_power(pilot, grid(prompts, judges), delta, alpha, assurance) >= power - EQUAL
+        return crossed_power(pilot, grid(prompts, judges), delta, alpha) >= power - EQUAL
 
-    smallest = _detected(pilot, grid(ENDLESS, judges), alpha, power, assurance)
+    smallest = _detected(pilot, grid(ENDLESS, judges), alpha, power)
     prompts = fewest(enough, 2, MOST_PROMPTS) if delta > smallest else 0
     se, dof = expected_error(pilot, grid(prompts or ENDLESS, judges), alpha)
     return [judges, prompts or None, prompts * judges or None, se, dof, smallest]

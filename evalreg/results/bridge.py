@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from evalreg.checks import FloatArray, listed, quotient
-from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentTypeError, CollinearityError, ConvergenceError, NotAvailableError
 from evalreg.estimate import About, Estimate, Refit
 from evalreg.numerics.basis import EXACT_FROM, basis_of, refuse_singular
 from evalreg.numerics.fitting import Fitted, residuals_of
 from evalreg.numerics.limits import OFF, ROUNDING, SETTLED, SINGULAR
+from evalreg.report.summaries import covariance_text
 from evalreg.results.fitted import FittedModel, labels_of
 from evalreg.scores.rows import InfluenceScores, RowScores
 
@@ -337,7 +337,6 @@ def _working_weights(model: Any, params: FloatArray, information: FloatArray) ->
 
 # A name that Stata takes, and one term of a formula that both others read alike.
 _NAME, _TERM = re.compile(r"[A-Za-z_]\w{0,31}"), re.compile(r"C\((\w+)\)|(\w+)")
-_HC_OF_STATA = {"naive": "robust", "HC1": "robust", "HC2": "hc2", "HC3": "hc3"}
 
 
 class _NoLineError(Exception):
@@ -389,21 +388,25 @@ def _in_stata(estimate: Estimate, cov: Covariance, outcome: str, terms: dict[str
     prefix = "i" if has_constant else "ibn"
     right = [f"{prefix}.{name}_code" if labels else name for name, labels in terms.items()]
     command, clusters = " ".join(["regress", outcome, *right]), " ".join("_".join(axis) for axis in axes)
-    options, k = cov.options, estimate.n_params
-    plain_factor = options.ssc != "none" and (k == 1 or (estimate.kind != "mean" and options.ssc != "G"))
-    if not axes and options.cov in _HC_OF_STATA and (k == 1 or options.cov not in ("naive", "HC1") or plain_factor):
-        vce = _HC_OF_STATA[options.cov]
-    elif options.cov == "CR1" and plain_factor and len(axes) == 1:
-        vce = f"cluster {clusters}"
-    elif options.cov == "CR1" and plain_factor and len(axes) == 2 and not cov.change and options.ssc != "fixest":
-        return "\n".join([*before, f"vcemway {command}{', noconstant' * (not has_constant)}, cluster({clusters})"])
-    elif options.cov == "CR2" and len(axes) == 1:
-        vce = f"hc2 {clusters}{', dfadjust' * (options.dof == 'satterthwaite')}"  # of Stata 18
-    elif options.cov in ("CR3", "jackknife") and len(axes) == 1:
-        vce = f"jackknife, mse cluster({clusters})"
-    else:
+    options, k, constant = cov.options, estimate.n_params, "noconstant" * (not has_constant)
+    has_factor = options.ssc != "none" and (k == 1 or (estimate.kind != "mean" and options.ssc != "G"))
+    if options.cov in ("naive", "HC1", "CR1") and (axes or k > 1) and not has_factor:
         raise _NoLineError(_unknown(cov))
-    return "\n".join([*before, f"{command}, {'noconstant ' * (not has_constant)}vce({vce})"])
+    if options.cov == "CR1" and len(axes) == 2 and not cov.change and options.ssc != "fixest":
+        return "\n".join([*before, f"vcemway {command}{', ' * bool(constant)}{constant}, cluster({clusters})"])
+    jackknife, dof = f"jackknife, mse cluster({clusters})", ", dfadjust" * (options.dof == "satterthwaite")
+    of_rows = {"naive": "robust", "HC1": "robust", "HC2": "hc2", "HC3": "hc3"}
+    # CR2 of Stata 18.
+    of_clusters = {
+        "CR1": f"cluster {clusters}",
+        "CR2": f"hc2 {clusters}{dof}",
+        "CR3": jackknife,
+        "jackknife": jackknife,
+    }
+    vce = (of_rows, of_clusters, {})[min(len(axes), 2)].get(options.cov)
+    if vce is None:
+        raise _NoLineError(_unknown(cov))
+    return "\n".join([*before, f"{command}, {constant}{' ' * bool(constant)}vce({vce})"])
 
 
 def _in_r(estimate: Estimate, cov: Covariance, outcome: str, terms: dict[str, bool], has_constant: bool) -> str:
@@ -436,6 +439,4 @@ def _in_r(estimate: Estimate, cov: Covariance, outcome: str, terms: dict[str, bo
 
 def _unknown(cov: Covariance) -> str:
     """The covariance that no command there has."""
-    by = " + ".join(map(axis_name, cov.axes)) or "row"
-    repaired = " after repair" if cov.crossed and cov.change else ""
-    return f"no command has {cov.options.cov} by {by}{repaired}"
+    return f"no command has {covariance_text(cov)}{' after repair' if cov.crossed and cov.change else ''}"

@@ -59,19 +59,19 @@ PARTS = (
 # Axes
 
 
-def figure_size(figsize: FigSize, height: float) -> tuple[float, float]:
-    """Width and height of a new figure in inches."""
-    pair: Any = figsize if isinstance(figsize, tuple | list) and len(figsize) == 2 else (figsize, None)
-    sides = [USUAL_WIDTH if figsize is None else pair[0], height if pair[1] is None else pair[1]]
-    if not all(_is_length(side) for side in sides) or sides[0] < 2:
+def figure_size(figsize: FigSize) -> tuple[float, float | None]:
+    """Width of a new figure in inches, and its height where it is set."""
+    width, height = figsize if isinstance(figsize, tuple | list) and len(figsize) == 2 else (figsize, None)
+    width = USUAL_WIDTH if width is None else width
+    if not _is_length(width) or width < 2 or not (height is None or _is_length(height)):
         raise ArgumentError(
             "`figsize` must be a width in inches, such as 3.3, of 2 to 500, or width and height, such as (3.3, 4); "
             f"got {figsize!r}."
         )
-    return float(sides[0]), float(sides[1])
+    return width, height
 
 
-def _is_length(side: Any) -> bool:
+def _is_length(side: object) -> bool:
     return type(side) is not bool and isinstance(side, Real) and 1 <= float(side) <= 500
 
 
@@ -96,10 +96,9 @@ def canvas(ax: Axes | None, height: float, note: str, figsize: FigSize) -> Itera
         if ax is not None:
             yield ax
             return
-        width, height = figure_size(figsize, height)
-        lines = textwrap.wrap(visible(note), int(NOTE_LETTERS * width)) if note else []
-        height_is_set = isinstance(figsize, tuple | list) and figsize[1] is not None
-        whole = height if height_is_set else height + 0.14 * len(lines)
+        width, whole = figure_size(figsize)
+        lines = textwrap.wrap(visible(note), int(NOTE_LETTERS * width))
+        whole = height + 0.14 * len(lines) if whole is None else whole
         figure, new_axes = plt.subplots(figsize=(width, whole), layout="constrained")
         try:
             yield new_axes

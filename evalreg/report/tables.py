@@ -543,17 +543,14 @@ def _cells(values: pd.Series[Any], column: str) -> list[str]:
 
 def _cell(value: Any, column: str) -> str:
     """A value as summaries print it; nothing for a missing one."""
-    if isinstance(value, bool | np.bool_ | int | np.integer | str):
-        return str(value)
     if isinstance(value, list | tuple | dict | np.ndarray | pd.Series):
         return counted(len(value), "value")
-    if value is None or value is pd.NA or (isinstance(value, float | np.floating) and np.isnan(value)):
+    if pd.isna(value):
         return ""
-    if isinstance(value, float | np.floating):
-        if column.endswith("p_value") or column.startswith("p_") or "_p_" in column:
-            return p_value(float(value))
-        return number(float(value))
-    return str(value)
+    if not isinstance(value, float | np.floating):
+        return str(value)
+    is_p = column.endswith("p_value") or column.startswith("p_") or "_p_" in column
+    return p_value(float(value)) if is_p else number(float(value))
 
 
 class _AnyFrame(type):

@@ -154,13 +154,13 @@ class Solver:
 
     def solve(self, V: FloatArray) -> FloatArray:
         """Parameters under each row of weights, shape (n_draws, n_params); NaN where there is no solution."""
-        return self.solved(np.asarray(self.totals @ V.T), np.asarray(self.weight @ V.T))[0]
+        return self.solved(self.totals @ V.T, self.weight @ V.T)[0]
 
     def with_errors(self, V: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Parameters and their CR0 standard errors under each row of weights, shape (n_draws, n_params) each."""
-        params, pulls = self.solved(np.asarray(self.totals @ V.T), np.asarray(self.weight @ V.T))
+        params, pulls = self.solved(self.totals @ V.T, self.weight @ V.T)
         influence = (self.totals[rows].T @ pull - self.weight[rows].T @ moved for rows, pull, moved in pulls)
-        return params, np.asarray(np.sqrt([np.einsum("ng,gn->n", V, u * u) for u in influence]).T)
+        return params, np.sqrt([np.einsum("ng,gn->n", V, u * u) for u in influence]).T
 
     def without(self) -> FloatArray:
         """Parameters without each cluster, shape (n_clusters, n_params)."""
@@ -192,7 +192,7 @@ def _of_cells(estimate: Estimate, A: FloatArray | None, totals: Matrix, weight: 
             return params + (change if C is None else change @ C.T), pulls(means, bottom)
         assert A is not None
         moved = params[:, None] + A @ means
-        return np.asarray(np.where((A != 0) @ empty, np.nan, moved).T), pulls(means, bottom)
+        return np.where((A != 0) @ empty, np.nan, moved).T, pulls(means, bottom)
 
     def pulls(means: FloatArray, bottom: FloatArray) -> Pulls:
         if A is None:

@@ -244,7 +244,7 @@ def _statistics(design: Allocation, totals: FloatArray, treated: BoolArray) -> t
     n, within, starts = design.n_rows, design.stratum, np.flatnonzero(np.diff(design.stratum, prepend=-1))
 
     def summed(of_clusters: FloatArray) -> FloatArray:
-        return np.asarray(np.add.reduceat(of_clusters, starts, axis=-1))
+        return np.add.reduceat(of_clusters, starts, axis=-1)
 
     size = summed(n)
     centred = (totals - n * (summed(totals) / size)[:, within])[:, None, :]

@@ -392,7 +392,7 @@ def _cluster_sums(drawing: _Drawing, by: Axis) -> tuple[FloatArray, FloatArray, 
         leverage.append(part)
         scores.append(np.stack([S, pull[:, :, 0]] if gap.size == 1 else [S + pull @ gap], axis=1))
     s = np.concatenate(scores)
-    return np.asarray(s @ L.T).reshape(len(s), -1), s @ M, np.concatenate(leverage)
+    return (s @ L.T).reshape(len(s), -1), s @ M, np.concatenate(leverage)
 
 
 @dataclass(frozen=True, eq=False)

@@ -164,7 +164,7 @@ class Algebra:
         if not callable(function):
             raise ArgumentTypeError(f"`function` must be a function of the parameters; got {function!r:.200}.")
         estimate = self.estimate
-        params = pd.Series(np.array(estimate.params), index=list(estimate.names))
+        params = self.params
         returned = function(params.copy())
         labels = returned.keys() if isinstance(returned, dict | pd.Series) else None
         values = _finite("value", _as_values(returned))

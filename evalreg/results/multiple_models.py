@@ -419,7 +419,7 @@ def _errors(names: list[str], cov: Covariance) -> FloatArray:
             f"a winner needs the variance of every model; {listed(unknown)} has none "
             f"({next(filter(None, cov.reasons()), 'it is not known')}). Leave such models out of the data."
         )
-    return np.asarray(se)
+    return se
 
 
 def _why_not(estimate: Estimate, cov: Covariance, w: int, names: list[str], tied: list[int]) -> str:

@@ -67,6 +67,11 @@ def read_table(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame({name: read_column(name, [row[name] for row in rows]) for name in names})
 
 
+def _statistic(name: str, doc: str) -> property:
+    """A property that has a column of the table of parameters."""
+    return property(lambda results: results._statistics[name].rename(None), doc=doc)
+
+
 @keeps("document")
 @dataclass(frozen=True, eq=False)
 class StoredResults(Printed):
@@ -100,30 +105,11 @@ class StoredResults(Printed):
         """What it is: "results", "board" (several models) or "comparison"."""
         return str(self._held["kind"])
 
-    @property
-    def params(self) -> pd.Series:
-        """Estimates, by parameter."""
-        return self._statistics["estimate"].rename(None)
-
-    @property
-    def bse(self) -> pd.Series:
-        """Standard errors."""
-        return self._statistics["se"].rename(None)
-
-    @property
-    def dof(self) -> pd.Series:
-        """Degrees of freedom of t; inf where the normal is the reference."""
-        return self._statistics["dof"].rename(None)
-
-    @property
-    def tvalues(self) -> pd.Series:
-        """t of the tests of `pvalues`, as they were when the results were written."""
-        return self._statistics["t"].rename(None)
-
-    @property
-    def pvalues(self) -> pd.Series:
-        """Two-sided p-values, as they were when the results were written."""
-        return self._statistics["p_value"].rename(None)
+    params = _statistic("estimate", "Estimates, by parameter.")
+    bse = _statistic("se", "Standard errors.")
+    dof = _statistic("dof", "Degrees of freedom of t; inf where the normal is the reference.")
+    tvalues = _statistic("t", "t of the tests of `pvalues`, as they were when the results were written.")
+    pvalues = _statistic("p_value", "Two-sided p-values, as they were when the results were written.")
 
     @property
     def nobs(self) -> int:
@@ -453,8 +439,8 @@ def _no_constant(name: str) -> Any:
 
 
 def _read(document: Any, name: str) -> StoredResults | StoredComparisons:
-    kind = document.get("kind") if isinstance(document, dict) else None
-    known = isinstance(document, dict) and "schema_version" in document and "versions" in document
+    document = document if isinstance(document, dict) else {}
+    kind, known = document.get("kind"), {"schema_version", "versions"} <= document.keys()
     schema = document["schema_version"] if known else SCHEMA_VERSION
     if isinstance(schema, int) and schema > SCHEMA_VERSION:
         raise LogFormatError(

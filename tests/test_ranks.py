@@ -27,9 +27,8 @@ def board(rng, n, spread=1.0):
 def counted(params, separated):
     """Rank sets by counting, from a function that says whether the first is surely better than the second."""
     names = params.index
-    lower = [1 + sum(separated(b, a) for b in names if b != a) for a in names]
-    upper = [len(names) - sum(separated(a, b) for b in names if b != a) for a in names]
-    return lower, upper
+    better = np.array([[a != b and separated(a, b) for b in names] for a in names])
+    return (1 + better.sum(axis=0)).tolist(), (len(names) - better.sum(axis=1)).tolist()
 
 
 # Rank sets
@@ -45,9 +44,7 @@ def test_joint_sets_count_the_pairs_that_the_simultaneous_intervals_separate(rng
         return row["estimate"] > 0 and abs(row["p_adjusted"]) <= 0.05
 
     sets = rank_sets(params, V, dof=dof)
-    lower, upper = counted(params, separated)
-    assert sets["lower"].tolist() == lower
-    assert sets["upper"].tolist() == upper
+    assert (sets["lower"].tolist(), sets["upper"].tolist()) == counted(params, separated)
     assert sets["rank"].tolist() == stats.rankdata(-params, method="min").tolist()
     assert all(dtype.kind == "i" for dtype in sets.dtypes)
     assert sets["lower"].max() > 1
@@ -75,12 +72,9 @@ def test_marginal_sets_use_the_differences_with_one_model_alone(rng, own):
         assert sets.loc[name, "upper"] == n - int(((p <= 0.05) & (t > 0)).sum())
 
 
-def test_ties_share_a_rank():
-    assert rank_sets([0.5, 0.9, 0.5, 0.1], np.eye(4))["rank"].tolist() == [2, 1, 2, 4]
-
-
 @pytest.mark.parametrize("joint", [True, False])
-def test_one_model_and_two_models(joint):
+def test_ties_share_a_rank_and_one_model_and_two_have_theirs(joint):
+    assert rank_sets([0.5, 0.9, 0.5, 0.1], np.eye(4), joint=joint)["rank"].tolist() == [2, 1, 2, 4]
     one = rank_sets(pd.Series([0.3], index=["only"]), [[1.0]], joint=joint)
     assert one.loc["only"].tolist() == [1, 1, 1]
     c = special.stdtrit(5.0, 0.975)
@@ -171,8 +165,7 @@ def test_two_models_share_a_letter_exactly_if_not_separated(rng, n):
         shown = separated(params, V)["letters"]
         assert shown.index.tolist() == params.index.tolist()
         assert "a" in shown[params.idxmax()]
-        table = pairwise_table(params, V, "step-down")
-        for (left, right), p in table["p_adjusted"].items():
+        for (left, right), p in pairwise_table(params, V, "step-down")["p_adjusted"].items():
             assert bool(set(shown[left]) & set(shown[right])) == (p >= 0.05)
 
 
@@ -180,11 +173,19 @@ def test_two_models_share_a_letter_exactly_if_not_separated(rng, n):
 
 
 def test_a_board_from_a_log_takes_its_degrees_of_freedom_from_the_covariance():
-    log = er.datasets.paired(n_passages=30, seed=2)
-    results = er.mean(log, by="model", item="question", groups="passage")
-    sets = rank_sets(results.params, results.cov)
-    difference = results.contrast("new - old")
-    apart = bool(difference.pvalues.iloc[0] < 0.05)
-    assert sets.loc["new"].tolist() == ([1, 1, 1] if apart else [1, 1, 2])
+    results = er.mean(er.datasets.paired(n_passages=30, seed=2), by="model", item="question", groups="passage")
+    apart = bool(results.contrast("new - old").pvalues.iloc[0] < 0.05)
+    assert results.ranks().loc["new"].tolist() == [1, 1, 2 - apart]
     letters = separated(results.params, results.cov)["letters"]
     assert bool(set(letters["new"]) & set(letters["old"])) == (not apart)
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+@pytest.mark.parametrize("n_clusters", [2, 3])
+def test_equal_models_whose_few_clusters_happen_to_agree_are_not_separated(rng, n_clusters):
+    model, cluster, _ = np.indices((20, n_clusters, 20)).reshape(3, -1)
+    for _ in range(4):
+        score = rng.random(model.size) < rng.beta(8.1, 0.9, 20 * n_clusters).repeat(20)
+        results = er.mean({"score": score, "model": model, "cluster": cluster}, by="model", groups="cluster")
+        assert results.ranks()["lower"].max() == 1
+        assert np.all(results.pairwise("step-down").eval("p_adjusted >= p_value"))

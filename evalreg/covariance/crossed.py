@@ -258,6 +258,15 @@ class Widths:
         variance = np.max(self.signs @ terms, axis=-2) if self.signs.size > 1 else total
         return Widths(np.maximum(variance, 0.0), np.maximum(terms, 0.0), self.dofs[:, rows], self.signs)
 
+    def at_estimates(self) -> Widths:
+        """Widths of t with the variances that score tests take at the estimates, where clusters may show too little."""
+        if self.scored is None:
+            return self
+        rows, variance, terms = self.scored.rows, self.variance.copy(), self.terms.copy()
+        now = self.under(self.scored, self.scored.null.theta)
+        variance[rows], terms[:, rows] = now.variance, now.terms
+        return replace(self, variance=variance, terms=terms, scored=None)
+
     def statistic(self, distance: FloatArray) -> FloatArray:
         """Signed distances in standard errors, shape (m,), those of `scored` under the value tested."""
         t = distance / np.sqrt(np.where(self.variance > 0, self.variance, np.nan))

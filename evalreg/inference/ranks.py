@@ -160,11 +160,13 @@ def deciding(family: ContrastFamily, cov: Any, alpha: float) -> tuple[FloatArray
     if isinstance(cov, Covariance) and family.count and n > 2:
         each, (left, right) = family_of(family.params, cov, base=family.base), pair_positions(n)
         if each.count == n:
-            half, of_pairs = each.widths.half(each.level(alpha)), family.widths.half(family.level(alpha))
-            known = (of_pairs > 0) & np.isfinite(half[left] + half[right])
-            if known.any() and np.median(((half[left] + half[right]) / of_pairs)[known]) < 1:
-                apart = _overlap_levels(each.widths, np.abs(family.effect), left, right)
-                p, by = np.minimum(p, each.adjusted(apart)), "bands"
+            single, of_pairs = each.widths.at_estimates(), family.widths.at_estimates().half(family.level(alpha))
+            both = np.sum(single.half(each.level(alpha))[[left, right]], axis=0)
+            known = (of_pairs > 0) & np.isfinite(both)
+            if known.any() and np.median(both[known] / of_pairs[known]) < 1:
+                apart = each.adjusted(_overlap_levels(single, np.abs(family.effect), left, right))
+                # What a pair by itself does not show, intervals of its models do not either.
+                p, by = np.minimum(p, np.maximum(apart, family.p_value)), "bands"
             low, high = each.widths.limits(np.array(family.params, dtype=np.float64), each.level(alpha)).T
             open_still = ((low[left] > high[right]) | (low[right] > high[left])) & (p > alpha)
             p, by = np.where(open_still, alpha, p), "bands" if open_still.any() else by

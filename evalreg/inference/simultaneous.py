@@ -223,19 +223,16 @@ class Largest:
     def at(self, alpha: float) -> tuple[float, float]:
         """The p-value whose adjusted one is alpha; the standard error of its critical value, by the delta method."""
         if alpha not in self._at:
-            level = self._level(alpha)
+            # By bisection of the nodes: ten of them are evaluated, and not all.
+            above = bisect.bisect(range(BLOCK), np.log(alpha), key=lambda node: self._interpolated([node])[1][0])
+            each, largest = self._interpolated([max(above - 1, 0), min(above, BLOCK - 1)])
+            level = float(np.exp(np.interp(np.log(alpha), largest, each)))
             c = t_quantile(level, np.array([self.dof]))[0]
             below, at, above = self.beyond(np.array([0.999, 1.0, 1.001]) * c, self.extent)
             slope = float(np.mean(below - above)) / (0.002 * c) if c > 0 else 0.0
             error = float(np.std(at)) / np.sqrt(at.size) / slope if slope > 0 else 0.0
             self._at[alpha] = level, error
         return self._at[alpha]
-
-    def _level(self, alpha: float) -> float:
-        # By bisection of the nodes: ten of them are evaluated, and not all.
-        above = bisect.bisect(range(BLOCK), np.log(alpha), key=lambda node: self._interpolated([node])[1][0])
-        each, largest = self._interpolated([max(above - 1, 0), min(above, BLOCK - 1)])
-        return float(np.exp(np.interp(np.log(alpha), largest, each)))
 
 
 @dataclass(frozen=True, eq=False)

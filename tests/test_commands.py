@@ -296,6 +296,8 @@ def test_a_warning_is_said_once(run, here):
     for command in ("mean", "report", "report --format md", "mean --format csv"):
         _, output, error = run(f"{command} few.csv --groups passage")
         assert ("4 passage clusters: t intervals" in output) != ("4 passage clusters: t intervals" in error)
+    # Of several evals of which the first speaks for all.
+    assert "clusters: t" not in run("evals one=few.csv two=few.csv --groups passage")[2]
 
 
 def test_shells_complete_every_option_by_shtab():

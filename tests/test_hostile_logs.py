@@ -346,8 +346,7 @@ def test_nan_is_no_score_and_infinity_is_refused(tmp_path, word, n):
 @pytest.mark.parametrize("first", [2**63 - 2, 2**64 - 2, 2**64 + 5, 10**30])
 def test_ids_of_many_digits_stay_apart(tmp_path, first):
     rows = [row | {"doc_id": first + i} for i, row in enumerate(QUIZ)]
-    assert er.read_log(write(tmp_path / "run", {"quiz": rows})).frame["item"].tolist() == [
-        str(first + i) for i in range(len(QUIZ))
-    ]
+    items = er.read_log(write(tmp_path / "run", {"quiz": rows})).frame["item"].tolist()
+    assert items == [str(first + i) for i in range(len(QUIZ))]
     asked = [row | {"vars": {"seed": first + i}} for i, row in enumerate(results(4, (0,), (0,))[::2])]
     assert er.read_log(lines(tmp_path / "p.jsonl", asked)).frame["item"].nunique() == len(asked)

@@ -339,7 +339,8 @@ def evals(request: Request) -> Reply:
             options.setdefault("by", "model")
         with within(name), muted():
             results[name] = call(function, replace(part, log=None), options)
-    issue(said_once(results))
+    if request.form in ("csv", "latex", "json"):  # which have no place for notes
+        issue(said_once(results))
     suite = er.join_evals(results, **request.among("form", "adjust"))
     average = None
     if request.get("average"):

@@ -353,7 +353,7 @@ def as_mean_text(estimate: Estimate, cov: Covariance, alpha: float) -> str:
     if ends is None:
         return ""
     return (
-        "Scores lie in [0, 1]: a regression keeps its t interval; as a mean (`mean`) the score interval is "
+        "Scores lie in [0, 1]: a regression keeps its t interval; as a mean of these rows the score interval is "
         f"{ends[0]:.4f} to {ends[1]:.4f}, which grows where few failures were seen."
     )
 

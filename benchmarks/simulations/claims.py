@@ -313,6 +313,36 @@ def following() -> list[Claim]:
     return claims
 
 
+# What follows under crossed clusterings, by the words of the page.
+CROSSED_WORLDS = {
+    "horizon, p = .5 and .8": "horizon",
+    "corrected for a judge": "judge_corrected",
+    "pass^1, pass^4": "pass^k",
+    "area under the curve": "auc",
+    "caught at a false alarm in ten": "tpr@fpr=0.1",
+    "nearly all caught": "tpr near 1",
+    "hardly any caught": "tpr near 0",
+    "Brier score": "brier",
+    "calibration error, none": "ece, calibrated",
+    "calibration error, .1": "ece, .1 too sure",
+    "win rates of wins": "wins",
+    "ability": "ability",
+    "panel": "panel",
+    "templates and items": "items",
+    "templates and passages": "passages",
+    "a plain mean": "mean",
+}
+
+
+def worst_crossed(t: Frame, what: str) -> tuple[str, str, int, str]:
+    """The lowest coverage, of what and with how many clusters, and how often a gate says what is not so at most."""
+    lines = t[t["of"].str.startswith(f"crossed {what}, ", na=False)]
+    gate = lines["method"].str.startswith("gate")
+    worst = lines.loc[lines.loc[~gate, "coverage"].idxmin()]
+    n_clusters = int(worst["of"].rpartition(", ")[2].removesuffix(" clusters"))
+    return two(worst["coverage"]), worst["method"], n_clusters, two(1 - lines.loc[gate, "coverage"].min())
+
+
 def joint_tests() -> list[Claim]:
     """Lines of the table of joint tests."""
     return [
@@ -665,6 +695,15 @@ CLAIMS = (
     ),
     *joint_tests(),
     *following(),
+    *(
+        Claim(FOLLOWS, f"| {label} | {{}} ({{}}, {{}}) | {{}} |", lambda t, what=what: worst_crossed(t, what))
+        for label, what in CROSSED_WORLDS.items()
+    ),
+    Claim(
+        FOLLOWS,
+        "of equal models, or of two that are only cheaper, `frontier` says something false in at most {} of the logs",
+        lambda t: (two(1 - t[t["of"].str.startswith("crossed frontier", na=False)]["coverage"].min()),),
+    ),
     Claim(
         FOLLOWS,
         "| its test rejects calibrated chances | {} (20) | {} (60) |",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import TypeAlias
 
@@ -706,6 +707,10 @@ METRICS = {
     "tpr@fpr=0.1": ("tpr@fpr=0.1", "score", "bad"),
     "brier": ("brier", "chance", "came"),
     "ece, .1 too sure": ("ece", "sure", "came"),
+    "ece, calibrated": ("ece", "chance", "came"),
+    # Rates that most logs of ten clusters show as 1 or as 0.
+    "tpr near 1": ("tpr@fpr=0.1", "sharp", "bad"),
+    "tpr near 0": ("tpr@fpr=0.01", "blunt", "bad"),
 }
 
 
@@ -736,7 +741,7 @@ def follows(what: str, n: int) -> Question:
         return ends(fit) | {"gap": last(fit.contrast("`pass^1` - `pass^4`"))}
 
     def calibration(rng: Rng) -> Ends:
-        fit = classified(monitored(rng, n), "ece", "chance", "came")
+        fit = classified(monitored(rng, n), *METRICS["ece, calibrated"])
         return ends(fit) | {"test": rejects(float(fit.pvalues.iloc[0]))}
 
     def frontier(rng: Rng) -> Ends:
@@ -763,10 +768,171 @@ def follows(what: str, n: int) -> Question:
         "30 items": (over(30), spread),
         "100 items": (over(100), spread),
     }
-    if what in METRICS:
+    if what in METRICS and what not in worlds:
         large = classified(monitored(np.random.default_rng(0), 400_000), *METRICS[what])
         return Question(of_metric, {what: float(large.params.iloc[0])})
     return Question(*worlds[what])
+
+
+# The same where rows depend along two axes that cross: prompts and judges, families and graders, templates and items
+
+AXES, LARGE = "group + judge", 20_000
+
+
+class Crossing:
+    """Rows in n groups of very unequal sizes, ten on average, each of one of n judges of very unequal shares."""
+
+    def __init__(self, rng: Rng, n: int, first: int = 0) -> None:
+        sizes, share = np.exp(0.7 * rng.normal(size=(2, n)))
+        group = np.repeat(np.arange(n), np.ceil(7 * sizes).astype(int))
+        judge = rng.choice(n, size=group.size, p=share / share.sum())
+        self.rng, self.n, self.rows, self.codes = rng, n, group.size, (group, judge)
+        self.columns = {"item": first + np.arange(group.size), "group": first + group, "judge": judge}
+
+    def normal(self, shared: float, judges: FloatArray | None = None) -> FloatArray:
+        """Standard normal rows, of whose variance each axis has such a share; `judges` has the judges' part."""
+        group, judge = self.rng.normal(size=(2, self.n))
+        judge = judge if judges is None else judges
+        along = np.sqrt(shared) * (group[self.codes[0]] + judge[self.codes[1]])
+        return np.asarray(along + np.sqrt(1 - 2 * shared) * self.rng.normal(size=self.rows))
+
+    def happens(self, chance: FloatArray) -> FloatArray:
+        """0 or 1 with a chance."""
+        return (self.rng.uniform(size=self.rows) < chance) * 1.0
+
+    def log(self, effects: Callable[[int], Mapping[str, FloatArray]], models: int = 3) -> pd.DataFrame:
+        """One log of what each model has."""
+        return stacked({f"m{k}": self.columns | dict(effects(k)) for k in range(models)})
+
+
+def crossed_horizon(rng: Rng, n: int, groups: str | None) -> er.Results:
+    """Runs of three models on tasks of families that share what makes them hard, scored by graders."""
+    rows = Crossing(rng, n)
+    length, hard = rng.uniform(-1, 8, rows.rows), 0.8 * rows.normal(0.35)
+
+    def effects(k: int) -> Mapping[str, FloatArray]:
+        ease = 0.8 * (2 + 1.5 * k - length) + hard + 0.5 * rows.normal(0.3)
+        return {"minutes": 2**length, "success": rows.happens(expit(ease))}
+
+    return er.horizon(rows.log(effects), p=[0.5, 0.8], groups=groups)
+
+
+def crossed_answers(rng: Rng, n: int) -> pd.DataFrame:
+    """0/1 answers of three models to items; groups and topics are hard, and hard for some models."""
+    rows = Crossing(rng, n)
+    hard = rows.normal(0.3)
+    return rows.log(lambda k: {"score": rows.happens(expit(0.7 * k - hard - 0.7 * rows.normal(0.3)))})
+
+
+def crossed_judge_corrected(rng: Rng, n: int, groups: str | None) -> er.Results:
+    """Verdicts of the same n raters on answers, a tenth of them bad, and on calibrated ones of other prompts."""
+    raters = rng.normal(size=n)
+
+    def verdicts(rows: Crossing, share: float) -> pd.DataFrame:
+        truth, blur = ndtr(rows.normal(0.2)) < share, ndtr(rows.normal(0.15, raters))
+        said = (blur < np.where(truth, 0.85, 0.1)) * 1.0
+        return pd.DataFrame(rows.columns | {"label": truth * 1.0, "verdict": said})
+
+    log, known = verdicts(Crossing(rng, n), 0.1), verdicts(Crossing(rng, n, first=10**7), 0.5)
+    return er.judge_corrected(log, judge="verdict", calibration=known, human="label", groups=groups)
+
+
+def crossed_panel(rng: Rng, n: int, groups: str | None) -> er.Results:
+    """Errors of three judges that correlate by a half, along prompts and along the models that they judge."""
+    rows = Crossing(rng, n)
+    shared = rows.normal(0.2)
+    log = pd.DataFrame(rows.columns | {name: shared + rows.normal(0.2) for name in "abc"}).assign(label=0.0)
+    return er.panel(log, judges=["a", "b", "c"], human="label", groups=groups)
+
+
+def crossed_classification(rng: Rng, n: int, groups: str | None, what: str = "auc") -> er.Results:
+    """Scores of transcripts of tasks by attackers; and chances that are right, or .1 too high."""
+    rows = Crossing(rng, n)
+    bad, chance = ndtr(rows.normal(0.2)) < 0.25, rng.uniform(0.1, 0.9, rows.rows)
+    came, score = ndtr(rows.normal(0.2)) < chance, 1.2 * bad + 1.2 * rows.normal(0.15)
+    of = {"bad": bad * 1, "score": score, "chance": chance, "sure": (chance + 0.1).clip(0, 1), "came": came * 1}
+    metric, predicted, truth = METRICS[what]
+    log = pd.DataFrame(rows.columns | of | {"sharp": score + 2.3 * bad, "blunt": score - 0.7 * bad})
+    return er.classification(log, truth=truth, predicted=predicted, metric=metric, groups=groups)
+
+
+def crossed_pass_at_k(rng: Rng, n: int, groups: str | None) -> er.Results:
+    """Six answers to each question, whose chances are uniform, alike in repositories and in languages."""
+    rows = Crossing(rng, n)
+    chance = np.repeat(ndtr(rows.normal(0.3)), 6)
+    log = pd.DataFrame(rows.columns).loc[np.repeat(np.arange(rows.rows), 6)].reset_index(drop=True)
+    log = log.assign(sample=np.tile(np.arange(6), rows.rows), score=(rng.uniform(size=chance.size) < chance) * 1.0)
+    return er.pass_at_k(log, item="item", sample="sample", k=[1, 4], require="all", groups=groups)
+
+
+def crossed_frontier(rng: Rng, n: int, cheaper: float) -> Ends:
+    """Four models of equal scores, the first two cheaper by a factor, costs skewed: each is open."""
+    rows = Crossing(rng, n)
+    hard = rows.normal(0.3)
+
+    def effects(k: int) -> Mapping[str, FloatArray]:
+        cost = np.exp(0.5 * hard + 0.6 * rows.normal(0.3)) * (cheaper if k < 2 else 1.0)
+        return {"score": (hard + rows.normal(0.3) > 0) * 1.0, "usd": cost}
+
+    states = er.frontier(rows.log(effects, 4), {"score": "max", "usd": "min"}, groups=AXES).states
+    return {"none false": (float((states != "open").any()), 1.0)}
+
+
+def crossed_templates(rng: Rng, n: int, passages: bool) -> er.Results:
+    """Scores of n items, or of items of n unequal passages, under n templates, whose means spread by .3."""
+    group = np.repeat(np.arange(n), rng.choice([1, 2, 3, 9], n) if passages else 1)
+    template, item = np.indices((n, group.size)).reshape(2, -1)
+    hard = 0.4 * rng.normal(size=n)[group] + 0.3 * rng.normal(size=group.size)
+    score = 0.3 * rng.normal(size=n)[template] + hard[item] + rng.normal(size=template.size)
+    log = pd.DataFrame({"template": template, "item": item, "group": group[item], "score": score})
+    groups = "template + group" if passages else None
+    return er.mean(log, over="template", item="item", q=(0.1, 0.5, 0.9), groups=groups)
+
+
+def wins_by(log: pd.DataFrame, groups: str | None) -> er.Results:
+    """Win rates of comparisons of scores."""
+    return er.win_rate(er.wins(log), left="left", right="right", score="score", groups=groups)
+
+
+def with_gates(results: er.Results, truth: Mapping[str, float]) -> Ends:
+    """Intervals, and whether gates at the truth of the first parameter show what is not so, at .05 on either side."""
+    name, number = next(iter(truth.items()))
+    shown = {side: results.gate(f"`{name}` {side} {number!r}").verdict == "shown" for side in "><"}
+    return ends(results) | {f"gate {side}": (float(wrong), 1.0) for side, wrong in shown.items()}
+
+
+CROSSED: Mapping[str, Callable[[Rng, int, str | None], er.Results]] = {
+    "horizon": crossed_horizon,
+    "judge_corrected": crossed_judge_corrected,
+    "panel": crossed_panel,
+    "ability": lambda rng, n, groups: er.ability(crossed_answers(rng, n), groups=groups),
+    "wins": lambda rng, n, groups: wins_by(crossed_answers(rng, n), groups),
+    "mean": lambda rng, n, groups: er.mean(crossed_answers(rng, n).query("model == 'm2'"), groups=groups),
+    "pass^k": crossed_pass_at_k,
+    **{what: partial(crossed_classification, what=what) for what in METRICS},
+    "items": lambda rng, n, _: crossed_templates(rng, n, False),
+    "passages": lambda rng, n, _: crossed_templates(rng, n, True),
+}
+SPREAD = {"mean": 0.0, "sd": 0.3} | {f"q{q}": 0.3 * float(stats.norm.ppf(q)) for q in (0.1, 0.5, 0.9)}
+TRUTHS = {
+    "judge_corrected": {"mean": 0.1},
+    "panel": {"n_eff": 1.5, "correlation": 0.5, "weight:a": 1 / 3, "worth:a": 1 / 9},
+    "pass^k": {"pass^1": 0.5, "pass^4": 0.2},
+    "ece, calibrated": {"ece": 0.0},
+    "items": SPREAD,
+    "passages": SPREAD,
+}
+
+
+def crossed(what: str, n: int) -> Question:
+    """What else follows, under two crossed clusterings of n clusters each; a truth not known is that of a large log."""
+    if what.startswith("frontier"):
+        cheaper = 0.5 if what.endswith("cheaper") else 1.0
+        return Question(lambda rng: crossed_frontier(rng, n, cheaper), {"none false": 0.0})
+    draw = CROSSED[what]
+    truth = TRUTHS.get(what) or draw(np.random.default_rng(0), LARGE, None).params.to_dict()
+    gates = dict.fromkeys(("gate >", "gate <"), 0.0)
+    return Question(lambda rng: with_gates(draw(rng, n, AXES), truth), truth | gates)
 
 
 # Rows, rates of strata
@@ -900,7 +1066,10 @@ def _worlds() -> Iterator[tuple[str, Made]]:
     yield "published design, 200 prompts", (100, published, (200,))
     for numbers, names in FOLLOWS.items():
         for what, n in product(names, numbers):
-            yield f"{what}, {n} clusters", (100, follows, (what, n))
+            yield f"{what}, {n} clusters", (400 if what == "panel" else 100, follows, (what, n))
+    for what, n in product((*CROSSED, "frontier", "frontier, cheaper"), (10, 30, 100)):
+        n_logs = 400 if what in ("horizon", "judge_corrected") else 200
+        yield f"crossed {what}, {n} clusters", (n_logs, crossed, (what, n))
 
 
 WORLDS: Mapping[str, Made] = dict(_worlds())

@@ -153,6 +153,11 @@ def test_what_a_sentence_says_to_pass_is_typed_as_an_option_and_works(run):
     where = re.search(r"out: (--where '.*')", run("mean words.csv")[2])[1]
     table = pd.read_csv(io.StringIO(run(f"mean words.csv {where} --format csv")[1])).set_index("name")["estimate"]
     assert table.to_dict() == pytest.approx(log[log.index % 99 > 0].groupby("model")["score"].mean().to_dict())
+    rows = [{"meta": {"llm": row.model, "id": row.question}, "is": {"correct": row.score}} for row in log.itertuples()]
+    Path("nested.json").write_text(json.dumps(rows))
+    for command, told, value in (("mean", "--by", "0.8000"), ("compare", "--model", "0.0667")):
+        cure = re.search(rf"score: ({told} .*)", run(f"{command} nested.json")[2])[1]
+        assert value in run(f"{command} nested.json {cure}")[1]
     run("mean logs/passages.csv --format json -o results.json")
     proposed = re.search(r"`evalreg (table results.json)`", run("mean results.json")[2])[1]
     assert re.search(r"mean +0.7621\n", run(proposed)[1])

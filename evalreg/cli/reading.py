@@ -294,7 +294,8 @@ def with_hint(error: EvalregError, rows: Rows) -> None:
     likely, sides = likely_roles(rows.frame), likely_sides(rows.frame)
     role = error.column if error.column in ("score", "item", "model", "left", "right", "winner") else error.parameter
     if role in likely:
-        typed = [text for name, column in likely.items() if (text := passed(**{name: column})).startswith("--")]
+        ways = [[passed(**{name: column})] + [passed(by=column)] * (name == "model") for name, column in likely.items()]
+        typed = [text for texts in ways for text in [text for text in texts if text.startswith("--")][:1]]
         error.add_note(f"The table has what seems to be the {role}: {' '.join(typed)}")
     elif role == "score" and sides:
         options = " ".join(f"--{side} {shlex.quote(column)}" for side, column in sides.items())

@@ -96,6 +96,20 @@ def json_lines(
             n_records += 1
 
 
+def json_objects(
+    source: Source, broken: BrokenName, unique: Sequence[str] | None = ()
+) -> Iterator[tuple[int, bytes, Record | None]]:
+    """The same of JSON lines or of one array, by the number of each record."""
+    if not source.start.startswith(b"["):
+        yield from json_lines(source, broken, unique)
+        return
+    for number, record in enumerate(document(source), start=1):
+        is_object = isinstance(record, dict)
+        if not is_object and broken == "raise":
+            raise LogFormatError(f"Every record of a table is an object; record {number} of {source.name} is none.")
+        yield number, json.dumps(record).encode(), record if is_object else None
+
+
 def _remove() -> str:
     return f"Remove that line, or pass {passed(broken='skip')} to leave such lines out and count them."
 

@@ -45,7 +45,7 @@ BATTLES = {"model_a": "left", "model_b": "right", "tie": "tie", "tie (bothbad)":
 def recognises(source: Source) -> bool:
     """Whether it may be a table: Parquet, Arrow, JSON lines, or text with a header."""
     start = source.start
-    if start.startswith((b"PAR1", b"ARROW1", b"{")):
+    if re.match(rb"PAR1|ARROW1|\{|\[\s*\{", start):
         return True
     if source.head.startswith((b"\xff\xfe", b"\xfe\xff")):  # text in UTF-16, which is refused by that name
         return True
@@ -210,7 +210,10 @@ def _checked(entries: Mapping[Any, Any], name: str) -> TableRoles:
 def likely_roles(frame: pd.DataFrame, roles: Sequence[str] = ("model", "item", "sample", "score")) -> dict[str, str]:
     """Columns that may have these roles by their names, of roles that no column is called; scores are numbers."""
     columns: dict[str, str] = {}
-    by_name = {re.sub(r"\W+", "_", str(column).lower()).strip("_"): str(column) for column in frame.columns}
+    every = list(map(str, frame.columns))
+    # A nested field goes by its last word where no column is called so.
+    ways = [*((column.rpartition(".")[2], column) for column in every), *zip(every, every, strict=True)]
+    by_name = {re.sub(r"\W+", "_", name.lower()).strip("_"): column for name, column in ways}
     for role in roles:
         names = [by_name[name] for name in (role, *_USUAL[role]) if name in by_name and role not in frame.columns]
         if role == "score":

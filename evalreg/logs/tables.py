@@ -26,7 +26,7 @@ from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, ArgumentTypeError, LogFormatError
 from evalreg.logs.files import BOM, PARQUET, Source
 from evalreg.logs.reading import BrokenName
-from evalreg.logs.records import LONGEST, BrokenLineError, flat, json_lines, nested_value, pyarrow_for
+from evalreg.logs.records import LONGEST, BrokenLineError, flat, json_objects, nested_value, pyarrow_for
 
 __all__ = ["read_table"]
 
@@ -36,7 +36,7 @@ _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
 _FLOAT_PRECISION: Literal["round_trip"] | None = "round_trip" if _PANDAS < (3, 1) else None
 # Bytes, and rows, that are looked at together.
 _BLOCK, _ROWS = 1 << 20, 100_000
-DELIMITERS = (",", "\t", ";")
+DELIMITERS = (",", "\t", ";", "|")
 TABLES = "CSV, JSON lines, Parquet or Arrow"
 # First bytes of what is not a table, and what to call it.
 FOREIGN = {
@@ -121,7 +121,7 @@ def read_table(
     r"""The rows of a plain table as a data frame, in the order of the file.
 
     The format is recognised by content: Parquet, Arrow files (Feather), JSON lines (one object per line), otherwise
-    CSV, whose delimiter is the comma or tab of its header; each may be compressed by gzip. Text is UTF-8. In CSV only
+    CSV, whose delimiter is that of its header; each may be compressed by gzip. Text is UTF-8. In CSV only
     the empty field is missing, quoted or not, and blank lines do not count: a model may be called NA or 007. A column
     becomes numbers if every field that is not empty is a number, true or false if all are that, and text otherwise.
     JSON lines, Parquet and Arrow have types of their own; there, null and NaN are missing, and JSON values of several
@@ -206,10 +206,8 @@ def _file_columns(source: Source, request: TableRequest) -> tuple[pd.DataFrame, 
             f"A log holds scores or verdicts; {source.name} holds results, as `to_json` and --format json write them. "
             f"`{shown}` shows those of means, differences, boards and regressions; or name the log they were made from."
         )
-    if source.start.startswith(b"{"):
+    if re.match(rb'\{|\[\s*[\[{"]', source.start):
         return _json(source, request)
-    if source.start.startswith(b"[") and source.start[1:].lstrip()[:1] in (b"[", b"{", b'"'):
-        raise LogFormatError(f"A table is {TABLES}; {source.name} is one JSON array. Write one object a line.")
     return _nullable(_csv(source, request)), 0
 
 
@@ -238,7 +236,7 @@ def _json(source: Source, request: TableRequest) -> tuple[pd.DataFrame, int]:
     n_rows = n_broken = n_keys = 0
     # Keys that an object may have once only: all, or those that are read, and the objects that hold them.
     unique = None if wanted is None else [part for name in wanted for part in (name, name.split(".")[0])]
-    for number, line, record in json_lines(source, request.broken, unique):
+    for number, line, record in json_objects(source, request.broken, unique):
         if record is not None and b"\\ud" in line.lower() and not _is_unicode(record):
             if request.broken == "raise":
                 advice = "Was an answer cut off within a character? Remove the line, or that half."
@@ -446,10 +444,6 @@ def _header(text: str, name: str) -> tuple[str, list[str]]:
     if not candidates:
         raise LogFormatError(f"The header must name the columns; that of {name} has a quote that is not closed.")
     delimiter, header = max(candidates, key=lambda candidate: len(candidate[1]))
-    if len(header) == 1 and "|" in header[0]:
-        raise LogFormatError(
-            f'The delimiter must be a comma, a tab or a semicolon; the header of {name} has "|". Save it with commas.'
-        )
     numbers = [column for column in header if _is_number(column)]
     if numbers or not any(column.strip() for column in header):
         what = f"has {listed(numbers)} among its names" if numbers else "is blank"

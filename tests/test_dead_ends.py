@@ -47,7 +47,7 @@ def test_options_apply_to_the_tasks_that_have_them_and_what_was_read_is_said(fol
     assert main(["mean", str(folder), *shlex.split(options)]) == 0
     for words in (["--metric", "exact_match", "--filter", "strict"], ["--metric", "acc,none"], ["--metric", "acc"]):
         assert main(["mean", str(folder), *words]) == 3
-        alone = re.search(r"such as (--task \w+)", capsys.readouterr().err)[1]
+        alone = re.search(r"such as (--task \w+)\.\n", capsys.readouterr().err)[1]
         assert main(["mean", str(folder), *words, *alone.split()]) == 0
     log = er.read_log(folder, metric="acc", filter="strict")
     assert log.measures == {"gen": "exact_match under strict", "mc": "acc"}

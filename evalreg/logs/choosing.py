@@ -52,7 +52,7 @@ def picks_of(
             names = names[:1]
         chosen[task] = names
     if several := {task: names for task, names in chosen.items() if len(names) > 1}:
-        raise _ambiguous(format, usable, several, wanted, _alone(answers, several))
+        raise _ambiguous(format, usable, several, wanted, _unshared(answers, several))
     picks = {task: ScoreName(*map(str, names[0])) if names else NO_SCORE for task, names in chosen.items()}
     _refuse_idle(wanted, format, choice, picks, usable)
     unread = [] if choice.metric is not None else _not_read(offers, usable)
@@ -176,7 +176,7 @@ def _refuse_idle(
 
 
 def _ambiguous(
-    format: Format, usable: Usable, several: Mapping[str, list[ScoreName]], wanted: Wanted, alone: str
+    format: Format, usable: Usable, several: Mapping[str, list[ScoreName]], wanted: Wanted, unshared: str
 ) -> ArgumentError:
     """The error that lists the scores of every task that has several, and the fewest arguments that read all tasks."""
     kinds = {a: max(len({getattr(name, a) for name in names}) for names in several.values()) for a in ARGUMENTS}
@@ -197,14 +197,14 @@ def _ambiguous(
         f"{' and '.join(f'`{argument}`' for argument in missing)} must say which "
         f"{' and '.join(format.choose[argument][1] for argument in missing)} to read, for there are several: "
         f"{'; '.join(each[:10])}"
-        f"{f' and {len(each) - 10} more tasks' if len(each) > 10 else ''}.{advice}{alone}",
+        f"{f' and {len(each) - 10} more tasks' if len(each) > 10 else ''}.{advice}{unshared}",
         parameter=missing[0],
     )
     error.options = named
     return error
 
 
-def _alone(answers: Sequence[Answer], several: Mapping[str, list[ScoreName]]) -> str:
+def _unshared(answers: Sequence[Answer], several: Mapping[str, list[ScoreName]]) -> str:
     """What is said of tasks whose runs have no score in common: whatever is chosen reads some of the runs alone."""
     for task, names in several.items():
         runs: dict[str, set[ScoreName]] = defaultdict(set)

@@ -318,8 +318,9 @@ def _adjust_cells(estimate: Estimate, by: Axis, power: float, keep: bool) -> Adj
     if isinstance(scores, PairScores) and (share := scores.shares(by)) is not None:
         return _adjust_alike(estimate, scores, by, share, power, keep)
     known = squared_entries(compressed(estimate.coefficient_map))
-    # Centred means, say, each have all cells: what is known of all contrasts is less.
-    few = keep and float(np.sum(np.diff(known.indptr).astype(float) ** 2)) <= max(inverse.size**2, HELD)
+    # Centred means, say, each have all cells: what is known of all contrasts is less. Rows in memory are asked again.
+    most = HELD if isinstance(scores, CellScores) else max(inverse.size**2, HELD)
+    few = keep and float(np.sum(np.diff(known.indptr).astype(float) ** 2)) <= most
     sums = scores.fold(by, partial(cell_meat, inverse, power, estimate.bread, known if few else None))
     matrix, rest, of_known = np.split(sums, [m**2, m**2 + inverse.size])
     dof = known_dof(known, of_known) if few else None
@@ -648,9 +649,10 @@ def _within(estimate: Estimate) -> str:
 
 def _constants(estimate: Estimate) -> BoolArray | None:
     """Parameters that no coefficient enters; None where there is none."""
-    if estimate.coefficient_map is None:
+    A = estimate.coefficient_map
+    if A is None:
         return None
-    fixed = ~np.any(dense(estimate.coefficient_map) != 0, axis=1)
+    fixed = ~touching(A, np.ones(A.shape[1], dtype=bool))
     return fixed if fixed.any() else None
 
 

@@ -258,8 +258,9 @@ def white(totals: Matrix, bread: Matrix) -> FloatArray:
 
 def square_of_rows(squares: FloatArray, bread: Matrix) -> FloatArray:
     """B'T'TB of rows with an entry in one column each, from the sum of their squares in each column."""
-    scaled = np.sqrt(squares)[:, None] * dense(bread)
-    return np.asarray(scaled.T @ scaled)
+    influence = scale_rows(bread, np.sqrt(squares))
+    influence = dense(influence) if faster_dense(influence) else influence
+    return dense(influence.T @ influence)
 
 
 def parts_of(n: int, step: int = CACHED) -> Iterator[slice]:

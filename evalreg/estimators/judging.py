@@ -295,7 +295,7 @@ def panel(
     # What is left of an error that is the same in all rows is rounding.
     errors[:, np.ptp(errors, axis=0) <= CONSTANT * np.abs(verdicts).max(axis=0)] = 0.0
     S = _covariance(errors, names)
-    values, influence = (np.hstack(parts) for parts in zip(_effective(errors, S), _best(errors, S), strict=True))
+    values, influence = _values(S), _influence(errors, S)
     alone = "Without labels what judges share because it is right counts as shared error: n_eff is a lower bound."
     line = alone if human is None else f"{len(names)} judges; correlations are of their errors against {human}."
     labels = ("n_eff", "correlation", *(f"{kind}:{name}" for kind in ("weight", "worth") for name in names))
@@ -376,30 +376,25 @@ def _covariance(errors: FloatArray, names: list[str]) -> FloatArray:
     return S
 
 
-def _effective(errors: FloatArray, S: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Kish's number and the mean correlation, (2,), and n times the influence of each row, (n_rows, 2)."""
-    z = errors / np.sqrt(np.diag(S))
-    n_judges, correlations = z.shape[1], z.T @ z / len(z)
-    pairs = n_judges * (n_judges - 1) / 2
-    r = float((correlations.sum() - n_judges) / 2 / pairs)
-    # Of one correlation z_i z_j - r_ij (z_i^2 + z_j^2)/2, summed over pairs.
-    products = (z.sum(axis=1) ** 2 - (z**2).sum(axis=1)) / 2
-    of_r = (products - (z**2) @ (correlations.sum(axis=1) - 1) / 2) / pairs
-    worth = 1 + (n_judges - 1) * r
-    slope = -n_judges * (n_judges - 1) / worth**2
-    return np.array([n_judges / worth, r]), np.column_stack([slope * of_r, of_r])
-
-
-def _best(errors: FloatArray, S: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Best weights w, roots of what judges are worth, and n times the influence of each row.
+def _values(S: FloatArray) -> FloatArray:
+    """Kish's number, the mean correlation, the best weights w, and the roots of what judges are worth.
 
     v = 1/(1'S^-1 1) is the variance that w leaves, s_j^2 = 1/(S^-1)_jj that of the error of a judge about those of the
-    others, and 1 - v/v_(-j) = w_j^2 s_j^2/v. With dS = e e' - S for a row of errors e, dw = -S^-1 dS w + w (w'dS w)/v.
+    others, and 1 - v/v_(-j) = w_j^2 s_j^2/v.
     """
-    inverse = np.linalg.inv(S)
-    v, s2 = 1.0 / float(inverse.sum()), 1.0 / np.diag(inverse)
-    w, along, apart = v * inverse.sum(axis=1), v * errors @ inverse.sum(axis=1), errors @ inverse
-    of_w = np.outer(along**2 / v, w) - along[:, None] * apart
-    scale = np.sqrt(s2 / v)
-    of_root = scale * (of_w + w * (apart**2 * s2 - along[:, None] ** 2 / v) / 2)
-    return np.append(w, w * scale), np.hstack([of_w, of_root])
+    J, inverse, scale = len(S), np.linalg.inv(S), np.sqrt(np.diag(S))
+    r = ((S / np.outer(scale, scale)).sum() - J) / (J * (J - 1))
+    v = 1 / inverse.sum()
+    w = v * inverse.sum(axis=1)
+    return np.hstack([J / (1 + (J - 1) * r), r, w, w / np.sqrt(v * np.diag(inverse))])
+
+
+def _influence(errors: FloatArray, S: FloatArray) -> FloatArray:
+    """n times the influence of each row of errors e, (n_rows, n_values): the derivatives of the values along ee' - S.
+
+    Derivatives by an imaginary step lose no digits: Squire and Trapp (1998), SIAM Review 40, 110-112.
+    """
+    n_judges, step = len(S), 1e-100
+    entries = np.eye(n_judges**2).reshape(-1, n_judges, n_judges)
+    G = np.array([_values(S + 1j * step * entry).imag / step for entry in entries]).T.reshape(-1, *S.shape)
+    return np.column_stack([np.einsum("ri,ri->r", errors @ M, errors) - np.sum(M * S) for M in G])

@@ -170,6 +170,14 @@ def answers():
     )
 
 
+def test_a_linear_function_has_the_tests_and_intervals_of_its_contrast(models, answers):
+    differences = er.compare(answers, item="question", groups="passage").results
+    for results, C in ((models, [[1, -1], [0.4, 0.6], [1 / 3, 0]]), (differences, [[1, -1, 0], [2, 0, 0]])):
+        names = list("xyz")[: len(C)]
+        found = results.transform(lambda p, C=C: np.array(C) @ p + 0.25, names)
+        same_numbers(found.to_frame(), results.contrast(C, names, constant=0.25).to_frame())
+
+
 # A name of their own, and one that a column has with other values.
 @pytest.mark.parametrize("name", ["mine", "other"])
 def test_labels_given_later_make_the_clusters_of_all_that_follows(answers, name):

@@ -21,7 +21,7 @@ from evalreg.inference.dependence import cluster_influence, dependence_table, ro
 from evalreg.inference.fragile import assembled, variance_notes
 from evalreg.inference.intervals import through
 from evalreg.inference.wald import in_order, parse_contrasts
-from evalreg.numerics.limits import ROOT_OF_ROUNDING
+from evalreg.numerics.limits import ROOT_OF_ROUNDING, ROUNDING
 
 
 class Algebra:
@@ -182,12 +182,11 @@ class Algebra:
                 f"{(values.size, params.size)}; got shape {J.shape}."
             )
         J = _finite("derivative", J)
-        cov = self.cov.linear(J, named)
-        scored = self.cov.single is not None or self.cov.paired is not None
-        if scored and estimate.bounded and _is_affine(function, params, values, J):
-            moved = estimate.linear(J, named).moved(values - J @ estimate.params)
-            return self._derived(moved, replace(cov, bounded=False), variance_notes(cov))
-        cov = replace(cov, single=None, paired=None)
+        if (self.cov.single or self.cov.paired) and _is_affine(function, params, values, J):
+            J = _slopes(function, params, J) if derivative is None else J
+            shift, size = values - J @ estimate.params, np.abs(values) + np.abs(J) @ np.abs(estimate.params)
+            return self.contrast(J, named, constant=np.where(np.abs(shift) > ROUNDING * size, shift, 0.0))
+        cov = replace(self.cov.linear(J, named), single=None, paired=None)
         return self._derived(estimate.transform(lambda _: values, J, named), cov, variance_notes(cov))
 
     def stack(self, other: Algebra, names: Sequence[str] | None = None) -> Self:
@@ -427,16 +426,19 @@ def _finite(what: str, values: FloatArray) -> FloatArray:
 
 
 def _is_affine(function: Callable[[pd.Series], Any], params: pd.Series, values: FloatArray, J: FloatArray) -> bool:
-    """Whether a function of means in [0, 1] is values + J (theta - params), as far as two points away tell."""
-    theta = params.to_numpy(copy=True)
-    away = np.where(theta < 0.5, 1 - theta, -theta) * np.arange(1, theta.size + 1) / (2 * theta.size)
-    size = np.abs(values) + np.abs(J) @ np.ones(theta.size)
-    return all(
-        np.all(
-            np.abs(_as_values(function(params + part * away)) - values - part * (J @ away)) <= ROOT_OF_ROUNDING * size
-        )
-        for part in (0.5, 1.0)
-    )
+    """Whether a function is values + J (theta - params), as far as two points that are nearer to zero tell."""
+    theta = params.to_numpy()
+    away = np.where(theta == 0, 0.5, -theta) * np.arange(1, theta.size + 1) / (2 * theta.size)
+    off = [_as_values(function(params + part * away)) - values - part * (J @ away) for part in (0.5, 1.0)]
+    return bool(np.all(np.abs(off) <= ROOT_OF_ROUNDING * (np.abs(values) + np.abs(J).sum(axis=1))))
+
+
+def _slopes(function: Callable[[pd.Series], Any], params: pd.Series, J: FloatArray) -> FloatArray:
+    """J of an affine function without the rounding of differences: its weights must sum as they are written."""
+    with np.errstate(all="ignore"):
+        start, *ends = (_as_values(function(params * 0 + unit)) for unit in np.eye(params.size + 1, params.size, -1))
+    slopes = np.column_stack(ends) - start[:, None]
+    return slopes if np.allclose(slopes, J, rtol=0, atol=ROOT_OF_ROUNDING * np.max(np.abs(J))) else J
 
 
 def _derivative(function: Callable[[pd.Series], Any], params: pd.Series, se: FloatArray, n_values: int) -> FloatArray:

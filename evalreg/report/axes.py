@@ -49,11 +49,7 @@ USUAL_WIDTH, NOTE_LETTERS = 6.5, 17
 LINE_HEIGHT = 9.5
 # p-values below this are drawn at it.
 LEAST = 1e-6
-PARTS = (
-    ("se_total", "o", COLOURS[0], "total"),
-    ("se_data", "s", COLOURS[1], "from questions"),
-    ("se_prediction", "^", COLOURS[2], "from answers"),
-)
+PARTS = {"se_total": "total", "se_data": "from questions", "se_prediction": "from answers"}
 
 
 # Axes
@@ -150,6 +146,12 @@ def limits(values: FloatArray) -> tuple[float, float]:
     if room <= 1e-9 * max(abs(low), abs(high)):
         room = 0.05 * max(abs(low), abs(high)) or 0.5
     return low - room, high + room
+
+
+def _marks(ax: Axes, x: Any, y: Any, k: int, size: float, label: str, fill: str = "", **style: Any) -> None:
+    """Points of the kth kind, of its colour and shape, filled with the colour or with another."""
+    colour = COLOURS[k % 6]
+    ax.plot(x, y, MARKERS[k % 6], color=colour, mfc=fill or colour, ms=size, label=label, **style)
 
 
 def legend_above(ax: Axes, title: str | None = None) -> None:
@@ -339,9 +341,8 @@ def inflation_axes(table: pd.DataFrame, *, note: str = "", figsize: FigSize = No
         ax.axvline(1, color=INK, lw=0.8, ls=DOTTED, zorder=1)
         place, size = np.arange(n), 5.0 if n <= FEW_ROWS else 3.2
         for k, name in enumerate(axes):
-            colour, label = COLOURS[k % 6], display_names([name])[0]
-            fill = "white" if k % 2 else colour
-            ax.plot(table[name], place + steps[k], MARKERS[k % 6], color=colour, mfc=fill, ms=size, label=label)
+            fill = "white" if k % 2 else ""
+            _marks(ax, table[name], place + steps[k], k, size, display_names([name])[0], fill)
         if "together" in table:
             ax.plot(table["together"], place, ls="", marker="|", color=INK, ms=2 * size, mew=2.0, label="together")
         ax.set_xlabel("standard error / standard error of independent rows")
@@ -510,7 +511,7 @@ def predictions_axes(
                 step = (k - (len(parts) - 1) / 2) * min(0.14, 0.7 / len(parts))
                 x = np.array([levels.index(level) for level in part["x"]]) + step
                 ax.vlines(x, part["lower"], part["upper"], color=COLOURS[k], lw=2.0)
-                ax.plot(x, part["estimate"], MARKERS[k], color=COLOURS[k], mec="white", mew=0.6, ms=6, label=label)
+                _marks(ax, x, part["estimate"], k, 6, label, mec="white", mew=0.6)
         if not numeric:
             names = display_names(levels, 24)
             turned = sum(map(len, names)) > 70
@@ -549,11 +550,9 @@ def errors_axes(
     missing = bool(models[["se_data", "se_prediction"]].isna().to_numpy().any())
     with canvas(ax, 4.0, note if missing else "", figsize) as ax:
         x, size = models["score"].to_numpy(dtype=float), 5.0 if len(models) <= 40 else 3.6
-        for name, marker, colour, label in PARTS:
-            y = models[name].to_numpy(dtype=float)
-            if np.isfinite(y).any():
-                fill = colour if name == "se_total" else "white"
-                ax.plot(x, y, marker, color=colour, mfc=fill, ms=size, mew=1.0, label=label, clip_on=False)
+        for k, (name, label) in enumerate(PARTS.items()):
+            if models[name].notna().any():
+                _marks(ax, x, models[name], k, size, label, "white" if k else "", mew=1.0, clip_on=False)
         low, high = limits(x)
         if n is not None:
             p = np.linspace(max(low, 0.0), min(high, 1.0), 201)
@@ -582,13 +581,8 @@ def differences_axes(
         known = known[known["difference"].abs() <= most]
         size = 5.0 if len(known) <= 100 else 2.6
         x = known["difference"].abs().to_numpy(dtype=float)
-        for name, marker, colour, label in (
-            ("sign_p_value", "s", COLOURS[1], "sign test"),
-            ("p_value", "o", COLOURS[0], "paired test"),
-        ):
-            p = np.maximum(known[name].to_numpy(dtype=float), LEAST)
-            fill = colour if name == "p_value" else "none"
-            ax.plot(x, p, marker, color=colour, mfc=fill, ms=size, mew=0.7, label=label, clip_on=False)
+        for k, name, label, fill in ((1, "sign_p_value", "sign test", "none"), (0, "p_value", "paired test", "")):
+            _marks(ax, x, known[name].clip(LEAST), k, size, label, fill, mew=0.7, clip_on=False)
         ax.set_yscale("log")
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         ax.set_ylim(LEAST, 1.0)
@@ -646,10 +640,10 @@ def dependence_axes(table: pd.DataFrame, *, note: str = "", figsize: FigSize = N
         size, ends = 5.0 if len(known) <= 40 else 3.0, known[["icc", "lower", "upper"]].to_numpy(dtype=float)
         low, high = limits(np.append(ends, 0.0))
         for k, name in enumerate(dict.fromkeys(names)):
-            rows, colour, shape = known[names == name], COLOURS[k % 6], MARKERS[k % 6]
+            rows, colour = known[names == name], COLOURS[k % 6]
             x, y, m = (rows[column].to_numpy(dtype=float) for column in ("icc", "se_ratio", "mean_size"))
             ax.hlines(y, rows["lower"], rows["upper"], color=colour, lw=0.8, alpha=0.5, zorder=2)
-            ax.plot(x, y, shape, color=colour, ms=size, label=f"{name} (clusters of {np.median(m):.4g})", zorder=3)
+            _marks(ax, x, y, k, size, f"{name} (clusters of {np.median(m):.4g})", zorder=3)
             grid = np.linspace(max(low, -1 / max(np.median(m) - 1, 1.0)), min(high, 1.0), 201)
             ax.plot(grid, np.sqrt(np.maximum(1 + (np.median(m) - 1) * grid, 0.0)), color=colour, lw=1.0, ls=DOTTED)
         ax.plot([], [], color=MUTED, lw=1.0, ls=DOTTED, label="implied")

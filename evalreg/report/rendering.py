@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from evalreg.checks import option, visible
 from evalreg.errors import NotAvailableError
 from evalreg.report.documents import as_compact_json, versions
-from evalreg.report.tables import Grid, latex_text, markdown_text
+from evalreg.report.tables import Grid, Texts, latex_text, markdown_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -65,19 +65,19 @@ class Page:
 
     title: str = ""
     heading: str = "Scores"  # above the table
-    answer: tuple[str, ...] = ()  # two sentences
+    answer: Texts = ()  # two sentences
     scores: Grid = NOTHING
-    scores_note: tuple[str, ...] = ()
+    scores_note: Texts = ()
     figures: tuple[Figure, ...] = ()
-    missing: tuple[str, ...] = ()  # what could not be drawn or computed
-    read: tuple[str, ...] = ()  # what was read of files, and left out there
-    left_out: tuple[str, ...] = ()  # rows that were not used
-    design: tuple[str, ...] = ()  # rows, clusters and what they do, in plain words
-    notes: tuple[str, ...] = ()  # sentences of the summary, warnings among them
+    missing: Texts = ()  # what could not be drawn or computed
+    read: Texts = ()  # what was read of files, and left out there
+    left_out: Texts = ()  # rows that were not used
+    design: Texts = ()  # rows, clusters and what they do, in plain words
+    notes: Texts = ()  # sentences of the summary, warnings among them
     grids: tuple[tuple[str, Grid], ...] = ()  # dependence and clusters, each under a title
-    methods: tuple[str, ...] = ()
-    formulas: tuple[str, ...] = ()  # in plain text
-    sources: tuple[str, ...] = ()
+    methods: Texts = ()
+    formulas: Texts = ()  # in plain text
+    sources: Texts = ()
     options: tuple[tuple[str, str], ...] = ()  # as resolved
     command: str = ""  # on one line; empty where the report was not made by one
     code: str = ""

@@ -9,7 +9,7 @@ import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 from unicodedata import east_asian_width
 
 import numpy as np
@@ -17,6 +17,8 @@ import pandas as pd
 
 from evalreg.checks import counted, visible
 from evalreg.errors import ArgumentTypeError
+
+Texts: TypeAlias = tuple[str, ...]
 
 WIDTH = 80
 # A name in a table of text is cut to no less than this, of a pair each of the two names.
@@ -162,14 +164,14 @@ def whole_columns(frame: pd.DataFrame) -> str:
 class Grid:
     """A table of text."""
 
-    headers: tuple[str, ...]  # one for each column, the first for the row names
-    rows: tuple[tuple[str, ...], ...]  # row name and cells
+    headers: Texts  # one for each column, the first for the row names
+    rows: tuple[Texts, ...]  # row name and cells
     blocks: bool = False  # whether columns that do not fit the width of a text stand in blocks below each other
     rule: int = 0  # above which row there is a line, 0 for none
-    spare: tuple[str, ...] = ()  # columns that a text leaves out, and names, where names would not fit beside them
+    spare: Texts = ()  # columns that a text leaves out, and names, where names would not fit beside them
 
     @classmethod
-    def of(cls, columns: Mapping[str, Iterable[str]], spare: tuple[str, ...] = ()) -> Grid:
+    def of(cls, columns: Mapping[str, Iterable[str]], spare: Texts = ()) -> Grid:
         """A table by its columns, the names of rows first."""
         return cls(tuple(columns), tuple(zip(*columns.values(), strict=True)), spare=spare)
 
@@ -226,7 +228,7 @@ class Grid:
         """The table under these names; one of more than `room` letters stands above its row."""
         heads, widths = self._heads(), self._widths()[1:]
 
-        def line(stub: str, cells: tuple[str, ...]) -> str:
+        def line(stub: str, cells: Texts) -> str:
             stub = stub if len(stub) <= room else ""
             return stub.ljust(room) + "".join(cell.rjust(w + 2) for cell, w in zip(cells, widths, strict=True))
 
@@ -251,7 +253,7 @@ class Grid:
         half, gap = MOST_ROWS // 2, tuple([ELLIPSIS] * len(self.headers))
         return Grid(self.headers, (*self.rows[:half], gap, *self.rows[-half:]))
 
-    def _heads(self) -> list[tuple[str, ...]]:
+    def _heads(self) -> list[Texts]:
         """The headers, whole, on as many lines as the longest needs beside the cells of its column."""
         wrapped = []
         for column in zip(*(self.headers, *self.rows), strict=True):
@@ -296,7 +298,7 @@ class Summary:
     title: str  # first line
     facts: tuple[tuple[str, str], ...]  # labels and values, set in two columns
     grids: tuple[Grid, ...]  # coefficients first
-    sentences: tuple[str, ...]  # what is said below the tables
+    sentences: Texts  # what is said below the tables
     rule: str = ""  # by which rule the intervals were made, where the title is an answer
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ from evalreg.inference.wald import POWER
 from evalreg.planning.power import multiple_to_tell
 from evalreg.report.tables import error_text, number
 
-STATUS: dict[Verdict, int] = {"shown": 0, "shown to fail": 1, "cannot tell": 2}
+# Of each verdict the word of a log, in the order of their statuses.
 WORDS: dict[Verdict, str] = {"shown": "PASS", "shown to fail": "FAIL", "cannot tell": "UNDECIDED"}
 
 _NAME = r"(?:`([^`]+)`|([^\s`<>=]+))"
@@ -75,7 +75,7 @@ class Gate:
     @property
     def status(self) -> int:
         """0 where the claim is shown, 1 where it is shown to fail, 2 where the data cannot tell."""
-        return STATUS[self.verdict]
+        return list(WORDS).index(self.verdict)
 
     @property
     def line(self) -> str:
@@ -137,24 +137,25 @@ def decided(results: Any, text: str, alpha: float, n_of: Callable[[str], int] | 
     if fraction("alpha", alpha) > 0.25:
         raise ArgumentError(f"`alpha` must be at most 0.25, the level of each of two one-sided tests; got {alpha!r}.")
     left, right, operator, bound = read_claim(text)
-    left, right = full_name(left, results.estimate.names), right and full_name(right, results.estimate.names)
+    names = results.estimate.names
+    left, right = full_name(left, names), right and full_name(right, names)
     # A parameter may itself be called "new - old", and that of a contrast by a name in backticks.
     written = text[: text.rindex(operator)].strip()
-    name = written if written in results.estimate.names else left if right is None else f"{left} - {right}"
-    if name not in results.estimate.names:
-        results = results.contrast(_difference(results.estimate.names, name, left, right), name)
-    estimate, se = float(results.params[name]), float(results.bse[name])
-    lower, upper = map(float, results.conf_int(2 * alpha).loc[name])
+    name = written if written in names else left if right is None else f"{left} - {right}"
+    if name not in names:
+        results = results.contrast(_difference(names, name, left, right), name)
+    place = results.params.index.get_loc(name)
+    estimate, se, dof = (float(column.iloc[place]) for column in (results.params, results.bse, results.dof))
+    lower, upper = map(float, results.conf_int(2 * alpha).iloc[place])
     above, below = lower > bound, upper < bound
     holds, fails = (above, below) if operator == ">" else (below, above)
     verdict: Verdict = "shown" if holds else "shown to fail" if fails else "cannot tell"
-    place = results.params.index.get_loc(name)
     n = n_of(name) if n_of else int(results.nobs if results._counts is None else results._counts[place])
     counts = {axis: int(behind[place]) for axis, behind in clusters_behind(results.estimate, results.cov).items()}
     wanted = dict[str, int]()
     if verdict == "cannot tell" and results.estimate.population is None:
         row = np.eye(len(results.params))[[place]]
-        widths, dof = results.cov.widths(row), float(results.dof[name])
+        widths = results.cov.widths(row)
         factor = multiple_to_tell(estimate, widths, dof, bound, alpha, POWER)
         # Where standard errors alone would tell, the interval is by a rule that they do not scale.
         by_errors = widths.scored is not None or abs(estimate - bound) <= results.cov.half_width(row, 2 * alpha)[0]

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast
 
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, Hinting, issue, muted, option, with_hints
+from evalreg.checks import FloatArray, Hinting, P, T, issue, muted, option, with_hints
 from evalreg.choices import CovName, DofName, IntervalName, RepairName, SscName
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions, Groups, check_cov_options, documented, grouped, takes_ssc
@@ -701,8 +701,6 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
 
 
 ResultsT = TypeVar("ResultsT", bound=Results)
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 @documented
@@ -800,9 +798,8 @@ def _of_subset(results: Any, condition: str, n_others: int) -> Any:
 
 def rederive(results: ResultsT, groups: Any, options: dict[str, Any]) -> ResultsT:
     """The same estimate under another covariance, by cov, ssc, dof, repair and alike; KEPT keeps what was asked."""
-    requested = {name: getattr(results.requested, name) for name in ("cov", "ssc", "dof", "repair", "alike")}
     changes = {name: value for name, value in options.items() if value is not KEPT}
-    requested |= changes
+    requested = vars(results.requested) | changes
     if "cov" in changes and "ssc" not in changes and not takes_ssc(requested["cov"]):
         # The factor belongs to CR1, and has no meaning for another covariance.
         requested["ssc"] = None

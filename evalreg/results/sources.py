@@ -14,7 +14,7 @@ from evalreg.data.clusters import axis_name
 from evalreg.report.rendering import MarkupName, marked_up, named
 from evalreg.report.sentences import interval_rule, reference_text
 from evalreg.report.summaries import combined, score_kinds
-from evalreg.report.tables import level_text
+from evalreg.report.tables import Texts, level_text
 from evalreg.versions import version_of
 
 # By p of (I - H)^-p: the formula of an adjustment, and where it comes from.
@@ -84,10 +84,10 @@ def bibliography_of(names: Iterable[str]) -> str:
 
 
 # A sentence, and the names of its sources.
-Cited: TypeAlias = tuple[str, tuple[str, ...]]
+Cited: TypeAlias = tuple[str, Texts]
 
 
-def methods_of(results: Any, alpha: float, ranked: bool) -> tuple[str, ...]:
+def methods_of(results: Any, alpha: float, ranked: bool) -> Texts:
     """A paragraph on what was estimated, and one on how sure it is."""
     return tuple(" ".join(text for text, _ in part) for part in cited_methods(results, alpha, ranked))
 
@@ -160,7 +160,7 @@ def _together(level: str) -> list[Cited]:
     ]
 
 
-def formulas_of(results: Any, ranked: bool) -> tuple[str, ...]:
+def formulas_of(results: Any, ranked: bool) -> Texts:
     """Formulas in plain text."""
     cov = results.cov
     lines = ["estimate - truth = sum over rows of u, each row's influence"]
@@ -189,18 +189,18 @@ def formulas_of(results: Any, ranked: bool) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def sources_of(results: Any, ranked: bool) -> tuple[str, ...]:
+def sources_of(results: Any, ranked: bool) -> Texts:
     """Where these come from."""
     return tuple(all_sources()[name].text for name in source_names(results, ranked))
 
 
-def source_names(results: Any, ranked: bool) -> tuple[str, ...]:
+def source_names(results: Any, ranked: bool) -> Texts:
     """The sources of all sentences, in their order."""
     parts = cited_methods(results, 0.05, ranked)
     return tuple(dict.fromkeys(name for part in parts for _, names in part for name in names))
 
 
-def methods_text(results: Any, alpha: float, markup: MarkupName, more: tuple[str, ...] = ()) -> str:
+def methods_text(results: Any, alpha: float, markup: MarkupName, more: Texts = ()) -> str:
     """The methods in a markup with what they cite: a list of sources below, or keys of BibTeX in LaTeX."""
     ranked, level = results.estimate.about.n_models > 1, fraction("alpha", alpha)
     parts = cited_methods(results, level, ranked)
@@ -217,7 +217,7 @@ def methods_text(results: Any, alpha: float, markup: MarkupName, more: tuple[str
     return "\n\n".join([*paragraphs, "\n".join(listed)])
 
 
-def _with_sources(sentence: str, names: tuple[str, ...], markup: MarkupName) -> str:
+def _with_sources(sentence: str, names: Texts, markup: MarkupName) -> str:
     """A sentence with its sources before the point."""
     if not names:
         return marked_up(sentence, markup)

@@ -20,9 +20,10 @@ from evalreg.checks import LARGEST_COUNT, FloatArray, fraction
 from evalreg.covariance.crossed import t_quantile
 from evalreg.covariance.leverage import cell_dof, cell_pieces
 from evalreg.errors import ArgumentError, ArgumentTypeError
-from evalreg.inference.simultaneous import base_seed, block_stream
+from evalreg.inference.simultaneous import base_seed
 from evalreg.numerics.limits import BLOCK, EQUAL, EXACT, HELD, LAST_DIGITS, ROUNDING
 from evalreg.numerics.roots import crossings
+from evalreg.resampling.draws import blocks
 
 if TYPE_CHECKING:
     from evalreg.covariance.crossed import Widths
@@ -258,6 +259,7 @@ def normal_units(variance: float, delta: float, alpha: float, power: float) -> i
     return max(1, math.ceil(units * (1 - ROUNDING)))
 
 
+@lru_cache(maxsize=4096)
 def needed_shift(units: float, alpha: float, power: float, *, eq9: bool = False) -> float:
     """True difference, in standard errors, that a t test on so many units finds with the power asked for.
 
@@ -269,14 +271,23 @@ def needed_shift(units: float, alpha: float, power: float, *, eq9: bool = False)
     return t_shift(units - 1, alpha, power)
 
 
-@lru_cache(maxsize=64)
-def t_units(variance: float, delta: float, alpha: float, power: float, *, eq9: bool = False) -> int:
+def t_units(variance: float, delta: float, alpha: float, power: float) -> int:
     """Number of independent units at which a t test on them has the power asked for, exact for normal units."""
+    return int(units_needed(np.array([variance]), delta, alpha, power)[0])
 
-    def enough(units: int) -> bool:
-        return needed_shift(units, alpha, power, eq9=eq9) * math.sqrt(variance / units) <= delta * (1 + EQUAL)
 
-    return fewest(enough, max(2, normal_units(variance, delta, alpha, power)))
+def units_needed(variance: FloatArray, delta: float, alpha: float, power: float, *, eq9: bool = False) -> FloatArray:
+    """The same by variance of a unit; with `eq9` by normal quantiles where `needed_shift` has them."""
+    normal_units(float(variance.max()), delta, alpha, power)  # refuses a difference too small for any number
+    scale = normal_quantiles(alpha, power) / delta
+    units = np.maximum(np.ceil(scale**2 * variance * (1 - ROUNDING)), 2.0)
+    while True:
+        distinct, which = np.unique(units, return_inverse=True)
+        shift = np.array([needed_shift(float(count), alpha, power, eq9=eq9) for count in distinct])[which]
+        short = shift * np.sqrt(variance / units) > delta * (1 + EQUAL)
+        if not short.any():
+            return units
+        units[short] += 1
 
 
 def fewest(enough: Callable[[int], bool], low: int, most: float = math.inf) -> int:
@@ -453,26 +464,12 @@ def questions_needed(
     variance: FloatArray, delta: float, cluster_size: float | None, alpha: float, power: float
 ) -> FloatArray:
     """Numbers of questions by variance, in whole clusters where their size is given; else as `mde` turned around."""
-    eq9, size, normal = cluster_size is None, 1.0, normal_quantiles(alpha, power)
+    size = 1.0
     if cluster_size is not None:
         rule = "be at least 1, the mean number of questions of a cluster"
         size = checked_number("cluster_size", cluster_size, rule, least=1.0)
-    each = variance / size
-    normal_units(float(each.max()), delta, alpha, power)  # refuses a difference too small for any number
-    n_units = np.ceil((normal * np.sqrt(each) / delta) ** 2 * (1 - ROUNDING))
-    few = n_units <= LARGE
-    if few.any():
-        least, most = (t_units(float(v), delta, alpha, power, eq9=eq9) for v in (each[few].min(), each[few].max()))
-        units = np.arange(least, most + 1)
-        shift = np.full(units.size, normal)
-        for i, count in enumerate(units):
-            shift[i] = needed_shift(int(count), alpha, power, eq9=eq9)
-            if shift[i] == normal:  # as it is for all larger numbers
-                break
-        # The largest variance of one unit that so many can bear.
-        bearable = units * (delta / shift) ** 2 * (1 + EQUAL)
-        n_units[few] = units[np.searchsorted(bearable, each[few]).clip(max=units.size - 1)]
-    return np.ceil(n_units * size * (1 - ROUNDING))
+    units = units_needed(variance / size, delta, alpha, power, eq9=cluster_size is None)
+    return np.ceil(units * size * (1 - ROUNDING))
 
 
 def unit_variance(omega2: float, sigma2_a: float, sigma2_b: float, k_a: float, k_b: float) -> float:
@@ -882,8 +879,8 @@ def power(
     rejected, wrong = 0, 0
     base, printed = base_seed(seed)
     # A block has its own generator, whatever the number of draws: more draws extend the same experiments.
-    for block in range(-(-draws // BLOCK)):
-        totals = (block_stream(base, block).standard_normal((BLOCK, sizes.size)) * spread)[: draws - block * BLOCK]
+    for _, n, rng in blocks(draws, base, BLOCK):
+        totals = (rng.standard_normal((BLOCK, sizes.size)) * spread)[:n]
         error = totals.sum(axis=1) / sizes.sum()
         residual = totals - error[:, None] * sizes
         t = (delta + error) / np.sqrt((residual**2 / (1 - share)).sum(axis=1) / sizes.sum() ** 2)  # CR2 of the mean

@@ -134,8 +134,8 @@ class FittedModel:
         return {name: values.get(name) for name in names}
 
 
-def model_of(estimate: Estimate) -> Any:
-    """The statsmodels model, if its mean is a function of X b."""
+def model_of(estimate: Estimate) -> FittedModel:
+    """The model that was fitted, if its mean is a function of X b."""
     if estimate.absorbed is not None:
         raise NotAvailableError(
             "predictions and slopes need the effects of the levels, which absorbing takes out without solving for "
@@ -147,13 +147,13 @@ def model_of(estimate: Estimate) -> Any:
             "predictions and slopes need a regression that still holds its fit: results of `fit` or of "
             "`from_statsmodels` (contrasts, means, copies, unpickled results and fits of rows in an engine do not)."
         )
-    model = estimate.fitted().model
-    _ = FittedModel(model).link
+    fitted = FittedModel(estimate.fitted().model)
+    _ = fitted.link  # refuses others
     for name in ("offset", "exposure"):
-        shift = getattr(model, name, None)
+        shift = getattr(fitted.model, name, None)
         if shift is not None and np.any(np.asarray(shift) != 0):
             raise NotAvailableError(f"predictions and slopes of a model with `{name}` are not available.")
-    return model
+    return fitted
 
 
 def _plain(column: pd.Series, labels: bool) -> Any:

@@ -82,7 +82,7 @@ class Predicted(Algebra):
         1     0.682  0.047  25.381  0.584  0.779
         """
         fraction("alpha", alpha)
-        fitted = FittedModel(model_of(self.estimate))
+        fitted = model_of(self.estimate)
         link = fitted.link
         X, index = (np.asarray(fitted.model.exog), None) if data is None else fitted.new_rows(data)
         known = np.isfinite(X).all(axis=1)
@@ -356,8 +356,8 @@ class FittedMean(FittedModel):
 
 def fitted_groups(estimate: Estimate, by: str | list[str] | None) -> FittedMean:
     """The regression of an estimate, over all rows or over the rows of each joint value of `by`."""
-    model = model_of(estimate)
-    n = len(FittedModel(model).frame)
+    fitted = model_of(estimate)
+    model, n = fitted.model, len(fitted.frame)
     codes, groups = (np.zeros(n, dtype=np.intp), ((),)) if by is None else _rows_by(estimate, by)
     weights = np.broadcast_to(getattr(model, "var_weights", getattr(model, "weights", 1.0)), (n,))
     share = weights / np.bincount(codes, weights=weights, minlength=len(groups))[codes]

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.checks import BoolArray, FloatArray, IntArray, quotient
 from evalreg.covariance.absorbed import refuse_spanning
 from evalreg.data.clusters import Axis, union
 from evalreg.errors import ArgumentError, NotAvailableError
@@ -186,7 +186,8 @@ def _of_cells(estimate: Estimate, A: FloatArray | None, totals: Matrix, weight: 
     def solved(top: FloatArray, bottom: FloatArray) -> tuple[FloatArray, Pulls]:
         # Of cells without a mean nothing but rounding is left.
         empty = bottom <= ROUNDING * all_weight
-        means, bottom = np.divide(top, bottom, out=np.zeros_like(top), where=~empty), np.where(empty, 0.0, bottom)
+        bottom = np.where(empty, 0.0, bottom)
+        means = quotient(top, bottom, 0.0)
         if again is not None:
             change = again.resolve(means, bottom) - again.resolve(whole / all_weight, all_weight)
             return params + (change if C is None else change @ C.T), pulls(means, bottom)
@@ -200,13 +201,12 @@ def _of_cells(estimate: Estimate, A: FloatArray | None, totals: Matrix, weight: 
                 'the "studentized" interval is available for means, win rates of fixed shares and least squares; this '
                 'is a likelihood, or has shares that vary. Use kind="percentile", "basic" or "bca".'
             )
-        empty = bottom == 0
         for place, fixed in enumerate(A):
             share = fixed[:, None]
-            if again is not None and empty.any():
+            if again is not None and not bottom.all():
                 share = again.shares(np.eye(len(A))[place] if C is None else C[place], bottom)
             cells = np.flatnonzero(share.any(axis=1))
-            pull = np.divide(share[cells], bottom[cells], out=np.zeros_like(means[cells]), where=~empty[cells])
+            pull = quotient(share[cells], bottom[cells], 0.0)
             yield cells, pull, pull * means[cells]
 
     return Solver(totals, weight, solved)

@@ -309,17 +309,11 @@ def notes_by(split: Split, by: str | Sequence[str] | None, groups: Groups) -> tu
 
 
 def rows_by_item(
-    data: Any,
-    numbers: dict[str, str],
-    roles: dict[str, str],
-    missing: MissingName = "drop",
-    groups: Groups = None,
-    repeats: str = "average them first",
+    data: Any, numbers: dict[str, str], roles: dict[str, str], missing: MissingName = "drop", groups: Groups = None
 ) -> tuple[ReadRows, tuple[str, ...], IntArray]:
     """Rows in use, one for each model and item; the names of at least two models, and the model of each row.
 
-    `roles` are the columns of models and items, in this order, by the arguments that name them; `repeats` says what to
-    do with several answers.
+    `roles` are the columns of models and items, in this order, by the arguments that name them.
     """
     argument, (model, item) = next(iter(roles)), roles.values()
     table, _ = with_roles(rows_in_memory(data, "a comparison of answers"), numbers, **roles)
@@ -330,6 +324,9 @@ def rows_by_item(
     refuse_single([key[0] for key in keys], model, argument)
     assert cell is not None
     values = pd.factorize(pd.MultiIndex.from_arrays(list(rows.values.values())))[0].astype(np.float64)
+    # Templates are compared on items; of models that answered anew, the k-th answers are pairs.
+    joined = f"join ids with a column that numbers them, and cluster by {item!r}; average scores that may be fractions"
+    repeats = "average them first" if argument == "over" else joined
     roles_of_rows = Roles(next(iter(numbers.values())), (model,), item, repeats=repeats)
     one_row_an_item(replace(rows, values={"score": values}), roles_of_rows)
     return rows, tuple(key[0] for key in keys), cell

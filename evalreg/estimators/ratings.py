@@ -757,9 +757,7 @@ def ability(
     >>> er.ability(log, item="question", groups="passage").params.round(3).to_dict()
     {'new': 0.161, 'old': -0.161}
     """
-    join = passed(item=f"sample:{item}", groups=item)
-    joined = f"number them and join ids, as in {join}, since abilities take no averages"
-    rows, names, cell = rows_by_item(data, {"score": score}, {"model": model, "item": item}, missing, groups, joined)
+    rows, names, cell = rows_by_item(data, {"score": score}, {"model": model, "item": item}, missing, groups)
     refuse_unless_binary(rows.values["score"], score, "`score` must be 0 or 1 for abilities")
     pairs, clusters = pairs_of(rows, names, cell, item), f"`{item}`" if groups is None else groups
     for name in (name for axis in parse_groups(clusters, names_of(rows.source.table)) for name in axis):

@@ -181,6 +181,7 @@ def test_what_a_sentence_says_to_pass_is_typed_as_an_option_and_works(run):
         "report logs/models.csv --item question --baseline old --strata passage --winner model",
         "mean logs/passages.csv --groups passage --groups subject",
         "table results.json --formulas 'score ~ 1'",
+        "mean logs/passages.csv --failed zero",
     ],
 )
 def test_an_option_that_would_have_no_effect_is_refused(run, line):

@@ -172,17 +172,9 @@ def _read(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
     except LogFormatError:
         if {"format", "roles"} & set(arguments) or {*map(format_of, find_files(paths)[0])} != {"table"}:
             raise
-        try:
+        with suppress(EvalregError):  # no table either: what the reader of logs says is nearer to the matter
             return _tables(files, options)
-        except EvalregError:  # no table either: what the reader of logs says is nearer to the matter
-            pass
         raise
-    chosen = [name for name in ("metric", "filter", "scorer", "failed") if name in arguments]
-    if log.format == "table" and chosen:
-        raise ArgumentError(
-            f"`{chosen[0]}` chooses within the log of a harness; {files[0]} is a table. Leave it out.",
-            parameter=chosen[0],
-        )
     return Rows(log.frame, log, code=f"log = {written('er.read_log', paths, **arguments)}")
 
 
@@ -203,12 +195,9 @@ def reading_options(options: Mapping[str, Any]) -> dict[str, Any]:
 def _tables(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
     """The rows of plain tables of the same columns, one below the other."""
     from evalreg.logs.files import Source
-    from evalreg.logs.table_log import as_roles, refuse_nested_roles, rows_of, with_meanings, with_roles
+    from evalreg.logs.table_log import refuse_nested_roles, rows_of
 
     table, _ = rows_of([Source.of(file) for file in files], text_columns(options))
-    if "roles" in options:
-        roles = as_roles(options["roles"])
-        table, _ = with_meanings(with_roles(table, roles.columns, "roles"), roles)
     refuse_nested_roles(table)
     return Rows(table, code=_below_code([_table_code(file, options) for file in files]))
 

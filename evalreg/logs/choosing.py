@@ -148,7 +148,11 @@ def _refuse_unknown(argument: str, value: str, format: Format, offers: Offers, u
     if value not in known:
         several = listing({repr(part): counts[part] for part in counts or known if part})
         choices = f"the {format.choose[argument][1]} of the log{f': {several}' if several else ', which has none'}"
-        raise ArgumentError(f"`{argument}` must be one of {choices}; got {value!r}.{nearest(value, known)}")
+        others = (
+            a for a in ARGUMENTS if any(value == getattr(name, a) for offered in offers.values() for name in offered)
+        )
+        hint = next((f" It is read by {passed(**{other: value})}." for other in others), nearest(value, known))
+        raise ArgumentError(f"`{argument}` must be one of {choices}; got {value!r}.{hint}")
     if value not in counts and counts:
         every = (pair for offered in offers.values() for pair in _unknown(offered).items())
         values = sorted({str(example)[:60] for name, example in every if getattr(name, argument) == value})

@@ -160,13 +160,9 @@ def columns_that_may_be_scores(
 ) -> Diagnosis:
     """A line for each column of numbers of a table whose scores are not named, and how to name one of them."""
     numbers = [str(name) for name in frame if is_numeric_dtype(frame[name]) and name not in roles.values()]
+    values = frame[numbers]
     table = pd.DataFrame(
-        {
-            "scores": [int(frame[name].count()) for name in numbers],
-            "without": [int(frame[name].isna().sum()) for name in numbers],
-            "mean": [float(frame[name].mean()) for name in numbers],
-        },
-        index=numbers,
+        {"scores": values.count(), "without": values.isna().sum(), "mean": values.mean().astype(float)}
     )
     remark = (
         f"No column has the role of the score; the columns are {', '.join(map(str, frame.columns))}. Say which by "

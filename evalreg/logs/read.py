@@ -196,6 +196,11 @@ def _opened(path: Paths, options: Mapping[str, Any]) -> tuple[Format, list[Sourc
             f'Not followed: {counted(len(links), "link")}, such as "{links[0]}". Name the files that they lead to, if '
             "they are wanted."
         )
+    idle = {*ARGUMENTS} - {*form.choose} | (
+        {"failed"} if form is TABLE and chosen.get("failed", "drop") != "drop" else set()
+    )
+    for name in (name for name in chosen if name in idle):
+        raise ArgumentError(f"`{name}` has nothing to choose from in {form.title}. Leave it out.", parameter=name)
     return form, files, Choice(**chosen), tuple(passed_over)
 
 

@@ -138,9 +138,6 @@ def _left_out(parts: Sequence[Part]) -> Counter[Reason]:
 
 def _opened(format: Format, sources: Sequence[Source], choice: Choice) -> tuple[list[Part], list[Answer]]:
     """The runs in files of one format, and their answers."""
-    for name in ARGUMENTS:
-        if name not in format.choose and getattr(choice, name) is not None:
-            raise ArgumentError(f"`{name}` has nothing to choose from in {format.title}. Leave it out.")
     for name in choice.columns or ():
         if name in ROLES:
             raise ArgumentError(

@@ -136,8 +136,7 @@ def _of_engine(read: PairsInEngine, roles: PairRoles) -> Pairs:
     pairs, kinds, sums = read.pairs, read.sums, _added(read.pairs, read.sums)
     sign = np.where(pairs.swapped, -1.0, 1.0)
     moments = {"ee": kinds["wwvv"], "ed": sign * kinds["wwv"], "dd": kinds["ww"]}
-    heaviest = np.zeros(sums.count.size)
-    np.maximum.at(heaviest, pairs.cell, kinds["heaviest"])
+    heaviest = extremes(pairs.cell, kinds["heaviest"], kinds["heaviest"], sums.count.size)[1]
     exchanged = None if roles.key else nw.col(EXCHANGED)
     scores = EngineScores(
         Measured(read.table, nw.col(FIRST_SCORE), weight=read.weight, exchanged=exchanged),

@@ -20,13 +20,14 @@ from evalreg.data.clusters import (
     axis_name,
     joint,
     or_one_model,
+    refuse_same,
     restricted,
     with_roles,
 )
 from evalreg.data.engine_rows import EngineAnswers
 from evalreg.data.frame import Table, UsedRows, codes_of_items, restrict
 from evalreg.data.rows import CellRows, ReadRows, Roles, read_rows, refuse_repeats
-from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, MissingColumnError
+from evalreg.errors import ArgumentTypeError, DataError, MissingColumnError
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,9 +181,7 @@ def read_single_answers(
         )
     joined, _ = with_roles(table, {"score": score}, **labels)
     columns = {name: argument for argument, name in labels.items() if name is not None}
-    names = without_none(*labels.values())
-    if len(columns) < len(names):
-        raise ArgumentError(f"`model`, `item` and `sample` must be different columns; got {listed(names)}.")
+    refuse_same(labels)
     by = without_none(labels["model"])
     with or_one_model(labels["model"]):
         rows = read_rows(joined, {"score": score}, labels=columns, groups=groups, missing=missing, split=by)

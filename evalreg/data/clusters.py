@@ -354,8 +354,9 @@ def joint(parts: Sequence[Codes]) -> Codes:
 def joint_labels(columns: Sequence[Column]) -> Column:
     """Codes of the joint values of some columns, -1 where one is missing, and their texts, "task:question"."""
     missing = np.any([codes < 0 for codes, _ in columns], axis=0)
-    both = joint([Codes(np.where(missing, 0, codes), len(labels), labels) for codes, labels in columns])
-    texts = [as_text(labels)[np.where(missing, 0, codes)[both.first]] for codes, labels in columns]
+    parts = [Codes(np.where(missing, 0, codes), len(labels), labels) for codes, labels in columns]
+    both = joint(parts)
+    texts = [as_text(part.labels)[part.codes[both.first]] for part in parts]
     joined = [":".join(row) for row in zip(*texts, strict=True)]
     return np.where(missing, -1, both.codes), np.array(joined, dtype=object)
 
@@ -626,10 +627,10 @@ def _named(name: str, labels: Any) -> dict[str, Any]:
             f"`groups` must be one-dimensional; got {dimensions} dimensions. Pass a dict of one array each."
         )
     series_name = getattr(labels, "name", None)
-    return {str(series_name) if name == "groups" and series_name not in (None, "") else name: _in_python(labels)}
+    return {str(series_name) if name == "groups" and series_name not in (None, "") else name: labels_in_python(labels)}
 
 
-def _in_python(labels: Any) -> Any:
+def labels_in_python(labels: Any) -> Any:
     """Labels that pandas takes: a column of pyarrow or polars as a list, everything else as it is."""
     if hasattr(labels, "to_pylist"):
         return labels.to_pylist()
@@ -749,11 +750,11 @@ class Labels:
         """Return labels that hold some more columns, which win over the source's of that name."""
         held = {**self.held, **more}
         joined = {axis: codes for axis, codes in self.joined.items() if not set(axis) & set(more)}
-        return Labels(self.n_rows, held, self.source, joined, self.rows)
+        return replace(self, held=held, joined=joined)
 
     def detached(self) -> Labels:
         """Return the labels already held, without their source."""
-        return Labels(self.n_rows, self.held, None, self.joined, self.positions())
+        return replace(self, source=None, rows=self.positions())
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "source": None, "rows": self.positions()}

@@ -140,10 +140,14 @@ Measure: TypeAlias = tuple[nw.Expr, Literal["sum", "min", "max"]]
 Measures: TypeAlias = dict[str, Measure]
 
 
+def indicator(condition: nw.Expr) -> nw.Expr:
+    """One where a condition holds, else zero; floats, as DuckDB sums whole numbers to what Arrow has as decimals."""
+    return nw.when(condition).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+
+
 def count_of(condition: nw.Expr) -> Measure:
     """Rows of which a condition holds."""
-    # Floats: DuckDB sums whole numbers to what Arrow has as decimals.
-    return nw.when(condition).then(nw.lit(1.0)).otherwise(nw.lit(0.0)), "sum"
+    return indicator(condition), "sum"
 
 
 def floats_of(name: str) -> nw.Expr:
@@ -305,10 +309,11 @@ class Query:
         Different values that would read alike, ("a:b", "c") and ("a", "b:c"), are refused.
         """
         schema = self.schema
-        texts = {part: _text(part, schema[part], argument) for part in parts}
-        _refuse_alike(self, texts, [part for part in parts if holds_text(schema[part])], argument)
-        joint = nw.concat_str(*texts.values(), separator=":", ignore_nulls=False).alias(name)
-        return replace(self.each(lambda frame: frame.with_columns(joint)), joint_ids=(*self.joint_ids, name))
+        texts = [_text(part, schema[part], argument) for part in parts]
+        joint = nw.concat_str(*texts, separator=":", ignore_nulls=False).alias(name)
+        joined = replace(self.each(lambda frame: frame.with_columns(joint)), joint_ids=(*self.joint_ids, name))
+        _refuse_alike(joined, name, parts, argument)
+        return joined
 
     def absent(self, names: Sequence[str]) -> nw.Expr:
         """Whether one of some columns is null or NaN; never, where there are none."""
@@ -586,23 +591,21 @@ def _text(name: str, kind: Any, argument: str) -> nw.Expr:
     )
 
 
-def _refuse_alike(table: Query, texts: Expressions, named: list[str], argument: str) -> None:
-    """Raise where joint text would name different values, which takes colons in two of the columns."""
-    if len(named) < 2:
+def _refuse_alike(table: Query, name: str, parts: Sequence[str], argument: str) -> None:
+    """Raise where a joint id names different values, which takes colons in two of its columns."""
+    texts = {part: nw.col(part).cast(nw.String) for part in parts if holds_text(table.schema[part])}
+    if len(texts) < 2:
         return
-    with_colon = table.totals({name: count_of(texts[name].str.contains(":", literal=True)) for name in named})
-    if sum(with_colon[name] > 0 for name in named) < 2:
+    with_colon = table.totals({part: count_of(text.str.contains(":", literal=True)) for part, text in texts.items()})
+    if sum(with_colon[part] > 0 for part in texts) < 2:
         return
-    parts = [f"__p{i}" for i in range(len(texts))]
-    columns = (text.alias(part) for part, text in zip(parts, texts.values(), strict=True))
-    distinct = table.frame.select(*columns).unique()
-    both = distinct.select(nw.concat_str(*map(nw.col, parts), separator=":", ignore_nulls=False).alias("__joint"))
-    alike = both.filter(~nw.col("__joint").is_null()).group_by("__joint").agg(nw.len().alias("__n"))
-    examples = fetched(alike.filter(nw.col("__n") > 1).head(3))
-    if len(examples):
-        label = str(examples["__joint"][0])
+    label = nw.col(f"{KEY}0")
+    times = Query(table.grouped((name, *parts), {})).grouped((f"{KEY}0",), {})
+    alike = fetched(times.filter((nw.col(ROWS) > 1) & ~label.is_null()).head(1))
+    if len(alike):
         raise ArgumentError(
-            f"`{argument}` joins labels by a colon, and different ones of {' and '.join(map(repr, texts))} would read "
-            f"alike, such as {label!r}. Replace the colons in one of the columns in the engine first.",
-            column=next(iter(texts)),
+            f"`{argument}` joins labels by a colon, and different ones of {' and '.join(map(repr, parts))} would read "
+            f"alike, such as {str(alike[f'{KEY}0'][0])!r}. Replace the colons in one of the columns in the engine "
+            "first.",
+            column=parts[0],
         )

@@ -16,7 +16,7 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed, without_none
 from evalreg.data.clusters import Axes, Codes, Groups, as_codes, factorize, joint, known_column, parse_groups
 from evalreg.data.designs import sides_design
-from evalreg.data.engine import Grouped, Measures, Numbers, Query, count_of, floats_of, kind_of
+from evalreg.data.engine import Grouped, Measures, Numbers, Query, count_of, floats_of, indicator, kind_of
 from evalreg.data.engine_rows import REASON, EngineRows, refuse_far_weights, used_columns, weight_of, weighted
 from evalreg.data.frame import as_query, refuse_infinite
 from evalreg.data.pairs import (
@@ -81,7 +81,7 @@ def read_pairs_in_engine(table: Query, roles: PairRoles, groups: Groups) -> Pair
     # The rules of rows in memory, on the labels of the kinds.
     (first, second), names = sides_of((kinds.keys[FIRST], kinds.keys[SECOND]), roles)
     value, named = _left_scores(kinds, roles, first, second, exchanged, names)
-    why = np.where(np.isnan(value) if roles.winner is not None else why == 1, 1, why)
+    why = why if roles.winner is None else np.where(np.isnan(value), 1, why)
     dropped, used = dropped_rows(why, needed.by_reason, roles.missing, n), why == 0
     first, second = first[used], second[used]
     if (same := first == second).any():
@@ -121,7 +121,7 @@ def _in_one_order(table: Query, roles: PairRoles) -> Query:
     columns = (
         nw.when(other).then(right).otherwise(left).alias(FIRST),
         nw.when(other).then(left).otherwise(right).alias(SECOND),
-        nw.when(other).then(nw.lit(1.0)).otherwise(nw.lit(0.0)).alias(EXCHANGED),
+        indicator(other).alias(EXCHANGED),
     )
     return table.each(lambda frame: frame.with_columns(*columns))
 
@@ -207,9 +207,9 @@ def _named_first(kinds: Grouped, roles: PairRoles, won: BoolArray) -> nw.Expr:
         return nw.lit(0.0)
     plain = [(plain_label(verdicts[v]), plain_label(firsts[s])) for v, s in pairs]
     if all(type(v) is type(s) and v == s for v, s in plain):
-        return nw.when(nw.col(str(roles.winner)) == nw.col(FIRST)).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+        return indicator(nw.col(str(roles.winner)) == nw.col(FIRST))
     hits = [(nw.col(str(roles.winner)) == v) & (nw.col(FIRST) == s) for v, s in plain]
-    return nw.when(nw.any_horizontal(*hits, ignore_nulls=False)).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+    return indicator(nw.any_horizontal(*hits, ignore_nulls=False))
 
 
 def _sums(kinds: Grouped, used: BoolArray, value: FloatArray, roles: PairRoles) -> Numbers:

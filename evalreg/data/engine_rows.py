@@ -22,12 +22,13 @@ from evalreg.data.engine import (
     Measures,
     Numbers,
     Query,
+    changed_rows,
     count_of,
     floats_of,
 )
 from evalreg.data.frame import Table, differing_labels, refuse_infinite, refuse_larger
 from evalreg.data.rows import REASONS, CellRows, Roles, dropped_rows, power_of_weights, read_cells, refuse_filters
-from evalreg.errors import ArgumentError, DataError, NotAvailableError, RowList
+from evalreg.errors import ArgumentError, NotAvailableError, RowList
 from evalreg.numerics.limits import ANSWER_BYTES, FAR
 
 # Where squares are taken about: the middle of scores from 0 to 1.
@@ -246,9 +247,8 @@ class EngineAnswers(Table):
         counts = by_label.groupby(key, as_index=False, observed=True)[ROWS].sum()
         answers_now = lines.merge(counts, on=key, how="left")[ROWS].fillna(-1).to_numpy(dtype=int)
         if len(counts) != len(lines) or not np.array_equal(answers_now, self.answers):
-            raise DataError(
-                f"the rows in the engine have changed since the comparison was made: its {len(lines)} answers by model "
-                f"and question are now {len(counts)}, or different ones. Make the comparison again."
+            raise changed_rows(
+                f"its {len(lines)} answers by model and question are now {len(counts)}, or different ones"
             )
         # A line of which some answers have no label has none.
         known = by_label[~by_label.set_index(key).index.isin(by_label[without].set_index(key).index)]

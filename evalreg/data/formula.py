@@ -13,7 +13,7 @@ import numpy as np
 
 from evalreg.checks import Names, nearest
 from evalreg.data.clusters import Axes, no_column, parse_groups
-from evalreg.errors import ArgumentError, ArgumentTypeError, FormulaError, MissingColumnError
+from evalreg.errors import ArgumentError, ArgumentTypeError, FormulaError
 
 _QUOTED, _BRACKETS = re.compile(r"""(["'`]).*?\1""", re.DOTALL), re.compile(r"[(\[{][^()\[\]{}]*[)\]}]")
 _LIKE = '"score ~ x | question", "| question + judge" for two factors, or "| language:question" for their joint levels'
@@ -65,12 +65,9 @@ def absorbed_factors(behind: str, columns: Sequence[str]) -> Axes:
     if hint is not None and behind not in columns and "`" not in behind:
         raise FormulaError(f"`formula` absorbs the levels of columns; got {behind!r}. {hint}.")
     try:
-        return parse_groups(behind, columns)
-    except MissingColumnError as error:
-        text = str(error).replace("`groups` names", "`formula` absorbs", 1)
-        raise MissingColumnError(text, column=error.column) from None
+        return parse_groups(behind, columns, "formula")
     except ArgumentError as error:
-        raise FormulaError(f"`formula` absorbs {behind!r}: {str(error).replace('`groups`', 'it', 1)}") from None
+        raise FormulaError(f"`formula` absorbs {behind!r}: {error}") from None
 
 
 CONTRASTS = frozenset({"Treatment", "Sum", "Helmert", "Diff", "Poly", "ContrastMatrix"})

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
+from itertools import compress
 from numbers import Real
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -29,6 +30,7 @@ from evalreg.data.clusters import (
     factorize,
     joint_labels,
     known_column,
+    labels_in_python,
     quoted_pair,
     refuse_nested,
     restricted,
@@ -218,13 +220,6 @@ class Chosen:
         return f"{self.text} ({np.count_nonzero(self.keep)} of {self.keep.size} rows)"
 
 
-def _chosen_of(labels: Any, keep: BoolArray) -> Any:
-    """Entries of a list, or of another library's series."""
-    if isinstance(labels, list | tuple):
-        return [label for label, chosen in zip(labels, keep, strict=True) if chosen]
-    return labels.filter(pd.Series(keep).tolist()) if hasattr(labels, "filter") else np.asarray(labels)[keep]
-
-
 @dataclass(frozen=True, eq=False)
 class Table:
     """A data frame in memory, of any library that narwhals knows.
@@ -274,7 +269,9 @@ class Table:
                 count=len(labels),
             )
         aligned = align_labels(name, labels, keep.size, chosen.index, argument)
-        return aligned[keep] if isinstance(aligned, pd.Series | pd.Index | np.ndarray) else _chosen_of(aligned, keep)
+        if isinstance(aligned, pd.Series | pd.Index | np.ndarray):
+            return aligned[keep]
+        return list(compress(labels_in_python(aligned), keep))
 
     @property
     def index(self) -> pd.Index | None:

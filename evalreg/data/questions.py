@@ -68,7 +68,7 @@ def without_worst(answers: Answered) -> tuple[list[str], int] | None:
     Those that cost most shared questions go first; None where leaving out half, or all but two, does not help.
     """
     by_model, keep = transposed(answers.indicator), np.ones(len(answers.names), dtype=bool)
-    held = np.asarray(answers.indicator.sum(axis=1)).ravel()
+    held = answers.indicator.sum(axis=1)
     order = np.argsort(answers.count, kind="stable")
     left: list[str] = []
     n_models = len(answers.names)

@@ -337,7 +337,7 @@ REASONS = ("score", "covariate", "group")
 
 
 def keep_rows(
-    gone: Sequence[tuple[str, str, BoolArray]], n_rows: int, missing: str, within: BoolArray | None = None
+    gone: Sequence[tuple[str, str, BoolArray]], n_rows: int, missing: str, within: BoolArray | None
 ) -> tuple[BoolArray | None, dict[str, int]]:
     """Rows without missing values (None for all), and how many of those `within` were dropped for which reason.
 

@@ -58,6 +58,8 @@ class Block:
 
 
 Blocks: TypeAlias = Iterator[Block]
+Leverages: TypeAlias = Iterator[tuple[FloatArray, FloatArray | None]]
+"""Matrices with the eigenvalues of L_g, and what maps their eigenvectors to its own (None: they are the same)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -403,7 +405,7 @@ class Scores(ABC):
         """Sum over clusters of the squared difference of the weights of leverages and of means, in each cell."""
         squares = np.zeros(self.n_columns)
         for share, count in zip(self.cells(by), self.as_means.cells(by), strict=True):
-            squares += np.asarray((share.gram - count.gram).power(2).sum(axis=0)).ravel()
+            squares += (share.gram - count.gram).power(2).sum(axis=0)
         return squares
 
     def sums_in_cells(self, by: Axis) -> Blocks:
@@ -448,9 +450,7 @@ class Scores(ABC):
         """
         return None
 
-    def dominant(
-        self, by: Axis | None, root: FloatArray, above: float
-    ) -> Iterator[tuple[FloatArray, FloatArray | None]]:
+    def dominant(self, by: Axis | None, root: FloatArray, above: float) -> Leverages:
         """Leverage matrices of the clusters (or rows) that add up to more than that; none where they are diagonal."""
         return iter(())
 

@@ -130,9 +130,9 @@ class SummedRows(Measured):
 class HeldClustering:
     """What is known of a clustering: sizes and labels of its clusters, and its blocks where these are held."""
 
-    sizes: tuple[FloatArray, ...]
+    sizes: FloatArray
     n_lines: int  # (cluster, cell) that have rows, each order of a comparison for itself
-    labels: tuple[tuple[Any, ...], ...]
+    labels: tuple[Any, ...]  # of Arrow, one a column of the clustering
     blocks: tuple[Sums, ...] | None
 
 
@@ -244,19 +244,21 @@ class EngineScores(Scores):
     def _clustering(self, by: Axis) -> HeldClustering:
         """What is known of a clustering, asked for once; refused if the rows are others than those of the cells."""
         if by not in self._clusterings:
+            from pyarrow import chunked_array
+
             blocks: list[Sums] = []
             sizes, labels, n_bytes, n_lines, seen = [], [], 0, 0, np.zeros((2, self.n_columns))
             for sums in self._ask(by):
                 seen += [by_cell(sums, numbers, self.n_columns) for numbers in (sums.n, sums.totals[TOTAL])]
-                sizes.append(np.asarray(compressed(self._formula()(sums).gram).sum(axis=1)).ravel())
+                sizes.append(compressed(self._formula()(sums).gram).sum(axis=1))
                 labels.append(sums.labels)
                 n_lines += sums.n.size + _in_both_orders(sums)
                 n_bytes += sums.nbytes
                 blocks = [*blocks, sums] if n_bytes <= HELD_BYTES else []
             self._refuse_changed(*seen)
-            self._clusterings[by] = HeldClustering(
-                tuple(sizes), n_lines, tuple(labels), tuple(blocks) if n_bytes <= HELD_BYTES else None
-            )
+            columns = tuple(map(chunked_array, zip(*labels, strict=True)))
+            held = tuple(blocks) if n_bytes <= HELD_BYTES else None
+            self._clusterings[by] = HeldClustering(np.concatenate(sizes), n_lines, columns, held)
         return self._clusterings[by]
 
     def _refuse_changed(self, count: FloatArray, total: FloatArray) -> None:
@@ -269,7 +271,7 @@ class EngineScores(Scores):
 
     def n_clusters(self, by: Axis) -> int:
         """Distinct joint values of some columns."""
-        return sum(block.size for block in self._clustering(by).sizes)
+        return self._clustering(by).sizes.size
 
     def n_entries(self, by: Axis) -> int:
         """(cluster, cell) that have rows, each order of a comparison for itself."""
@@ -286,15 +288,11 @@ class EngineScores(Scores):
 
     def sizes(self, by: Axis) -> FloatArray:
         """Weight of each cluster, shape (n_clusters,)."""
-        return np.concatenate(self._clustering(by).sizes)
+        return self._clustering(by).sizes
 
     def label(self, by: Axis, code: int) -> str:
         """Label of one cluster."""
-        known = self._clustering(by)
-        ends = np.cumsum([block.size for block in known.sizes])
-        part = int(np.searchsorted(ends, code, side="right"))
-        place = code - int(ends[part] - known.sizes[part].size)
-        return ":".join(str(column[place].as_py()) for column in known.labels[part])
+        return ":".join(str(column[code].as_py()) for column in self._clustering(by).labels)
 
     def homes(self, item: Axis, by: Axis) -> IntArray:
         """Cluster of each question, in the order of the clusters of `item`."""

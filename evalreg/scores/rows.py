@@ -25,7 +25,7 @@ from evalreg.errors import NotAvailableError
 from evalreg.numerics.basis import MOST_ENTRIES, Partition, Within, within
 from evalreg.numerics.limits import HELD, IN_SPAN, MANY_COLUMNS, MOST_CUBES, MOST_LOOKED_AT, REDUNDANT, SINGULAR
 from evalreg.numerics.matrices import CACHED, Matrix, dense, faster_dense, in_rows, is_identity, parts_of, sum_blocks
-from evalreg.scores.base import Block, Blocks, LabelledScores, NarrowClusters, Scores
+from evalreg.scores.base import Block, Blocks, LabelledScores, Leverages, NarrowClusters, Scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,9 +280,7 @@ class ByClusterRows(Scores):
         """Clusters of fewer rows than columns, where there are any, and blocks of the others."""
         return (rows.parted() for rows in self.clusters(by))
 
-    def dominant(
-        self, by: Axis | None, root: FloatArray, above: float
-    ) -> Iterator[tuple[FloatArray, FloatArray | None]]:
+    def dominant(self, by: Axis | None, root: FloatArray, above: float) -> Leverages:
         """Leverages of the clusters (or rows) that add up to more than that, and what maps their eigenvectors to L_g's.
 
         Z_g R has as many rows as the cluster, and Z_g R R'Z_g' the eigenvalues of L_g = R'Z_g'Z_g R: the smaller is
@@ -708,9 +706,7 @@ class MomentScores(RegressionScores):
         """Rows with the squares and products of those of a cluster in a cell."""
         return rows_of(self._pairs(by, True), self.basis, grams)
 
-    def dominant(
-        self, by: Axis | None, root: FloatArray, above: float
-    ) -> Iterator[tuple[FloatArray, FloatArray | None]]:
+    def dominant(self, by: Axis | None, root: FloatArray, above: float) -> Leverages:
         """As for rows; not looked for where the largest cluster with the farthest row would not reach that."""
         counts = 1 if by is None else int(self.labels.codes(by).counts.max())
         heaviest = 1.0 if self.weights is None else float(self.weights.max())

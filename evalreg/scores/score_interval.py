@@ -325,7 +325,7 @@ class Sides:
     def of_signs(cls, A: Matrix, *, signed: bool) -> Sides:
         """Rows of A whose entries have one sign; `signed`: whose entries above 0 sum to what those below do."""
         above, below = (without_zeros(with_entries(A, np.maximum(sign * A.data, 0.0))) for sign in (1.0, -1.0))
-        up, down = (np.asarray(side.sum(axis=1)).ravel() for side in (above, below))
+        up, down = (side.sum(axis=1) for side in (above, below))
         which = np.abs(up - down) <= ROUNDING * (up + down) if signed else (up == 0) != (down == 0)
         rows = np.flatnonzero(which & (up + down > 0))
         size = np.where(signed, up, up + down)[rows]
@@ -530,7 +530,7 @@ class IndependentMeans(SingleMeans):
 
     def _unseen_in(self, axis: Axis, shares: Matrix) -> Unseen:
         parts = squared_entries(shares) @ sparse.diags_array(1 / self.count)
-        total = np.asarray(parts.sum(axis=1)).ravel()
+        total = parts.sum(axis=1)
         return Unseen(parts @ self.unseen.share / total, parts @ self.unseen.pairs / total)
 
 
@@ -585,7 +585,7 @@ def rows_over_strata(
     unseen = 0.5 / (0.5 + count * np.minimum(mean, 1 - mean))
     within = part @ ((1 - unseen) * squares / np.maximum(count - 1, 1)) + pooled * (part @ unseen)
     n = 1 / (parts @ (1 / count))
-    return n, within / np.asarray(part.sum(axis=1)).ravel() * (n - 1)
+    return n, within / part.sum(axis=1) * (n - 1)
 
 
 def rows_of(block: Block) -> Matrix:

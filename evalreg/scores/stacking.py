@@ -197,10 +197,8 @@ class ConcatScores(TwoScores):
         """Sums within clusters, zero in the other's columns."""
         for scores, before, after in ((self.first, 0, self.second.n_columns), (self.second, self.first.n_columns, 0)):
             for block in scores.cells(by):
-                gram = block.gram if sparse.issparse(block.gram) else None
-                yield Block(
-                    _padded(block.totals, before, after), None if gram is None else _padded(gram, before, after)
-                )
+                gram = _padded(block.gram, before, after) if sparse.issparse(block.gram) else None
+                yield Block(_padded(block.totals, before, after), gram)
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
@@ -272,7 +270,7 @@ class SampledShares(Scores):
     def cells(self, by: Axis) -> Blocks:
         """Centred totals of clusters, and n_k/G_k for each cell that a cluster is in."""
         blocks = [(compressed(block.totals), compressed(block.gram)) for block in self.inner.cells(by)]
-        clusters = sum(np.asarray((gram > 0).sum(axis=0)).ravel() for _, gram in blocks)
+        clusters = sum((gram > 0).sum(axis=0) for _, gram in blocks)
         typical = self.weight / np.maximum(clusters, 1)
         for totals, gram in blocks:
             unit = sparse.csr_array((gram > 0).astype(float))
@@ -393,11 +391,9 @@ class MappedScores(Scores):
 
     @property
     def _n_cells(self) -> int:
-        flat = None if self.information is None else self.information.flat
-        for matrix in (self.offset, flat, self.counted):
-            if matrix is not None:
-                return int(matrix.shape[0])
-        return int(self.design.shape[0])
+        flat = self.information.flat if self.information else None
+        matrices = (self.offset, flat, self.counted, self.design)
+        return next(int(matrix.shape[0]) for matrix in matrices if matrix is not None)
 
     def _totals(self, block: Block) -> Matrix:
         totals = block.totals @ self.design

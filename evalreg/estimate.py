@@ -201,12 +201,13 @@ class Refit:
         """Whether leaving out a cluster is solving again without its rows, or the step that stands for it."""
         return (self.linear or self.step or self.leave_out is not None) and not self.delta
 
-    def without(self, block: Block) -> FloatArray:
+    def without(self, block: Block) -> Matrix:
         """theta_(g) - theta by `leave_out`, (n_clusters, n_params); NaN where nothing is left to solve one from."""
-        change: FloatArray = self.leave_out(block)
+        change: Matrix = self.leave_out(block)
         C = self.contrasts
         if C is None:
             return change
+        change = dense(change)
         unsolved = np.asarray(np.isnan(change).astype(float) @ (abs(C) > 0).T) > 0
         return np.where(unsolved, np.nan, np.asarray(np.nan_to_num(change) @ C.T))
 

@@ -69,6 +69,7 @@ from evalreg.numerics.matrices import (
     compressed,
     dense,
     identity,
+    inner_products,
     scale_columns,
     scale_rows,
     square,
@@ -77,6 +78,7 @@ from evalreg.numerics.matrices import (
     stacked,
     sum_blocks,
     totals_of_columns,
+    with_entries,
     without_zeros,
 )
 from evalreg.scores.base import EVERY_ROW, Block, Cells, CellScores, Scores, with_every_row
@@ -276,10 +278,10 @@ def _left_out(estimate: Estimate, by: Axis, refit: Refit) -> Adjusted:
     n = estimate.n_params
     matrix, lost = np.zeros((n, n)), np.zeros(n, dtype=bool)
     for block in estimate.scores.sums_in_cells(by):
-        change = refit.without(block)
-        lost |= np.isnan(change).any(axis=0)
-        known = np.nan_to_num(change)
-        matrix += known.T @ known
+        change = compressed(refit.without(block))
+        unsolved = np.isnan(change.data)
+        lost[change.indices[unsolved]] = True
+        matrix += inner_products(with_entries(change, np.where(unsolved, 0.0, change.data)))
     return matrix, None, lost
 
 

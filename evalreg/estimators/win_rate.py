@@ -88,7 +88,17 @@ class Schedule:
         result[np.asarray(unsolved.astype(float) @ abs(self.mix).T) > 0] = np.nan
         return result
 
-    def __call__(self, block: Block) -> FloatArray:
+    def _changes(self, moved: Matrix, gone: Matrix) -> Matrix:
+        """By how much fixed mixes change then, as a sparse array: a cluster changes the rates of its own models."""
+        lost = gone @ self.shares_of_pairs.T
+        unsolved = 1.0 - lost.data <= FULL_LEVERAGE
+        # (S + x)/(1 - l) - S = (x + l S)/(1 - l)
+        top = moved @ self.signed.T - gone @ self.oriented.T + scale_columns(lost, self.rates)
+        more = with_entries(lost, np.where(unsolved, 0.0, lost.data / np.where(unsolved, 1.0, 1.0 - lost.data)))
+        unknown = with_entries(lost, np.where(unsolved, np.nan, 0.0))
+        return times(top + top.multiply(more) + unknown, self.mix.T)
+
+    def __call__(self, block: Block) -> Matrix:
         """S_(g) - S, shape (n_clusters, n_params); NaN where a model has no pair left."""
         gram, totals = compressed(block.gram), compressed(block.totals)
         if not (np.array_equal(totals.indptr, gram.indptr) and np.array_equal(totals.indices, gram.indices)):
@@ -97,10 +107,10 @@ class Schedule:
         gone = left <= FULL_LEVERAGE * self.weight[gram.indices]
         # A pair's mean without a cluster differs from psi by -R_g/(n - n_g), R_g the residuals' sum in the cluster.
         moved = with_entries(gram, np.where(gone, 0.0, -totals.data / np.where(gone, 1.0, left)))
-        weight = self.weight[None, :]
-        rest = weight if self.members is None else weight - dense(gram)
-        again = self._again(moved, with_entries(gram, gone.astype(float)), rest)
-        return again - self.mixed(self.rates[None, :], weight)
+        lost, weight = with_entries(gram, gone.astype(float)), self.weight[None, :]
+        if self.members is None:
+            return self._changes(moved, lost)
+        return self._again(moved, lost, weight - dense(gram)) - self.mixed(self.rates[None, :], weight)
 
     def resolve(self, moved: FloatArray, weight: FloatArray) -> FloatArray:
         """Win rates where the means of pairs moved and have these weights, both (n_cells, m): shape (m, n_params)."""

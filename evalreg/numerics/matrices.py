@@ -258,9 +258,13 @@ def white(totals: Matrix, bread: Matrix) -> FloatArray:
 
 def square_of_rows(squares: FloatArray, bread: Matrix) -> FloatArray:
     """B'T'TB of rows with an entry in one column each, from the sum of their squares in each column."""
-    influence = scale_rows(bread, np.sqrt(squares))
-    influence = dense(influence) if faster_dense(influence) else influence
-    return dense(influence.T @ influence)
+    return inner_products(scale_rows(bread, np.sqrt(squares)))
+
+
+def inner_products(matrix: Matrix) -> FloatArray:
+    """X'X, by way of a dense array where so much of it is there that this is faster."""
+    matrix = dense(matrix) if faster_dense(matrix) else matrix
+    return dense(matrix.T @ matrix)
 
 
 def parts_of(n: int, step: int = CACHED) -> Iterator[slice]:

@@ -15,13 +15,16 @@ from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.numerics.limits import HELD
 from evalreg.numerics.matrices import (
     Matrix,
+    absolute_entries,
     compressed,
     dense,
+    faster_dense,
     parts_of,
     row_products,
     scale_columns,
     scale_rows,
     square,
+    squared_entries,
     sum_blocks,
 )
 from evalreg.numerics.moments import ClusterSums
@@ -401,19 +404,20 @@ class MappedScores(Scores):
 
     def uncancelled(self, bread: Matrix) -> FloatArray | None:
         """Bounds of the sums of squares of the influence of rows if its parts did not cancel."""
-        reach = dense(abs(compressed(self.design)) @ np.abs(dense(bread))) ** 2
+        size = absolute_entries(bread)
+        reach = squared_entries(absolute_entries(self.design) @ size)
         if isinstance(self.inner, EngineScores):
-            return self.inner.squares_of_size() @ reach
+            return np.asarray(self.inner.squares_of_size() @ reach)
         parts = self.inner.in_cells()
         if not parts:
             return None
         # A row's score is its value less what is fitted.
         squares = np.concatenate([_squares_of_parts(part) for part in parts])
         if self.offset is None:
-            return len(parts) * (squares @ reach)
-        beyond = dense(abs(compressed(self.offset)) @ np.abs(dense(bread))) ** 2
+            return np.asarray(len(parts) * (squares @ reach))
+        beyond = squared_entries(absolute_entries(self.offset) @ size)
         weights = np.bincount(parts[0].cell, parts[0].weight ** 2, minlength=self._n_cells)
-        return (len(parts) + 1) * (squares @ reach + weights @ beyond)
+        return np.asarray((len(parts) + 1) * (squares @ reach + weights @ beyond))
 
     def squares_by_cluster(self, by: Axis, maps: FloatArray) -> FloatArray | None:
         """Diagonal of R'X_g'W X_g R of each cluster, from the weights of its cells; None without a design."""
@@ -444,9 +448,11 @@ class MappedScores(Scores):
             return self.inner.meat(None, self.design @ bread)
         # A row's score is its residual times a row of A plus its weight times a row of B: squares of both by cell.
         ss, sw, ww = self.inner.row_moments()
-        first, second = dense(self.design @ bread), dense(self.offset @ bread)
-        cross = first.T @ (sw[:, None] * second)
-        return np.asarray(first.T @ (ss[:, None] * first) + cross + cross.T + second.T @ (ww[:, None] * second))
+        mapped = [part @ compressed(bread) for part in (self.design, self.offset)]
+        first, second = (dense(part) if faster_dense(part) else part for part in mapped)
+        cross = first.T @ scale_rows(second, sw)
+        squares = first.T @ scale_rows(first, ss) + second.T @ scale_rows(second, ww)
+        return dense(squares + cross + cross.T)
 
     def row_influence(self, bread: Matrix) -> FloatArray:
         """Influence of each row, shape (n_rows, n_params)."""

@@ -346,7 +346,7 @@ def test_relabelling_models_changes_nothing_but_names(case):
 
 @of_cases(lambda case: case.per_row == 1)
 def test_each_row_its_own_cluster_is_the_naive_covariance(case):
-    naive = _fit(case, None).with_cov(groups=None)
+    naive = _fit(case, None).with_cov(groups=None, cov="naive")
     by_row = naive.with_cov(groups=case.row, cov="CR1")
     rows = naive.influence().to_numpy()
     _assert_close(by_row.with_cov(cov="CR0").cov_params(), rows.T @ rows, SAME)

@@ -120,9 +120,9 @@ def read_table(
 ) -> pd.DataFrame:
     r"""The rows of a plain table as a data frame, in the order of the file.
 
-    The format is recognised by content: Parquet, Arrow files (Feather), JSON lines (one object per line), otherwise
-    CSV, whose delimiter is that of its header; each may be compressed by gzip. Text is UTF-8. In CSV only
-    the empty field is missing, quoted or not, and blank lines do not count: a model may be called NA or 007. A column
+    The format is recognised by content: Parquet, Arrow files (Feather), JSON (one object per line, or one array),
+    otherwise CSV, whose delimiter is that of its header; each may be compressed by gzip. Text is UTF-8. In CSV only the
+    empty field is missing, quoted or not, and blank lines do not count: a model may be called NA or 007. A column
     becomes numbers if every field that is not empty is a number, true or false if all are that, and text otherwise.
     JSON lines, Parquet and Arrow have types of their own; there, null and NaN are missing, and JSON values of several
     kinds become text.

@@ -69,7 +69,11 @@ def read_table(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 def _statistic(name: str, doc: str) -> property:
     """A property that has a column of the table of parameters."""
-    return property(lambda results: results._statistics[name].rename(None), doc=doc)
+
+    def statistic(results: StoredResults) -> pd.Series:
+        return results._statistics[name].rename(None)
+
+    return property(statistic, doc=doc)
 
 
 @keeps("document")

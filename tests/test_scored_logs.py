@@ -136,12 +136,7 @@ def test_two_reports_of_one_name_are_two_models_and_questions_that_changed_do_no
 
 # DeepEval
 
-SCORES = [
-    {"early": 0.0, "late": 0.5},
-    {"early": 0.4, "late": 0.9},
-    {"early": 0.9, "late": None},
-    {"early": 0.6, "late": 0.6},
-]
+SCORES = [{"early": a, "late": b} for a, b in ((0.0, 0.5), (0.4, 0.9), (0.9, None), (0.6, 0.6))]
 
 
 @pytest.fixture

@@ -361,8 +361,8 @@ class Covariance:
         ends = np.full(value.size, self.bounded)
         if reach is not None:
             ends[reach.row] = True
-        if self.single is not None and none.any():
-            ends[self.single.sides(C).rows] = True
+        for source in self._sources if none.any() else ():
+            ends[source.sides(C).rows] = True
         constant = none & flat & ends & ~self._lost(C)
         undetermined = touching(C, self.lost) & (none | self.means | self.options.kind.leaves_out)
         undetermined |= self._undetermined(C)
@@ -548,14 +548,13 @@ class Covariance:
 
     def _scored(self, contrasts: Matrix | None, variance: FloatArray) -> Scored | None:
         """Contrasts whose variance depends on the value tested; it grows on the axis with the most clusters."""
-        sources = [source for source in (self.single, self.paired, self._unpaired) if source is not None]
-        if not sources:
+        if not self._sources:
             return None
         term = max(range(len(self.axes) or 1), key=lambda d: self.pieces[d].n_clusters)
         axis = self.main_axis
         C = None if contrasts is None else self._contrasts(contrasts)
         parts = []
-        for source in sources:
+        for source in self._sources:
             sides = source.sides(C)
             scored_C = self._contrasts(C)[sides.rows]
             lost = self._lost(scored_C) | self._withheld(scored_C)
@@ -577,6 +576,11 @@ class Covariance:
     @property
     def _unpaired(self) -> UnpairedMeans | None:
         return None if self.single is None or self.single.opposed else UnpairedMeans(self.single, self.paired)
+
+    @property
+    def _sources(self) -> list[SingleMeans | Paired | UnpairedMeans]:
+        """Scores in [0, 1] that give contrasts a score interval."""
+        return [source for source in (self.single, self.paired, self._unpaired) if source is not None]
 
     def _widths(self, contrasts: Matrix | None) -> Widths:
         C = self._contrasts(contrasts)
@@ -607,7 +611,7 @@ class Covariance:
         """
         reach = None if self.ends is None else self.ends.reach(contrasts)
         every = np.arange(contrasts.shape[0])
-        for scored in (self.paired, *([] if together else [self.single, self._unpaired])):
+        for scored in self._sources if not together else (self.paired,):
             if reach is not None and scored is not None:
                 reach = reach.within(np.setdiff1d(every, scored.sides(contrasts).rows))
         return reach

@@ -1068,7 +1068,7 @@ def _worlds() -> Iterator[tuple[str, Made]]:
         for what, n in product(names, numbers):
             yield f"{what}, {n} clusters", (400 if what == "panel" else 100, follows, (what, n))
     for what, n in product((*CROSSED, "frontier", "frontier, cheaper"), (10, 30, 100)):
-        n_logs = 400 if what in ("horizon", "judge_corrected") else 200
+        n_logs = {"mean": 1000, "pass^k": 1000, "horizon": 400, "judge_corrected": 400}.get(what, 200)
         yield f"crossed {what}, {n} clusters", (n_logs, crossed, (what, n))
 
 

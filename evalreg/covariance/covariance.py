@@ -261,7 +261,7 @@ class Covariance:
 
     def __getstate__(self) -> dict[str, Any]:
         # Views of mappings cannot be pickled, and what is in the cache can be made again.
-        fields = {name: value for name, value in self.__dict__.items() if name not in ("cache", "_made")}
+        fields = {name: value for name, value in self.__dict__.items() if name not in ("cache", "_memo")}
         return {**fields, "n_clusters": dict(self.n_clusters)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -275,17 +275,17 @@ class Covariance:
         return {}
 
     @cached_property
-    def _made(self) -> dict[str, Any]:
+    def _memo(self) -> dict[str, Any]:
         return {}
 
     def _once(self, name: str, contrasts: Matrix | None, make: Callable[[], T]) -> T:
         """What is made of contrasts; of the parameters themselves, for which nearly every statement asks, once."""
         if contrasts is not None:
             return make()
-        if name not in self._made:
-            self._made[name] = make()
-            hold(self._made[name])
-        return cast("T", self._made[name])
+        if name not in self._memo:
+            self._memo[name] = make()
+            hold(self._memo[name])
+        return cast("T", self._memo[name])
 
     @property
     def crossed(self) -> bool:

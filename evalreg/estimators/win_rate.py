@@ -76,27 +76,26 @@ class Schedule:
         share = by_stratum / by_stratum.sum(axis=1, keepdims=True)
         return np.asarray((rates * share[:, self.of_rate]) @ (self.mix != 0).astype(float).T)
 
-    def _again(self, moved: Matrix, gone: Matrix, weight: FloatArray) -> FloatArray:
-        """Parameters where the means of pairs moved, or pairs are gone; all (m, n_cells), result (m, n_params).
-
-        The opponents that are left have all of the weight; NaN where none is.
-        """
-        top = self.rates + dense(moved @ self.signed.T) - dense(gone @ self.oriented.T)
-        left = 1.0 - dense(gone @ self.shares_of_pairs.T)
-        unsolved = left <= FULL_LEVERAGE
-        result = self.mixed(np.where(unsolved, 0.0, top / np.where(unsolved, 1.0, left)), weight)
-        result[np.asarray(unsolved.astype(float) @ abs(self.mix).T) > 0] = np.nan
-        return result
-
     def _changes(self, moved: Matrix, gone: Matrix) -> Matrix:
-        """By how much fixed mixes change then, as a sparse array: a cluster changes the rates of its own models."""
-        lost = gone @ self.shares_of_pairs.T
+        """By how much rates change where the means of pairs moved, or pairs are gone, both (m, n_cells).
+
+        A sparse array, (m, n_rates), as a cluster changes the rates of its own models. The opponents that are left have
+        all of the weight; NaN where none is.
+        """
+        lost = compressed(gone @ self.shares_of_pairs.T)
         unsolved = 1.0 - lost.data <= FULL_LEVERAGE
         # (S + x)/(1 - l) - S = (x + l S)/(1 - l)
-        top = moved @ self.signed.T - gone @ self.oriented.T + scale_columns(lost, self.rates)
+        top = compressed(moved @ self.signed.T - gone @ self.oriented.T) + scale_columns(lost, self.rates)
         more = with_entries(lost, np.where(unsolved, 0.0, lost.data / np.where(unsolved, 1.0, 1.0 - lost.data)))
-        unknown = with_entries(lost, np.where(unsolved, np.nan, 0.0))
-        return times(top + top.multiply(more) + unknown, self.mix.T)
+        return compressed(top + top.multiply(more) + with_entries(lost, np.where(unsolved, np.nan, 0.0)))
+
+    def _again(self, moved: Matrix, gone: Matrix, weight: FloatArray) -> FloatArray:
+        """Parameters then, where cells have these weights, all (m, n_cells); shape (m, n_params)."""
+        rates = self.rates + dense(self._changes(moved, gone))
+        unsolved = np.isnan(rates)
+        result = self.mixed(np.where(unsolved, 0.0, rates), weight)
+        result[np.asarray(unsolved.astype(float) @ abs(self.mix).T) > 0] = np.nan
+        return result
 
     def __call__(self, block: Block) -> Matrix:
         """S_(g) - S, shape (n_clusters, n_params); NaN where a model has no pair left."""
@@ -109,7 +108,7 @@ class Schedule:
         moved = with_entries(gram, np.where(gone, 0.0, -totals.data / np.where(gone, 1.0, left)))
         lost, weight = with_entries(gram, gone.astype(float)), self.weight[None, :]
         if self.members is None:
-            return self._changes(moved, lost)
+            return times(self._changes(moved, lost), self.mix.T)
         return self._again(moved, lost, weight - dense(gram)) - self.mixed(self.rates[None, :], weight)
 
     def resolve(self, moved: FloatArray, weight: FloatArray) -> FloatArray:

@@ -53,12 +53,14 @@ def test_values_and_covariance_are_those_of_numerical_derivatives(rng, human):
     assert found.cov_params().to_numpy() == pytest.approx(T.T @ T, rel=1e-4, abs=1e-9)
 
 
-def test_intervals_are_those_of_the_regression_and_on_fishers_scale(rng):
+@pytest.mark.parametrize("cov", ["CR2", "CR1", "HC0", "HC3", None])
+def test_intervals_are_those_of_the_regression_and_on_fishers_scale(rng, cov):
     frame = verdicts(rng, 60, (1.0, 1.2, 4.0))
     errors = frame[JUDGES].sub(frame["label"], axis=0)
     less = errors.assign(ann=errors["cat"] - errors["ann"], ben=errors["cat"] - errors["ben"], suite=frame["suite"])
-    fitted = er.fit("cat ~ ann + ben", less, groups="suite").conf_int(0.1)
-    found = er.panel(frame, judges=JUDGES, human="label", groups="suite")
+    groups = "suite" if cov in ("CR2", "CR1") else None
+    fitted = er.fit("cat ~ ann + ben", less, groups=groups, cov=cov or "HC2").conf_int(0.1)
+    found = er.panel(frame, judges=JUDGES, human="label", groups=groups, cov=cov)
     ends, half = found.conf_int(0.1), found.conf_int(0.1, method="wald")[1] - found.params
     for judge in ("ann", "ben"):
         assert ends.loc[f"weight:{judge}"].to_numpy() == pytest.approx(fitted.loc[judge].to_numpy())

@@ -330,7 +330,7 @@ class Panel(Behind):
         behind, J, level = self.covariance(cov), self.regression.n_params, np.broadcast_to(alpha, self.at.shape)
         if "regression" not in behind.cache:
             # Independent rows may err unequally.
-            options = cov.options if cov.axes else replace(cov.options, cov="HC2")
+            options = replace(cov.options, cov="HC2") if cov.options.cov == "naive" else cov.options
             behind.cache["regression"] = assemble(self.regression, cov.axes, options)
         fitted, judge, se = behind.cache["regression"], np.eye(J)[(self.at - 2) % J], np.sqrt(behind.variance())
         plain, of_weight = cov.critical(alpha=level) * se[self.at], judge @ se[2 : 2 + J]

@@ -6,6 +6,7 @@ import atexit
 import gc
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -115,6 +116,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[LEFT_OUT] = len(reads)
     config.hook.pytest_deselected(items=reads)
     items[:] = [item for item in items if item not in reads]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _temporary(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep what streams held in the folder of the run: workers end without the exit handlers that remove it."""
+    tempfile.tempdir = str(tmp_path_factory.mktemp("spooled"))
 
 
 def pytest_sessionstart() -> None:

@@ -79,16 +79,16 @@ def test_each_way_out_of_a_refusal_to_pool_runs(folder, tmp_path_factory, capsys
     path = document(tmp_path_factory.mktemp("one") / "out.json", results())
     for name, file, *words in (
         *(("compare", path), ("compare", path, "--model", "prompt"), ("compare", path, "--where", 'item != "x"')),
-        *(("mean", path, "--by", "model"), ("components", path, "--facets", "item", "--filter", "short")),
+        *(("mean", path, "--by", by) for by in ("prompt", "model")),
+        ("components", path, "--facets", "item", "--filter", "short"),
         ("mean", folder, "--metric", "acc", "--filter", "strict", "--by", "model"),
     ):
         assert main([name, str(file), *words]) == 3
-        first, second = re.split(", or ", re.search(r"Pass (--.*)\.", capsys.readouterr().err)[1])
+        first, second = re.split(", or |. Or ", re.search(r"(?:Pass|them,) (--.*)\.", capsys.readouterr().err)[1])
         for way in (first, second):
-            typed = [*words, *shlex.split(re.split(" to [a-z]+ ", way)[0])]
-            assert (
-                main([name, str(file), *itertools.chain(*dict(zip(typed[::2], typed[1::2], strict=True)).items())]) == 0
-            )
+            typed = [*words, *shlex.split(re.split(" to [a-z]+ | for a ", way)[0])]
+            last = dict(zip(typed[::2], typed[1::2], strict=True))
+            assert main([name, str(file), *itertools.chain(*last.items())]) == 0
 
 
 def test_two_runs_of_one_model_are_compared_by_names(tmp_path):
@@ -303,10 +303,8 @@ def test_columns_of_other_names_are_found_by_one_command(tmp_path, capsys):
     page = capsys.readouterr().out
     assert re.search(r"Is Right +4 +0 +0\.75", page)
     proposed = [shlex.split(line) for line in page.splitlines() if line.startswith("  evalreg doctor")]
-    assert [command[-1] for command in proposed] == [
-        "model=Model,item=Item,score=Is Right",
-        "model=Model,item=Item,score=Cost",
-    ]
+    roles = [f"model=Model,item=Item,score={score}" for score in ("Is Right", "Cost")]
+    assert [command[-1] for command in proposed] == roles
     assert main(proposed[0][1:]) == 0
     assert "evalreg compare" in capsys.readouterr().out
     frame.rename(columns={"Is Right": "Score"}).to_csv(path, index=False)
@@ -376,9 +374,8 @@ def test_scores_whose_words_a_filter_leaves_out_are_numbers_and_labels_stay_text
         assert main(["mean", str(table), *words, "--where", "passed != 'error'"]) == 0
         assert "0.667" in capsys.readouterr().out
         assert main(["mean", str(table), *words, "--where", "passed != '0'"]) == 3
-        assert re.search(
-            r'"error" in row 1\b[\s\S]*\(Row 0 is the first below the header of those kept\.\)', capsys.readouterr().err
-        )
+        kept = r"\(Row 0 is the first below the header of those kept\.\)"
+        assert re.search(rf'"error" in row 1\b[\s\S]*{kept}', capsys.readouterr().err)
 
 
 def test_short_names_hold_in_filters_and_tables_of_the_command_line(tmp_path, capsys):

@@ -44,17 +44,15 @@ def tasks():
 
 # Advice, followed
 
+QUESTIONS = {"item": "question_id", "sample": "sample"}
+
 
 def test_ids_that_start_anew_in_each_task_are_joined_and_the_advice_gives_the_error_of_the_joined_column(tasks):
-    check_advice(tasks)
-
-
-def check_advice(log):
     with pytest.raises(DuplicateRowsError, match="start anew in each 'task'") as caught:
-        er.mean(log, "correct", by="method", item="question_index")
+        er.mean(tasks, "correct", by="method", item="question_index")
     item = re.search(r'item="([^"]+)"', str(caught.value)).group(1)
-    followed = er.mean(log, "correct", by="method", item=item, groups="task")
-    by_hand = log.assign(q=log["task"] + "/" + log["question_index"].astype(str))
+    followed = er.mean(tasks, "correct", by="method", item=item, groups="task")
+    by_hand = tasks.assign(q=tasks["task"] + "/" + tasks["question_index"].astype(str))
     expected = er.mean(by_hand, "correct", by="method", item="q", groups="task")
     assert followed.nobs == expected.nobs == len(by_hand)
     assert followed.bse.to_numpy() == pytest.approx(expected.bse.to_numpy(), rel=ROUNDING)
@@ -63,11 +61,8 @@ def check_advice(log):
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        (
-            "matharena_aime2025_II_scores",
-            {"score": "correct", "by": "model", "item": "question_id", "sample": "sample"},
-        ),
-        ("cruxeval_codellama7b_samples", {"score": "correct", "by": "task", "item": "question_id", "sample": "sample"}),
+        ("matharena_aime2025_II_scores", {"score": "correct", "by": "model"} | QUESTIONS),
+        ("cruxeval_codellama7b_samples", {"score": "correct", "by": "task"} | QUESTIONS),
         ("tau_bench_airline_gpt4o_trials", {"score": "reward", "item": "task_id", "sample": "trial"}),
         ("mtbench_enko_single", {"score": "score", "by": "model", "item": "question_id", "sample": "judge"}),
     ],
@@ -178,14 +173,9 @@ def test_joint_ids_of_a_pilot_and_of_a_sequence(log):
 def test_joint_ids_of_a_board():
     log = er.datasets.judge_log(n_models=4, n_prompts=40, seed=2)
     parts = log.assign(**{f"{side}_{i}": log[side].str.split("-").str[i] for side in ("left", "right") for i in (0, 1)})
-    board = er.win_rate(
-        parts.drop(columns=["left", "right"]),
-        left="left_0:left_1",
-        right="right_0:right_1",
-        winner="winner",
-        groups="prompt",
-    )
-    expected = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
+    parts, roles = parts.drop(columns=["left", "right"]), {"winner": "winner", "groups": "prompt"}
+    board = er.win_rate(parts, left="left_0:left_1", right="right_0:right_1", **roles)
+    expected = er.win_rate(log, left="left", right="right", **roles)
     assert board.bse.to_numpy() == pytest.approx(expected.bse.to_numpy(), rel=ROUNDING)
     assert list(board.params.index) == [name.replace("-", ":") for name in expected.params.index]
 

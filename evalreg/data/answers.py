@@ -185,7 +185,7 @@ def read_single_answers(
     by = without_none(labels["model"])
     with or_one_model(labels["model"]):
         rows = read_rows(joined, {"score": score}, labels=columns, groups=groups, missing=missing, split=by)
-    roles = Roles(score, by, labels["item"], labels["sample"])
+    roles = Roles(score, by, labels["item"], labels["sample"], has_by=False)
     refuse_repeats(joint([rows.used[name] for name in columns]), rows.values["score"], roles, rows.source)
     return rows, roles
 

@@ -169,6 +169,8 @@ class Roles:
         Whether only items that all models have are in use.
     repeats : str
         What to do with several answers to a question, where a call has no argument `sample`.
+    has_by : bool
+        Whether the call has an argument `by`; in comparisons the model stands in its place.
     """
 
     score: str
@@ -180,6 +182,7 @@ class Roles:
     missing: MissingName = "drop"
     questions: QuestionsName = "own"
     repeats: str = ""
+    has_by: bool = True
 
     @property
     def cell_columns(self) -> Names:
@@ -487,12 +490,12 @@ def _advice(name: str, roles: Roles) -> str:
             f"rows of one {name!r}{each}."
         )
     joined = passed(item=_joined(name, item))
+    each = f" Or {passed(by=[*roles.by, name] if roles.by else name)} for a mean of each." * roles.has_by
     if roles.sample is not None:
-        return f"{name!r} tells them apart: where the ids in {roles.item!r} start anew in each, join them, {joined}."
-    model = "" if roles.by else f" Or {passed(by=name)} for a mean of each."
-    to_average = (
-        f"{roles.repeats}." if roles.repeats else f"{passed(sample=name)}; `sample` averages them first.{model}"
-    )
+        return (
+            f"{name!r} tells them apart: where the ids in {roles.item!r} start anew in each, join them, {joined}.{each}"
+        )
+    to_average = f"{roles.repeats}." if roles.repeats else f"{passed(sample=name)}; `sample` averages them first.{each}"
     return (
         f"{name!r} tells them apart. Where the ids in {roles.item!r} start anew in each {name!r}, join them: {joined}. "
         f"Where they are answers to the same questions: {to_average}"

@@ -327,7 +327,7 @@ def rows_by_item(
     # Templates are compared on items; of models that answered anew, the k-th answers are pairs.
     joined = f"join ids with a column that numbers them, and cluster by {item!r}; average scores that may be fractions"
     repeats = "average them first" if argument == "over" else joined
-    roles_of_rows = Roles(next(iter(numbers.values())), (model,), item, repeats=repeats)
+    roles_of_rows = Roles(next(iter(numbers.values())), (model,), item, repeats=repeats, has_by=False)
     one_row_an_item(replace(rows, values={"score": values}), roles_of_rows)
     return rows, tuple(key[0] for key in keys), cell
 

@@ -244,7 +244,7 @@ def compare(
     refuse_same({"score": score, **labels})
     items = item if groups is None else None
     groups = item if groups is None else groups
-    roles = Roles(score, (model,), item, sample, strata, None, missing)
+    roles = Roles(score, (model,), item, sample, strata, None, missing, has_by=False)
     read = read_answers(table, roles, groups) if isinstance(table, Query) else read_cells(table, roles, groups)
     answers = answers_of(read, roles)
     pairs = compared_pairs(answers, model, baseline, paired=bool(paired))

@@ -242,14 +242,17 @@ def add_option(parser: argparse._ActionsContainer, option: Option, hidden: bool,
         parser.add_argument(option.flag, action="store_false" if option.default is True else "store_true", **settings)
         return
     metavar = "N" if re.fullmatch(r"(int|float)( \| None)?", option.annotation) else "X"
-    parser.add_argument(option.flag, metavar=metavar, action=_Once, **settings)
+    parser.add_argument(option.flag, metavar=metavar, action=_Once, const=option, **settings)
 
 
 class _Once(argparse.Action):
     def __call__(self, parser: Any, options: argparse.Namespace, value: Any, flag: str | None = None) -> None:
         if hasattr(options, self.dest):
-            crossed = ', as in "prompt + judge"' if self.dest == "groups" else ""
-            raise ArgumentError(f"{flag} stands twice, and one would have no effect. Write it once{crossed}.")
+            several = "{},{}" if re.search(r"list\[|Sequence|Mapping", self.const.annotation) else "{}"
+            several = {"groups": "{} + {}", "where": "({}) and ({})", "formulas": "{}; {}"}.get(self.dest, several)
+            both = shlex.quote(several.format(getattr(options, self.dest), value))
+            way = "." if several == "{}" else f": {flag} {both}"
+            raise ArgumentError(f"{flag} stands twice, and one would have no effect. Write it once{way}")
         setattr(options, self.dest, value)
 
 

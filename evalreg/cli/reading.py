@@ -10,18 +10,19 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 import evalreg as er
 from evalreg.checks import MOST_LISTED, counted, option, passed
 from evalreg.cli.options import options_of, typed_value
-from evalreg.errors import ArgumentError, EvalregError, MissingColumnError, NonNumericError
+from evalreg.errors import ArgumentError, EvalregError, LogFormatError, MissingColumnError, NonNumericError
+from evalreg.logs.files import PARQUET, Source, find_files, is_stream
+from evalreg.logs.log import Log, chosen_rows, refuse_pooling, role_arguments, together, with_short_names, within
+from evalreg.logs.read import FORMATS, format_of, read_log
 from evalreg.logs.reading import ROLES
-
-if TYPE_CHECKING:
-    from evalreg.logs.log import Log
+from evalreg.logs.table_log import is_text, likely_roles, likely_sides, refuse_nested_roles, rows_of
 
 # Parameters that name columns of labels, whose ids are read as text to the letter.
 LABELS = ("by", "model", "item", "sample", "strata", "left", "right", "winner", "key", "treatment", "eval", "judge")
@@ -46,8 +47,6 @@ class Rows:
     @property
     def wide(self) -> Any:
         """The data, of rows with nested fields under their last words too, but for those that would be roles."""
-        from evalreg.logs.log import with_short_names
-
         return with_short_names(self.frame, ROLES) if hasattr(self.data, "columns") else self.data
 
     def has(self, *columns: str) -> bool:
@@ -79,8 +78,6 @@ class Rows:
 
     def pooled(self, options: Mapping[str, Any], has_by: bool, is_doctor: bool) -> Iterator[str]:
         """Sentences where no option tells several tasks, or what seem to be models, apart."""
-        from evalreg.logs.table_log import likely_roles
-
         text = " ".join(str(value) for name, value in options.items() if name != "where")
         if self.several("task") and not re.search(r"\btask\b", text) and ("by" in options or not has_by):
             by = ",".join(filter(None, [typed_value(options.get("by", "")), "task"]))
@@ -128,9 +125,6 @@ def read(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
 
 def _named(named: Mapping[str, str], options: Mapping[str, Any]) -> Rows:
     """Files beside each other as models of these names; several models of a file are told apart by its name."""
-    from evalreg.logs.log import together, within
-    from evalreg.logs.table_log import likely_roles
-
     parts = {}
     for name, path in named.items():
         with within(name):
@@ -153,19 +147,16 @@ def _named(named: Mapping[str, str], options: Mapping[str, Any]) -> Rows:
 
 def _read(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
     """Logs of a harness or tables, told apart by content; tables may lack the names of roles."""
-    from evalreg.errors import LogFormatError
-    from evalreg.logs.files import find_files
-    from evalreg.logs.read import FORMATS, format_of, read_log
-
     arguments = reading_options(options)
     if "format" in arguments:  # of what is printed, where `read_log` would name it
         option("log_format", arguments["format"], tuple(FORMATS))
-    if all(file.endswith(".parquet") and os.path.isfile(file) for file in files):
+    sums = [str(Source.of(file).path) for file in files if os.path.isfile(file) or is_stream(file)]
+    if len(sums) == len(files) and all(Source.of(file).head.startswith(PARQUET) for file in sums):
         from evalreg.estimators.shards import merged
 
         more = {name: options[name] for name in ("cells", "n_shards") if name in options}
         with suppress(LogFormatError):
-            return Rows(merged(list(files), **more), code=f"rows = {written('er.merged', list(files), **more)}")
+            return Rows(merged(sums, **more), code=f"rows = {written('er.merged', list(files), **more)}")
     paths = list(files) if len(files) > 1 else files[0]
     try:
         log = read_log(paths, **arguments)
@@ -194,9 +185,6 @@ def reading_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tables(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
     """The rows of plain tables of the same columns, one below the other."""
-    from evalreg.logs.files import Source
-    from evalreg.logs.table_log import refuse_nested_roles, rows_of
-
     table, _ = rows_of([Source.of(file) for file in files], text_columns(options))
     refuse_nested_roles(table)
     return Rows(table, code=_below_code([_table_code(file, options) for file in files]))
@@ -231,9 +219,6 @@ def text_columns(options: Mapping[str, Any]) -> list[str]:
 
 def _filtered(rows: Rows, text: str, scores: Collection[str]) -> Rows:
     """The rows that a filter keeps; in tables, scores whose words it leaves out are numbers."""
-    from evalreg.logs.log import chosen_rows
-    from evalreg.logs.table_log import is_text
-
     if not hasattr(rows.data, "columns"):
         raise ArgumentError(
             "`where` filters rows, and the files hold sums. Filter before they are made.", parameter="where"
@@ -256,8 +241,6 @@ def defaults(rows: Rows, function: str, options: Mapping[str, Any]) -> dict[str,
     if rows.harness is not None:  # it knows them itself
         return {}
     if roles is None:
-        from evalreg.logs.log import refuse_pooling, role_arguments
-
         filled = role_arguments(rows.frame, parameters, options, () if rows.log is None else rows.log.key)
         if rows.log is not None:
             refuse_pooling(rows.log, rows.frame, parameters, filled | dict(options))
@@ -278,8 +261,6 @@ def with_hint(error: EvalregError, rows: Rows) -> None:
             error.add_note(f"(To leave the rows with such words out: {chosen})")
     if not isinstance(error, MissingColumnError) or rows.harness is not None or not hasattr(rows.data, "columns"):
         return
-    from evalreg.logs.table_log import likely_roles, likely_sides
-
     likely, sides = likely_roles(rows.frame), likely_sides(rows.frame)
     role = error.column if error.column in ("score", "item", "model", "left", "right", "winner") else error.parameter
     if role in likely:

@@ -81,6 +81,18 @@ class Request:
         has_by = any("by" in names for names in self.command.names.values())
         return [*lines, *rows.pooled(self.options, has_by, is_doctor)]
 
+    def reading(self, besides: Sequence[str] = ()) -> list[str]:
+        """The options of every command that were given and change a number, as they are typed, but for some flags."""
+        chosen = self.options.keys() - {"format", "details", "spreadsheet", "summary"}
+        options = (option for option in common_options(self.command) if option.name in chosen)
+        pairs = ((option.flag, typed_value(self.options[option.name])) for option in options)
+        return [word for flag, value in pairs if flag not in besides for word in (flag, value)]
+
+    def instead(self, verb: str) -> str:
+        """Another command on what was read here."""
+        groups = ["--groups", str(self.get("groups"))] * ("groups" in self.options)
+        return shlex.join(["evalreg", verb, *self.files, *self.reading(), *groups])
+
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an option, or its default."""
         return self.options.get(name, default)
@@ -123,10 +135,11 @@ def call(function: str, rows: Rows, options: Mapping[str, Any]) -> Any:
         return getattr(er, function)(data=data, **defaults(rows, function, options), **options)
 
 
-def refuse_pairs(rows: Rows, options: Mapping[str, Any]) -> None:
+def refuse_pairs(rows: Rows, request: Request) -> None:
     """Refuse verdicts on two models in the place of scores of single ones."""
-    if rows.pairs and "score" not in options:
-        raise ArgumentError("the rows compare two models, and have no scores of single ones. See evalreg leaderboard.")
+    if rows.pairs and "score" not in request.options:
+        rule = "the rows compare two models, and have no scores of single ones"
+        raise ArgumentError(f"{rule}. Their board: {request.instead('leaderboard')}")
 
 
 def estimated(request: Request) -> Reply:
@@ -136,7 +149,7 @@ def estimated(request: Request) -> Reply:
         raise ArgumentError("the formula comes before the file.", parameter="formula")
     rows = read(request.files, request.options)
     if function in ("mean", "compare", "noise"):
-        refuse_pairs(rows, request.options)
+        refuse_pairs(rows, request)
     options = request.of(function)
     if function == "summarise":
         return _summed(request, rows, options)
@@ -218,21 +231,16 @@ def doctor(request: Request) -> Reply:
     from evalreg.logs.read import survey_of
     from evalreg.logs.table_log import likely_prompt, likely_roles, likely_sides
 
-    # All that changes a number goes into what is proposed.
-    chosen = request.options.keys() - {"format", "details", "spreadsheet", "summary"}
-    choices = [option for option in common_options(request.command) if option.name in chosen]
     roles: dict[str, str] = {}
 
     def command(verb: str, more: list[str], files: Sequence[str] = ()) -> str:
         formula, rest = (more[:1], more[1:]) if verb == "fit" else ([], more)
-        others = (option for option in choices if option.flag not in more)
-        typed = [word for option in others for word in (option.flag, typed_value(request.options[option.name]))]
         named = ["--roles", typed_value(roles)] if roles else []
         if more[:1] == ["--roles"]:  # more of them
             known = request.get("roles", {})
             known = {**known, **mapping(more[1])} if isinstance(known, Mapping) else known
             named, rest = [], ["--roles", typed_value(known)]
-        return shlex.join(["evalreg", verb, *formula, *(files or request.files), *typed, *named, *rest])
+        return shlex.join(["evalreg", verb, *formula, *(files or request.files), *request.reading(more), *named, *rest])
 
     try:
         rows = read(request.files, request.options)
@@ -282,7 +290,8 @@ def leaderboard(request: Request) -> Reply:
     result = board(request, rows)
     if result.estimate.about.n_models < 2:
         unread = "" if rows.log is None else unread_runs(rows.log)
-        raise ArgumentError(f"a leaderboard is for two or more models; here is one. {unread or 'See evalreg mean.'}")
+        alone = unread or f"Its mean: {request.instead('mean')}"
+        raise ArgumentError(f"a leaderboard is for two or more models; here is one. {alone}")
     ranks = result.leaderboard(request.alpha, request.get("seed", 0))
     return _with_later(Reply(result, rows, {"board": ranks}), request)
 
@@ -395,7 +404,7 @@ def planned(request: Request) -> Reply:
     rows = read(request.files, request.options)
     if "delta" not in request.options:
         raise ArgumentError("`delta` must be the difference of mean scores that should be detected.", parameter="delta")
-    refuse_pairs(rows, request.options)
+    refuse_pairs(rows, request)
     options = request.among("delta", "assurance", "power") | {"alpha": request.alpha}
     roles = request.of("plan.components")
     roles = {"item": "task:item" if rows.several("task") else "item"} | roles

@@ -137,8 +137,7 @@ def chances(rng: np.random.Generator, n_tasks: int, off: float, per: int = 4) ->
 def test_briers_score_is_the_mean_of_squares_and_its_error_that_of_a_mean(rng):
     log = chances(rng, 60, 0.1)
     found = er.classification(log, **ROLES, metric="brier", groups="task")
-    square = log.assign(square=(log["score"] - log["bad"]) ** 2)
-    alone = er.mean(square, "square", groups="task")
+    alone = er.mean(log.assign(square=(log["score"] - log["bad"]) ** 2), "square", groups="task")
     assert found.params.to_dict() == pytest.approx({"brier": alone.params.iloc[0]})
     assert found.bse.iloc[0] == pytest.approx(alone.bse.iloc[0])
     # The score interval takes the spread of rows from n in place of n - 1.
@@ -150,8 +149,7 @@ def test_the_calibration_error_is_the_debiased_root_of_the_square_gaps(rng):
     found = er.classification(log, **ROLES, metric="ece", groups="task")
     bins = (log["score"] * 10).astype(int)
     gaps = er.mean(log.assign(gap=log["bad"] - log["score"], bin=bins), "gap", by="bin", groups="task")
-    weights = np.bincount(bins) / len(log)
-    weights = weights[weights > 0]
+    weights = bins.value_counts(normalize=True).sort_index().to_numpy()
     square = weights @ (gaps.params.to_numpy() ** 2 - gaps.bse.to_numpy() ** 2)
     assert found.params.to_dict() == pytest.approx({"ece": np.sign(square) * np.sqrt(abs(square))})
     # The shares of the bins are estimated too: a row adds the square gap of its bin, and its own part in that gap.
@@ -160,9 +158,12 @@ def test_the_calibration_error_is_the_debiased_root_of_the_square_gaps(rng):
     u = (of_bin - square + 2 * d[bins] * (log["bad"] - log["score"] - d[bins])) / len(log) / (2 * np.sqrt(abs(square)))
     T = u.groupby(log["task"]).sum()
     assert found.with_cov(cov="CR0").bse.iloc[0] == pytest.approx(np.sqrt(T @ T), rel=1e-9)
-    lone = log.assign(task=log["task"].mask(log["score"] > 0.8, 0))
-    lone = er.classification(lone, **ROLES, metric="ece", groups="task")
-    assert "rows are in bins that lie in one cluster" in " ".join(str(lone.summary()).split())
+    # A bin that lies in one cluster counts for nothing: of many rows, or of one whatever its weight.
+    one_cluster = log.assign(task=log["task"].mask(log["score"] > 0.8, 0), weight=1.0)
+    one_row = log.drop(log.index[log["score"] > 0.8][1:])
+    for rows in (one_cluster, *(one_row.assign(weight=w) for w in rng.uniform(0.3, 2.0, (30, len(one_row))))):
+        lone = er.classification(rows, **ROLES, metric="ece", weights="weight", groups="task", cov="CR0")
+        assert "rows are in bins that lie in one cluster" in " ".join(str(lone.summary()).split())
 
 
 def test_bins_in_which_all_came_true_are_tested_with_their_neighbours(rng):

@@ -334,10 +334,12 @@ def rows_by_item(
 
 def means_of_cells(split: Split, values: FloatArray, column: str, mean: FloatArray | None = None) -> Estimate:
     """Means of the cells of a split; `mean` says what they are but for rounding, and `column` is for messages."""
-    theta = split.total(values) / split.total(np.ones(split.n_rows)) if mean is None else mean
+    if mean is None:  # between its values: a row that is alone does not vary by the rounding of its weight
+        within = extremes(split.codes, values, values, len(split.names))
+        mean = np.clip(split.total(values) / split.total(np.ones(split.n_rows)), *within)
     bounded = bool(values.min() >= 0 and values.max() <= 1)
-    deviation, share = values - theta[split.codes], np.ones(split.n_rows)
-    statistic = Linearized(theta, deviation, share, True, bounded, values if bounded else None)
+    deviation, share = values - mean[split.codes], np.ones(split.n_rows)
+    statistic = Linearized(mean, deviation, share, True, bounded, values if bounded else None)
     return linearized_estimate(split, statistic, About(outcome=column), column)
 
 

@@ -27,9 +27,8 @@ HOLES = [0, 7]
 def log(rng):
     n = 60
     x = rng.integers(1, 9, n) * 0.25
-    return pd.DataFrame(
-        {"score": rng.normal(size=n) + x, "x": x, "k": rng.integers(0, 3, n), "passage": np.arange(n) // 4}
-    )
+    columns = {"score": rng.normal(size=n) + x, "x": x, "k": rng.integers(0, 3, n), "passage": np.arange(n) // 4}
+    return pd.DataFrame(columns)
 
 
 def _some(values, make, absent=None):

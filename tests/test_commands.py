@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
 import shlex
@@ -112,8 +113,7 @@ def test_a_near_miss_is_told_what_was_meant(run, line, hint):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "demo"])
 def test_a_command_whose_words_got_lost_is_no_gate_that_held(run, name):
-    assert run(name)[0] == 3
-    assert run("")[0] == 3
+    assert [run(words)[0] for words in (name, "")] == [3, 3]
 
 
 # What an error says
@@ -173,6 +173,12 @@ def test_what_a_sentence_says_to_pass_is_typed_as_an_option_and_works(run):
     where = re.search(r"out: (--where '.*')", run("mean words.csv")[2])[1]
     table = pd.read_csv(io.StringIO(run(f"mean words.csv {where} --format csv")[1])).set_index("name")["estimate"]
     assert table.to_dict() == pytest.approx(log[log.index % 99 > 0].groupby("model")["score"].mean().to_dict())
+    words = ({1: "correct", 0: "incorrect"}, {1: "Yes", 0: "No"}, {1: "good", 0: "bad"}, {1: "1", 0: "0"})
+    for command, meaning in itertools.product(("mean {} --item question", "fit 'score ~ C(model)' {}"), words):
+        log.assign(score=log["score"].map(meaning)).to_json("words.jsonl", orient="records", lines=True)
+        cure = re.search(r"Pass (--score-labels \S+),", run(command.format("words.jsonl"))[2])[1]
+        typed = cure.replace("good=NUMBER", "good=1").replace("bad=NUMBER", "bad=0")
+        assert run(f"{command} {typed}".format("words.jsonl"))[1] == run(command.format("logs/models.csv"))[1]
     rows = [{"meta": {"llm": row.model, "id": row.question}, "is": {"correct": row.score}} for row in log.itertuples()]
     Path("nested.json").write_text(json.dumps(rows))
     for command, told, value in (("mean", "--by", "0.8000"), ("compare", "--model", "0.0667")):
@@ -206,8 +212,7 @@ def test_an_error_inside_is_status_4(run, monkeypatch):
 
     monkeypatch.setattr("evalreg.cli.verbs.run", broken)
     status, output, error = run("mean logs/passages.csv")
-    assert (status, output) == (4, "")
-    assert "ZeroDivisionError: a bug" in error
+    assert (status, output, "ZeroDivisionError: a bug" in error) == (4, "", True)
 
 
 # What is read

@@ -126,17 +126,14 @@ def test_equal_clusters_of_unbounded_scores_have_no_standard_error(
 # --- identical models -------------------------------------------------------------------------------------------------
 
 
-def twins(bounded: bool) -> pd.DataFrame:
-    log = crossed_log(bounded=bounded).assign(item=np.arange(144))
-    return pd.concat([log.assign(model="a"), log.assign(model="b")], ignore_index=True)
-
-
 @quiet
 @pytest.mark.parametrize("groups", [None, "prompt", "prompt + judge"])
 @pytest.mark.parametrize("bounded", [True, False])
 @pytest.mark.parametrize("cov", [None, "CR1"])
 def test_identical_models_differ_by_nothing_that_is_shown(cov: Any, bounded: bool, groups: str | None) -> None:
-    results = er.mean(twins(bounded), by="model", item="item", groups=groups, cov=cov)
+    log = crossed_log(bounded=bounded).assign(item=np.arange(144))
+    twins = pd.concat([log.assign(model="a"), log.assign(model="b")], ignore_index=True)
+    results = er.mean(twins, by="model", item="item", groups=groups, cov=cov)
     difference = results.contrast("a - b")
     assert difference.params.iloc[0] == 0
     # One answer by every way: 0 where the bounds of the scores give an interval in its place, of one axis.
@@ -223,16 +220,11 @@ def test_more_coefficients_than_clusters_warn_where_nothing_allows_for_them(cov:
 # --- clusters of leverage 1 -------------------------------------------------------------------------------------------
 
 
-def leverage_log() -> pd.DataFrame:
-    """A dummy of one cluster, beside a covariate that varies within clusters."""
-    log = crossed_log()
-    return log.assign(solo=(log["prompt"] == "p0").astype(float))
-
-
 @quiet
 @pytest.mark.parametrize("cov", COVS)
 def test_a_covariance_with_leverage_one_is_missing_for_that_parameter_only(cov: Any) -> None:
-    log = leverage_log()
+    # A dummy of one cluster, beside a covariate that varies within clusters.
+    log = crossed_log().assign(solo=lambda log: (log["prompt"] == "p0").astype(float))
     with pytest.warns(ZeroVarianceWarning, match=f"^solo: {NONE} it rests on a single cluster"):
         results = er.fit("score ~ solo + x", log, groups="prompt", cov=cov)
     assert np.isnan(results.bse["solo"])

@@ -60,6 +60,11 @@ WHERE = Option(
     help="keep the rows for which this is true, such as 'model == \"a\" and turn in [1, 2]'; 'score == missing' finds "
     "empty fields.",
 )
+SCORE_LABELS = Option(
+    "score_labels",
+    "Mapping[str, float | None]",
+    help='what words of scores count, as in "correct=1,incorrect=0,error=".',
+)
 COMMON = (
     Option("alpha", "float", 0.05, help="0.05, the default, gives 95% intervals."),
     Option("format", f"Literal{list(FORMATS)}", "text", choices=FORMATS, help="what is printed (default: text)."),
@@ -313,7 +318,7 @@ def common_options(command: Command) -> Iterator[Option]:
         return
     yield from COMMON
     if command.reads:
-        yield WHERE
+        yield from (WHERE, SCORE_LABELS)
         for option in (option for function in READING for option in options_of(function)):
             if option.name == "format":  # of what is printed, to a command
                 yield Option("log_format", TEXT, help="the format, where content does not tell.")

@@ -120,7 +120,9 @@ def read(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
     """The rows of files as the options choose them; a name before a file is that of its model."""
     named, plain = named_files(files)
     rows = _named(named, options) if named else _read(plain, options)
-    return _filtered(rows, options["where"], {"score", options.get("score", "score")}) if "where" in options else rows
+    scores = {str(options.get(name, "score")).partition("~")[0].strip() for name in ("formula", "numerator", "score")}
+    labels = options.get("score_labels", {})
+    return _filtered(rows, options.get("where"), {"score"} | scores, labels) if labels or "where" in options else rows
 
 
 def _named(named: Mapping[str, str], options: Mapping[str, Any]) -> Rows:
@@ -217,19 +219,21 @@ def text_columns(options: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(name for name in columns if name != options.get("score")))
 
 
-def _filtered(rows: Rows, text: str, scores: Collection[str]) -> Rows:
-    """The rows that a filter keeps; in tables, scores whose words it leaves out are numbers."""
+def _filtered(rows: Rows, text: str | None, scores: Collection[str], labels: Any) -> Rows:
+    """The rows that a filter keeps; in tables, scores are numbers by labels, or where it leaves their words out."""
     if not hasattr(rows.data, "columns"):
-        raise ArgumentError(
-            "`where` filters rows, and the files hold sums. Filter before they are made.", parameter="where"
-        )
-    frame, chosen = rows.frame, chosen_rows(rows.wide, text, "where")
-    note = f"{text} ({int(chosen.sum()):,} of {len(frame):,} rows)"
-    remaining = frame[chosen].copy()
+        name = "score_labels" if text is None else "where"
+        raise ArgumentError(f"`{name}` is for rows, and the files hold sums. Name it as they are made.", parameter=name)
+    frame, note, remaining = rows.frame, "", rows.frame.copy()
+    if text is not None:
+        chosen = chosen_rows(rows.wide, text, "where")
+        note, remaining = f"{text} ({int(chosen.sum()):,} of {len(frame):,} rows)", frame[chosen].copy()
     texts = [name for name in scores if name in remaining and is_text(remaining[name])] if rows.harness is None else []
+    if labels and not (isinstance(labels, Mapping) and texts):
+        raise ArgumentError('it takes words of scores, as in "correct=1,incorrect=0"', parameter="score_labels")
     for name in texts:
         with suppress(ValueError):
-            remaining[name] = pd.to_numeric(remaining[name])
+            remaining[name] = pd.to_numeric(remaining[name].map(lambda word: labels.get(word, word)))
     log = None if rows.log is None else rows.log._with_rows(remaining)
     return Rows(remaining, log, note, tuple(name for name in texts if not is_text(remaining[name])), rows.code)
 
@@ -256,7 +260,7 @@ def with_hint(error: EvalregError, rows: Rows) -> None:
     if isinstance(error, NonNumericError) and rows.has(str(error.column)):
         column = rows.frame[error.column]
         words = column[pd.to_numeric(column, errors="coerce").isna()].dropna().astype(str).unique().tolist()
-        if len(words) <= MOST_LISTED and len(words) < column.nunique() and not re.search(r"\d", " ".join(words)):
+        if 0 < len(words) <= MOST_LISTED and len(words) < column.nunique() and not re.search(r"\d", " ".join(words)):
             chosen = passed(subset=f"{error.column} not in {json.dumps(words, ensure_ascii=False)}")
             error.add_note(f"(To leave the rows with such words out: {chosen})")
     if not isinstance(error, MissingColumnError) or rows.harness is not None or not hasattr(rows.data, "columns"):

@@ -16,7 +16,7 @@ from evalreg.cli.commands import Command, common_options
 from evalreg.cli.options import Option, mapping, options_of, typed_value, words
 from evalreg.cli.reading import Rows, defaults, named_files, read, reading_options, with_hint, written
 from evalreg.data.clusters import known_column
-from evalreg.errors import ArgumentError, EvalregError, LogFormatError
+from evalreg.errors import ArgumentError, EvalregError, LogFormatError, NotAvailableError
 from evalreg.logs.files import Source
 from evalreg.logs.log import unread_runs, within
 from evalreg.logs.reading import ROLES
@@ -217,8 +217,6 @@ def draw(plotted: Callable[[], Any], path: str) -> None:
     try:
         import matplotlib
     except ModuleNotFoundError:
-        from evalreg.errors import NotAvailableError
-
         raise NotAvailableError('`figure` needs matplotlib: pip install "evalreg[plot]".', parameter="figure") from None
     matplotlib.use("agg")
     with accessing("figure", path):
@@ -390,9 +388,8 @@ def _in_python(
     code, score = rows.code, arguments.get("score", "score")
     if score in rows.converted:  # the filter sees words, and what it leaves are numbers
         arguments["score"] = name = f"{score} as a number"
-        code += (
-            f"\nimport pandas as pd\nrows = {data}\nrows[{name!r}] = pd.to_numeric(rows[{score!r}], errors='coerce')"
-        )
+        words = f"rows[{score!r}].map(lambda word: {request.get('score_labels', {})!r}.get(word, word))"
+        code += f"\nimport pandas as pd\nrows = {data}\nrows[{name!r}] = pd.to_numeric({words}, errors='coerce')"
         data = "rows"
     called = written(f"er.{function}", **arguments).replace("(", f"({data}, ", 1).replace(", )", ")")
     report = written("results.report", "report.html", **reported)
@@ -440,9 +437,7 @@ def _by_answers(pilot: Any, text: str, costs: Mapping[str, float], options: Mapp
         sides = part.split(":")
         if len(sides) > n_models or not all(side.isdecimal() and int(side) > 0 for side in sides):
             raise ArgumentError(f'`k` must be numbers of answers, such as "1,4" or "2:8"; got "{part}".', parameter="k")
-        k: dict[str, Any] = (
-            {"k_a": float(sides[0]), "k_b": float(sides[-1])} if n_models > 1 else {"k_a": float(sides[0])}
-        )
+        k: dict[str, Any] = {"k_a": float(sides[0])} | ({"k_b": float(sides[-1])} if n_models > 1 else {})
         table = er.plan.from_pilot(pilot, **k, **options).rename_axis("clustering").reset_index()
         table.insert(1, "answers", part)
         if costs:
@@ -504,8 +499,7 @@ def demo(request: Request) -> Reply:
     """The demonstration, or its logs as files."""
     from evalreg.cli import demo as demonstration
 
-    seed = request.get("seed", 0)
-    folder = request.get("write")
+    seed, folder = request.get("seed", 0), request.get("write")
     return Reply(demonstration.text(seed) if folder is None else demonstration.write(Path(folder), seed))
 
 

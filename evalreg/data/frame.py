@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
@@ -21,7 +22,7 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.api.types import infer_dtype
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, Names, listed, passed, repeated
+from evalreg.checks import MOST_LISTED, BoolArray, FloatArray, IntArray, Names, listed, passed, repeated
 from evalreg.data.clusters import (
     Codes,
     Column,
@@ -71,29 +72,27 @@ def _gib(n_bytes: float) -> str:
 def available() -> float:
     """Bytes that the process may still take: of the machine, and of the container where it runs in one."""
     free = [_machine()]
-    try:
+    with suppress(OSError, ValueError):
         limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
         if limit != "max":
             free.append(float(limit) - float(Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii")))
-    except (OSError, ValueError):
-        pass
     return max(min(free), 0.0)
 
 
 def _machine() -> float:
     """Bytes that the machine can give without swapping; all that it has, where it does not tell the two apart."""
-    try:
+    with suppress(OSError, ValueError, IndexError):
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):
                 return float(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, OSError, ValueError):
         return SUPPOSED
 
 
+# What words of scores usually count; a refusal proposes it, and nothing else reads it.
+USUAL = {"correct": 1, "pass": 1, "passed": 1, "yes": 1, "incorrect": 0, "fail": 0, "failed": 0, "no": 0}
 NUMERIC_OBJECTS = ("integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")
 
 Values: TypeAlias = npt.NDArray[Any]
@@ -139,11 +138,8 @@ def floats_or_none(column: pd.Series) -> FloatArray | None:
 def as_floats(series: nw.Series[Any], name: str, argument: str) -> FloatArray:
     """A copy of a column as float64, NaN where it is missing; of numbers, truth values or objects that are numbers."""
     if several := _of_several(type_outside(series)):
-        raise NonNumericError(
-            f"`{argument}` must hold numbers; column {name!r} holds {several}. Convert the column first, or "
-            "name another.",
-            column=name,
-        )
+        rule = f"`{argument}` must hold numbers; column {name!r} holds {several}"
+        raise NonNumericError(f"{rule}. Convert the column first, or name another.", column=name)
     column = values_of(series)
     column = column if isinstance(column, pd.Series) else pd.Series(column)
     if (floats := floats_or_none(column)) is not None:
@@ -155,24 +151,25 @@ def as_floats(series: nw.Series[Any], name: str, argument: str) -> FloatArray:
     unread, large = text & parsed.isna().to_numpy(), text & (parsed.abs() >= 2**53).to_numpy()
     wrong = next(cells for cells in (unread, large, text) if cells.any())
     rows, why, advice = rows_where(wrong), "", "Convert the column first, or name another"
+    words = list(map(str, _some_of(values[wrong], MOST_LISTED + 1)))
     if wrong is large:
         why, advice = ", too large to keep all digits in 64 bits", "Leave such cells empty, or divide the column first"
+    elif argument == "score" and (wrong is text or len(words) <= MOST_LISTED) and not re.search("[,=]", "".join(words)):
+        meant = {word: word if wrong is text else USUAL.get(word.strip().lower(), "NUMBER") for word in words}
+        typed = passed("Convert the column first", score_labels=meant)
+        advice = f"{'Pass ' * typed.startswith('--')}{typed}, or name another"
     elif all(isinstance(value, str) and re.fullmatch(r"\s*[-+]?\d*,\d+\s*", value) for value in values[wrong]):
         advice = "Write decimal points, not commas"
-    raise NonNumericError(
-        f"`{argument}` must hold numbers; column {name!r} holds {listed(_some_of(values[wrong]))} in {rows}{why}. "
-        f"{advice}.",
-        column=name,
-        rows=rows,
-    )
+    rule = f"`{argument}` must hold numbers; column {name!r} holds {listed(_some_of(values[wrong]))} in {rows}{why}"
+    raise NonNumericError(f"{rule}. {advice}.", column=name, rows=rows)
 
 
-def _some_of(values: pd.Series) -> list[Any]:
-    """Up to three of the values, each once; lists as their text, as they cannot be told apart by a key."""
+def _some_of(values: pd.Series, most: int = 3) -> list[Any]:
+    """Up to so many of the values, each once; lists as their text, as they cannot be told apart by a key."""
     try:
-        return list(values.unique()[:3])
+        return list(values.unique()[:most])
     except TypeError:
-        return list(dict.fromkeys(str(value) for value in values[:100]))[:3]
+        return list(dict.fromkeys(str(value) for value in values[:100]))[:most]
 
 
 def are_numbers(values: pd.Series, kind: str | None = None) -> BoolArray:

@@ -267,7 +267,7 @@ def _leave_out(estimate: Estimate, axis: Axis) -> tuple[list[FloatArray], float]
             if refit.leave_out is None:
                 changes.append(-dense(adjust_cell_totals(block.totals, share, 1.0) @ estimate.bread))
     if refit.leave_out is not None:
-        changes = list(map(refit.without, scores.sums_in_cells(axis)))
+        changes = [dense(refit.without(block)) for block in scores.sums_in_cells(axis)]
     return changes, largest
 
 

@@ -273,7 +273,7 @@ def test_a_plan_with_costs_names_the_cheapest_numbers_of_answers(run):
     assert f"answers to each: {table['cost'].idxmin()}; " in error
 
 
-def test_a_pilot_of_one_model_is_planned_for(run):
+def test_a_pilot_of_one_model_is_read_for_plans_and_for_the_spread_of_its_answers(run):
     """The mean of m questions with k answers each has the variance (omega2 + sigma2/k)/m, here with n - 1."""
     rows = pd.read_csv("logs/pilot.csv").query("model == 'model-1'")
     line = "plan logs/pilot.csv --where 'model == \"model-1\"' --item question --delta 0.05 --format csv"
@@ -281,6 +281,8 @@ def test_a_pilot_of_one_model_is_planned_for(run):
     parts = er.plan.components(rows, model=None, item="question").loc["plain"]
     assert table["variance"].to_dict() == pytest.approx({k: parts["omega2"] + parts["sigma2"] / k for k in (1, 4)})
     assert run(f"{line} --k 1:4")[0] == 3
+    spread = run("mean logs/pilot.csv --item question --over sample --where 'model == \"model-1\"' --format csv")[1]
+    assert pd.read_csv(io.StringIO(spread))["estimate"][0] == pytest.approx(rows["score"].mean())
     once = pd.read_csv(io.StringIO(run("plan logs/passages.csv --item question --delta 0.05 --format csv")[1]))
     assert once["variance"].iloc[0] == pytest.approx(pd.read_csv("logs/passages.csv")["score"].var(), rel=1e-12)
 

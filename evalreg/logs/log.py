@@ -496,7 +496,7 @@ def role_arguments(
         repeated = "sample" in several or ("sample" in frame and "sample" in _needed(parameters))
         filled |= {"by": [role for role in separated if role in several]}
         filled |= {"item": item} if "item" in frame else {}
-        filled |= {"sample": "sample"} if repeated and "item" in named else {}
+        filled |= {"sample": "sample"} if repeated and "item" in named and not keywords.get("over") else {}
         filled |= {"groups": filled.get("item")} if "numerator" in parameters else {}
     filled = {name: value for name, value in filled.items() if value}
     if "model" not in named and "None" in str(getattr(parameters.get("model"), "annotation", "")):

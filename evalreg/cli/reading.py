@@ -224,10 +224,11 @@ def _filtered(rows: Rows, text: str | None, scores: Collection[str], labels: Any
     if not hasattr(rows.data, "columns"):
         name = "score_labels" if text is None else "where"
         raise ArgumentError(f"`{name}` is for rows, and the files hold sums. Name it as they are made.", parameter=name)
-    frame, note, remaining = rows.frame, "", rows.frame.copy()
+    frame, note, remaining = rows.frame, "", rows.frame
     if text is not None:
         chosen = chosen_rows(rows.wide, text, "where")
-        note, remaining = f"{text} ({int(chosen.sum()):,} of {len(frame):,} rows)", frame[chosen].copy()
+        note, remaining = f"{text} ({int(chosen.sum()):,} of {len(frame):,} rows)", frame[chosen]
+    remaining = remaining.copy()
     texts = [name for name in scores if name in remaining and is_text(remaining[name])] if rows.harness is None else []
     if labels and not (isinstance(labels, Mapping) and texts):
         raise ArgumentError('it takes words of scores, as in "correct=1,incorrect=0"', parameter="score_labels")

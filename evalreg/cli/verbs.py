@@ -388,8 +388,9 @@ def _in_python(
     code, score = rows.code, arguments.get("score", "score")
     if score in rows.converted:  # the filter sees words, and what it leaves are numbers
         arguments["score"] = name = f"{score} as a number"
-        words = f"rows[{score!r}].map(lambda word: {request.get('score_labels', {})!r}.get(word, word))"
-        code += f"\nimport pandas as pd\nrows = {data}\nrows[{name!r}] = pd.to_numeric({words}, errors='coerce')"
+        labels = request.get("score_labels")
+        column = f"rows[{score!r}]" + (f".replace({labels!r})" if labels else "")
+        code += f"\nimport pandas as pd\nrows = {data}\nrows[{name!r}] = pd.to_numeric({column}, errors='coerce')"
         data = "rows"
     called = written(f"er.{function}", **arguments).replace("(", f"({data}, ", 1).replace(", )", ")")
     report = written("results.report", "report.html", **reported)

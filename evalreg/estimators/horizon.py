@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,13 +22,17 @@ from evalreg.estimators.cells import function_of, refuse_values
 from evalreg.estimators.design import Design
 from evalreg.estimators.solving import solve_glm, unequal
 from evalreg.inference.intervals import Ratios
-from evalreg.numerics.limits import ROUNDING
 from evalreg.results.results import Results, estimator, results_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Horizons(Results):
     """Time horizons of models, in log2 minutes; made by `horizon`.
+
+    Parameters
+    ----------
+    runs : dict of str to int
+        Rows of the model of each horizon, by the horizon's name.
 
     Examples
     --------
@@ -38,11 +42,12 @@ class Horizons(Results):
     10.9
     """
 
+    runs: Mapping[str, int] = field(default_factory=dict)
+
     @property
     def _counts(self) -> FloatArray:
-        """Rows that move each horizon: those of its model."""
-        influence = np.abs(self.estimate.scores.row_influence(self.estimate.bread))
-        return np.asarray((influence > ROUNDING * influence.max(axis=0)).sum(axis=0), dtype=np.float64)
+        """Rows behind each horizon: those of its model; of a contrast all."""
+        return np.array([self.runs.get(name, self.estimate.n_rows) for name in self.estimate.names], dtype=np.float64)
 
     def minutes(self, alpha: float = 0.05) -> pd.DataFrame:
         """The horizons in minutes.
@@ -223,7 +228,8 @@ def horizon(
     labels = [name if k == 1 else f"{name}:{chance:g}" for name in names for chance in chances]
     estimate = function_of(base, *family.values(), labels, about, family)
     results = results_of(estimate, rows.axes, requested)
-    return Horizons(results.estimate, results.cov, results.axes, results.requested, results.notes)
+    runs = dict(zip(labels, np.repeat(np.bincount(np.asarray(cell)), k).tolist(), strict=True))
+    return Horizons(results.estimate, results.cov, results.axes, results.requested, results.notes, runs)
 
 
 def _refuse_unbounded(names: list[str], cell: IntArray, outcome: FloatArray, length: FloatArray, model: str) -> None:

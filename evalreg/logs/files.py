@@ -11,7 +11,7 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -41,7 +41,7 @@ def find_files(paths: Paths) -> tuple[list[Source], list[Path]]:
             raise ArgumentTypeError(f"`path` must be a path or a list of paths; got {path!r}.")
     try:
         files = dict.fromkeys(file for path in patterns for file in ([path] if is_stream(path) else _files(path)))
-    except PermissionError as error:
+    except OSError as error:  # it may not be read, or is no path that a system has
         raise _unreadable(error.filename, error) from error
     links = [Path(file) for file in files if os.path.islink(file) and not is_handle(file)]
     sources = [Source.of(file) for file in files if file not in set(links)]
@@ -52,7 +52,9 @@ def find_files(paths: Paths) -> tuple[list[Source], list[Path]]:
 
 def is_stream(path: str | os.PathLike[str]) -> bool:
     """Whether a path can be read once only: "-", which is standard input, or a pipe."""
-    return path == "-" or Path(path).is_fifo()
+    with suppress(OSError):  # no path at all: what reads it says so
+        return path == "-" or Path(path).is_fifo()
+    return False
 
 
 # Files with what streams held, which go with the process; a pipe that is written to again is read again.

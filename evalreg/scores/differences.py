@@ -19,8 +19,8 @@ from evalreg.numerics.matrices import (
     Matrix,
     compressed,
     dense,
-    faster_dense,
     identity,
+    inner_products,
     parts_of,
     scale_columns,
     square,
@@ -257,9 +257,7 @@ class PairedMeans(Paired):
     @cached_property
     def _shared(self) -> FloatArray:
         """Questions that columns share, shape (n_columns, n_columns)."""
-        present = self._answers[1]
-        present = dense(present) if faster_dense(present) else present
-        return dense(present.T @ present)
+        return inner_products(self._answers[1])
 
     @cached_property
     def _answers(self) -> tuple[Matrix, Matrix]:

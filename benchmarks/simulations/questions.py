@@ -74,6 +74,18 @@ def own_clusters(n_models: int, n_clusters: int) -> Question:
     return Question(ask, {"CR2": 0.0, "CR1": 0.0})
 
 
+def equal_models(n_models: int, n_clusters: int) -> Question:
+    """Equal models near 1 in a few clusters of 20 rows, whose means happen to agree: no rank is settled."""
+
+    def ask(rng: Rng) -> Ends:
+        model, cluster, _ = np.indices((n_models, n_clusters, 20)).reshape(3, -1)
+        score = rng.random(model.size) < rng.beta(8.1, 0.9, n_models * n_clusters).repeat(20)
+        ranks = er.mean({"score": score, "model": model, "cluster": cluster}, by="model", groups="cluster").ranks()
+        return {"none false": (float(ranks["lower"].max() > 1), 1.0)}
+
+    return Question(ask, {"none false": 0.0})
+
+
 def few_treated(treated: int) -> Question:
     """A dummy that is 1 in so many of 30 clusters of 8 rows, each cluster with a mean of its own."""
     cluster = np.repeat(np.arange(30), 8)
@@ -1002,6 +1014,8 @@ def _worlds() -> Iterator[tuple[str, Made]]:
         yield f"skewed covariate, {n} rows", (2000, rows, (n,))
     for models, clusters in ((10, 5), (5, 10)):
         yield f"{models} models of {clusters} clusters each", (2000, own_clusters, (models, clusters))
+    for models, clusters in ((20, 2), (20, 3), (50, 3)):
+        yield f"ranks of {models} equal models in {clusters} clusters", (400, equal_models, (models, clusters))
     for treated in (2, 3, 4, 6, 10):
         yield f"dummy of {treated} in 30 clusters", (4000, few_treated, (treated,))
     for G, unequal, binary in product((6, 12, 30), (False, True), (False, True)):
